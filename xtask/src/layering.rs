@@ -1,6 +1,7 @@
 //! The layers of the workspace: who may depend on whom, who may hold unsafe code, what pure crates may
-//! name, and what types of secrets may derive.
+//! name, which types their instants have, and what types of secrets may derive.
 
+mod instants;
 mod rules;
 mod secrets;
 
@@ -39,6 +40,7 @@ pub(crate) fn check(root: &Path, workspace: &Workspace) -> Result<Vec<String>> {
             }
             if is_pure {
                 problems.extend(impure_names(&shown, &file));
+                problems.extend(instants::bare(&shown, &file));
             }
         }
     }

@@ -42,6 +42,8 @@ enum Command {
     },
     /// Check dependencies, unsafe code and the names in pure crates (invariants 1 to 3), that no type of secrets derives
     /// its comparison, and that no file joins a circle.
+    ///
+    /// Instants in public functions of pure crates must have a type too.
     Layering,
     /// Check that links and anchors resolve, that ARCHITECTURE.md names every crate, that tests/promises.toml fits the
     /// code and docs/threat-model.md, that no given-up name has come back, and that no file has more findings than

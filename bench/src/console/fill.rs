@@ -1,6 +1,7 @@
 //! Machines and logs of a large account, written straight into the database of a portal that does not run:
 //! by sessions they would take hours.
 
+use culvert_base::UnixTime;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -64,11 +65,11 @@ impl Fill {
         Ok(())
     }
 
-    fn birth(&mut self) -> (u64, [u8; RANDOM_LEN]) {
+    fn birth(&mut self) -> (UnixTime, [u8; RANDOM_LEN]) {
         self.made += 1;
         let mut random = [0; RANDOM_LEN];
         random[..8].copy_from_slice(&self.made.to_le_bytes());
-        (self.now.unix_ms(), random)
+        (self.now.unix_time(), random)
     }
 
     /// All rows of a kind.
@@ -105,8 +106,8 @@ impl Fill {
         let mut ids = Vec::new();
         let mut mutations = Vec::new();
         for scope in scopes {
-            let (now_ms, random) = self.birth();
-            let id = TokenId::new(now_ms, random);
+            let (born, random) = self.birth();
+            let id = TokenId::new(born, random);
             let mut secret = [7; 32];
             secret[..RANDOM_LEN].copy_from_slice(&random);
             ids.push(id);
@@ -171,8 +172,8 @@ impl Fill {
         let tokens = self.tokens(scopes.collect()).await?;
         let mut clients = Vec::new();
         for (actor, token) in actors.iter().zip(tokens) {
-            let (now_ms, random) = self.birth();
-            let machine = self.machine(ClientId::new(now_ms, random), "client");
+            let (born, random) = self.birth();
+            let machine = self.machine(ClientId::new(born, random), "client");
             let holder = Holder::Client {
                 actor: *actor,
                 actor_kind: culvert_store::ActorKind::User,
@@ -194,8 +195,8 @@ impl Fill {
         let principal = self.principal(tokens[0], Holder::Gateway { site });
         let mut gateways = Vec::new();
         for _ in 0..GATEWAYS {
-            let (now_ms, random) = self.birth();
-            let machine = self.machine(GatewayId::new(now_ms, random), "gateway");
+            let (born, random) = self.birth();
+            let machine = self.machine(GatewayId::new(born, random), "gateway");
             let gateway = self
                 .store
                 .enrol_gateway(self.account, &principal, machine, self.now)
@@ -222,7 +223,7 @@ impl Fill {
         for numbers in numbers.chunks(MAX_BATCH) {
             let mut batch = Vec::new();
             for number in numbers {
-                let (now_ms, random) = self.birth();
+                let (born, random) = self.birth();
                 let (client, actor) = *pick(clients, *number);
                 batch.push(AccessEntry {
                     at: self.at(*number, entries),
@@ -231,7 +232,7 @@ impl Fill {
                     resource: pick(resources, *number).id,
                     gateway: Some(*pick(gateways, *number)),
                     policy: None,
-                    grant: Some(GrantId::new(now_ms, random)),
+                    grant: Some(GrantId::new(born, random)),
                     decision: match number % RARE {
                         0 => Decision::Revoked,
                         other if other % 7 == 1 => Decision::Denied,
@@ -257,7 +258,7 @@ impl Fill {
         for (batch, numbers) in numbers.chunks(MAX_BATCH).enumerate() {
             let mut flows = Vec::new();
             for number in numbers {
-                let (now_ms, random) = self.birth();
+                let (born, random) = self.birth();
                 let (client, actor) = *pick(clients, *number);
                 let at = self.at(*number, entries);
                 flows.push(FlowEntry {
@@ -266,7 +267,7 @@ impl Fill {
                     client,
                     actor: Some(actor),
                     resource: pick(resources, *number).id,
-                    grant: GrantId::new(now_ms, random),
+                    grant: GrantId::new(born, random),
                     protocol: 6,
                     address: IpAddr::from([10, 0, 0, 1]),
                     port: 443,

@@ -1,5 +1,6 @@
 //! A client without packets.
 
+use culvert_base::BootTime;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -66,16 +67,15 @@ pub(super) async fn live(
         events,
         bytes,
         start: Instant::now(),
-        session: ControlSession::new(0),
+        session: ControlSession::new(BootTime::ZERO),
         random: number as u64,
         held: None,
         requests: 0,
     };
-    while let Some(due_ms) = client.session.next_timeout_ms() {
-        let now_ms = client.now_ms();
-        sleep(Duration::from_millis(due_ms.saturating_sub(now_ms))).await;
-        let now_ms = client.now_ms();
-        if client.session.begin_attempt(now_ms) {
+    while let Some(due) = client.session.next_timeout() {
+        sleep(due.saturating_since(client.now())).await;
+        let now = client.now();
+        if client.session.begin_attempt(now) {
             client.attempt(&destination).await;
         }
     }
@@ -95,8 +95,9 @@ pub(crate) async fn greet(connection: &mut Connection) -> Result<()> {
 }
 
 impl Client {
-    fn now_ms(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
+    /// A clock of its own, which begins with it.
+    fn now(&self) -> BootTime {
+        BootTime::ZERO.saturating_add(self.start.elapsed())
     }
 
     fn tell(&self, what: What) {
@@ -108,8 +109,8 @@ impl Client {
     async fn attempt(&mut self, destination: &Destination) {
         let (error, retry_after_ms) = match connect(destination).await {
             Ok(mut connected) => {
-                let unix_ms = connected.portal_unix_ms.unwrap_or(0);
-                self.session.connected(unix_ms, self.now_ms());
+                let portal = connected.portal_time.unwrap_or_default();
+                self.session.connected(portal, self.now());
                 let (error, wait) = self.converse(&mut connected.connection).await;
                 if self.session.is_open() {
                     self.tell(What::Lost);
@@ -117,7 +118,7 @@ impl Client {
                 (error, wait)
             }
             Err(error) if error.is_unauthorized() => {
-                self.session.end(self.now_ms(), error.to_string());
+                self.session.end(self.now(), error.to_string());
                 return self.tell(What::Ended(error.to_string()));
             }
             Err(error) => (error.to_string(), error.retry_after_ms()),
@@ -129,9 +130,8 @@ impl Client {
             self.tell(What::Failed(error.clone()));
         }
         let random = [self.draw(), self.draw()];
-        let now_ms = self.now_ms();
-        self.session
-            .lost(Some(error), retry_after_ms, random, now_ms);
+        let now = self.now();
+        self.session.lost(Some(error), retry_after_ms, random, now);
     }
 
     /// From hello to the end of the session: why it ended, and when to come back at the earliest.
@@ -151,7 +151,7 @@ impl Client {
                 ToClient::Welcome {
                     resources, grants, ..
                 } => {
-                    self.session.open(self.now_ms());
+                    self.session.open(self.now());
                     match self.held {
                         Some((grant, resource)) if grants.contains(&grant) => {
                             self.tell(What::Served(resource));
@@ -184,7 +184,7 @@ impl Client {
                 } => match retry_after_s {
                     Some(retry_after_s) => return Ok(retry_after_s),
                     None => {
-                        self.session.end(self.now_ms(), reason.text.clone());
+                        self.session.end(self.now(), reason.text.clone());
                         bail!("{}", reason.text);
                     }
                 },
@@ -250,6 +250,7 @@ fn hello(number: usize) -> FromClient {
         public_key: key(1, number),
         ciphers: vec![Cipher::Aes256Gcm],
         features: Vec::new(),
+        os: None,
     }
 }
 

@@ -1,5 +1,8 @@
 //! Token buckets.
 
+use crate::time::saturating_nanos;
+use crate::{ClockTime, Uptime};
+use std::marker::PhantomData;
 use std::time::Duration;
 
 /// The rate of a token bucket: a burst at once, one token in an interval in the long run.
@@ -37,28 +40,31 @@ impl TokenRate {
     }
 }
 
-/// A token bucket, kept as the instant at which it is full again: in nanoseconds since the start of whatever clock its
-/// owner uses.
+/// A token bucket, kept as the instant at which it is full again by its owner's clock `C`.
 ///
 /// A clock that is set back gives nothing, and takes no longer to fill the bucket than one that was not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TokenBucket {
+pub struct TokenBucket<C = Uptime> {
     full_at_ns: u64,
+    clock: PhantomData<C>,
 }
 
-impl TokenBucket {
+impl<C: ClockTime> TokenBucket<C> {
     /// A full one.
-    pub const FULL: Self = Self { full_at_ns: 0 };
+    pub const FULL: Self = Self {
+        full_at_ns: 0,
+        clock: PhantomData,
+    };
 
     /// Takes a token.
     ///
     /// # Errors
     /// The time until there is one; then none is taken.
-    pub fn take(&mut self, rate: TokenRate, now: Duration) -> Result<(), Duration> {
+    pub fn take(&mut self, rate: TokenRate, now: C) -> Result<(), Duration> {
         let (full_at, wait) = self.after_one(rate, now);
         if wait > 0 {
             // After a clock that was set back the bucket fills from here on.
-            self.full_at_ns = full_at - nanos(rate.one_every);
+            self.full_at_ns = full_at - saturating_nanos(rate.one_every);
             return Err(Duration::from_nanos(wait));
         }
         self.full_at_ns = full_at;
@@ -66,7 +72,7 @@ impl TokenBucket {
     }
 
     /// Takes a token, and says how long its owner has to wait for it.
-    pub fn take_ahead(&mut self, rate: TokenRate, now: Duration) -> Duration {
+    pub fn take_ahead(&mut self, rate: TokenRate, now: C) -> Duration {
         let (full_at, wait) = self.after_one(rate, now);
         self.full_at_ns = full_at;
         Duration::from_nanos(wait)
@@ -74,23 +80,18 @@ impl TokenBucket {
 
     /// The time until there is a token.
     #[must_use]
-    pub fn wait(&self, rate: TokenRate, now: Duration) -> Duration {
+    pub fn wait(&self, rate: TokenRate, now: C) -> Duration {
         Duration::from_nanos(self.after_one(rate, now).1)
     }
 
     /// The instant at which the bucket is full once a token was taken, and the time until there is that token.
-    fn after_one(&self, rate: TokenRate, now: Duration) -> (u64, u64) {
-        let (now, full_in) = (nanos(now), nanos(rate.full_in));
+    fn after_one(&self, rate: TokenRate, now: C) -> (u64, u64) {
+        let (now, full_in) = (now.nanos(), saturating_nanos(rate.full_in));
         let latest = now.saturating_add(full_in);
         let full_at = self.full_at_ns.clamp(now, latest.max(now));
-        let full_at = full_at.saturating_add(nanos(rate.one_every));
+        let full_at = full_at.saturating_add(saturating_nanos(rate.one_every));
         (full_at, full_at.saturating_sub(latest))
     }
-}
-
-/// Half a millennium at most.
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -100,39 +101,43 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
     const RATE: TokenRate = TokenRate::new(SECOND, 3);
 
+    const fn at(span: Duration) -> Uptime {
+        Uptime::after(span)
+    }
+
     #[test]
     fn a_burst_passes_and_then_the_rate() {
         let mut bucket = TokenBucket::FULL;
         let start = 1_000 * SECOND;
         for _ in 0..3 {
-            assert_eq!(bucket.take(RATE, start), Ok(()));
+            assert_eq!(bucket.take(RATE, at(start)), Ok(()));
         }
-        assert_eq!(bucket.take(RATE, start), Err(SECOND));
-        assert_eq!(bucket.wait(RATE, start + SECOND / 2), SECOND / 2);
-        assert_eq!(bucket.take(RATE, start + SECOND), Ok(()));
-        assert_eq!(bucket.take(RATE, start + SECOND), Err(SECOND));
-        assert_eq!(bucket.wait(RATE, start + 100 * SECOND), Duration::ZERO);
+        assert_eq!(bucket.take(RATE, at(start)), Err(SECOND));
+        assert_eq!(bucket.wait(RATE, at(start + SECOND / 2)), SECOND / 2);
+        assert_eq!(bucket.take(RATE, at(start + SECOND)), Ok(()));
+        assert_eq!(bucket.take(RATE, at(start + SECOND)), Err(SECOND));
+        assert_eq!(bucket.wait(RATE, at(start + 100 * SECOND)), Duration::ZERO);
     }
 
     #[test]
     fn a_clock_that_is_set_back_gives_nothing_and_fills_as_fast() {
         let mut bucket = TokenBucket::FULL;
-        assert_eq!(bucket.take(RATE, 1_000 * SECOND), Ok(()));
-        assert!(bucket.take(RATE, Duration::ZERO).is_err());
-        assert_eq!(bucket.take(RATE, SECOND), Ok(()));
+        assert_eq!(bucket.take(RATE, at(1_000 * SECOND)), Ok(()));
+        assert!(bucket.take(RATE, at(Duration::ZERO)).is_err());
+        assert_eq!(bucket.take(RATE, at(SECOND)), Ok(()));
     }
 
     #[test]
     fn a_multiple_has_as_many_times_the_tokens() {
         let mut bucket = TokenBucket::FULL;
-        let passed = (0..100).filter(|_| bucket.take(RATE.times(4), SECOND).is_ok());
+        let passed = (0..100).filter(|_| bucket.take(RATE.times(4), at(SECOND)).is_ok());
         assert_eq!(passed.count(), 12);
     }
 
     #[test]
     fn a_token_that_is_taken_ahead_is_waited_for() {
         let mut bucket = TokenBucket::FULL;
-        let waits = [(); 5].map(|()| bucket.take_ahead(RATE, SECOND));
+        let waits = [(); 5].map(|()| bucket.take_ahead(RATE, at(SECOND)));
         assert_eq!(
             waits[..4],
             [Duration::ZERO, Duration::ZERO, Duration::ZERO, SECOND]

@@ -1,6 +1,7 @@
 //! What the client knows of its access to one resource.
 
 use super::PacketFacts;
+use culvert_base::BootTime;
 use culvert_dns::{Addresses, Families};
 use culvert_ids::{GatewayId, GrantId};
 use culvert_policy::DomainName;
@@ -10,6 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
 use super::PacketRefusal;
+use std::time::Duration;
 
 /// Packets that wait for access to one resource: the first segments of the connections that a program
 /// opens at once. Beyond that the oldest gives way, as its sender is the first to repeat it.
@@ -22,13 +24,13 @@ pub const MAX_NAMES_PER_GRANT: usize = 4096;
 /// Names that wait to be asked for in one resource: four requests.
 pub const MAX_WANTED_NAMES: usize = 4 * MAX_NAMES;
 
-/// The time after which a request is expedited for names that came later, in milliseconds: the portal and most resolvers
+/// The time after which a request is expedited for names that came later: the portal and most resolvers
 /// take less.
-const ANSWER_NOW_AFTER_MS: u64 = 100;
+const ANSWER_NOW_AFTER: Duration = Duration::from_millis(100);
 
-/// The longest time for which a name is pending, in milliseconds: a gateway gives each question to the DNS half of it, and the question may
+/// The longest time for which a name is pending: a gateway gives each question to the DNS half of it, and the question may
 /// have to wait for its turn.
-const PENDING_LIMIT_MS: u64 = 5_000;
+const PENDING_LIMIT: Duration = Duration::from_secs(5);
 
 /// How long the first "no" is kept, in milliseconds. It doubles with each further one, up to
 /// [`MAX_DENIAL_MS`]: whoever has just been given access need not wait.
@@ -59,11 +61,11 @@ pub(super) struct Access<P> {
     /// Names to ask for that no request has taken yet.
     pub(super) wanted: BTreeMap<DomainName, Addresses>,
     /// Names that the gateway has yet to hear of from the DNS, and since when: they are asked for again.
-    pub(super) pending: BTreeMap<DomainName, u64>,
+    pub(super) pending: BTreeMap<DomainName, BootTime>,
     /// Packets that wait, oldest first.
     pub(super) held: VecDeque<Held<P>>,
     /// When this is to be looked at again.
-    pub(super) due_ms: Option<u64>,
+    pub(super) due: Option<BootTime>,
 }
 
 /// A packet that waits.
@@ -78,10 +80,10 @@ pub(super) struct Held<P> {
 pub(super) struct Grant {
     pub(super) id: GrantId,
     pub(super) gateway: Introduction,
-    pub(super) begun_ms: u64,
-    pub(super) expires_ms: u64,
+    pub(super) begun: BootTime,
+    pub(super) expires: BootTime,
     /// When it is asked for again, if it is in use then.
-    pub(super) renew_ms: u64,
+    pub(super) renew: BootTime,
     /// The names that the gateway translates.
     pub(super) names: BTreeMap<DomainName, GrantedName>,
 }
@@ -114,7 +116,7 @@ pub(super) struct GrantedName {
     pub(super) addresses: Addresses,
     pub(super) families: Families,
     /// When it was asked for last.
-    pub(super) asked_ms: u64,
+    pub(super) asked: BootTime,
     /// It has no address any more. Flows that it has go on through the gateway, and new ones are refused there.
     pub(super) is_lost: bool,
 }
@@ -125,12 +127,12 @@ pub(super) struct Ask {
     /// Its number, once it is sent.
     pub(super) number: Option<u64>,
     /// The time at which it was sent, or put into the queue.
-    pub(super) sent_ms: u64,
+    pub(super) sent: BootTime,
     pub(super) expedite: Expedite,
     /// The names in it.
     pub(super) names: BTreeMap<DomainName, Addresses>,
     /// When nobody waits for the answer any more.
-    pub(super) until_ms: u64,
+    pub(super) until: BootTime,
 }
 
 /// The haste of a request: names that came after it was sent wait for its answer.
@@ -139,8 +141,8 @@ pub(super) enum Expedite {
     /// There are none.
     #[default]
     Never,
-    /// It is then, in milliseconds.
-    At(u64),
+    /// It is then.
+    At(BootTime),
     /// The portal has been told.
     Sent,
 }
@@ -149,9 +151,9 @@ pub(super) enum Expedite {
 #[derive(Clone, Debug)]
 pub(super) struct Denial {
     pub(super) reason: Reason,
-    pub(super) at_ms: u64,
+    pub(super) at: BootTime,
     /// Until when it stands without asking again.
-    pub(super) until_ms: u64,
+    pub(super) until: BootTime,
 }
 
 impl<P> Default for Access<P> {
@@ -165,20 +167,20 @@ impl<P> Default for Access<P> {
             wanted: BTreeMap::new(),
             pending: BTreeMap::new(),
             held: VecDeque::new(),
-            due_ms: None,
+            due: None,
         }
     }
 }
 
 impl<P> Access<P> {
     /// The "no" that stands at the moment.
-    pub(super) fn standing_denial(&self, now_ms: u64) -> Option<&Denial> {
-        let stands = |denial: &&Denial| now_ms < denial.until_ms && self.grant.is_none();
+    pub(super) fn standing_denial(&self, now: BootTime) -> Option<&Denial> {
+        let stands = |denial: &&Denial| now < denial.until && self.grant.is_none();
         self.denial.as_ref().filter(stands)
     }
 
     /// Remembers a "no"; if it is firm, for longer the more there were.
-    pub(super) fn deny(&mut self, reason: &Reason, is_firm: bool, now_ms: u64) {
+    pub(super) fn deny(&mut self, reason: &Reason, is_firm: bool, now: BootTime) {
         let wait_ms = match is_firm {
             true => MIN_DENIAL_MS << self.denials.min(8),
             false => MIN_DENIAL_MS,
@@ -186,14 +188,14 @@ impl<P> Access<P> {
         self.denials = self.denials.saturating_add(u32::from(is_firm));
         self.denial = Some(Denial {
             reason: tidy(reason),
-            at_ms: now_ms,
-            until_ms: now_ms + wait_ms.min(MAX_DENIAL_MS),
+            at: now,
+            until: now.saturating_add(Duration::from_millis(wait_ms.min(MAX_DENIAL_MS))),
         });
     }
 
     /// Whether there is nothing to remember any more.
-    pub(super) fn is_idle(&self, now_ms: u64) -> bool {
-        let forgotten = |denial: &Denial| denial.at_ms.saturating_add(DENIAL_SHOWN_MS) <= now_ms;
+    pub(super) fn is_idle(&self, now: BootTime) -> bool {
+        let forgotten = |denial: &Denial| denial.shown_until() <= now;
         self.grant.is_none()
             && self.successor.is_none()
             && self.ask.is_none()
@@ -227,22 +229,27 @@ impl<P> Access<P> {
     }
 
     /// The request on its way is expedited for a name that came later, once it has had its time.
-    pub(super) fn expedite_for(&mut self, name: &DomainName, now_ms: u64) {
+    pub(super) fn expedite_for(&mut self, name: &DomainName, now: BootTime) {
         if let Some(ask) = &mut self.ask
             && ask.number.is_some()
             && ask.expedite == Expedite::Never
             && !ask.names.contains_key(name)
         {
-            ask.expedite = Expedite::At(now_ms.max(ask.sent_ms + ANSWER_NOW_AFTER_MS));
+            ask.expedite = Expedite::At(now.max(ask.sent.saturating_add(ANSWER_NOW_AFTER)));
         }
     }
 
     /// Notes that the gateway has no answer of the DNS for a name yet. True if the name is asked for again. A gateway that says
     /// so at once, or for ever, keeps nobody busy.
-    pub(super) fn stays_pending(&mut self, name: &DomainName, sent_ms: u64, now_ms: u64) -> bool {
-        let since_ms = *self.pending.entry(name.clone()).or_insert(sent_ms);
-        let is_late = now_ms.saturating_sub(since_ms) >= PENDING_LIMIT_MS;
-        let is_early = now_ms.saturating_sub(sent_ms) < ANSWER_NOW_AFTER_MS;
+    pub(super) fn stays_pending(
+        &mut self,
+        name: &DomainName,
+        sent: BootTime,
+        now: BootTime,
+    ) -> bool {
+        let since = *self.pending.entry(name.clone()).or_insert(sent);
+        let is_late = now.has_passed(since, PENDING_LIMIT);
+        let is_early = !now.has_passed(sent, ANSWER_NOW_AFTER);
         if is_late || is_early {
             self.pending.remove(name);
         }
@@ -278,37 +285,42 @@ impl<P> Access<P> {
     }
 
     /// The next instant at which something happens by itself.
-    pub(super) fn next_due_ms(&self) -> Option<u64> {
-        let ask = self.ask.as_ref().map(Ask::due_ms);
+    pub(super) fn next_due(&self) -> Option<BootTime> {
+        let ask = self.ask.as_ref().map(Ask::due);
         let grant = self.grant.as_ref().map(|grant| match &self.ask {
-            Some(_) => grant.expires_ms,
-            None => grant.expires_ms.min(grant.renew_ms),
+            Some(_) => grant.expires,
+            None => grant.expires.min(grant.renew),
         });
-        let successor = self.successor.as_ref().map(|grant| grant.expires_ms);
-        let denial = self
-            .denial
-            .as_ref()
-            .map(|denial| denial.at_ms + DENIAL_SHOWN_MS);
+        let successor = self.successor.as_ref().map(|grant| grant.expires);
+        let denial = self.denial.as_ref().map(Denial::shown_until);
         // A denial that is shown beside other things ends with them.
         let denial = denial.filter(|_| ask.is_none() && grant.is_none() && successor.is_none());
         [ask, grant, successor, denial].into_iter().flatten().min()
     }
 }
 
+impl Denial {
+    /// Until when it is told to who asks why.
+    const fn shown_until(&self) -> BootTime {
+        self.at
+            .saturating_add(Duration::from_millis(DENIAL_SHOWN_MS))
+    }
+}
+
 impl Ask {
     /// The next time at which something is done about it.
-    fn due_ms(&self) -> u64 {
+    fn due(&self) -> BootTime {
         match self.expedite {
-            Expedite::At(at_ms) => self.until_ms.min(at_ms),
-            Expedite::Never | Expedite::Sent => self.until_ms,
+            Expedite::At(at) => self.until.min(at),
+            Expedite::Never | Expedite::Sent => self.until,
         }
     }
 }
 
 impl Grant {
-    /// How long it lasts in all, in milliseconds.
-    pub(super) const fn life_ms(&self) -> u64 {
-        self.expires_ms.saturating_sub(self.begun_ms)
+    /// How long it lasts in all.
+    pub(super) const fn life(&self) -> Duration {
+        self.expires.saturating_since(self.begun)
     }
 
     /// Adds a name; the one that was asked for longest ago gives way where there are too many.
@@ -318,7 +330,7 @@ impl Grant {
             let oldest = self
                 .names
                 .iter()
-                .min_by_key(|(_, granted)| granted.asked_ms)
+                .min_by_key(|(_, granted)| granted.asked)
                 .map(|(name, _)| name.clone());
             if let Some(oldest) = oldest {
                 self.names.remove(&oldest);
@@ -386,10 +398,11 @@ mod tests {
     #[test]
     fn a_no_stands_longer_each_time_up_to_ten_seconds() {
         let mut access = Access::<()>::default();
-        let mut spans = Vec::new();
+        let (now, mut spans) = (BootTime::from_millis(1_000), Vec::new());
         for _ in 0..12 {
-            access.deny(&reason(), true, 1_000);
-            spans.push(access.denial.as_ref().unwrap().until_ms - 1_000);
+            access.deny(&reason(), true, now);
+            let until = access.denial.as_ref().unwrap().until;
+            spans.push(until.saturating_since(now).as_millis());
         }
         assert_eq!(spans[..4], [2_000, 4_000, 8_000, 10_000]);
         assert_eq!(spans[11], 10_000);

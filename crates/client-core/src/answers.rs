@@ -3,17 +3,18 @@
 use super::Client;
 use super::access::{Ask, Grant, GrantedName, Introduction};
 use super::log::LogEvent;
-use culvert_base::LogLine;
+use culvert_base::{BootTime, LogLine, whole_millis};
 use culvert_dns::{Addresses, Families, Outcome};
 use culvert_ids::{GrantId, ResourceId};
 use culvert_policy::DomainName;
 use culvert_wire::Timestamp;
 use culvert_wire::messages::{Existence, Reason, ReasonCode, ResolvedName, ToClient};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// A flow through a gateway that another one is to relieve has ended when it was silent for this
-/// long, in milliseconds.
-const QUIET_MS: u64 = 10_000;
+/// long.
+const QUIET: Duration = Duration::from_secs(10);
 
 /// What `access_granted` says of the grant itself.
 struct Granted {
@@ -24,7 +25,7 @@ struct Granted {
 }
 
 impl<P> Client<P> {
-    pub(super) fn handle_granted(&mut self, message: ToClient, now_ms: u64) {
+    pub(super) fn handle_granted(&mut self, message: ToClient, now: BootTime) {
         let ToClient::AccessGranted {
             request,
             resource,
@@ -64,20 +65,18 @@ impl<P> Client<P> {
             },
             names,
         };
-        self.take_grant(resource, ask, granted, now_ms);
+        self.take_grant(resource, ask, granted, now);
     }
 
-    fn take_grant(&mut self, id: ResourceId, ask: Ask, granted: Granted, now_ms: u64) {
-        let lifetime_ms = self
-            .network
-            .as_ref()
-            .map_or(0, |it| it.grant_lifetime.as_millis() as u64);
-        let expires_ms = self
+    fn take_grant(&mut self, id: ResourceId, ask: Ask, granted: Granted, now: BootTime) {
+        let network = self.network.as_ref();
+        let lifetime = network.map_or(Duration::ZERO, |it| it.grant_lifetime);
+        let expires = self
             .session
-            .local_ms(granted.expires, now_ms)
-            .min(now_ms + lifetime_ms);
+            .local_time(granted.expires, now)
+            .min(now.saturating_add(lifetime));
         let is_own_key = granted.introduction.key == self.options.public_key;
-        if expires_ms <= now_ms || is_own_key {
+        if expires <= now || is_own_key {
             let reason = Reason {
                 code: ReasonCode::BadGrant,
                 text: match is_own_key {
@@ -87,18 +86,18 @@ impl<P> Client<P> {
                 .to_owned(),
             };
             self.release(granted.grant);
-            return self.fail(id, ask, &reason, now_ms);
+            return self.fail(id, ask, &reason, now);
         }
         self.counters.granted += 1;
-        let life_ms = expires_ms - now_ms;
+        let life_ms = whole_millis(expires.saturating_since(now));
         // Clients that asked at the same moment do not renew at the same moment.
-        let renew_ms = now_ms + life_ms / 3 * 2 + self.random.up_to(life_ms / 12);
+        let renewed_after_ms = life_ms / 3 * 2 + self.random.up_to(life_ms / 12);
         let mut grant = Grant {
             id: granted.grant,
             gateway: granted.introduction,
-            begun_ms: now_ms,
-            expires_ms,
-            renew_ms,
+            begun: now,
+            expires,
+            renew: now.saturating_add(Duration::from_millis(renewed_after_ms)),
             names: BTreeMap::new(),
         };
         for (name, addresses) in &ask.names {
@@ -106,21 +105,21 @@ impl<P> Client<P> {
                 let granted = GrantedName {
                     addresses: *addresses,
                     families,
-                    asked_ms: now_ms,
+                    asked: now,
                     is_lost: false,
                 };
                 grant.add_name(name.clone(), granted);
             }
         }
-        self.log_granted(id, &grant.gateway, now_ms);
-        self.install(id, grant, now_ms);
+        self.log_granted(id, &grant.gateway, now);
+        self.install(id, grant, now);
         for (name, addresses) in &ask.names {
-            if self.stays_pending(id, name, &granted.names, ask.sent_ms, now_ms) {
-                self.want_one(id, Some((name, *addresses)), now_ms);
+            if self.stays_pending(id, name, &granted.names, ask.sent, now) {
+                self.want_one(id, Some((name, *addresses)), now);
                 continue;
             }
             let outcome = outcome_of(&granted.names, name.as_str());
-            self.take_outcome(id, name, *addresses, &outcome, now_ms);
+            self.take_outcome(id, name, *addresses, &outcome, now);
         }
     }
 
@@ -130,29 +129,29 @@ impl<P> Client<P> {
         id: ResourceId,
         name: &DomainName,
         resolved: &[ResolvedName],
-        sent_ms: u64,
-        now_ms: u64,
+        sent: BootTime,
+        now: BootTime,
     ) -> bool {
         let Some(access) = self.accesses.get_mut(&id) else {
             return false;
         };
         let said = find(resolved, name.as_str()).map(|found| found.existence);
         if said == Some(Existence::Pending) {
-            return access.stays_pending(name, sent_ms, now_ms);
+            return access.stays_pending(name, sent, now);
         }
         access.pending.remove(name);
         false
     }
 
     /// Says who gives access to what, where that is news.
-    fn log_granted(&mut self, id: ResourceId, to: &Introduction, now_ms: u64) {
+    fn log_granted(&mut self, id: ResourceId, to: &Introduction, now: BootTime) {
         let resource = self.name_of(id);
         let gateway = &to.name;
         let held = self.accesses.get(&id).and_then(|it| it.grant.as_ref());
         let held = held.map(|grant| (grant.gateway.id, grant.gateway.name.clone()));
         match held {
             None => {
-                if let Some(repeated) = self.log_events.count(LogEvent::Granted(id), now_ms) {
+                if let Some(repeated) = self.log_events.count(LogEvent::Granted(id), now) {
                     let line = LogLine::info("access granted")
                         .with_text("resource", &resource)
                         .with_text("gateway", gateway)
@@ -167,7 +166,7 @@ impl<P> Client<P> {
                 self.log.push(line);
             }
             Some((_, before)) => {
-                if let Some(repeated) = self.log_events.count(LogEvent::Moved(id), now_ms) {
+                if let Some(repeated) = self.log_events.count(LogEvent::Moved(id), now) {
                     let line = LogLine::info("access goes through another gateway")
                         .with_text("resource", &resource)
                         .with_text("gateway", gateway)
@@ -192,20 +191,20 @@ impl<P> Client<P> {
         name: &DomainName,
         addresses: Addresses,
         outcome: &Outcome,
-        now_ms: u64,
+        now: BootTime,
     ) {
         let access = self.accesses.get_mut(&id);
         let grant = access.and_then(|access| access.grant.as_mut());
         match outcome {
             Outcome::Families(families) => {
-                self.name_granted(name, addresses, *families, now_ms);
+                self.name_granted(name, addresses, *families, now);
             }
             Outcome::Unanswered => {
                 // What the gateway knew of it before still counts.
                 let known = grant.and_then(|grant| grant.names.get(name).copied());
                 match known.filter(|known| known.addresses == addresses && !known.is_lost) {
-                    Some(known) => self.name_granted(name, addresses, known.families, now_ms),
-                    None => self.name_failed(name, outcome, now_ms),
+                    Some(known) => self.name_granted(name, addresses, known.families, now),
+                    None => self.name_failed(name, outcome, now),
                 }
             }
             _ => {
@@ -213,13 +212,13 @@ impl<P> Client<P> {
                 if let Some(known) = grant.and_then(|grant| grant.names.get_mut(name)) {
                     known.is_lost = true;
                 }
-                self.name_failed(name, outcome, now_ms);
+                self.name_failed(name, outcome, now);
             }
         }
     }
 
     /// Puts a grant to use, or keeps it until the flows through the one in use have ended.
-    fn install(&mut self, id: ResourceId, mut grant: Grant, now_ms: u64) {
+    fn install(&mut self, id: ResourceId, mut grant: Grant, now: BootTime) {
         let access = self.accesses.entry(id).or_default();
         access.denial = None;
         access.denials = 0;
@@ -229,7 +228,7 @@ impl<P> Client<P> {
         let waits = match &replaced {
             // A gateway that drains: what flows through it may end there.
             Some(old) if old.gateway.id != grant.gateway.id => {
-                old.expires_ms > now_ms
+                old.expires > now
                     && access.held.is_empty()
                     && !self.avoid.contains_key(&old.gateway.id)
             }
@@ -239,7 +238,7 @@ impl<P> Client<P> {
             let dropped = access.successor.replace(grant);
             access.grant = replaced;
             if let Some(old) = &mut access.grant {
-                old.renew_ms = old.expires_ms;
+                old.renew = old.expires;
             }
             if let Some(dropped) = dropped {
                 self.grants.remove(&dropped.id);
@@ -255,17 +254,17 @@ impl<P> Client<P> {
             let introduction = grant.gateway.clone();
             access.grant = Some(grant);
             self.resume_held(id);
-            self.tell_site(id, now_ms);
-            self.meet_gateway(&introduction, now_ms);
+            self.tell_site(id, now);
+            self.meet_gateway(&introduction, now);
         }
         let asks_more = self
             .accesses
             .get(&id)
             .is_some_and(|it| !it.wanted.is_empty());
         if asks_more {
-            self.ask(id, now_ms);
+            self.ask(id, now);
         }
-        self.schedule(id, now_ms);
+        self.schedule(id, now);
     }
 
     pub(super) fn handle_denied(
@@ -273,7 +272,7 @@ impl<P> Client<P> {
         request: u64,
         resource: ResourceId,
         reason: &Reason,
-        now_ms: u64,
+        now: BootTime,
     ) {
         let Some(ask) = self.take_ask(request, resource) else {
             return;
@@ -286,7 +285,7 @@ impl<P> Client<P> {
         if let Some(outcome) = of_names.filter(|_| !ask.names.is_empty()) {
             // The resource is fine: only the names are not there.
             for name in ask.names.keys() {
-                self.name_failed(name, &outcome, now_ms);
+                self.name_failed(name, &outcome, now);
             }
             let held = self.take_held(resource);
             let packets = held.into_iter().map(|held| held.packet).collect();
@@ -296,16 +295,16 @@ impl<P> Client<P> {
                 .get(&resource)
                 .is_some_and(|it| !it.wanted.is_empty());
             if wants_more {
-                self.ask(resource, now_ms);
+                self.ask(resource, now);
             }
-            return self.schedule(resource, now_ms);
+            return self.schedule(resource, now);
         }
         self.counters.denied += 1;
         if reason.code == ReasonCode::NoGateway {
             // Those that did not answer may be all there are; one of them may be back.
             self.avoid.clear();
         }
-        self.fail(resource, ask, reason, now_ms);
+        self.fail(resource, ask, reason, now);
     }
 
     /// The request with this number, which is answered.
@@ -319,7 +318,7 @@ impl<P> Client<P> {
         access.ask.take_if(is_this)
     }
 
-    pub(super) fn handle_revoked(&mut self, grant: GrantId, reason: &Reason, now_ms: u64) {
+    pub(super) fn handle_revoked(&mut self, grant: GrantId, reason: &Reason, now: BootTime) {
         let Some(id) = self.grants.get(&grant).copied() else {
             return;
         };
@@ -331,7 +330,7 @@ impl<P> Client<P> {
         let resource = self.name_of(id);
         let access = self.accesses.get(&id);
         if access.is_some_and(|access| access.successor.is_none())
-            && let Some(repeated) = self.log_events.count(LogEvent::Revoked(id), now_ms)
+            && let Some(repeated) = self.log_events.count(LogEvent::Revoked(id), now)
         {
             let reason = super::access::tidy(reason).text;
             let line = LogLine::info("access revoked")
@@ -341,36 +340,36 @@ impl<P> Client<P> {
                 .with("repeated", repeated);
             self.log.push(line);
         }
-        self.end_grant(grant, now_ms);
+        self.end_grant(grant, now);
         let is_over = self.accesses.get(&id).is_none_or(|it| it.grant.is_none());
         if is_current && is_over && reason.code != ReasonCode::Expired {
             let access = self.accesses.entry(id).or_default();
-            access.deny(reason, true, now_ms);
+            access.deny(reason, true, now);
         }
-        self.schedule(id, now_ms);
+        self.schedule(id, now);
     }
 
     /// A grant does not stand any more, but nobody has said "no": it is asked for again if it was in
     /// use.
-    pub(super) fn lose_grant(&mut self, grant: GrantId, now_ms: u64) {
+    pub(super) fn lose_grant(&mut self, grant: GrantId, now: BootTime) {
         let Some(id) = self.grants.get(&grant).copied() else {
             return;
         };
         let current = self.accesses.get(&id).and_then(|it| it.grant.as_ref());
         let was_in_use = current.is_some_and(|current| {
-            let span_ms = current.life_ms() / 3;
-            current.id == grant && self.is_in_use(current, span_ms, now_ms)
+            let span = current.life() / 3;
+            current.id == grant && self.is_in_use(current, span, now)
         });
-        self.end_grant(grant, now_ms);
+        self.end_grant(grant, now);
         let is_gone = self.accesses.get(&id).is_none_or(|it| it.grant.is_none());
         if was_in_use && is_gone && self.directory.get(id).is_some() {
             self.accesses.entry(id).or_default();
-            self.ask(id, now_ms);
+            self.ask(id, now);
         }
     }
 
     /// A grant is over; its successor takes its place if there is one.
-    pub(super) fn end_grant(&mut self, grant: GrantId, now_ms: u64) {
+    pub(super) fn end_grant(&mut self, grant: GrantId, now: BootTime) {
         let Some(id) = self.grants.remove(&grant) else {
             return;
         };
@@ -380,18 +379,18 @@ impl<P> Client<P> {
         };
         access.successor.take_if(|successor| successor.id == grant);
         let Some(mut ended) = access.grant.take_if(|current| current.id == grant) else {
-            return self.schedule(id, now_ms);
+            return self.schedule(id, now);
         };
-        let successor = access.successor.take().filter(|it| it.expires_ms > now_ms);
+        let successor = access.successor.take().filter(|it| it.expires > now);
         match successor {
             Some(mut successor) => {
-                ended.expires_ms = now_ms;
+                ended.expires = now;
                 carry_names(ended, &mut successor, &mut access.wanted, &access.ask);
                 access.grant = Some(successor);
                 if !access.wanted.is_empty() {
-                    self.ask(id, now_ms);
+                    self.ask(id, now);
                 }
-                self.tell_site(id, now_ms);
+                self.tell_site(id, now);
             }
             None => {
                 // The next grant may come from another gateway, which knows none of them.
@@ -401,23 +400,23 @@ impl<P> Client<P> {
                     }
                 }
                 if let Some(stub) = &mut self.stub {
-                    stub.handle_access_ended(id, culvert_base::BootTime::from_millis(now_ms));
+                    stub.handle_access_ended(id, now);
                 }
             }
         }
-        self.schedule(id, now_ms);
+        self.schedule(id, now);
     }
 
     /// Gives way to successors where the flows through the gateway in use have ended.
-    pub(super) fn promote_successors(&mut self, now_ms: u64) {
+    pub(super) fn promote_successors(&mut self, now: BootTime) {
         let waiting = self.accesses.values().filter(|it| it.successor.is_some());
         let grants = waiting.filter_map(|access| access.grant.as_ref());
         let quiet: Vec<GrantId> = grants
-            .filter(|grant| !self.is_in_use(grant, QUIET_MS, now_ms))
+            .filter(|grant| !self.is_in_use(grant, QUIET, now))
             .map(|grant| grant.id)
             .collect();
         for grant in quiet {
-            self.end_grant(grant, now_ms);
+            self.end_grant(grant, now);
         }
     }
 }

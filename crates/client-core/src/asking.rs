@@ -5,12 +5,13 @@ use super::guard::Standing;
 use super::log::LogEvent;
 use super::output::Output;
 use super::{Client, PacketRefusal};
-use culvert_base::LogLine;
+use culvert_base::{BootTime, LogLine};
 use culvert_dns::{Addresses, Outcome};
 use culvert_ids::{GrantId, ResourceId};
 use culvert_policy::DomainName;
 use culvert_wire::messages::{FromClient, Reason, ReasonCode};
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 /// Resources with a request, a grant or a "no" at once. A program that looks at every address of a
 /// network must not fill the memory; the oldest "no" gives way.
@@ -28,9 +29,9 @@ pub const OFFLINE_LIMIT_MS: u64 = 5_000;
 
 impl<P> Client<P> {
     /// Somebody at this machine wants access to a resource, without a packet or a query.
-    pub fn handle_ask(&mut self, resource: ResourceId, now_ms: u64) {
-        self.want(resource, None, now_ms);
-        self.finish(now_ms);
+    pub fn handle_ask(&mut self, resource: ResourceId, now: BootTime) {
+        self.want(resource, None, now);
+        self.finish(now);
     }
 
     /// Makes sure that access to a resource is asked for, and to those with the same target.
@@ -39,13 +40,13 @@ impl<P> Client<P> {
         &mut self,
         resource: ResourceId,
         name: Option<(&DomainName, Addresses)>,
-        now_ms: u64,
+        now: BootTime,
     ) {
         let Some(found) = self.directory.get(resource) else {
             return;
         };
         for id in self.directory.with_same_target(found) {
-            self.want_one(id, name, now_ms);
+            self.want_one(id, name, now);
         }
     }
 
@@ -53,29 +54,29 @@ impl<P> Client<P> {
         &mut self,
         id: ResourceId,
         name: Option<(&DomainName, Addresses)>,
-        now_ms: u64,
+        now: BootTime,
     ) {
-        if !self.accesses.contains_key(&id) && !self.make_room(now_ms) {
+        if !self.accesses.contains_key(&id) && !self.make_room(now) {
             return;
         }
         let access = self.accesses.entry(id).or_default();
-        if access.standing_denial(now_ms).is_some() {
+        if access.standing_denial(now).is_some() {
             return;
         }
         match name {
             None if access.grant.is_some() => return,
             None => {}
             Some((name, addresses)) if access.want(name.clone(), addresses) => {
-                access.expedite_for(name, now_ms);
+                access.expedite_for(name, now);
                 self.guard.is_stale = true;
             }
             Some(_) => return,
         }
-        self.ask(id, now_ms);
+        self.ask(id, now);
     }
 
     /// Puts a request for a resource into the queue, unless there is one.
-    pub(super) fn ask(&mut self, id: ResourceId, now_ms: u64) {
+    pub(super) fn ask(&mut self, id: ResourceId, now: BootTime) {
         let is_open = self.session.is_open();
         let Some(access) = self.accesses.get_mut(&id) else {
             return;
@@ -87,10 +88,10 @@ impl<P> Client<P> {
             };
             access.ask = Some(Ask {
                 number: None,
-                sent_ms: now_ms,
+                sent: now,
                 expedite: Expedite::Never,
                 names: BTreeMap::new(),
-                until_ms: now_ms + limit_ms,
+                until: now.saturating_add(Duration::from_millis(limit_ms)),
             });
             self.queue.push_back(id);
         }
@@ -99,12 +100,12 @@ impl<P> Client<P> {
         if !is_open && is_wanted_now {
             self.session.hurry();
         }
-        self.schedule(id, now_ms);
+        self.schedule(id, now);
     }
 
     /// Sends what waits to be sent, as far as it may.
-    pub(super) fn send_asks(&mut self, now_ms: u64) {
-        self.avoid.retain(|_, until_ms| now_ms < *until_ms);
+    pub(super) fn send_asks(&mut self, now: BootTime) {
+        self.avoid.retain(|_, until| now < *until);
         // What waits for the host to see to a rule about applications.
         let mut unruled = VecDeque::new();
         while self.session.is_open()
@@ -118,7 +119,7 @@ impl<P> Client<P> {
                     continue;
                 }
                 Standing::Failed(why) => {
-                    self.refuse_unruled(id, &why, now_ms);
+                    self.refuse_unruled(id, &why, now);
                     continue;
                 }
             }
@@ -139,33 +140,33 @@ impl<P> Client<P> {
             };
             access.ask = Some(Ask {
                 number: Some(request),
-                sent_ms: now_ms,
+                sent: now,
                 expedite: Expedite::Never,
                 names,
-                until_ms: now_ms + ANSWER_LIMIT_MS,
+                until: now.saturating_add(Duration::from_millis(ANSWER_LIMIT_MS)),
             });
             self.in_flight.insert(request, id);
             self.counters.requests += 1;
             self.outputs.push_back(Output::ToPortal(message));
-            self.schedule(id, now_ms);
+            self.schedule(id, now);
         }
         self.queue.append(&mut unruled);
     }
 
     /// Only some programs may reach the resource, and the host can't see to that: nobody may.
-    fn refuse_unruled(&mut self, id: ResourceId, why: &str, now_ms: u64) {
+    fn refuse_unruled(&mut self, id: ResourceId, why: &str, now: BootTime) {
         let ask = self.accesses.get_mut(&id).and_then(|it| it.ask.take());
         if let Some(ask) = ask {
             let reason = Reason {
                 code: ReasonCode::ConditionNotMet,
                 text: format!("only some applications may use it: {why}"),
             };
-            self.fail(id, ask, &reason, now_ms);
+            self.fail(id, ask, &reason, now);
         }
     }
 
     /// The session is gone, and with it every request: they are sent again in the next one.
-    pub(super) fn requeue_asks(&mut self, now_ms: u64) {
+    pub(super) fn requeue_asks(&mut self, now: BootTime) {
         self.in_flight.clear();
         self.queue.clear();
         let ids: Vec<ResourceId> = self.accesses.keys().copied().collect();
@@ -177,14 +178,15 @@ impl<P> Client<P> {
             let Some(ask) = &mut access.ask else { continue };
             ask.number = None;
             ask.expedite = Expedite::Never;
-            ask.until_ms = ask.until_ms.min(now_ms + OFFLINE_LIMIT_MS);
+            let offline_limit = Duration::from_millis(OFFLINE_LIMIT_MS);
+            ask.until = ask.until.min(now.saturating_add(offline_limit));
             let names = std::mem::take(&mut ask.names);
             for (name, addresses) in names {
                 access.wanted.entry(name).or_insert(addresses);
             }
             somebody_waits |= access.grant.is_none() || !access.wanted.is_empty();
             self.queue.push_back(id);
-            self.schedule(id, now_ms);
+            self.schedule(id, now);
         }
         if somebody_waits {
             self.session.hurry();
@@ -193,57 +195,53 @@ impl<P> Client<P> {
 
     /// Does what is due for accesses: requests that were not answered, grants that end or are to be
     /// renewed.
-    pub(super) fn handle_due_accesses(&mut self, now_ms: u64) {
+    pub(super) fn handle_due_accesses(&mut self, now: BootTime) {
         let due: Vec<ResourceId> = self
             .timers
             .iter()
-            .take_while(|(due_ms, _)| *due_ms <= now_ms)
+            .take_while(|(due, _)| *due <= now)
             .map(|(_, id)| *id)
             .collect();
         for id in due {
-            self.handle_due(id, now_ms);
-            self.schedule(id, now_ms);
+            self.handle_due(id, now);
+            self.schedule(id, now);
         }
     }
 
-    fn handle_due(&mut self, id: ResourceId, now_ms: u64) {
+    fn handle_due(&mut self, id: ResourceId, now: BootTime) {
         let Some(access) = self.accesses.get_mut(&id) else {
             return;
         };
         let successor_ended = |access: &Access<P>| {
             let successor = access.successor.as_ref();
-            successor.is_some_and(|grant| grant.expires_ms <= now_ms)
+            successor.is_some_and(|grant| grant.expires <= now)
         };
         if successor_ended(access)
             && let Some(grant) = access.successor.take()
         {
             self.grants.remove(&grant.id);
         }
-        if access
-            .ask
-            .as_ref()
-            .is_some_and(|ask| ask.until_ms <= now_ms)
-        {
-            self.time_out_ask(id, now_ms);
+        if access.ask.as_ref().is_some_and(|ask| ask.until <= now) {
+            self.time_out_ask(id, now);
         }
-        self.expedite(id, now_ms);
+        self.expedite(id, now);
         let Some(grant) = self.accesses.get(&id).and_then(|it| it.grant.as_ref()) else {
             return;
         };
         let (grant_id, is_asking) = (grant.id, self.accesses[&id].ask.is_some());
-        if grant.expires_ms <= now_ms {
-            self.expire(id, grant_id, now_ms);
-        } else if grant.renew_ms <= now_ms && !is_asking {
-            self.renew(id, now_ms);
+        if grant.expires <= now {
+            self.expire(id, grant_id, now);
+        } else if grant.renew <= now && !is_asking {
+            self.renew(id, now);
         }
     }
 
     /// Tells the portal that names wait for the answer to a request, where it is time.
-    fn expedite(&mut self, id: ResourceId, now_ms: u64) {
+    fn expedite(&mut self, id: ResourceId, now: BootTime) {
         let ask = self.accesses.get_mut(&id).and_then(|it| it.ask.as_mut());
         if let Some(ask) = ask
             && let Some(request) = ask.number
-            && matches!(ask.expedite, Expedite::At(at_ms) if at_ms <= now_ms)
+            && matches!(ask.expedite, Expedite::At(at) if at <= now)
         {
             ask.expedite = Expedite::Sent;
             self.outputs
@@ -255,7 +253,7 @@ impl<P> Client<P> {
     }
 
     /// Nobody answered: whoever waits hears it.
-    fn time_out_ask(&mut self, id: ResourceId, now_ms: u64) {
+    fn time_out_ask(&mut self, id: ResourceId, now: BootTime) {
         let is_open = self.session.is_open();
         let Some(access) = self.accesses.get_mut(&id) else {
             return;
@@ -274,12 +272,12 @@ impl<P> Client<P> {
             code: ReasonCode::TryLater,
             text: text.to_owned(),
         };
-        self.fail(id, ask, &reason, now_ms);
+        self.fail(id, ask, &reason, now);
     }
 
     /// A request failed: packets and names that wait hear why, and a live grant is asked for again
     /// later.
-    pub(super) fn fail(&mut self, id: ResourceId, ask: Ask, reason: &Reason, now_ms: u64) {
+    pub(super) fn fail(&mut self, id: ResourceId, ask: Ask, reason: &Reason, now: BootTime) {
         let refused = refusal(reason.code);
         let Some(access) = self.accesses.get_mut(&id) else {
             return;
@@ -290,14 +288,14 @@ impl<P> Client<P> {
         // Without a session there was no "no" that could be another one next time.
         let is_firm = self.session.is_open();
         let before = access.denial.take().map(|denial| denial.reason.text);
-        access.deny(reason, is_firm, now_ms);
+        access.deny(reason, is_firm, now);
         let denial = access.denial.as_ref().map(|denial| &denial.reason.text);
         let event = match is_firm {
             true => LogEvent::Denied(id, reason.code),
             false => LogEvent::Unasked(id),
         };
         if let Some(reason) = denial.filter(|reason| before.as_ref() != Some(reason))
-            && let Some(repeated) = self.log_events.count(event, now_ms)
+            && let Some(repeated) = self.log_events.count(event, now)
         {
             let resource = self
                 .directory
@@ -315,7 +313,7 @@ impl<P> Client<P> {
             self.log.push(line);
         }
         if let (Some(grant), Some(denial)) = (&mut access.grant, &access.denial) {
-            grant.renew_ms = grant.renew_ms.max(denial.until_ms);
+            grant.renew = grant.renew.max(denial.until);
         }
         let brief = access
             .denial
@@ -330,39 +328,39 @@ impl<P> Client<P> {
         let held = self.take_held(id);
         self.refuse_packets(held.into_iter().map(|held| held.packet).collect(), refused);
         for name in names.keys() {
-            self.name_failed(name, &outcome, now_ms);
+            self.name_failed(name, &outcome, now);
         }
-        self.schedule(id, now_ms);
+        self.schedule(id, now);
     }
 
     /// A live grant has passed two thirds of its life.
-    fn renew(&mut self, id: ResourceId, now_ms: u64) {
+    fn renew(&mut self, id: ResourceId, now: BootTime) {
         let Some(grant) = self.accesses.get(&id).and_then(|it| it.grant.as_ref()) else {
             return;
         };
-        let span_ms = grant.life_ms() / 3;
-        if self.is_in_use(grant, span_ms, now_ms) {
-            return self.ask(id, now_ms);
+        let span = grant.life() / 3;
+        if self.is_in_use(grant, span, now) {
+            return self.ask(id, now);
         }
         // It may come into use before it ends.
-        let later_ms = now_ms + (grant.life_ms() / 24).max(1_000);
+        let later = now.saturating_add((grant.life() / 24).max(Duration::from_secs(1)));
         if let Some(grant) = self.accesses.get_mut(&id).and_then(|it| it.grant.as_mut()) {
-            grant.renew_ms = later_ms;
+            grant.renew = later;
         }
     }
 
-    fn expire(&mut self, id: ResourceId, grant: GrantId, now_ms: u64) {
+    fn expire(&mut self, id: ResourceId, grant: GrantId, now: BootTime) {
         let was_used = self
             .accesses
             .get(&id)
             .and_then(|access| access.grant.as_ref())
-            .is_some_and(|grant| self.is_in_use(grant, grant.life_ms(), now_ms));
+            .is_some_and(|grant| self.is_in_use(grant, grant.life(), now));
         if !was_used {
             self.release(grant);
         }
         let line = LogLine::debug("a grant has expired").with("grant", grant);
         self.log.push(line);
-        self.end_grant(grant, now_ms);
+        self.end_grant(grant, now);
     }
 
     /// Tells the portal that a grant is not needed.
@@ -374,7 +372,7 @@ impl<P> Client<P> {
     }
 
     /// A resource is gone, or points elsewhere: nothing of the access to it is left.
-    pub(super) fn drop_access(&mut self, id: ResourceId, now_ms: u64) {
+    pub(super) fn drop_access(&mut self, id: ResourceId, now: BootTime) {
         let Some(access) = self.accesses.get(&id) else {
             return;
         };
@@ -390,64 +388,65 @@ impl<P> Client<P> {
         let Some(access) = self.accesses.remove(&id) else {
             return;
         };
-        if let Some(due_ms) = access.due_ms {
-            self.timers.remove(&(due_ms, id));
+        if let Some(due) = access.due {
+            self.timers.remove(&(due, id));
         }
         if let Some(number) = access.ask.as_ref().and_then(|ask| ask.number) {
             self.in_flight.remove(&number);
         }
         self.queue.retain(|queued| *queued != id);
         if let Some(stub) = &mut self.stub {
-            stub.handle_access_ended(id, culvert_base::BootTime::from_millis(now_ms));
+            stub.handle_access_ended(id, now);
         }
         let asked = access.ask.into_iter().flat_map(|ask| ask.names);
         let outcome = Outcome::Unreachable;
         for (name, _) in asked.chain(access.wanted) {
-            self.name_failed(&name, &outcome, now_ms);
+            self.name_failed(&name, &outcome, now);
         }
     }
 
     /// Whatever made the portal say "no" may be over.
-    pub(super) fn forget_denial(&mut self, id: ResourceId, now_ms: u64) {
+    pub(super) fn forget_denial(&mut self, id: ResourceId, now: BootTime) {
         if let Some(access) = self.accesses.get_mut(&id) {
             access.denials = 0;
             if let Some(denial) = &mut access.denial {
-                denial.until_ms = denial.until_ms.min(now_ms);
+                denial.until = denial.until.min(now);
             }
         }
-        self.schedule(id, now_ms);
+        self.schedule(id, now);
     }
 
     /// Makes room for one more access; `false` where there is none.
-    fn make_room(&mut self, now_ms: u64) -> bool {
+    fn make_room(&mut self, now: BootTime) -> bool {
         if self.accesses.len() < MAX_ACCESSES {
             return true;
         }
         let denied = self.accesses.iter().filter(|(_, it)| it.is_only_denial());
-        let oldest = denied.min_by_key(|(_, access)| access.denial.as_ref().map(|it| it.at_ms));
+        let oldest = denied.min_by_key(|(_, access)| access.denial.as_ref().map(|it| it.at));
         let Some(id) = oldest.map(|(id, _)| *id) else {
             return false;
         };
-        self.drop_access(id, now_ms);
+        self.drop_access(id, now);
         true
     }
 
     /// Notes when an access is to be looked at, and forgets one that is idle.
-    pub(super) fn schedule(&mut self, id: ResourceId, now_ms: u64) {
+    pub(super) fn schedule(&mut self, id: ResourceId, now: BootTime) {
         let Some(access) = self.accesses.get_mut(&id) else {
             return;
         };
-        if let Some(due_ms) = access.due_ms.take() {
-            self.timers.remove(&(due_ms, id));
+        if let Some(due) = access.due.take() {
+            self.timers.remove(&(due, id));
         }
-        if access.is_idle(now_ms) {
+        if access.is_idle(now) {
             self.accesses.remove(&id);
             return;
         }
         // What is overdue comes next time, once: looking at it always moves it on.
-        access.due_ms = access.next_due_ms().map(|due_ms| due_ms.max(now_ms + 1));
-        if let Some(due_ms) = access.due_ms {
-            self.timers.insert((due_ms, id));
+        let next = now.saturating_add(Duration::from_millis(1));
+        access.due = access.next_due().map(|due| due.max(next));
+        if let Some(due) = access.due {
+            self.timers.insert((due, id));
         }
     }
 }

@@ -39,7 +39,7 @@ impl Domains {
 
 impl<P> Client<P> {
     /// The account's rules about names are these.
-    pub(super) fn set_dns_rules(&mut self, told: &Dns, now_ms: u64) {
+    pub(super) fn set_dns_rules(&mut self, told: &Dns, now: BootTime) {
         let (rules, not_understood) = told.understood();
         if not_understood > 0 && rules != self.dns_rules {
             let line = LogLine::warn(
@@ -53,7 +53,7 @@ impl<P> Client<P> {
                 let servers = servers.iter().map(|it| (it.address(), DNS_PORT).into());
                 (zone.clone(), servers.collect())
             });
-            stub.set_zones(zones.collect(), BootTime::from_millis(now_ms));
+            stub.set_zones(zones.collect(), now);
         }
         self.is_stale = true;
     }

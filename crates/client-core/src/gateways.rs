@@ -3,28 +3,28 @@
 use super::Client;
 use super::access::{Grant, Introduction};
 use super::log::LogEvent;
-use culvert_base::BootTime;
-use culvert_base::{LogLine, LogQueue};
+use culvert_base::{BootTime, LogLine, LogQueue, UnixTime, whole_millis};
 use culvert_ids::{GatewayId, GrantId, ResourceId};
 use culvert_path::{Guard, Kind, Output as RaceOutput, Race};
 use culvert_wire::PublicKey;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 /// How long a gateway that did not answer is avoided, in milliseconds: until the portal has noticed
 /// too, and then some. Where there is no other, it is asked for all the same.
 pub const AVOID_MS: u64 = 60_000;
 
-/// How long after data was sent to a dead gateway somebody is taken to wait for another, in
-/// milliseconds: longer than TCP waits between two attempts of its first.
-const WANTED_MS: u64 = 10_000;
+/// How long after data was sent to a dead gateway somebody is taken to wait for another:
+/// longer than TCP waits between two attempts of its first.
+const WANTED: Duration = Duration::from_secs(10);
 
 /// Gateways that are avoided at once: those of a site. Whichever was added first gives way.
 const MAX_AVOIDED: usize = 16;
 
-/// How often the data plane is asked what it knows of peers, in milliseconds. A path is in doubt after
+/// How often the data plane is asked what it knows of peers. A path is in doubt after
 /// 2 s of silence and dead 2 s later: an eighth of either.
-const REPORT_EVERY_MS: u64 = 250;
+const REPORT_EVERY: Duration = Duration::from_millis(250);
 
 /// What the data plane knows of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,12 +33,12 @@ pub struct PeerReport {
     pub key: PublicKey,
     /// Where it was last heard.
     pub endpoint: Option<SocketAddr>,
-    /// When the last handshake was completed, in milliseconds of Unix time.
-    pub handshake_unix_ms: Option<u64>,
-    /// When it was last heard.
-    pub received_ms: Option<u64>,
+    /// The time of the last completed handshake.
+    pub handshake: Option<UnixTime>,
+    /// The time at which it was last heard.
+    pub received: Option<BootTime>,
     /// Since when data was sent to it, or waited to be, without anything heard.
-    pub unanswered_ms: Option<u64>,
+    pub unanswered: Option<BootTime>,
     /// Bytes that came from it.
     pub rx_bytes: u64,
     /// Bytes that went to it.
@@ -53,46 +53,46 @@ pub(super) struct Gateway {
     pub(super) introduction: Introduction,
     pub(super) race: Race,
     /// When it last carried something.
-    pub(super) active_ms: u64,
+    pub(super) active: BootTime,
     pub(super) report: Option<Report>,
 }
 
 /// The last report about a gateway, and how fast bytes came and went before it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Report {
-    pub(super) at_ms: u64,
+    pub(super) at: BootTime,
     pub(super) peer: PeerReport,
     pub(super) rx_bytes_per_s: u64,
     pub(super) tx_bytes_per_s: u64,
     /// When the rates were taken, and the numbers of bytes then.
-    rated: (u64, u64, u64),
+    rated: (BootTime, u64, u64),
 }
 
-/// Rates are taken over at least this long, in milliseconds, so that they do not flicker.
-const RATE_SPAN_MS: u64 = 1_000;
+/// Rates are taken over at least this long, so that they do not flicker.
+const RATE_SPAN: Duration = Duration::from_secs(1);
 
 impl<P> Client<P> {
     /// What the data plane knows of its peers, at this very moment. To be told when
     /// [`Self::poll_report`] says so: paths are judged by it.
-    pub fn handle_peers(&mut self, reports: &[PeerReport], now_ms: u64) {
+    pub fn handle_peers(&mut self, reports: &[PeerReport], now: BootTime) {
         for report in reports {
             let mut known = self.gateways.values_mut();
             if let Some(gateway) = known.find(|known| known.introduction.key == report.key) {
-                gateway.take_report(*report, now_ms, &mut self.log);
+                gateway.take_report(*report, now, &mut self.log);
             }
         }
         for gateway in self.gateways.values_mut() {
-            gateway.race.handle_timeout(BootTime::from_millis(now_ms));
+            gateway.race.handle_timeout(now);
         }
-        self.promote_successors(now_ms);
-        self.keep_names_in_use(now_ms);
-        self.ask_for_same_target(now_ms);
-        self.finish(now_ms);
+        self.promote_successors(now);
+        self.keep_names_in_use(now);
+        self.ask_for_same_target(now);
+        self.finish(now);
     }
 
     /// When [`Self::handle_peers`] is to be called; never where there is no peer.
     #[must_use]
-    pub fn poll_report(&self, now_ms: u64) -> Option<u64> {
+    pub fn poll_report(&self, now: BootTime) -> Option<BootTime> {
         if self.gateways.is_empty() {
             return None;
         }
@@ -100,12 +100,12 @@ impl<P> Client<P> {
             .gateways
             .values()
             .filter_map(|it| it.race.poll_timeout());
-        let race = races.map(BootTime::as_millis).min().unwrap_or(u64::MAX);
+        let race = races.min().unwrap_or(BootTime::MAX);
         let last = self.gateways.values().map(|gateway| {
-            let last = gateway.report.map(|report| report.at_ms);
-            last.map_or(now_ms, |at_ms| at_ms + REPORT_EVERY_MS)
+            let last = gateway.report.map(|report| report.at);
+            last.map_or(now, |at| at.saturating_add(REPORT_EVERY))
         });
-        Some(last.min().unwrap_or(now_ms).min(race))
+        Some(last.min().unwrap_or(now).min(race))
     }
 
     /// Where the gateways in use may be: the ways there matter.
@@ -119,14 +119,14 @@ impl<P> Client<P> {
         addresses.into_iter().collect()
     }
 
-    /// Whether a gateway carried something within the last `span_ms`.
-    pub(super) fn is_in_use(&self, grant: &Grant, span_ms: u64, now_ms: u64) -> bool {
+    /// Whether a gateway carried something within the last `span`.
+    pub(super) fn is_in_use(&self, grant: &Grant, span: Duration, now: BootTime) -> bool {
         let gateway = self.gateways.get(&grant.gateway.id);
-        gateway.is_some_and(|gateway| now_ms < gateway.active_ms.saturating_add(span_ms))
+        gateway.is_some_and(|gateway| !now.has_passed(gateway.active, span))
     }
 
     /// A grant leads through this gateway.
-    pub(super) fn meet_gateway(&mut self, introduction: &Introduction, now_ms: u64) {
+    pub(super) fn meet_gateway(&mut self, introduction: &Introduction, now: BootTime) {
         let strangers: Vec<GatewayId> = self
             .gateways
             .iter()
@@ -139,14 +139,14 @@ impl<P> Client<P> {
             .map(|(id, _)| *id)
             .collect();
         for stranger in strangers {
-            self.replace_gateway(stranger, now_ms);
+            self.replace_gateway(stranger, now);
         }
         self.is_stale = true;
         if !self.gateways.contains_key(&introduction.id) {
             let gateway = Gateway {
                 introduction: introduction.clone(),
                 race: Race::new(self.guard()),
-                active_ms: now_ms,
+                active: now,
                 report: None,
             };
             self.gateways.insert(introduction.id, gateway);
@@ -158,49 +158,50 @@ impl<P> Client<P> {
         gateway.replace_candidates(&introduction.candidates, &mut self.log);
         if gateway.race.current().is_none() {
             // Access was asked for because somebody wants to send.
-            gateway.race.handle_sent(BootTime::from_millis(now_ms));
+            gateway.race.handle_sent(now);
         }
     }
 
-    pub(super) fn set_candidates(&mut self, id: GatewayId, candidates: &[SocketAddr], now_ms: u64) {
+    pub(super) fn set_candidates(
+        &mut self,
+        id: GatewayId,
+        candidates: &[SocketAddr],
+        now: BootTime,
+    ) {
         if let Some(gateway) = self.gateways.get_mut(&id) {
             gateway.introduction.candidates = candidates.to_vec();
             gateway.replace_candidates(candidates, &mut self.log);
             // Where it was may be where it is no longer.
-            gateway
-                .race
-                .handle_network_changed(BootTime::from_millis(now_ms));
+            gateway.race.handle_network_changed(now);
             self.is_stale = true;
         }
     }
 
     /// The host's network is another: all paths are tried again.
-    pub(super) fn race_again(&mut self, now_ms: u64) {
+    pub(super) fn race_again(&mut self, now: BootTime) {
         for gateway in self.gateways.values_mut() {
-            gateway
-                .race
-                .handle_network_changed(BootTime::from_millis(now_ms));
+            gateway.race.handle_network_changed(now);
         }
     }
 
     /// A gateway is gone, and every grant through it. Those in use are asked for again.
-    pub(super) fn lose_gateway(&mut self, id: GatewayId, now_ms: u64) {
-        self.lose_grants(id, |grant| grant.gateway.id == id, now_ms);
+    pub(super) fn lose_gateway(&mut self, id: GatewayId, now: BootTime) {
+        self.lose_grants(id, |grant| grant.gateway.id == id, now);
     }
 
     /// A gateway is about to end every grant through it: those in use are asked for anew, while they still carry.
-    pub(super) fn leave_gateway(&mut self, id: GatewayId, now_ms: u64) {
+    pub(super) fn leave_gateway(&mut self, id: GatewayId, now: BootTime) {
         let grants = self.accesses.iter().filter_map(|(resource, access)| {
             let grant = access.grant.as_ref()?;
             Some((*resource, grant)).filter(|_| access.successor.is_none())
         });
         let through_it = grants.filter(|(_, grant)| grant.gateway.id == id);
         let in_use: Vec<ResourceId> = through_it
-            .filter(|(_, grant)| self.is_in_use(grant, grant.life_ms() / 3, now_ms))
+            .filter(|(_, grant)| self.is_in_use(grant, grant.life() / 3, now))
             .map(|(resource, _)| resource)
             .collect();
         if let Some(gateway) = self.gateways.get(&id)
-            && let Some(repeated) = self.log_events.count(LogEvent::GatewayDraining(id), now_ms)
+            && let Some(repeated) = self.log_events.count(LogEvent::GatewayDraining(id), now)
         {
             let line = LogLine::info("a gateway drains: asking for another")
                 .with_text("gateway", &gateway.introduction.name)
@@ -209,20 +210,20 @@ impl<P> Client<P> {
             self.log.push(line);
         }
         for resource in in_use {
-            self.ask(resource, now_ms);
+            self.ask(resource, now);
         }
     }
 
     /// A gateway has another key, or another gateway has its: what the one that was known was
     /// granted is void. There are grants of both for a moment.
-    fn replace_gateway(&mut self, id: GatewayId, now_ms: u64) {
+    fn replace_gateway(&mut self, id: GatewayId, now: BootTime) {
         if let Some(key) = self.gateways.get(&id).map(|known| known.introduction.key) {
             let is_of_known = |grant: &Grant| grant.gateway.id == id && grant.gateway.key == key;
-            self.lose_grants(id, is_of_known, now_ms);
+            self.lose_grants(id, is_of_known, now);
         }
     }
 
-    fn lose_grants(&mut self, id: GatewayId, is_lost: impl Fn(&Grant) -> bool, now_ms: u64) {
+    fn lose_grants(&mut self, id: GatewayId, is_lost: impl Fn(&Grant) -> bool, now: BootTime) {
         let mut lost: Vec<GrantId> = Vec::new();
         for access in self.accesses.values() {
             let grants = [&access.successor, &access.grant];
@@ -233,7 +234,7 @@ impl<P> Client<P> {
             self.counters.gateways_lost += 1;
         }
         for grant in lost {
-            self.lose_grant(grant, now_ms);
+            self.lose_grant(grant, now);
         }
         self.gateways.remove(&id);
         self.is_stale = true;
@@ -242,7 +243,7 @@ impl<P> Client<P> {
     /// Takes what the races say: those who shall begin a handshake are returned, and who is dead is
     /// lost, if there is a portal to ask for another. Without one the grants of a dead gateway are the
     /// best there is: it may only have been restarted, and has kept them too.
-    pub(super) fn drain_races(&mut self, now_ms: u64) -> BTreeSet<PublicKey> {
+    pub(super) fn drain_races(&mut self, now: BootTime) -> BTreeSet<PublicKey> {
         let has_portal = self.session.is_open();
         let mut begin = BTreeSet::new();
         let mut dead = Vec::new();
@@ -256,7 +257,7 @@ impl<P> Client<P> {
                     }
                     RaceOutput::Dead => {
                         let event = LogEvent::GatewaySilent(*id);
-                        if let Some(repeated) = self.log_events.count(event, now_ms) {
+                        if let Some(repeated) = self.log_events.count(event, now) {
                             let what = match has_portal {
                                 true => "a gateway does not answer: asking for another",
                                 false => {
@@ -273,19 +274,20 @@ impl<P> Client<P> {
             }
             if gateway.race.is_dead() && has_portal {
                 dead.push(*id);
-            } else if gateway.race.is_dead() && now_ms < gateway.active_ms + WANTED_MS {
+            } else if gateway.race.is_dead() && !now.has_passed(gateway.active, WANTED) {
                 self.session.hurry();
             }
         }
         for id in dead {
             if self.avoid.len() >= MAX_AVOIDED {
-                let first = self.avoid.iter().min_by_key(|(_, until_ms)| **until_ms);
+                let first = self.avoid.iter().min_by_key(|(_, until)| **until);
                 if let Some(first) = first.map(|(first, _)| *first) {
                     self.avoid.remove(&first);
                 }
             }
-            self.avoid.insert(id, now_ms + AVOID_MS);
-            self.lose_gateway(id, now_ms);
+            self.avoid
+                .insert(id, now.saturating_add(Duration::from_millis(AVOID_MS)));
+            self.lose_gateway(id, now);
         }
         begin
     }
@@ -308,18 +310,17 @@ impl Gateway {
         }
     }
 
-    fn take_report(&mut self, peer: PeerReport, now_ms: u64, log: &mut LogQueue) {
+    fn take_report(&mut self, peer: PeerReport, now: BootTime, log: &mut LogQueue) {
         let before = self.report.map(|report| report.peer);
         let carried = (peer.rx_bytes, peer.tx_bytes);
         if before.map_or((0, 0), |it| (it.rx_bytes, it.tx_bytes)) != carried {
-            self.active_ms = now_ms;
+            self.active = now;
         }
         if let Some(endpoint) = peer.endpoint
-            && let Some(received_ms) = peer.received_ms
+            && let Some(received) = peer.received
         {
-            let received = BootTime::from_millis(received_ms);
-            let handshake_before = before.and_then(|before| before.handshake_unix_ms);
-            let accepted = if peer.handshake_unix_ms != handshake_before {
+            let handshake_before = before.and_then(|before| before.handshake);
+            let accepted = if peer.handshake != handshake_before {
                 self.race.handle_confirmed(endpoint, received)
             } else if before.and_then(|before| before.endpoint) != Some(endpoint) {
                 self.race.handle_roamed(endpoint, received)
@@ -334,30 +335,30 @@ impl Gateway {
                 log.push(line);
             }
         }
-        if let Some(unanswered_ms) = peer.unanswered_ms {
+        if let Some(unanswered) = peer.unanswered {
             // What is unanswered was sent after all that has come, however close: the data plane looks
             // at its clock once for what it receives and sends in one go.
-            let after_received_ms = peer.received_ms.map_or(0, |at_ms| at_ms + 1);
-            let sent_ms = unanswered_ms.max(after_received_ms);
-            self.race.handle_sent(BootTime::from_millis(sent_ms));
+            let after = |at: BootTime| at.saturating_add(Duration::from_millis(1));
+            let sent = unanswered.max(peer.received.map_or(BootTime::ZERO, after));
+            self.race.handle_sent(sent);
         }
-        self.note(peer, now_ms);
+        self.note(peer, now);
     }
 
-    fn note(&mut self, peer: PeerReport, now_ms: u64) {
+    fn note(&mut self, peer: PeerReport, now: BootTime) {
         let (rx, tx) = (peer.rx_bytes, peer.tx_bytes);
         let mut report = Report {
-            at_ms: now_ms,
+            at: now,
             peer,
             rx_bytes_per_s: 0,
             tx_bytes_per_s: 0,
-            rated: (now_ms, rx, tx),
+            rated: (now, rx, tx),
         };
         if let Some(before) = self.report {
-            let (at_ms, rx_before, tx_before) = before.rated;
-            let span_ms = now_ms.saturating_sub(at_ms);
-            let rate = |bytes: u64| bytes.saturating_mul(1_000) / span_ms.max(1);
-            if span_ms >= RATE_SPAN_MS {
+            let (at, rx_before, tx_before) = before.rated;
+            let span = now.saturating_since(at);
+            let rate = |bytes: u64| bytes.saturating_mul(1_000) / whole_millis(span).max(1);
+            if span >= RATE_SPAN {
                 report.rx_bytes_per_s = rate(rx.saturating_sub(rx_before));
                 report.tx_bytes_per_s = rate(tx.saturating_sub(tx_before));
             } else {

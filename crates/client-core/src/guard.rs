@@ -7,6 +7,7 @@
 use super::access::Access;
 use super::output::Output;
 use super::{Client, Directory};
+use culvert_base::BootTime;
 use culvert_dns::Addresses;
 use culvert_ids::ResourceId;
 use culvert_policy::{ApplicationName, Applications, DomainName, Prefix};
@@ -79,7 +80,7 @@ impl Standing {
 impl<P> Client<P> {
     /// What the host says of the last [`Output::Guard`], or of those in force since: `rules` are in
     /// force, or nobody can be sure of any, for this reason.
-    pub fn handle_guard(&mut self, rules: GuardRules, result: Result<(), String>, now_ms: u64) {
+    pub fn handle_guard(&mut self, rules: GuardRules, result: Result<(), String>, now: BootTime) {
         match result {
             Ok(()) => {
                 let had_failed = self.guard.fault.take().is_some();
@@ -87,7 +88,7 @@ impl<P> Client<P> {
                 if had_failed {
                     let ids: Vec<ResourceId> = self.accesses.keys().copied().collect();
                     for id in ids {
-                        self.forget_denial(id, now_ms);
+                        self.forget_denial(id, now);
                     }
                 }
             }
@@ -97,7 +98,7 @@ impl<P> Client<P> {
             }
         }
         self.is_stale = true;
-        self.finish(now_ms);
+        self.finish(now);
     }
 
     /// Every application that a rule of the portal names.

@@ -6,7 +6,7 @@
 //! that order; then sleep until [`Client::poll_timeout`] at the latest and call
 //! [`Client::handle_timeout`]. At [`Client::poll_report`], tell it of the peers.
 //!
-//! Times are milliseconds on the host's boot-time clock, random numbers come from a seed. A packet is
+//! Instants are those of the host's boot-time clock ([`BootTime`]), random numbers come from a seed. A packet is
 //! whatever its owner keeps (`P`): the core looks at its [`PacketFacts`] alone and gives it back.
 //!
 //! What has no live grant has no route to a gateway: the data plane's ranges are derived from the
@@ -24,6 +24,7 @@ mod guard;
 mod log;
 mod messages;
 mod names;
+mod os_release;
 mod output;
 mod packet;
 mod packets;
@@ -46,16 +47,18 @@ pub use domains::{Domains, MAX_DOMAINS};
 pub use gateways::{AVOID_MS, PeerReport};
 pub use guard::GuardRules;
 pub use names::DNS_PORT;
+pub use os_release::{MAX_OS_RELEASE_LEN, parse_os_release};
 pub use output::{Ending, Output, Peer, PeerUpdate};
 pub use packet::{PacketFacts, PacketRefusal};
 pub use packets::MAX_HELD_BYTES;
 pub use peers::MAX_RANGES;
 
 use access::{Access, Held};
-use culvert_base::{LogLine, LogQueue};
+use culvert_base::{BootTime, LogLine, LogQueue, UnixTime};
 use culvert_control::{ControlSession, RepeatedEvents};
 use culvert_dns::Stub;
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId};
+use culvert_policy::conditions::OperatingSystem;
 use culvert_policy::{DnsRules, DomainName, Prefix, RoutedServices};
 use culvert_wire::messages::{ClientFeature, FromClient, Interface};
 use culvert_wire::{Cipher, PROTOCOL, PublicKey};
@@ -147,6 +150,7 @@ struct Network {
 /// The client. See the [module](self) for how it is driven.
 pub struct Client<P> {
     options: Options,
+    os: Option<OperatingSystem>,
     random: Random,
     dns_seed: [u8; 32],
     /// The search domains of the machine.
@@ -156,7 +160,7 @@ pub struct Client<P> {
     directory: Directory,
     accesses: BTreeMap<ResourceId, Access<P>>,
     /// When each access is to be looked at; the same instants as in the accesses.
-    timers: BTreeSet<(u64, ResourceId)>,
+    timers: BTreeSet<(BootTime, ResourceId)>,
     /// Which access a grant belongs to, successors included.
     grants: BTreeMap<GrantId, ResourceId>,
     /// Accesses whose request waits to be sent.
@@ -166,7 +170,7 @@ pub struct Client<P> {
     last_request: u64,
     gateways: BTreeMap<GatewayId, Gateway>,
     /// Gateways that did not answer, and until when they are avoided.
-    avoid: BTreeMap<GatewayId, u64>,
+    avoid: BTreeMap<GatewayId, BootTime>,
     /// What the data plane was last told.
     applied: BTreeMap<PublicKey, Peer>,
     /// What the data plane routes, from `applied`.
@@ -187,9 +191,9 @@ pub struct Client<P> {
     held_bytes: usize,
     stub: Option<Stub>,
     /// When names in use were last kept.
-    names_kept_ms: u64,
+    names_kept: BootTime,
     /// When resources with the target of one in use are asked for next.
-    same_target_due_ms: u64,
+    same_target_due: BootTime,
     outputs: VecDeque<Output<P>>,
     log: LogQueue,
     counters: Counters,
@@ -198,14 +202,15 @@ pub struct Client<P> {
 
 impl<P> Client<P> {
     /// A client that will connect at once. `seed` is 32 random bytes.
-    pub fn new(options: Options, seed: [u8; 32], now_ms: u64) -> Self {
+    pub fn new(options: Options, seed: [u8; 32], now: BootTime) -> Self {
         let [a, b, c, d, e, f, g, h, ..] = seed;
         Self {
             options,
+            os: None,
             random: Random::new(u64::from_le_bytes([a, b, c, d, e, f, g, h])),
             dns_seed: seed,
             dns_search: Vec::new(),
-            session: ControlSession::new(now_ms),
+            session: ControlSession::new(now),
             network: None,
             directory: Directory::default(),
             accesses: BTreeMap::new(),
@@ -227,8 +232,8 @@ impl<P> Client<P> {
             resuming: Vec::new(),
             held_bytes: 0,
             stub: None,
-            names_kept_ms: now_ms,
-            same_target_due_ms: now_ms,
+            names_kept: now,
+            same_target_due: now,
             outputs: VecDeque::new(),
             log: LogQueue::default(),
             counters: Counters::default(),
@@ -236,10 +241,10 @@ impl<P> Client<P> {
         }
     }
 
-    /// The connection that [`Output::Connect`] asked for is there. `portal_unix_ms` is the portal's
+    /// The connection that [`Output::Connect`] asked for is there. `portal` is the portal's
     /// clock, or this machine's where the portal did not tell its own: grants end by it.
-    pub fn handle_connected(&mut self, portal_unix_ms: u64, now_ms: u64) {
-        if !self.session.connected(portal_unix_ms, now_ms) {
+    pub fn handle_connected(&mut self, portal: UnixTime, now: BootTime) {
+        if !self.session.connected(portal, now) {
             return;
         }
         self.outputs.push_back(Output::ToPortal(FromClient::Hello {
@@ -250,49 +255,59 @@ impl<P> Client<P> {
             public_key: self.options.public_key,
             ciphers: self.options.ciphers.clone(),
             features: vec![ClientFeature::Applications, ClientFeature::Dns],
+            os: self.os.clone(),
         }));
+    }
+
+    /// The operating system of this machine, to be told to the portal with the next session.
+    pub fn set_operating_system(&mut self, os: OperatingSystem) {
+        self.os = Some(os);
     }
 
     /// The connection ended, or did not come about: `error` is for people, `retry_after_ms` the
     /// portal's word.
-    pub fn handle_disconnected(&mut self, error: String, retry_after_ms: Option<u64>, now_ms: u64) {
-        self.lose_session(Some(error), retry_after_ms, now_ms);
-        self.finish(now_ms);
+    pub fn handle_disconnected(
+        &mut self,
+        error: String,
+        retry_after_ms: Option<u64>,
+        now: BootTime,
+    ) {
+        self.lose_session(Some(error), retry_after_ms, now);
+        self.finish(now);
     }
 
     /// The portal refused the token before there was a session: another attempt ends alike.
-    pub fn handle_unauthorized(&mut self, why: String, now_ms: u64) {
-        self.end(Ending::NotEnrolled(why), now_ms);
+    pub fn handle_unauthorized(&mut self, why: String, now: BootTime) {
+        self.end(Ending::NotEnrolled(why), now);
     }
 
     /// The host's network is another: paths are tried again, and so is the portal.
-    pub fn handle_network_changed(&mut self, now_ms: u64) {
-        self.session.network_changed(now_ms);
-        self.race_again(now_ms);
-        self.connect_if_due(now_ms);
-        self.finish(now_ms);
+    pub fn handle_network_changed(&mut self, now: BootTime) {
+        self.session.network_changed(now);
+        self.race_again(now);
+        self.connect_if_due(now);
+        self.finish(now);
     }
 
     /// Time has passed.
-    pub fn handle_timeout(&mut self, now_ms: u64) {
-        if self.session.is_overdue(now_ms) {
-            self.break_off("the portal did not answer hello in time", now_ms);
+    pub fn handle_timeout(&mut self, now: BootTime) {
+        if self.session.is_overdue(now) {
+            self.break_off("the portal did not answer hello in time", now);
         }
-        self.handle_due_accesses(now_ms);
+        self.handle_due_accesses(now);
         if let Some(stub) = &mut self.stub {
-            stub.handle_timeout(culvert_base::BootTime::from_millis(now_ms));
+            stub.handle_timeout(now);
         }
-        self.connect_if_due(now_ms);
-        self.finish(now_ms);
+        self.connect_if_due(now);
+        self.finish(now);
     }
 
     /// When [`Self::handle_timeout`] has something to do. [`Self::poll_report`] tells another time.
     #[must_use]
-    pub fn poll_timeout(&self) -> Option<u64> {
-        let access = self.timers.first().map(|(due_ms, _)| *due_ms);
+    pub fn poll_timeout(&self) -> Option<BootTime> {
+        let access = self.timers.first().map(|(due, _)| *due);
         let stub = self.stub.as_ref().and_then(Stub::poll_timeout);
-        let stub = stub.map(culvert_base::BootTime::as_millis);
-        let session = self.session.next_timeout_ms();
+        let session = self.session.next_timeout();
         [access, stub, session].into_iter().flatten().min()
     }
 
@@ -318,42 +333,42 @@ impl<P> Client<P> {
         self.session.is_open()
     }
 
-    fn connect_if_due(&mut self, now_ms: u64) {
-        if self.session.begin_attempt(now_ms) {
+    fn connect_if_due(&mut self, now: BootTime) {
+        if self.session.begin_attempt(now) {
             self.outputs.push_back(Output::Connect);
         }
     }
 
     /// The portal broke the protocol, or is silent where it must not be.
-    fn break_off(&mut self, why: &str, now_ms: u64) {
+    fn break_off(&mut self, why: &str, now: BootTime) {
         self.counters.protocol_errors += 1;
         self.outputs.push_back(Output::Disconnect);
-        self.lose_session(Some(why.to_owned()), None, now_ms);
+        self.lose_session(Some(why.to_owned()), None, now);
     }
 
-    fn lose_session(&mut self, error: Option<String>, retry_after_ms: Option<u64>, now_ms: u64) {
+    fn lose_session(&mut self, error: Option<String>, retry_after_ms: Option<u64>, now: BootTime) {
         let random = [self.random.next(), self.random.next()];
-        self.session.lost(error, retry_after_ms, random, now_ms);
-        self.requeue_asks(now_ms);
+        self.session.lost(error, retry_after_ms, random, now);
+        self.requeue_asks(now);
     }
 
-    fn end(&mut self, ending: Ending, now_ms: u64) {
+    fn end(&mut self, ending: Ending, now: BootTime) {
         let why = match &ending {
             Ending::NotEnrolled(why) | Ending::Denied(why) | Ending::Failed(why) => why.clone(),
         };
         if self.session.is_connected() {
             self.outputs.push_back(Output::Disconnect);
         }
-        self.session.end(now_ms, why);
+        self.session.end(now, why);
         self.outputs.push_back(Output::End(ending));
     }
 
     /// Does what one event may have made necessary for all: send requests, tell the data plane.
-    fn finish(&mut self, now_ms: u64) {
-        self.drain_stub(now_ms);
-        self.apply(now_ms);
-        self.send_asks(now_ms);
-        self.drain_stub(now_ms);
-        self.connect_if_due(now_ms);
+    fn finish(&mut self, now: BootTime) {
+        self.drain_stub(now);
+        self.apply(now);
+        self.send_asks(now);
+        self.drain_stub(now);
+        self.connect_if_due(now);
     }
 }

@@ -5,7 +5,7 @@ use super::directory::{Changed, Unreadable};
 use super::log::LogEvent;
 use super::output::{Ending, Output};
 use super::{Client, Network, PacketRefusal};
-use culvert_base::LogLine;
+use culvert_base::{BootTime, LogLine};
 use culvert_dns::Stub;
 use culvert_ids::{GatewayId, GrantId, ResourceId};
 use culvert_policy::{Prefix, Resource};
@@ -22,102 +22,101 @@ const MAX_GRANT_LIFETIME_S: u32 = 31 * 86_400;
 
 impl<P> Client<P> {
     /// The portal sent `text`.
-    pub fn handle_portal_message(&mut self, text: &str, now_ms: u64) {
+    pub fn handle_portal_message(&mut self, text: &str, now: BootTime) {
         if !self.session.is_connected() {
             return;
         }
         let message = match decode_sequenced::<ToClient>(text) {
             Ok(message) => message,
             Err(error) => {
-                self.break_off(&error.to_string(), now_ms);
-                return self.finish(now_ms);
+                self.break_off(&error.to_string(), now);
+                return self.finish(now);
             }
         };
         if self.session.take_place(message.epoch, message.seq).is_err() {
-            self.break_off("the portal left out a message", now_ms);
-            return self.finish(now_ms);
+            self.break_off("the portal left out a message", now);
+            return self.finish(now);
         }
         match message.message {
-            Decoded::Known(message) => self.handle_message(message, now_ms),
+            Decoded::Known(message) => self.handle_message(message, now),
             Decoded::Unknown { kind } => {
                 let answer = FromClient::Unsupported { kind };
                 self.outputs.push_back(Output::ToPortal(answer));
             }
         }
-        self.finish(now_ms);
+        self.finish(now);
     }
 
-    fn handle_message(&mut self, message: ToClient, now_ms: u64) {
+    fn handle_message(&mut self, message: ToClient, now: BootTime) {
         match message {
             ToClient::Refused {
                 reason,
                 retry_after_s,
-            } => self.handle_refused(&reason, retry_after_s, now_ms),
+            } => self.handle_refused(&reason, retry_after_s, now),
             ToClient::Welcome { .. } if !self.session.is_open() => {
-                self.handle_welcome(message, now_ms);
+                self.handle_welcome(message, now);
             }
             ToClient::Unsupported { kind } => {
                 let line = LogLine::warn("the portal does not know a message; it may be older");
                 self.log.push(line.with_text("kind", &kind));
             }
             _ if !self.session.is_open() => {
-                self.break_off("the portal did not begin with welcome", now_ms);
+                self.break_off("the portal did not begin with welcome", now);
             }
             ToClient::Welcome { .. } => {
-                self.break_off("the portal said welcome twice", now_ms);
+                self.break_off("the portal said welcome twice", now);
             }
             ToClient::ResourceSet { resource } => {
                 match self.directory.set(&resource, &mut self.log) {
-                    Changed::Other => self.forget_denial(resource.id, now_ms),
-                    Changed::Target | Changed::Gone => self.drop_access(resource.id, now_ms),
+                    Changed::Other => self.forget_denial(resource.id, now),
+                    Changed::Target | Changed::Gone => self.drop_access(resource.id, now),
                 }
                 self.log_unreadable(Some(resource.id));
                 // It may be for the same range as one that is in use.
-                self.same_target_due_ms = now_ms;
+                self.same_target_due = now;
                 self.is_stale = true;
             }
             ToClient::ResourceRemoved { resource } => {
                 self.directory.remove(resource);
-                self.drop_access(resource, now_ms);
+                self.drop_access(resource, now);
                 self.is_stale = true;
             }
-            ToClient::DnsSet { dns } => self.set_dns_rules(&dns, now_ms),
-            granted @ ToClient::AccessGranted { .. } => self.handle_granted(granted, now_ms),
+            ToClient::DnsSet { dns } => self.set_dns_rules(&dns, now),
+            granted @ ToClient::AccessGranted { .. } => self.handle_granted(granted, now),
             ToClient::AccessDenied {
                 request,
                 resource,
                 reason,
-            } => self.handle_denied(request, resource, &reason, now_ms),
+            } => self.handle_denied(request, resource, &reason, now),
             ToClient::AccessRevoked { grant, reason } => {
-                self.handle_revoked(grant, &reason, now_ms);
+                self.handle_revoked(grant, &reason, now);
             }
             ToClient::GatewayLost { gateway } => {
                 if let Some(lost) = self.gateways.get(&gateway)
-                    && let Some(repeated) = self
-                        .log_events
-                        .count(LogEvent::GatewayLost(gateway), now_ms)
+                    && let Some(repeated) =
+                        self.log_events.count(LogEvent::GatewayLost(gateway), now)
                 {
                     let line = LogLine::info("a gateway is gone, as the portal says")
                         .with_text("gateway", &lost.introduction.name)
                         .with("repeated", repeated);
                     self.log.push(line);
                 }
-                self.lose_gateway(gateway, now_ms);
+                self.lose_gateway(gateway, now);
             }
-            ToClient::GatewayDraining { gateway } => self.leave_gateway(gateway, now_ms),
+            ToClient::GatewayDraining { gateway } => self.leave_gateway(gateway, now),
             ToClient::GatewayMoved {
                 gateway,
                 candidates,
-            } => self.move_gateway(gateway, &candidates, now_ms),
+            } => self.move_gateway(gateway, &candidates, now),
         }
     }
 
-    fn handle_refused(&mut self, reason: &Reason, retry_after_s: Option<u32>, now_ms: u64) {
+    fn handle_refused(&mut self, reason: &Reason, retry_after_s: Option<u32>, now: BootTime) {
         let reason = tidy(reason);
         if let Some(retry_after_s) = retry_after_s {
             self.outputs.push_back(Output::Disconnect);
             let retry_after_ms = u64::from(retry_after_s) * 1_000;
-            return self.lose_session(Some(reason.text), Some(retry_after_ms), now_ms);
+            return self.lose_session(Some(reason.text), Some(retry_after_ms), now);
         }
         let ending = match reason.code {
             ReasonCode::BadToken => Ending::NotEnrolled(reason.text),
@@ -141,11 +140,11 @@ impl<P> Client<P> {
             | ReasonCode::Other => Ending::Failed(reason.text),
         };
         // What was granted to this client counts no longer, whatever the gateways know of it.
-        self.drop_everything(now_ms);
-        self.end(ending, now_ms);
+        self.drop_everything(now);
+        self.end(ending, now);
     }
 
-    fn handle_welcome(&mut self, message: ToClient, now_ms: u64) {
+    fn handle_welcome(&mut self, message: ToClient, now: BootTime) {
         let ToClient::Welcome {
             protocol,
             client,
@@ -160,10 +159,10 @@ impl<P> Client<P> {
             return;
         };
         if protocol != PROTOCOL {
-            return self.break_off("the portal chose a protocol that was not offered", now_ms);
+            return self.break_off("the portal chose a protocol that was not offered", now);
         }
         let Some((own, names)) = parse_ranges(&ranges) else {
-            return self.break_off("the portal's address ranges can't be read", now_ms);
+            return self.break_off("the portal's address ranges can't be read", now);
         };
         let before = self.network.replace(Network {
             client,
@@ -177,17 +176,17 @@ impl<P> Client<P> {
             .is_some_and(|before| before.client == client && before.interface == interface);
         if !is_same_machine {
             // Another client id or address: no grant that was given to the old one is ours.
-            self.drop_everything(now_ms);
+            self.drop_everything(now);
             self.outputs.push_back(Output::Interface(interface));
         }
-        if before.is_none_or(|before| before.names != names) && !self.renew_stub(now_ms) {
-            return self.break_off("the portal's ranges for names can't be used", now_ms);
+        if before.is_none_or(|before| before.names != names) && !self.renew_stub(now) {
+            return self.break_off("the portal's ranges for names can't be used", now);
         }
-        self.session.open(now_ms);
+        self.session.open(now);
         let standing: BTreeSet<GrantId> = grants.into_iter().collect();
-        self.keep_only(&standing, now_ms);
-        self.replace_resources(&resources, now_ms);
-        self.set_dns_rules(&dns, now_ms);
+        self.keep_only(&standing, now);
+        self.replace_resources(&resources, now);
+        self.set_dns_rules(&dns, now);
         self.log_unreadable(None);
     }
 
@@ -211,7 +210,7 @@ impl<P> Client<P> {
 
     /// What the portal lists is there, and what it does not list is gone; but a resource whose grant
     /// still stands only follows in a later message, since one does not hold them all.
-    fn replace_resources(&mut self, resources: &[culvert_wire::model::Resource], now_ms: u64) {
+    fn replace_resources(&mut self, resources: &[culvert_wire::model::Resource], now: BootTime) {
         let held: Vec<(ResourceId, Option<Resource>)> = self
             .accesses
             .keys()
@@ -222,20 +221,20 @@ impl<P> Client<P> {
             let has_grant = self.accesses.get(&id).is_some_and(|it| it.grant.is_some());
             let before_target = before.as_ref().map(|before| before.target.clone());
             match (self.directory.get(id), before) {
-                (Some(now), Some(_)) if Some(&now.target) == before_target.as_ref() => {
-                    self.forget_denial(id, now_ms);
+                (Some(listed), Some(_)) if Some(&listed.target) == before_target.as_ref() => {
+                    self.forget_denial(id, now);
                 }
                 (None, Some(before)) if has_grant && !self.directory.is_unreadable(id) => {
                     self.directory.restore(before);
                 }
-                _ => self.drop_access(id, now_ms),
+                _ => self.drop_access(id, now),
             }
         }
         self.is_stale = true;
     }
 
     /// Of the grants, only those that the portal named still stand.
-    fn keep_only(&mut self, standing: &BTreeSet<GrantId>, now_ms: u64) {
+    fn keep_only(&mut self, standing: &BTreeSet<GrantId>, now: BootTime) {
         let ended: Vec<GrantId> = self
             .grants
             .keys()
@@ -243,11 +242,11 @@ impl<P> Client<P> {
             .copied()
             .collect();
         for grant in ended {
-            self.lose_grant(grant, now_ms);
+            self.lose_grant(grant, now);
         }
     }
 
-    fn move_gateway(&mut self, gateway: GatewayId, candidates: &[SocketAddr], now_ms: u64) {
+    fn move_gateway(&mut self, gateway: GatewayId, candidates: &[SocketAddr], now: BootTime) {
         for access in self.accesses.values_mut() {
             let grants = [&mut access.grant, &mut access.successor];
             for grant in grants.into_iter().flatten() {
@@ -256,20 +255,20 @@ impl<P> Client<P> {
                 }
             }
         }
-        self.set_candidates(gateway, candidates, now_ms);
+        self.set_candidates(gateway, candidates, now);
     }
 
     /// The tunnel's networks, or why it has none, are other ones: everything begins anew.
-    fn drop_everything(&mut self, now_ms: u64) {
+    fn drop_everything(&mut self, now: BootTime) {
         let ids: Vec<ResourceId> = self.accesses.keys().copied().collect();
         for id in ids {
-            self.drop_access(id, now_ms);
+            self.drop_access(id, now);
         }
         self.avoid.clear();
     }
 
     /// Begins to answer names with the ranges of the network; `false` where that can't be.
-    fn renew_stub(&mut self, now_ms: u64) -> bool {
+    fn renew_stub(&mut self, now: BootTime) -> bool {
         let Some(network) = &self.network else {
             return false;
         };
@@ -299,7 +298,7 @@ impl<P> Client<P> {
                         .get(id)
                         .is_none_or(|it| it.target.pattern().is_some())
                     {
-                        self.drop_access(id, now_ms);
+                        self.drop_access(id, now);
                     }
                 }
                 self.stub = Some(stub);

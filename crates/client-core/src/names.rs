@@ -8,16 +8,17 @@ use culvert_dns::{Addresses, Families, ForwardId, Outcome, Transport};
 use culvert_ids::ResourceId;
 use culvert_policy::DomainName;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// The port of DNS (RFC 1035, section 4.2).
 pub const DNS_PORT: u16 = 53;
 
-/// What the gateway found for a name is good this long without asking again, in milliseconds: the
+/// What the gateway found for a name is good this long without asking again: the
 /// stub asks again every minute, and two programs at the same moment get one answer.
-const FRESH_MS: u64 = 30_000;
+const FRESH: Duration = Duration::from_secs(30);
 
-/// How often names whose gateway is in use are kept from being given up, in milliseconds.
-const KEEP_NAMES_EVERY_MS: u64 = 60_000;
+/// How often names whose gateway is in use are kept from being given up.
+const KEEP_NAMES_EVERY: Duration = Duration::from_secs(60);
 
 /// Tells of an upstream that answers in other letters. The stub tells it once in an hour.
 fn case_line(upstream: SocketAddr, answers_tcp: bool) -> LogLine {
@@ -38,7 +39,7 @@ impl<P> Client<P> {
         query: &[u8],
         transport: Transport,
         from: SocketAddr,
-        now_ms: u64,
+        now: BootTime,
     ) {
         self.counters.dns_queries += 1;
         let Some(stub) = &mut self.stub else {
@@ -47,14 +48,13 @@ impl<P> Client<P> {
         };
         let directory = &self.directory;
         let resource_of = |name: &DomainName| directory.for_name(name).map(|found| found.id);
-        let now = BootTime::from_millis(now_ms);
         if let Err(reason) = stub.handle_query(query, transport, from, now, resource_of) {
             let line = LogLine::trace("a DNS query is dropped");
             self.log
                 .push(line.with("reason", format_args!("{reason:?}")));
             self.counters.dns_dropped += 1;
         }
-        self.finish(now_ms);
+        self.finish(now);
     }
 
     /// An upstream resolver answered.
@@ -63,11 +63,10 @@ impl<P> Client<P> {
         answer: &[u8],
         transport: Transport,
         from: SocketAddr,
-        now_ms: u64,
+        now: BootTime,
     ) {
         let directory = &self.directory;
         let resource_of = |name: &DomainName| directory.for_name(name).map(|found| found.id);
-        let now = BootTime::from_millis(now_ms);
         if let Some(stub) = &mut self.stub
             && let Err(reason) =
                 stub.handle_upstream_answer(answer, transport, from, now, resource_of)
@@ -77,28 +76,28 @@ impl<P> Client<P> {
                 .push(line.with("reason", format_args!("{reason:?}")));
             self.counters.dns_dropped += 1;
         }
-        self.finish(now_ms);
+        self.finish(now);
     }
 
     /// A query could not be sent to an upstream resolver.
-    pub fn handle_dns_unreachable(&mut self, id: ForwardId, now_ms: u64) {
+    pub fn handle_dns_unreachable(&mut self, id: ForwardId, now: BootTime) {
         if let Some(stub) = &mut self.stub {
-            stub.handle_upstream_unreachable(id, BootTime::from_millis(now_ms));
+            stub.handle_upstream_unreachable(id, now);
         }
-        self.finish(now_ms);
+        self.finish(now);
     }
 
     /// The resolvers for other names are those of these that can be: not the client itself.
-    pub fn set_dns_upstreams(&mut self, found: &[SocketAddr], now_ms: u64) {
+    pub fn set_dns_upstreams(&mut self, found: &[SocketAddr], now: BootTime) {
         let Some(stub) = &mut self.stub else {
             return;
         };
         let usable = stub.usable_upstreams(found);
         if usable != self.options.dns_upstreams {
             // They are usable: nothing is refused.
-            let _set = stub.set_upstreams(usable.clone(), BootTime::from_millis(now_ms));
+            let _set = stub.set_upstreams(usable.clone(), now);
             self.options.dns_upstreams = usable;
-            self.finish(now_ms);
+            self.finish(now);
         }
     }
 
@@ -117,7 +116,7 @@ impl<P> Client<P> {
     }
 
     /// Carries out what the stub wants, until it wants nothing more.
-    pub(super) fn drain_stub(&mut self, now_ms: u64) {
+    pub(super) fn drain_stub(&mut self, now: BootTime) {
         while let Some(output) = self.stub.as_mut().and_then(culvert_dns::Stub::poll_output) {
             match output {
                 culvert_dns::Output::Answer {
@@ -146,7 +145,7 @@ impl<P> Client<P> {
                     name,
                     resource,
                     addresses,
-                } => self.want_name(&name, resource, addresses, now_ms),
+                } => self.want_name(&name, resource, addresses, now),
                 culvert_dns::Output::CaseNotPreserved {
                     upstream,
                     answers_tcp,
@@ -161,14 +160,14 @@ impl<P> Client<P> {
         name: &DomainName,
         resource: ResourceId,
         addresses: Addresses,
-        now_ms: u64,
+        now: BootTime,
     ) {
         let Some(found) = self.directory.get(resource) else {
-            return self.resolve(name, Outcome::Unreachable, now_ms);
+            return self.resolve(name, Outcome::Unreachable, now);
         };
         if found.filters.is_empty() && self.directory.for_service(found, None).is_none() {
             let brief = "nothing of this resource may be used".to_owned();
-            return self.resolve(name, Outcome::Denied { brief }, now_ms);
+            return self.resolve(name, Outcome::Denied { brief }, now);
         }
         let same_target = self.directory.with_same_target(found);
         let granted = same_target.iter().find_map(|id| {
@@ -178,21 +177,21 @@ impl<P> Client<P> {
         if let Some(granted) = granted
             && granted.addresses == addresses
             && !granted.is_lost
-            && now_ms < granted.asked_ms.saturating_add(FRESH_MS)
+            && !now.has_passed(granted.asked, FRESH)
         {
-            return self.resolve(name, Outcome::Families(granted.families), now_ms);
+            return self.resolve(name, Outcome::Families(granted.families), now);
         }
-        self.want(resource, Some((name, addresses)), now_ms);
+        self.want(resource, Some((name, addresses)), now);
         let awaited = |id: &ResourceId| self.accesses.get(id).is_some_and(|it| it.awaits(name));
         if !same_target.iter().any(awaited) {
-            let outcome = self.why_not(&same_target, now_ms);
-            self.resolve(name, outcome, now_ms);
+            let outcome = self.why_not(&same_target, now);
+            self.resolve(name, outcome, now);
         }
     }
 
     /// Tells the stub whom to ask of the names of a resource, and of those with its target, whose access is the same:
     /// the gateway of a grant.
-    pub(super) fn tell_site(&mut self, id: ResourceId, now_ms: u64) {
+    pub(super) fn tell_site(&mut self, id: ResourceId, now: BootTime) {
         let Some(resource) = self.directory.get(id) else {
             return;
         };
@@ -206,16 +205,16 @@ impl<P> Client<P> {
         });
         if let Some(stub) = &mut self.stub {
             for id in same_target {
-                stub.set_site(id, server, BootTime::from_millis(now_ms));
+                stub.set_site(id, server, now);
             }
         }
     }
 
     /// Why none of these resources is even asked for.
-    fn why_not(&self, resources: &[ResourceId], now_ms: u64) -> Outcome {
+    fn why_not(&self, resources: &[ResourceId], now: BootTime) -> Outcome {
         let denials = resources.iter().filter_map(|id| {
             let access = self.accesses.get(id)?;
-            access.standing_denial(now_ms)
+            access.standing_denial(now)
         });
         let mut prohibiting = denials.filter(|denial| {
             super::access::refusal(denial.reason.code) == super::PacketRefusal::Prohibited
@@ -234,20 +233,20 @@ impl<P> Client<P> {
         name: &DomainName,
         addresses: Addresses,
         families: Families,
-        now_ms: u64,
+        now: BootTime,
     ) {
         let has_still = self.stub.as_ref().is_some_and(|stub| {
             // The name may have lost them while the request was on its way.
             stub.addresses_of(name) == Some(addresses)
         });
         if has_still {
-            self.resolve(name, Outcome::Families(families), now_ms);
+            self.resolve(name, Outcome::Families(families), now);
         }
     }
 
     /// A name was not granted by one resource; unless another with the same target may yet grant it,
     /// whoever waits hears it.
-    pub(super) fn name_failed(&mut self, name: &DomainName, outcome: &Outcome, now_ms: u64) {
+    pub(super) fn name_failed(&mut self, name: &DomainName, outcome: &Outcome, now: BootTime) {
         let same_target = match self.directory.for_name(name) {
             Some(resource) => self.directory.with_same_target(resource),
             None => Vec::new(),
@@ -261,13 +260,13 @@ impl<P> Client<P> {
             })
         };
         if !same_target.iter().any(has_hope) {
-            self.resolve(name, outcome.clone(), now_ms);
+            self.resolve(name, outcome.clone(), now);
         }
     }
 
-    fn resolve(&mut self, name: &DomainName, outcome: Outcome, now_ms: u64) {
+    fn resolve(&mut self, name: &DomainName, outcome: Outcome, now: BootTime) {
         if let Some(stub) = &mut self.stub {
-            stub.handle_resolved(name, outcome, BootTime::from_millis(now_ms));
+            stub.handle_resolved(name, outcome, now);
         }
     }
 
@@ -289,19 +288,19 @@ impl<P> Client<P> {
     }
 
     /// Keeps the names of gateways in use from being given up.
-    pub(super) fn keep_names_in_use(&mut self, now_ms: u64) {
-        if now_ms < self.names_kept_ms.saturating_add(KEEP_NAMES_EVERY_MS) {
+    pub(super) fn keep_names_in_use(&mut self, now: BootTime) {
+        if !now.has_passed(self.names_kept, KEEP_NAMES_EVERY) {
             return;
         }
-        self.names_kept_ms = now_ms;
+        self.names_kept = now;
         let Some(mut stub) = self.stub.take() else {
             return;
         };
         let grants = self.accesses.values().filter_map(|it| it.grant.as_ref());
         for grant in grants.filter(|grant| !grant.names.is_empty()) {
-            if self.is_in_use(grant, KEEP_NAMES_EVERY_MS, now_ms) {
+            if self.is_in_use(grant, KEEP_NAMES_EVERY, now) {
                 for granted in grant.names.values() {
-                    stub.handle_used(granted.addresses.v4.into(), BootTime::from_millis(now_ms));
+                    stub.handle_used(granted.addresses.v4.into(), now);
                 }
             }
         }

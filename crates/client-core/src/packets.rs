@@ -3,6 +3,7 @@
 use super::access::{Held, MAX_HELD_PER_RESOURCE, refusal};
 use super::guard::Standing;
 use super::{Client, PacketFacts, PacketRefusal};
+use culvert_base::BootTime;
 use culvert_ids::ResourceId;
 use culvert_policy::DomainName;
 use std::collections::VecDeque;
@@ -22,17 +23,17 @@ enum Wanted {
 
 impl<P> Client<P> {
     /// The data plane has no route for a packet.
-    pub fn handle_packet(&mut self, facts: PacketFacts, packet: P, now_ms: u64) {
+    pub fn handle_packet(&mut self, facts: PacketFacts, packet: P, now: BootTime) {
         self.counters.packets += 1;
         match self.wanted_by(&facts) {
             Wanted::Nothing => self.refuse_packets(vec![packet], PacketRefusal::Unreachable),
             Wanted::Forbidden => self.refuse_packets(vec![packet], PacketRefusal::Prohibited),
             Wanted::Resource(id, name) => {
                 let name = name.as_ref().map(|(name, addresses)| (name, *addresses));
-                self.want_for_packet(id, name, Held { facts, packet }, now_ms);
+                self.want_for_packet(id, name, Held { facts, packet }, now);
             }
         }
-        self.finish(now_ms);
+        self.finish(now);
     }
 
     /// A gateway does not let a packet pass. Its sender hears so if the resources of this moment forbid the packet too;
@@ -42,7 +43,7 @@ impl<P> Client<P> {
         facts: PacketFacts,
         packet: P,
         refusal: PacketRefusal,
-        now_ms: u64,
+        now: BootTime,
     ) {
         self.counters.packets_refused_by_gateway += 1;
         match (refusal, self.wanted_by(&facts)) {
@@ -57,14 +58,14 @@ impl<P> Client<P> {
                 let access = self.accesses.get(&id);
                 let is_granted = access.is_some_and(|access| access.grant.is_some());
                 if !is_granted && facts.is_whole {
-                    self.want_for_packet(id, name, Held { facts, packet }, now_ms);
+                    self.want_for_packet(id, name, Held { facts, packet }, now);
                 } else {
                     // Gateway and client do not know the same yet, or it can't go on: its sender repeats it.
-                    self.want(id, name, now_ms);
+                    self.want(id, name, now);
                 }
             }
         }
-        self.finish(now_ms);
+        self.finish(now);
     }
 
     fn wanted_by(&self, facts: &PacketFacts) -> Wanted {
@@ -99,13 +100,13 @@ impl<P> Client<P> {
         id: ResourceId,
         name: Option<(&DomainName, culvert_dns::Addresses)>,
         held: Held<P>,
-        now_ms: u64,
+        now: BootTime,
     ) {
         let addresses = name.map(|(_, addresses)| addresses);
         if self.standing_of(id, addresses.into_iter()) == Standing::Pending {
             // Whoever sent it was not held to the rule. A program that may sends it again.
             self.counters.packets_displaced += 1;
-            return self.want(id, name, now_ms);
+            return self.want(id, name, now);
         }
         let has_route = self.has_route(&held.facts);
         let is_granted = self.accesses.get(&id).is_some_and(|it| it.grant.is_some());
@@ -118,11 +119,11 @@ impl<P> Client<P> {
             // Granted, and yet no route: another gateway has the range, or there are too many.
             return self.refuse_packets(vec![held.packet], PacketRefusal::Unreachable);
         }
-        self.want_missing(id, name, now_ms);
+        self.want_missing(id, name, now);
         let Some(access) = self.accesses.get_mut(&id) else {
             return self.refuse_packets(vec![held.packet], PacketRefusal::Unreachable);
         };
-        if let Some(denial) = access.standing_denial(now_ms) {
+        if let Some(denial) = access.standing_denial(now) {
             let refused = refusal(denial.reason.code);
             return self.refuse_packets(vec![held.packet], refused);
         }
@@ -147,14 +148,14 @@ impl<P> Client<P> {
         &mut self,
         id: ResourceId,
         name: Option<(&DomainName, culvert_dns::Addresses)>,
-        now_ms: u64,
+        now: BootTime,
     ) {
         let Some(found) = self.directory.get(id) else {
             return;
         };
         for other in self.directory.with_same_target(found) {
             if !self.is_granted(other, name) {
-                self.want_one(other, name, now_ms);
+                self.want_one(other, name, now);
             }
         }
     }

@@ -4,6 +4,7 @@ use super::access::Grant;
 use super::output::{Output, Peer, PeerUpdate};
 use super::subtract::subtract_prefixes;
 use super::{Client, PacketFacts, PacketRefusal};
+use culvert_base::BootTime;
 use culvert_ids::{GatewayId, ResourceId};
 use culvert_path::CANDIDATES_MAX;
 use culvert_policy::{Prefix, RoutedServices, Target};
@@ -20,16 +21,16 @@ const MAX_PIECES: usize = MAX_RANGES / 4;
 
 impl<P> Client<P> {
     /// Tells the data plane and the host what has changed, and lets packets go on.
-    pub(super) fn apply(&mut self, now_ms: u64) {
-        let begin = self.update_gateways(now_ms);
+    pub(super) fn apply(&mut self, now: BootTime) {
+        let begin = self.update_gateways(now);
         let mut peers = Vec::new();
         if self.is_stale || self.guard.is_stale {
             self.update_guard();
         }
         let mut services = None;
         if std::mem::take(&mut self.is_stale) {
-            peers = self.update_peers(now_ms);
-            services = self.update_services(now_ms);
+            peers = self.update_peers(now);
+            services = self.update_services(now);
             self.update_routes();
             self.update_domains();
         }
@@ -65,7 +66,7 @@ impl<P> Client<P> {
 
     /// Makes known whoever a grant leads through, loses whoever does not answer, and forgets the
     /// others. Returns who shall begin a handshake.
-    fn update_gateways(&mut self, now_ms: u64) -> BTreeSet<PublicKey> {
+    fn update_gateways(&mut self, now: BootTime) -> BTreeSet<PublicKey> {
         let mut begin = BTreeSet::new();
         loop {
             let before = self.counters.gateways_lost;
@@ -76,9 +77,9 @@ impl<P> Client<P> {
                 .collect();
             let unknown: BTreeMap<GatewayId, _> = unknown.into_iter().collect();
             for introduction in unknown.values() {
-                self.meet_gateway(introduction, now_ms);
+                self.meet_gateway(introduction, now);
             }
-            begin.append(&mut self.drain_races(now_ms));
+            begin.append(&mut self.drain_races(now));
             // Each round that loses a gateway has fewer grants than the one before.
             if unknown.is_empty() && self.counters.gateways_lost == before {
                 break;
@@ -96,8 +97,8 @@ impl<P> Client<P> {
         begin
     }
 
-    fn update_peers(&mut self, now_ms: u64) -> Vec<PeerUpdate> {
-        self.routed = self.route_grants(now_ms);
+    fn update_peers(&mut self, now: BootTime) -> Vec<PeerUpdate> {
+        self.routed = self.route_grants(now);
         let mut wanted: BTreeMap<PublicKey, Peer> = BTreeMap::new();
         for (id, gateway) in &self.gateways {
             let introduction = &gateway.introduction;
@@ -131,7 +132,7 @@ impl<P> Client<P> {
     }
 
     /// Which range leads to which gateway. Where several resources have a range, the oldest has it.
-    fn route_grants(&self, now_ms: u64) -> BTreeMap<Prefix, GatewayId> {
+    fn route_grants(&self, now: BootTime) -> BTreeMap<Prefix, GatewayId> {
         let mut routed = BTreeMap::new();
         let Some(network) = &self.network else {
             return routed;
@@ -142,7 +143,7 @@ impl<P> Client<P> {
             .filter_map(|(id, access)| {
                 let grant = access.grant.as_ref()?;
                 let target = &self.directory.get(*id)?.target;
-                (grant.expires_ms > now_ms).then_some((*id, target, grant))
+                (grant.expires > now).then_some((*id, target, grant))
             })
             .collect();
         for (id, target, grant) in &live {

@@ -6,6 +6,7 @@ use crate::status::{
     AccessState, GatewayStatus, NameStatus, ReasonStatus, ResourceStatus, UnreadableStatus,
     ZoneStatus,
 };
+use culvert_base::{BootTime, UnixTime, whole_millis};
 use culvert_control::{ControlState, PortalStatus};
 use culvert_ids::ClientId;
 use culvert_ids::ResourceId;
@@ -40,17 +41,17 @@ pub struct View {
 }
 
 impl<P> Client<P> {
-    /// What the client tells of itself. `unix_ms` is this machine's clock.
+    /// What the client tells of itself. `unix` is this machine's clock.
     #[must_use]
-    pub fn view(&self, now_ms: u64, unix_ms: u64) -> View {
+    pub fn view(&self, now: BootTime, unix: UnixTime) -> View {
         View {
             client: self.network.as_ref().map(|network| network.client),
             interface: self.network.as_ref().map(|network| network.interface),
-            portal: self.session.status(now_ms, unix_ms),
+            portal: self.session.status(now, unix),
             resources: self
                 .directory
                 .iter()
-                .map(|resource| self.resource_status(resource, now_ms, unix_ms))
+                .map(|resource| self.resource_status(resource, now, unix))
                 .collect(),
             unreadable: self
                 .directory
@@ -61,7 +62,7 @@ impl<P> Client<P> {
                     why: unreadable.why.clone(),
                 })
                 .collect(),
-            gateways: self.gateway_statuses(now_ms, unix_ms),
+            gateways: self.gateway_statuses(now, unix),
             names: self.name_statuses(),
             search: self
                 .dns_rules
@@ -116,7 +117,12 @@ impl<P> Client<P> {
         }
     }
 
-    fn resource_status(&self, resource: &Resource, now_ms: u64, unix_ms: u64) -> ResourceStatus {
+    fn resource_status(
+        &self,
+        resource: &Resource,
+        now: BootTime,
+        unix: UnixTime,
+    ) -> ResourceStatus {
         let access = self.accesses.get(&resource.id);
         let grant = access.and_then(|access| access.grant.as_ref());
         ResourceStatus {
@@ -124,12 +130,12 @@ impl<P> Client<P> {
             name: resource.name.to_string(),
             target: resource.target.to_string(),
             site: resource.site,
-            state: state_of(access, now_ms),
-            why: access.and_then(|access| why(access, now_ms)),
+            state: state_of(access, now),
+            why: access.and_then(|access| why(access, now)),
             gateway: grant.map(|grant| grant.gateway.id),
             grant: grant.map(|grant| grant.id),
             expires: grant.map(|grant| {
-                Timestamp::from_unix_ms(unix_ms + grant.expires_ms.saturating_sub(now_ms))
+                Timestamp::from(unix.saturating_add(grant.expires.saturating_since(now)))
             }),
             renewing: grant.is_some() && access.is_some_and(|access| access.ask.is_some()),
             held_packets: access.map_or(0, |access| access.held.len()),
@@ -141,7 +147,7 @@ impl<P> Client<P> {
         }
     }
 
-    fn gateway_statuses(&self, now_ms: u64, unix_ms: u64) -> Vec<GatewayStatus> {
+    fn gateway_statuses(&self, now: BootTime, unix: UnixTime) -> Vec<GatewayStatus> {
         let statuses = self.gateways.iter().map(|(id, gateway)| {
             let introduction = &gateway.introduction;
             let report = gateway.report.as_ref();
@@ -161,15 +167,15 @@ impl<P> Client<P> {
                 candidates: introduction.candidates.clone(),
                 cipher: introduction.cipher,
                 handshake_age_ms: peer
-                    .and_then(|peer| peer.handshake_unix_ms)
-                    .map(|at_ms| unix_ms.saturating_sub(at_ms)),
+                    .and_then(|peer| peer.handshake)
+                    .map(|at| whole_millis(unix.saturating_since(at))),
                 heard_ms_ago: peer
-                    .and_then(|peer| peer.received_ms)
-                    .map(|at_ms| now_ms.saturating_sub(at_ms)),
+                    .and_then(|peer| peer.received)
+                    .map(|at| whole_millis(now.saturating_since(at))),
                 silent_for_ms: gateway
                     .race
                     .silent_since()
-                    .map(|since| now_ms.saturating_sub(since.as_millis())),
+                    .map(|since| whole_millis(now.saturating_since(since))),
                 rx_bytes: peer.map_or(0, |peer| peer.rx_bytes),
                 tx_bytes: peer.map_or(0, |peer| peer.tx_bytes),
                 rx_bytes_per_s: report.map_or(0, |report| report.rx_bytes_per_s),
@@ -205,7 +211,7 @@ impl<P> Client<P> {
     }
 }
 
-fn state_of<P>(access: Option<&Access<P>>, now_ms: u64) -> AccessState {
+fn state_of<P>(access: Option<&Access<P>>, now: BootTime) -> AccessState {
     let Some(access) = access else {
         return AccessState::Idle;
     };
@@ -213,19 +219,19 @@ fn state_of<P>(access: Option<&Access<P>>, now_ms: u64) -> AccessState {
         AccessState::Granted
     } else if access.ask.is_some() {
         AccessState::Asking
-    } else if access.standing_denial(now_ms).is_some() || access.denial.is_some() {
+    } else if access.standing_denial(now).is_some() || access.denial.is_some() {
         AccessState::Denied
     } else {
         AccessState::Idle
     }
 }
 
-fn why<P>(access: &Access<P>, now_ms: u64) -> Option<ReasonStatus> {
+fn why<P>(access: &Access<P>, now: BootTime) -> Option<ReasonStatus> {
     let denial = access.denial.as_ref()?;
     Some(ReasonStatus {
         code: code_text(denial.reason.code),
         text: denial.reason.text.clone(),
-        ago_ms: now_ms.saturating_sub(denial.at_ms),
+        ago_ms: whole_millis(now.saturating_since(denial.at)),
     })
 }
 

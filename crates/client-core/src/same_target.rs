@@ -3,24 +3,26 @@
 
 use super::access::MAX_DENIAL_MS;
 use super::{Client, MAX_WANTED_NAMES};
+use culvert_base::BootTime;
 use culvert_dns::Addresses;
 use culvert_ids::ResourceId;
 use culvert_policy::DomainName;
+use std::time::Duration;
 
 /// The interval between two requests for the others while the range is in use: the longest time of a denial.
-const ASK_EVERY_MS: u64 = MAX_DENIAL_MS;
+const ASK_EVERY: Duration = Duration::from_millis(MAX_DENIAL_MS);
 
 impl<P> Client<P> {
     /// Asks for what has the target of a grant in use and is not granted itself: it is new, or was
     /// denied, or its grant was taken back, and may be allowed by now.
-    pub(super) fn ask_for_same_target(&mut self, now_ms: u64) {
-        if now_ms < self.same_target_due_ms {
+    pub(super) fn ask_for_same_target(&mut self, now: BootTime) {
+        if now < self.same_target_due {
             return;
         }
-        self.same_target_due_ms = now_ms + ASK_EVERY_MS;
+        self.same_target_due = now.saturating_add(ASK_EVERY);
         let in_use = self.accesses.iter().filter_map(|(id, access)| {
             let grant = access.grant.as_ref()?;
-            self.is_in_use(grant, ASK_EVERY_MS, now_ms).then_some(*id)
+            self.is_in_use(grant, ASK_EVERY, now).then_some(*id)
         });
         let in_use: Vec<ResourceId> = in_use.collect();
         for id in in_use {
@@ -33,16 +35,16 @@ impl<P> Client<P> {
                     continue;
                 }
                 if is_name {
-                    self.want_names_of(id, other, now_ms);
+                    self.want_names_of(id, other, now);
                 } else {
-                    self.want_one(other, None, now_ms);
+                    self.want_one(other, None, now);
                 }
             }
         }
     }
 
     /// Wants the names of one grant of another resource too.
-    fn want_names_of(&mut self, id: ResourceId, other: ResourceId, now_ms: u64) {
+    fn want_names_of(&mut self, id: ResourceId, other: ResourceId, now: BootTime) {
         let granted = self.accesses.get(&id).and_then(|it| it.grant.as_ref());
         let known = self.accesses.get(&other).and_then(|it| it.grant.as_ref());
         let names = granted.into_iter().flat_map(|grant| &grant.names);
@@ -52,7 +54,7 @@ impl<P> Client<P> {
             .take(MAX_WANTED_NAMES)
             .collect();
         for (name, addresses) in missing {
-            self.want_one(other, Some((&name, addresses)), now_ms);
+            self.want_one(other, Some((&name, addresses)), now);
         }
     }
 }

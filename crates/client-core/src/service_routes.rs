@@ -6,6 +6,7 @@
 
 use super::Client;
 use super::access::Grant;
+use culvert_base::BootTime;
 use culvert_ids::ResourceId;
 use culvert_policy::{Filters, Prefix, Resource, RoutedServices};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,9 +16,9 @@ impl<P> Client<P> {
     /// The services without a route, if they are others than before.
     pub(super) fn update_services(
         &mut self,
-        now_ms: u64,
+        now: BootTime,
     ) -> Option<BTreeMap<Prefix, RoutedServices>> {
-        let services = self.services_without_route(now_ms);
+        let services = self.services_without_route(now);
         if services == self.services {
             return None;
         }
@@ -25,14 +26,14 @@ impl<P> Client<P> {
         Some(services)
     }
 
-    fn services_without_route(&self, now_ms: u64) -> BTreeMap<Prefix, RoutedServices> {
+    fn services_without_route(&self, now: BootTime) -> BTreeMap<Prefix, RoutedServices> {
         let mut services = BTreeMap::new();
         let mut seen = BTreeSet::new();
         for (id, access) in &self.accesses {
             let Some((grant, resource)) = access.grant.as_ref().zip(self.directory.get(*id)) else {
                 continue;
             };
-            if grant.expires_ms <= now_ms || seen.contains(id) {
+            if grant.expires <= now || seen.contains(id) {
                 continue;
             }
             let same_target: Vec<&Resource> = self.directory.all_with_same_target(resource);
@@ -42,9 +43,9 @@ impl<P> Client<P> {
             match resource.target.prefix() {
                 Some(range) => {
                     seen.extend(same_target.iter().map(|other| other.id));
-                    self.note_range(range, &same_target, now_ms, &mut services);
+                    self.note_range(range, &same_target, now, &mut services);
                 }
-                None => self.note_names(grant, &same_target, now_ms, &mut services),
+                None => self.note_names(grant, &same_target, now, &mut services),
             }
         }
         services
@@ -55,7 +56,7 @@ impl<P> Client<P> {
         &self,
         range: Prefix,
         same_target: &[&Resource],
-        now_ms: u64,
+        now: BootTime,
         services: &mut BTreeMap<Prefix, RoutedServices>,
     ) {
         let Some(network) = &self.network else {
@@ -70,7 +71,7 @@ impl<P> Client<P> {
             return;
         };
         let is_granted = |grant: &Grant| grant.gateway.id == gateway;
-        if let Some(of_target) = self.split(same_target, is_granted, now_ms) {
+        if let Some(of_target) = self.split(same_target, is_granted, now) {
             services.insert(first, of_target.clone());
             services.extend(routed.map(|(piece, _)| (piece, of_target.clone())));
         }
@@ -81,7 +82,7 @@ impl<P> Client<P> {
         &self,
         grant: &Grant,
         same_target: &[&Resource],
-        now_ms: u64,
+        now: BootTime,
         services: &mut BTreeMap<Prefix, RoutedServices>,
     ) {
         for (name, granted) in &grant.names {
@@ -98,7 +99,7 @@ impl<P> Client<P> {
             if services.contains_key(&v4) {
                 continue;
             }
-            if let Some(of_name) = self.split(same_target, is_granted, now_ms) {
+            if let Some(of_name) = self.split(same_target, is_granted, now) {
                 services.insert(v4, of_name.clone());
                 services.insert(v6, of_name);
             }
@@ -110,11 +111,11 @@ impl<P> Client<P> {
         &self,
         same_target: &[&Resource],
         is_granted: impl Fn(&Grant) -> bool,
-        now_ms: u64,
+        now: BootTime,
     ) -> Option<RoutedServices> {
         let has_route = |id: ResourceId| {
             let grant = self.accesses.get(&id).and_then(|it| it.grant.as_ref());
-            grant.is_some_and(|grant| grant.expires_ms > now_ms && is_granted(grant))
+            grant.is_some_and(|grant| grant.expires > now && is_granted(grant))
         };
         let (granted, others): (Vec<_>, Vec<_>) = same_target
             .iter()

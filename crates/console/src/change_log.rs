@@ -59,16 +59,8 @@ pub(super) async fn show(
         limit: None,
     };
     let found = console.service.change_log(&person.caller, &request).await?;
-    let mut names = Names::new(&console, &person);
-    for entry in &found.items {
-        if let (Some(id), Some(name)) = (id_of(entry), own_name(entry)) {
-            names.note(id, name);
-        }
-    }
-    let mut rows = Vec::new();
-    for entry in &found.items {
-        rows.push(row(entry, &mut names).await?);
-    }
+    let names = names_in(&console, &person, &found.items).await?;
+    let rows = found.items.iter().map(|entry| row(entry, &names));
     let mut page = person.page("Change log", AT);
     page.sections.push(Section::Form(form));
     page.sections.push(export_links(AT, &asked));
@@ -83,7 +75,7 @@ pub(super) async fn show(
             "Which",
             "Before and after",
         ],
-        rows,
+        rows: rows.collect(),
         empty: none(found.next_cursor.is_some()),
         next: asked.next(AT, found.next_cursor.as_deref()),
     }));
@@ -109,23 +101,37 @@ fn fields(asked: &Asked) -> Vec<Field> {
     ]
 }
 
-async fn row(entry: &ChangeLogEntry, names: &mut Names<'_>) -> Result<Vec<Cell>, Fault> {
-    let states = [entry.before.as_ref(), entry.after.as_ref()];
-    for state in states.into_iter().flatten() {
-        let mut ids = Vec::new();
-        references(state, &mut ids);
-        for id in ids {
-            names.find(id).await?;
+/// The names of all that the entries speak of.
+async fn names_in(
+    console: &Console,
+    person: &Person,
+    entries: &[ChangeLogEntry],
+) -> Result<Names, Fault> {
+    let mut names = Names::default();
+    let mut ids = Vec::new();
+    for entry in entries {
+        let id = id_of(entry);
+        if let (Some(id), Some(name)) = (id, own_name(entry)) {
+            names.note(id, name);
         }
+        if let (Some(id), Operation::Delete) = (id, entry.operation) {
+            names.note_gone(id);
+        }
+        for state in [&entry.before, &entry.after].into_iter().flatten() {
+            references(state, &mut ids);
+        }
+        ids.extend(entry.actor.map(EntityId::from));
     }
-    if let (Some(id), Operation::Delete) = (id_of(entry), entry.operation) {
-        names.note_gone(id);
-    }
-    Ok(vec![
+    names.find(console, person, ids).await?;
+    Ok(names)
+}
+
+fn row(entry: &ChangeLogEntry, names: &Names) -> Vec<Cell> {
+    vec![
         Cell::text(entry.seq),
         Cell::time(Some(entry.at)),
         match entry.actor {
-            Some(actor) => names.cell(actor).await?,
+            Some(actor) => names.shown(actor),
             None => Cell::text("the portal"),
         },
         Cell::text(match entry.operation {
@@ -140,7 +146,7 @@ async fn row(entry: &ChangeLogEntry, names: &mut Names<'_>) -> Result<Vec<Cell>,
             entry.after.as_ref(),
             names,
         )),
-    ])
+    ]
 }
 
 fn id_of(entry: &ChangeLogEntry) -> Option<EntityId> {
@@ -159,7 +165,7 @@ fn field<'e>(entry: &'e ChangeLogEntry, name: &str) -> Option<&'e Value> {
 }
 
 /// What was changed, by the name that it had then. What has no name is known by what it joins.
-fn which(entry: &ChangeLogEntry, names: &Names<'_>) -> Cell {
+fn which(entry: &ChangeLogEntry, names: &Names) -> Cell {
     let Some(id) = id_of(entry) else {
         return Cell::code(&entry.entity_id);
     };
@@ -202,7 +208,7 @@ fn reference(name: &str, value: &Value) -> Option<EntityId> {
 }
 
 /// The value with names where it refers to other rows.
-fn named(name: &str, value: &Value, names: &Names<'_>) -> Value {
+fn named(name: &str, value: &Value, names: &Names) -> Value {
     match value {
         Value::Object(fields) => {
             let fields = fields.iter();
@@ -218,7 +224,7 @@ fn named(name: &str, value: &Value, names: &Names<'_>) -> Value {
 }
 
 /// The fields that are not as they were; all, of what is new or gone.
-fn difference(before: Option<&Value>, after: Option<&Value>, names: &Names<'_>) -> String {
+fn difference(before: Option<&Value>, after: Option<&Value>, names: &Names) -> String {
     let none = Map::new();
     let fields = |value: Option<&Value>| {
         let object = value.and_then(Value::as_object);

@@ -3,11 +3,12 @@
 use super::Console;
 use super::edit::{rename_form, renamed};
 use super::forms::{Asked, Posted, done};
+use super::names::Names;
 use super::person::Person;
 use super::view::{Action, Buttons, Cell, Section, Table};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use culvert_ids::{ActorId, ClientId};
+use culvert_ids::ClientId;
 use culvert_portal_base::{Fault, Id};
 use culvert_portal_service::ClientAction;
 use culvert_store::Role;
@@ -28,11 +29,12 @@ pub(super) async fn list(
     let found = service.clients(&person.caller, &request).await?;
     let sessions = service.sessions_of_clients(&person.caller, &found.items);
     let sessions = sessions.await?;
+    let names = owners(&console, &person, &found.items).await?;
     let mut rows = Vec::new();
     for client in found.items {
         rows.push(vec![
             Cell::link(format!("{AT}/{}", client.id), &client.name),
-            owner(&console, &person, client.actor).await?,
+            owner(&person, &client, &names),
             connected(sessions.contains_key(&client.id)),
             state(&client),
             Cell::code(client.ipv4),
@@ -62,12 +64,20 @@ pub(super) async fn list(
     Ok(page.into_response())
 }
 
-async fn owner(console: &Console, person: &Person, id: ActorId) -> Result<Cell, Fault> {
-    if person.caller.role() == Role::User {
-        return Ok(Cell::text("you"));
+/// The names of the clients' owners. Users see their own clients alone, and no names.
+async fn owners(console: &Console, person: &Person, clients: &[Client]) -> Result<Names, Fault> {
+    let owners = clients.iter().map(|client| client.actor.into());
+    match person.caller.role() {
+        Role::User => Ok(Names::default()),
+        Role::Auditor | Role::Admin | Role::Owner => Names::of(console, person, owners).await,
     }
-    let actor = console.service.actor(&person.caller, id).await?;
-    Ok(Cell::link(format!("/people/{}", actor.id), actor.name))
+}
+
+fn owner(person: &Person, client: &Client, names: &Names) -> Cell {
+    match person.caller.role() {
+        Role::User => Cell::text("you"),
+        Role::Auditor | Role::Admin | Role::Owner => names.shown(client.actor),
+    }
 }
 
 fn connected(is_connected: bool) -> Cell {
@@ -123,6 +133,7 @@ pub(super) async fn show(
     let shown = std::slice::from_ref(&client);
     let sessions = service.sessions_of_clients(&person.caller, shown).await?;
     let session = sessions.get(&id);
+    let names = owners(&console, &person, shown).await?;
     page.title.clone_from(&client.name);
     page.done = asked.done();
     let text = |at: Option<&str>| Cell::text(at.unwrap_or("–"));
@@ -133,7 +144,7 @@ pub(super) async fn show(
             ("Now", connected(session.is_some())),
             ("State", state(&client)),
             ("Verified since", Cell::time(client.verified)),
-            ("Of", owner(&console, &person, client.actor).await?),
+            ("Of", owner(&person, &client, &names)),
             ("Software", text(client.software.as_deref())),
             ("Last seen", Cell::time(client.last_seen)),
             ("From", text(from.as_deref())),

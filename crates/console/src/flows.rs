@@ -14,7 +14,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_portal_base::Fault;
 use culvert_portal_service::FlowLogRequest;
-use culvert_store::FlowFilter;
+use culvert_store::{EntityId, FlowFilter};
 use culvert_wire::api::FlowLogEntry;
 use culvert_wire::messages::FlowEnd;
 
@@ -60,11 +60,14 @@ pub(super) async fn show(
     };
     let found = service.flow_log(&person.caller, &request).await?;
     let retention = service.retention(&person.caller).await?;
-    let mut names = Names::new(&console, &person);
-    let mut rows = Vec::new();
-    for entry in found.items {
-        rows.push(row(entry, &mut names).await?);
-    }
+    let ids = found.items.iter().flat_map(|entry| {
+        let actor = entry.actor.map(EntityId::from);
+        [entry.client.into(), entry.resource.into()]
+            .into_iter()
+            .chain(actor)
+    });
+    let names = Names::of(&console, &person, ids).await?;
+    let rows = found.items.into_iter().map(|entry| row(&entry, &names));
     let mut page = person.page("Flow log", AT);
     if !retention.flow_log {
         let text = "There is no flow log: it says what each person did and when, so an \
@@ -94,7 +97,7 @@ pub(super) async fn show(
             "Lasted",
             "Why it ended",
         ],
-        rows,
+        rows: rows.collect(),
         empty: match found.next_cursor {
             Some(_) => none(true),
             None => "There is none that fits. A flow is here once it has ended.",
@@ -124,17 +127,17 @@ fn fields(asked: &Asked) -> Vec<Field> {
     ]
 }
 
-async fn row(entry: FlowLogEntry, names: &mut Names<'_>) -> Result<Vec<Cell>, Fault> {
+fn row(entry: &FlowLogEntry, names: &Names) -> Vec<Cell> {
     let lasted_ms = entry.lasted_ms();
     let to = match entry.port {
         Some(port) => format!("{} {} port {port}", entry.protocol, entry.address),
         None => format!("{} {}", entry.protocol, entry.address),
     };
-    Ok(vec![
+    vec![
         Cell::time(Some(entry.at)),
-        names.maybe(entry.actor).await?,
-        names.cell(entry.client).await?,
-        names.cell(entry.resource).await?,
+        names.maybe(entry.actor),
+        names.shown(entry.client),
+        names.shown(entry.resource),
         Cell::text(to),
         Cell::text(entry.application.as_deref().unwrap_or("–")),
         Cell::text(bytes(entry.sent_bytes)),
@@ -151,5 +154,5 @@ async fn row(entry: FlowLogEntry, names: &mut Names<'_>) -> Result<Vec<Cell>, Fa
                 Cell::text(entry.end.as_str())
             }
         },
-    ])
+    ]
 }

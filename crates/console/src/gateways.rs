@@ -3,6 +3,7 @@
 use super::Console;
 use super::edit::{rename_form, renamed};
 use super::forms::{Asked, Posted, done};
+use super::names::Names;
 use super::person::Person;
 use super::view::{Action, Buttons, Cell, Section};
 use axum::extract::State;
@@ -10,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use culvert_ids::GatewayId;
 use culvert_portal_base::{Fault, Id};
 use culvert_portal_service::GatewayAction;
+use culvert_store::EntityId;
 use culvert_wire::api::{Gateway, GatewayPatch, GatewaySession};
 
 pub(super) const AT: &str = "/gateways";
@@ -104,16 +106,11 @@ pub(super) fn verify_action(gateway: &Gateway) -> Option<Action> {
 }
 
 /// The token that it presented with its key, by name.
-pub(super) async fn enrolled_with(
-    console: &Console,
-    person: &Person,
-    gateway: &Gateway,
-) -> Result<Cell, Fault> {
-    let Some(token) = gateway.enrolled_with else {
-        return Ok(Cell::text("–"));
-    };
-    let name = console.service.token_name(&person.caller, token).await?;
-    Ok(Cell::link("/settings/tokens", name))
+pub(super) fn enrolled_with(gateway: &Gateway, names: &Names) -> Cell {
+    match gateway.enrolled_with {
+        Some(token) => Cell::link("/settings/tokens", names.text(token)),
+        None => Cell::text("–"),
+    }
 }
 
 pub(super) async fn show(
@@ -125,7 +122,9 @@ pub(super) async fn show(
     let mut page = person.live_page("", LIST, format!("{AT}/{id}"), &console);
     let service = &console.service;
     let gateway = service.gateway(&person.caller, id).await?;
-    let site = service.site(&person.caller, gateway.site).await?;
+    let token = gateway.enrolled_with.map(EntityId::from);
+    let ids = token.into_iter().chain([gateway.site.into()]);
+    let names = Names::of(&console, &person, ids).await?;
     let account = service.account(&person.caller).await?;
     let sessions = service.sessions_of_gateways(&person.caller).await?;
     let session = sessions.get(&id);
@@ -137,15 +136,12 @@ pub(super) async fn show(
             state(&gateway, session, account.require_verified_gateways),
         ),
         ("Verified since", Cell::time(gateway.verified)),
-        ("Site", Cell::link(format!("{LIST}/{}", site.id), site.name)),
+        ("Site", names.shown(gateway.site)),
         ("Address", Cell::code(gateway.ipv4)),
         ("IPv6 address", Cell::code(gateway.ipv6)),
         ("Key", Cell::code(gateway.public_key)),
         ("Fingerprint", Cell::code(&gateway.fingerprint)),
-        (
-            "Enrolled with token",
-            enrolled_with(&console, &person, &gateway).await?,
-        ),
+        ("Enrolled with token", enrolled_with(&gateway, &names)),
         (
             "Software",
             Cell::text(gateway.software.as_deref().unwrap_or("–")),

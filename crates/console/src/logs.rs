@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use culvert_ids::{ActorId, ClientId, ResourceId};
 use culvert_portal_base::Fault;
 use culvert_portal_service::{AccessLogRequest, search_text};
-use culvert_store::{AccessFilter, Decision, SearchText};
+use culvert_store::{AccessFilter, Decision, EntityId, SearchText};
 use culvert_wire::Timestamp;
 use culvert_wire::api::{AccessDecision, AccessLogEntry};
 
@@ -144,11 +144,15 @@ pub(super) async fn access(
         limit: None,
     };
     let found = service.access_log(&person.caller, &request).await?;
-    let mut names = Names::new(&console, &person);
-    let mut rows = Vec::new();
-    for entry in found.items {
-        rows.push(access_row(entry, &mut names).await?);
-    }
+    let ids = found.items.iter().flat_map(|entry| {
+        let actor = entry.actor.map(EntityId::from);
+        let gateway = entry.gateway.map(EntityId::from);
+        let both = [entry.client.into(), entry.resource.into()];
+        both.into_iter().chain(actor).chain(gateway)
+    });
+    let names = Names::of(&console, &person, ids).await?;
+    let rows = found.items.into_iter();
+    let rows = rows.map(|entry| access_row(entry, &names));
     let mut page = person.page("Access log", AT);
     let activity = service.activity(&person.caller, span(&asked)).await?;
     page.sections
@@ -160,7 +164,7 @@ pub(super) async fn access(
         columns: vec![
             "When", "End", "Actor", "Client", "Resource", "Gateway", "Why", "Now",
         ],
-        rows,
+        rows: rows.collect(),
         empty: none(found.next_cursor.is_some()),
         next: asked.next(AT, found.next_cursor.as_deref()),
     }));
@@ -194,14 +198,12 @@ pub(super) fn refused(mut page: Page, form: Form, fault: Fault) -> Result<Respon
     Ok(page.with_status(status))
 }
 
-async fn access_row(entry: AccessLogEntry, names: &mut Names<'_>) -> Result<Vec<Cell>, Fault> {
-    let client = names.cell(entry.client).await?;
-    let resource = names.cell(entry.resource).await?;
+fn access_row(entry: AccessLogEntry, names: &Names) -> Vec<Cell> {
     let explain = match entry.decision {
         AccessDecision::Denied => explain_path(names, entry.client, entry.resource),
         AccessDecision::Granted | AccessDecision::Revoked | AccessDecision::Ended => None,
     };
-    Ok(vec![
+    vec![
         Cell::time(Some(entry.at)),
         match entry.decision {
             AccessDecision::Granted => Cell::good("granted"),
@@ -209,20 +211,20 @@ async fn access_row(entry: AccessLogEntry, names: &mut Names<'_>) -> Result<Vec<
             AccessDecision::Revoked => Cell::warn("revoked"),
             AccessDecision::Ended => Cell::plain("ended"),
         },
-        names.maybe(entry.actor).await?,
-        client,
-        resource,
-        names.maybe(entry.gateway).await?,
+        names.maybe(entry.actor),
+        names.shown(entry.client),
+        names.shown(entry.resource),
+        names.maybe(entry.gateway),
         Cell::text(entry.reason),
         match explain {
             Some(path) => Cell::link(path, "Explain"),
             None => Cell::text(""),
         },
-    ])
+    ]
 }
 
 /// The page that says why, of two that are still there. It takes their names, as people do.
-fn explain_path(names: &Names<'_>, client: ClientId, resource: ResourceId) -> Option<String> {
+fn explain_path(names: &Names, client: ClientId, resource: ResourceId) -> Option<String> {
     let query = form_urlencoded::Serializer::new(String::new())
         .append_pair("client", names.get(client.into())?)
         .append_pair("resource", names.get(resource.into())?)

@@ -1,4 +1,4 @@
-//! Names of what entries of a log refer to, and the pages of it. Each is looked up once for a page.
+//! Names of what the rows of a list refer to, and their pages. One question to the service answers a whole page.
 
 use super::Console;
 use super::person::Person;
@@ -6,38 +6,35 @@ use super::view::Cell;
 use culvert_portal_base::Fault;
 use culvert_store::EntityId;
 use culvert_wire::api::DEFAULT_PAGE_LEN;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// Look-ups for a page: four things for each of its entries, as the access log has. What is beyond is shown by
 /// its id.
 const MAX_LOOK_UPS: usize = 4 * DEFAULT_PAGE_LEN as usize;
 
-/// What things are called.
-pub(super) struct Names<'a> {
-    console: &'a Console,
-    person: &'a Person,
-    /// Without a name where there is no such row any more.
-    known: HashMap<EntityId, Option<String>>,
+/// What things are called. Rows without a name, and those that are gone, have none here.
+#[derive(Default)]
+pub(super) struct Names {
+    known: BTreeMap<EntityId, String>,
     gone: HashSet<EntityId>,
-    look_ups: usize,
 }
 
-impl<'a> Names<'a> {
-    pub(super) fn new(console: &'a Console, person: &'a Person) -> Self {
-        Self {
-            console,
-            person,
-            known: HashMap::new(),
-            gone: HashSet::new(),
-            look_ups: 0,
-        }
+impl Names {
+    /// The names of these rows, by one question.
+    pub(super) async fn of(
+        console: &Console,
+        person: &Person,
+        ids: impl IntoIterator<Item = EntityId>,
+    ) -> Result<Self, Fault> {
+        let mut names = Self::default();
+        names.find(console, person, ids).await?;
+        Ok(names)
     }
 
-    /// What a log says itself needs no look-up. Its newest entry comes first and is right.
+    /// A log has this name itself, so that it needs no look-up. Its newest entry comes first and is right.
     pub(super) fn note(&mut self, id: EntityId, name: &str) {
-        self.known
-            .entry(id)
-            .or_insert_with(|| Some(name.to_owned()));
+        let known = self.known.entry(id);
+        known.or_insert_with(|| name.to_owned());
     }
 
     /// It has no page any more.
@@ -45,24 +42,38 @@ impl<'a> Names<'a> {
         self.gone.insert(id);
     }
 
-    pub(super) async fn find(&mut self, id: EntityId) -> Result<(), Fault> {
-        if self.known.contains_key(&id) || self.look_ups == MAX_LOOK_UPS {
-            return Ok(());
+    /// Looks up the names of these rows, by one question.
+    pub(super) async fn find(
+        &mut self,
+        console: &Console,
+        person: &Person,
+        ids: impl IntoIterator<Item = EntityId>,
+    ) -> Result<(), Fault> {
+        let mut wanted = BTreeSet::new();
+        for id in ids {
+            if wanted.len() < MAX_LOOK_UPS && !self.known.contains_key(&id) {
+                wanted.insert(id);
+            }
         }
-        self.look_ups += 1;
-        let service = &self.console.service;
-        let name = service.name_of(&self.person.caller, id).await?;
-        self.known.insert(id, name);
+        let found = console.service.names_of(&person.caller, wanted).await?;
+        self.known.extend(found);
         Ok(())
     }
 
     /// The name, of what was found.
     pub(super) fn get(&self, id: EntityId) -> Option<&str> {
-        self.known.get(&id)?.as_deref()
+        self.known.get(&id).map(String::as_str)
+    }
+
+    /// The name; the id of what was not found.
+    pub(super) fn text(&self, id: impl Into<EntityId>) -> String {
+        let id = id.into();
+        self.get(id).map_or_else(|| id.to_string(), str::to_owned)
     }
 
     /// The name, which leads to the page of what has one; the id of what was not found.
-    pub(super) fn shown(&self, id: EntityId) -> Cell {
+    pub(super) fn shown(&self, id: impl Into<EntityId>) -> Cell {
+        let id = id.into();
         match self.get(id) {
             Some(name) => self.linked(id, name),
             None => Cell::code(id),
@@ -77,19 +88,9 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// The same, looked up first.
-    pub(super) async fn cell(&mut self, id: impl Into<EntityId>) -> Result<Cell, Fault> {
-        let id = id.into();
-        self.find(id).await?;
-        Ok(self.shown(id))
-    }
-
     /// The same of what an entry may not name.
-    pub(super) async fn maybe(&mut self, id: Option<impl Into<EntityId>>) -> Result<Cell, Fault> {
-        match id {
-            Some(id) => self.cell(id).await,
-            None => Ok(Cell::text("–")),
-        }
+    pub(super) fn maybe(&self, id: Option<impl Into<EntityId>>) -> Cell {
+        id.map_or_else(|| Cell::text("–"), |id| self.shown(id))
     }
 }
 

@@ -4,6 +4,7 @@ use super::Console;
 use super::chart::{Chart, span};
 use super::forms::Asked;
 use super::gateways::rate;
+use super::names::Names;
 use super::person::Person;
 use super::view::{Cell, Link, Section, Table};
 use super::{first_steps, gateways, verified_gateways};
@@ -11,7 +12,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use culvert_portal_base::Fault;
 use culvert_portal_service::{AccessLogRequest, ListRequest};
-use culvert_store::{AccessFilter, Decision, Role};
+use culvert_store::{AccessFilter, Decision, EntityId, Role};
 
 /// Rows of each of its tables: what is seen at a glance.
 const ROWS: u16 = 10;
@@ -46,9 +47,16 @@ pub(super) async fn show(
     };
     let denied = service.access_log(&person.caller, &denied).await?;
 
+    let clients_now = clients.items.iter().map(|session| session.client.into());
+    let gateways_now = gateways.items.iter().map(|session| session.gateway.into());
+    let refused = denied.items.iter();
+    let refused = refused.flat_map(|entry| [entry.client.into(), entry.resource.into()]);
+    let ids: Vec<EntityId> = clients_now.chain(gateways_now).chain(refused).collect();
+    let names = Names::of(&console, &person, ids).await?;
+
     let mut connected = Vec::new();
     for session in clients.items {
-        let name = service.client_name(&person.caller, session.client).await?;
+        let name = names.text(session.client);
         connected.push(vec![
             Cell::link(format!("/clients/{}", session.client), name),
             Cell::time(Some(session.since)),
@@ -58,9 +66,7 @@ pub(super) async fn show(
     }
     let mut carrying = Vec::new();
     for session in gateways.items {
-        let name = service
-            .gateway_name(&person.caller, session.gateway)
-            .await?;
+        let name = names.text(session.gateway);
         carrying.push(vec![
             Cell::link(format!("{}/{}", gateways::AT, session.gateway), name),
             Cell::time(Some(session.since)),
@@ -76,14 +82,10 @@ pub(super) async fn show(
     }
     let mut refused = Vec::new();
     for entry in denied.items {
-        let client = service.client_name(&person.caller, entry.client).await?;
-        let resource = service
-            .resource_name(&person.caller, entry.resource)
-            .await?;
         refused.push(vec![
             Cell::time(Some(entry.at)),
-            Cell::text(client),
-            Cell::text(resource),
+            Cell::text(names.text(entry.client)),
+            Cell::text(names.text(entry.resource)),
             Cell::text(entry.reason),
         ]);
     }

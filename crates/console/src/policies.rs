@@ -3,14 +3,16 @@
 use super::Console;
 use super::edit::{Edit, Now};
 use super::forms::{Asked, Fields, Posted, done, taken};
+use super::names::Names;
 use super::person::Person;
 use super::view::{Action, Buttons, Cell, Field, Form, Page, Section, Table};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::{GroupId, PolicyId, ResourceId};
 use culvert_portal_base::{Fault, Id};
+use culvert_wire::Timestamp;
 use culvert_wire::api::{NewPolicy, Policy, PolicyPatch};
-use culvert_wire::words::{self, Wanted};
+use culvert_wire::words::{self, CONDITION_FIELDS, ConditionField, ConditionTexts, Input};
 
 const AT: &str = "/policies";
 
@@ -26,7 +28,7 @@ pub(super) async fn list(
 fn new_form(written: Option<&Fields>) -> Form {
     let text = |name| written.map_or("", |fields| fields.text(name));
     let mut fields = place_fields([text("name"), text("group"), text("resource")]).to_vec();
-    fields.extend(condition_fields(text));
+    fields.extend(condition_fields(|field| text(field.name).to_owned()));
     Form::new("New policy", AT, "Make", fields)
 }
 
@@ -43,29 +45,19 @@ fn place_fields([name, group, resource]: [&str; 3]) -> [Field; 3] {
     ]
 }
 
-fn condition_fields<'f>(text: impl Fn(&'static str) -> &'f str) -> [Field; 5] {
-    [
-        Field::lines("time", "Only at these times")
-            .hint("One a line, any is enough: mon-fri 08:00-18:00 Europe/Berlin")
-            .value(text("time")),
-        Field::lines("from_address", "Only from these addresses")
-            .hint("One a line: 203.0.113.0/24")
-            .value(text("from_address")),
-        Field::line("country", "Only from these countries")
-            .optional()
-            .hint("Codes with spaces between: DE AT. The portal needs a database of countries.")
-            .value(text("country")),
-        Field::choice(
-            "verified",
-            "Clients",
-            &[("no", "all"), ("yes", "only verified ones")],
-        )
-        .value(text("verified")),
-        Field::line("expires", "Until")
-            .optional()
-            .hint("Such as 2027-01-31T18:00:00Z; without, for good.")
-            .value(text("expires")),
-    ]
+/// The fields of all conditions, each with a text in it.
+fn condition_fields(text: impl Fn(&ConditionField) -> String) -> impl Iterator<Item = Field> {
+    CONDITION_FIELDS.iter().map(move |field| {
+        let (name, label) = (field.name, field.label);
+        let empty = match field.input {
+            Input::Lines | Input::WordLines => Field::lines(name, label),
+            Input::Words | Input::Timestamp => Field::line(name, label).optional(),
+            Input::Choice { no, yes } => {
+                Field::choice(name, label, &[(Input::NO, no), (Input::YES, yes)])
+            }
+        };
+        empty.hint(field.hint).value(text(field))
+    })
 }
 
 async fn list_page(
@@ -77,23 +69,22 @@ async fn list_page(
     let service = &console.service;
     let request = asked.searched();
     let found = service.policies(&person.caller, &request).await?;
-    let mut rows = Vec::new();
-    for policy in found.items {
-        let group = service.group(&person.caller, policy.group).await?;
-        let resource = service.resource(&person.caller, policy.resource).await?;
-        rows.push(vec![
+    let ends = |policy: &Policy| [policy.group.into(), policy.resource.into()];
+    let names = Names::of(console, person, found.items.iter().flat_map(ends)).await?;
+    let rows = found.items.iter().map(|policy| {
+        vec![
             Cell::link(format!("{AT}/{}", policy.id), &policy.name),
-            Cell::link(format!("/groups/{}", group.id), group.name),
-            Cell::link(format!("/resources/{}", resource.id), resource.name),
+            names.shown(policy.group),
+            names.shown(policy.resource),
             Cell::text(words::conditions(&policy.conditions)),
-            state(&policy),
-            person.buttons(actions(&policy)),
-        ]);
-    }
+            state(policy),
+            person.buttons(actions(policy)),
+        ]
+    });
     let list = Table {
         title: "Policies".to_owned(),
         columns: vec!["Name", "Group", "Resource", "When", "State", "Do"],
-        rows,
+        rows: rows.collect(),
         empty: "There is none, so nobody reaches anything. A policy lets a group to a resource.",
         next: asked.next(AT, found.next_cursor.as_deref()),
     };
@@ -120,18 +111,16 @@ fn actions(policy: &Policy) -> Vec<Action> {
     ]
 }
 
-fn wanted(fields: &Fields) -> Result<Wanted, Fault> {
-    Ok(Wanted {
-        expires: fields.optional("expires")?,
-        time: fields.lines("time"),
-        from_address: fields.lines("from_address"),
-        country: fields
-            .text("country")
-            .split_whitespace()
-            .map(str::to_owned)
-            .collect(),
-        is_verified: fields.text("verified") == "yes",
-    })
+/// The conditions that a form asks for.
+fn asked_for(fields: &Fields) -> Result<ConditionTexts, Fault> {
+    let mut asked = ConditionTexts::default();
+    for field in CONDITION_FIELDS {
+        if field.input == Input::Timestamp {
+            fields.optional::<Timestamp>(field.name)?;
+        }
+        asked.set(field, field.input.split(fields.text(field.name)));
+    }
+    Ok(asked)
 }
 
 pub(super) async fn create(
@@ -141,7 +130,7 @@ pub(super) async fn create(
 ) -> Result<Response, Fault> {
     let service = &console.service;
     let made = async {
-        let conditions = wanted(&fields)?.conditions();
+        let conditions = asked_for(&fields)?.conditions();
         let (group, resource) = ends(&console, &person, &fields).await?;
         let new = NewPolicy {
             name: fields.text("name").to_owned(),
@@ -180,26 +169,11 @@ fn edit_form(id: PolicyId, place: [&str; 3], conditions: Vec<Field>) -> Form {
 
 /// In fields of their own where those can say it, otherwise as the API has them.
 fn as_is(policy: &Policy) -> Vec<Field> {
-    let Some(wanted) = Wanted::of(&policy.conditions) else {
+    let Some(texts) = ConditionTexts::of(&policy.conditions) else {
         let text = serde_json::to_string_pretty(&policy.conditions).unwrap_or_default();
         return vec![conditions_field(&text)];
     };
-    let expires = wanted.expires.map(|at| at.to_string());
-    let texts = [
-        ("time", wanted.time.join("\n")),
-        ("from_address", wanted.from_address.join("\n")),
-        ("country", wanted.country.join(" ")),
-        (
-            "verified",
-            if wanted.is_verified { "yes" } else { "no" }.to_owned(),
-        ),
-        ("expires", expires.unwrap_or_default()),
-    ];
-    let text = |name| {
-        let found = texts.iter().find(|(known, _)| *known == name);
-        found.map_or("", |(_, text)| &**text)
-    };
-    condition_fields(text).into()
+    condition_fields(|field| field.input.join(texts.of_field(field))).collect()
 }
 
 fn conditions_field(text: &str) -> Field {
@@ -212,7 +186,7 @@ fn conditions_field(text: &str) -> Field {
 fn as_sent(fields: &Fields) -> Vec<Field> {
     match fields.filled("conditions") {
         Some(text) => vec![conditions_field(text)],
-        None => condition_fields(|name| fields.text(name)).into(),
+        None => condition_fields(|field| fields.text(field.name).to_owned()).collect(),
     }
 }
 
@@ -227,12 +201,12 @@ impl Joined {
     async fn read(console: &Console, person: &Person, id: PolicyId) -> Result<Self, Fault> {
         let service = &console.service;
         let policy = service.policy(&person.caller, id).await?;
-        let group = service.group(&person.caller, policy.group).await?;
-        let resource = service.resource(&person.caller, policy.resource).await?;
+        let ends = [policy.group.into(), policy.resource.into()];
+        let names = Names::of(console, person, ends).await?;
         Ok(Self {
+            group: names.text(policy.group),
+            resource: names.text(policy.resource),
             policy,
-            group: group.name,
-            resource: resource.name,
         })
     }
 
@@ -298,7 +272,7 @@ pub(super) async fn change(
                 serde_json::from_str(text).map_err(|error| Fault::invalid("conditions", error))?
             }
             None => {
-                let conditions = wanted(&fields)?.conditions();
+                let conditions = asked_for(&fields)?.conditions();
                 conditions.map_err(|error| Fault::invalid("", error))?
             }
         };

@@ -2,6 +2,7 @@
 
 use super::Console;
 use super::forms::{Asked, Fields, Posted, done};
+use super::names::Names;
 use super::person::Person;
 use super::view::{Action, Cell, Field, Form, Page, Section, Table};
 use axum::extract::State;
@@ -231,12 +232,11 @@ async fn as_it_is(
     person: &Person,
     provider: &Provider,
 ) -> Result<AsItIs, Fault> {
-    let mut lines = Vec::new();
-    for mapped in &provider.groups {
-        let service = &console.service;
-        let name = service.group_name(&person.caller, mapped.group).await?;
-        lines.push(format!("{}={name}", mapped.value));
-    }
+    let groups = provider.groups.iter().map(|mapped| mapped.group.into());
+    let names = Names::of(console, person, groups).await?;
+    let lines = provider.groups.iter();
+    let lines = lines.map(|mapped| format!("{}={}", mapped.value, names.text(mapped.group)));
+    let lines: Vec<_> = lines.collect();
     Ok(AsItIs {
         scopes: provider.scopes.join(" "),
         groups: lines.join("\n"),

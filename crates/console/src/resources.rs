@@ -3,6 +3,7 @@
 use super::Console;
 use super::edit::{Edit, Now};
 use super::forms::{Asked, Fields, Posted, done, taken};
+use super::names::Names;
 use super::person::Person;
 use super::view::{Buttons, Cell, Field, Form, Link, Page, Section, Table};
 use axum::extract::State;
@@ -25,16 +26,16 @@ pub(super) async fn list(
         .service
         .resources(&person.caller, &asked.searched())
         .await?;
-    let mut rows = Vec::new();
-    for resource in found.items {
-        let site = console.service.site(&person.caller, resource.site).await?;
-        rows.push(vec![
+    let sites = found.items.iter().map(|resource| resource.site.into());
+    let names = Names::of(&console, &person, sites).await?;
+    let rows = found.items.iter().map(|resource| {
+        vec![
             Cell::link(format!("{AT}/{}", resource.id), &resource.name),
             Cell::code(&resource.address),
             Cell::code(words::filters(&resource.filters)),
-            Cell::link(format!("/sites/{}", site.id), site.name),
-        ]);
-    }
+            names.shown(resource.site),
+        ]
+    });
     let mut page = person.page("Resources", AT);
     page.done = asked.done();
     if person.may_change() {
@@ -48,7 +49,7 @@ pub(super) async fn list(
     page.sections.push(Section::Table(Table {
         title: "Resources".to_owned(),
         columns: vec!["Name", "Address", "Allowed", "Site"],
-        rows,
+        rows: rows.collect(),
         empty: "There is none. A resource is a network, an address or a name behind a gateway.",
         next: asked.next(AT, found.next_cursor.as_deref()),
     }));

@@ -2,6 +2,7 @@
 
 use super::Console;
 use super::forms::{Asked, Fields, Posted, done, taken};
+use super::names::Names;
 use super::people::role_name;
 use super::person::Person;
 use super::view::{Action, Buttons, Cell, Field, Form, Page, Section, Table};
@@ -10,6 +11,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::TokenId;
 use culvert_portal_base::{Fault, Id};
+use culvert_store::EntityId;
 use culvert_wire::api::{IssuedToken, NewToken, Token};
 use culvert_wire::token::TokenKind;
 
@@ -202,20 +204,14 @@ async fn list_page(
     let request = asked.searched();
     let found = service.made_tokens(&person.caller, &request).await?;
     let mut rows = Vec::new();
+    let of = |token: &Token| -> Option<EntityId> {
+        let actor = token.actor.map(EntityId::from);
+        actor.or(token.site.map(EntityId::from))
+    };
+    let names = Names::of(console, person, found.items.iter().filter_map(of)).await?;
     for token in &found.items {
-        let of = match (token.actor, token.site) {
-            (Some(id), _) => {
-                let name = service.actor_name(&person.caller, id).await?;
-                Cell::link(format!("/people/{id}"), name)
-            }
-            (None, Some(id)) => {
-                let site = service.site(&person.caller, id).await?;
-                Cell::link(format!("/sites/{id}"), site.name)
-            }
-            (None, None) => Cell::text("–"),
-        };
         let mut cells = row(person, token);
-        cells.insert(1, of);
+        cells.insert(1, names.maybe(of(token)));
         rows.push(cells);
     }
     let mut columns = columns();

@@ -3,13 +3,15 @@
 use super::Console;
 use super::edit::{Edit, Now};
 use super::forms::{Asked, Fields, Posted};
-use super::gateways::{self, enrolled_with, verify_action};
+use super::gateways::{self, verify_action};
+use super::names::Names;
 use super::person::Person;
 use super::view::{Cell, Field, Form, Section, Table};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_portal_base::Fault;
 use culvert_portal_service::{Caller, ListRequest};
+use culvert_store::EntityId;
 use culvert_wire::api::{Account, AccountPatch};
 
 pub(super) const AT: &str = "/settings/verified-gateways";
@@ -47,17 +49,21 @@ pub(super) async fn show(
         .await?;
     let sessions = service.sessions_of_gateways(&person.caller).await?;
     let mut rows = Vec::new();
+    let ids = found.items.iter().flat_map(|gateway| {
+        let token = gateway.enrolled_with.map(EntityId::from);
+        token.into_iter().chain([gateway.site.into()])
+    });
+    let names = Names::of(&console, &person, ids).await?;
     for gateway in &found.items {
-        let site = service.site(&person.caller, gateway.site).await?;
         let session = sessions.get(&gateway.id);
         let is_required = account.require_verified_gateways;
         rows.push(vec![
             Cell::link(format!("{}/{}", gateways::AT, gateway.id), &gateway.name),
-            Cell::link(format!("/sites/{}", site.id), site.name),
+            names.shown(gateway.site),
             gateways::state(gateway, session, is_required),
             Cell::code(&gateway.fingerprint),
             Cell::text(gateway.software.as_deref().unwrap_or("–")),
-            enrolled_with(&console, &person, gateway).await?,
+            gateways::enrolled_with(gateway, &names),
             person.buttons(verify_action(gateway)),
         ]);
     }

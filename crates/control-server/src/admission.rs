@@ -4,9 +4,12 @@ use super::hub_actor::{Join, Joined};
 use super::session::{Hello, Refused};
 use super::{Shared, Visitor};
 use crate::recorder::Record;
+use culvert_base::UnixTime;
 use culvert_hub::limits::MAX_GRANTS_PER_GATEWAY;
 use culvert_hub::{ClientJoin, GatewayJoin};
 use culvert_ids::{ClientId, GatewayId, RANDOM_LEN};
+use culvert_policy::ClientFacts;
+use culvert_policy::conditions::OperatingSystem;
 use culvert_portal_base::now;
 use culvert_store::{Denial, Enrolment, MAX_MACHINE_LEN, Seen, StoreError};
 use culvert_wire::messages::{FromClient, FromGateway, ReasonCode};
@@ -51,6 +54,7 @@ impl Shared {
             public_key,
             ciphers,
             features,
+            os,
         } = hello
         else {
             return Err(not_hello());
@@ -68,8 +72,10 @@ impl Shared {
             token: visitor.principal.token,
             public_key,
             ciphers,
-            public_address: visitor.address,
-            country: visitor.address.and_then(|address| self.country(address)),
+            seen: ClientFacts {
+                os: os.and_then(OperatingSystem::checked),
+                ..ClientFacts::seen_at(visitor.address, |address| self.country(address))
+            },
             features,
         };
         Ok((Join::Client(join), seen))
@@ -146,7 +152,7 @@ impl Shared {
 }
 
 fn enrolment<I>(
-    id: impl FnOnce(u64, [u8; RANDOM_LEN]) -> I,
+    id: impl FnOnce(UnixTime, [u8; RANDOM_LEN]) -> I,
     machine: String,
     name: String,
     public_key: PublicKey,
@@ -158,7 +164,7 @@ fn enrolment<I>(
         unavailable()
     })?;
     Ok(Enrolment {
-        new_id: id(now().unix_ms(), random),
+        new_id: id(now().unix_time(), random),
         machine,
         name,
         public_key,

@@ -31,7 +31,7 @@ use culvert_hub::{
     PortalKeys,
 };
 use culvert_ids::{AccountId, ClientId, GatewayId, ResourceId};
-use culvert_policy::Country;
+use culvert_policy::{ClientFacts, Country};
 use culvert_portal_base::{Backlog, MAX_SESSIONS, Notice, now};
 use culvert_store::{
     Grant, PageLimit, Principal, SecretBytes, SecretName, Snapshot, Store, StoreError,
@@ -245,8 +245,7 @@ async fn hub(
             let address = client.seen.as_ref().and_then(|seen| seen.address);
             let facts = Facts {
                 token: None,
-                public_address: address,
-                country: address.and_then(|address| countries.country(address)),
+                seen: ClientFacts::seen_at(address, |address| countries.country(address)),
                 keeps_applications: None,
             };
             (client.id, facts)

@@ -1,6 +1,6 @@
 //! How often somebody may do something, without a record of everybody.
 
-use culvert_base::{TokenBucket, TokenRate};
+use culvert_base::{TokenBucket, TokenRate, Uptime};
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ impl Pace {
 
     /// Takes one; or says how long to wait for it.
     pub(super) fn take(&self, key: impl Hash, now: Instant) -> Result<(), Duration> {
-        let now = now.saturating_duration_since(self.start);
+        let now = Uptime::after(now.saturating_duration_since(self.start));
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         // Below 16,384, whatever the width of usize.
         let index = (self.hasher.hash_one(key) % BUCKETS as u64) as usize;

@@ -419,6 +419,7 @@ const fn minute(at: Timestamp) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use culvert_base::UnixTime;
     use culvert_ids::{ClientId, GatewayId, PolicyId, ResourceId};
     use culvert_portal_base::birth;
     use culvert_portal_base::now;
@@ -473,7 +474,7 @@ mod tests {
         let ends = |from: usize| {
             let ids = from..from + MAX_BATCH;
             Record::End(
-                ids.map(|number| GrantId::new(number as u64, [0; 10]))
+                ids.map(|number| GrantId::new(UnixTime::from_millis(number as u64), [0; 10]))
                     .collect(),
             )
         };
@@ -491,9 +492,9 @@ mod tests {
 
     async fn store() -> (Arc<dyn Store>, AccountId) {
         let store = SqliteStore::open(&SqliteOptions::memory()).await.unwrap();
-        let (now_ms, random) = birth().unwrap();
+        let (born, random) = birth().unwrap();
         let account = Account {
-            id: AccountId::new(now_ms, random),
+            id: AccountId::new(born, random),
             name: "Example".to_owned(),
             settings: AccountSettings::default(),
             stamp: Stamp::default(),

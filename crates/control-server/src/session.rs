@@ -3,7 +3,7 @@
 use super::hub_actor::{Incoming, Joined, Outgoing};
 use super::upgrade::Socket;
 use super::{Shared, Side, Visitor};
-use culvert_base::{TokenBucket, TokenRate};
+use culvert_base::{TokenBucket, TokenRate, Uptime};
 use culvert_wire::messages::{
     FromClient, FromGateway, Reason, ReasonCode, Sequenced, ToClient, ToGateway,
 };
@@ -336,7 +336,9 @@ impl Rate {
     }
 
     async fn pay(&mut self) {
-        let wait = self.tokens.take_ahead(self.rate, self.start.elapsed());
+        let wait = self
+            .tokens
+            .take_ahead(self.rate, Uptime::after(self.start.elapsed()));
         if !wait.is_zero() {
             sleep(wait).await;
         }

@@ -1,6 +1,7 @@
 //! The session with the portal: when to connect, what counts as a session, and the portal's clock.
 
 use crate::Backoff;
+use culvert_base::{BootTime, UnixTime};
 use culvert_wire::Timestamp;
 use std::time::Duration;
 
@@ -12,15 +13,15 @@ pub const HELLO_LIMIT_MS: u64 = 10_000;
 pub enum ControlState {
     /// Not connected; the next attempt comes at an instant.
     Waiting {
-        /// On the boot-time clock.
-        until_ms: u64,
+        /// That instant.
+        until: BootTime,
     },
     /// An attempt is under way.
     Connecting,
     /// `hello` is sent; the answer must come until an instant.
     Greeting {
-        /// On the boot-time clock.
-        until_ms: u64,
+        /// That instant.
+        until: BootTime,
     },
     /// `welcome` was said.
     Open,
@@ -41,11 +42,11 @@ pub struct ControlSession {
     /// The epoch and the number of the last message, once there was one.
     place: Option<(u64, u64)>,
     /// No attempt comes before this, in a hurry or not.
-    not_before_ms: u64,
+    not_before: BootTime,
     /// The portal's clock less this machine's, at the last connection.
     clock: Option<PortalClock>,
     /// Since when the session has been open, or has not been.
-    pub since_ms: u64,
+    pub since: BootTime,
     /// Why the last attempt or session ended.
     pub last_error: Option<String>,
     /// Attempts to connect, so far.
@@ -57,13 +58,13 @@ pub struct ControlSession {
 /// The portal's Unix time at an instant of this machine's boot-time clock.
 #[derive(Clone, Copy, Debug)]
 struct PortalClock {
-    at_ms: u64,
-    unix_ms: u64,
+    at: BootTime,
+    unix: UnixTime,
 }
 
-/// The difference between this machine's clock and the portal's up to which the former counts for stamps of handshakes, in
-/// milliseconds: the portal tells its time in whole seconds, and a connection takes some.
-const STAMP_TOLERANCE_MS: u64 = 2_000;
+/// The difference between this machine's clock and the portal's up to which the former counts for stamps of handshakes:
+/// the portal tells its time in whole seconds, and a connection takes some.
+const STAMP_TOLERANCE: Duration = Duration::from_secs(2);
 
 /// The Unix time at the zero of the boot-time clock, by which handshakes are stamped.
 ///
@@ -72,24 +73,24 @@ const STAMP_TOLERANCE_MS: u64 = 2_000;
 /// clock goes on over all of this. Where this machine's own clock agrees with it, the own one counts, which is finer; it
 /// is read once, so that setting it later changes nothing.
 #[must_use]
-pub fn stamp_epoch(portal_unix_ms: Option<u64>, own_unix_ms: u64, boot_ms: u64) -> Duration {
-    let is_wrong = |portal_ms: &u64| portal_ms.abs_diff(own_unix_ms) > STAMP_TOLERANCE_MS;
-    let unix_ms = portal_unix_ms.filter(is_wrong).unwrap_or(own_unix_ms);
-    Duration::from_millis(unix_ms.saturating_sub(boot_ms))
+pub fn stamp_epoch(portal: Option<UnixTime>, own: UnixTime, now: BootTime) -> UnixTime {
+    let is_wrong = |portal: &UnixTime| portal.abs_diff(own) > STAMP_TOLERANCE;
+    let unix = portal.filter(is_wrong).unwrap_or(own);
+    unix.saturating_sub(now.since_start())
 }
 
 impl ControlSession {
     /// A session that is to begin at once.
     #[must_use]
-    pub fn new(now_ms: u64) -> Self {
+    pub fn new(now: BootTime) -> Self {
         Self {
             // A start is an attempt at once.
-            state: ControlState::Waiting { until_ms: now_ms },
+            state: ControlState::Waiting { until: now },
             backoff: Backoff::default(),
             place: None,
-            not_before_ms: now_ms,
+            not_before: now,
             clock: None,
-            since_ms: now_ms,
+            since: now,
             last_error: None,
             attempts: 0,
             sessions: 0,
@@ -117,8 +118,8 @@ impl ControlSession {
     }
 
     /// Whether it is time to connect; from here on an attempt is under way.
-    pub fn begin_attempt(&mut self, now_ms: u64) -> bool {
-        let is_due = matches!(self.state, ControlState::Waiting { until_ms } if until_ms <= now_ms);
+    pub fn begin_attempt(&mut self, now: BootTime) -> bool {
+        let is_due = matches!(self.state, ControlState::Waiting { until } if until <= now);
         if is_due {
             self.state = ControlState::Connecting;
             self.attempts += 1;
@@ -126,17 +127,17 @@ impl ControlSession {
         is_due
     }
 
-    /// The connection is there; `hello` goes out. Nothing where no attempt was under way.
-    pub fn connected(&mut self, unix_ms: u64, now_ms: u64) -> bool {
+    /// The connection is there, and `portal` is the portal's clock; `hello` goes out. Nothing where no attempt was under way.
+    pub fn connected(&mut self, portal: UnixTime, now: BootTime) -> bool {
         if self.state != ControlState::Connecting {
             return false;
         }
-        let until_ms = now_ms + HELLO_LIMIT_MS;
-        self.state = ControlState::Greeting { until_ms };
+        let until = now.saturating_add(Duration::from_millis(HELLO_LIMIT_MS));
+        self.state = ControlState::Greeting { until };
         self.place = None;
         self.clock = Some(PortalClock {
-            at_ms: now_ms,
-            unix_ms,
+            at: now,
+            unix: portal,
         });
         true
     }
@@ -158,9 +159,9 @@ impl ControlSession {
     }
 
     /// `welcome` was said.
-    pub fn open(&mut self, now_ms: u64) {
+    pub fn open(&mut self, now: BootTime) {
         self.state = ControlState::Open;
-        self.since_ms = now_ms;
+        self.since = now;
         self.last_error = None;
         self.sessions += 1;
         self.backoff.reset();
@@ -172,7 +173,7 @@ impl ControlSession {
         error: Option<String>,
         retry_after_ms: Option<u64>,
         random: [u64; 2],
-        now_ms: u64,
+        now: BootTime,
     ) {
         if matches!(
             self.state,
@@ -181,7 +182,7 @@ impl ControlSession {
             return;
         }
         if self.is_open() {
-            self.since_ms = now_ms;
+            self.since = now;
         }
         if error.is_some() {
             self.last_error = error;
@@ -190,63 +191,62 @@ impl ControlSession {
         let hurried = Backoff::hurried_wait_ms(random[0]);
         let asked_ms = retry_after_ms.unwrap_or(0);
         let wait_ms = self.backoff.next_wait_ms(random[1], retry_after_ms);
-        self.not_before_ms = now_ms + hurried.max(asked_ms).min(wait_ms);
+        let after = |wait_ms| now.saturating_add(Duration::from_millis(wait_ms));
+        self.not_before = after(hurried.max(asked_ms).min(wait_ms));
         self.state = ControlState::Waiting {
-            until_ms: now_ms + wait_ms,
+            until: after(wait_ms),
         };
     }
 
     /// Somebody waits for access: the attempt comes as soon as it may.
     pub fn hurry(&mut self) {
-        if let ControlState::Waiting { until_ms } = &mut self.state {
-            *until_ms = (*until_ms).min(self.not_before_ms);
+        if let ControlState::Waiting { until } = &mut self.state {
+            *until = (*until).min(self.not_before);
         }
     }
 
     /// The network is another: what failed before may work now.
-    pub fn network_changed(&mut self, now_ms: u64) {
+    pub fn network_changed(&mut self, now: BootTime) {
         self.backoff.reset();
-        if let ControlState::Waiting { until_ms } = &mut self.state {
-            *until_ms = (*until_ms).min(self.not_before_ms).max(now_ms);
+        if let ControlState::Waiting { until } = &mut self.state {
+            *until = (*until).min(self.not_before).max(now);
         }
     }
 
     /// There will be no further attempt.
-    pub fn end(&mut self, now_ms: u64, why: String) {
+    pub fn end(&mut self, now: BootTime, why: String) {
         if self.is_open() {
-            self.since_ms = now_ms;
+            self.since = now;
         }
         self.state = ControlState::Ended;
         self.last_error = Some(why);
     }
 
     /// Whether the first message is overdue.
-    pub fn is_overdue(&self, now_ms: u64) -> bool {
-        matches!(self.state, ControlState::Greeting { until_ms } if until_ms <= now_ms)
+    pub fn is_overdue(&self, now: BootTime) -> bool {
+        matches!(self.state, ControlState::Greeting { until } if until <= now)
     }
 
     /// When to attempt to connect, or to give up waiting.
     #[must_use]
-    pub const fn next_timeout_ms(&self) -> Option<u64> {
+    pub const fn next_timeout(&self) -> Option<BootTime> {
         match self.state {
-            ControlState::Waiting { until_ms } | ControlState::Greeting { until_ms } => {
-                Some(until_ms)
-            }
+            ControlState::Waiting { until } | ControlState::Greeting { until } => Some(until),
             ControlState::Connecting | ControlState::Open | ControlState::Ended => None,
         }
     }
 
     /// The instant of this machine's boot-time clock at which the portal's clock shows `instant`.
     /// What the portal says to be in the past is now.
-    pub fn local_ms(&self, instant: Timestamp, now_ms: u64) -> u64 {
-        let portal_now_ms = self.portal_unix_ms(now_ms).unwrap_or(u64::MAX);
-        now_ms.saturating_add(instant.unix_ms().saturating_sub(portal_now_ms))
+    pub fn local_time(&self, instant: Timestamp, now: BootTime) -> BootTime {
+        let portal_now = self.portal_time(now).unwrap_or(UnixTime::MAX);
+        now.saturating_add(instant.unix_time().saturating_since(portal_now))
     }
 
     /// The portal's clock now.
-    pub fn portal_unix_ms(&self, now_ms: u64) -> Option<u64> {
+    pub fn portal_time(&self, now: BootTime) -> Option<UnixTime> {
         let clock = self.clock?;
-        Some(clock.unix_ms + now_ms.saturating_sub(clock.at_ms))
+        Some(clock.unix.saturating_add(now.saturating_since(clock.at)))
     }
 }
 
@@ -254,16 +254,20 @@ impl ControlSession {
 mod tests {
     use super::*;
 
-    fn connected(now_ms: u64) -> ControlSession {
-        let mut session = ControlSession::new(now_ms);
-        assert!(session.begin_attempt(now_ms));
-        assert!(session.connected(1_000_000, now_ms));
+    fn at(millis: u64) -> BootTime {
+        BootTime::from_millis(millis)
+    }
+
+    fn connected(now: BootTime) -> ControlSession {
+        let mut session = ControlSession::new(now);
+        assert!(session.begin_attempt(now));
+        assert!(session.connected(UnixTime::from_millis(1_000_000), now));
         session
     }
 
     #[test]
     fn a_gap_or_another_epoch_is_out_of_order() {
-        let mut session = connected(0);
+        let mut session = connected(at(0));
         assert_eq!(session.take_place(7, 2), Err(OutOfOrder));
         assert_eq!(session.take_place(7, 1), Ok(()));
         assert_eq!(session.take_place(7, 1), Err(OutOfOrder));
@@ -275,34 +279,34 @@ mod tests {
     #[test]
     fn an_attempt_comes_only_when_it_is_due() {
         let random = [1, 7_777];
-        let mut session = connected(0);
-        session.lost(None, None, random, 100);
-        let due_ms = session.next_timeout_ms().unwrap();
-        assert!((1_100..=2_100).contains(&due_ms));
-        assert!(!session.begin_attempt(due_ms - 1));
-        assert!(session.begin_attempt(due_ms));
-        assert!(!session.begin_attempt(due_ms));
+        let mut session = connected(at(0));
+        session.lost(None, None, random, at(100));
+        let due = session.next_timeout().unwrap();
+        assert!((at(1_100)..=at(2_100)).contains(&due));
+        assert!(!session.begin_attempt(due.saturating_sub(Duration::from_millis(1))));
+        assert!(session.begin_attempt(due));
+        assert!(!session.begin_attempt(due));
     }
 
     #[test]
     fn a_hurry_shortens_the_wait_to_two_seconds_but_not_below_retry_after() {
         let random = [2, 88_888];
-        let mut session = ControlSession::new(0);
-        let mut now_ms = 0;
+        let mut session = ControlSession::new(at(0));
+        let mut now = at(0);
         for _ in 0..6 {
-            assert!(session.begin_attempt(now_ms));
-            session.lost(None, None, random, now_ms);
-            now_ms = session.next_timeout_ms().unwrap();
+            assert!(session.begin_attempt(now));
+            session.lost(None, None, random, now);
+            now = session.next_timeout().unwrap();
         }
-        assert!(session.begin_attempt(now_ms));
-        session.lost(None, None, random, now_ms);
+        assert!(session.begin_attempt(now));
+        session.lost(None, None, random, now);
         session.hurry();
-        assert!(session.next_timeout_ms().unwrap() <= now_ms + 2_000);
-        now_ms = session.next_timeout_ms().unwrap();
-        assert!(session.begin_attempt(now_ms));
-        session.lost(None, Some(20_000), random, now_ms);
+        assert!(session.next_timeout().unwrap() <= now.saturating_add(Duration::from_secs(2)));
+        now = session.next_timeout().unwrap();
+        assert!(session.begin_attempt(now));
+        session.lost(None, Some(20_000), random, now);
         session.hurry();
-        assert!(session.next_timeout_ms().unwrap() >= now_ms + 20_000);
+        assert!(session.next_timeout().unwrap() >= now.saturating_add(Duration::from_secs(20)));
     }
 
     #[test]
@@ -310,11 +314,20 @@ mod tests {
         const PORTAL_MS: u64 = 1_800_000_000_000;
         const BOOT_MS: u64 = 50_000;
         const TWO_HOURS_MS: u64 = 7_200_000;
-        let epoch = |own_ms| stamp_epoch(Some(PORTAL_MS), own_ms, BOOT_MS).as_millis();
-        let right = u128::from(PORTAL_MS - BOOT_MS);
-        assert_eq!(epoch(PORTAL_MS + TWO_HOURS_MS), right);
-        assert_eq!(epoch(0), right, "a machine without a clock");
-        assert_eq!(epoch(PORTAL_MS + 700), right + 700, "finer than a second");
+        let unix = UnixTime::from_millis;
+        let epoch = |portal: Option<UnixTime>, own_ms| {
+            let epoch = stamp_epoch(portal, unix(own_ms), at(BOOT_MS));
+            epoch.as_millis()
+        };
+        let told = Some(unix(PORTAL_MS));
+        let right = PORTAL_MS - BOOT_MS;
+        assert_eq!(epoch(told, PORTAL_MS + TWO_HOURS_MS), right);
+        assert_eq!(epoch(told, 0), right, "a machine without a clock");
+        assert_eq!(
+            epoch(told, PORTAL_MS + 700),
+            right + 700,
+            "finer than a second"
+        );
         for wrong_ms in [
             PORTAL_MS + 2_001,
             PORTAL_MS - 2_001,
@@ -327,22 +340,23 @@ mod tests {
             BOOT_MS - 1,
             u64::MAX,
         ] {
-            assert_eq!(epoch(wrong_ms), right, "{wrong_ms}");
+            assert_eq!(epoch(told, wrong_ms), right, "{wrong_ms}");
         }
         for off_ms in [0, 1, 1_999, 2_000] {
-            assert_eq!(epoch(PORTAL_MS + off_ms), right + u128::from(off_ms));
-            assert_eq!(epoch(PORTAL_MS - off_ms), right - u128::from(off_ms));
+            assert_eq!(epoch(told, PORTAL_MS + off_ms), right + off_ms);
+            assert_eq!(epoch(told, PORTAL_MS - off_ms), right - off_ms);
         }
-        let alone = stamp_epoch(None, PORTAL_MS + TWO_HOURS_MS, BOOT_MS).as_millis();
-        assert_eq!(alone, right + u128::from(TWO_HOURS_MS));
+        let alone = epoch(None, PORTAL_MS + TWO_HOURS_MS);
+        assert_eq!(alone, right + TWO_HOURS_MS);
     }
 
     #[test]
     fn the_portals_clock_counts_and_not_this_machines() {
-        let session = connected(5_000);
+        let session = connected(at(5_000));
         let in_a_minute = Timestamp::from_unix_ms(1_000_000 + 60_000);
-        assert_eq!(session.local_ms(in_a_minute, 5_000), 65_000);
-        assert_eq!(session.local_ms(in_a_minute, 35_000), 65_000);
-        assert_eq!(session.local_ms(Timestamp::from_unix_ms(1), 35_000), 35_000);
+        assert_eq!(session.local_time(in_a_minute, at(5_000)), at(65_000));
+        assert_eq!(session.local_time(in_a_minute, at(35_000)), at(65_000));
+        let past = Timestamp::from_unix_ms(1);
+        assert_eq!(session.local_time(past, at(35_000)), at(35_000));
     }
 }

@@ -1,6 +1,7 @@
 //! What clients and gateways tell of alike: the session with the portal, drops and counters.
 
 use crate::{ControlSession, ControlState};
+use culvert_base::{BootTime, UnixTime, whole_millis};
 use serde::{Deserialize, Serialize};
 
 /// The session with the portal.
@@ -93,30 +94,30 @@ impl Default for PortalStatus {
 }
 
 impl ControlSession {
-    /// What there is to tell of the session. `unix_ms` is this machine's clock.
+    /// What there is to tell of the session. `unix` is this machine's clock.
     #[must_use]
-    pub fn status(&self, now_ms: u64, unix_ms: u64) -> PortalStatus {
+    pub fn status(&self, now: BootTime, unix: UnixTime) -> PortalStatus {
         let (state, next_attempt_in_ms) = match *self.state() {
             ControlState::Open => (PortalState::Connected, None),
             ControlState::Connecting | ControlState::Greeting { .. } => {
                 (PortalState::Connecting, None)
             }
-            ControlState::Waiting { until_ms } => {
-                (PortalState::Waiting, Some(until_ms.saturating_sub(now_ms)))
+            ControlState::Waiting { until } => {
+                let wait_ms = whole_millis(until.saturating_since(now));
+                (PortalState::Waiting, Some(wait_ms))
             }
             ControlState::Ended => (PortalState::Refused, None),
         };
-        let portal_unix_ms = self.portal_unix_ms(now_ms);
+        let signed_ms = |time: UnixTime| i64::try_from(time.as_millis()).unwrap_or(0);
+        let portal = self.portal_time(now);
         PortalStatus {
             state,
-            state_for_ms: now_ms.saturating_sub(self.since_ms),
+            state_for_ms: whole_millis(now.saturating_since(self.since)),
             next_attempt_in_ms,
             last_error: self.last_error.clone(),
             attempts: self.attempts,
             sessions: self.sessions,
-            clock_ahead_ms: portal_unix_ms.map(|portal| {
-                i64::try_from(unix_ms).unwrap_or(0) - i64::try_from(portal).unwrap_or(0)
-            }),
+            clock_ahead_ms: portal.map(|portal| signed_ms(unix) - signed_ms(portal)),
         }
     }
 }

@@ -141,12 +141,12 @@ mod tests {
     #[test]
     fn a_burst_that_drains_within_the_interval_tells_nobody() {
         let told = run(50, 1_000, |ms| if ms % 100 < 90 { 12 << 20 } else { 0 });
-        assert_eq!(told, []);
+        assert_eq!(told, [0_u64; 0]);
     }
 
     #[test]
     fn a_short_queue_that_moves_fast_may_stand() {
-        assert_eq!(run(50, 1_000, |_| 1 << 20), []);
+        assert_eq!(run(50, 1_000, |_| 1 << 20), [0_u64; 0]);
     }
 
     #[test]
@@ -167,13 +167,17 @@ mod tests {
         // A frame in 5 ms is 100 Mbit/s: five that wait are 25 ms.
         let told = run(5_000, 1_000, |_| 5 * COST);
         assert!(!told.is_empty());
-        assert_eq!(run(5_000, 1_000, |_| COST), [], "the link needs something");
+        assert_eq!(
+            run(5_000, 1_000, |_| COST),
+            [0_u64; 0],
+            "the link needs something"
+        );
     }
 
     #[test]
     fn a_queue_that_was_empty_starts_anew() {
         let told = run(50, 390, |ms| if ms % 99 == 0 { 0 } else { 4 << 20 });
-        assert_eq!(told, []);
+        assert_eq!(told, [0_u64; 0]);
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub(crate) struct Context<S> {
     /// When the control thread was last told of a loop.
     loop_told: Option<BootTime>,
     foreign_told: Option<(IpAddr, BootTime)>,
-    icmp_tokens: TokenBucket,
+    icmp_tokens: TokenBucket<BootTime>,
     /// Answers to clients whose packets the gate does not let pass.
     pub(crate) refusals: Refusals,
     pub(crate) mtu_answers: MtuAnswers,
@@ -279,7 +279,7 @@ impl<S: Shell> Context<S> {
     /// Writes an ICMP message to the inside, unless many were written a moment ago. `make` fills its
     /// argument and returns the length, or declines.
     pub(crate) fn reply(&mut self, make: impl FnOnce(&mut [u8]) -> Option<usize>) {
-        let now = self.now.since_start();
+        let now = self.now;
         if !self.icmp_tokens.wait(ICMP_RATE, now).is_zero() {
             return;
         }

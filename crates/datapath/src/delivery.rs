@@ -234,6 +234,7 @@ mod tests {
     use crate::gates::Gates;
     use crate::mechanisms::Mechanisms;
     use crate::testing::{self, MemoryShell};
+    use culvert_base::BootTime;
     use culvert_policy::Filters;
     use culvert_policy::gate::{ClientGrants, DropReason, GateTable, Grant, Reach};
     use culvert_session::PublicKey;
@@ -273,7 +274,7 @@ mod tests {
                 resource: RESOURCE.parse().unwrap(),
                 reach: Reach::Addresses("10.0.0.0/24".parse().unwrap()),
                 filters: Filters::any(),
-                expires_ms: u64::MAX,
+                expires: BootTime::MAX,
             };
             let grants = ClientGrants::new(PeerKey(slot), vec![client.into()], vec![grant]);
             table.set_client(grants.unwrap()).unwrap();

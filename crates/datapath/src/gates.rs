@@ -26,12 +26,6 @@ pub const SWEEP_INTERVAL: std::time::Duration = std::time::Duration::from_millis
 /// The gates of all workers.
 pub struct Gates(Vec<Mutex<Gate>>);
 
-/// An instant on the clock that grants expire by: milliseconds since the machine was booted, sleep included.
-#[must_use]
-pub fn millis(now: BootTime) -> u64 {
-    now.as_nanos() / 1_000_000
-}
-
 impl Gates {
     /// As many gates as `seeds`; `masquerades` where resources see one address for all clients.
     pub fn new(seeds: impl IntoIterator<Item = [u8; 32]>, masquerades: bool) -> Self {
@@ -64,7 +58,7 @@ impl Gates {
     pub fn sweep(&self, table: &GateTable, now: BootTime, mut take: impl FnMut(FlowRecord)) {
         for gate in &self.0 {
             let mut gate = lock(gate);
-            gate.sweep(table, millis(now), SWEPT_FLOWS);
+            gate.sweep(table, now, SWEPT_FLOWS);
             gate.drain_ended(&mut take);
         }
     }
@@ -89,7 +83,7 @@ impl Gates {
 
     /// Keeps a fragment of a client that came before the first one of its datagram. False where it is not kept.
     pub fn hold(&self, now: BootTime, client: IpAddr, peer: PeerKey, packet: &[u8]) -> bool {
-        self.of(client).hold(millis(now), peer, packet)
+        self.of(client).hold(now, peer, packet)
     }
 
     /// Fragments that were kept in vain.
@@ -119,7 +113,7 @@ impl Gates {
         client: IpAddr,
         frame: Frame<'_>,
     ) -> Verdict {
-        self.of(client).admit_to_client(table, millis(now), frame)
+        self.of(client).admit_to_client(table, now, frame)
     }
 
     /// Judges one packet of a client, or those that have been gathered behind one. Fragments that waited for it are put
@@ -134,7 +128,7 @@ impl Gates {
         released: &mut Vec<Box<[u8]>>,
     ) -> Verdict {
         let mut gate = self.of(client);
-        let verdict = gate.admit_from_client(table, millis(now), peer, frame);
+        let verdict = gate.admit_from_client(table, now, peer, frame);
         if let Verdict::AdmitFirst(_) = verdict {
             *released = gate.take_released();
         }
@@ -156,8 +150,8 @@ impl fmt::Display for EndedFlow {
             protocol,
             client_port,
             remote_port,
-            started_ms,
-            last_ms,
+            started,
+            last,
             to_remote,
             to_client,
             ended,
@@ -169,7 +163,7 @@ impl fmt::Display for EndedFlow {
         if remote != visible {
             write!(out, "resolved={remote} ")?;
         }
-        let lasted_ms = last_ms.saturating_sub(started_ms);
+        let lasted_ms = last.saturating_since(started).as_millis();
         write!(out, "resource={resource} grant={grant} ms={lasted_ms} ")?;
         write!(out, "sent={} received={}", to_remote.bytes, to_client.bytes)?;
         match ended {
@@ -205,8 +199,8 @@ mod tests {
             protocol: Protocol::TCP,
             client_port: 40_000,
             remote_port: 443,
-            started_ms: 1_000,
-            last_ms: 3_500,
+            started: BootTime::from_millis(1_000),
+            last: BootTime::from_millis(3_500),
             to_remote: tally(100),
             to_client: tally(20_000),
             ended: Some(End::Closed),

@@ -58,7 +58,7 @@ pub use allowed_ips::{AllowedIps, Prefix};
 pub use counters::{BatchSizes, Counter, Dropped, WorkerCounters};
 pub use data_path::{DataPath, Options, Rest};
 pub use event::{Command, Event, HandshakeMessage};
-pub use gates::{EndedFlow, Gates, SWEEP_INTERVAL, millis};
+pub use gates::{EndedFlow, Gates, SWEEP_INTERVAL};
 pub use interrupt_moderation::PAUSE;
 pub use lane::Lane;
 pub use mechanisms::{Mechanism, Mechanisms, NoSuchMechanism};

@@ -15,7 +15,7 @@ const MAX_WAITING: usize = 64;
 pub(crate) struct Refusals {
     waiting: VecDeque<(PeerId, Box<[u8]>)>,
     /// By the slot of the peer, as far as any was answered: 8 bytes for each peer that there is.
-    tokens: Vec<TokenBucket>,
+    tokens: Vec<TokenBucket<BootTime>>,
 }
 
 impl Refusals {
@@ -34,7 +34,6 @@ impl Refusals {
         if self.tokens.len() <= slot {
             self.tokens.resize(slot + 1, TokenBucket::FULL);
         }
-        let now = now.since_start();
         if !self.tokens[slot].wait(ICMP_RATE, now).is_zero() {
             return;
         }

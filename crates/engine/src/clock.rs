@@ -1,6 +1,6 @@
 //! The clocks of the engine.
 
-use culvert_base::BootTime;
+use culvert_base::{BootTime, UnixTime};
 use culvert_session::{Clock, ClockOffset, Clocks, Tai64n};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -14,10 +14,16 @@ pub(crate) fn now() -> BootTime {
     BootTime::from_nanos(seconds * 1_000_000_000 + nanoseconds)
 }
 
-/// The clock that grants expire by: milliseconds since the machine was booted, sleep included.
+/// The clock that grants expire by: since the machine was booted, sleep included.
 #[must_use]
-pub fn boot_time_ms() -> u64 {
-    culvert_datapath::millis(now())
+pub fn boot_time() -> BootTime {
+    now()
+}
+
+/// The wall clock, which somebody may set. [`UnixTime::EPOCH`] on a machine whose clock stands before it.
+#[must_use]
+pub fn unix_time() -> UnixTime {
+    UnixTime::after_epoch(wall())
 }
 
 /// Both clocks at once, for whatever makes a handshake initiation.

@@ -3,6 +3,7 @@
 use crate::BULK_QUEUES_PER_WORKER;
 use crate::store::DescriptorStore;
 use culvert_aead::Suite;
+use culvert_base::UnixTime;
 use culvert_datapath::{Inside, Mechanisms, Prefix, ServiceRoutes, Unrouted};
 use culvert_policy::gate::{GateTable, PeerKey};
 use culvert_session::{PresharedKey, PrivateKey, PublicKey};
@@ -69,12 +70,12 @@ pub struct Change {
     /// Packets that had no route before this change. They go on under it, ahead of what comes after
     /// them, so that no flow is reordered. Of more than 1000 at once the last may be dropped.
     pub resume: Vec<Unrouted>,
-    /// The Unix time at the zero of [`crate::boot_time_ms`], by which handshakes are stamped from here on instead of by the
+    /// The Unix time at the zero of [`crate::boot_time`], by which handshakes are stamped from here on instead of by the
     /// wall clock.
-    pub stamp_epoch: Option<Duration>,
+    pub stamp_epoch: Option<UnixTime>,
     /// Routes that are for some services alone, from here on.
     pub service_routes: Option<ServiceRoutes>,
-    /// What each client may reach, from here on. Its instants are those of [`crate::boot_time_ms`].
+    /// What each client may reach, from here on. Its instants are those of [`crate::boot_time`].
     pub gate: Option<Arc<GateTable>>,
     /// The addresses of this end in the tunnel, whose packets ICMP errors of any source may be about.
     pub inside: Option<Inside>,

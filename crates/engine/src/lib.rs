@@ -24,7 +24,7 @@ mod sync;
 mod wake_flag;
 mod worker;
 
-pub use clock::boot_time_ms;
+pub use clock::{boot_time, unix_time};
 pub use configuration::{
     AllowedIpChange, Change, Configuration, MAX_CANDIDATES, MAX_WORKERS, Options, PeerChange,
     PeerConfiguration,

@@ -11,7 +11,7 @@
 //!   evicted. [`FairMap`] finds entries by a key and lets them expire.
 //! - [`RateLimit`] is a token bucket for each network of a subscriber, in constant memory.
 //!
-//! There is no clock in here: time is an argument, as the time since any fixed instant.
+//! There is no clock in here: time is an argument, by whatever clock its owner counts ([`ClockTime`](culvert_base::ClockTime)).
 
 #![forbid(unsafe_code)]
 

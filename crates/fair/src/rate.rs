@@ -1,7 +1,7 @@
 //! Token buckets of subscribers, in constant memory.
 
 use crate::subscriber::{MULTIPLES, Subscriber};
-use culvert_base::{TokenBucket, TokenRate};
+use culvert_base::{ClockTime, TokenBucket, TokenRate, Uptime};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ pub const BUCKETS: usize = 1 << 16;
 ///
 /// Nobody is refused for want of memory: there is nothing to fill.
 #[derive(Clone, Debug)]
-pub struct RateLimit {
+pub struct RateLimit<C = Uptime> {
     rate: TokenRate,
     key: [u64; 2],
-    buckets: Vec<TokenBucket>,
+    buckets: Vec<TokenBucket<C>>,
 }
 
-impl RateLimit {
+impl<C: ClockTime> RateLimit<C> {
     /// A limit that nobody has used yet. `burst` of 0 counts as 1; `key` is secret and random.
     #[must_use]
     pub fn new(one_every: Duration, burst: u32, key: [u64; 2]) -> Self {
@@ -38,7 +38,7 @@ impl RateLimit {
     ///
     /// # Errors
     /// How long to wait where one of them has none; then none is taken.
-    pub fn take(&mut self, subscriber: Subscriber, now: Duration) -> Result<(), Duration> {
+    pub fn take(&mut self, subscriber: Subscriber, now: C) -> Result<(), Duration> {
         let mut buckets = [None; MULTIPLES.len()];
         for (slot, network) in buckets.iter_mut().zip(subscriber.networks().rev()) {
             *slot = Some((self.bucket(&network), self.rate.times(network.multiple())));
@@ -74,6 +74,10 @@ mod tests {
     const KEY: [u64; 2] = [1, 2];
     const SECOND: Duration = Duration::from_secs(1);
 
+    const fn after(span: Duration) -> Uptime {
+        Uptime::after(span)
+    }
+
     fn at(address: &str) -> Subscriber {
         Subscriber::of(address.parse().unwrap())
     }
@@ -88,29 +92,29 @@ mod tests {
         let mut limit = RateLimit::new(SECOND / 10, 5, KEY);
         let who = at("203.0.113.7");
         for _ in 0..5 {
-            assert_eq!(limit.take(who, SECOND), Ok(()));
+            assert_eq!(limit.take(who, after(SECOND)), Ok(()));
         }
-        assert_eq!(limit.take(who, SECOND), Err(SECOND / 10));
-        assert_eq!(limit.take(who, SECOND + SECOND / 10), Ok(()));
-        assert!(limit.take(who, SECOND + SECOND / 10).is_err());
+        assert_eq!(limit.take(who, after(SECOND)), Err(SECOND / 10));
+        assert_eq!(limit.take(who, after(SECOND + SECOND / 10)), Ok(()));
+        assert!(limit.take(who, after(SECOND + SECOND / 10)).is_err());
     }
 
     #[test]
     fn refusals_do_not_lengthen_the_wait() {
         let mut limit = RateLimit::new(SECOND / 10, 1, KEY);
         let who = at("203.0.113.7");
-        assert_eq!(limit.take(who, SECOND), Ok(()));
+        assert_eq!(limit.take(who, after(SECOND)), Ok(()));
         for _ in 0..1000 {
-            assert_eq!(limit.take(who, SECOND), Err(SECOND / 10));
+            assert_eq!(limit.take(who, after(SECOND)), Err(SECOND / 10));
         }
     }
 
     #[test]
     fn addresses_of_one_ipv6_subscriber_share_a_limit() {
         let mut limit = RateLimit::new(SECOND, 1, KEY);
-        assert_eq!(limit.take(at("2001:db8::1"), SECOND), Ok(()));
-        assert!(limit.take(at("2001:db8::2"), SECOND).is_err());
-        assert_eq!(limit.take(at("2001:db8:0:1::1"), SECOND), Ok(()));
+        assert_eq!(limit.take(at("2001:db8::1"), after(SECOND)), Ok(()));
+        assert!(limit.take(at("2001:db8::2"), after(SECOND)).is_err());
+        assert_eq!(limit.take(at("2001:db8:0:1::1"), after(SECOND)), Ok(()));
     }
 
     #[test]
@@ -119,11 +123,11 @@ mod tests {
         let mut limit = RateLimit::new(SECOND / 20, 5, KEY);
         let mut taken = 0;
         for number in 0..=u16::MAX {
-            taken += u32::from(limit.take(of_site(number), SECOND).is_ok());
+            taken += u32::from(limit.take(of_site(number), after(SECOND)).is_ok());
         }
         assert_eq!(taken, 4 * 5);
         for number in 0..=u16::MAX {
-            taken += u32::from(limit.take(of_site(number), SECOND * 2).is_ok());
+            taken += u32::from(limit.take(of_site(number), after(SECOND * 2)).is_ok());
         }
         assert_eq!(taken, 2 * 4 * 5, "a second fills a bucket of five");
     }
@@ -133,7 +137,7 @@ mod tests {
     fn whoever_is_refused_uses_up_no_tokens_of_others() {
         let mut limit = RateLimit::new(SECOND, 1, KEY);
         for number in 0..=u16::MAX {
-            let _ = limit.take(of_site(number), SECOND);
+            let _ = limit.take(of_site(number), after(SECOND));
         }
         let used = limit.buckets.iter();
         let used = used.filter(|bucket| **bucket != TokenBucket::FULL);

@@ -1,6 +1,7 @@
 //! A bounded table in which the largest holder gives way.
 
 use crate::subscriber::{Network, Subscriber};
+use culvert_base::{ClockTime, Uptime};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -30,11 +31,11 @@ pub struct Bounds {
 /// Each operation takes O(log n) for each of at most four networks. An entry takes at most
 /// [`FairTable::BYTES_PER_ENTRY`] besides its value.
 #[derive(Debug)]
-pub struct FairTable<T> {
+pub struct FairTable<T, C = Uptime> {
     bounds: Bounds,
     next: u64,
     /// By number, and so by age.
-    entries: BTreeMap<u64, Entry<T>>,
+    entries: BTreeMap<u64, Entry<T, C>>,
     /// The entries of each finest network.
     held: BTreeSet<(Network, u64)>,
     networks: BTreeMap<Network, Held>,
@@ -43,9 +44,9 @@ pub struct FairTable<T> {
 }
 
 #[derive(Debug)]
-struct Entry<T> {
+struct Entry<T, C> {
     subscriber: Subscriber,
-    since: Duration,
+    since: C,
     value: T,
 }
 
@@ -73,11 +74,11 @@ pub struct Place(u64);
 #[derive(Debug, PartialEq, Eq)]
 pub struct Refused<T>(pub T);
 
-impl<T> FairTable<T> {
+impl<T, C: ClockTime> FairTable<T, C> {
     /// What an entry takes besides its value, in bytes: its place in two trees, and four networks of its
     /// own in two more. A tree's nodes have room for 11 and hold 5 at least.
     pub const BYTES_PER_ENTRY: usize = {
-        let held = size_of::<(u64, Entry<()>)>() + size_of::<(Network, u64)>();
+        let held = size_of::<(u64, Entry<(), C>)>() + size_of::<(Network, u64)>();
         let network = size_of::<(Network, Held)>() + size_of::<(Network, Rank, Network)>();
         (held + 4 * network) * 11 / 5
     };
@@ -107,7 +108,7 @@ impl<T> FairTable<T> {
     pub fn admit(
         &mut self,
         subscriber: Subscriber,
-        now: Duration,
+        now: C,
         value: T,
     ) -> Result<(Place, Option<T>), Refused<T>> {
         let place = Place(self.next);
@@ -147,7 +148,7 @@ impl<T> FairTable<T> {
 
     /// The oldest entry, and since when it is there.
     #[must_use]
-    pub fn oldest(&self) -> Option<(Place, Duration)> {
+    pub fn oldest(&self) -> Option<(Place, C)> {
         let (number, entry) = self.entries.first_key_value()?;
         Some((Place(*number), entry.since))
     }
@@ -202,13 +203,13 @@ impl<T> FairTable<T> {
         within: Network,
         newcomer: Place,
         subscriber: Subscriber,
-        now: Duration,
+        now: C,
     ) -> Result<(Place, Option<T>), Refused<T>> {
         let (victim, holder) = self.largest_holder(within);
         let is_own = subscriber.networks().any(|network| network == holder);
-        let settles_until = |entry: &Entry<T>| entry.since.saturating_add(self.bounds.settling);
+        let settles = |entry: &Entry<T, C>| !now.is_past(entry.since, self.bounds.settling);
         let victim = match self.entries.get(&victim.0) {
-            Some(entry) if is_own && now < settles_until(entry) => newcomer,
+            Some(entry) if is_own && settles(entry) => newcomer,
             _ => victim,
         };
         let value = self.remove(victim);

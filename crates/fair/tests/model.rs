@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
+use culvert_base::Uptime;
 use culvert_fair::{Bounds, FairTable, MULTIPLES, Place, Refused, Subscriber};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -191,7 +192,7 @@ proptest! {
                     let number = places.len();
                     let gone = naive.admit(number, address, now);
                     let subscriber = Subscriber::of(address);
-                    let admitted = table.admit(subscriber, Duration::from_secs(now), number);
+                    let admitted = table.admit(subscriber, Uptime::after(Duration::from_secs(now)), number);
                     match admitted {
                         Ok((place, evicted)) => {
                             prop_assert_eq!(evicted, gone);

@@ -1,5 +1,6 @@
 //! Who gives way to whom.
 
+use culvert_base::Uptime;
 use culvert_fair::{Bounds, FairTable, Place, Refused, Subscriber};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -11,8 +12,8 @@ const BOUNDS: Bounds = Bounds {
     per_subscriber: CAPACITY,
     settling: SETTLING,
 };
-const START: Duration = Duration::ZERO;
-const LATER: Duration = Duration::from_secs(3);
+const START: Uptime = Uptime::ZERO;
+const LATER: Uptime = Uptime::after(Duration::from_secs(3));
 
 fn v4(host: u32) -> Subscriber {
     Subscriber::of(IpAddr::V4(Ipv4Addr::from_bits(0xcb00_7100 + host)))
@@ -25,7 +26,7 @@ fn v6(site: u16, network: u16) -> Subscriber {
 }
 
 /// Takes an entry in and says whose gives way.
-fn admit(table: &mut FairTable<Subscriber>, who: Subscriber, now: Duration) -> Option<Subscriber> {
+fn admit(table: &mut FairTable<Subscriber>, who: Subscriber, now: Uptime) -> Option<Subscriber> {
     table.admit(who, now, who).expect("nothing settles").1
 }
 
@@ -97,10 +98,13 @@ fn a_crowd_behind_one_address_does_not_push_out_those_who_are_about_to_be_done()
     for number in 1..CAPACITY {
         table.admit(v4(1), START, number).unwrap();
     }
-    let early = SETTLING - Duration::from_nanos(1);
+    let early = Uptime::after(SETTLING - Duration::from_nanos(1));
     assert_eq!(table.admit(v4(1), early, 9), Err(Refused(9)));
     assert!(table.get(first).is_some());
-    assert_eq!(table.admit(v4(1), SETTLING, 9).unwrap().1, Some(0));
+    assert_eq!(
+        table.admit(v4(1), Uptime::after(SETTLING), 9).unwrap().1,
+        Some(0)
+    );
 }
 
 #[test]

@@ -5,12 +5,14 @@
 
 use super::clients::Clients;
 use super::{Gateway, Network};
+use culvert_base::BootTime;
 use culvert_control::ControlSession;
 use culvert_policy::gate::{End, FlowRecord};
 use culvert_wire::Timestamp;
 use culvert_wire::messages::{EndedFlow, FlowEnd, FlowReport, FromGateway, MAX_FLOWS_PER_REPORT};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// Flows that wait for the portal: at 270 that end a second, a minute without it. At 200 bytes each,
 /// 3 MB. What does not fit is lost, and counted in the next report.
@@ -18,7 +20,7 @@ pub const MAX_WAITING_FLOWS: usize = 1 << 14;
 
 /// After which time a report that was not taken is sent once more: a portal whose database was full
 /// for a while has it by then, or has lost it.
-const RESEND_MS: u64 = 30_000;
+const RESEND: Duration = Duration::from_secs(30);
 
 /// What waits, and what is under way.
 #[derive(Debug)]
@@ -38,7 +40,7 @@ pub(super) struct Flows {
 struct UnderWay {
     report: FlowReport,
     /// When to send it again.
-    again_ms: u64,
+    again: BootTime,
 }
 
 impl Flows {
@@ -62,9 +64,9 @@ impl Flows {
     }
 
     /// When a report is due again.
-    pub(super) fn next_ms(&self) -> Option<u64> {
+    pub(super) fn next_timeout(&self) -> Option<BootTime> {
         let under_way = self.under_way.as_ref().filter(|_| self.may_tell);
-        under_way.map(|under_way| under_way.again_ms)
+        under_way.map(|under_way| under_way.again)
     }
 
     /// Whether all that ended is in the portal's log, or nobody wants it.
@@ -78,7 +80,7 @@ impl Flows {
         if is_wanted {
             // What the last session did not hear the end of is sent at once.
             if let Some(under_way) = &mut self.under_way {
-                under_way.again_ms = 0;
+                under_way.again = BootTime::ZERO;
             }
         } else {
             self.waiting.clear();
@@ -96,7 +98,7 @@ impl Flows {
     }
 
     /// The report that is to be sent now.
-    fn next_report(&mut self, now_ms: u64) -> Option<FlowReport> {
+    fn next_report(&mut self, now: BootTime) -> Option<FlowReport> {
         if !self.may_tell {
             return None;
         }
@@ -109,14 +111,14 @@ impl Flows {
                 lost: std::mem::take(&mut self.lost),
                 flows: self.waiting.drain(..len).collect(),
             };
-            let again_ms = 0;
-            self.under_way = Some(UnderWay { report, again_ms });
+            let again = BootTime::ZERO;
+            self.under_way = Some(UnderWay { report, again });
         }
         let under_way = self.under_way.as_mut()?;
-        if under_way.again_ms > now_ms {
+        if under_way.again > now {
             return None;
         }
-        under_way.again_ms = now_ms + RESEND_MS;
+        under_way.again = now.saturating_add(RESEND);
         Some(under_way.report.clone())
     }
 
@@ -131,7 +133,7 @@ impl Flows {
 impl Gateway {
     /// Flows that have ended, and how many more did. One whose record does not say why ends with
     /// the gateway.
-    pub fn handle_flows(&mut self, records: Vec<FlowRecord>, lost: u64, now_ms: u64) {
+    pub fn handle_flows(&mut self, records: Vec<FlowRecord>, lost: u64, now: BootTime) {
         if self.flows.is_wanted {
             self.flows.lost += lost;
             let site_dns = self.network.as_ref().map(Network::site_dns);
@@ -141,13 +143,13 @@ impl Gateway {
                 Some(to) == site_dns
             };
             for record in records.into_iter().filter(|record| !is_question(record)) {
-                match ended_flow(&record, &self.clients, &self.session, now_ms) {
+                match ended_flow(&record, &self.clients, &self.session, now) {
                     Some(flow) => self.flows.push(flow),
                     None => self.flows.lost += 1,
                 }
             }
         }
-        self.tell_flows(now_ms);
+        self.tell_flows(now);
     }
 
     /// Whether every flow that [`Self::handle_flows`] told of is in the portal's log, or nobody
@@ -157,18 +159,18 @@ impl Gateway {
         self.flows.is_told()
     }
 
-    pub(super) fn want_flows(&mut self, on: bool, now_ms: u64) {
+    pub(super) fn want_flows(&mut self, on: bool, now: BootTime) {
         self.flows.want(on);
-        self.tell_flows(now_ms);
+        self.tell_flows(now);
     }
 
-    pub(super) fn flows_taken(&mut self, run: u64, batch: u64, now_ms: u64) {
+    pub(super) fn flows_taken(&mut self, run: u64, batch: u64, now: BootTime) {
         self.flows.taken(run, batch);
-        self.tell_flows(now_ms);
+        self.tell_flows(now);
     }
 
-    pub(super) fn tell_flows(&mut self, now_ms: u64) {
-        if let Some(report) = self.flows.next_report(now_ms) {
+    pub(super) fn tell_flows(&mut self, now: BootTime) {
+        if let Some(report) = self.flows.next_report(now) {
             self.tell(FromGateway::Flows(report));
         }
     }
@@ -179,13 +181,10 @@ fn ended_flow(
     record: &FlowRecord,
     clients: &Clients,
     session: &ControlSession,
-    now_ms: u64,
+    now: BootTime,
 ) -> Option<EndedFlow> {
-    let unix_ms = session.portal_unix_ms(now_ms)?;
-    let at = |at_ms: u64| {
-        let ago_ms = now_ms.saturating_sub(at_ms);
-        Timestamp::from_unix_ms(unix_ms.saturating_sub(ago_ms))
-    };
+    let unix = session.portal_time(now)?;
+    let at = |at: BootTime| Timestamp::from(unix.saturating_sub(now.saturating_since(at)));
     Some(EndedFlow {
         client: clients.of_gate_key(record.peer)?,
         resource: record.resource,
@@ -193,8 +192,8 @@ fn ended_flow(
         protocol: record.protocol.0,
         address: record.remote,
         port: record.remote_port,
-        started: at(record.started_ms),
-        ended: at(record.last_ms),
+        started: at(record.started),
+        ended: at(record.last),
         sent_bytes: record.to_remote.bytes,
         sent_packets: record.to_remote.packets,
         received_bytes: record.to_client.bytes,

@@ -5,7 +5,7 @@ use super::log::AccessEvent;
 use super::names::Lead;
 use super::persisted::PersistedGrant;
 use super::verify::{GrantFault, Verified};
-use culvert_base::LogLine;
+use culvert_base::{BootTime, LogLine};
 use culvert_ids::{ClientId, GrantId, ResourceId};
 use culvert_policy::gate;
 use culvert_policy::{DomainName, Filters, GrantError, Prefix, Target, Within};
@@ -14,10 +14,11 @@ use culvert_wire::model::Understood;
 use culvert_wire::{GrantClaims, PresharedKey, model};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
 
 /// The portal tells its clock in whole seconds, and a while after it looked at it: ends of grants that
-/// move by less than this, in milliseconds, have not moved.
-const CLOCK_GRAIN_MS: u64 = 2_000;
+/// move by less than this have not moved.
+const CLOCK_GRAIN: Duration = Duration::from_secs(2);
 
 /// What a client gave a name.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +26,7 @@ pub(super) struct Visible {
     pub(super) ipv4: Ipv4Addr,
     pub(super) ipv6: Ipv6Addr,
     /// The time at which a grant had it last.
-    pub(super) told_ms: u64,
+    pub(super) told: BootTime,
 }
 
 impl Visible {
@@ -69,7 +70,7 @@ pub(super) struct Held {
     pub(super) token: String,
     pub(super) preshared_key: PresharedKey,
     pub(super) names: BTreeMap<DomainName, Visible>,
-    pub(super) expires_ms: u64,
+    pub(super) expires: BootTime,
     pub(super) labels: GrantLabels,
 }
 
@@ -90,17 +91,17 @@ pub(super) struct Pending {
     /// Filters that the portal has set meanwhile.
     pub(super) changed_filters: Option<Understood<model::Filter>>,
     /// The time at which names that the DNS has not answered for are given up.
-    pub(super) give_up_ms: u64,
+    pub(super) time_out: BootTime,
     /// The time at which the grant comes into force without them, for the sake of the others.
-    pub(super) defer_ms: Option<u64>,
+    pub(super) defer: Option<BootTime>,
     pub(super) labels: GrantLabels,
 }
 
 impl Pending {
     /// The time at which it comes into force, whatever the DNS does.
-    fn due_ms(&self) -> u64 {
-        let defer_ms = self.defer_ms.unwrap_or(u64::MAX);
-        self.give_up_ms.min(defer_ms)
+    fn due(&self) -> BootTime {
+        let defer = self.defer.unwrap_or(BootTime::MAX);
+        self.time_out.min(defer)
     }
 
     /// It comes into force without the names that the DNS has not answered for yet, which the client asks for again.
@@ -144,19 +145,19 @@ impl Grants {
         self.held.values()
     }
 
-    pub(super) fn next_expiry_ms(&self) -> Option<u64> {
-        self.held.values().map(|held| held.expires_ms).min()
+    pub(super) fn next_expiry(&self) -> Option<BootTime> {
+        self.held.values().map(|held| held.expires).min()
     }
 
     /// The time at which the next one that waits for the DNS comes into force or is given up.
-    pub(super) fn next_due_ms(&self) -> Option<u64> {
-        self.pending.values().map(Pending::due_ms).min()
+    pub(super) fn next_due(&self) -> Option<BootTime> {
+        self.pending.values().map(Pending::due).min()
     }
 
     /// Those that wait for the DNS and are due.
-    pub(super) fn due(&self, now_ms: u64) -> Vec<GrantId> {
+    pub(super) fn due(&self, now: BootTime) -> Vec<GrantId> {
         let due = self.pending.iter();
-        due.filter(|(_, pending)| pending.due_ms() <= now_ms)
+        due.filter(|(_, pending)| pending.due() <= now)
             .map(|(id, _)| *id)
             .collect()
     }
@@ -276,12 +277,12 @@ impl Held {
 
 impl Gateway {
     /// The portal takes a grant back.
-    pub(super) fn revoke(&mut self, id: GrantId, now_ms: u64) {
+    pub(super) fn revoke(&mut self, id: GrantId, now: BootTime) {
         self.grants.pending.remove(&id);
         if let Some(held) = self.grants.held.get(&id) {
             let pair = (held.claims.client, held.claims.resource);
             let labels = held.labels.clone();
-            self.log_access(AccessEvent::Revoked, pair, &labels, id, now_ms);
+            self.log_access(AccessEvent::Revoked, pair, &labels, id, now);
         }
         if self.end_grant(id) {
             self.counters.revoked += 1;
@@ -290,19 +291,19 @@ impl Gateway {
     }
 
     /// Ends every grant that `stands` does not name.
-    pub(super) fn retain_grants(&mut self, stands: &BTreeSet<GrantId>, now_ms: u64) {
+    pub(super) fn retain_grants(&mut self, stands: &BTreeSet<GrantId>, now: BootTime) {
         let gone: Vec<_> = self
             .grants
             .ids()
             .filter(|id| !stands.contains(id))
             .collect();
         for id in gone {
-            self.revoke(id, now_ms);
+            self.revoke(id, now);
         }
     }
 
-    pub(super) fn drop_all_grants(&mut self, now_ms: u64) {
-        self.retain_grants(&BTreeSet::new(), now_ms);
+    pub(super) fn drop_all_grants(&mut self, now: BootTime) {
+        self.retain_grants(&BTreeSet::new(), now);
         self.forget_pending();
     }
 
@@ -311,10 +312,10 @@ impl Gateway {
         self.grants.pending.clear();
     }
 
-    pub(super) fn expire_grants(&mut self, now_ms: u64) {
+    pub(super) fn expire_grants(&mut self, now: BootTime) {
         let held = self.grants.held.values();
         let over: Vec<GrantId> = held
-            .filter(|held| held.expires_ms <= now_ms)
+            .filter(|held| held.expires <= now)
             .map(|held| held.claims.grant)
             .collect();
         for id in over {
@@ -391,13 +392,13 @@ impl Gateway {
     }
 
     /// The portal's clock is known, or has been set: grants end by it.
-    pub(super) fn set_expiries(&mut self, now_ms: u64) {
+    pub(super) fn set_expiries(&mut self, now: BootTime) {
         let session = &self.session;
         let mut moved = BTreeSet::new();
         for held in self.grants.held.values_mut() {
-            let expires_ms = session.local_ms(held.claims.exp, now_ms);
-            if expires_ms.abs_diff(held.expires_ms) > CLOCK_GRAIN_MS {
-                held.expires_ms = expires_ms;
+            let expires = session.local_time(held.claims.exp, now);
+            if expires.abs_diff(held.expires) > CLOCK_GRAIN {
+                held.expires = expires;
                 moved.insert(held.claims.client);
             }
         }
@@ -428,13 +429,13 @@ impl Gateway {
                 Target::Name(_) => gate::Reach::Names(self.mappings(held)),
             };
             if let (Target::Name(_), Some(network)) = (&held.target, &self.network)
-                && site_dns.is_none_or(|dns| dns.expires_ms < held.expires_ms)
+                && site_dns.is_none_or(|dns| dns.expires < held.expires)
             {
                 site_dns = Some(gate::SiteDns {
                     at: network.site_dns(),
                     grant: held.claims.grant,
                     resource: held.claims.resource,
-                    expires_ms: held.expires_ms,
+                    expires: held.expires,
                 });
             }
             grants.push(gate::Grant {
@@ -442,7 +443,7 @@ impl Gateway {
                 resource: held.claims.resource,
                 reach,
                 filters: held.filters.clone(),
-                expires_ms: held.expires_ms,
+                expires: held.expires,
             });
             if latest.is_none_or(|latest| latest.claims.iat <= held.claims.iat) {
                 latest = Some(held);

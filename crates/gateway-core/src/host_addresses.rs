@@ -6,17 +6,19 @@ use super::grants::Pending;
 use super::log::tidy;
 use super::names::Lead;
 use super::verify::GrantFault;
+use culvert_base::BootTime;
 use culvert_ids::ResourceId;
 use culvert_policy::{DomainName, Target};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::time::Duration;
 
 /// Resources that are remembered: more than anybody puts on one machine before looking at its status.
 const MAX_REMEMBERED: usize = 32;
 
-/// The time for which a refusal is a problem of the gateway, in milliseconds: a client that wants access asks again within
+/// The time for which a refusal is a problem of the gateway: a client that wants access asks again within
 /// this time.
-const REMEMBERED_MS: u64 = 600_000;
+const REMEMBERED: Duration = Duration::from_secs(600);
 
 /// The last refusal of each resource on this machine.
 #[derive(Debug, Default)]
@@ -26,20 +28,16 @@ pub(super) struct RefusedAtHost(BTreeMap<ResourceId, Refused>);
 struct Refused {
     label: Option<String>,
     address: IpAddr,
-    at_ms: u64,
+    at: BootTime,
 }
 
 impl RefusedAtHost {
-    fn note(&mut self, resource: ResourceId, label: Option<&str>, address: IpAddr, at_ms: u64) {
+    fn note(&mut self, resource: ResourceId, label: Option<&str>, address: IpAddr, at: BootTime) {
         let label = label.map(tidy);
-        let refused = Refused {
-            label,
-            address,
-            at_ms,
-        };
+        let refused = Refused { label, address, at };
         self.0.insert(resource, refused);
         if self.0.len() > MAX_REMEMBERED {
-            let oldest = self.0.iter().min_by_key(|(_, refused)| refused.at_ms);
+            let oldest = self.0.iter().min_by_key(|(_, refused)| refused.at);
             if let Some(oldest) = oldest.map(|(id, _)| *id) {
                 self.0.remove(&oldest);
             }
@@ -49,18 +47,18 @@ impl RefusedAtHost {
 
 impl Gateway {
     /// The addresses of this machine where no client is served; none where clients may reach it.
-    pub fn handle_host_addresses(&mut self, addresses: BTreeSet<IpAddr>, now_ms: u64) {
+    pub fn handle_host_addresses(&mut self, addresses: BTreeSet<IpAddr>, now: BootTime) {
         if self.table.host_addresses() != &addresses {
             self.table.set_host_addresses(addresses);
             self.is_table_new = true;
-            self.finish(now_ms);
+            self.finish(now);
         }
     }
 
     /// The problem line about resources on this machine.
     #[must_use]
-    pub fn host_problems(&self, now_ms: u64) -> Vec<String> {
-        let is_recent = |refused: &&Refused| now_ms < refused.at_ms + REMEMBERED_MS;
+    pub fn host_problems(&self, now: BootTime) -> Vec<String> {
+        let is_recent = |refused: &&Refused| !now.has_passed(refused.at, REMEMBERED);
         let recent = self.refused_at_host.0.iter();
         let recent = recent.filter(|(_, refused)| is_recent(refused));
         let problems = recent.map(|(id, refused)| {
@@ -78,7 +76,7 @@ impl Gateway {
     pub(super) fn check_host_addresses(
         &mut self,
         pending: &Pending,
-        now_ms: u64,
+        now: BootTime,
     ) -> Result<(), GrantFault> {
         let verified = &pending.verified;
         let address = match &verified.target {
@@ -91,7 +89,7 @@ impl Gateway {
         };
         let label = pending.labels.resource.as_deref();
         let resource = verified.claims.resource;
-        self.refused_at_host.note(resource, label, address, now_ms);
+        self.refused_at_host.note(resource, label, address, now);
         Err(GrantFault::HostAddress(address))
     }
 

@@ -5,8 +5,7 @@
 //! [`Gateway::poll_output`] until it returns `None`, and carry out the outputs in that order; then
 //! sleep until [`Gateway::poll_timeout`] at the latest and call [`Gateway::handle_timeout`].
 //!
-//! Times are milliseconds of the host's boot-time clock, the one that the gates of the data plane
-//! are asked by.
+//! Instants are those of the host's boot-time clock ([`BootTime`]), by which the gates of the data plane are asked too.
 
 #![forbid(unsafe_code)]
 
@@ -36,10 +35,10 @@ pub use persisted::{PersistedGrant, PersistedGrants};
 pub use questions::{MAX_QUESTIONS, MAX_QUESTIONS_PER_CLIENT, MAX_WAITING_PER_CLIENT};
 pub use report::{NotReady, View};
 pub use site_dns::NotAsked;
-pub use verify::{CLOCK_SKEW_MS, GrantFault};
+pub use verify::{CLOCK_SKEW, GrantFault};
 
 use clients::Clients;
-use culvert_base::{LogLine, LogQueue};
+use culvert_base::{BootTime, LogLine, LogQueue, UnixTime};
 use culvert_control::{ControlSession, RepeatedEvents};
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId, SiteId};
 use culvert_policy::Prefix;
@@ -57,11 +56,12 @@ use site_dns::SiteQuestions;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use verify::GrantKeys;
 
-/// How long a change waits before it is written for a restart, in milliseconds: a change of a policy
+/// How long a change waits before it is written for a restart: a change of a policy
 /// comes as a burst of revocations, each of which would write all that is left.
-const KEEP_DELAY_MS: u64 = 100;
+const KEEP_DELAY: Duration = Duration::from_millis(100);
 
 /// Who the gateway is.
 #[derive(Clone, Debug)]
@@ -153,7 +153,7 @@ pub struct Gateway {
     /// Whether what is kept over a restart is out of date.
     is_kept_stale: bool,
     /// When it is to be written then.
-    keep_ms: Option<u64>,
+    keep: Option<BootTime>,
     outputs: VecDeque<Output>,
     log: LogQueue,
     counters: Counters,
@@ -162,7 +162,7 @@ pub struct Gateway {
     /// Lines about names that gave way to others of their client.
     log_evicted: LogLimit,
     /// The time of the last search of the flows for names in use.
-    looked_ms: Option<u64>,
+    looked: Option<BootTime>,
     /// They are to be looked at now.
     wants_look: bool,
     /// Lines about names whose address is another one.
@@ -173,11 +173,11 @@ pub struct Gateway {
 
 impl Gateway {
     /// A gateway that will connect at once. `seed` spreads its attempts; it is no secret.
-    pub fn new(options: Options, candidates: Vec<SocketAddr>, seed: u64, now_ms: u64) -> Self {
+    pub fn new(options: Options, candidates: Vec<SocketAddr>, seed: u64, now: BootTime) -> Self {
         Self {
             options,
             random: seed,
-            session: ControlSession::new(now_ms),
+            session: ControlSession::new(now),
             network: None,
             site: None,
             site_name: None,
@@ -196,7 +196,7 @@ impl Gateway {
             is_table_new: true,
             void: Vec::new(),
             is_kept_stale: false,
-            keep_ms: None,
+            keep: None,
             outputs: VecDeque::new(),
             log: LogQueue::default(),
             counters: Counters::default(),
@@ -204,15 +204,15 @@ impl Gateway {
             log_moved: LogLimit::default(),
             log_evicted: LogLimit::default(),
             log_events: RepeatedEvents::default(),
-            looked_ms: None,
+            looked: None,
             wants_look: false,
         }
     }
 
-    /// The connection that [`Output::Connect`] asked for is there. `portal_unix_ms` is the portal's
+    /// The connection that [`Output::Connect`] asked for is there. `portal` is the portal's
     /// clock, or this machine's where the portal did not tell its own: grants end by it.
-    pub fn handle_connected(&mut self, portal_unix_ms: u64, now_ms: u64) {
-        if !self.session.connected(portal_unix_ms, now_ms) {
+    pub fn handle_connected(&mut self, portal: UnixTime, now: BootTime) {
+        if !self.session.connected(portal, now) {
             return;
         }
         let hello = FromGateway::Hello {
@@ -236,26 +236,31 @@ impl Gateway {
 
     /// The connection ended, or did not come about: `error` is for people, `retry_after_ms` the
     /// portal's word. Grants stay in force until they expire.
-    pub fn handle_disconnected(&mut self, error: String, retry_after_ms: Option<u64>, now_ms: u64) {
-        self.lose_session(Some(error), retry_after_ms, now_ms);
-        self.finish(now_ms);
+    pub fn handle_disconnected(
+        &mut self,
+        error: String,
+        retry_after_ms: Option<u64>,
+        now: BootTime,
+    ) {
+        self.lose_session(Some(error), retry_after_ms, now);
+        self.finish(now);
     }
 
     /// The portal refused the token before there was a session: another attempt ends alike.
-    pub fn handle_unauthorized(&mut self, why: String, now_ms: u64) {
-        self.end(Ending::NotEnrolled(why), now_ms);
-        self.finish(now_ms);
+    pub fn handle_unauthorized(&mut self, why: String, now: BootTime) {
+        self.end(Ending::NotEnrolled(why), now);
+        self.finish(now);
     }
 
     /// Clients may reach the gateway at other addresses.
-    pub fn handle_candidates(&mut self, candidates: Vec<SocketAddr>, now_ms: u64) {
+    pub fn handle_candidates(&mut self, candidates: Vec<SocketAddr>, now: BootTime) {
         if self.candidates == candidates {
             return;
         }
         self.candidates = candidates.clone();
         self.tell(FromGateway::CandidatesChanged { candidates });
-        self.session.network_changed(now_ms);
-        self.finish(now_ms);
+        self.session.network_changed(now);
+        self.finish(now);
     }
 
     /// How busy the data plane is; the number of clients is the core's own.
@@ -274,36 +279,36 @@ impl Gateway {
 
     /// The kernel's guard behind the gates is gone, or stands again. Without it nothing passes; tunnels
     /// and grants stay.
-    pub fn handle_guard(&mut self, stands: bool, now_ms: u64) {
+    pub fn handle_guard(&mut self, stands: bool, now: BootTime) {
         if self.is_guarded != stands {
             self.is_guarded = stands;
             self.is_table_new = true;
-            self.finish(now_ms);
+            self.finish(now);
         }
     }
 
     /// Time has passed.
-    pub fn handle_timeout(&mut self, now_ms: u64) {
-        if self.session.is_overdue(now_ms) {
-            self.break_off("the portal did not answer hello in time", now_ms);
+    pub fn handle_timeout(&mut self, now: BootTime) {
+        if self.session.is_overdue(now) {
+            self.break_off("the portal did not answer hello in time", now);
         }
-        self.expire_grants(now_ms);
-        self.come_due(now_ms);
-        self.renew_names(now_ms);
-        self.tell_flows(now_ms);
-        self.finish(now_ms);
+        self.expire_grants(now);
+        self.come_due(now);
+        self.renew_names(now);
+        self.tell_flows(now);
+        self.finish(now);
     }
 
     /// When [`Self::handle_timeout`] has something to do.
     #[must_use]
-    pub fn poll_timeout(&self) -> Option<u64> {
+    pub fn poll_timeout(&self) -> Option<BootTime> {
         let times = [
-            self.session.next_timeout_ms(),
-            self.grants.next_expiry_ms(),
-            self.grants.next_due_ms(),
-            self.names.next_renewal_ms(),
-            self.keep_ms,
-            self.flows.next_ms(),
+            self.session.next_timeout(),
+            self.grants.next_expiry(),
+            self.grants.next_due(),
+            self.names.next_renewal(),
+            self.keep,
+            self.flows.next_timeout(),
         ];
         times.into_iter().flatten().min()
     }
@@ -391,15 +396,15 @@ impl Gateway {
     }
 
     /// The portal broke the protocol, or is silent where it must not be.
-    fn break_off(&mut self, why: &str, now_ms: u64) {
+    fn break_off(&mut self, why: &str, now: BootTime) {
         self.counters.protocol_errors += 1;
         self.outputs.push_back(Output::Disconnect);
-        self.lose_session(Some(why.to_owned()), None, now_ms);
+        self.lose_session(Some(why.to_owned()), None, now);
     }
 
-    fn lose_session(&mut self, error: Option<String>, retry_after_ms: Option<u64>, now_ms: u64) {
+    fn lose_session(&mut self, error: Option<String>, retry_after_ms: Option<u64>, now: BootTime) {
         let random = [self.next_random(), self.next_random()];
-        self.session.lost(error, retry_after_ms, random, now_ms);
+        self.session.lost(error, retry_after_ms, random, now);
         // Gateways are few, and without one nobody gets anywhere: they never wait long.
         self.session.hurry();
         self.flows.forget_session();
@@ -407,18 +412,18 @@ impl Gateway {
     }
 
     /// The portal will not have this gateway: nobody gets anywhere through it any more.
-    fn end(&mut self, ending: Ending, now_ms: u64) {
+    fn end(&mut self, ending: Ending, now: BootTime) {
         if self.session.is_connected() {
             self.outputs.push_back(Output::Disconnect);
         }
-        self.session.end(now_ms, ending.to_string());
+        self.session.end(now, ending.to_string());
         self.flows.forget_session();
-        self.drop_all_grants(now_ms);
+        self.drop_all_grants(now);
         self.outputs.push_back(Output::End(ending));
     }
 
     /// Does what one event may have made necessary: tells the data plane, keeps, connects.
-    fn finish(&mut self, now_ms: u64) {
+    fn finish(&mut self, now: BootTime) {
         self.write_void();
         let peers = self.clients.take_updates();
         if self.is_table_new || !peers.is_empty() {
@@ -440,14 +445,14 @@ impl Gateway {
         }
         if self.is_kept_stale {
             self.is_kept_stale = false;
-            self.keep_ms.get_or_insert(now_ms + KEEP_DELAY_MS);
+            self.keep.get_or_insert(now.saturating_add(KEEP_DELAY));
         }
-        if self.keep_ms.is_some_and(|due_ms| due_ms <= now_ms) {
-            self.keep_ms = None;
+        if self.keep.is_some_and(|due| due <= now) {
+            self.keep = None;
             let kept = self.persisted().map(Box::new);
             self.outputs.extend(kept.map(Output::Persist));
         }
-        if self.session.begin_attempt(now_ms) {
+        if self.session.begin_attempt(now) {
             self.outputs.push_back(Output::Connect);
         }
     }

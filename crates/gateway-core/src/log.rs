@@ -1,7 +1,7 @@
 //! The log of access: a line for what begins and ends, by names, each at most once a minute.
 
 use super::Gateway;
-use culvert_base::{LogLevel, LogLine};
+use culvert_base::{BootTime, LogLevel, LogLine};
 use culvert_ids::{ClientId, GrantId, ResourceId};
 use culvert_wire::messages::GrantLabels;
 
@@ -22,10 +22,10 @@ impl Gateway {
         (client_id, resource_id): (ClientId, ResourceId),
         labels: &GrantLabels,
         grant: GrantId,
-        now_ms: u64,
+        now: BootTime,
     ) {
         let key = (event, client_id, resource_id);
-        let Some(repeated) = self.log_events.count(key, now_ms) else {
+        let Some(repeated) = self.log_events.count(key, now) else {
             return;
         };
         let client = labels.client.as_deref().map(tidy);

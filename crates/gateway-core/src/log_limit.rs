@@ -1,28 +1,31 @@
 //! How often one kind of event is worth a line of the log.
 
-/// Lines of one kind in [`WINDOW_MS`]: enough to see a pattern, and a few megabytes a day at the most.
+use culvert_base::BootTime;
+use std::time::Duration;
+
+/// Lines of one kind in [`WINDOW`]: enough to see a pattern, and a few megabytes a day at the most.
 const LINES: u32 = 20;
 
-/// One minute, in milliseconds.
-const WINDOW_MS: u64 = 60_000;
+/// One minute.
+const WINDOW: Duration = Duration::from_secs(60);
 
 /// A bound of lines. Each line that is let through tells of those that were not.
 #[derive(Debug, Default)]
 pub(super) struct LogLimit {
     /// When the first line of the window was written.
-    window_began_ms: Option<u64>,
+    window_began: Option<BootTime>,
     lines: u32,
     left_out: u64,
 }
 
 impl LogLimit {
     /// Whether a line may be written now: how many were left out before it.
-    pub(super) fn take(&mut self, now_ms: u64) -> Option<u64> {
+    pub(super) fn take(&mut self, now: BootTime) -> Option<u64> {
         if self
-            .window_began_ms
-            .is_none_or(|began_ms| now_ms >= began_ms + WINDOW_MS)
+            .window_began
+            .is_none_or(|began| now.has_passed(began, WINDOW))
         {
-            self.window_began_ms = Some(now_ms);
+            self.window_began = Some(now);
             self.lines = 0;
         }
         if self.lines >= LINES {
@@ -41,10 +44,12 @@ mod tests {
     #[test]
     fn a_line_past_the_bound_waits_for_the_next_minute_and_is_counted() {
         let mut limit = LogLimit::default();
-        let written = (0..100).filter(|_| limit.take(5_000).is_some()).count();
+        let written = (0..100)
+            .filter(|_| limit.take(BootTime::from_millis(5_000)).is_some())
+            .count();
         assert_eq!(written, 20);
-        assert_eq!(limit.take(5_000 + 59_999), None);
-        assert_eq!(limit.take(5_000 + 60_000), Some(81));
-        assert_eq!(limit.take(5_000 + 60_000), Some(0));
+        assert_eq!(limit.take(BootTime::from_millis(5_000 + 59_999)), None);
+        assert_eq!(limit.take(BootTime::from_millis(5_000 + 60_000)), Some(81));
+        assert_eq!(limit.take(BootTime::from_millis(5_000 + 60_000)), Some(0));
     }
 }

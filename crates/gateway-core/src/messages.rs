@@ -4,7 +4,7 @@ use super::log::tidy;
 use super::output::{Ending, Output};
 use super::verify::GrantKeys;
 use super::{Gateway, Network};
-use culvert_base::LogLine;
+use culvert_base::{BootTime, LogLine};
 use culvert_ids::GatewayId;
 use culvert_policy::Prefix;
 use culvert_wire::messages::{
@@ -14,24 +14,24 @@ use culvert_wire::{Decoded, PROTOCOL};
 
 impl Gateway {
     /// A text of the portal.
-    pub fn handle_text(&mut self, text: &str, now_ms: u64) {
+    pub fn handle_text(&mut self, text: &str, now: BootTime) {
         if !self.session.is_connected() {
             return;
         }
         match decode_sequenced::<ToGateway>(text) {
             Ok(placed) => {
                 if self.session.take_place(placed.epoch, placed.seq).is_err() {
-                    self.break_off("a message of the portal is missing", now_ms);
+                    self.break_off("a message of the portal is missing", now);
                 } else {
-                    self.handle_message(placed.message, now_ms);
+                    self.handle_message(placed.message, now);
                 }
             }
-            Err(error) => self.break_off(&error.to_string(), now_ms),
+            Err(error) => self.break_off(&error.to_string(), now),
         }
-        self.finish(now_ms);
+        self.finish(now);
     }
 
-    fn handle_message(&mut self, message: Decoded<ToGateway>, now_ms: u64) {
+    fn handle_message(&mut self, message: Decoded<ToGateway>, now: BootTime) {
         let message = match message {
             Decoded::Known(message) => message,
             Decoded::Unknown { kind } => {
@@ -54,30 +54,30 @@ impl Gateway {
                 verification_awaited,
             } => {
                 if protocol != PROTOCOL || self.session.is_open() {
-                    self.break_off("the portal chose a protocol that was not offered", now_ms);
+                    self.break_off("the portal chose a protocol that was not offered", now);
                     return;
                 }
                 let keys = GrantKeys::new(grant_keys);
-                if !self.take_network(gateway, interface, ranges, keys, now_ms) {
-                    self.break_off("the portal's ranges can't be", now_ms);
+                if !self.take_network(gateway, interface, ranges, keys, now) {
+                    self.break_off("the portal's ranges can't be", now);
                     return;
                 }
                 self.site = site;
                 self.site_name = site_name.as_deref().map(tidy);
-                self.session.open(now_ms);
-                self.retain_grants(&grants.into_iter().collect(), now_ms);
+                self.session.open(now);
+                self.retain_grants(&grants.into_iter().collect(), now);
                 self.drain.portal = draining;
-                self.set_verification_awaited(verification_awaited, now_ms);
-                self.set_expiries(now_ms);
+                self.set_verification_awaited(verification_awaited, now);
+                self.set_expiries(now);
                 self.is_kept_stale = true;
             }
             ToGateway::Refused {
                 reason,
                 retry_after_s,
-            } => self.handle_refused(reason, retry_after_s, now_ms),
+            } => self.handle_refused(reason, retry_after_s, now),
             // The rest belongs to a session that is open.
             _ if !self.session.is_open() => {
-                self.break_off("the portal did not begin with welcome", now_ms);
+                self.break_off("the portal did not begin with welcome", now);
             }
             ToGateway::Grant {
                 token,
@@ -85,16 +85,16 @@ impl Gateway {
                 replaces,
                 names,
                 labels,
-            } => self.take_grant(token, preshared_key, replaces, names, labels, now_ms),
-            ToGateway::AnswerNow { grant } => self.answer_now(grant, now_ms),
-            ToGateway::Revoke { grant } => self.revoke(grant, now_ms),
+            } => self.take_grant(token, preshared_key, replaces, names, labels, now),
+            ToGateway::AnswerNow { grant } => self.answer_now(grant, now),
+            ToGateway::Revoke { grant } => self.revoke(grant, now),
             ToGateway::FiltersChanged { resource, filters } => {
                 self.set_filters(resource, &filters);
             }
             ToGateway::Drain { on } => self.drain.portal = on,
-            ToGateway::Verification { awaited } => self.set_verification_awaited(awaited, now_ms),
-            ToGateway::FlowLog { on } => self.want_flows(on, now_ms),
-            ToGateway::FlowsTaken { run, batch } => self.flows_taken(run, batch, now_ms),
+            ToGateway::Verification { awaited } => self.set_verification_awaited(awaited, now),
+            ToGateway::FlowLog { on } => self.want_flows(on, now),
+            ToGateway::FlowsTaken { run, batch } => self.flows_taken(run, batch, now),
             ToGateway::Unsupported { kind } => {
                 let line = LogLine::warn("the portal does not know a message of this gateway");
                 self.log.push(line.with_text("kind", &kind));
@@ -103,26 +103,26 @@ impl Gateway {
     }
 
     /// The portal has taken all grants back by then; one that it still believes in must not stay.
-    fn set_verification_awaited(&mut self, awaited: bool, now_ms: u64) {
+    fn set_verification_awaited(&mut self, awaited: bool, now: BootTime) {
         self.verification_awaited = awaited;
         if awaited {
-            self.drop_all_grants(now_ms);
+            self.drop_all_grants(now);
         }
     }
 
-    fn handle_refused(&mut self, reason: Reason, retry_after_s: Option<u32>, now_ms: u64) {
+    fn handle_refused(&mut self, reason: Reason, retry_after_s: Option<u32>, now: BootTime) {
         let Some(retry_after_s) = retry_after_s else {
             let ending = match reason.code {
                 ReasonCode::BadToken => Ending::NotEnrolled(reason.text),
                 ReasonCode::Revoked => Ending::Revoked(reason.text),
                 _ => Ending::Failed(reason.text),
             };
-            self.end(ending, now_ms);
+            self.end(ending, now);
             return;
         };
         self.outputs.push_back(Output::Disconnect);
         let retry_after_ms = u64::from(retry_after_s) * 1000;
-        self.lose_session(Some(reason.text), Some(retry_after_ms), now_ms);
+        self.lose_session(Some(reason.text), Some(retry_after_ms), now);
     }
 
     /// Takes over who the gateway is and which networks are in use. False where a range can't be; all is
@@ -133,7 +133,7 @@ impl Gateway {
         interface: Interface,
         ranges: Ranges,
         keys: GrantKeys,
-        now_ms: u64,
+        now: BootTime,
     ) -> bool {
         let pair = |v4: &str, v6: &str| -> Option<[Prefix; 2]> {
             let pair = [v4.parse::<Prefix>().ok()?, v6.parse::<Prefix>().ok()?];
@@ -152,7 +152,7 @@ impl Gateway {
         let has_moved =
             before.is_none_or(|old| old.interface != interface || old.machines != machines);
         if !is_same {
-            self.drop_all_grants(now_ms);
+            self.drop_all_grants(now);
         }
         self.network = Some(Network {
             gateway,

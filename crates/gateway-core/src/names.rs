@@ -2,7 +2,7 @@
 
 use super::Gateway;
 use super::log_limit::LogLimit;
-use culvert_base::LogLine;
+use culvert_base::{BootTime, LogLine};
 use culvert_ids::{ClientId, ResourceId};
 use culvert_policy::gate::{MAX_NAMES_PER_GRANT, Mapping};
 use culvert_policy::{DomainName, Within};
@@ -10,14 +10,15 @@ use culvert_wire::messages::{Existence, ResolvedName};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
 
 /// How long a grant waits for the DNS, in milliseconds: below what the portal waits for the gateway.
 pub const RESOLVE_LIMIT_MS: u64 = 2_500;
 
-/// The time for which names that the DNS has answered for wait for the others of their grant, in milliseconds: longer than most
+/// The time for which names that the DNS has answered for wait for the others of their grant: longer than most
 /// resolvers take for a name that they have to look for, and shorter than a person notices. The grant comes into force without
 /// the others then, and the client asks for them again.
-pub(super) const DEFER_AFTER_MS: u64 = 100;
+pub(super) const DEFER_AFTER: Duration = Duration::from_millis(100);
 
 /// Names that are kept at once: as many as one client may have, for eight clients. What is not kept is
 /// asked for again. The last ones are for clients that have few: see [`ROOM_PER_CLIENT`].
@@ -32,18 +33,18 @@ pub(super) const MAX_NAMES_PER_CLIENT: usize = MAX_NAMES_PER_GRANT;
 const ROOM_PER_CLIENT: usize = 4;
 
 /// A name in use is asked for again after its time to live, but not sooner than this.
-const MIN_RENEWAL_MS: u64 = 5_000;
+const MIN_RENEWAL: Duration = Duration::from_secs(5);
 
 /// …and not later than this, whatever the DNS says.
-const MAX_RENEWAL_MS: u64 = 300_000;
+const MAX_RENEWAL: Duration = Duration::from_secs(300);
 
 /// A name that does not exist is asked for again after this; so is one that is known and that the DNS did not
 /// answer for.
-const RETRY_MS: u64 = 10_000;
+const RETRY: Duration = Duration::from_secs(10);
 
 /// How long it is remembered that the DNS did not answer for a name that is not known: nobody waits for it
 /// meanwhile. RFC 2308, section 7.1, permits five minutes.
-const UNANSWERED_MS: u64 = 5_000;
+const UNANSWERED: Duration = Duration::from_secs(5);
 
 /// What the DNS said of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +81,7 @@ pub(super) struct Name {
     pub(super) ipv6: Vec<Ipv6Addr>,
     /// Families of which it has had addresses: flows to them go on when it has none any more.
     had: Had,
-    pub(super) renew_ms: u64,
+    pub(super) renew: BootTime,
 }
 
 /// Families.
@@ -139,14 +140,14 @@ impl Names {
     }
 
     /// Keeps a name, and asks for it after a while if nobody has until then.
-    fn keep(&mut self, name: &DomainName, renew_ms: u64) {
-        self.0.entry(name.clone()).or_default().renew_ms = renew_ms;
+    fn keep(&mut self, name: &DomainName, renew: BootTime) {
+        self.0.entry(name.clone()).or_default().renew = renew;
     }
 
     /// Keeps a name that can't be asked for now, as far as there is room.
-    pub(super) fn ask_later(&mut self, name: &DomainName, now_ms: u64) {
+    pub(super) fn ask_later(&mut self, name: &DomainName, now: BootTime) {
         if self.has_room_for(name) {
-            self.keep(name, now_ms + RETRY_MS);
+            self.keep(name, now.saturating_add(RETRY));
         }
     }
 
@@ -190,27 +191,32 @@ impl Names {
         }
     }
 
-    pub(super) fn next_renewal_ms(&self) -> Option<u64> {
-        self.0.values().map(|name| name.renew_ms).min()
+    pub(super) fn next_renewal(&self) -> Option<BootTime> {
+        self.0.values().map(|name| name.renew).min()
     }
 }
 
 impl Gateway {
     /// The DNS has answered for a name, or has not.
-    pub fn handle_resolved(&mut self, name: &DomainName, resolution: Resolution, now_ms: u64) {
+    pub fn handle_resolved(&mut self, name: &DomainName, resolution: Resolution, now: BootTime) {
         self.questions.answered(name);
-        if self.take_resolution(name, resolution, now_ms) {
+        if self.take_resolution(name, resolution, now) {
             for client in self.grants.clients_of_name(name) {
                 self.rebuild_or_deny(client);
             }
-            self.note_outside_of_held(name, now_ms);
+            self.note_outside_of_held(name, now);
         }
-        self.name_settled(name, now_ms);
-        self.finish(now_ms);
+        self.name_settled(name, now);
+        self.finish(now);
     }
 
     /// True where the name leads elsewhere now.
-    fn take_resolution(&mut self, name: &DomainName, resolution: Resolution, now_ms: u64) -> bool {
+    fn take_resolution(
+        &mut self,
+        name: &DomainName,
+        resolution: Resolution,
+        now: BootTime,
+    ) -> bool {
         let machines = self.network.as_ref().map(|network| network.machines);
         let visible = self.network.as_ref().map(|network| network.names);
         let own: Vec<_> = machines.into_iter().chain(visible).flatten().collect();
@@ -230,8 +236,8 @@ impl Gateway {
                 known.ipv6 = usable(&before.1, &ipv6, may_lead_to);
                 known.had.ipv4 |= !known.ipv4.is_empty();
                 known.had.ipv6 |= !known.ipv6.is_empty();
-                let ttl_ms = u64::from(ttl_s) * 1000;
-                known.renew_ms = now_ms + ttl_ms.clamp(MIN_RENEWAL_MS, MAX_RENEWAL_MS);
+                let ttl = Duration::from_secs(ttl_s.into());
+                known.renew = now.saturating_add(ttl.clamp(MIN_RENEWAL, MAX_RENEWAL));
             }
             Resolution::NoAddress | Resolution::NotFound => {
                 known.existence = Some(match resolution {
@@ -240,18 +246,19 @@ impl Gateway {
                 });
                 known.ipv4.clear();
                 known.ipv6.clear();
-                known.renew_ms = now_ms + RETRY_MS;
+                known.renew = now.saturating_add(RETRY);
             }
             Resolution::NoAnswer => {
                 let existence = *known.existence.get_or_insert(Existence::Unanswered);
                 let is_known = existence != Existence::Unanswered;
-                known.renew_ms = now_ms + if is_known { RETRY_MS } else { UNANSWERED_MS };
+                let wait = if is_known { RETRY } else { UNANSWERED };
+                known.renew = now.saturating_add(wait);
             }
         }
         let limit = &mut self.log_moved;
         let lines = [
-            move_line(name, before.0.first(), known.ipv4.first(), limit, now_ms),
-            move_line(name, before.1.first(), known.ipv6.first(), limit, now_ms),
+            move_line(name, before.0.first(), known.ipv4.first(), limit, now),
+            move_line(name, before.1.first(), known.ipv6.first(), limit, now),
         ];
         for line in lines.into_iter().flatten() {
             self.log.push(line);
@@ -260,7 +267,7 @@ impl Gateway {
     }
 
     /// Counts and logs that a name of resources in use leads out of their ranges now.
-    fn note_outside_of_held(&mut self, name: &DomainName, now_ms: u64) {
+    fn note_outside_of_held(&mut self, name: &DomainName, now: BootTime) {
         let held = self
             .grants
             .held()
@@ -272,7 +279,7 @@ impl Gateway {
             })
             .collect();
         for (resource, address) in outside {
-            self.note_outside(name, address, resource, now_ms);
+            self.note_outside(name, address, resource, now);
         }
     }
 
@@ -282,10 +289,10 @@ impl Gateway {
         name: &DomainName,
         address: IpAddr,
         resource: ResourceId,
-        now_ms: u64,
+        now: BootTime,
     ) {
         self.counters.names_outside += 1;
-        if let Some(left_out) = self.log_outside.take(now_ms) {
+        if let Some(left_out) = self.log_outside.take(now) {
             let line = LogLine::warn(
                 "a name leads out of the networks that its resource allows, and is not followed: if it \
                  is right, add its network to `within` of the resource",
@@ -297,12 +304,12 @@ impl Gateway {
     }
 
     /// Asks again for names in use whose time is over, and forgets the others.
-    pub(super) fn renew_names(&mut self, now_ms: u64) {
+    pub(super) fn renew_names(&mut self, now: BootTime) {
         let due: Vec<DomainName> = self
             .names
             .0
             .iter()
-            .filter(|(_, name)| name.renew_ms <= now_ms)
+            .filter(|(_, name)| name.renew <= now)
             .map(|(name, _)| name.clone())
             .collect();
         for name in due {
@@ -311,9 +318,11 @@ impl Gateway {
             let client = clients.min_by_key(|client| self.questions.waiting(*client));
             match client {
                 Some(client) => {
-                    self.ask(client, &name, now_ms);
+                    self.ask(client, &name, now);
                 }
-                None if self.grants.uses_name(&name) => self.names.keep(&name, now_ms + RETRY_MS),
+                None if self.grants.uses_name(&name) => {
+                    self.names.keep(&name, now.saturating_add(RETRY));
+                }
                 None => self.names.forget(&name),
             }
         }
@@ -330,14 +339,14 @@ impl Gateway {
 
     /// Asks for a name as soon as it is the client's turn. False where nobody does now: a name that is
     /// kept is asked for later then.
-    pub(super) fn ask(&mut self, client: ClientId, name: &DomainName, now_ms: u64) -> bool {
+    pub(super) fn ask(&mut self, client: ClientId, name: &DomainName, now: BootTime) -> bool {
         let is_wanted = self.has_room_for(client, name) && self.questions.want(client, name);
         if is_wanted {
-            self.names.keep(name, now_ms + MAX_RENEWAL_MS);
+            self.names.keep(name, now.saturating_add(MAX_RENEWAL));
         } else {
             self.counters.questions_refused += 1;
             if let Some(name) = self.names.0.get_mut(name) {
-                name.renew_ms = now_ms + RETRY_MS;
+                name.renew = now.saturating_add(RETRY);
             }
         }
         is_wanted
@@ -350,10 +359,10 @@ fn move_line<A: Copy + PartialEq + Display>(
     from: Option<&A>,
     to: Option<&A>,
     limit: &mut LogLimit,
-    now_ms: u64,
+    now: BootTime,
 ) -> Option<LogLine> {
     let from = from.filter(|from| Some(*from) != to)?;
-    let left_out = limit.take(now_ms)?;
+    let left_out = limit.take(now)?;
     let line = match to {
         Some(to) => LogLine::info("a name has another address")
             .with("name", name)
@@ -415,7 +424,7 @@ mod tests {
             let mut own = 0;
             while own < MAX_NAMES_PER_CLIENT.min(names.room_per_client()) {
                 let name = format!("n{own}.c{client}.example").parse().unwrap();
-                names.keep(&name, 0);
+                names.keep(&name, BootTime::ZERO);
                 own += 1;
             }
             of_clients.push(own);

@@ -3,7 +3,7 @@
 use super::Gateway;
 use super::grants::Held;
 use super::verify::{GrantFault, GrantKeys};
-use culvert_base::{LogLine, LogQueue};
+use culvert_base::{BootTime, LogLine, LogQueue, UnixTime};
 use culvert_ids::{GatewayId, GrantId};
 use culvert_wire::messages::{Interface, Ranges, WantedName};
 use culvert_wire::model::{Filter, Understood};
@@ -66,8 +66,8 @@ impl LeftOut {
     }
 
     /// A line for each kind: what is usual after a long pause, and what should not be.
-    fn write(&self, unix_ms: u64, log: &mut LogQueue) {
-        let clock = Timestamp::from_unix_ms(unix_ms);
+    fn write(&self, unix: UnixTime, log: &mut LogQueue) {
+        let clock = Timestamp::from(unix);
         if self.by_time > 0 {
             let line = LogLine::info(
                 "kept grants are not valid by this machine's clock; if that is wrong, set it \
@@ -83,16 +83,16 @@ impl LeftOut {
 }
 
 impl Gateway {
-    /// Goes on with what an earlier run has persisted. `unix_ms` is this machine's wall clock, since the
+    /// Goes on with what an earlier run has persisted. `unix` is this machine's wall clock, since the
     /// portal's is not known yet. What does not verify is left out.
-    pub fn handle_persisted(&mut self, persisted: PersistedGrants, unix_ms: u64, now_ms: u64) {
+    pub fn handle_persisted(&mut self, persisted: PersistedGrants, unix: UnixTime, now: BootTime) {
         let keys = GrantKeys::new(persisted.grant_keys);
         if !self.take_network(
             persisted.gateway,
             persisted.interface,
             persisted.ranges,
             keys,
-            now_ms,
+            now,
         ) {
             return;
         }
@@ -103,7 +103,7 @@ impl Gateway {
                 continue;
             }
             let (token, key) = (grant.token, grant.preshared_key);
-            match self.restore_grant(&token, key, grant.names, unix_ms, now_ms) {
+            match self.restore_grant(&token, key, grant.names, unix, now) {
                 Ok(id) => {
                     if let Some(filters) = grant.filters {
                         self.restore_filters(id, &filters);
@@ -112,8 +112,8 @@ impl Gateway {
                 Err(fault) => left_out.add(fault),
             }
         }
-        left_out.write(unix_ms, &mut self.log);
-        self.finish(now_ms);
+        left_out.write(unix, &mut self.log);
+        self.finish(now);
     }
 
     /// What an own restart would need; nothing before the first `welcome`.

@@ -4,6 +4,7 @@ use super::{Counters, Gateway};
 use crate::status::{
     ClientStatus, GrantStatus, MAX_LISTED_CLIENTS, MAX_LISTED_GRANTS, MAX_LISTED_NAMES, NameStatus,
 };
+use culvert_base::{BootTime, UnixTime, whole_millis};
 use culvert_control::PortalStatus;
 use culvert_ids::{ClientId, GatewayId, SiteId};
 use culvert_wire::Timestamp;
@@ -59,21 +60,21 @@ pub enum NotReady {
 }
 
 impl Gateway {
-    /// What the gateway tells of itself. `unix_ms` is this machine's clock.
+    /// What the gateway tells of itself. `unix` is this machine's clock.
     #[must_use]
-    pub fn view(&self, now_ms: u64, unix_ms: u64) -> View {
+    pub fn view(&self, now: BootTime, unix: UnixTime) -> View {
         View {
             gateway: self.id(),
             site: self.site,
             site_name: self.site_name.clone(),
             interface: self.network.as_ref().map(|network| network.interface),
             candidates: self.candidates.clone(),
-            portal: self.session.status(now_ms, unix_ms),
-            clients: self.client_statuses(now_ms, unix_ms),
+            portal: self.session.status(now, unix),
+            clients: self.client_statuses(now, unix),
             client_count: self.clients.len(),
             grant_count: self.grants.held.len(),
             waiting_grants: self.grants.pending.len(),
-            names: self.name_statuses(now_ms),
+            names: self.name_statuses(now),
             name_count: self.names.len(),
             counters: self.counters,
         }
@@ -120,11 +121,11 @@ impl Gateway {
         )
     }
 
-    fn client_statuses(&self, now_ms: u64, unix_ms: u64) -> Vec<ClientStatus> {
+    fn client_statuses(&self, now: BootTime, unix: UnixTime) -> Vec<ClientStatus> {
         let mut room = MAX_LISTED_GRANTS;
         let mut statuses = Vec::with_capacity(self.clients.len().min(MAX_LISTED_CLIENTS));
         for (id, client) in self.clients.iter().take(MAX_LISTED_CLIENTS) {
-            let grants = self.grant_statuses(id, room, now_ms, unix_ms);
+            let grants = self.grant_statuses(id, room, now, unix);
             room -= grants.len();
             statuses.push(ClientStatus {
                 id,
@@ -150,29 +151,27 @@ impl Gateway {
         &self,
         client: ClientId,
         room: usize,
-        now_ms: u64,
-        unix_ms: u64,
+        now: BootTime,
+        unix: UnixTime,
     ) -> Vec<GrantStatus> {
         let grants = self.grants.of_client(client).take(room);
         let statuses = grants.map(|held| GrantStatus {
             id: held.claims.grant,
             resource: held.claims.resource,
             target: held.target.to_string(),
-            expires: Timestamp::from_unix_ms(
-                unix_ms.saturating_add(held.expires_ms.saturating_sub(now_ms)),
-            ),
+            expires: Timestamp::from(unix.saturating_add(held.expires.saturating_since(now))),
         });
         statuses.collect()
     }
 
-    fn name_statuses(&self, now_ms: u64) -> Vec<NameStatus> {
+    fn name_statuses(&self, now: BootTime) -> Vec<NameStatus> {
         let names = self.names.iter().take(MAX_LISTED_NAMES);
         let statuses = names.map(|(name, known)| NameStatus {
             name: name.to_string(),
             answered: known.is_answered(),
             ipv4: known.ipv4.first().copied(),
             ipv6: known.ipv6.first().copied(),
-            renewed_in_ms: known.renew_ms.saturating_sub(now_ms),
+            renewed_in_ms: whole_millis(known.renew.saturating_since(now)),
         });
         statuses.collect()
     }

@@ -6,11 +6,12 @@
 
 use super::Gateway;
 use super::names::MAX_NAMES_PER_CLIENT;
-use culvert_base::LogLine;
+use culvert_base::{BootTime, LogLine};
 use culvert_ids::{ClientId, GrantId};
 use culvert_policy::DomainName;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::time::Duration;
 
 /// From here on a client's share counts as almost full: seven eighths. 1,024 more names fit until the shell has answered,
 /// some hundred times what a client asks for in a second.
@@ -19,32 +20,34 @@ const CROWDED: usize = MAX_NAMES_PER_CLIENT / 8 * 7;
 /// As many of its names stay, and those with flows besides. So the next 1,024 names cost no look at all flows.
 const KEPT_NAMES: usize = MAX_NAMES_PER_CLIENT / 4 * 3;
 
-/// Between two looks at all flows, in milliseconds: a look at the 65,536 of a worker takes some 10 ms.
-const LOOK_EVERY_MS: u64 = 1_000;
+/// Between two looks at all flows: a look at the 65,536 of a worker takes some 10 ms.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 impl Gateway {
     /// Has the shell say which names are in use, where a client has almost as many as it may.
-    pub(super) fn look_for_room(&mut self, client: ClientId, now_ms: u64) {
-        let is_early = self.looked_ms.is_some_and(|at| now_ms < at + LOOK_EVERY_MS);
+    pub(super) fn look_for_room(&mut self, client: ClientId, now: BootTime) {
+        let is_early = self
+            .looked
+            .is_some_and(|at| !now.has_passed(at, LOOK_EVERY));
         if is_early || self.grants.names_of_client(client) <= CROWDED {
             return;
         }
-        self.looked_ms = Some(now_ms);
+        self.looked = Some(now);
         self.wants_look = true;
     }
 
     /// These addresses of names have flows, each with the tunnel address of its client: the answer to
     /// [`Output::NamesInUse`](super::Output::NamesInUse).
-    pub fn handle_names_in_use(&mut self, in_use: &BTreeSet<(IpAddr, IpAddr)>, now_ms: u64) {
+    pub fn handle_names_in_use(&mut self, in_use: &BTreeSet<(IpAddr, IpAddr)>, now: BootTime) {
         let clients: BTreeSet<ClientId> =
             self.grants.held().map(|held| held.claims.client).collect();
         for client in clients {
             let count = self.grants.names_of_client(client);
             if count > CROWDED {
-                self.evict_names(client, count - KEPT_NAMES, in_use, now_ms);
+                self.evict_names(client, count - KEPT_NAMES, in_use, now);
             }
         }
-        self.finish(now_ms);
+        self.finish(now);
     }
 
     /// Takes as many names of a client as `count` that have no flow, the oldest first.
@@ -53,16 +56,16 @@ impl Gateway {
         client: ClientId,
         count: usize,
         in_use: &BTreeSet<(IpAddr, IpAddr)>,
-        now_ms: u64,
+        now: BootTime,
     ) {
-        let mut unused: Vec<(u64, GrantId, DomainName)> = Vec::new();
+        let mut unused: Vec<(BootTime, GrantId, DomainName)> = Vec::new();
         for held in self.grants.of_client(client) {
             let claims = &held.claims;
             let own: [IpAddr; 2] = [claims.client_ipv4.into(), claims.client_ipv6.into()];
             for (name, visible) in &held.names {
                 let pairs = own.into_iter().zip(visible.addresses());
                 if !pairs.into_iter().any(|pair| in_use.contains(&pair)) {
-                    unused.push((visible.told_ms, claims.grant, name.clone()));
+                    unused.push((visible.told, claims.grant, name.clone()));
                 }
             }
         }
@@ -82,7 +85,7 @@ impl Gateway {
             }
         }
         self.counters.names_evicted += unused.len() as u64;
-        if let Some(left_out) = self.log_evicted.take(now_ms) {
+        if let Some(left_out) = self.log_evicted.take(now) {
             let line = LogLine::warn(format!(
                 "a client uses almost as many names as one may ({MAX_NAMES_PER_CLIENT}): those without connections gave way, \
                  the oldest first; it asks again for what it needs"

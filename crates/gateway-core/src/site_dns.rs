@@ -5,6 +5,7 @@
 
 use super::questions::MAX_QUESTIONS;
 use super::{Gateway, Network};
+use culvert_base::BootTime;
 use culvert_ids::ClientId;
 use culvert_policy::{DomainName, Target};
 use culvert_wire::messages::SITE_DNS_PORT;
@@ -72,7 +73,7 @@ impl Gateway {
         &mut self,
         from: IpAddr,
         name: &DomainName,
-        now_ms: u64,
+        now: BootTime,
     ) -> Result<ClientId, NotAsked> {
         let client = self
             .table
@@ -80,7 +81,7 @@ impl Gateway {
             .and_then(|owner| self.clients.of_gate_key(owner.peer()))
             .ok_or(NotAsked::NotGranted)?;
         let may_ask = self.grants.of_client(client).any(|held| {
-            now_ms < held.expires_ms
+            now < held.expires
                 && matches!(&held.target, Target::Name(pattern) if pattern.matches(name))
         });
         if !may_ask {

@@ -2,18 +2,22 @@
 
 use super::grants::{Given, Held, Pending, Visible};
 use super::log::AccessEvent;
-use super::names::{DEFER_AFTER_MS, MAX_NAMES_PER_CLIENT, RESOLVE_LIMIT_MS};
+use super::names::{DEFER_AFTER, MAX_NAMES_PER_CLIENT, RESOLVE_LIMIT_MS};
 use super::output::Output;
 use super::questions::MAX_WAITING_PER_CLIENT;
 use super::verify::{GrantFault, Verified};
 use super::{Gateway, Network};
-use culvert_base::LogLine;
+use culvert_base::{BootTime, LogLine, UnixTime};
 use culvert_ids::{ClientId, GrantId};
 use culvert_policy::DomainName;
 use culvert_wire::messages::{Existence, FromGateway, GrantLabels, ResolvedName, WantedName};
 use culvert_wire::{GrantClaims, PresharedKey};
+use pasetors::Public;
+use pasetors::token::UntrustedToken;
+use pasetors::version4::V4;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
 
 /// Grants that wait for the DNS at once. Each client has a few requests under way.
 const MAX_PENDING: usize = 4096;
@@ -30,10 +34,10 @@ impl Gateway {
         replaces: Option<GrantId>,
         names: Vec<WantedName>,
         labels: GrantLabels,
-        now_ms: u64,
+        now: BootTime,
     ) {
-        let unix_ms = self.session.portal_unix_ms(now_ms).unwrap_or(u64::MAX);
-        let verified = match self.verify(&token, unix_ms) {
+        let unix = self.session.portal_time(now).unwrap_or(UnixTime::MAX);
+        let verified = match self.verify(&token, unix) {
             Ok(verified) => verified,
             Err(fault) => {
                 // Which grant it is not, nobody knows; the portal gives up waiting for it.
@@ -54,11 +58,11 @@ impl Gateway {
             self.refuse(grant, &GrantFault::TooMany(format!("{MAX_GRANTS} grants")));
             return;
         }
-        match self.wanted_names(&verified, names, now_ms) {
+        match self.wanted_names(&verified, names, now) {
             Ok(mut names) => {
                 self.outdate(&verified.claims);
                 let (waiting, refused) =
-                    self.ask_for_names(verified.claims.client, names.keys(), now_ms);
+                    self.ask_for_names(verified.claims.client, names.keys(), now);
                 let is_unanswered = |name: &DomainName| {
                     let existence = self.names.existence(name);
                     refused.contains(name) || existence == Some(Existence::Unanswered)
@@ -80,19 +84,19 @@ impl Gateway {
                     unanswered,
                     deferred: BTreeSet::new(),
                     changed_filters: None,
-                    give_up_ms: now_ms + RESOLVE_LIMIT_MS,
-                    defer_ms: None,
+                    time_out: now.saturating_add(Duration::from_millis(RESOLVE_LIMIT_MS)),
+                    defer: None,
                     labels,
                 };
-                self.await_or_install(pending, unix_ms, now_ms);
+                self.await_or_install(pending, unix, now);
             }
             Err(fault) => self.refuse(grant, &fault),
         }
     }
 
-    fn verify(&self, token: &str, unix_ms: u64) -> Result<Verified, GrantFault> {
+    fn verify(&self, token: &str, unix: UnixTime) -> Result<Verified, GrantFault> {
         let network = self.network.as_ref().ok_or(GrantFault::Signature)?;
-        let verified = network.verify(token, unix_ms)?;
+        let verified = network.verify(token, unix)?;
         self.check_beside_others(&verified.claims)?;
         Ok(verified)
     }
@@ -111,17 +115,13 @@ impl Gateway {
 
     /// The id in a token whose signature may not hold: only to be named in a refusal.
     pub(super) fn unverified_id(&self, token: &str) -> Option<GrantId> {
-        use base64::Engine;
-        let body = token.strip_prefix("v4.public.")?.split('.').next()?;
-        let body = base64::engine::general_purpose::URL_SAFE_NO_PAD
-            .decode(body)
-            .ok()?;
-        let claims = body.get(..body.len().checked_sub(64)?)?;
         #[derive(serde::Deserialize)]
         struct Id {
             grant: GrantId,
         }
-        serde_json::from_slice::<Id>(claims).ok().map(|id| id.grant)
+        let token = UntrustedToken::<Public, V4>::try_from(token).ok()?;
+        let claims = serde_json::from_slice::<Id>(token.untrusted_payload());
+        claims.ok().map(|id| id.grant)
     }
 
     /// The names that a client wants, if they are of the resource and their addresses its own to give.
@@ -129,7 +129,7 @@ impl Gateway {
         &self,
         verified: &Verified,
         wanted: Vec<WantedName>,
-        now_ms: u64,
+        now: BootTime,
     ) -> Result<BTreeMap<DomainName, Visible>, GrantFault> {
         let network = self.network.as_ref().ok_or(GrantFault::Signature)?;
         let held = self.grants.of_client(verified.claims.client);
@@ -156,16 +156,16 @@ impl Gateway {
             let visible = Visible {
                 ipv4: wanted.ipv4,
                 ipv6: wanted.ipv6,
-                told_ms: now_ms,
+                told: now,
             };
             names.insert(name, visible);
         }
         Ok(names)
     }
 
-    fn await_or_install(&mut self, pending: Pending, unix_ms: u64, now_ms: u64) {
+    fn await_or_install(&mut self, pending: Pending, unix: UnixTime, now: BootTime) {
         if pending.waiting.is_empty() {
-            self.put_in_force(pending, unix_ms, now_ms);
+            self.put_in_force(pending, unix, now);
         } else if self.grants.pending.len() >= MAX_PENDING {
             let fault = GrantFault::TooMany(format!("{MAX_PENDING} wait for the DNS"));
             self.refuse(pending.verified.claims.grant, &fault);
@@ -176,25 +176,25 @@ impl Gateway {
     }
 
     /// Puts a grant in force and says so.
-    fn install(&mut self, pending: Pending, unix_ms: u64, now_ms: u64) {
+    fn install(&mut self, pending: Pending, unix: UnixTime, now: BootTime) {
         let claims = pending.verified.claims.clone();
         // The DNS took its time: others may have come, and this one's end.
-        let past_ms = unix_ms.checked_sub(claims.exp.unix_ms());
-        let is_fit = match past_ms {
-            Some(past_ms) => Err(GrantFault::Expired(past_ms / 1000)),
-            None => self.check_beside_others(&claims),
+        let end = claims.exp.unix_time();
+        let is_fit = match end <= unix {
+            true => Err(GrantFault::Expired(unix.saturating_since(end).as_secs())),
+            false => self.check_beside_others(&claims),
         };
         if let Err(fault) = is_fit {
             self.refuse(claims.grant, &fault);
             return;
         }
         let leads_somewhere = self
-            .check_within(&pending, now_ms)
-            .and_then(|()| self.check_host_addresses(&pending, now_ms));
+            .check_within(&pending, now)
+            .and_then(|()| self.check_host_addresses(&pending, now));
         let pair = (claims.client, claims.resource);
         if let Err(fault) = leads_somewhere {
             let refused = AccessEvent::Refused;
-            self.log_access(refused, pair, &pending.labels, claims.grant, now_ms);
+            self.log_access(refused, pair, &pending.labels, claims.grant, now);
             self.refuse(claims.grant, &fault);
             return;
         }
@@ -211,7 +211,7 @@ impl Gateway {
             .collect();
         let superseded = self.superseded(&pending);
         let mut held = Held {
-            expires_ms: now_ms + claims.exp.unix_ms().saturating_sub(unix_ms),
+            expires: now.saturating_add(end.saturating_since(unix)),
             claims,
             target: pending.verified.target,
             within: pending.verified.within,
@@ -263,12 +263,12 @@ impl Gateway {
         self.take_acceptances_back(&superseded, id);
         self.is_kept_stale = true;
         self.counters.accepted += 1;
-        self.log_access(event, pair, &labels, id, now_ms);
+        self.log_access(event, pair, &labels, id, now);
         self.tell(FromGateway::GrantAccepted {
             grant: id,
             names: answered,
         });
-        self.look_for_room(client, now_ms);
+        self.look_for_room(client, now);
     }
 
     /// Of two grants that waited for the same answer, the later one may take the place of the earlier one before the
@@ -289,14 +289,14 @@ impl Gateway {
 
     /// Notes each name that leads out of the ranges of its resource. Where all do, the grant opens nothing,
     /// and whoever asks for it is told why.
-    fn check_within(&mut self, pending: &Pending, now_ms: u64) -> Result<(), GrantFault> {
+    fn check_within(&mut self, pending: &Pending, now: BootTime) -> Result<(), GrantFault> {
         let Verified { claims, within, .. } = &pending.verified;
         let names = pending.names.keys();
         let outside: Vec<(DomainName, IpAddr)> = names
             .filter_map(|name| Some((name.clone(), self.names.outside(name, within.as_ref())?)))
             .collect();
         for (name, address) in &outside {
-            self.note_outside(name, *address, claims.resource, now_ms);
+            self.note_outside(name, *address, claims.resource, now);
         }
         let are_all = outside.len() == pending.names.len();
         match outside.into_iter().next() {
@@ -359,15 +359,15 @@ impl Gateway {
         token: &str,
         preshared_key: PresharedKey,
         names: Vec<WantedName>,
-        unix_ms: u64,
-        now_ms: u64,
+        unix: UnixTime,
+        now: BootTime,
     ) -> Result<GrantId, GrantFault> {
-        let verified = self.verify(token, unix_ms)?;
-        let names = self.wanted_names(&verified, names, now_ms)?;
+        let verified = self.verify(token, unix)?;
+        let names = self.wanted_names(&verified, names, now)?;
         // They come into force as the DNS answers; until then they lead nowhere.
-        let (_waiting, later) = self.ask_for_names(verified.claims.client, names.keys(), now_ms);
+        let (_waiting, later) = self.ask_for_names(verified.claims.client, names.keys(), now);
         for name in &later {
-            self.names.ask_later(name, now_ms);
+            self.names.ask_later(name, now);
         }
         let id = verified.claims.grant;
         let pending = Pending {
@@ -380,11 +380,11 @@ impl Gateway {
             unanswered: BTreeSet::new(),
             deferred: BTreeSet::new(),
             changed_filters: None,
-            give_up_ms: now_ms,
-            defer_ms: None,
+            time_out: now,
+            defer: None,
             labels: GrantLabels::default(),
         };
-        self.install(pending, unix_ms, now_ms);
+        self.install(pending, unix, now);
         match self.grants.held.contains_key(&id) {
             true => Ok(id),
             false => Err(GrantFault::Unfit),
@@ -392,31 +392,31 @@ impl Gateway {
     }
 
     /// What has waited for the DNS for too long goes on with the names that are known.
-    pub(super) fn come_due(&mut self, now_ms: u64) {
-        for id in self.grants.due(now_ms) {
+    pub(super) fn come_due(&mut self, now: BootTime) {
+        for id in self.grants.due(now) {
             let Some(pending) = self.grants.pending.get_mut(&id) else {
                 continue;
             };
-            match pending.give_up_ms <= now_ms {
+            match pending.time_out <= now {
                 true => pending.time_out_names(),
                 false => pending.defer_waiting(),
             }
-            self.come_into_force(id, now_ms);
+            self.come_into_force(id, now);
         }
     }
 
     /// Others wait for the answer to a grant.
-    pub(super) fn answer_now(&mut self, id: GrantId, now_ms: u64) {
+    pub(super) fn answer_now(&mut self, id: GrantId, now: BootTime) {
         // It may have been answered while the message was on its way.
         if let Some(pending) = self.grants.pending.get_mut(&id) {
             pending.defer_waiting();
-            self.come_into_force(id, now_ms);
+            self.come_into_force(id, now);
         }
     }
 
     /// The DNS has answered for a name, or never will: grants that waited for nothing else come into
     /// force.
-    pub(super) fn name_settled(&mut self, name: &DomainName, now_ms: u64) {
+    pub(super) fn name_settled(&mut self, name: &DomainName, now: BootTime) {
         let existence = self.names.existence(name);
         let mut ready = Vec::new();
         for (id, pending) in &mut self.grants.pending {
@@ -430,30 +430,30 @@ impl Gateway {
             if pending.waiting.is_empty() {
                 ready.push(*id);
             } else {
-                pending.defer_ms.get_or_insert(now_ms + DEFER_AFTER_MS);
+                pending.defer.get_or_insert(now.saturating_add(DEFER_AFTER));
             }
         }
         for id in ready {
-            self.come_into_force(id, now_ms);
+            self.come_into_force(id, now);
         }
     }
 
-    fn come_into_force(&mut self, id: GrantId, now_ms: u64) {
+    fn come_into_force(&mut self, id: GrantId, now: BootTime) {
         if let Some(pending) = self.grants.pending.remove(&id) {
-            let unix_ms = self.session.portal_unix_ms(now_ms).unwrap_or(u64::MAX);
-            self.put_in_force(pending, unix_ms, now_ms);
+            let unix = self.session.portal_time(now).unwrap_or(UnixTime::MAX);
+            self.put_in_force(pending, unix, now);
         }
     }
 
     /// One name whose servers are down does not cost a client the others. Where nothing is left, the
     /// portal may find a gateway that gets an answer.
-    fn put_in_force(&mut self, pending: Pending, unix_ms: u64, now_ms: u64) {
+    fn put_in_force(&mut self, pending: Pending, unix: UnixTime, now: BootTime) {
         match pending.unanswered.first() {
             Some(name) if pending.names.is_empty() && pending.deferred.is_empty() => {
                 let fault = GrantFault::NoDns(name.to_string());
                 self.refuse(pending.verified.claims.grant, &fault);
             }
-            _ => self.install(pending, unix_ms, now_ms),
+            _ => self.install(pending, unix, now),
         }
     }
 
@@ -463,13 +463,13 @@ impl Gateway {
         &mut self,
         client: ClientId,
         names: impl Iterator<Item = &'a DomainName>,
-        now_ms: u64,
+        now: BootTime,
     ) -> (BTreeSet<DomainName>, BTreeSet<DomainName>) {
         let unknown: Vec<_> = names
             .filter(|name| self.names.existence(name).is_none())
             .collect();
         let parted = unknown.into_iter().cloned();
-        parted.partition(|name| self.ask(client, name, now_ms))
+        parted.partition(|name| self.ask(client, name, now))
     }
 }
 

@@ -3,6 +3,7 @@
 use super::Network;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use culvert_base::UnixTime;
 use culvert_policy::{DomainName, Filters, Target, Within};
 use culvert_wire::messages::{Reason, ReasonCode};
 use culvert_wire::{GrantClaims, model};
@@ -11,11 +12,11 @@ use pasetors::keys::AsymmetricPublicKey;
 use pasetors::token::UntrustedToken;
 use pasetors::version4::{PublicToken, V4};
 use std::net::IpAddr;
+use std::time::Duration;
 
-/// How far ahead of this machine's idea of the portal's clock a grant may have been made, in
-/// milliseconds: the portal tells its clock in whole seconds when a connection begins, and clocks of
+/// How far ahead of this machine's idea of the portal's clock a grant may have been made: the portal tells its clock in whole seconds when a connection begins, and clocks of
 /// virtual machines drift within hours by less than this.
-pub const CLOCK_SKEW_MS: u64 = 60_000;
+pub const CLOCK_SKEW: Duration = Duration::from_secs(60);
 
 /// The most keys that a portal may have at once: the one in use and those before and after it.
 const MAX_KEYS: usize = 8;
@@ -160,19 +161,21 @@ impl GrantKeys {
 }
 
 impl Network {
-    /// Checks all that a grant says but what depends on other grants. `portal_now_ms` is the Unix
-    /// time by the portal's clock.
-    pub(super) fn verify(&self, token: &str, portal_now_ms: u64) -> Result<Verified, GrantFault> {
+    /// Checks all that a grant says but what depends on other grants. `portal` is the
+    /// portal's clock.
+    pub(super) fn verify(&self, token: &str, portal: UnixTime) -> Result<Verified, GrantFault> {
         let claims = self.keys.open(token)?;
         if claims.gateway != self.gateway {
             return Err(GrantFault::OtherGateway);
         }
-        let (made_ms, ends_ms) = (claims.iat.unix_ms(), claims.exp.unix_ms());
-        if ends_ms <= portal_now_ms {
-            return Err(GrantFault::Expired((portal_now_ms - ends_ms) / 1000));
+        let (made, ends) = (claims.iat.unix_time(), claims.exp.unix_time());
+        if ends <= portal {
+            let ago = portal.saturating_since(ends);
+            return Err(GrantFault::Expired(ago.as_secs()));
         }
-        if made_ms > portal_now_ms.saturating_add(CLOCK_SKEW_MS) {
-            return Err(GrantFault::NotYet((made_ms - portal_now_ms) / 1000));
+        if made > portal.saturating_add(CLOCK_SKEW) {
+            let ahead = made.saturating_since(portal);
+            return Err(GrantFault::NotYet(ahead.as_secs()));
         }
         let own: [IpAddr; 2] = [self.interface.ipv4.into(), self.interface.ipv6.into()];
         let addresses: [IpAddr; 2] = [claims.client_ipv4.into(), claims.client_ipv6.into()];

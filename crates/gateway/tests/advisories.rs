@@ -6,6 +6,7 @@
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use culvert_base::{BootTime, UnixTime};
 use culvert_gateway_core::{Gateway, Options, Output, PeerUpdate};
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId};
 use culvert_wire::messages::{
@@ -23,6 +24,7 @@ type Change<'a> = &'a dyn Fn(&mut GrantClaims);
 
 /// The portal's clock at the gateway's first millisecond.
 const UNIX_MS: u64 = 1_800_000_000_000;
+const START: BootTime = BootTime::ZERO;
 const GATEWAY: GatewayId = GatewayId::from_bytes([1; 16]);
 
 /// Somebody who signs: the portal, or who would like to be taken for it.
@@ -86,9 +88,9 @@ impl Welcomed {
             public_key: PublicKey::from_bytes([9; 32]),
             ciphers: vec![Cipher::ChaCha20Poly1305],
         };
-        let mut gateway = Gateway::new(options, Vec::new(), 1, 0);
-        gateway.handle_timeout(0);
-        gateway.handle_connected(UNIX_MS, 0);
+        let mut gateway = Gateway::new(options, Vec::new(), 1, START);
+        gateway.handle_timeout(START);
+        gateway.handle_connected(UnixTime::from_millis(UNIX_MS), START);
         let mut welcomed = Self { gateway, seq: 0 };
         welcomed.say(ToGateway::Welcome {
             protocol: PROTOCOL,
@@ -122,7 +124,7 @@ impl Welcomed {
             seq,
             message,
         };
-        self.gateway.handle_text(&encode(&message), 0);
+        self.gateway.handle_text(&encode(&message), START);
     }
 
     fn outputs(&mut self) -> Vec<Output> {

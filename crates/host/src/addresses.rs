@@ -14,9 +14,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use culvert_netlink::route::address::{AddressHeaderFlags, AddressMessage, AddressScope};
+use culvert_netlink::route::link::{InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
 use ipnet::IpNet;
-use rtnetlink::packet_route::address::{AddressHeaderFlags, AddressMessage, AddressScope};
-use rtnetlink::packet_route::link::{InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
 
 use crate::InterfaceName;
 use crate::routing::address_of;

@@ -3,13 +3,12 @@
 use std::io;
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use rtnetlink::Handle;
-use rtnetlink::packet_core::{
-    NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
-};
-use rtnetlink::packet_route::RouteNetlinkMessage;
-use tokio::task::JoinHandle;
+use culvert_netlink::packet::{NLM_F_ACK, NLM_F_DUMP};
+use culvert_netlink::route::RouteNetlinkMessage;
+use culvert_netlink::{Answer, Protocol, Socket};
+use rustix::io::Errno;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 /// How long the kernel may take to answer. It answers while the request is being sent; only a dump of
 /// millions of routes takes longer than a moment.
@@ -19,10 +18,6 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// them twice; changes that come faster than five dumps do not come from people.
 const MAX_DUMP_TRIES: usize = 5;
 
-/// How long to wait for a dump that nobody waits for to end: several times what the longest takes of
-/// those that are asked for here.
-const BUSY_PAUSE: Duration = Duration::from_millis(50);
-
 /// The most entries of a dump: twice as many as the routes of the most prefixes that can be wanted
 /// ([`MAX_PREFIXES`](crate::MAX_PREFIXES)), with as much room for leftovers.
 const MAX_DUMP_ENTRIES: usize = 1 << 18;
@@ -31,22 +26,21 @@ const MAX_DUMP_ENTRIES: usize = 1 << 18;
 /// second dump on a socket while one is running.
 #[derive(Debug)]
 pub(crate) struct Netlink {
-    handle: Handle,
-    /// Carries messages between the socket and the handle.
-    connection: JoinHandle<()>,
+    socket: AsyncFd<Socket>,
+    buffer: Vec<u8>,
+    /// True while an answer was not read to its end.
+    is_answering: bool,
 }
 
 impl Netlink {
     /// Opens a connection. Must be called in a tokio runtime.
     pub(crate) fn open() -> io::Result<Self> {
-        // Strict checks make the kernel heed filters of dumps instead of passing over them.
-        let (mut connection, handle, _) = rtnetlink::new_connection_with_strict_check()?;
-        // Without these the end of an answer could not be told from the end of the connection.
-        connection.set_forward_ack(true);
-        connection.set_forward_done(true);
+        let socket = Socket::open(Protocol::Route, 0)?;
+        socket.check_strictly()?;
         Ok(Self {
-            handle,
-            connection: tokio::spawn(connection),
+            socket: register(socket)?,
+            buffer: Vec::new(),
+            is_answering: false,
         })
     }
 
@@ -78,14 +72,9 @@ impl Netlink {
         request: RouteNetlinkMessage,
     ) -> io::Result<Vec<RouteNetlinkMessage>> {
         for _ in 0..MAX_DUMP_TRIES {
-            match self.exchange(request.clone(), NLM_F_DUMP).await {
-                Ok(answer) if answer.interrupted => {}
-                Ok(answer) => return Ok(answer.entries),
-                // A dump whose caller has given up is still being read to its end.
-                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-                    tokio::time::sleep(BUSY_PAUSE).await;
-                }
-                Err(error) => return Err(error),
+            let answer = self.exchange(request.clone(), NLM_F_DUMP).await?;
+            if !answer.interrupted {
+                return Ok(answer.entries);
             }
         }
         Err(io::Error::from(io::ErrorKind::ResourceBusy))
@@ -104,46 +93,94 @@ impl Netlink {
         request: RouteNetlinkMessage,
         flags: u16,
     ) -> io::Result<Answer> {
-        let mut message = NetlinkMessage::from(request);
-        message.header.flags = NLM_F_REQUEST | flags;
-        let closed = || io::Error::from(io::ErrorKind::NotConnected);
-        let mut messages = self.handle.request(message).map_err(|_| closed())?;
-        let mut answer = Answer::default();
-        while let Some(message) = messages.next().await {
-            answer.interrupted |= message.header.flags & NLM_F_DUMP_INTR != 0;
-            match message.payload {
-                NetlinkPayload::InnerMessage(entry) => answer.entries.push(entry),
-                // An error of zero is the acknowledgement.
-                NetlinkPayload::Error(error) => match error.code {
-                    None => return Ok(answer),
-                    Some(_) => return Err(error.to_io()),
-                },
-                NetlinkPayload::Done(done) => match done.code {
-                    0.. => return Ok(answer),
-                    code => return Err(io::Error::from_raw_os_error(code.saturating_neg())),
-                },
-                NetlinkPayload::Overrun(_) => return Err(closed()),
-                _ => {}
+        if self.is_answering {
+            self.drain().await?;
+        }
+        let mut answer = self.socket.get_ref().request(request, flags)?;
+        self.is_answering = true;
+        loop {
+            receive(&self.socket, &mut self.buffer).await?;
+            match answer.take(&self.buffer) {
+                Ok(false) => {}
+                Ok(true) => break,
+                Err(error) => {
+                    // The kernel's own error is the end of an answer. After another one, more may come.
+                    self.is_answering = error.raw_os_error().is_none();
+                    return Err(error);
+                }
             }
             if answer.entries.len() > MAX_DUMP_ENTRIES {
                 return Err(io::Error::from(io::ErrorKind::FileTooLarge));
             }
         }
-        // Neither acknowledged nor refused: nobody knows what happened.
-        Err(closed())
+        self.is_answering = false;
+        if answer.unreadable > 0 {
+            let entries = answer.unreadable;
+            tracing::debug!(
+                entries,
+                "the kernel's answer has entries that can't be read"
+            );
+        }
+        Ok(answer)
+    }
+
+    /// Reads what is left of an answer whose caller has given up: the kernel refuses a second dump before.
+    async fn drain(&mut self) -> io::Result<()> {
+        loop {
+            match self.socket.get_ref().receive(&mut self.buffer) {
+                Ok(()) => tokio::task::consume_budget().await,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if is_overflow(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.is_answering = false;
+        Ok(())
     }
 }
 
-impl Drop for Netlink {
-    fn drop(&mut self) {
-        self.connection.abort();
-    }
+/// Has the runtime wait for a socket. Must be called in a tokio runtime.
+#[expect(
+    deprecated,
+    reason = "it is unsound for what closes its descriptor early; a `Socket` owns its own, and the other way is unsafe"
+)]
+pub(crate) fn register(socket: Socket) -> io::Result<AsyncFd<Socket>> {
+    AsyncFd::with_interest(socket, Interest::READABLE)
 }
 
-/// What the kernel answered.
-#[derive(Debug, Default)]
-struct Answer {
-    entries: Vec<RouteNetlinkMessage>,
-    /// Whether something changed while it was being written.
-    interrupted: bool,
+/// Waits for the kernel's next datagram. Dropping the future loses nothing.
+///
+/// # Errors
+/// The kernel's; [`is_overflow`] says that it lost some.
+pub(crate) async fn receive(socket: &AsyncFd<Socket>, buffer: &mut Vec<u8>) -> io::Result<()> {
+    let interest = Interest::READABLE;
+    socket
+        .async_io(interest, |socket| socket.receive(buffer))
+        .await
+}
+
+/// True where the kernel had no room for datagrams: they are lost.
+pub(crate) fn is_overflow(error: &io::Error) -> bool {
+    Errno::from_io_error(error) == Some(Errno::NOBUFS)
+}
+
+#[cfg(test)]
+mod tests {
+    use culvert_netlink::route::link::LinkMessage;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_dump_that_was_given_up_does_not_keep_the_next_from_being_made() {
+        let links = || RouteNetlinkMessage::GetLink(LinkMessage::default());
+        let mut netlink = Netlink::open().unwrap();
+        let all = netlink.dump(links()).await.unwrap().len();
+        assert_ne!(all, 0, "there is the loopback device at least");
+        // Its first message waits for somebody who reads, and the kernel has not written its end.
+        let socket = netlink.socket.get_ref();
+        drop(socket.request(links(), NLM_F_DUMP).unwrap());
+        netlink.is_answering = true;
+        let again = netlink.dump(links()).await.unwrap();
+        assert_eq!(again.len(), all);
+    }
 }

@@ -5,16 +5,15 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use rtnetlink::MulticastGroup;
-use rtnetlink::packet_core::{NetlinkBuffer, NetlinkMessage, NetlinkPayload};
-use rtnetlink::packet_route::RouteNetlinkMessage;
-use rtnetlink::packet_route::rule::RuleMessage;
-use rtnetlink::sys::protocols::NETLINK_ROUTE;
-use rtnetlink::sys::{AsyncSocket, AsyncSocketExt, SocketAddr, TokioSocket};
-use rustix::io::Errno;
+use culvert_netlink::packet::NetlinkPayload;
+use culvert_netlink::route::RouteNetlinkMessage;
+use culvert_netlink::route::rule::RuleMessage;
+use culvert_netlink::{Messages, Protocol, Socket, read};
+use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
 
 use crate::addresses::{HostAddress, all_but_of, candidates, usable};
+use crate::netlink::{is_overflow, receive, register};
 use crate::routing::{Path, rule_table, table_of};
 use crate::{HostError, InterfaceName, Network, Routing, Table};
 
@@ -33,19 +32,16 @@ const INTERNET: [IpAddr; 2] = [
     IpAddr::V6(Ipv6Addr::new(0x2001, 0x503, 0xba3e, 0, 0, 0, 2, 0x30)),
 ];
 
-/// What is heard: links, addresses, routes and rules of both families.
-const GROUPS: [MulticastGroup; 7] = [
-    MulticastGroup::Link,
-    MulticastGroup::Ipv4Ifaddr,
-    MulticastGroup::Ipv4Route,
-    MulticastGroup::Ipv4Rule,
-    MulticastGroup::Ipv6Ifaddr,
-    MulticastGroup::Ipv6Route,
-    MulticastGroup::Ipv6Rule,
+/// The groups that are heard: links, addresses, routes and rules of both families.
+const GROUPS: [u32; 7] = [
+    libc::RTNLGRP_LINK,
+    libc::RTNLGRP_IPV4_IFADDR,
+    libc::RTNLGRP_IPV4_ROUTE,
+    libc::RTNLGRP_IPV4_RULE,
+    libc::RTNLGRP_IPV6_IFADDR,
+    libc::RTNLGRP_IPV6_ROUTE,
+    libc::RTNLGRP_IPV6_RULE,
 ];
-
-/// Room for one datagram from the kernel, which builds them in at most 32 KiB (`NLMSG_GOODSIZE`).
-const RECEIVE_BYTES: usize = 64 * 1024;
 
 /// How often in a row looking may fail before the watch gives up: with [`DEBOUNCE`] in between, more
 /// than what passes while interfaces come and go.
@@ -315,19 +311,18 @@ fn is_relevant(event: &RouteNetlinkMessage, own_tables: &[u32; 2]) -> bool {
 /// What the kernel tells those who listen. The kernel's own queue bounds what waits; what does not fit
 /// is told as loss.
 struct Events {
-    socket: TokioSocket,
+    socket: AsyncFd<Socket>,
     buffer: Vec<u8>,
 }
 
 impl Events {
     fn open() -> io::Result<Self> {
-        let mut socket = TokioSocket::new(NETLINK_ROUTE)?;
         // The first 32 groups can be joined by their bits.
-        let groups = GROUPS.iter().map(|&group| 1 << (group as u32 - 1)).sum();
-        socket.socket_mut().bind(&SocketAddr::new(0, groups))?;
+        let groups = GROUPS.iter().map(|group| 1_u32 << (group - 1)).sum();
+        let socket = Socket::open(Protocol::Route, groups)?;
         Ok(Self {
-            socket,
-            buffer: Vec::with_capacity(RECEIVE_BYTES),
+            socket: register(socket)?,
+            buffer: Vec::new(),
         })
     }
 
@@ -337,11 +332,9 @@ impl Events {
         &mut self,
         is_wanted: impl Fn(&RouteNetlinkMessage) -> bool,
     ) -> Result<bool, HostError> {
-        self.buffer.clear();
-        match self.socket.recv_from(&mut self.buffer).await {
-            Ok(_) => Ok(has_event(&self.buffer, is_wanted)),
-            Err(error) if error.raw_os_error() == Some(Errno::NOBUFS.raw_os_error()) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+        match receive(&self.socket, &mut self.buffer).await {
+            Ok(()) => Ok(has_event(&self.buffer, is_wanted)),
+            Err(error) if is_overflow(&error) => Ok(true),
             Err(error) => Err(HostError::system(
                 "listen for changes of the network",
                 error,
@@ -357,21 +350,15 @@ impl std::fmt::Debug for Events {
 }
 
 /// Whether an event of a datagram is as asked for, or cannot be read.
-fn has_event(mut datagram: &[u8], is_wanted: impl Fn(&RouteNetlinkMessage) -> bool) -> bool {
-    while !datagram.is_empty() {
-        let Ok(length) = NetlinkBuffer::new_checked(datagram).map(|buffer| buffer.length()) else {
+fn has_event(datagram: &[u8], is_wanted: impl Fn(&RouteNetlinkMessage) -> bool) -> bool {
+    Messages::of(datagram).any(|message| {
+        let Ok(message) = message else {
             return true;
         };
-        let length = usize::try_from(length).unwrap_or(usize::MAX);
-        let message = &datagram[..length.min(datagram.len())];
-        match NetlinkMessage::<RouteNetlinkMessage>::deserialize(message).map(|read| read.payload) {
-            Ok(NetlinkPayload::InnerMessage(event)) if !is_wanted(&event) => {}
-            Ok(NetlinkPayload::Noop) => {}
-            Ok(_) | Err(_) => return true,
+        match read(&message).map(|read| read.payload) {
+            Ok(NetlinkPayload::InnerMessage(event)) => is_wanted(&event),
+            Ok(NetlinkPayload::Noop) => false,
+            Ok(_) | Err(_) => true,
         }
-        datagram = datagram
-            .get(length.next_multiple_of(4)..)
-            .unwrap_or_default();
-    }
-    false
+    })
 }

@@ -7,12 +7,11 @@ use super::{Facts, Hub, Party, SessionId, Stage, Timer};
 use crate::directory::Barred;
 use culvert_base::LogLine;
 use culvert_ids::{ClientId, GrantId, ResourceId, TokenId};
-use culvert_policy::Country;
+use culvert_policy::ClientFacts;
 use culvert_store::{Client, TokenScope};
 use culvert_wire::messages::{ClientFeature, FromClient, Interface, ReasonCode, ToClient};
 use culvert_wire::model::Dns;
 use culvert_wire::{Cipher, PROTOCOL, PublicKey, Timestamp};
-use std::net::IpAddr;
 
 /// A client that has said hello, with a token that was accepted, and was enrolled.
 #[derive(Clone, Debug)]
@@ -25,10 +24,8 @@ pub struct ClientJoin {
     pub public_key: PublicKey,
     /// The suites that it does fast.
     pub ciphers: Vec<Cipher>,
-    /// Where the portal sees it.
-    pub public_address: Option<IpAddr>,
-    /// In which country that is, where a database knows it.
-    pub country: Option<Country>,
+    /// The facts that conditions look at.
+    pub seen: ClientFacts,
     /// What it can do.
     pub features: Vec<ClientFeature>,
 }
@@ -52,8 +49,7 @@ impl Hub {
         }
         let facts = Facts {
             token: Some(join.token),
-            public_address: join.public_address,
-            country: join.country,
+            seen: join.seen,
             keeps_applications: Some(join.features.contains(&ClientFeature::Applications)),
         };
         self.facts.insert(id, facts);

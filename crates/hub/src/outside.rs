@@ -40,11 +40,13 @@ impl GatewayNotes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use culvert_base::UnixTime;
 
     #[test]
     fn the_oldest_note_gives_way_and_a_text_is_cut() {
         let mut names = GatewayNotes::default();
-        let resource = |number: usize| ResourceId::new(number as u64, [0; 10]);
+        let resource =
+            |number: usize| ResourceId::new(UnixTime::from_millis(number as u64), [0; 10]);
         for number in 0..=MAX_RESOURCES {
             let now = Timestamp::from_unix_ms(number as u64);
             names.note(resource(number), &"x".repeat(MAX_CHARS + 1), now);

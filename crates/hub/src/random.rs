@@ -19,7 +19,7 @@ impl Random {
     }
 
     pub(super) fn grant_id(&mut self, now: Timestamp) -> GrantId {
-        GrantId::new(now.unix_ms(), self.bytes::<RANDOM_LEN>())
+        GrantId::new(now.unix_time(), self.bytes::<RANDOM_LEN>())
     }
 
     /// 53 bits, which every reader of JSON takes for the number that it is.

@@ -3,24 +3,22 @@
 use super::SessionId;
 use super::limits::{DENIAL_REST_MS, MAX_DENIALS_REMEMBERED, REQUEST_BURST, REQUESTS_PER_S};
 use super::slots::SlotSet;
-use culvert_base::{TokenBucket, TokenRate};
+use culvert_base::{TokenBucket, TokenRate, UnixTime};
 use culvert_ids::{ResourceId, TokenId};
-use culvert_policy::Country;
+use culvert_policy::ClientFacts;
 use culvert_wire::messages::{GatewayLoad, ReasonCode};
 use culvert_wire::{Cipher, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 /// What conditions ask about a client besides its row; kept while it is away, so that its grants
 /// can be looked at again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The token that it last came with; none before it has come to this portal.
     pub token: Option<TokenId>,
-    /// Where the portal saw it.
-    pub public_address: Option<IpAddr>,
-    /// In which country that is.
-    pub country: Option<Country>,
+    /// The facts that conditions look at.
+    pub seen: ClientFacts,
     /// Whether it keeps rules about applications; none before it has come to this portal.
     pub keeps_applications: Option<bool>,
 }
@@ -38,7 +36,7 @@ pub(super) struct ClientSession {
     /// Numbers of the requests that wait for an answer.
     pub(super) waiting: BTreeSet<u64>,
     /// Requests that it may still make.
-    pub(super) requests: TokenBucket,
+    pub(super) requests: TokenBucket<UnixTime>,
     denials: BTreeMap<(ResourceId, ReasonCode), Timestamp>,
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Hub, Stage};
 use culvert_ids::{ClientId, GatewayId, ResourceId};
-use culvert_policy::{Applications, Explanation, Subject, Within};
+use culvert_policy::{Applications, Explanation, Within};
 use culvert_store::Seq;
 use culvert_wire::Timestamp;
 use culvert_wire::messages::GatewayLoad;
@@ -173,15 +173,10 @@ impl Hub {
         let resource_row = self.directory.resource(resource)?;
         let applications = resource_row.parsed.applications.clone();
         let within = resource_row.within.clone();
-        let facts = self.facts.get(&client).copied().unwrap_or_default();
-        let subject = Subject {
-            groups: self.directory.groups_of(row.actor).collect(),
-            verified: row.verified.is_some(),
-            public_address: facts.public_address,
-            country: facts.country,
-        };
+        let facts = self.facts.get(&client).cloned().unwrap_or_default();
+        let subject = self.subject(row, &facts);
         let policies: Vec<_> = self.directory.policies(resource).cloned().collect();
-        let policies = Explanation::new(&policies, resource, &subject, now.unix_ms());
+        let policies = Explanation::new(&policies, resource, &subject, now.unix_time());
         let barred = match self.permit((client, resource), now) {
             Err(refusal) if policies.decision().is_allow() => Some(refusal.full),
             Ok(_) | Err(_) => None,

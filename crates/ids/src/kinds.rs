@@ -1,6 +1,7 @@
 //! The kinds of ids: one type each, so that none is taken for another.
 
 use crate::{ID_LEN, IdError, RANDOM_LEN, base32};
+use culvert_base::UnixTime;
 use std::fmt;
 use std::str::FromStr;
 
@@ -14,9 +15,9 @@ macro_rules! ids {
             /// What its text begins with, before `_`.
             pub const PREFIX: &str = $prefix;
 
-            /// A new id. `now_ms` is Unix time; only its low 48 bits are kept.
-            pub const fn new(now_ms: u64, random: [u8; RANDOM_LEN]) -> Self {
-                let time = now_ms.to_be_bytes();
+            /// A new id. Only the low 48 bits of the time are kept, in milliseconds.
+            pub const fn new(now: UnixTime, random: [u8; RANDOM_LEN]) -> Self {
+                let time = now.as_millis().to_be_bytes();
                 let mut bytes = [0; ID_LEN];
                 let mut at = 0;
                 while at < 6 {

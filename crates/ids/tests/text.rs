@@ -1,5 +1,6 @@
 //! The text form of ids.
 
+use culvert_base::UnixTime;
 use culvert_ids::{IdError, ResourceId, SiteId};
 use proptest::prelude::*;
 
@@ -23,8 +24,8 @@ fn an_id_of_one_kind_is_refused_as_another() {
 
 #[test]
 fn ids_sort_by_their_time_of_birth() {
-    let older = ResourceId::new(1_000, [0xff; 10]);
-    let newer = ResourceId::new(1_001, [0; 10]);
+    let older = ResourceId::new(UnixTime::from_millis(1_000), [0xff; 10]);
+    let newer = ResourceId::new(UnixTime::from_millis(1_001), [0; 10]);
     assert!(older < newer);
     assert!(older.to_string() < newer.to_string());
 }

@@ -3,6 +3,7 @@
 use crate::connection::Connection;
 use crate::tcp::{self, Dial};
 use crate::{ConnectError, tls};
+use culvert_base::{UnixTime, whole_millis};
 use culvert_wire::token::{Bearer, Portal};
 use culvert_wire::{MAX_MESSAGE_LEN, Timestamp};
 use rustls::pki_types::ServerName;
@@ -67,7 +68,7 @@ pub struct Connected {
     /// The connection.
     pub connection: Connection,
     /// The portal's clock, in milliseconds of Unix time and to the second, where it told it.
-    pub portal_unix_ms: Option<u64>,
+    pub portal_time: Option<UnixTime>,
 }
 
 /// Connects, within 10 s.
@@ -111,7 +112,7 @@ async fn attempt(
         .map_err(|error| refusal(authority, error))?;
     Ok(Connected {
         connection: Connection::start(socket),
-        portal_unix_ms: date_ms(&response),
+        portal_time: date(&response),
     })
 }
 
@@ -234,28 +235,30 @@ fn refusal(authority: &str, error: tungstenite::Error) -> ConnectError {
             status,
             retry_after_ms: retry_after_ms(
                 text(response.headers().get(RETRY_AFTER)),
-                date_ms(&response),
+                date(&response),
             ),
         },
     }
 }
 
 /// RFC 9110 §10.2.3: a number of seconds or a date.
-fn retry_after_ms(value: Option<&str>, now_ms: Option<u64>) -> Option<u64> {
+fn retry_after_ms(value: Option<&str>, now: Option<UnixTime>) -> Option<u64> {
     let value = value?.trim();
     if let Ok(seconds) = value.parse::<u64>() {
         return Some(seconds.saturating_mul(1_000));
     }
-    Some(unix_ms(value)?.saturating_sub(now_ms?))
+    let wait = unix_time(value)?.saturating_since(now?);
+    Some(whole_millis(wait))
 }
 
-pub(crate) fn date_ms<B>(response: &tungstenite::http::Response<B>) -> Option<u64> {
-    unix_ms(text(response.headers().get(DATE))?)
+pub(crate) fn date<B>(response: &tungstenite::http::Response<B>) -> Option<UnixTime> {
+    unix_time(text(response.headers().get(DATE))?)
 }
 
-fn unix_ms(http_date: &str) -> Option<u64> {
+fn unix_time(http_date: &str) -> Option<UnixTime> {
     let time = httpdate::parse_http_date(http_date).ok()?;
-    u64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()
+    let span = time.duration_since(UNIX_EPOCH).ok()?;
+    Some(UnixTime::after_epoch(span))
 }
 
 pub(crate) fn text(header: Option<&HeaderValue>) -> Option<&str> {
@@ -293,7 +296,7 @@ mod tests {
     #[test]
     fn retry_after_is_seconds_or_a_date() {
         assert_eq!(retry_after_ms(Some("7"), None), Some(7_000));
-        let now = unix_ms("Wed, 21 Oct 2026 07:28:00 GMT");
+        let now = unix_time("Wed, 21 Oct 2026 07:28:00 GMT");
         let later = Some("Wed, 21 Oct 2026 07:28:30 GMT");
         assert_eq!(retry_after_ms(later, now), Some(30_000));
         assert_eq!(retry_after_ms(Some("soon"), now), None);

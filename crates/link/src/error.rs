@@ -157,24 +157,27 @@ impl ConnectError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use culvert_base::{BootTime, UnixTime};
     use culvert_control::ControlSession;
+    use std::time::Duration;
 
     #[test]
     fn another_certificate_is_tried_again_after_ten_seconds_whoever_waits() {
         let error = ConnectError::WrongCertificate {
             authority: "portal.example:8443".to_owned(),
         };
-        let mut session = ControlSession::new(0);
-        let mut now_ms = 0;
+        let mut session = ControlSession::new(BootTime::ZERO);
+        let mut now = BootTime::ZERO;
         for _ in 0..5 {
-            assert!(session.begin_attempt(now_ms));
-            assert!(session.connected(0, now_ms));
+            assert!(session.begin_attempt(now));
+            assert!(session.connected(UnixTime::EPOCH, now));
             let wait_ms = error.retry_after_ms();
-            session.lost(Some(error.to_string()), wait_ms, [0, 0], now_ms);
+            session.lost(Some(error.to_string()), wait_ms, [0, 0], now);
             session.hurry();
-            let next_ms = session.next_timeout_ms().unwrap_or(0);
-            assert!(next_ms >= now_ms + 10_000, "{now_ms}: {next_ms}");
-            now_ms = next_ms;
+            let next = session.next_timeout().unwrap_or(BootTime::ZERO);
+            let least = now.saturating_add(Duration::from_secs(10));
+            assert!(next >= least, "{now:?}: {next:?}");
+            now = next;
         }
     }
 

@@ -1,8 +1,9 @@
 //! How far the way to a portal goes, step by step, for whoever looks for a fault. Nobody is signed in by it.
 
 use crate::ConnectError;
-use crate::connect::{ATTEMPT_LIMIT, date_ms, open, parts, text};
+use crate::connect::{ATTEMPT_LIMIT, date, open, parts, text};
 use crate::tcp::{MAX_ADDRESSES, alternate};
+use culvert_base::UnixTime;
 use culvert_wire::token::Portal;
 use std::io;
 use std::net::SocketAddr;
@@ -79,7 +80,7 @@ pub async fn probe(portal: &Portal, path: &str) -> Result<Probe, ConnectError> {
             probe.answer = Some(Ok(PortalAnswer {
                 status: response.status().as_u16(),
                 location: text(response.headers().get(LOCATION)).map(str::to_owned),
-                unix_ms: date_ms(&response),
+                unix_ms: date(&response).map(UnixTime::as_millis),
             }));
             return Ok(probe);
         }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+use culvert_base::UnixTime;
 use culvert_ids::TokenId;
 use culvert_link::{Closed, ConnectError, Connected, Destination, MAX_WAITING_MESSAGES, connect};
 use culvert_wire::token::{Bearer, CertificatePin, Portal, Secret, TokenKind};
@@ -210,7 +211,10 @@ async fn the_portals_clock_is_read_from_its_answer() {
     };
     let (connected, socket) = tokio::join!(connect(&destination), accept);
     assert!(socket.is_ok());
-    assert_eq!(connected.unwrap().portal_unix_ms, Some(1_767_225_610_000));
+    assert_eq!(
+        connected.unwrap().portal_time,
+        Some(UnixTime::from_millis(1_767_225_610_000))
+    );
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "its output is its purpose")]
 
+use culvert_base::{BootTime, UnixTime};
 use culvert_ids::{GrantId, ResourceId, SiteId};
 use culvert_policy::gate::{
     ClientGrants, Frame, Gate, GateTable, Grant, Mapping, PeerKey, Reach, Seed, Verdict,
@@ -76,8 +77,8 @@ fn look_ups() -> Result<(), PolicyError> {
     let mut resources = Resources::default();
     for number in 0..RESOURCES {
         resources.set(Resource {
-            id: ResourceId::new(number, [0; 10]),
-            site: SiteId::new(0, [0; 10]),
+            id: ResourceId::new(UnixTime::from_millis(number), [0; 10]),
+            site: SiteId::new(UnixTime::EPOCH, [0; 10]),
             target: target(number)?,
             filters: Filters::none(),
             applications: Applications::ANY,
@@ -114,7 +115,8 @@ fn from_client(table: &GateTable, what: &str, packet: &[u8], flows: u16) {
 fn pass(gate: &mut Gate, table: &GateTable, packets: &mut [Vec<u8>], rounds: usize) {
     for _ in 0..rounds {
         for packet in packets.iter_mut() {
-            let verdict = gate.admit_from_client(table, 0, PEER, Frame::packet(packet));
+            let verdict =
+                gate.admit_from_client(table, BootTime::ZERO, PEER, Frame::packet(packet));
             assert_eq!(black_box(verdict), Verdict::Admit(PEER));
             // A translated packet is sent to where it was sent before.
             if packet[17] == 9 {
@@ -135,7 +137,7 @@ fn to_client(table: &GateTable, what: &str, remote: [u8; 4], flows: u16) {
     let started = Instant::now();
     for _ in 0..PACKETS / packets.len() {
         for packet in &mut packets {
-            let verdict = gate.admit_to_client(table, 0, Frame::packet(packet));
+            let verdict = gate.admit_to_client(table, BootTime::ZERO, Frame::packet(packet));
             assert_eq!(black_box(verdict), Verdict::Admit(PEER));
         }
     }
@@ -149,11 +151,11 @@ fn report(what: &str, started: Instant, packets: usize) {
 
 fn table() -> Result<GateTable, PolicyError> {
     let grant = |number: u8, reach, filters| Grant {
-        id: GrantId::new(number.into(), [0; 10]),
-        resource: ResourceId::new(number.into(), [0; 10]),
+        id: GrantId::new(UnixTime::from_millis(number.into()), [0; 10]),
+        resource: ResourceId::new(UnixTime::from_millis(number.into()), [0; 10]),
         reach,
         filters,
-        expires_ms: u64::MAX,
+        expires: BootTime::MAX,
     };
     let tcp = Filters::new([Filter::Tcp(Ports::one(443))])?;
     let name = Mapping::new(NAMED.into(), [10, 9, 9, 9].into())?;

@@ -1,15 +1,8 @@
 //! Whether a client may use a resource now: the portal's decision.
 
-use crate::{Condition, Conditions, Country, TimeWindow};
+use crate::conditions::{Conditions, Subject, Unmet};
+use culvert_base::UnixTime;
 use culvert_ids::{GroupId, PolicyId, ResourceId};
-use std::collections::BTreeSet;
-use std::fmt;
-use std::net::IpAddr;
-
-/// Openings and closings that are looked through for the end of a stretch in which windows follow
-/// each other without a gap. Seven windows of a day each make seven a week; 64 are more than two
-/// months, far beyond the lifetime of any grant. What lasts longer is said to last until then.
-const MAX_ADJACENT_WINDOWS: usize = 64;
 
 /// A group may use a resource, under conditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,19 +19,6 @@ pub struct Policy {
     pub conditions: Conditions,
 }
 
-/// What the portal knows of a client that asks. By default nothing, so that nothing is allowed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Subject {
-    /// The groups of its actor.
-    pub groups: BTreeSet<GroupId>,
-    /// Whether an administrator has verified it.
-    pub verified: bool,
-    /// Where the portal sees it, never what it says of itself.
-    pub public_address: Option<IpAddr>,
-    /// The country of that address, where a database knows it.
-    pub country: Option<Country>,
-}
-
 /// Whether a client may use a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
@@ -46,8 +26,8 @@ pub enum Decision {
     Allow {
         /// The policy that allows longest; of several, the oldest.
         policy: PolicyId,
-        /// When that policy stops to allow, in Unix milliseconds; none if time does not end it.
-        until_ms: Option<u64>,
+        /// The instant at which that policy stops to allow; none if time does not end it.
+        until: Option<UnixTime>,
     },
     /// It may not.
     Deny {
@@ -76,82 +56,19 @@ pub struct PolicyRefusal {
     pub unmet: Vec<Unmet>,
 }
 
-/// Something that stands against a policy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unmet {
-    /// The policy is disabled.
-    Disabled,
-    /// Now is in none of the windows.
-    Time {
-        /// The windows.
-        windows: Vec<TimeWindow>,
-        /// When one of them opens, in Unix milliseconds.
-        opens_ms: Option<u64>,
-    },
-    /// The client's address is in none of the ranges.
-    PublicAddress {
-        /// Where the portal sees it.
-        seen: Option<IpAddr>,
-    },
-    /// The address is in none of the countries.
-    Country {
-        /// Where it is, if that is known.
-        seen: Option<Country>,
-    },
-    /// No administrator has verified the client.
-    Verified,
-    /// The policy has expired.
-    Expired {
-        /// When, in Unix milliseconds.
-        at_ms: u64,
-    },
-}
-
-impl fmt::Display for Unmet {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Disabled => out.write_str("the policy is disabled"),
-            Self::Time { windows, opens_ms } => {
-                let windows: Vec<_> = windows.iter().map(ToString::to_string).collect();
-                write!(out, "now is outside of {}", windows.join(" and "))?;
-                match opens_ms.and_then(crate::time::shown) {
-                    Some(opens) => write!(out, ", which opens at {opens}"),
-                    None => Ok(()),
-                }
-            }
-            Self::PublicAddress { seen: Some(seen) } => {
-                write!(out, "the client's address {seen} is in none of the ranges")
-            }
-            Self::PublicAddress { seen: None } => out.write_str("the client's address is unknown"),
-            Self::Country { seen: Some(seen) } => {
-                write!(
-                    out,
-                    "the client is in {seen}, which is none of the countries"
-                )
-            }
-            Self::Country { seen: None } => out.write_str("the client's country is unknown"),
-            Self::Verified => out.write_str("the client is not verified"),
-            Self::Expired { at_ms } => match crate::time::shown(*at_ms) {
-                Some(at) => write!(out, "the policy expired at {at}"),
-                None => out.write_str("the policy has expired"),
-            },
-        }
-    }
-}
-
-/// Whether the subject may use the resource at `now_ms`, in Unix milliseconds. Policies of other
+/// Whether the subject may use the resource now. Policies of other
 /// resources and other groups do not count: any that counts and allows is enough.
 pub fn evaluate<'a>(
     policies: impl IntoIterator<Item = &'a Policy>,
     resource: ResourceId,
     subject: &Subject,
-    now_ms: u64,
+    now: UnixTime,
 ) -> Decision {
-    let mut best: Option<(PolicyId, Option<u64>)> = None;
+    let mut best: Option<(PolicyId, Option<UnixTime>)> = None;
     let mut reasons = Vec::new();
     for policy in concerning(policies, resource, subject) {
-        match outcome(policy, subject, now_ms) {
-            Ok(until_ms) => best = Some(longer(best, (policy.id, until_ms))),
+        match outcome(policy, subject, now) {
+            Ok(until) => best = Some(longer(best, (policy.id, until))),
             Err(unmet) => reasons.push(PolicyRefusal {
                 policy: policy.id,
                 group: policy.group,
@@ -160,29 +77,24 @@ pub fn evaluate<'a>(
         }
     }
     match best {
-        Some((policy, until_ms)) => Decision::Allow { policy, until_ms },
+        Some((policy, until)) => Decision::Allow { policy, until },
         None => Decision::Deny { reasons },
     }
 }
 
-/// The next instant, in Unix milliseconds, at which [`evaluate`] may decide differently though
+/// The next instant at which [`evaluate`] may decide differently though
 /// nothing but the time has changed: a window opens or closes, or a policy expires. Until then it
 /// does not. None where time alone changes nothing.
-pub fn next_change_ms<'a>(
+pub fn next_change<'a>(
     policies: impl IntoIterator<Item = &'a Policy>,
     resource: ResourceId,
     subject: &Subject,
-    now_ms: u64,
-) -> Option<u64> {
+    now: UnixTime,
+) -> Option<UnixTime> {
     concerning(policies, resource, subject)
-        .filter(|policy| !policy.disabled && may_ever_hold(policy, subject, now_ms))
+        .filter(|policy| !policy.disabled && may_ever_hold(policy, subject, now))
         .flat_map(|policy| policy.conditions.iter())
-        .filter_map(|condition| match condition {
-            Condition::Time(windows) => windows_change_ms(windows, now_ms),
-            // A policy that has expired may never hold again, and is not looked at.
-            Condition::Expires { at_ms } => Some(*at_ms),
-            Condition::PublicAddress(_) | Condition::Country(_) | Condition::Verified => None,
-        })
+        .filter_map(|condition| condition.next_change(now))
         .min()
 }
 
@@ -197,108 +109,46 @@ pub(crate) fn concerning<'a>(
         .filter(move |policy| policy.resource == resource && subject.groups.contains(&policy.group))
 }
 
-/// Until when the policy allows, in Unix milliseconds (none: for ever), or what stands against it.
+/// The end of what the policy allows (none: for ever), or what stands against it.
 pub(crate) fn outcome(
     policy: &Policy,
     subject: &Subject,
-    now_ms: u64,
-) -> Result<Option<u64>, Vec<Unmet>> {
+    now: UnixTime,
+) -> Result<Option<UnixTime>, Vec<Unmet>> {
     let disabled = policy.disabled.then_some(Unmet::Disabled);
     let mut unmet = Vec::from_iter(disabled);
-    let mut until_ms = None;
+    let mut until = None;
     for condition in policy.conditions.iter() {
-        match hold(condition, subject, now_ms) {
-            Ok(end_ms) => until_ms = earlier(until_ms, end_ms),
+        match condition.hold(subject, now) {
+            Ok(end) => until = earlier(until, end),
             Err(reason) => unmet.push(reason),
         }
     }
     if unmet.is_empty() {
-        Ok(until_ms)
+        Ok(until)
     } else {
         Err(unmet)
     }
 }
 
-/// Until when the condition holds, in Unix milliseconds (none: for ever), or that it does not.
-fn hold(condition: &Condition, subject: &Subject, now_ms: u64) -> Result<Option<u64>, Unmet> {
-    match condition {
-        Condition::Time(windows) => {
-            let change_ms = windows_change_ms(windows, now_ms);
-            match windows.iter().any(|window| window.holds(now_ms)) {
-                true => Ok(change_ms),
-                false => Err(Unmet::Time {
-                    windows: windows.clone(),
-                    opens_ms: change_ms,
-                }),
-            }
-        }
-        Condition::Expires { at_ms } => match now_ms < *at_ms {
-            true => Ok(Some(*at_ms)),
-            false => Err(Unmet::Expired { at_ms: *at_ms }),
-        },
-        Condition::PublicAddress(prefixes) => {
-            // A listener for both families sees IPv4 clients at ::ffff:a.b.c.d.
-            let seen = subject.public_address.map(|address| address.to_canonical());
-            let holds = |address| prefixes.iter().any(|prefix| prefix.contains(address));
-            match seen.is_some_and(holds) {
-                true => Ok(None),
-                false => Err(Unmet::PublicAddress { seen }),
-            }
-        }
-        Condition::Country(countries) => {
-            let seen = subject.country;
-            match seen.is_some_and(|country| countries.contains(&country)) {
-                true => Ok(None),
-                false => Err(Unmet::Country { seen }),
-            }
-        }
-        Condition::Verified => match subject.verified {
-            true => Ok(None),
-            false => Err(Unmet::Verified),
-        },
-    }
-}
-
 /// Whether what time does not change stands in the policy's way.
-fn may_ever_hold(policy: &Policy, subject: &Subject, now_ms: u64) -> bool {
-    policy.conditions.iter().all(|condition| match condition {
-        Condition::Time(_) => true,
-        Condition::Expires { .. }
-        | Condition::PublicAddress(_)
-        | Condition::Country(_)
-        | Condition::Verified => hold(condition, subject, now_ms).is_ok(),
-    })
-}
-
-/// The next instant at which "now is in one of the windows" changes.
-fn windows_change_ms(windows: &[TimeWindow], now_ms: u64) -> Option<u64> {
-    let is_open = |at_ms| windows.iter().any(|window| window.holds(at_ms));
-    let was_open = is_open(now_ms);
-    let mut at_ms = now_ms;
-    for _ in 0..MAX_ADJACENT_WINDOWS {
-        let changes = windows
-            .iter()
-            .filter_map(|window| window.next_change_ms(at_ms));
-        at_ms = changes.min()?;
-        if is_open(at_ms) != was_open {
-            break;
-        }
-    }
-    Some(at_ms)
+fn may_ever_hold(policy: &Policy, subject: &Subject, now: UnixTime) -> bool {
+    let mut conditions = policy.conditions.iter();
+    conditions.all(|condition| condition.may_ever_hold(subject, now))
 }
 
 /// Of two that allow the one that allows longer; of two alike the older.
 fn longer(
-    best: Option<(PolicyId, Option<u64>)>,
-    other: (PolicyId, Option<u64>),
-) -> (PolicyId, Option<u64>) {
+    best: Option<(PolicyId, Option<UnixTime>)>,
+    other: (PolicyId, Option<UnixTime>),
+) -> (PolicyId, Option<UnixTime>) {
     // For ever is longest.
-    let key = |(id, until_ms): (PolicyId, Option<u64>)| {
-        (std::cmp::Reverse(until_ms.unwrap_or(u64::MAX)), id)
+    let key = |(id, until): (PolicyId, Option<UnixTime>)| {
+        (std::cmp::Reverse(until.unwrap_or(UnixTime::MAX)), id)
     };
     best.filter(|best| key(*best) < key(other)).unwrap_or(other)
 }
 
-fn earlier(a_ms: Option<u64>, b_ms: Option<u64>) -> Option<u64> {
-    [a_ms, b_ms].into_iter().flatten().min()
+fn earlier(one: Option<UnixTime>, other: Option<UnixTime>) -> Option<UnixTime> {
+    [one, other].into_iter().flatten().min()
 }

@@ -277,9 +277,9 @@ pub enum ConditionError {
     /// A window of no day.
     #[error("a window needs at least one day of the week")]
     NoDays,
-    /// No country code.
-    #[error("`{0}` is no country: write two letters of ISO 3166, as DE")]
-    Country(String),
+    /// An entry that is none of its kind, in the words of the kind.
+    #[error("{0}")]
+    Entry(String),
     /// A list that is too long.
     #[error("a condition of this kind has at most {max} entries, not {count}")]
     TooMany {

@@ -1,7 +1,9 @@
 //! Why a decision is what it is: in full for administrators, in brief for clients.
 
 use crate::access::{concerning, outcome};
-use crate::{Decision, Policy, Subject, Unmet, evaluate};
+use crate::conditions::{Subject, Unmet};
+use crate::{Decision, Policy, evaluate};
+use culvert_base::UnixTime;
 use culvert_ids::{GroupId, PolicyId, ResourceId};
 use serde::{Serialize, Serializer};
 use std::fmt;
@@ -22,24 +24,28 @@ pub struct PolicyOutcome {
     pub policy: PolicyId,
     /// Its group.
     pub group: GroupId,
-    /// Until when it allows, in Unix milliseconds (none: until something else changes), or what
-    /// stands against it.
-    pub outcome: Result<Option<u64>, Vec<Unmet>>,
+    /// Until when it allows (none: until something else changes), or what stands against it.
+    pub outcome: Result<Option<UnixTime>, Vec<Unmet>>,
 }
 
 impl Explanation {
     /// What [`evaluate`] decides about the same things, and why.
     #[must_use]
-    pub fn new(policies: &[Policy], resource: ResourceId, subject: &Subject, now_ms: u64) -> Self {
+    pub fn new(
+        policies: &[Policy],
+        resource: ResourceId,
+        subject: &Subject,
+        now: UnixTime,
+    ) -> Self {
         let concerned = concerning(policies, resource, subject).map(|policy| PolicyOutcome {
             policy: policy.id,
             group: policy.group,
-            outcome: outcome(policy, subject, now_ms),
+            outcome: outcome(policy, subject, now),
         });
         let concerned: Vec<_> = concerned.collect();
         let of_resource = policies.iter().filter(|policy| policy.resource == resource);
         Self {
-            decision: evaluate(policies, resource, subject, now_ms),
+            decision: evaluate(policies, resource, subject, now),
             other_groups: of_resource.count() - concerned.len(),
             policies: concerned,
         }
@@ -85,14 +91,7 @@ impl Decision {
                 text: "no policy gives access".to_owned(),
             };
         };
-        let advice = nearest.unmet.iter().map(|unmet| match unmet {
-            Unmet::Disabled => "access is switched off",
-            Unmet::Time { .. } => "access is not allowed at this time",
-            Unmet::PublicAddress { .. } => "access is not allowed from this network",
-            Unmet::Country { .. } => "access is not allowed from this country",
-            Unmet::Verified => "this client has to be verified by an administrator",
-            Unmet::Expired { .. } => "the access has expired",
-        });
+        let advice = nearest.unmet.iter().map(Unmet::advice);
         Brief {
             code: BriefCode::ConditionNotMet,
             text: advice.collect::<Vec<_>>().join("; "),
@@ -124,8 +123,8 @@ pub enum BriefCode {
 impl fmt::Display for Explanation {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.decision {
-            Decision::Allow { policy, until_ms } => {
-                write!(out, "allowed by {policy}{}", Until(*until_ms))?;
+            Decision::Allow { policy, until } => {
+                write!(out, "allowed by {policy}{}", Until(*until))?;
             }
             Decision::Deny { .. } if self.policies.is_empty() => {
                 out.write_str("denied: no policy joins a group of the client with the resource")?;
@@ -140,7 +139,7 @@ impl fmt::Display for Explanation {
         {
             write!(out, "\n{policy} of {group}: ")?;
             match outcome {
-                Ok(until_ms) => write!(out, "allows{}", Until(*until_ms))?,
+                Ok(until) => write!(out, "allows{}", Until(*until))?,
                 Err(unmet) => out.write_str(&texts(unmet).join("; "))?,
             }
         }
@@ -153,14 +152,14 @@ impl fmt::Display for Explanation {
 
 impl Serialize for Explanation {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        let (policy, until_ms) = match self.decision {
-            Decision::Allow { policy, until_ms } => (Some(policy), until_ms),
+        let (policy, until) = match self.decision {
+            Decision::Allow { policy, until } => (Some(policy), until),
             Decision::Deny { .. } => (None, None),
         };
         Form {
             verdict: verdict(self.decision.is_allow()),
             policy,
-            until_ms,
+            until_ms: until.map(UnixTime::as_millis),
             policies: self.policies.iter().map(PolicyForm::from).collect(),
             policies_of_other_groups: self.other_groups,
         }
@@ -196,9 +195,15 @@ impl From<&PolicyOutcome> for PolicyForm {
             policy: outcome.policy,
             group: outcome.group,
             verdict: verdict(outcome.outcome.is_ok()),
-            until_ms: outcome.outcome.as_ref().ok().copied().flatten(),
+            until_ms: outcome.until().map(UnixTime::as_millis),
             reasons: unmet.map(|unmet| texts(unmet)).unwrap_or_default(),
         }
+    }
+}
+
+impl PolicyOutcome {
+    fn until(&self) -> Option<UnixTime> {
+        self.outcome.as_ref().ok().copied().flatten()
     }
 }
 
@@ -211,7 +216,7 @@ fn texts(unmet: &[Unmet]) -> Vec<String> {
 }
 
 /// ` until …`, or nothing.
-struct Until(Option<u64>);
+struct Until(Option<UnixTime>);
 
 impl fmt::Display for Until {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {

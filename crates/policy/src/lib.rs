@@ -8,6 +8,7 @@
 //! - [`Applications`]: which programs of a client may reach a resource; the client sees to it.
 //! - [`normalized_name`], [`readable_name`]: which characters a name has that people compare.
 //! - [`DnsRules`]: which names clients ask of whom, and how short ones are completed.
+//! - [`conditions`]: the kinds of conditions, each with its JSON, its form field and its sentences.
 //! - [`Policy`], [`Conditions`], [`evaluate`]: whether a client may use a resource now, until when,
 //!   and why ([`Explanation`]). This is what the portal decides.
 //! - [`gate`]: whether a packet passes. This is what the gateway decides.
@@ -16,7 +17,7 @@
 
 mod access;
 mod applications;
-mod condition;
+pub mod conditions;
 mod display_name;
 mod dns_rules;
 mod error;
@@ -30,16 +31,17 @@ mod prefix;
 mod resource;
 mod routed_services;
 mod time;
+mod timestamp;
 mod translate;
 mod within;
 
-pub use access::{Decision, Policy, PolicyRefusal, Subject, Unmet, evaluate, next_change_ms};
+pub use access::{Decision, Policy, PolicyRefusal, evaluate, next_change};
 pub use applications::{
     ApplicationName, Applications, MAX_APPLICATION_NAME_CHARS, MAX_APPLICATIONS,
 };
-pub use condition::{
-    Condition, Conditions, Country, MAX_CONDITION_PREFIXES, MAX_CONDITIONS, MAX_COUNTRIES,
-    MAX_WINDOWS,
+pub use conditions::{
+    ClientFacts, Condition, Conditions, Country, MAX_CONDITION_PREFIXES, MAX_CONDITIONS,
+    MAX_COUNTRIES, MAX_WINDOWS, Subject, Unmet,
 };
 pub use display_name::{
     DeceptiveCharacter, composed, deceptive_character, is_deceptive, is_normalized,
@@ -63,5 +65,6 @@ pub use resource::{
 };
 pub use routed_services::RoutedServices;
 pub use time::{TimeOfDay, TimeWindow, Weekday, Weekdays, Zone};
+pub use timestamp::{Timestamp, TimestampError};
 pub use translate::Checksum;
 pub use within::{MAX_WITHIN, Within};

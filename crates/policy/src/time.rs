@@ -8,8 +8,10 @@
 
 use crate::ConditionError;
 use crate::prefix::quotable;
+use culvert_base::UnixTime;
 use jiff::Timestamp;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
@@ -26,21 +28,29 @@ const EPOCH_IN_WEEK_MS: i64 = 3 * MINUTES_PER_DAY as i64 * MS_PER_MINUTE;
 const MAX_CLOCK_CHANGES: usize = 8;
 
 /// A day of the week.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum Weekday {
     /// Monday.
+    #[serde(rename = "mon")]
     Monday,
     /// Tuesday.
+    #[serde(rename = "tue")]
     Tuesday,
     /// Wednesday.
+    #[serde(rename = "wed")]
     Wednesday,
     /// Thursday.
+    #[serde(rename = "thu")]
     Thursday,
     /// Friday.
+    #[serde(rename = "fri")]
     Friday,
     /// Saturday.
+    #[serde(rename = "sat")]
     Saturday,
     /// Sunday.
+    #[serde(rename = "sun")]
     Sunday,
 }
 
@@ -283,17 +293,17 @@ impl TimeWindow {
         &self.zone
     }
 
-    /// Whether the instant, in Unix milliseconds, is in the window.
+    /// True if the instant is in the window.
     #[must_use]
-    pub fn holds(&self, now_ms: u64) -> bool {
-        instant(now_ms).is_some_and(|now| self.holds_in_week(self.in_week_ms(now)))
+    pub fn holds(&self, now: UnixTime) -> bool {
+        instant(now).is_some_and(|now| self.holds_in_week(self.in_week_ms(now)))
     }
 
-    /// The next instant, in Unix milliseconds, at which it opens or closes; none if it never does.
+    /// The next instant at which it opens or closes; none if it never does.
     /// In zones without any regularity it may be an instant at which nothing changes.
     #[must_use]
-    pub fn next_change_ms(&self, now_ms: u64) -> Option<u64> {
-        let mut at = instant(now_ms)?;
+    pub fn next_change(&self, now: UnixTime) -> Option<UnixTime> {
+        let mut at = instant(now)?;
         let is_open = self.holds_in_week(self.in_week_ms(at));
         for _ in 0..MAX_CLOCK_CHANGES {
             // Until its clocks are changed the zone's week runs evenly.
@@ -301,14 +311,14 @@ impl TimeWindow {
             let change_ms = at.as_millisecond() + ahead_ms;
             let clocks_ms = self.zone.clock_change_ms(at);
             match clocks_ms.filter(|clocks_ms| *clocks_ms <= change_ms) {
-                None => return u64::try_from(change_ms).ok(),
+                None => return unix_time(change_ms),
                 Some(clocks_ms) => at = Timestamp::from_millisecond(clocks_ms).ok()?,
             }
             if self.holds_in_week(self.in_week_ms(at)) != is_open {
                 break;
             }
         }
-        u64::try_from(at.as_millisecond()).ok()
+        unix_time(at.as_millisecond())
     }
 
     /// What the zone's clocks show, in milliseconds since Monday 00:00.
@@ -358,13 +368,18 @@ impl fmt::Display for TimeWindow {
 }
 
 /// The instant, unless it is beyond the calendar: then no window holds.
-fn instant(unix_ms: u64) -> Option<Timestamp> {
-    Timestamp::from_millisecond(i64::try_from(unix_ms).ok()?).ok()
+fn instant(time: UnixTime) -> Option<Timestamp> {
+    Timestamp::from_millisecond(i64::try_from(time.as_millis()).ok()?).ok()
+}
+
+/// None before the epoch.
+fn unix_time(millis: i64) -> Option<UnixTime> {
+    u64::try_from(millis).ok().map(UnixTime::from_millis)
 }
 
 /// An instant for people, in UTC to the second: `2025-03-30T01:00:00Z`.
-pub(crate) fn shown(unix_ms: u64) -> Option<String> {
-    let seconds = i64::try_from(unix_ms / 1000).ok()?;
+pub(crate) fn shown(time: UnixTime) -> Option<String> {
+    let seconds = i64::try_from(time.as_millis() / 1000).ok()?;
     let instant = Timestamp::from_second(seconds).ok()?;
     Some(instant.to_string())
 }

@@ -4,6 +4,7 @@
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use culvert_base::Uptime;
 use culvert_fair::{Bounds, FairMap, Subscriber};
 use culvert_ids::ActorId;
 use culvert_portal_base::{Evictions, Fault, RateLimit, now};
@@ -130,8 +131,8 @@ impl DeviceCodes {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn since(&self, at: Instant) -> Duration {
-        at.saturating_duration_since(self.start)
+    fn since(&self, at: Instant) -> Uptime {
+        Uptime::after(at.saturating_duration_since(self.start))
     }
 
     /// The table's name, and the number of codes that gave way to others or were refused because of their network's

@@ -3,6 +3,7 @@
 use super::browsers::Known;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use argon2::{Algorithm, Argon2, Params, Version};
+use culvert_base::Uptime;
 use culvert_fair::{Bounds, FairTable, Place, Refused, Subscriber};
 use culvert_portal_base::Fault;
 use culvert_store::SecretBytes;
@@ -83,7 +84,7 @@ impl Queue {
             Asker::Known(known) => Subscriber::key(self.hasher.hash_one(known)),
         };
         let gives_way = Arc::new(Notify::new());
-        let now = self.start.elapsed();
+        let now = Uptime::after(self.start.elapsed());
         let entered = self.table().admit(subscriber, now, Arc::clone(&gives_way));
         let (place, evicted) = match entered {
             Ok(entered) => entered,

@@ -1,5 +1,6 @@
 //! What waits for a person's next step: bounded, and for a while.
 
+use culvert_base::Uptime;
 use culvert_fair::{Bounds, FairMap, Subscriber};
 use culvert_portal_base::Evictions;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -131,8 +132,8 @@ impl<K: Ord + Clone, V> Waiting<K, V> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn since(&self, now: Instant) -> Duration {
-        now.saturating_duration_since(self.start)
+    fn since(&self, now: Instant) -> Uptime {
+        Uptime::after(now.saturating_duration_since(self.start))
     }
 }
 
@@ -195,6 +196,6 @@ mod tests {
         }
         assert!(waits(0), "others have more");
         assert!(waits(999 + 2 * MAX_WAITING), "there is room for the newest");
-        assert_eq!(waiting.entries().len(Duration::ZERO), MAX_WAITING);
+        assert_eq!(waiting.entries().len(Uptime::ZERO), MAX_WAITING);
     }
 }

@@ -3,6 +3,7 @@
 use super::connection::{Connection, Seated};
 use super::metrics::Metrics;
 use super::notice::Notice;
+use culvert_base::Uptime;
 use culvert_fair::{Bounds as Shares, FairTable, Place, Subscriber};
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -253,7 +254,7 @@ impl Tables {
         }
         let is_full = class == Class::Machine && classes.machines.len() >= self.limits.machines;
         let table = classes.of(class);
-        let since_start = now.saturating_duration_since(self.start);
+        let since_start = Uptime::after(now.saturating_duration_since(self.start));
         let admitted = match is_full {
             true => None,
             false => table.admit(subscriber, since_start, seated).ok(),

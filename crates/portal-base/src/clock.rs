@@ -1,5 +1,6 @@
 //! The clock of this machine, and what ids are made of.
 
+use culvert_base::UnixTime;
 use culvert_ids::RANDOM_LEN;
 use culvert_wire::Timestamp;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,12 +9,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 #[must_use]
 pub fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    let unix_ms = since.map_or(0, |since| since.as_millis());
-    Timestamp::from_unix_ms(u64::try_from(unix_ms).unwrap_or(u64::MAX))
+    Timestamp::from(UnixTime::after_epoch(since.unwrap_or_default()))
 }
 
-/// The parts of a new id: the time, in Unix milliseconds, and random bytes.
-pub type Birth = Result<(u64, [u8; RANDOM_LEN]), getrandom::Error>;
+/// The parts of a new id: the time, and random bytes.
+pub type Birth = Result<(UnixTime, [u8; RANDOM_LEN]), getrandom::Error>;
 
 /// The parts of an id that is made now.
 ///
@@ -22,5 +22,5 @@ pub type Birth = Result<(u64, [u8; RANDOM_LEN]), getrandom::Error>;
 pub fn birth() -> Birth {
     let mut random = [0; RANDOM_LEN];
     getrandom::fill(&mut random)?;
-    Ok((now().unix_ms(), random))
+    Ok((now().unix_time(), random))
 }

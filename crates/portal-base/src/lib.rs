@@ -1,5 +1,5 @@
 //! What the crates of the portal have in common: why a request is refused, the bounds of connections and requests, what is
-//! counted, connections to others, and the clock.
+//! counted, and the clock.
 
 #![forbid(unsafe_code)]
 
@@ -12,7 +12,6 @@ mod extract;
 mod fault;
 mod metrics;
 mod notice;
-pub mod outbound;
 mod places;
 mod problem;
 mod public_address;

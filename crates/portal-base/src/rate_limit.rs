@@ -1,5 +1,6 @@
 //! How much one subscriber may ask before anybody knows who it is.
 
+use culvert_base::Uptime;
 use culvert_fair::Subscriber;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::net::IpAddr;
@@ -39,7 +40,7 @@ impl RateLimit {
     }
 
     fn take_of(&self, subscriber: Subscriber, now: Instant) -> Result<(), Duration> {
-        let now = now.saturating_duration_since(self.start);
+        let now = Uptime::after(now.saturating_duration_since(self.start));
         let mut limit = self.limit.lock().unwrap_or_else(PoisonError::into_inner);
         limit.take(subscriber, now)
     }

@@ -5,6 +5,7 @@ use culvert_portal_base::{Fault, now};
 use culvert_store as store;
 use culvert_wire::Timestamp;
 use culvert_wire::api::{Activity, ActivitySpan, ActivityStep};
+use std::time::Duration;
 
 impl Service {
     /// The last hour, day or week in steps that a chart can show; the last step is under way.
@@ -18,7 +19,8 @@ impl Service {
             Timestamp::from_unix_ms(first_ms),
             Timestamp::from_unix_ms(last_ms + step_ms),
         );
-        let found = self.store.activity(caller.account(), from, until, step_ms);
+        let step = Duration::from_millis(step_ms);
+        let found = self.store.activity(caller.account(), from, until, step);
         let found = self.ask("activity", found).await?;
         let mut found = found.into_iter().peekable();
         let steps = (0..count).map(|number| {

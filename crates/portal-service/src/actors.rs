@@ -20,9 +20,8 @@ impl Service {
         caller: &Caller,
         request: &ListRequest,
     ) -> Result<Page<Actor>, Fault> {
-        let is_machine = |row: &store::Actor| row.kind == store::ActorKind::ServiceAccount;
-        self.list_kept(caller, request, is_machine, show::actor)
-            .await
+        let request = request.of_part(store::Part::ServiceAccounts);
+        self.list(caller, &request, show::actor).await
     }
 
     /// The actor with this id.
@@ -32,9 +31,9 @@ impl Service {
 
     /// Creates an actor.
     pub async fn create_actor(&self, caller: &Caller, new: NewActor) -> Result<Actor, Fault> {
-        let (now_ms, random) = birth()?;
+        let (born, random) = birth()?;
         let row = store::Actor {
-            id: ActorId::new(now_ms, random),
+            id: ActorId::new(born, random),
             kind: show::actor_kind(new.kind),
             name: names::name("name", &new.name)?,
             disabled: false,

@@ -17,14 +17,14 @@ const ATTEMPTS: usize = 4;
 /// New ids in the order in which they are asked for: of resources that are alike the older wins, and
 /// in a file that is the first.
 fn births() -> Result<impl FnMut() -> Birth, Fault> {
-    let (now_ms, _) = birth()?;
+    let (at, _) = birth()?;
     let mut count = 0_u32;
     Ok(move || {
         let (_, mut random) = birth()?;
         // 48 random bits are left, for ids of one millisecond.
         random[..4].copy_from_slice(&count.to_be_bytes());
         count = count.wrapping_add(1);
-        Ok((now_ms, random))
+        Ok((at, random))
     })
 }
 

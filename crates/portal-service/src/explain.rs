@@ -60,9 +60,8 @@ impl Service {
         }
         let until = match explained.policies.decision() {
             Decision::Allow {
-                until_ms: Some(until_ms),
-                ..
-            } => Some(Timestamp::from_unix_ms(*until_ms)),
+                until: Some(until), ..
+            } => Some(Timestamp::from(*until)),
             Decision::Allow { .. } | Decision::Deny { .. } => None,
         };
         Ok(Explanation {
@@ -90,7 +89,7 @@ impl Service {
         let policy: store::Policy = self.read(caller, outcome.policy).await?;
         let group: store::Group = self.read(caller, outcome.group).await?;
         let (until, reasons) = match &outcome.outcome {
-            Ok(until_ms) => (until_ms.map(Timestamp::from_unix_ms), Vec::new()),
+            Ok(until) => (until.map(Timestamp::from), Vec::new()),
             Err(unmet) => (None, unmet.iter().map(ToString::to_string).collect()),
         };
         Ok(PolicyExplanation {

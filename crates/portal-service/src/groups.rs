@@ -23,9 +23,9 @@ impl Service {
 
     /// Creates a group.
     pub async fn create_group(&self, caller: &Caller, new: NewGroup) -> Result<Group, Fault> {
-        let (now_ms, random) = birth()?;
+        let (born, random) = birth()?;
         let row = store::Group {
-            id: GroupId::new(now_ms, random),
+            id: GroupId::new(born, random),
             name: names::name("name", &new.name)?,
             stamp: Stamp::default(),
         };
@@ -85,20 +85,17 @@ impl Service {
             limit,
         );
         let page = self.ask("list", list).await?;
-        let mut items = Vec::new();
-        for row in page.items {
-            let Some(row) = store::Membership::from_entity(row) else {
-                continue;
-            };
-            // Whoever was deleted in between took the membership along.
-            match self.read::<store::Actor>(caller, row.actor).await {
-                Ok(actor) => items.push(show::member(&row, actor.name)),
-                Err(Fault::NotFound(_)) => {}
-                Err(fault) => return Err(fault),
-            }
-        }
+        let rows = page.items.into_iter();
+        let rows: Vec<_> = rows.filter_map(store::Membership::from_entity).collect();
+        let actors = rows.iter().map(|row| row.actor.into());
+        let mut names = self.names_of(caller, actors).await?;
+        // Whoever was deleted in between took the membership along.
+        let members = rows.iter().filter_map(|row| {
+            let name = names.remove(&row.actor.into())?;
+            Some(show::member(row, name))
+        });
         Ok(Page {
-            items,
+            items: members.collect(),
             next_cursor: page.next.map(|next| next.to_string()),
         })
     }
@@ -116,9 +113,9 @@ impl Service {
             .read(caller, new.actor)
             .await
             .map_err(|fault| fault.at_field("actor"))?;
-        let (now_ms, random) = birth()?;
+        let (born, random) = birth()?;
         let row = store::Membership {
-            id: MembershipId::new(now_ms, random),
+            id: MembershipId::new(born, random),
             group,
             actor: new.actor,
             stamp: Stamp::default(),

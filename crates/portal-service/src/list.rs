@@ -3,7 +3,7 @@
 use super::{Caller, Service};
 use culvert_ids::AccountId;
 use culvert_portal_base::Fault;
-use culvert_store::{EntityId, Kind, ListFilter, PageLimit, StoreExt};
+use culvert_store::{EntityId, Kind, ListFilter, PageLimit, Part, StoreExt};
 use culvert_wire::api::{DEFAULT_PAGE_LEN, MAX_PAGE_LEN, Page};
 
 /// Which part of which list is wanted.
@@ -22,6 +22,13 @@ impl ListRequest {
     pub fn referring_to(mut self, id: Option<impl Into<EntityId>>) -> Self {
         self.filter.refers_to.extend(id.map(Into::into));
         self
+    }
+
+    /// The same list, of a part of its kind.
+    pub(super) fn of_part(&self, part: Part) -> Self {
+        let mut request = self.clone();
+        request.filter.part = Some(part);
+        request
     }
 }
 
@@ -77,44 +84,6 @@ impl Service {
         Ok(Page {
             items: rows.map(show).collect(),
             next_cursor: page.next.map(|next| next.to_string()),
-        })
-    }
-
-    /// A page of those rows of a kind that `keep` keeps. As much of the list is read as fills it.
-    pub(super) async fn list_kept<T: Kind, U>(
-        &self,
-        caller: &Caller,
-        request: &ListRequest,
-        keep: impl Fn(&T) -> bool + Send,
-        show: impl Fn(T) -> U + Send,
-    ) -> Result<Page<U>, Fault> {
-        caller.may_read()?;
-        let limit = usize::from(page_limit(request.limit)?.rows());
-        let mut after: Option<EntityId> = cursor(request.cursor.as_deref())?;
-        if after.is_some_and(|after| after.kind() != T::KIND) {
-            return Err(Fault::invalid("cursor", "it is a cursor of another list"));
-        }
-        let mut kept: Vec<T> = Vec::new();
-        loop {
-            let filter = &request.filter;
-            let list = self
-                .store
-                .list(caller.account(), T::KIND, filter, after, PageLimit::MAX);
-            let page = self.ask("list", list).await?;
-            let rows = page.items.into_iter().filter_map(T::from_entity);
-            kept.extend(rows.filter(|row| keep(row)).take(limit + 1 - kept.len()));
-            after = page.next;
-            if after.is_none() || kept.len() > limit {
-                break;
-            }
-        }
-        let is_more = kept.len() > limit;
-        kept.truncate(limit);
-        let last = kept.last().filter(|_| is_more);
-        let next_cursor = last.map(|row| Into::<EntityId>::into(row.id()).to_string());
-        Ok(Page {
-            items: kept.into_iter().map(show).collect(),
-            next_cursor,
         })
     }
 

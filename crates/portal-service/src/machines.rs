@@ -146,9 +146,8 @@ impl Service {
         caller: &Caller,
         request: &ListRequest,
     ) -> Result<Page<Gateway>, Fault> {
-        let is_unverified = |row: &store::Gateway| row.verified.is_none() && row.revoked.is_none();
-        self.list_kept(caller, request, is_unverified, show::gateway)
-            .await
+        let request = request.of_part(store::Part::UnverifiedGateways);
+        self.list(caller, &request, show::gateway).await
     }
 
     /// The gateway with this id.

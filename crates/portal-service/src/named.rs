@@ -1,10 +1,11 @@
 //! Things by the names that people know them by.
 
 use super::{Caller, ListRequest, Service, show};
-use culvert_ids::{ActorId, ClientId, GatewayId, GroupId, ResourceId, TokenId};
+use culvert_ids::{ActorId, ClientId, GatewayId, ResourceId};
 use culvert_portal_base::Fault;
 use culvert_store::{self as store, EntityId, Kind, ListFilter, PageLimit};
 use culvert_wire::api::{Actor, Client, Group, Resource, Site};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How many names are offered in the place of one that nothing has: a line of them.
 const NAMES_OFFERED: u64 = 5;
@@ -93,18 +94,8 @@ impl Service {
         self.name_or_id(caller, id).await
     }
 
-    /// The name of the group.
-    pub async fn group_name(&self, caller: &Caller, id: GroupId) -> Result<String, Fault> {
-        self.name_or_id(caller, id).await
-    }
-
     /// The name of the client.
     pub async fn client_name(&self, caller: &Caller, id: ClientId) -> Result<String, Fault> {
-        self.name_or_id(caller, id).await
-    }
-
-    /// The name of the token.
-    pub async fn token_name(&self, caller: &Caller, id: TokenId) -> Result<String, Fault> {
         self.name_or_id(caller, id).await
     }
 
@@ -121,19 +112,24 @@ impl Service {
     /// What the row is called; its id, where it has no name or is gone.
     async fn name_or_id(&self, caller: &Caller, id: impl Into<EntityId>) -> Result<String, Fault> {
         let id = id.into();
-        let name = self.name_of(caller, id).await?;
+        let name = self.names_of(caller, [id]).await?.remove(&id);
         Ok(name.unwrap_or_else(|| id.to_string()))
     }
 
-    /// What the row is called, where it is there and has a name.
-    pub async fn name_of(&self, caller: &Caller, id: EntityId) -> Result<Option<String>, Fault> {
+    /// The names of rows, of those that are there and have one: one question, however many they are.
+    pub async fn names_of(
+        &self,
+        caller: &Caller,
+        ids: impl IntoIterator<Item = EntityId>,
+    ) -> Result<BTreeMap<EntityId, String>, Fault> {
         caller.may_read()?;
-        let row = self.store.get(caller.account(), id);
-        match self.ask("get", row).await {
-            Ok(row) => Ok(row.name().map(str::to_owned)),
-            Err(store::StoreError::NotFound(_)) => Ok(None),
-            Err(error) => Err(error.into()),
+        let ids: BTreeSet<EntityId> = ids.into_iter().collect();
+        if ids.is_empty() {
+            return Ok(BTreeMap::new());
         }
+        let ids: Vec<EntityId> = ids.into_iter().collect();
+        let names = self.store.names(caller.account(), &ids);
+        Ok(self.ask("names", names).await?)
     }
 }
 

@@ -175,11 +175,10 @@ impl Service {
     async fn sessions_of(&self, actor: ActorId) -> Result<Vec<store::Token>, Fault> {
         let filter = ListFilter {
             refers_to: vec![actor.into()],
+            part: Some(store::Part::Sessions),
             ..ListFilter::default()
         };
-        let mut rows: Vec<store::Token> = self.all(self.served, &filter).await?;
-        rows.retain(|row| matches!(row.scope, TokenScope::Session { .. }));
-        Ok(rows)
+        self.all(self.served, &filter).await
     }
 
     /// The caller's own sessions, the newest first, and which of them the caller uses.

@@ -24,9 +24,9 @@ impl Service {
         caller.may_change()?;
         self.check_ends(caller, Some(new.group), Some(new.resource))
             .await?;
-        let (now_ms, random) = birth()?;
+        let (born, random) = birth()?;
         let row = store::Policy {
-            id: PolicyId::new(now_ms, random),
+            id: PolicyId::new(born, random),
             name: names::name("name", &new.name)?,
             group: new.group,
             resource: new.resource,

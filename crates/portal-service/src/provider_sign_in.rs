@@ -324,9 +324,9 @@ impl Service {
         provider: &store::Provider,
         claims: &Claims,
     ) -> Result<Begun, SignInFault> {
-        let (now_ms, random) = birth().map_err(Fault::from)?;
+        let (born, random) = birth().map_err(Fault::from)?;
         let actor = store::Actor {
-            id: ActorId::new(now_ms, random),
+            id: ActorId::new(born, random),
             kind: store::ActorKind::User,
             name: self.free_name(claims).await?,
             disabled: false,
@@ -465,9 +465,9 @@ fn synchronise(
     }
     let there: BTreeSet<GroupId> = members.iter().map(|member| member.group).collect();
     for group in wanted.difference(&there) {
-        let (now_ms, random) = birth()?;
+        let (born, random) = birth()?;
         let member = store::Membership {
-            id: MembershipId::new(now_ms, random),
+            id: MembershipId::new(born, random),
             group: *group,
             actor: identity.actor,
             stamp: Stamp::default(),

@@ -52,9 +52,9 @@ impl Service {
         new: NewProvider,
     ) -> Result<Provider, Fault> {
         caller.may_change()?;
-        let (now_ms, random) = birth()?;
+        let (born, random) = birth()?;
         let mut row = store::Provider {
-            id: ProviderId::new(now_ms, random),
+            id: ProviderId::new(born, random),
             name: names::name("name", &new.name)?,
             issuer: issuer(&new.issuer)?,
             client_id: String::new(),
@@ -391,9 +391,9 @@ pub(super) fn new_identity(
     subject: &str,
     actor: ActorId,
 ) -> Result<store::Identity, Fault> {
-    let (now_ms, random) = birth()?;
+    let (born, random) = birth()?;
     Ok(store::Identity {
-        id: IdentityId::new(now_ms, random),
+        id: IdentityId::new(born, random),
         provider,
         subject: subject.to_owned(),
         actor,

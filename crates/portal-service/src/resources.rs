@@ -30,9 +30,9 @@ impl Service {
             kind: new.kind,
             address: new.address,
         };
-        let (now_ms, random) = birth()?;
+        let (born, random) = birth()?;
         let row = store::Resource {
-            id: ResourceId::new(now_ms, random),
+            id: ResourceId::new(born, random),
             site: new.site,
             name: names::resource_name("", &new.name)?,
             within: names::within("", target.kind, new.within.as_deref())?,

@@ -75,9 +75,9 @@ impl Service {
         };
 
         let owner_name = names::name("owner", &request.owner)?;
-        let (now_ms, random) = birth()?;
+        let (born, random) = birth()?;
         let owner = store::Actor {
-            id: ActorId::new(now_ms, random),
+            id: ActorId::new(born, random),
             kind: ActorKind::Admin,
             name: owner_name,
             disabled: false,

@@ -17,9 +17,9 @@ impl Service {
 
     /// Creates a site.
     pub async fn create_site(&self, caller: &Caller, new: NewSite) -> Result<Site, Fault> {
-        let (now_ms, random) = birth()?;
+        let (born, random) = birth()?;
         let row = store::Site {
-            id: SiteId::new(now_ms, random),
+            id: SiteId::new(born, random),
             name: names::name("name", &new.name)?,
             stamp: Stamp::default(),
         };

@@ -24,10 +24,8 @@ impl Service {
         caller: &Caller,
         request: &ListRequest,
     ) -> Result<Page<Token>, Fault> {
-        let is_made = |row: &store::Token| {
-            !matches!(row.scope, TokenScope::Session { .. } | TokenScope::Setup)
-        };
-        self.list_kept(caller, request, is_made, show::token).await
+        let request = request.of_part(store::Part::MadeTokens);
+        self.list(caller, &request, show::token).await
     }
 
     /// The token with this id.
@@ -199,9 +197,9 @@ pub(crate) fn issue(
     uses: TokenUses,
     expires: Option<culvert_wire::Timestamp>,
 ) -> Result<Issue, getrandom::Error> {
-    let (now_ms, random) = birth()?;
+    let (born, random) = birth()?;
     let row = store::Token {
-        id: TokenId::new(now_ms, random),
+        id: TokenId::new(born, random),
         scope,
         name,
         uses,

@@ -24,7 +24,7 @@ use crate::time::{Clock, Tai64n};
 use crate::transport::Transport;
 use core::fmt;
 use culvert_aead::Suite;
-use culvert_base::BootTime;
+use culvert_base::{BootTime, UnixTime};
 use peer::{Attempt, Peer};
 use peers::Peers;
 use stamps::Stamps;
@@ -54,7 +54,7 @@ pub struct Handshaker {
     under_load_at: Option<BootTime>,
     is_up: bool,
     /// The Unix time at the zero of the boot-time clock, where stamps go by that.
-    stamp_epoch: Option<Duration>,
+    stamp_epoch: Option<UnixTime>,
 }
 
 /// What follows from our own private key.
@@ -84,17 +84,16 @@ impl Handshaker {
         }
     }
 
-    /// Stamps initiations by the boot-time clock from here on, which showed zero at `epoch` after the Unix epoch; `None`
-    /// by the wall clock. A peer refuses a stamp that is not later than all it has seen of us, so a wall clock that was
+    /// Stamps initiations by the boot-time clock from here on, which showed zero at `epoch`; `None` by the wall clock. A peer refuses a stamp that is not later than all it has seen of us, so a wall clock that was
     /// ahead and is put right would shut us out for as long as it was ahead.
-    pub const fn set_stamp_epoch(&mut self, epoch: Option<Duration>) {
+    pub const fn set_stamp_epoch(&mut self, epoch: Option<UnixTime>) {
         self.stamp_epoch = epoch;
     }
 
     /// The stamp of an initiation that is made now.
     pub(super) fn stamp(&self, clock: Clock) -> Tai64n {
         self.stamp_epoch.map_or(clock.wall, |epoch| {
-            let unix = epoch.saturating_add(Duration::from_nanos(clock.now.as_nanos()));
+            let unix = epoch.since_epoch().saturating_add(clock.now.since_start());
             Tai64n::from_unix(unix.as_secs(), unix.subsec_nanos())
         })
     }

@@ -30,7 +30,7 @@ const COOKIELESS_PER_SECOND: u32 = 100;
 
 /// The rate of each source. Only sources that own their address (they sent a valid cookie) come this far.
 /// However many they are, no source is refused because of the number of the others: memory is constant.
-pub(crate) struct SourceRates(RateLimit);
+pub(crate) struct SourceRates(RateLimit<BootTime>);
 
 impl SourceRates {
     /// Rates that nobody has used yet. `seed` is secret, so that nobody knows whose tokens they share.
@@ -41,8 +41,7 @@ impl SourceRates {
 
     /// Whether a message from `source` may be processed at `now`.
     pub(crate) fn allow(&mut self, source: IpAddr, now: BootTime) -> bool {
-        let since_boot = now.saturating_since(BootTime::ZERO);
-        self.0.take(Subscriber::of(source), since_boot).is_ok()
+        self.0.take(Subscriber::of(source), now).is_ok()
     }
 }
 
@@ -51,7 +50,7 @@ impl SourceRates {
 ///
 /// The buckets are not those of [`SourceRates`], since whoever forges an address empties them.
 pub(crate) struct CookielessRates {
-    sources: RateLimit,
+    sources: RateLimit<BootTime>,
     /// When the bucket of all sources will be full again.
     full_at: BootTime,
 }
@@ -74,8 +73,7 @@ impl CookielessRates {
         if charged.saturating_since(now) > SECOND {
             return false;
         }
-        let since_boot = now.saturating_since(BootTime::ZERO);
-        let is_allowed = self.sources.take(Subscriber::of(source), since_boot);
+        let is_allowed = self.sources.take(Subscriber::of(source), now);
         if is_allowed.is_ok() {
             self.full_at = charged;
         }

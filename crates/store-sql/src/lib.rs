@@ -67,6 +67,7 @@ use fault::fault;
 use sealing::Sealing;
 use sqlx::sqlite::SqlitePool;
 use sqlx::{Sqlite, Transaction};
+use std::collections::BTreeMap;
 use std::fmt;
 use write::Writing;
 use writer::Writer;
@@ -209,6 +210,14 @@ impl Store for SqliteStore {
 
     async fn get(&self, account: AccountId, id: EntityId) -> Result<Entity, StoreError> {
         read::get(&mut *self.reading().await?, account, id).await
+    }
+
+    async fn names(
+        &self,
+        account: AccountId,
+        ids: &[EntityId],
+    ) -> Result<BTreeMap<EntityId, String>, StoreError> {
+        read::names(&mut *self.reading().await?, account, ids).await
     }
 
     async fn list(

@@ -15,6 +15,7 @@ use culvert_wire::Timestamp;
 use culvert_wire::model::Log;
 use sqlx::{Sqlite, SqliteConnection, Transaction};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 #[async_trait]
 impl Logs for SqliteStore {
@@ -93,9 +94,9 @@ impl Logs for SqliteStore {
         account: AccountId,
         from: Timestamp,
         until: Timestamp,
-        step_ms: u64,
+        step: Duration,
     ) -> Result<Vec<Activity>, StoreError> {
-        activity(&mut *self.reading().await?, account, from, until, step_ms).await
+        activity(&mut *self.reading().await?, account, from, until, step).await
     }
 
     async fn prune_activity(
@@ -263,9 +264,10 @@ async fn activity(
     account: AccountId,
     from: Timestamp,
     until: Timestamp,
-    step_ms: u64,
+    step: Duration,
 ) -> Result<Vec<Activity>, StoreError> {
     read::last_seq(connection, account).await?;
+    let step_ms = u64::try_from(step.as_millis()).unwrap_or(u64::MAX);
     let step_ms = step_ms.max(ACTIVITY_BUCKET_MS);
     let sql = "SELECT at_ms - (at_ms - ?2) % ?4 AS step_ms, sum(bytes) AS bytes, \
                sum(granted) AS granted, sum(denied) AS denied FROM activity \

@@ -8,12 +8,13 @@ use culvert_ids::{AccountId, ActorId, ID_LEN, TokenId};
 use culvert_store::rules::{self, name_key};
 use culvert_store::{
     Account, Actor, Author, Change, ChangeFilter, Client, Entity, EntityId, EntityKind, Gateway,
-    Group, ListFilter, MAX_CHANGES_READ, MAX_ROWS_PER_KIND, Membership, Operation, Page, PageLimit,
-    Policy, Resource, Seq, Site, Snapshot, StoreError, Token,
+    Group, ListFilter, MAX_BATCH, MAX_CHANGES_READ, MAX_ROWS_PER_KIND, Membership, Operation, Page,
+    PageLimit, Part, Policy, Resource, Seq, Site, Snapshot, StoreError, Token,
 };
 use culvert_wire::model::Log;
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteRow;
+use std::collections::BTreeMap;
 
 pub(super) async fn fetch(
     connection: &mut SqliteConnection,
@@ -82,6 +83,56 @@ pub(super) async fn get(
         .ok_or(StoreError::NotFound(id))
 }
 
+/// The names of rows, by one statement for each kind.
+pub(super) async fn names(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    ids: &[EntityId],
+) -> Result<BTreeMap<EntityId, String>, StoreError> {
+    if ids.len() > MAX_BATCH {
+        return Err(StoreError::TooMany {
+            what: "names at once",
+            limit: MAX_BATCH as u64,
+        });
+    }
+    last_seq(connection, account).await?;
+    let mut by_kind: BTreeMap<EntityKind, Vec<Value>> = BTreeMap::new();
+    for id in ids {
+        by_kind.entry(id.kind()).or_default().push((*id).into());
+    }
+    let mut names = BTreeMap::new();
+    for (kind, mut values) in by_kind {
+        if !has_name(kind) {
+            continue;
+        }
+        let wanted = vec!["?"; values.len()].join(", ");
+        let table = table::table(kind);
+        let sql = format!("SELECT id, name FROM {table} WHERE account = ? AND id IN ({wanted})");
+        values.insert(0, account.as_bytes().into());
+        for row in fetch(connection, sql, values).await? {
+            let row = Columns(&row);
+            let id = EntityId::from_bytes(kind, row.bytes("id")?);
+            names.insert(id, row.text("name")?);
+        }
+    }
+    Ok(names)
+}
+
+/// Whether rows of the kind have a name.
+const fn has_name(kind: EntityKind) -> bool {
+    !matches!(kind, EntityKind::Membership | EntityKind::Identity)
+}
+
+/// The condition that rows of a part fulfil.
+const fn condition_of(part: Part) -> &'static str {
+    match part {
+        Part::ServiceAccounts => "kind = 'service_account'",
+        Part::MadeTokens => "kind NOT IN ('session', 'setup')",
+        Part::Sessions => "kind = 'session'",
+        Part::UnverifiedGateways => "verified_ms IS NULL AND revoked_ms IS NULL",
+    }
+}
+
 pub(super) async fn accounts(
     connection: &mut SqliteConnection,
     after: Option<AccountId>,
@@ -129,7 +180,7 @@ pub(super) fn list_statement(
         reason,
     };
     if filter.name.is_some() || filter.name_contains.is_some() {
-        if matches!(kind, EntityKind::Membership | EntityKind::Identity) {
+        if !has_name(kind) {
             return Err(invalid("name", "it has none".to_owned()));
         }
         if let Some(name) = &filter.name {
@@ -150,6 +201,14 @@ pub(super) fn list_statement(
         sql.push_str(column);
         sql.push_str(" = ?");
         values.push((*to).into());
+    }
+    if let Some(part) = filter.part {
+        if part.kind() != kind {
+            let reason = format!("{part:?} are no rows of kind {kind}");
+            return Err(invalid("part", reason));
+        }
+        sql.push_str(" AND ");
+        sql.push_str(condition_of(part));
     }
     sql.push_str(" ORDER BY id LIMIT ?");
     values.push(one_more(limit));

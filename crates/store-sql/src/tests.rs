@@ -7,7 +7,7 @@ use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ResourceId};
 use culvert_store::rules::users_of;
 use culvert_store::{
     AccessFilter, AccessSeq, Account, AccountSettings, Author, ChangeFilter, Decision, EntityId,
-    EntityKind, FlowFilter, ListFilter, PageLimit, Seq, Stamp, Store, StoreError,
+    EntityKind, FlowFilter, ListFilter, PageLimit, Part, Seq, Stamp, Store, StoreError,
 };
 use culvert_wire::Timestamp;
 
@@ -59,6 +59,13 @@ async fn plan(store: &SqliteStore, sql: &str, values: Vec<Value>) -> Vec<String>
         .collect()
 }
 
+const PARTS: [Part; 4] = [
+    Part::ServiceAccounts,
+    Part::MadeTokens,
+    Part::Sessions,
+    Part::UnverifiedGateways,
+];
+
 #[tokio::test]
 async fn lists_are_read_by_an_index() {
     let store = store().await;
@@ -69,9 +76,15 @@ async fn lists_are_read_by_an_index() {
                 filters.push(ListFilter {
                     name: (name == "name").then(|| "x".to_owned()),
                     name_contains: (name != "name").then(|| "x".to_owned()),
-                    refers_to: Vec::new(),
+                    ..ListFilter::default()
                 });
             }
+        }
+        for part in PARTS.into_iter().filter(|part| part.kind() == *kind) {
+            filters.push(ListFilter {
+                part: Some(part),
+                ..ListFilter::default()
+            });
         }
         for to in EntityKind::ALL {
             if users_of(*to).iter().any(|user| user.kind == *kind) {

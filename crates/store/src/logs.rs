@@ -7,6 +7,7 @@ use culvert_ids::AccountId;
 use culvert_wire::Timestamp;
 use culvert_wire::model::Log;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// How long a bucket of [`Logs::activity`] is, in milliseconds: a minute.
 pub const ACTIVITY_BUCKET_MS: u64 = 60_000;
@@ -74,14 +75,14 @@ pub trait Logs: std::fmt::Debug + Send + Sync + 'static {
         carried: Vec<(Timestamp, u64)>,
     ) -> Result<(), StoreError>;
 
-    /// What happened from `from` to before `until`, in steps of `step_ms`, a whole number of
+    /// What happened from `from` to before `until`, in steps of `step`, a whole number of
     /// buckets. Steps in which nothing happened are left out.
     async fn activity(
         &self,
         account: AccountId,
         from: Timestamp,
         until: Timestamp,
-        step_ms: u64,
+        step: Duration,
     ) -> Result<Vec<Activity>, StoreError>;
 
     /// Forgets what was counted before that, at most [`crate::MAX_PRUNE_ROWS`] buckets.

@@ -1,6 +1,6 @@
 //! Lists, a page at a time.
 
-use crate::{EntityId, MAX_PAGE};
+use crate::{EntityId, EntityKind, MAX_PAGE};
 
 /// A page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,32 @@ pub struct ListFilter {
     /// That refer to these rows: memberships to a group or an actor, resources, gateways and tokens
     /// to a site, policies to a group or a resource, clients and tokens to an actor.
     pub refers_to: Vec<EntityId>,
+    /// That are in this part of their kind.
+    pub part: Option<Part>,
+}
+
+/// A part of the rows of one kind that people have a list of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Actors that are machines.
+    ServiceAccounts,
+    /// Tokens that people made: no sessions of browsers, and none for set-up.
+    MadeTokens,
+    /// Sessions of browsers.
+    Sessions,
+    /// Gateways that no administrator has verified, and none has revoked.
+    UnverifiedGateways,
+}
+
+impl Part {
+    /// The kind of its rows.
+    pub const fn kind(self) -> EntityKind {
+        match self {
+            Self::ServiceAccounts => EntityKind::Actor,
+            Self::MadeTokens | Self::Sessions => EntityKind::Token,
+            Self::UnverifiedGateways => EntityKind::Gateway,
+        }
+    }
 }
 
 impl PageLimit {

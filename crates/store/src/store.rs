@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ProviderId, TokenId};
 use culvert_wire::token::{SecretDigest, TokenKind};
 use culvert_wire::{PublicKey, Timestamp};
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 /// The portal's database, as `Arc<dyn Store>`.
@@ -61,6 +62,17 @@ pub trait Store: Logs + Debug + Send + Sync + 'static {
 
     /// One row; [`StoreExt::get_as`] gives its own type.
     async fn get(&self, account: AccountId, id: EntityId) -> Result<Entity, StoreError>;
+
+    /// The names of rows of any kind, at most [`crate::MAX_BATCH`]. Ids of rows that are not there, or have no
+    /// name, are left out.
+    ///
+    /// # Errors
+    /// [`StoreError::TooMany`].
+    async fn names(
+        &self,
+        account: AccountId,
+        ids: &[EntityId],
+    ) -> Result<BTreeMap<EntityId, String>, StoreError>;
 
     /// Rows of a kind in the order of their ids, from the first after `after`.
     /// [`StoreExt::list_as`] gives their own type.

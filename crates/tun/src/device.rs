@@ -5,14 +5,15 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use culvert_bpf::ProgramOff;
+use culvert_netlink::route::link::LinkAttribute;
+use culvert_netlink::{Protocol, Socket};
 use rustix::fs::{Mode, OFlags};
 
 use crate::bound::{self, BoundState, QueueCredit};
-use crate::netlink::{self, Request};
+use crate::link::{self, Link};
 use crate::offload::{OffReason, OffloadGroup, Offloads};
 use crate::queue::Queue;
 use crate::steering::{Steering, SteeringState};
-use crate::watch::Link;
 use crate::{TunError, ioctl};
 
 /// The longest interface name in bytes: `IFNAMSIZ` without the terminating zero.
@@ -20,11 +21,6 @@ const MAX_NAME_BYTES: usize = libc::IFNAMSIZ - 1;
 
 /// The least MTU an IPv4 link may have (RFC 791 §3.2); the kernel's limit for TUN devices.
 const MIN_MTU_BYTES: u16 = 68;
-
-/// `IFLA_GSO_MAX_SEGS`, `IFLA_GSO_MAX_SIZE`, `IFLA_GSO_IPV4_MAX_SIZE` of `linux/if_link.h`.
-const IFLA_GSO_MAX_SEGS: u16 = 40;
-const IFLA_GSO_MAX_SIZE: u16 = 41;
-const IFLA_GSO_IPV4_MAX_SIZE: u16 = 63;
 
 /// The frames that a TUN queue holds unless told otherwise (`TUN_READQ_SIZE`).
 const KERNEL_QUEUE_FRAMES: u32 = 500;
@@ -56,7 +52,7 @@ pub struct Device {
     /// The first queue's descriptor again, for what concerns the whole device.
     control: OwnedFd,
     /// Speaks to the network namespace that the device was made in. A request and its answer belong together.
-    netlink: Mutex<OwnedFd>,
+    netlink: Mutex<Socket>,
     offloads: Mutex<Offloads>,
     steering: SteeringState,
     bound: BoundState,
@@ -98,7 +94,7 @@ impl Device {
         ioctl::set_header_size(first)
             .map_err(|error| TunError::from_system("set the frame format", error))?;
         let offloads = start_offloads(first, options.offload)?;
-        let netlink = netlink::open(0)
+        let netlink = Socket::open(Protocol::Route, 0)
             .map_err(|error| TunError::from_system("open a netlink socket", error))?;
         let index = rustix::net::netdevice::name_to_index(&netlink, &name)
             .map_err(|error| TunError::from_system("look up the interface", error.into()))?;
@@ -128,7 +124,7 @@ impl Device {
     /// queue refuses: without it, TCP hears of it at once, and keeps the packet instead of losing it. And it would allocate
     /// room for the length of the queue, three times for each of the 256 queues that a device may have.
     fn start_bound(&mut self) -> Result<(), TunError> {
-        self.change(Request::root_discipline(self.index, "noqueue"))
+        link::set_root_discipline(&lock(&self.netlink), self.index, "noqueue")
             .map_err(|error| TunError::from_system("remove the queueing discipline", error))?;
         match bound::start(self.control.as_fd(), self.queues.len()) {
             Ok(credits) => {
@@ -156,7 +152,7 @@ impl Device {
     /// # Errors
     /// `ENODEV` when it is gone from the namespace it was made in; the kernel's others.
     pub fn delete(&self) -> io::Result<()> {
-        self.change(Request::link(libc::RTM_DELLINK, self.index))
+        link::delete(&lock(&self.netlink), self.index)
     }
 
     /// The name the interface was made with, patterns filled in.
@@ -219,22 +215,18 @@ impl Device {
     /// # Errors
     /// The kernel's answer; `EPERM` without CAP_NET_ADMIN.
     pub fn set_gso_limits(&self, max_segments: u32, max_bytes: Option<u32>) -> io::Result<()> {
-        let mut request =
-            Request::link(libc::RTM_NEWLINK, self.index).with_u32(IFLA_GSO_MAX_SEGS, max_segments);
+        let mut limits = vec![LinkAttribute::GsoMaxSegs(max_segments)];
         if let Some(bytes) = max_bytes {
+            limits.push(LinkAttribute::GsoMaxSize(bytes));
             // Since Linux 6.3 IPv4 has a limit of its own; earlier kernels ignore the attribute.
-            request = request
-                .with_u32(IFLA_GSO_MAX_SIZE, bytes)
-                .with_u32(IFLA_GSO_IPV4_MAX_SIZE, bytes);
+            limits.push(LinkAttribute::GsoIpv4MaxSize(bytes));
         }
-        self.change(request)
+        self.change(limits)
     }
 
     /// Sets how many frames may wait in each queue (`txqueuelen`).
     fn set_queue_len(&self, frames: u32) -> Result<(), TunError> {
-        let request =
-            Request::link(libc::RTM_NEWLINK, self.index).with_u32(libc::IFLA_TXQLEN, frames);
-        self.change(request)
+        self.change(vec![LinkAttribute::TxQueueLen(frames)])
             .map_err(|error| TunError::from_system("set the queue length", error))
     }
 
@@ -243,9 +235,7 @@ impl Device {
     /// # Errors
     /// The kernel's answer; `EPERM` without CAP_NET_ADMIN.
     pub fn set_mtu(&self, mtu: u16) -> io::Result<()> {
-        self.change(
-            Request::link(libc::RTM_NEWLINK, self.index).with_u32(libc::IFLA_MTU, u32::from(mtu)),
-        )
+        self.change(vec![LinkAttribute::Mtu(u32::from(mtu))])
     }
 
     /// The present MTU in bytes: anyone may change it.
@@ -279,17 +269,11 @@ impl Device {
     }
 
     fn link(&self) -> io::Result<Link> {
-        let mut link = None;
-        Request::link(libc::RTM_GETLINK, self.index).exchange(&lock(&self.netlink), |message| {
-            if message.kind == libc::RTM_NEWLINK {
-                link = Link::parse(message.body);
-            }
-        })?;
-        link.ok_or_else(|| io::ErrorKind::InvalidData.into())
+        Link::read(&lock(&self.netlink), self.index)
     }
 
-    fn change(&self, request: Request) -> io::Result<()> {
-        request.exchange(&lock(&self.netlink), |_| {})
+    fn change(&self, attributes: Vec<LinkAttribute>) -> io::Result<()> {
+        link::change(&lock(&self.netlink), self.index, attributes)
     }
 }
 

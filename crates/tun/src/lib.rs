@@ -18,7 +18,7 @@ mod device;
 mod error;
 mod fault;
 mod ioctl;
-mod netlink;
+mod link;
 mod offload;
 mod queue;
 mod steering;

@@ -5,12 +5,12 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use culvert_netlink::{Protocol, Socket};
 use rustix::fs::{FileType, OFlags};
 
 use crate::device::{Device, Options, Parts};
-use crate::netlink::{self, Request};
+use crate::link::{self, Link};
 use crate::steering::SteeringState;
-use crate::watch::Link;
 use crate::{TunError, ioctl};
 
 /// The device number of /dev/net/tun (`TUN_MINOR` of `linux/miscdevice.h`, below the major number of such devices).
@@ -101,7 +101,7 @@ fn check(
             return Err("the interface is in another network namespace");
         }
     }
-    match link(&options.name) {
+    match state(&options.name) {
         // The kernel counts them where there may be several.
         Some(link) if link.tun_queues.is_none_or(|count| count as usize == queues) => Ok(()),
         Some(_) => Err("the interface has other queues as well"),
@@ -134,17 +134,10 @@ fn is_here(tun: BorrowedFd<'_>) -> bool {
 }
 
 /// The state of the interface.
-fn link(name: &str) -> Option<Link> {
-    let socket = netlink::open(0).ok()?;
+fn state(name: &str) -> Option<Link> {
+    let socket = Socket::open(Protocol::Route, 0).ok()?;
     let index = rustix::net::netdevice::name_to_index(&socket, name).ok()?;
-    let mut link = None;
-    let request = Request::link(libc::RTM_GETLINK, index);
-    let asked = request.exchange(&socket, |message| {
-        if message.kind == libc::RTM_NEWLINK {
-            link = Link::parse(message.body);
-        }
-    });
-    asked.ok().and(link)
+    Link::read(&socket, index).ok()
 }
 
 /// Whether the descriptor holds the interface of this name in this network namespace.
@@ -154,7 +147,7 @@ fn holds(tun: BorrowedFd<'_>, name: &str) -> bool {
 
 /// Deletes the interface, as far as that goes: what is still in the way then, its making says.
 fn delete(name: &str) {
-    if let (Some(link), Ok(socket)) = (link(name), netlink::open(0)) {
-        let _stays = Request::link(libc::RTM_DELLINK, link.index).exchange(&socket, |_| {});
+    if let (Some(link), Ok(socket)) = (state(name), Socket::open(Protocol::Route, 0)) {
+        let _stays = link::delete(&socket, link.index);
     }
 }

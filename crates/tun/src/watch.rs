@@ -2,12 +2,13 @@
 
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::io::Errno;
-use rustix::net::RecvFlags;
+use culvert_netlink::packet::{NetlinkBuffer, NetlinkPayload};
+use culvert_netlink::route::RouteNetlinkMessage;
+use culvert_netlink::{Malformed, Messages, Protocol, RECEIVE_BYTES, Socket, read};
 
-use crate::netlink::{self, LINK_HEADER_BYTES, Message, Messages, RECEIVE_BYTES};
+use crate::link::Link;
 
 /// Something about the host's network changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,15 +30,16 @@ pub enum LinkEvent {
     /// An address, a route or a routing rule was added or removed: cached source addresses and routes may be stale. Each
     /// change is told, so the caller marks its caches stale and looks again once per turn.
     RoutingChanged,
-    /// The kernel dropped events because we read too slowly: anything may have changed, read everything again.
+    /// The kernel dropped events because we read too slowly, or one can't be read: anything may have changed, read
+    /// everything again.
     Overflow,
 }
 
 /// A non-blocking stream of [`LinkEvent`]s of the namespace it was opened in.
 #[derive(Debug)]
 pub struct LinkWatch {
-    socket: OwnedFd,
-    buffer: Box<[u8]>,
+    socket: Socket,
+    buffer: Vec<u8>,
     /// What of `buffer` has been received and not been told.
     pending: Range<usize>,
 }
@@ -56,10 +58,9 @@ impl LinkWatch {
         let groups = groups.cast_unsigned()
             | group(libc::RTNLGRP_IPV4_RULE)
             | group(libc::RTNLGRP_IPV6_RULE);
-        let socket = netlink::open(groups)?;
         Ok(Self {
-            socket,
-            buffer: vec![0; RECEIVE_BYTES].into_boxed_slice(),
+            socket: Socket::open(Protocol::Route, groups)?,
+            buffer: Vec::with_capacity(RECEIVE_BYTES),
             pending: 0..0,
         })
     }
@@ -73,28 +74,27 @@ impl LinkWatch {
             if let Some(event) = self.next_pending() {
                 return Ok(Some(event));
             }
-            match rustix::net::recv(&self.socket, &mut *self.buffer, RecvFlags::empty()) {
-                Ok((length, _)) => self.pending = 0..length,
-                Err(Errno::AGAIN) => return Ok(None),
-                // A message that memory was too short for is lost as well.
-                Err(Errno::NOBUFS | Errno::NOMEM) => return Ok(Some(LinkEvent::Overflow)),
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
+            self.pending = 0..0;
+            match self.socket.receive(&mut self.buffer) {
+                Ok(()) => self.pending = 0..self.buffer.len(),
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EAGAIN) => return Ok(None),
+                    // A message that memory was too short for is lost as well.
+                    Some(libc::ENOBUFS | libc::ENOMEM) => return Ok(Some(LinkEvent::Overflow)),
+                    _ => return Err(error),
+                },
             }
         }
     }
 
     /// The next event of the datagram in `buffer`.
     fn next_pending(&mut self) -> Option<LinkEvent> {
-        let mut messages = Messages::new(&self.buffer[self.pending.clone()]);
-        let event = messages.by_ref().find_map(|message| read_event(&message));
-        // A message whose length lies ends the datagram: what follows cannot be told apart.
-        let rest = if event.is_some() {
-            messages.rest().len()
-        } else {
-            0
-        };
-        self.pending.start = self.pending.end - rest;
+        let mut messages = Messages::of(&self.buffer[self.pending.clone()]);
+        let event = messages.by_ref().find_map(|message| match message {
+            Ok(message) => read_event(&message),
+            Err(Malformed) => Some(LinkEvent::Overflow),
+        });
+        self.pending.start = self.pending.end - messages.rest().len();
         event
     }
 }
@@ -110,63 +110,46 @@ const fn group(number: libc::c_uint) -> u32 {
     1 << (number - 1)
 }
 
-fn read_event(message: &Message<'_>) -> Option<LinkEvent> {
-    match message.kind {
+fn read_event(message: &NetlinkBuffer<&[u8]>) -> Option<LinkEvent> {
+    match message.message_type() {
+        // Thousands of routes may come and go: they need not be read.
         libc::RTM_NEWADDR
         | libc::RTM_DELADDR
         | libc::RTM_NEWROUTE
         | libc::RTM_DELROUTE
         | libc::RTM_NEWRULE
         | libc::RTM_DELRULE => Some(LinkEvent::RoutingChanged),
-        libc::RTM_NEWLINK | libc::RTM_DELLINK => {
-            let link = Link::parse(message.body)?;
-            Some(if message.kind == libc::RTM_DELLINK {
-                LinkEvent::Removed { index: link.index }
-            } else {
-                LinkEvent::Link {
+        libc::RTM_NEWLINK | libc::RTM_DELLINK => match read(message).map(|read| read.payload) {
+            Ok(NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link))) => {
+                let link = Link::of(&link)?;
+                Some(LinkEvent::Link {
                     index: link.index,
                     up: link.up,
                     mtu: link.mtu?,
-                }
-            })
-        }
+                })
+            }
+            Ok(NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelLink(link))) => {
+                let index = Link::of(&link)?.index;
+                Some(LinkEvent::Removed { index })
+            }
+            Ok(_) => None,
+            Err(_unreadable) => Some(LinkEvent::Overflow),
+        },
         _ => None,
     }
 }
 
-/// What we read of a link message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Link {
-    pub(crate) index: u32,
-    pub(crate) up: bool,
-    pub(crate) mtu: Option<u32>,
-    /// How many queues of it are in use, where it is a TUN device.
-    pub(crate) tun_queues: Option<u32>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// `IFLA_INFO_DATA` in `IFLA_LINKINFO` of `linux/if_link.h`, and in it `IFLA_TUN_NUM_QUEUES`.
-const IFLA_INFO_DATA: u16 = 2;
-const IFLA_TUN_NUM_QUEUES: u16 = 8;
-
-impl Link {
-    /// Reads `struct ifinfomsg` and its attributes. Messages of a bridge about its port (family `AF_BRIDGE`) are not
-    /// about the link itself: a port that leaves its bridge is not deleted.
-    pub(crate) fn parse(body: &[u8]) -> Option<Self> {
-        if i32::from(*body.first()?) != libc::AF_UNSPEC {
-            return None;
-        }
-        let index = netlink::u32_at(body, 4)?;
-        let flags = netlink::u32_at(body, 8)?.cast_signed();
-        let attributes = body.get(LINK_HEADER_BYTES..)?;
-        let kind = netlink::attribute(attributes, libc::IFLA_LINKINFO);
-        let tun_queues = kind
-            .and_then(|kind| netlink::attribute(kind, IFLA_INFO_DATA))
-            .and_then(|data| netlink::attribute_u32(data, IFLA_TUN_NUM_QUEUES));
-        Some(Self {
-            index,
-            up: flags & libc::IFF_UP != 0,
-            mtu: netlink::attribute_u32(attributes, libc::IFLA_MTU),
-            tun_queues,
-        })
+    #[test]
+    fn a_link_that_can_not_be_read_may_be_any() {
+        // Too short for a link's header.
+        let length = 16_u32 + 4;
+        let kind = libc::RTM_NEWLINK.to_ne_bytes();
+        let message = [&length.to_ne_bytes()[..], &kind, &[0; 10 + 4]].concat();
+        let message = NetlinkBuffer::new(&message[..]);
+        assert_eq!(read_event(&message), Some(LinkEvent::Overflow));
     }
 }

@@ -2,10 +2,12 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
-use rustix::net::netlink::SocketAddrNetlink;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
+use culvert_netlink::route::route::{RouteAddress, RouteAttribute, RouteMessage};
+use culvert_netlink::route::{AddressFamily, RouteNetlinkMessage};
+use culvert_netlink::{Protocol, Socket, exchange};
+use rustix::net::sockopt;
 
 use crate::socket::{new_socket, set_mark};
 use culvert_base::{Family, LocalAddress};
@@ -75,16 +77,6 @@ pub fn interface_towards(to: SocketAddr, mark: u32) -> io::Result<Option<u32>> {
     outgoing_interface(crate::address::canonical(to), None, mark)
 }
 
-/// Bytes of `struct nlmsghdr`.
-const MESSAGE_HEADER_BYTES: usize = 16;
-/// Bytes of `struct rtmsg`: family, two prefix lengths, class, table, protocol, scope, type, flags.
-const ROUTE_HEADER_BYTES: usize = 12;
-/// Attributes by which rules tell flows apart (`linux/rtnetlink.h`, Linux 4.17); libc has no names for them.
-const RTA_IP_PROTO: u16 = 27;
-const RTA_DPORT: u16 = 29;
-/// Room for the answer about one route, which has some 200 bytes and a few hundred with metrics and next hops.
-const ANSWER_BYTES: usize = 8 * 1024;
-
 /// The interface by which the kernel would send from `source`, or from an address that it chooses, to `to`
 /// (`RTM_GETROUTE`).
 fn outgoing_interface(
@@ -92,97 +84,57 @@ fn outgoing_interface(
     source: Option<LocalAddress>,
     mark: u32,
 ) -> io::Result<Option<u32>> {
-    let socket = rustix::net::socket_with(
-        AddressFamily::NETLINK,
-        SocketType::RAW,
-        SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
-        None, // NETLINK_ROUTE is protocol 0
-    )?;
-    let request = route_request(to, source, mark);
-    rustix::net::sendto(
-        &socket,
-        &request,
-        SendFlags::empty(),
-        &SocketAddrNetlink::new(0, 0),
-    )?;
-    read_answer(&socket)
+    let socket = Socket::open(Protocol::Route, 0)?;
+    let request = RouteNetlinkMessage::GetRoute(route_request(to, source, mark));
+    let entries = exchange(&socket, request, 0)?;
+    let route = entries.iter().find_map(|entry| match entry {
+        RouteNetlinkMessage::NewRoute(route) => Some(route),
+        _ => None,
+    });
+    let route = route.ok_or(io::ErrorKind::InvalidData)?;
+    Ok(route
+        .attributes
+        .iter()
+        .find_map(|attribute| match attribute {
+            RouteAttribute::Oif(index) => Some(*index),
+            _ => None,
+        }))
 }
 
-fn route_request(to: SocketAddr, source: Option<LocalAddress>, mark: u32) -> Vec<u8> {
-    let (family, to_octets) = octets(to.ip());
-    let bits = (to_octets.len() * 8) as u8;
-    let mut request = vec![0; MESSAGE_HEADER_BYTES + ROUTE_HEADER_BYTES];
-    request[4..6].copy_from_slice(&libc::RTM_GETROUTE.to_ne_bytes());
-    request[6..8].copy_from_slice(&(libc::NLM_F_REQUEST as u16).to_ne_bytes());
-    request[MESSAGE_HEADER_BYTES] = family;
-    request[MESSAGE_HEADER_BYTES + 1] = bits;
-    push_attribute(&mut request, libc::RTA_DST, &to_octets);
+fn route_request(to: SocketAddr, source: Option<LocalAddress>, mark: u32) -> RouteMessage {
+    let mut request = RouteMessage::default();
+    let (destination, bits) = route_address(to.ip());
+    request.header.address_family = match Family::of(to.ip()) {
+        Family::V4 => AddressFamily::Inet,
+        Family::V6 => AddressFamily::Inet6,
+    };
+    request.header.destination_prefix_length = bits;
+    request
+        .attributes
+        .push(RouteAttribute::Destination(destination));
     if let Some(source) = source {
-        request[MESSAGE_HEADER_BYTES + 2] = bits;
-        push_attribute(&mut request, libc::RTA_SRC, &octets(source.ip).1);
+        let (source, bits) = route_address(source.ip);
+        request.header.source_prefix_length = bits;
+        request.attributes.push(RouteAttribute::Source(source));
     }
-    push_attribute(&mut request, libc::RTA_MARK, &mark.to_ne_bytes());
+    request.attributes.push(RouteAttribute::Mark(mark));
     // A rule may lead UDP, or one port of the peer's, another way than all else.
-    push_attribute(&mut request, RTA_IP_PROTO, &[libc::IPPROTO_UDP as u8]);
-    push_attribute(&mut request, RTA_DPORT, &to.port().to_be_bytes());
+    request
+        .attributes
+        .push(RouteAttribute::IpProto(libc::IPPROTO_UDP as u8));
+    request.attributes.push(RouteAttribute::Dport(to.port()));
     if let SocketAddr::V6(to) = to
         && to.scope_id() != 0
     {
-        push_attribute(&mut request, libc::RTA_OIF, &to.scope_id().to_ne_bytes());
+        request.attributes.push(RouteAttribute::Oif(to.scope_id()));
     }
-    let length = request.len() as u32;
-    request[..4].copy_from_slice(&length.to_ne_bytes());
     request
 }
 
-fn push_attribute(request: &mut Vec<u8>, kind: u16, data: &[u8]) {
-    request.extend_from_slice(&((4 + data.len()) as u16).to_ne_bytes());
-    request.extend_from_slice(&kind.to_ne_bytes());
-    request.extend_from_slice(data);
-    request.resize(request.len().next_multiple_of(4), 0);
-}
-
-fn octets(ip: IpAddr) -> (u8, Vec<u8>) {
+/// An address and its length in bits.
+fn route_address(ip: IpAddr) -> (RouteAddress, u8) {
     match ip.to_canonical() {
-        IpAddr::V4(ip) => (libc::AF_INET as u8, ip.octets().to_vec()),
-        IpAddr::V6(ip) => (libc::AF_INET6 as u8, ip.octets().to_vec()),
+        IpAddr::V4(ip) => (RouteAddress::Inet(ip), 32),
+        IpAddr::V6(ip) => (RouteAddress::Inet6(ip), 128),
     }
-}
-
-/// The kernel answers while the request is being sent: one message, the route or an error.
-fn read_answer(socket: &OwnedFd) -> io::Result<Option<u32>> {
-    let mut buffer = vec![0; ANSWER_BYTES];
-    let (length, _) = rustix::net::recv(socket, &mut buffer[..], RecvFlags::empty())?;
-    let answer = &buffer[..length];
-    let invalid = || io::Error::from(io::ErrorKind::InvalidData);
-    let kind = u16_at(answer, 4).ok_or_else(invalid)?;
-    if kind == libc::NLMSG_ERROR as u16 {
-        let error = u32_at(answer, MESSAGE_HEADER_BYTES)
-            .ok_or_else(invalid)?
-            .cast_signed();
-        return Err(io::Error::from_raw_os_error(error.wrapping_neg()));
-    }
-    let attributes = answer
-        .get(MESSAGE_HEADER_BYTES + ROUTE_HEADER_BYTES..)
-        .ok_or_else(invalid)?;
-    Ok(attribute_u32(attributes, libc::RTA_OIF))
-}
-
-fn attribute_u32(mut attributes: &[u8], kind: u16) -> Option<u32> {
-    loop {
-        let length = usize::from(u16_at(attributes, 0)?);
-        let value = attributes.get(4..length)?;
-        if u16_at(attributes, 2)? == kind {
-            return u32_at(value, 0);
-        }
-        attributes = attributes.get(length.next_multiple_of(4)..)?;
-    }
-}
-
-fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
-    Some(u16::from_ne_bytes(*bytes.get(offset..)?.first_chunk()?))
-}
-
-fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(*bytes.get(offset..)?.first_chunk()?))
 }

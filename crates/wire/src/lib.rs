@@ -23,16 +23,15 @@ mod grant;
 mod keys;
 pub mod messages;
 pub mod model;
-mod timestamp;
 pub mod token;
 pub mod words;
 
 pub use authority::{AuthorityError, check_authority};
 pub use cipher::Cipher;
+pub use culvert_policy::Timestamp;
 pub use decode::{DecodeError, Decoded, MAX_MESSAGE_LEN, Message, decode, encode};
 pub use grant::{GrantClaims, GrantTarget};
 pub use keys::{KeyError, PresharedKey, PublicKey};
-pub use timestamp::Timestamp;
 
 /// The version of the session protocol that this build speaks.
 ///

@@ -2,7 +2,6 @@
 //! `access.toml`, in the database's JSON columns and in the sessions' messages.
 
 mod applications;
-mod condition;
 mod convert;
 mod dns;
 mod filter;
@@ -11,8 +10,12 @@ mod target;
 mod told;
 
 pub use applications::{Applications, ToldApplications, Unread};
-pub use condition::{Condition, TimeWindow, Weekday};
 pub use convert::{conditions, filters, within, written_filters};
+pub use culvert_policy::Weekday;
+pub use culvert_policy::conditions::{
+    WrittenCondition as Condition, WrittenCountries, WrittenExpires, WrittenPublicAddresses,
+    WrittenTimes, WrittenVerified, WrittenWindow as TimeWindow,
+};
 pub use dns::{Dns, DnsDomain};
 pub use filter::{Filter, PortRange};
 pub use logs::{

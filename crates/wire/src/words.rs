@@ -3,13 +3,14 @@
 
 mod allow;
 mod applications;
-mod conditions;
-mod window;
 mod within;
 
 pub use allow::{Allowed, allowed, filters, parse_allowed};
 pub use applications::{applications, parse_applications};
-pub use conditions::{Wanted, condition, conditions};
+pub use culvert_policy::conditions::{
+    ConditionTexts, FIELDS as CONDITION_FIELDS, Field as ConditionField, Input,
+    in_words as conditions,
+};
 pub use within::{ANYWHERE, parse_within, within, within_warning};
 
 use crate::model::TargetKind;

@@ -64,6 +64,7 @@ fn conditions() -> Vec<Value> {
         json!({"kind": "public_address", "cidrs": ["203.0.113.0/24"]}),
         json!({"kind": "country", "countries": ["DE"]}),
         json!({"kind": "verified"}),
+        json!({"kind": "client_os", "systems": [{"id": "debian", "min_version": "12"}, {"id": "linux"}]}),
         json!({"kind": "expires", "at": "2027-01-01T00:00:00Z"}),
     ]
 }

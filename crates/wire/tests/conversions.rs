@@ -43,6 +43,7 @@ fn every_kind_of_condition_is_converted() {
         {"kind":"public_address","cidrs":["192.0.2.0/24","2001:db8::/32"]},
         {"kind":"country","countries":["de","FR"]},
         {"kind":"verified"},
+        {"kind":"client_os","systems":[{"id":"debian","min_version":"12"},{"id":"linux"}]},
         {"kind":"expires","at":"2027-01-31T18:00:00Z"}
     ]"#;
     let written: Vec<Condition> = serde_json::from_str(text).unwrap();
@@ -63,6 +64,10 @@ fn a_condition_that_can_not_be_is_refused() {
         r#"{"kind":"public_address","cidrs":["192.0.2.1/24"]}"#,
         r#"{"kind":"public_address","cidrs":[]}"#,
         r#"{"kind":"country","countries":["Germany"]}"#,
+        r#"{"kind":"client_os","systems":[]}"#,
+        r#"{"kind":"client_os","systems":[{"id":"Debian"}]}"#,
+        r#"{"kind":"client_os","systems":[{"id":"debian","min_version":"twelve"}]}"#,
+        r#"{"kind":"client_os","systems":[{"id":"linux","min_version":"6"}]}"#,
     ] {
         let condition: Condition = serde_json::from_str(text).unwrap();
         assert!(conditions(&[condition]).is_err(), "{text}");

@@ -19,6 +19,24 @@ fn a_cipher_of_a_later_version_is_ignored() {
     assert_eq!(ciphers, [Cipher::Aes256Gcm]);
 }
 
+#[test]
+fn a_hello_of_an_earlier_version_says_no_operating_system() {
+    let key = PublicKey::from_bytes([9; 32]);
+    let hello = |more: &str| {
+        let text = format!(
+            r#"{{"type":"hello","protocols":[1],"version":"0","machine":"m","name":"n",
+                "public_key":"{key}","ciphers":[]{more}}}"#
+        );
+        let Ok(Decoded::Known(FromClient::Hello { os, .. })) = decode(&text) else {
+            panic!("it is known");
+        };
+        os.map(|os| os.to_string())
+    };
+    assert_eq!(hello(""), None);
+    let later = r#","os":{"family":"linux","id":"debian","version":"12","build":7}"#;
+    assert_eq!(hello(later).as_deref(), Some("debian 12"));
+}
+
 /// Texts of filters, and how many of them are not understood.
 const LATER_FILTERS: [(&str, usize); 5] = [
     ("[]", 0),

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId, SiteId};
+use culvert_policy::conditions::OperatingSystem;
 use culvert_wire::messages::{
     ClientFeature, EndedFlow, Existence, FlowEnd, FlowReport, FromClient, FromGateway,
     GatewayFeature, GatewayLoad, GrantLabels, Interface, MAX_CLIENT_MESSAGE_LEN,
@@ -92,6 +93,11 @@ fn from_client() -> Vec<FromClient> {
             public_key: PublicKey::from_bytes([9; 32]),
             ciphers: vec![Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305],
             features: vec![ClientFeature::Applications, ClientFeature::Dns],
+            os: Some(OperatingSystem {
+                id: Some("debian".to_owned()),
+                version: Some("12".to_owned()),
+                ..OperatingSystem::linux()
+            }),
         },
         FromClient::RequestAccess {
             request: 4,

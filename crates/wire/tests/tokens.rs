@@ -1,5 +1,6 @@
 //! Tokens: what is accepted, what is said about the rest, and that nothing leaks.
 
+use culvert_base::UnixTime;
 use culvert_ids::TokenId;
 use culvert_wire::token::{Bearer, CertificatePin, Portal, Secret, Token, TokenError, TokenKind};
 use proptest::prelude::*;
@@ -8,7 +9,7 @@ fn token(kind: TokenKind, portal: Option<Portal>) -> Token {
     Token {
         bearer: Bearer {
             kind,
-            id: TokenId::new(1_790_000_000_000, [3; 10]),
+            id: TokenId::new(UnixTime::from_millis(1_790_000_000_000), [3; 10]),
             secret: Secret::new([7; 32]),
         },
         portal,

@@ -1,21 +1,14 @@
 // The program's own source file, because it is in no library.
 #[path = "../../../crates/culvert/src/admin/access_file.rs"]
 mod access_file;
+#[path = "../../../crates/culvert/src/admin/one_or_more.rs"]
+mod one_or_more;
+#[path = "../../../crates/culvert/src/admin/policy_entry.rs"]
+mod policy_entry;
+mod words;
 
 use access_file::AccessFile;
 use culvert_wire::api::{Desired, FieldProblem};
-
-/// Modules that [`access_file`] finds as `super::` in the program.
-mod words {
-    pub(super) use culvert_wire::words::*;
-}
-
-/// As above.
-mod policies {
-    pub(in super::super) fn default_name(group: &str, resource: &str) -> String {
-        format!("{group} may use {resource}")
-    }
-}
 
 /// Longer inputs than a fuzzer makes are not tried: the parser is called several times for each.
 const MAX_LEN: usize = 64 * 1024;

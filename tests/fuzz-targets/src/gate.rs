@@ -1,5 +1,6 @@
 use crate::input::Input;
 use crate::naive;
+use culvert_base::{BootTime, UnixTime};
 use culvert_ids::{GrantId, ResourceId};
 use culvert_policy::gate::{
     ClientGrants, Frame, Gate, GateTable, Grant, Mapping, PeerKey, Reach, Seed, Verdict,
@@ -43,7 +44,7 @@ pub fn gate(data: &[u8]) {
         match choice % 8 {
             0 => run.now_ms += u64::from(input.u16()) * 100,
             1 => run.set(input.u8()),
-            2 => run.gate.sweep(&run.table, run.now_ms, MAX_FLOWS),
+            2 => run.gate.sweep(&run.table, run.now(), MAX_FLOWS),
             3 => run.answer_last(choice),
             _ => {
                 let len = usize::from(input.u16());
@@ -109,17 +110,24 @@ fn grants() -> [Plain; 7] {
 }
 
 impl Run {
+    const fn now(&self) -> BootTime {
+        BootTime::from_millis(self.now_ms)
+    }
+
     fn set(&mut self, grants: u8) {
         self.grants = grants;
         let chosen = self.chosen().into_iter().map(|(number, plain)| Grant {
-            id: GrantId::new(number as u64, [0; 10]),
-            resource: ResourceId::new(number as u64, [0; 10]),
+            id: GrantId::new(UnixTime::from_millis(number as u64), [0; 10]),
+            resource: ResourceId::new(UnixTime::from_millis(number as u64), [0; 10]),
             reach: match plain.resolved {
                 Some(to) => Reach::Names(vec![Mapping::new(plain.address, to).expect("forwarded")]),
                 None => Reach::Addresses(Prefix::new(plain.address, plain.len).expect("a range")),
             },
             filters: Filters::new(plain.allows.iter().map(filter)).expect("few filters"),
-            expires_ms: if plain.ends { EXPIRY_MS } else { u64::MAX },
+            expires: match plain.ends {
+                true => BootTime::from_millis(EXPIRY_MS),
+                false => BootTime::MAX,
+            },
         });
         let addresses = vec![CLIENT.into(), CLIENT_V6.into()];
         let client = ClientGrants::new(PEER, addresses, chosen.collect()).expect("few grants");
@@ -135,9 +143,10 @@ impl Run {
     fn send(&mut self, choice: u8, packet: &mut [u8]) {
         let before = packet.to_vec();
         let peer = if choice & 0x20 == 0 { PEER } else { STRANGER };
-        let verdict =
-            self.gate
-                .admit_from_client(&self.table, self.now_ms, peer, frame(choice, packet));
+        let now = self.now();
+        let verdict = self
+            .gate
+            .admit_from_client(&self.table, now, peer, frame(choice, packet));
         let Verdict::Admit(admitted) = verdict else {
             assert_eq!(packet, before, "what is dropped is left alone");
             return;
@@ -152,9 +161,10 @@ impl Run {
 
     fn answer(&mut self, choice: u8, packet: &mut [u8]) {
         let before = packet.to_vec();
+        let now = self.now();
         let verdict = self
             .gate
-            .admit_to_client(&self.table, self.now_ms, frame(choice, packet));
+            .admit_to_client(&self.table, now, frame(choice, packet));
         let Verdict::Admit(peer) = verdict else {
             assert_eq!(packet, before, "what is dropped is left alone");
             return;

@@ -4,6 +4,7 @@
 use crate::signer::{Signer, decode, encode};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use culvert_base::{BootTime, UnixTime};
 use culvert_gateway_core::{Gateway, Options, Output, PeerUpdate};
 use culvert_policy::gate::{Frame, Gate, GateTable, PeerKey, Seed, Verdict};
 use culvert_wire::messages::FromGateway;
@@ -113,7 +114,7 @@ impl Granting {
             ciphers: vec![Cipher::ChaCha20Poly1305, Cipher::Aes256Gcm],
         };
         let mut granting = Self {
-            gateway: Gateway::new(options, Vec::new(), 1, NOW_MS),
+            gateway: Gateway::new(options, Vec::new(), 1, BootTime::from_millis(NOW_MS)),
             seq: 0,
             now_ms: NOW_MS,
             table: Arc::default(),
@@ -121,8 +122,10 @@ impl Granting {
             said: Vec::new(),
             asked: 0,
         };
-        granting.gateway.handle_timeout(NOW_MS);
-        granting.gateway.handle_connected(NOW_UNIX_MS, NOW_MS);
+        let now = granting.now();
+        granting.gateway.handle_timeout(now);
+        let unix = UnixTime::from_millis(NOW_UNIX_MS);
+        granting.gateway.handle_connected(unix, now);
         granting.carry_out();
         granting.hear(json!({
             "type": "welcome",
@@ -143,6 +146,10 @@ impl Granting {
         granting
     }
 
+    const fn now(&self) -> BootTime {
+        BootTime::from_millis(self.now_ms)
+    }
+
     /// Hands the gateway a grant over its connection to the portal.
     pub(crate) fn grant(&mut self, token: &str, names: &Value) {
         self.hear(json!({
@@ -157,19 +164,19 @@ impl Granting {
         self.seq += 1;
         message["epoch"] = json!(1);
         message["seq"] = json!(self.seq);
-        self.gateway.handle_text(&message.to_string(), self.now_ms);
+        self.gateway.handle_text(&message.to_string(), self.now());
         self.carry_out();
     }
 
     pub(crate) fn resolved(&mut self, name: &str, resolution: culvert_gateway_core::Resolution) {
         let name = name.parse().expect("a name");
-        self.gateway.handle_resolved(&name, resolution, self.now_ms);
+        self.gateway.handle_resolved(&name, resolution, self.now());
         self.carry_out();
     }
 
     pub(crate) fn pass(&mut self, span_ms: u64) {
         self.now_ms += span_ms;
-        self.gateway.handle_timeout(self.now_ms);
+        self.gateway.handle_timeout(self.now());
         self.carry_out();
     }
 
@@ -217,7 +224,7 @@ impl Granting {
         let mut packet = datagram(peer.addresses, to);
         let mut gate = Gate::with_max_flows(Seed::new([3; 32]), 1);
         let frame = Frame::packet(&mut packet);
-        match gate.admit_from_client(&self.table, self.now_ms, peer.gate_key, frame) {
+        match gate.admit_from_client(&self.table, self.now(), peer.gate_key, frame) {
             Verdict::Admit(_) | Verdict::AdmitFirst(_) => Some(destination(&packet)),
             Verdict::Drop(_) => None,
         }

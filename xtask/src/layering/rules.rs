@@ -83,7 +83,7 @@ pub(super) const PERMITTED: [(&str, &str, &str); 4] = [
 /// The edges that are allowed between crates of the workspace. A crate that is not
 /// listed may not exist. `session` and `policy` never see each other, and nobody pure sees `wire`,
 /// whose types are converted at the border.
-pub(super) const EDGES: [(&str, &[&str]); 44] = [
+pub(super) const EDGES: [(&str, &[&str]); 46] = [
     (
         "culvert",
         &[
@@ -96,6 +96,7 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
             "culvert-engine",
             "culvert-gateway",
             "culvert-host",
+            "culvert-http",
             "culvert-ids",
             "culvert-link",
             "culvert-policy",
@@ -156,6 +157,7 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
             "culvert-aead",
             "culvert-base",
             "culvert-datapath",
+            "culvert-netlink",
             "culvert-packet",
             "culvert-path",
             "culvert-policy",
@@ -190,6 +192,7 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
     (
         "culvert-client",
         &[
+            "culvert-base",
             "culvert-client-core",
             "culvert-control",
             "culvert-datapath",
@@ -231,7 +234,7 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
             "culvert-wire",
         ],
     ),
-    ("culvert-control", &["culvert-wire"]),
+    ("culvert-control", &["culvert-base", "culvert-wire"]),
     (
         "culvert-control-server",
         &[
@@ -249,6 +252,7 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
         "culvert-gateway",
         &[
             "culvert-aead",
+            "culvert-base",
             "culvert-control",
             "culvert-datapath",
             "culvert-engine",
@@ -293,8 +297,9 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
         ],
     ),
     ("culvert-fair", &["culvert-base"]),
-    ("culvert-host", &["culvert-policy"]),
-    ("culvert-ids", &[]),
+    ("culvert-host", &["culvert-netlink", "culvert-policy"]),
+    ("culvert-http", &["culvert-link", "culvert-wire"]),
+    ("culvert-ids", &["culvert-base"]),
     ("culvert-lab", &[]),
     (
         "culvert-io-models",
@@ -317,6 +322,7 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
     (
         "culvert-log-sinks",
         &[
+            "culvert-http",
             "culvert-ids",
             "culvert-link",
             "culvert-portal-base",
@@ -325,9 +331,13 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
         ],
     ),
     ("culvert-models", &["culvert-session"]),
+    ("culvert-netlink", &[]),
     ("culvert-packet", &[]),
     ("culvert-path", &["culvert-base"]),
-    ("culvert-policy", &["culvert-ids", "culvert-packet"]),
+    (
+        "culvert-policy",
+        &["culvert-base", "culvert-ids", "culvert-packet"],
+    ),
     (
         "culvert-portal",
         &[
@@ -350,7 +360,9 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
     (
         "culvert-portal-auth",
         &[
+            "culvert-base",
             "culvert-fair",
+            "culvert-http",
             "culvert-ids",
             "culvert-link",
             "culvert-portal-base",
@@ -361,10 +373,10 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
     (
         "culvert-portal-base",
         &[
+            "culvert-base",
             "culvert-fair",
             "culvert-hub",
             "culvert-ids",
-            "culvert-link",
             "culvert-policy",
             "culvert-store",
             "culvert-wire",
@@ -373,6 +385,7 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
     (
         "culvert-portal-service",
         &[
+            "culvert-base",
             "culvert-control-server",
             "culvert-hub",
             "culvert-ids",
@@ -426,16 +439,25 @@ pub(super) const EDGES: [(&str, &[&str]); 44] = [
             "culvert-wire",
         ],
     ),
-    ("culvert-tun", &["culvert-base", "culvert-bpf"]),
+    (
+        "culvert-tun",
+        &["culvert-base", "culvert-bpf", "culvert-netlink"],
+    ),
     ("culvert-uapi", &["culvert-aead", "culvert-session"]),
-    ("culvert-udp", &["culvert-base", "culvert-bpf"]),
-    ("culvert-wire", &["culvert-ids", "culvert-policy"]),
+    (
+        "culvert-udp",
+        &["culvert-base", "culvert-bpf", "culvert-netlink"],
+    ),
+    (
+        "culvert-wire",
+        &["culvert-base", "culvert-ids", "culvert-policy"],
+    ),
     ("xtask", &[]),
 ];
 
 /// The only crates that may depend directly on packages which reach the operating system or are an async runtime. A
 /// package that is not listed is free for all.
-pub(super) const KEEPERS: [(&str, &[&str]); 7] = [
+pub(super) const KEEPERS: [(&str, &[&str]); 8] = [
     (
         "getrandom",
         &[
@@ -464,6 +486,7 @@ pub(super) const KEEPERS: [(&str, &[&str]); 7] = [
         ],
     ),
     ("mio", &[]),
+    ("netlink-sys", &["culvert-netlink"]),
     (
         "rustix",
         &[
@@ -487,6 +510,7 @@ pub(super) const KEEPERS: [(&str, &[&str]); 7] = [
             "culvert-control-server",
             "culvert-gateway",
             "culvert-host",
+            "culvert-http",
             "culvert-link",
             "culvert-log-sinks",
             "culvert-portal",

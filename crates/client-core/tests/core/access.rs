@@ -3,6 +3,7 @@
 use super::play::{
     Granting, HOUR_MS, Play, gateway_id, grant_id, key, prefix, reason, resource, resource_id, to,
 };
+use culvert_base::{BootTime, UnixTime};
 use culvert_client_core::{
     ANSWER_LIMIT_MS, MAX_DENIAL_MS, MAX_IN_FLIGHT, MIN_DENIAL_MS, PacketRefusal,
 };
@@ -203,7 +204,7 @@ fn a_revoked_grant_has_no_route_at_once_and_the_sender_hears_why() {
     assert_eq!(play.way_to("10.0.0.1"), None);
     play.packet(2, to("10.0.0.1", 80));
     assert_eq!(play.refused, [(2, PacketRefusal::Prohibited)]);
-    let view = play.client.view(play.now_ms, play.unix_ms());
+    let view = play.client.view(play.now(), play.unix());
     let why = view.resources[0].why.clone().unwrap();
     assert_eq!(why.code, "policy_changed");
 }
@@ -243,7 +244,13 @@ fn a_resource_that_cannot_be_read_gives_no_access() {
     assert!(!play.routes.contains(&prefix("10.0.0.0/8")));
     play.packet(2, to("10.0.0.1", 80));
     assert_eq!(play.refused, [(2, PacketRefusal::Unreachable)]);
-    assert_eq!(play.client.view(0, 0).unreadable.len(), 1);
+    assert_eq!(
+        play.client
+            .view(BootTime::ZERO, UnixTime::EPOCH)
+            .unreadable
+            .len(),
+        1
+    );
 }
 
 #[test]
@@ -261,7 +268,7 @@ fn a_resource_of_a_kind_that_is_not_known_gives_no_access_and_is_told() {
         play.routes.contains(&prefix("10.1.0.0/16")),
         "the others stay"
     );
-    let unreadable = |play: &Play| play.client.view(0, 0).unreadable;
+    let unreadable = |play: &Play| play.client.view(BootTime::ZERO, UnixTime::EPOCH).unreadable;
     let told = unreadable(&play).remove(0);
     assert_eq!(told.name.as_deref(), Some("resource 1"));
     assert!(
@@ -272,7 +279,13 @@ fn a_resource_of_a_kind_that_is_not_known_gives_no_access_and_is_told() {
     play.reconnect(vec![later, resource(2, "10.1.0.0/16")], Vec::new());
     assert!(play.client.is_connected(), "it does not end the session");
     assert_eq!(unreadable(&play), [told]);
-    assert_eq!(play.client.view(0, 0).resources.len(), 1);
+    assert_eq!(
+        play.client
+            .view(BootTime::ZERO, UnixTime::EPOCH)
+            .resources
+            .len(),
+        1
+    );
 }
 
 #[test]
@@ -284,7 +297,9 @@ fn filters_that_are_not_known_are_told_and_leave_the_others() {
     later.filters = serde_json::from_str(text).unwrap();
     play.hear(ToClient::ResourceSet { resource: later });
     assert!(play.client.is_connected());
-    let unknown = |play: &Play| play.client.view(0, 0).resources[0].unknown_filters;
+    let unknown = |play: &Play| {
+        play.client.view(BootTime::ZERO, UnixTime::EPOCH).resources[0].unknown_filters
+    };
     assert_eq!(unknown(&play), 1);
     play.gain("10.0.0.1", 1, Granting::through(1, 1));
     play.hear(ToClient::ResourceSet {

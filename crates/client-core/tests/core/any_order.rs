@@ -4,6 +4,7 @@
 use super::play::{
     Granting, Play, candidate, gateway_id, grant_id, key, reason, resource, resource_id, to,
 };
+use culvert_base::UnixTime;
 use culvert_client_core::{MAX_HELD_PER_RESOURCE, PeerReport};
 use culvert_dns::Transport;
 use culvert_ids::{GrantId, ResourceId};
@@ -11,6 +12,7 @@ use culvert_policy::Prefix;
 use culvert_wire::messages::{Existence, FromClient, ReasonCode, ResolvedName, ToClient};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// Targets that overlap, touch, repeat, and are names.
 const TARGETS: [&str; 8] = [
@@ -167,7 +169,7 @@ impl Model {
             Step::Disconnect => play.disconnect(),
             Step::Reconnect { keep } => self.reconnect(play, keep),
             Step::Network => {
-                play.client.handle_network_changed(play.now_ms);
+                play.client.handle_network_changed(play.now());
                 play.poll();
             }
             Step::Report {
@@ -177,9 +179,10 @@ impl Model {
                 let report = PeerReport {
                     key: key(gateway),
                     endpoint: Some(candidate(gateway)),
-                    handshake_unix_ms: (unanswered_s < 3).then_some(play.now_ms),
-                    received_ms: (unanswered_s < 3).then_some(play.now_ms),
-                    unanswered_ms: (unanswered_s > 0).then_some(play.now_ms - unanswered_s * 1_000),
+                    handshake: (unanswered_s < 3).then_some(UnixTime::from_millis(play.now_ms)),
+                    received: (unanswered_s < 3).then_some(play.now()),
+                    unanswered: (unanswered_s > 0)
+                        .then_some(play.now().saturating_sub(Duration::from_secs(unanswered_s))),
                     rx_bytes: play.now_ms,
                     tx_bytes: play.now_ms,
                     measured_mtu_bytes: None,
@@ -335,7 +338,7 @@ impl Model {
         for destination in DESTINATIONS {
             self.check_way(play, destination);
         }
-        let view = play.client.view(play.now_ms, play.unix_ms());
+        let view = play.client.view(play.now(), play.unix());
         let held: usize = view.resources.iter().map(|it| it.held_packets).sum();
         assert!(held <= MAX_HELD_PER_RESOURCE * view.resources.len());
         let counters = play.client.counters();
@@ -394,7 +397,7 @@ fn query(play: &mut Play, literal: bool) {
     bytes.extend([0, 0, 1, 0, 1]);
     let from = "127.0.0.1:4000".parse().unwrap();
     play.client
-        .handle_dns_query(&bytes, Transport::Udp, from, play.now_ms);
+        .handle_dns_query(&bytes, Transport::Udp, from, play.now());
     play.poll();
 }
 

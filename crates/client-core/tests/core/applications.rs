@@ -64,7 +64,7 @@ fn a_resource_whose_rule_the_host_cannot_see_to_is_denied_and_others_are_not() {
     play.packet(1, to("10.0.0.1", 80));
     assert_eq!(play.refused, [(1, PacketRefusal::Prohibited)]);
     assert!(play.said.is_empty(), "{:?}", play.said);
-    let view = play.client.view(play.now_ms, play.unix_ms());
+    let view = play.client.view(play.now(), play.unix());
     let of_it = view.resources.iter().find(|it| it.id == resource_id(1));
     let why = of_it.unwrap().why.as_ref().unwrap();
     assert!(why.text.contains("nft is not there"), "{why:?}");
@@ -120,7 +120,7 @@ fn answers_of_the_host_about_older_rules_open_nothing() {
     play.hear(ToClient::ResourceSet {
         resource: ruled(1, "10.0.0.0/8", "sync"),
     });
-    play.client.handle_guard(older, Ok(()), play.now_ms);
+    play.client.handle_guard(older, Ok(()), play.now());
     play.poll();
     play.packet(1, to("10.0.0.1", 80));
     assert!(play.said.is_empty(), "{:?}", play.said);

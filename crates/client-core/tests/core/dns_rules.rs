@@ -1,6 +1,7 @@
 //! The account's rules about names: where questions go, and what the system is told.
 
 use crate::play::{Play, options, resource, resource_id};
+use culvert_base::UnixTime;
 use culvert_client_core::{Client, Domains};
 use culvert_dns::Transport;
 use culvert_wire::messages::{ClientFeature, FromClient, ToClient};
@@ -37,7 +38,7 @@ fn asked_of(play: &mut Play, name: &str) -> Option<String> {
     play.upstreams.clear();
     let from: SocketAddr = "127.0.0.1:4000".parse().unwrap();
     play.client
-        .handle_dns_query(&question(name), Transport::Udp, from, play.now_ms);
+        .handle_dns_query(&question(name), Transport::Udp, from, play.now());
     play.poll();
     play.upstreams.first().map(ToString::to_string)
 }
@@ -49,7 +50,7 @@ fn within(domains: &[&str]) -> Domains {
 #[test]
 fn a_client_says_that_it_follows_rules_about_names() {
     let mut play = Play::new();
-    play.client.handle_timeout(play.now_ms);
+    play.client.handle_timeout(play.now());
     play.poll();
     play.connect();
     let [FromClient::Hello { features, .. }] = &play.said[..] else {
@@ -73,7 +74,7 @@ fn names_in_a_zone_are_asked_of_its_servers_until_the_portal_takes_it_away() {
     assert_eq!(asked_of(&mut play, "db.office.example"), None, "a resource");
     assert_eq!(play.domains.last(), Some(&within(&["office.example"])));
     assert_eq!(play.search, ["office.example"]);
-    let view = play.client.view(play.now_ms, 0);
+    let view = play.client.view(play.now(), UnixTime::EPOCH);
     assert_eq!(view.search, ["office.example"]);
     assert_eq!(view.zones[0].name, "office.example");
     assert_eq!(view.zones[0].servers.len(), 1);
@@ -156,8 +157,8 @@ fn whoever_wants_every_name_asked_here_has_it_so_without_any_rule() {
     let mut play = Play::new();
     let mut all = options();
     all.asks_all = true;
-    play.client = Client::new(all, [1; 32], play.now_ms);
-    play.client.handle_timeout(play.now_ms);
+    play.client = Client::new(all, [1; 32], play.now());
+    play.client.handle_timeout(play.now());
     play.poll();
     play.connect();
     play.welcome(vec![resource(1, "db.corp.example")], Vec::new());

@@ -4,6 +4,7 @@ use super::play::{
     Granting, HOUR_MS, Play, START_UNIX_MS, candidate, gateway_id, grant_id, interface, key,
     reason, resource, resource_id, to,
 };
+use culvert_base::{BootTime, UnixTime};
 use culvert_client_core::PeerReport;
 use culvert_wire::messages::{FromClient, ReasonCode, ToClient};
 
@@ -11,9 +12,9 @@ fn silent(play: &Play, gateway: u8, since_ms: u64) -> PeerReport {
     PeerReport {
         key: key(gateway),
         endpoint: Some(candidate(gateway)),
-        handshake_unix_ms: Some(START_UNIX_MS),
-        received_ms: None,
-        unanswered_ms: Some(since_ms),
+        handshake: Some(UnixTime::from_millis(START_UNIX_MS)),
+        received: None,
+        unanswered: Some(BootTime::from_millis(since_ms)),
         rx_bytes: 0,
         tx_bytes: play.now_ms,
         measured_mtu_bytes: None,
@@ -155,7 +156,7 @@ fn data_sent_in_the_very_moment_in_which_the_last_was_received_is_unanswered_all
         while play.peers.contains_key(&key(1)) {
             play.pass(250);
             let report = PeerReport {
-                received_ms: Some(began_ms + 1 + received_after_ms),
+                received: Some(BootTime::from_millis(began_ms + 1 + received_after_ms)),
                 ..silent(&play, 1, began_ms + 1)
             };
             play.report(report);
@@ -173,7 +174,7 @@ fn a_gateway_that_never_answers_is_avoided_too() {
     while play.peers.contains_key(&key(1)) {
         play.pass(250);
         let mut report = silent(&play, 1, 0);
-        (report.unanswered_ms, report.handshake_unix_ms) = (None, None);
+        (report.unanswered, report.handshake) = (None, None);
         play.report(report);
         assert!(play.now_ms - began_ms <= 5_000);
     }
@@ -201,7 +202,7 @@ fn a_gateway_that_is_sent_nothing_is_never_dead() {
     for _ in 0..200 {
         play.pass(10_000);
         let mut report = silent(&play, 1, 0);
-        (report.unanswered_ms, report.tx_bytes) = (None, 10);
+        (report.unanswered, report.tx_bytes) = (None, 10);
         play.report(report);
     }
     assert_eq!(play.way_to("10.0.0.1"), Some(gateway_id(1)));
@@ -213,7 +214,7 @@ fn another_network_makes_every_path_race_again() {
     play.gain("10.0.0.1", 1, Granting::through(1, 1));
     play.report_alive(1, 10);
     play.begun.clear();
-    play.client.handle_network_changed(play.now_ms);
+    play.client.handle_network_changed(play.now());
     play.poll();
     assert_eq!(play.begun, [key(1)]);
 }

@@ -30,7 +30,7 @@ pub(crate) fn ask(play: &mut Play, name: &str, qtype: u16) {
     let from = "127.0.0.1:4000".parse().unwrap();
     let bytes = query(name, qtype);
     play.client
-        .handle_dns_query(&bytes, Transport::Udp, from, play.now_ms);
+        .handle_dns_query(&bytes, Transport::Udp, from, play.now());
     play.poll();
 }
 
@@ -459,7 +459,7 @@ fn of_the_resolvers_that_the_system_asked_before_the_client_is_none() {
         "100.96.0.9:53".parse().unwrap(),
         other,
     ];
-    play.client.set_dns_upstreams(&found, play.now_ms);
+    play.client.set_dns_upstreams(&found, play.now());
     assert_eq!(play.client.dns_upstreams(), [other]);
 }
 

@@ -1,7 +1,7 @@
 //! Data that nothing answers: the client's rule about silence, against the timers of a gateway.
 
 use super::play::{Granting, Play, START_UNIX_MS, candidate, key};
-use culvert_base::BootTime;
+use culvert_base::{BootTime, UnixTime};
 use culvert_client_core::PeerReport;
 use culvert_session::{
     Activity, Clock, Handshaker, Output, PROMPT_KEEPALIVE_TIMEOUT, PeerId, PrivateKey, Tai64n,
@@ -80,13 +80,12 @@ impl Tunnel {
         for at_ms in self.under_way.extract_if(.., arrived) {
             client.keepalive_received(time(at_ms));
         }
-        let millis = |at: BootTime| at.as_nanos() / 1_000_000;
         PeerReport {
             key: key(1),
             endpoint: Some(candidate(1)),
-            handshake_unix_ms: Some(START_UNIX_MS),
-            received_ms: client.last_received().map(millis),
-            unanswered_ms: client.unanswered_since().map(millis),
+            handshake: Some(UnixTime::from_millis(START_UNIX_MS)),
+            received: client.last_received(),
+            unanswered: client.unanswered_since(),
             rx_bytes: 0,
             tx_bytes: now_ms,
             measured_mtu_bytes: None,
@@ -128,7 +127,7 @@ fn flow(play: &mut Play, tunnel: &mut Tunnel, span_ms: u64, is_alive: bool) -> b
         play.pass(EVERY_MS);
         tunnel.send(play.now_ms, is_alive);
         let report = tunnel.report(play.now_ms);
-        if play.client.poll_report(play.now_ms) <= Some(play.now_ms) {
+        if play.client.poll_report(play.now()) <= Some(play.now()) {
             play.report(report);
         }
     }

@@ -37,7 +37,7 @@ fn packets_that_wait_have_bounded_memory() {
     }
     let held: usize = play
         .client
-        .view(play.now_ms, play.unix_ms())
+        .view(play.now(), play.unix())
         .resources
         .iter()
         .map(|resource| resource.held_packets)

@@ -1,5 +1,6 @@
 //! The play: a client, what it said, and shorthands for what it hears.
 
+use culvert_base::{BootTime, UnixTime};
 use culvert_client_core::{
     Client, Domains, Ending, GuardRules, Options, Output, PacketFacts, PacketRefusal, Peer,
     PeerReport, PeerUpdate,
@@ -21,6 +22,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 pub(crate) const START_UNIX_MS: u64 = 1_800_000_000_000;
 /// Boot time at the start of every play, in milliseconds.
 pub(crate) const START_MS: u64 = 50_000;
+pub(crate) const START: BootTime = BootTime::from_millis(START_MS);
 pub(crate) const HOUR_MS: u64 = 3_600_000;
 
 pub(crate) struct Play {
@@ -166,7 +168,7 @@ impl Play {
 
     pub(crate) fn with_seed(seed: u8) -> Self {
         Self {
-            client: Client::new(options(), [seed; 32], START_MS),
+            client: Client::new(options(), [seed; 32], START),
             now_ms: START_MS,
             epoch: 0,
             seq: 0,
@@ -194,7 +196,7 @@ impl Play {
     /// A client whose session is open, with these resources.
     pub(crate) fn open(resources: &[(u8, &str)]) -> Self {
         let mut play = Self::new();
-        play.client.handle_timeout(START_MS);
+        play.client.handle_timeout(START);
         play.poll();
         play.connect();
         let resources = resources
@@ -205,12 +207,26 @@ impl Play {
         play
     }
 
+    pub(crate) const fn now(&self) -> BootTime {
+        BootTime::from_millis(self.now_ms)
+    }
+
+    /// In whole milliseconds, and not before it is due.
+    pub(crate) fn next_timeout_ms(&self) -> Option<u64> {
+        let due = self.client.poll_timeout()?;
+        Some(due.as_nanos().div_ceil(1_000_000))
+    }
+
+    pub(crate) fn unix(&self) -> UnixTime {
+        UnixTime::from_millis(self.unix_ms())
+    }
+
     pub(crate) fn unix_ms(&self) -> u64 {
         START_UNIX_MS + self.now_ms - START_MS
     }
 
     pub(crate) fn connect(&mut self) {
-        self.client.handle_connected(self.unix_ms(), self.now_ms);
+        self.client.handle_connected(self.unix(), self.now());
         self.epoch += 1;
         self.seq = 0;
         self.poll();
@@ -218,7 +234,7 @@ impl Play {
 
     pub(crate) fn disconnect(&mut self) {
         let error = "the network is gone".to_owned();
-        self.client.handle_disconnected(error, None, self.now_ms);
+        self.client.handle_disconnected(error, None, self.now());
         self.poll();
     }
 
@@ -262,7 +278,7 @@ impl Play {
     }
 
     pub(crate) fn hear_text(&mut self, text: &str) {
-        self.client.handle_portal_message(text, self.now_ms);
+        self.client.handle_portal_message(text, self.now());
         self.poll();
     }
 
@@ -293,7 +309,7 @@ impl Play {
     }
 
     pub(crate) fn packet(&mut self, number: u32, facts: PacketFacts) {
-        self.client.handle_packet(facts, number, self.now_ms);
+        self.client.handle_packet(facts, number, self.now());
         self.poll();
     }
 
@@ -304,15 +320,16 @@ impl Play {
         facts: PacketFacts,
         refusal: PacketRefusal,
     ) {
-        let client = &mut self.client;
-        client.handle_refused_packet(facts, number, refusal, self.now_ms);
+        let now = self.now();
+        self.client
+            .handle_refused_packet(facts, number, refusal, now);
         self.poll();
     }
 
     /// The host sees to what it was asked to see to.
     pub(crate) fn guarded(&mut self) {
         let rules = self.guard.clone();
-        self.client.handle_guard(rules, Ok(()), self.now_ms);
+        self.client.handle_guard(rules, Ok(()), self.now());
         self.poll();
     }
 
@@ -320,15 +337,15 @@ impl Play {
     pub(crate) fn unguarded(&mut self, why: &str) {
         let rules = self.guard.clone();
         let result = Err(why.to_owned());
-        self.client.handle_guard(rules, result, self.now_ms);
+        self.client.handle_guard(rules, result, self.now());
         self.poll();
     }
 
     /// Goes on to the next instant at which the client has something to do.
     pub(crate) fn step(&mut self) {
-        let next = self.client.poll_timeout().unwrap();
+        let next = self.next_timeout_ms().unwrap();
         self.now_ms = self.now_ms.max(next);
-        self.client.handle_timeout(self.now_ms);
+        self.client.handle_timeout(self.now());
         self.poll();
     }
 
@@ -342,13 +359,13 @@ impl Play {
     /// Lets time pass, doing what is due on the way.
     pub(crate) fn pass(&mut self, span_ms: u64) {
         let end_ms = self.now_ms + span_ms;
-        while let Some(next) = self.client.poll_timeout().filter(|next| *next <= end_ms) {
+        while let Some(next) = self.next_timeout_ms().filter(|next| *next <= end_ms) {
             assert!(
                 next > self.now_ms || self.connects < 10_000,
                 "time stands still"
             );
             self.now_ms = self.now_ms.max(next);
-            self.client.handle_timeout(self.now_ms);
+            self.client.handle_timeout(self.now());
             self.poll();
         }
         self.now_ms = end_ms;
@@ -359,9 +376,9 @@ impl Play {
         let report = PeerReport {
             key: key(gateway),
             endpoint: Some(candidate(gateway)),
-            handshake_unix_ms: Some(START_UNIX_MS),
-            received_ms: Some(self.now_ms),
-            unanswered_ms: None,
+            handshake: Some(UnixTime::from_millis(START_UNIX_MS)),
+            received: Some(self.now()),
+            unanswered: None,
             rx_bytes: bytes,
             tx_bytes: bytes,
             measured_mtu_bytes: None,
@@ -370,7 +387,7 @@ impl Play {
     }
 
     pub(crate) fn report(&mut self, report: PeerReport) {
-        self.client.handle_peers(&[report], self.now_ms);
+        self.client.handle_peers(&[report], self.now());
         self.poll();
     }
 

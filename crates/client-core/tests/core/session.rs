@@ -3,13 +3,13 @@
 use super::play::{
     Granting, HOUR_MS, Play, START_MS, gateway_id, grant_id, prefix, reason, resource, to,
 };
-use culvert_client_core::{Ending, HELLO_LIMIT_MS, PacketRefusal};
+use culvert_client_core::{Ending, HELLO_LIMIT_MS, PacketRefusal, parse_os_release};
 use culvert_wire::messages::{FromClient, ReasonCode, ToClient};
 
 #[test]
 fn a_client_connects_at_once_and_says_hello() {
     let mut play = Play::new();
-    assert_eq!(play.client.poll_timeout(), Some(START_MS));
+    assert_eq!(play.next_timeout_ms(), Some(START_MS));
     play.step();
     assert_eq!(play.connects, 1);
     play.connect();
@@ -23,6 +23,25 @@ fn a_client_connects_at_once_and_says_hello() {
         (protocols.as_slice(), machine.as_str()),
         (&[1][..], "a machine")
     );
+}
+
+#[test]
+fn hello_says_the_operating_system_that_was_read_last() {
+    let mut play = Play::new();
+    play.step();
+    play.connect();
+    let told = |play: &Play| match play.said.last() {
+        Some(FromClient::Hello { os, .. }) => os.as_ref().map(ToString::to_string),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(told(&play), None);
+
+    let mut play = Play::new();
+    play.client
+        .set_operating_system(parse_os_release("ID=debian\nVERSION_ID=12"));
+    play.step();
+    play.connect();
+    assert_eq!(told(&play).as_deref(), Some("debian 12"));
 }
 
 #[test]
@@ -46,7 +65,7 @@ fn waits_grow_and_fall_back_only_after_welcome() {
     let mut longest_ms = 0;
     for _ in 0..8 {
         play.disconnect();
-        let wait_ms = play.client.poll_timeout().unwrap() - play.now_ms;
+        let wait_ms = play.next_timeout_ms().unwrap() - play.now_ms;
         assert!((1_000..=31_000).contains(&wait_ms), "{wait_ms}");
         longest_ms = longest_ms.max(wait_ms);
         play.step();
@@ -56,7 +75,7 @@ fn waits_grow_and_fall_back_only_after_welcome() {
     assert!(longest_ms > 5_000);
     play.welcome(Vec::new(), Vec::new());
     play.disconnect();
-    assert!(play.client.poll_timeout().unwrap() - play.now_ms <= 2_000);
+    assert!(play.next_timeout_ms().unwrap() - play.now_ms <= 2_000);
 }
 
 #[test]
@@ -124,7 +143,7 @@ fn a_refusal_with_a_time_is_obeyed() {
     assert_eq!((play.disconnects, play.ended.clone()), (1, None));
     // Somebody who waits changes nothing about it.
     play.packet(1, to("10.0.0.1", 80));
-    assert!(play.client.poll_timeout().unwrap() >= play.now_ms + 45_000);
+    assert!(play.next_timeout_ms().unwrap() >= play.now_ms + 45_000);
 }
 
 #[test]
@@ -210,7 +229,7 @@ fn somebody_who_waits_makes_the_client_try_within_two_seconds() {
     }
     play.disconnect();
     play.packet(7, to("10.0.0.1", 80));
-    assert!(play.client.poll_timeout().unwrap() <= play.now_ms + 2_000);
+    assert!(play.next_timeout_ms().unwrap() <= play.now_ms + 2_000);
     assert!(play.refused.is_empty(), "it waits");
     let began_ms = play.now_ms;
     while play.refused.is_empty() {

@@ -7,6 +7,7 @@ use crate::status::{
     ServiceState, ServiceStatus, Status,
 };
 use crate::{ClientError, DnsScope, Settings};
+use culvert_base::{BootTime, whole_millis};
 use culvert_client_core::{Client, Options};
 use culvert_engine::StoredDescriptors;
 use culvert_host::{HostError, Identity, PrivateKeyBytes, ResolverControl, StateDir};
@@ -20,7 +21,7 @@ pub(super) struct Base {
     pub(super) machine: String,
     pub(super) key: PrivateKeyBytes,
     pub(super) public_key: PublicKey,
-    pub(super) began_ms: u64,
+    pub(super) began: BootTime,
 }
 
 impl Base {
@@ -33,7 +34,7 @@ impl Base {
             machine: identity.machine,
             public_key: Options::key_of(&key.public_key()),
             key: identity.key,
-            began_ms: Now::read().boot_ms,
+            began: Now::read().boot,
         })
     }
 
@@ -51,8 +52,8 @@ impl Base {
         Status {
             schema_version: SCHEMA_VERSION,
             version: self.settings.version.clone(),
-            at: Timestamp::from_unix_ms(now.unix_ms),
-            running_for_ms: now.boot_ms.saturating_sub(self.began_ms),
+            at: Timestamp::from(now.unix),
+            running_for_ms: whole_millis(now.boot.saturating_since(self.began)),
             interface: None,
             mtu_bytes: Some(self.settings.mtu),
             name: self.settings.name.clone(),
@@ -149,7 +150,7 @@ pub(super) fn core<P>(base: &Base, portal_url: &str, now: Now) -> Result<Client<
         asks_all: settings.dns_scope == DnsScope::All,
         portal: portal_name(portal_url),
     };
-    Ok(Client::new(options, seed, now.boot_ms))
+    Ok(Client::new(options, seed, now.boot))
 }
 
 /// What has the system ask here. What a crash left of it is undone first: the portal's name may have to

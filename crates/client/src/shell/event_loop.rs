@@ -7,11 +7,13 @@ use super::base::{Base, core, resolver_control};
 use super::clock::Now;
 use super::dns::{self, Admit, DnsEvent, DnsEvents, Listeners, Server, TlsServers, ask_upstream};
 use super::network::Host;
+use super::os_release;
 use super::portal::{Portal, PortalEvent};
 use super::resolver::{Resolver, routed};
 use super::tunnel::{Tunnel, refused_by_gateway};
 use crate::observer::StatusRequest;
 use crate::{ClientError, Enrolment, Observed, Request};
+use culvert_base::BootTime;
 use culvert_client_core::{Client, DNS_PORT, Ending, Output, PacketFacts};
 use culvert_control::{CLOCK_TOLERANCE_MS, Repeats, stamp_epoch};
 use culvert_datapath::Unrouted;
@@ -33,9 +35,9 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
-/// How long after a failure the DNS sockets are opened again, in milliseconds: a new IPv6 address is
+/// How long after a failure the DNS sockets are opened again: a new IPv6 address is
 /// tried for a duplicate for a second before it can be used.
-const DNS_RETRY_MS: u64 = 500;
+const DNS_RETRY: Duration = Duration::from_millis(500);
 
 /// Packets and DNS messages that are taken in one go before their outputs are carried out together.
 const MAX_BATCH: usize = 64;
@@ -63,7 +65,7 @@ pub(super) struct EventLoop<'a> {
     domains: RoutedDomains,
     search: Vec<DomainName>,
     dns_problem: Option<String>,
-    dns_retry_ms: Option<u64>,
+    dns_retry: Option<BootTime>,
     ending: Option<Ending>,
     is_ready: bool,
     /// Whether the service manager knows that the client has started.
@@ -211,7 +213,7 @@ impl<'a> EventLoop<'a> {
             domains: RoutedDomains::Within(BTreeSet::new()),
             search: Vec::new(),
             dns_problem: None,
-            dns_retry_ms: None,
+            dns_retry: None,
             ending: None,
             is_ready: false,
             is_announced,
@@ -233,7 +235,7 @@ impl<'a> EventLoop<'a> {
         &mut self,
         mut stop: Pin<&mut impl Future<Output = Shutdown>>,
     ) -> Result<Departure, ClientError> {
-        self.core.handle_timeout(Now::read().boot_ms);
+        self.core.handle_timeout(Now::read().boot);
         loop {
             self.carry_out()?;
             self.tell();
@@ -279,7 +281,7 @@ impl<'a> EventLoop<'a> {
                 Event::Resolver => self.take_upstreams(),
                 Event::Guard(GuardEvent { rules, result }) => {
                     self.awaits_guard = false;
-                    self.core.handle_guard(rules, result, Now::read().boot_ms);
+                    self.core.handle_guard(rules, result, Now::read().boot);
                     // With the routes that these let the core ask for.
                     self.carry_out()?;
                     self.want_host();
@@ -294,7 +296,7 @@ impl<'a> EventLoop<'a> {
         match &asked.request {
             Request::Status => self.answer(asked),
             Request::Ask(resource) => {
-                self.core.handle_ask(*resource, Now::read().boot_ms);
+                self.core.handle_ask(*resource, Now::read().boot);
                 self.answer(asked);
             }
             Request::Join(application) => {
@@ -324,31 +326,28 @@ impl<'a> EventLoop<'a> {
     fn handle_portal(&mut self, event: PortalEvent) -> Result<(), ClientError> {
         let now = Now::read();
         match event {
-            PortalEvent::Opened(portal_unix_ms) => {
-                if let Some(portal) = portal_unix_ms
-                    && portal.abs_diff(now.unix_ms) > CLOCK_TOLERANCE_MS
+            PortalEvent::Opened(told) => {
+                let off = told.map(|portal| portal.abs_diff(now.unix));
+                if let Some(off) = off
+                    && off > Duration::from_millis(CLOCK_TOLERANCE_MS)
                 {
                     tracing::warn!(
-                        seconds = portal.abs_diff(now.unix_ms) / 1_000,
+                        seconds = off.as_secs(),
                         "this machine's clock and the portal's differ; grants end by the portal's"
                     );
                 }
-                let epoch = stamp_epoch(portal_unix_ms, now.unix_ms, now.boot_ms);
+                let epoch = stamp_epoch(told, now.unix, now.boot);
                 self.devices.tunnel.stamp_from(epoch)?;
-                let unix_ms = portal_unix_ms.unwrap_or(now.unix_ms);
-                self.core.handle_connected(unix_ms, now.boot_ms);
+                let portal = told.unwrap_or(now.unix);
+                self.read_operating_system(now.boot);
+                self.core.handle_connected(portal, now.boot);
             }
-            PortalEvent::Text(text) => self.core.handle_portal_message(&text, now.boot_ms),
+            PortalEvent::Text(text) => self.core.handle_portal_message(&text, now.boot),
             PortalEvent::Failed(error) if error.is_unauthorized() => {
-                self.core
-                    .handle_unauthorized(error.to_string(), now.boot_ms);
+                self.core.handle_unauthorized(error.to_string(), now.boot);
             }
             PortalEvent::Failed(error) => {
-                self.warn(
-                    "the portal can't be reached",
-                    &error.to_string(),
-                    now.boot_ms,
-                );
+                self.warn("the portal can't be reached", &error.to_string(), now.boot);
                 if self.is_awaited && !self.is_ready && error.is_wrong_portal() {
                     return Err(ClientError::WrongPortal(error.to_string()));
                 }
@@ -358,22 +357,30 @@ impl<'a> EventLoop<'a> {
                 }
                 let retry_after_ms = error.retry_after_ms();
                 self.core
-                    .handle_disconnected(error.to_string(), retry_after_ms, now.boot_ms);
+                    .handle_disconnected(error.to_string(), retry_after_ms, now.boot);
             }
             PortalEvent::Closed(closed) => {
                 let why = closed.to_string();
-                self.warn("the session with the portal has ended", &why, now.boot_ms);
+                self.warn("the session with the portal has ended", &why, now.boot);
                 self.core
-                    .handle_disconnected(closed.to_string(), None, now.boot_ms);
+                    .handle_disconnected(closed.to_string(), None, now.boot);
             }
         }
         Ok(())
     }
 
     /// Logs what is wrong with the portal; the same again once a minute.
-    fn warn(&mut self, what: &str, why: &str, now_ms: u64) {
+    /// A file that can't be read leaves the portal with the last that was read.
+    fn read_operating_system(&mut self, now: BootTime) {
+        match os_release::read() {
+            Ok(os) => self.core.set_operating_system(os),
+            Err(error) => self.warn("os-release can't be read", &error.to_string(), now),
+        }
+    }
+
+    fn warn(&mut self, what: &str, why: &str, now: BootTime) {
         let portal = &self.portal_url;
-        match self.repeats.count(why, now_ms) {
+        match self.repeats.count(why, now) {
             None => {}
             Some(0) => tracing::warn!(portal, why, "{what}"),
             Some(repeated) => tracing::warn!(portal, why, repeated, "{what}"),
@@ -381,38 +388,38 @@ impl<'a> EventLoop<'a> {
     }
 
     fn handle_packets(&mut self, first: Unrouted) {
-        let now_ms = Now::read().boot_ms;
+        let now = Now::read().boot;
         let mut packet = Some(first);
         for _ in 0..MAX_BATCH {
             let Some(unrouted) = packet else { return };
-            self.handle_packet(unrouted, now_ms);
+            self.handle_packet(unrouted, now);
             packet = self.devices.tunnel.unrouted.try_recv().ok();
         }
         if let Some(unrouted) = packet {
-            self.handle_packet(unrouted, now_ms);
+            self.handle_packet(unrouted, now);
         }
     }
 
     /// The road has looked at the headers; what is no packet goes nowhere.
-    fn handle_packet(&mut self, unrouted: Unrouted, now_ms: u64) {
+    fn handle_packet(&mut self, unrouted: Unrouted, now: BootTime) {
         let (packet, size) = (unrouted.packet(), unrouted.size_bytes());
         match refused_by_gateway(&unrouted) {
             None => {
                 if let Some(facts) = PacketFacts::of(packet, size) {
-                    self.core.handle_packet(facts, unrouted, now_ms);
+                    self.core.handle_packet(facts, unrouted, now);
                 }
             }
             Some(refusal) => {
                 if let Some(facts) = PacketFacts::of_quoted(packet, size) {
                     let core = &mut self.core;
-                    core.handle_refused_packet(facts, unrouted, refusal, now_ms);
+                    core.handle_refused_packet(facts, unrouted, refusal, now);
                 }
             }
         }
     }
 
     fn handle_dns(&mut self, first: DnsEvent) {
-        let now_ms = Now::read().boot_ms;
+        let now = Now::read().boot;
         let mut event = Some(first);
         let mut taken = 0;
         while let Some(next) = event {
@@ -421,13 +428,13 @@ impl<'a> EventLoop<'a> {
                     bytes,
                     transport,
                     from,
-                } => self.core.handle_dns_query(&bytes, transport, from, now_ms),
+                } => self.core.handle_dns_query(&bytes, transport, from, now),
                 DnsEvent::Answer {
                     bytes,
                     transport,
                     from,
-                } => self.core.handle_dns_answer(&bytes, transport, from, now_ms),
-                DnsEvent::Unreachable(id) => self.core.handle_dns_unreachable(id, now_ms),
+                } => self.core.handle_dns_answer(&bytes, transport, from, now),
+                DnsEvent::Unreachable(id) => self.core.handle_dns_unreachable(id, now),
             }
             taken += 1;
             event = match taken < MAX_BATCH {
@@ -443,33 +450,29 @@ impl<'a> EventLoop<'a> {
         }
         if change.addresses || change.ways {
             tracing::info!("the network has changed; paths are tried again");
-            let now_ms = Now::read().boot_ms;
+            let now = Now::read().boot;
             if self.devices.portal.has_lost_its_address() {
                 let why = "this machine no longer has the address of the connection";
-                self.warn("the session with the portal has ended", why, now_ms);
+                self.warn("the session with the portal has ended", why, now);
                 self.devices.portal.disconnect();
-                self.core.handle_disconnected(why.to_owned(), None, now_ms);
+                self.core.handle_disconnected(why.to_owned(), None, now);
             }
-            self.core.handle_network_changed(now_ms);
+            self.core.handle_network_changed(now);
         }
     }
 
     async fn handle_time(&mut self) -> Result<(), ClientError> {
         let now = Now::read();
-        if self
-            .core
-            .poll_timeout()
-            .is_some_and(|due_ms| due_ms <= now.boot_ms)
-        {
-            self.core.handle_timeout(now.boot_ms);
+        if self.core.poll_timeout().is_some_and(|due| due <= now.boot) {
+            self.core.handle_timeout(now.boot);
         }
-        let is_due = |due_ms| due_ms <= now.boot_ms;
-        if self.core.poll_report(now.boot_ms).is_some_and(is_due) {
+        let is_due = |due| due <= now.boot;
+        if self.core.poll_report(now.boot).is_some_and(is_due) {
             let (reports, port) = self.devices.tunnel.reports()?;
             self.note_port(port);
-            self.core.handle_peers(&reports, now.boot_ms);
+            self.core.handle_peers(&reports, now.boot);
         }
-        if self.dns_retry_ms.is_some_and(is_due) {
+        if self.dns_retry.is_some_and(is_due) {
             self.bind_dns().await;
         }
         Ok(())
@@ -559,8 +562,7 @@ impl<'a> EventLoop<'a> {
             // As many messages as the queue holds are waiting: the portal reads nothing.
             let why = "the portal takes no messages".to_owned();
             self.devices.portal.disconnect();
-            self.core
-                .handle_disconnected(why, None, Now::read().boot_ms);
+            self.core.handle_disconnected(why, None, Now::read().boot);
         }
     }
 
@@ -615,7 +617,7 @@ impl<'a> EventLoop<'a> {
 
     /// Opens the sockets on the tunnel's addresses, as far as the host has them already.
     async fn bind_dns(&mut self) {
-        self.dns_retry_ms = None;
+        self.dns_retry = None;
         let Some(interface) = self.interface else {
             return;
         };
@@ -638,7 +640,7 @@ impl<'a> EventLoop<'a> {
             }
         }
         if problem.is_some() {
-            self.dns_retry_ms = Some(Now::read().boot_ms + DNS_RETRY_MS);
+            self.dns_retry = Some(Now::read().boot.saturating_add(DNS_RETRY));
         }
         self.dns_problem = problem;
         self.want_resolver();
@@ -668,8 +670,8 @@ impl<'a> EventLoop<'a> {
         if let Some(upstreams) = state.upstreams
             && self.base.settings.dns_upstreams.is_empty()
         {
-            let now_ms = Now::read().boot_ms;
-            self.core.set_dns_upstreams(&upstreams, now_ms);
+            let now = Now::read().boot;
+            self.core.set_dns_upstreams(&upstreams, now);
         }
     }
 
@@ -705,14 +707,12 @@ impl<'a> EventLoop<'a> {
     /// How long nothing has to be done by itself. Timers stand still while the machine sleeps, and the
     /// boot-time clock does not: no rest is long.
     fn rest(&self) -> Duration {
-        let now_ms = Now::read().boot_ms;
-        let (core, retry_ms) = (&self.core, self.dns_retry_ms);
-        let due = [core.poll_timeout(), core.poll_report(now_ms), retry_ms];
+        let now = Now::read().boot;
+        let (core, retry) = (&self.core, self.dns_retry);
+        let due = [core.poll_timeout(), core.poll_report(now), retry];
         let longest = self.observed.longest_rest();
-        let due_ms = due.into_iter().flatten().min();
-        let span = due_ms.map_or(longest, |due_ms| {
-            Duration::from_millis(due_ms.saturating_sub(now_ms))
-        });
+        let due = due.into_iter().flatten().min();
+        let span = due.map_or(longest, |due| due.saturating_since(now));
         span.min(longest)
     }
 }

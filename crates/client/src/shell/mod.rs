@@ -6,6 +6,7 @@ mod clock;
 mod dns;
 mod event_loop;
 mod network;
+mod os_release;
 mod persisted;
 mod portal;
 mod resolver;

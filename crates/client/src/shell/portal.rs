@@ -1,5 +1,6 @@
 //! The connection to the portal: at most one attempt or one connection at a time.
 
+use culvert_base::UnixTime;
 use culvert_link::{Closed, ConnectError, Connected, Connection, Destination, Sender, connect};
 use culvert_wire::encode;
 use culvert_wire::messages::FromClient;
@@ -20,7 +21,7 @@ enum State {
 /// What happened to the connection.
 pub(super) enum PortalEvent {
     /// It is open; the portal's clock, where it told it.
-    Opened(Option<u64>),
+    Opened(Option<UnixTime>),
     /// It did not come about.
     Failed(ConnectError),
     /// The portal said something.
@@ -97,7 +98,7 @@ impl Portal {
             Ok(Ok(connected)) => {
                 let sender = connected.connection.sender();
                 self.state = State::Open(connected.connection, sender);
-                PortalEvent::Opened(connected.portal_unix_ms)
+                PortalEvent::Opened(connected.portal_time)
             }
             Ok(Err(error)) => PortalEvent::Failed(error),
             Err(_panicked) => PortalEvent::Closed(Closed::Here),

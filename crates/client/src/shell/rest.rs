@@ -3,10 +3,12 @@
 use super::clock::Now;
 use crate::status::{ServiceState, Trouble, TroubleStatus};
 use crate::{ClientError, Request};
+use culvert_base::BootTime;
+use std::time::Duration;
 
-/// How long after a fault of this machine it is tried again to go up, in milliseconds: what is wrong
+/// How long after a fault of this machine it is tried again to go up: what is wrong
 /// waits for a person, or for another service.
-const RETRY_MS: u64 = 10_000;
+const RETRY: Duration = Duration::from_secs(10);
 
 /// Where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +24,7 @@ pub(super) enum Stand {
     /// Wanted, and not possible: what belongs into the tunnel may be unreachable.
     Failed {
         trouble: TroubleStatus,
-        again_ms: u64,
+        again: BootTime,
     },
 }
 
@@ -46,15 +48,15 @@ impl Stand {
             true => Self::Refused(trouble),
             false => Self::Failed {
                 trouble,
-                again_ms: Now::read().boot_ms.saturating_add(RETRY_MS),
+                again: Now::read().boot.saturating_add(RETRY),
             },
         }
     }
 
     /// When it is tried again to go up, where it is.
-    pub(super) const fn again_ms(&self) -> Option<u64> {
+    pub(super) const fn again(&self) -> Option<BootTime> {
         match self {
-            Self::Failed { again_ms, .. } => Some(*again_ms),
+            Self::Failed { again, .. } => Some(*again),
             Self::SignedOut | Self::Down | Self::Up { .. } | Self::Refused(_) => None,
         }
     }

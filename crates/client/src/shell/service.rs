@@ -190,14 +190,14 @@ impl<R: FnMut(&str) + Send> Service<R> {
         loop {
             self.observed.beat(Some(line.clone()));
             // Whoever asks every moment does not keep it from being tried again.
-            let wait_ms = stand
-                .again_ms()
-                .map(|at| at.saturating_sub(Now::read().boot_ms));
-            if wait_ms == Some(0) {
+            let wait = stand
+                .again()
+                .map(|at| at.saturating_since(Now::read().boot));
+            if wait == Some(Duration::ZERO) {
                 return Some(Stand::Up { is_awaited: false });
             }
             let longest = self.observed.longest_rest();
-            let wait = wait_ms.map_or(longest, Duration::from_millis).min(longest);
+            let wait = wait.unwrap_or(longest).min(longest);
             let asked = tokio::select! {
                 biased;
                 // Nothing is set up: however it ends, it leaves the same.

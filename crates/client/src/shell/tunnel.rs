@@ -3,6 +3,7 @@
 
 use crate::status::DropStatus;
 use crate::{ClientError, Settings};
+use culvert_base::{BootTime, UnixTime};
 use culvert_client_core::{PacketRefusal, Peer, PeerReport, PeerUpdate};
 use culvert_datapath::{Inside, Mechanisms, Prefix, ServiceRoutes, Unrouted};
 use culvert_engine::{
@@ -96,7 +97,7 @@ impl Tunnel {
     }
 
     /// Stamps handshakes by the boot-time clock, which showed zero at that Unix time.
-    pub(crate) fn stamp_from(&self, epoch: Duration) -> Result<(), EngineError> {
+    pub(crate) fn stamp_from(&self, epoch: UnixTime) -> Result<(), EngineError> {
         self.device.apply(Change {
             stamp_epoch: Some(epoch),
             ..Change::default()
@@ -147,13 +148,14 @@ impl Tunnel {
     /// The device's peers, and the port of its sockets while they are open.
     pub(crate) fn reports(&self) -> Result<(Vec<PeerReport>, Option<u16>), EngineError> {
         let status = self.device.status()?;
-        let ago = |span: Duration| millis(status.at.saturating_sub(span));
+        let now = BootTime::ZERO.saturating_add(status.at);
+        let ago = |span: Duration| now.saturating_sub(span);
         let report = |peer: &culvert_engine::PeerStatus| PeerReport {
             key: culvert_wire::PublicKey::from_bytes(*peer.public_key.as_bytes()),
             endpoint: peer.endpoint,
-            handshake_unix_ms: peer.last_handshake.map(millis),
-            received_ms: peer.last_received.map(ago),
-            unanswered_ms: peer.unanswered_for.map(ago),
+            handshake: peer.last_handshake.map(UnixTime::after_epoch),
+            received: peer.last_received.map(ago),
+            unanswered: peer.unanswered_for.map(ago),
             rx_bytes: peer.rx_bytes,
             tx_bytes: peer.tx_bytes,
             measured_mtu_bytes: peer.measured_mtu,
@@ -280,10 +282,6 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), ClientE
         .spawn(body)
         .map_err(ClientError::system("start a thread"));
     spawned.map(drop)
-}
-
-fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Why packets of somebody else do not go into the tunnel, and the line that helps.

@@ -19,12 +19,16 @@ async fn begin(portal: &FakePortal, resources: &[(u8, &str)]) -> (Running, Sessi
     let mut client = Running::start(portal, |_| {});
     let (mut session, hello) = portal.accept(1).await;
     let FromClient::Hello {
-        public_key, name, ..
+        public_key,
+        name,
+        os,
+        ..
     } = hello
     else {
         panic!("{hello:?}");
     };
     assert_eq!(name, "laptop");
+    assert_eq!(os.map(|os| os.family).as_deref(), Some("linux"));
     let resources = resources
         .iter()
         .map(|(number, text)| resource(*number, text));

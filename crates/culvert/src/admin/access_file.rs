@@ -1,14 +1,14 @@
 //! `access.toml`: the whole configuration as people write it. `docs/access-toml.md` describes it.
 
-use super::policies::default_name;
-use super::words::{Wanted, allowed, parse_allowed, target_kind};
+use super::one_or_more::OneOrMore;
+use super::policy_entry::PolicyEntry;
+use super::words::{allowed, parse_allowed, target_kind};
 use crate::toml_file::{self, FileError};
-use culvert_wire::Timestamp;
 use culvert_wire::api::{
-    ActorKind, Desired, DesiredActor, DesiredDns, DesiredDnsDomain, DesiredGroup, DesiredPolicy,
-    DesiredResource, DesiredSite, FieldProblem,
+    ActorKind, Desired, DesiredActor, DesiredDns, DesiredDnsDomain, DesiredGroup, DesiredResource,
+    DesiredSite, FieldProblem,
 };
-use culvert_wire::model::{Applications, Condition, Filter, TargetKind};
+use culvert_wire::model::{Applications, Filter, TargetKind};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -96,60 +96,6 @@ struct ResourceEntry {
     #[serde(default)]
     applications: Applications,
     within: Option<OneOrMore>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PolicyEntry {
-    name: Option<String>,
-    group: String,
-    resource: String,
-    #[serde(default)]
-    disabled: bool,
-    expires: Option<Instant>,
-    #[serde(default)]
-    time: OneOrMore,
-    #[serde(default)]
-    from_address: OneOrMore,
-    #[serde(default)]
-    country: OneOrMore,
-    #[serde(default)]
-    verified: bool,
-    conditions: Option<Vec<Condition>>,
-}
-
-/// A text, or a list of texts.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged, expecting = "expected a text or a list of texts")]
-enum OneOrMore {
-    One(String),
-    More(Vec<String>),
-}
-
-/// An instant, as TOML writes it or as a text.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "expected an instant such as 2027-01-31T18:00:00Z"
-)]
-enum Instant {
-    Toml(toml::value::Datetime),
-    Text(String),
-}
-
-impl Default for OneOrMore {
-    fn default() -> Self {
-        Self::More(Vec::new())
-    }
-}
-
-impl OneOrMore {
-    fn into_vec(self) -> Vec<String> {
-        match self {
-            Self::One(text) => vec![text],
-            Self::More(texts) => texts,
-        }
-    }
 }
 
 impl AccessFile {
@@ -293,51 +239,6 @@ impl ResourceEntry {
             within: self.within.map(OneOrMore::into_vec),
         })
     }
-}
-
-impl PolicyEntry {
-    fn desired(self) -> Result<DesiredPolicy, String> {
-        let name = self
-            .name
-            .unwrap_or_else(|| default_name(&self.group, &self.resource));
-        let of_policy = |error| format!("policy {name:?}: {error}");
-        let wanted = Wanted {
-            expires: self.expires.map(expires).transpose().map_err(of_policy)?,
-            time: self.time.into_vec(),
-            from_address: self.from_address.into_vec(),
-            country: self.country.into_vec(),
-            is_verified: self.verified,
-        };
-        let conditions = match self.conditions {
-            None => wanted.conditions().map_err(of_policy)?,
-            Some(conditions) if wanted == Wanted::default() => conditions,
-            Some(_) => {
-                return Err(format!(
-                    "policy {name:?} has `conditions` beside others: keep them in one form"
-                ));
-            }
-        };
-        Ok(DesiredPolicy {
-            name,
-            group: self.group,
-            resource: self.resource,
-            disabled: self.disabled,
-            conditions,
-        })
-    }
-}
-
-/// Always the same instant, however often the file is applied.
-fn expires(instant: Instant) -> Result<Timestamp, String> {
-    let text = match instant {
-        Instant::Toml(datetime) => datetime.to_string(),
-        Instant::Text(text) => text,
-    };
-    text.parse().map_err(|_| {
-        format!(
-            "expires = {text}: it must be an instant with its zone, such as 2027-01-31T18:00:00Z"
-        )
-    })
 }
 
 #[cfg(test)]

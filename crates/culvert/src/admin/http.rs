@@ -1,17 +1,14 @@
 //! Requests to the portal's API: one connection at a time, made anew where it has been idle.
 
 use crate::exit::{Failure, Status};
+use culvert_http::{Answer, Connection, USER_AGENT, read_body};
 use culvert_link::ConnectError;
 use culvert_wire::api::Problem;
 use culvert_wire::token::{Bearer, Portal};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper::header::{
-    AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, IF_MATCH, RETRY_AFTER, USER_AGENT,
-};
-use hyper::{Method, Request, Response};
-use hyper_util::rt::TokioIo;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::{Method, Request};
 use serde::de::DeserializeOwned;
 use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
@@ -40,12 +37,8 @@ pub(crate) struct Http {
     portal: Portal,
     /// Nobody's, where the request is for strangers too.
     bearer: Option<Bearer>,
-    connection: Option<Connection>,
-}
-
-struct Connection {
-    sender: SendRequest<Full<Bytes>>,
-    last_used: Instant,
+    /// The connection of the request before, and when that ended.
+    connection: Option<(Connection, Instant)>,
 }
 
 /// A request that the API did not do.
@@ -147,13 +140,12 @@ impl Http {
     ) -> Result<(), RequestError> {
         let request = self.request(ask)?;
         let mut connection = self.connect().await?;
-        let response = self.in_time(ask, connection.sender.send_request(request));
-        let response = response.await?;
+        let response = self.in_time(ask, connection.begin_answer(request)).await?;
         let status = response.status().as_u16();
         let mut body = response.into_body();
         if !(200..300).contains(&status) {
-            let body = self.in_time(ask, Limited::new(body, MAX_ANSWER_BYTES).collect());
-            return Err(self.refusal(status, &body.await?.to_bytes()));
+            let body = self.in_time(ask, read_body(body, MAX_ANSWER_BYTES)).await?;
+            return Err(self.refusal(status, &body));
         }
         loop {
             let frame = async { body.frame().await.transpose() };
@@ -204,41 +196,34 @@ impl Http {
         let request = self.request(ask)?;
         let mut connection = self.connect().await?;
         let exchange = async {
-            let response = connection.sender.send_request(request).await;
-            let response = response.map_err(|error| error.to_string())?;
-            let status = response.status().as_u16();
-            let retry_after = retry_after(&response);
-            let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES).collect();
-            let body = body.await.map_err(|error| error.to_string())?.to_bytes();
-            Ok::<_, String>((status, retry_after, Zeroizing::new(Vec::from(body))))
+            let answer = connection.ask(request, MAX_ANSWER_BYTES).await;
+            let Answer {
+                status,
+                headers,
+                body,
+            } = answer.map_err(|error| error.to_string())?;
+            let body = body.map_err(|error| error.to_string())?;
+            Ok::<_, String>((status.as_u16(), retry_after(&headers), body))
         };
         let exchanged = self.in_time(ask, exchange).await?;
-        connection.last_used = Instant::now();
-        self.connection = Some(connection);
+        self.connection = Some((connection, Instant::now()));
         Ok(exchanged)
     }
 
     /// The connection of the request before, or a new one.
     async fn connect(&mut self) -> Result<Connection, Failure> {
-        if let Some(mut connection) = self.connection.take() {
-            let is_fresh = connection.last_used.elapsed() < IDLE_LIMIT;
-            if is_fresh && connection.sender.ready().await.is_ok() {
-                return Ok(connection);
-            }
+        if let Some((mut connection, last_used)) = self.connection.take()
+            && last_used.elapsed() < IDLE_LIMIT
+            && connection.is_open().await
+        {
+            return Ok(connection);
         }
         let stream = culvert_link::open(&self.portal)
             .await
             .map_err(unreachable)?;
-        let shaken = http1::handshake(TokioIo::new(stream)).await;
-        let (sender, driver) = shaken.map_err(|error| {
+        Connection::begin(stream).await.map_err(|error| {
             let url = &self.portal.url;
             Failure::new(Status::PortalUnreachable, format_args!("{url}: {error}"))
-        })?;
-        // It ends with the sender; what it meets, the sender is told.
-        tokio::spawn(driver);
-        Ok(Connection {
-            sender,
-            last_used: Instant::now(),
         })
     }
 
@@ -249,21 +234,21 @@ impl Http {
         let mut request = Request::builder()
             .method(&ask.method)
             .uri(ask.path)
-            .header(HOST, authority)
-            .header(USER_AGENT, concat!("culvert/", env!("CARGO_PKG_VERSION")));
+            .header(header::HOST, authority)
+            .header(header::USER_AGENT, USER_AGENT);
         if let Some(bearer) = &self.bearer {
             let bearer = bearer.expose();
             let bearer = Zeroizing::new(format!("Bearer {}", *bearer));
             let mut authorization =
                 HeaderValue::from_str(&bearer).map_err(|error| impossible(error.into()))?;
             authorization.set_sensitive(true);
-            request = request.header(AUTHORIZATION, authorization);
+            request = request.header(header::AUTHORIZATION, authorization);
         }
         if let Some(version) = ask.if_match {
-            request = request.header(IF_MATCH, format!("\"{version}\""));
+            request = request.header(header::IF_MATCH, format!("\"{version}\""));
         }
         if ask.body.is_some() {
-            request = request.header(CONTENT_TYPE, "application/json");
+            request = request.header(header::CONTENT_TYPE, "application/json");
         }
         let body = Bytes::from(ask.body.clone().unwrap_or_default());
         request.body(Full::new(body)).map_err(impossible)
@@ -285,8 +270,8 @@ impl Http {
 }
 
 /// RFC 9110 §10.2.3, in the form that the portal uses.
-fn retry_after(response: &Response<Incoming>) -> Option<Duration> {
-    let seconds = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?;
     seconds.parse().ok().map(Duration::from_secs)
 }
 

@@ -2,8 +2,10 @@
 
 use super::Shell;
 use super::common::{Delete, Search, Seen, Which, something, usage, yes_or_no};
+use super::condition_arguments::{ConditionArguments, FieldName};
 use super::output::instant;
-use super::words::{Ahead, ConditionKind, Wanted, conditions, parse_ahead};
+use super::policy_entry::default_name;
+use super::words::conditions;
 use crate::exit::Failure;
 use clap::{Args, Subcommand};
 use culvert_wire::api::{Group, NewPolicy, Policy, PolicyPatch, Resource};
@@ -80,30 +82,10 @@ pub(super) struct SetArguments {
     #[arg(long)]
     enable: bool,
     /// Drop the condition of this kind; may be repeated
-    #[arg(long, value_name = "KIND", value_enum, value_delimiter = ',')]
-    without: Vec<ConditionKind>,
+    #[arg(long, value_name = "KIND", value_parser = FieldName::parser(), value_delimiter = ',')]
+    without: Vec<FieldName>,
     #[command(flatten)]
     conditions: ConditionArguments,
-}
-
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Conditions")]
-struct ConditionArguments {
-    /// Until then: 4h, 30d, or an instant such as 2027-01-31T18:00:00Z
-    #[arg(long, value_name = "WHEN", value_parser = parse_ahead)]
-    expires: Option<Ahead>,
-    /// In this window, such as "mon-fri 08:00-18:00 Europe/Berlin"; of several, in any
-    #[arg(long, value_name = "WINDOW")]
-    time: Vec<String>,
-    /// From this public address or network; of several, from any
-    #[arg(long, value_name = "CIDR", value_delimiter = ',')]
-    from_address: Vec<String>,
-    /// From this country, such as DE; of several, from any
-    #[arg(long, value_name = "CODE", value_delimiter = ',')]
-    country: Vec<String>,
-    /// From clients that an administrator has verified
-    #[arg(long)]
-    verified: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -119,19 +101,6 @@ Examples:
   culvert admin policy show \"office hours\"
   culvert admin policy delete \"office hours\"";
 
-impl ConditionArguments {
-    fn conditions(&self) -> Result<Vec<Condition>, Failure> {
-        let wanted = Wanted {
-            expires: self.expires.map(Ahead::timestamp),
-            time: self.time.clone(),
-            from_address: self.from_address.clone(),
-            country: self.country.clone(),
-            is_verified: self.verified,
-        };
-        wanted.conditions().map_err(usage)
-    }
-}
-
 pub(super) async fn run(shell: &mut Shell, command: PolicyCommand) -> Result<(), Failure> {
     match command {
         PolicyCommand::List(list) => self::list(shell, &list).await,
@@ -143,7 +112,7 @@ pub(super) async fn run(shell: &mut Shell, command: PolicyCommand) -> Result<(),
 }
 
 async fn create(shell: &mut Shell, create: CreateArguments) -> Result<(), Failure> {
-    let conditions = create.conditions.conditions()?;
+    let conditions = create.conditions.conditions().map_err(usage)?;
     let group: Group = shell.api.find(&create.group).await?;
     let resource: Resource = shell.api.find(&create.resource).await?;
     let name = create
@@ -159,13 +128,8 @@ async fn create(shell: &mut Shell, create: CreateArguments) -> Result<(), Failur
     shell.create::<Policy>(&new).await.map(drop)
 }
 
-/// What a policy is called that nobody named.
-pub(super) fn default_name(group: &str, resource: &str) -> String {
-    format!("{group} may use {resource}")
-}
-
 async fn set(shell: &mut Shell, set: SetArguments) -> Result<(), Failure> {
-    let given = set.conditions.conditions()?;
+    let given = set.conditions.conditions().map_err(usage)?;
     let group = shell.api.id_of_some::<Group>(set.group.as_deref()).await?;
     let resource = set.resource.as_deref();
     let resource = shell.api.id_of_some::<Resource>(resource).await?;
@@ -192,15 +156,11 @@ async fn set(shell: &mut Shell, set: SetArguments) -> Result<(), Failure> {
 }
 
 /// The conditions with those that are given in the places of those of their kinds.
-fn replaced(
-    present: &[Condition],
-    given: Vec<Condition>,
-    without: &[ConditionKind],
-) -> Vec<Condition> {
-    let is_given = |kind| given.iter().any(|other| ConditionKind::of(other) == kind);
+fn replaced(present: &[Condition], given: Vec<Condition>, without: &[FieldName]) -> Vec<Condition> {
+    let is_given = |name| given.iter().any(|other| FieldName::of(other) == name);
     let stays = |condition: &&Condition| {
-        let kind = ConditionKind::of(condition);
-        !without.contains(&kind) && !is_given(kind)
+        let name = FieldName::of(condition);
+        !without.contains(&name) && !is_given(name)
     };
     let mut conditions: Vec<Condition> = present.iter().filter(stays).cloned().collect();
     conditions.extend(given);
@@ -260,25 +220,39 @@ fn when(policy: &Policy) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admin::words::CONDITION_FIELDS;
+    use culvert_wire::model::{WrittenExpires, WrittenVerified};
 
     #[test]
     fn a_given_condition_takes_the_place_of_its_kind_alone() {
-        let expires = |text: &str| Condition::Expires {
-            at: text.parse().unwrap(),
+        let expires = |text: &str| {
+            Condition::Expires(WrittenExpires {
+                at: text.parse().unwrap(),
+            })
         };
-        let present = [Condition::Verified, expires("2027-01-01T00:00:00Z")];
+        let named = |name: &str| {
+            let found = CONDITION_FIELDS.iter().find(|field| field.name == name);
+            FieldName::from(found.unwrap())
+        };
+        let present = [
+            Condition::Verified(WrittenVerified {}),
+            expires("2027-01-01T00:00:00Z"),
+        ];
         let given = vec![expires("2028-01-01T00:00:00Z")];
         assert_eq!(
             replaced(&present, given.clone(), &[]),
-            [Condition::Verified, expires("2028-01-01T00:00:00Z")]
+            [
+                Condition::Verified(WrittenVerified {}),
+                expires("2028-01-01T00:00:00Z")
+            ]
         );
         assert_eq!(
-            replaced(&present, given.clone(), &[ConditionKind::Verified]),
+            replaced(&present, given.clone(), &[named("verified")]),
             given
         );
         assert_eq!(
-            replaced(&present, vec![], &[ConditionKind::Expires]),
-            [Condition::Verified]
+            replaced(&present, vec![], &[named("expires")]),
+            [Condition::Verified(WrittenVerified {})]
         );
     }
 }

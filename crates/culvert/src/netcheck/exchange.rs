@@ -1,13 +1,11 @@
 //! One request to the portal, and what it says.
 
+use culvert_http::Connection;
 use culvert_link::open;
 use culvert_wire::token::Portal;
-use http_body_util::{BodyExt, Empty, Limited};
-use hyper::body::Bytes;
-use hyper::client::conn::http1;
+use http_body_util::Full;
 use hyper::header::HOST;
 use hyper::{Method, Request};
-use hyper_util::rt::TokioIo;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -34,8 +32,7 @@ pub(super) async fn ask(
 ) -> Option<Said> {
     let asked = async {
         let stream = open(portal).await.ok()?;
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.ok()?;
-        let connection = tokio::spawn(connection);
+        let mut connection = Connection::begin(stream).await.ok()?;
         let authority = portal.url.trim_start_matches("https://");
         let mut request = Request::builder()
             .method(method)
@@ -44,12 +41,10 @@ pub(super) async fn ask(
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let request = request.body(Empty::<Bytes>::new()).ok()?;
-        let response = sender.send_request(request).await.ok()?;
-        let status = response.status().as_u16();
-        let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES).collect();
-        let bytes = body.await.map(|body| Vec::from(body.to_bytes()));
-        connection.abort();
+        let request = request.body(Full::default()).ok()?;
+        let answer = connection.ask(request, MAX_ANSWER_BYTES).await.ok()?;
+        let status = answer.status.as_u16();
+        let bytes = answer.body.map(|body| body.to_vec());
         let text = String::from_utf8(bytes.unwrap_or_default()).unwrap_or_default();
         Some(Said { status, text })
     };

@@ -226,6 +226,13 @@ fn an_unknown_key_in_any_table_is_refused_with_its_line() {
             "att",
         ),
         (
+            format!(
+                "{policy}conditions = [{{kind = 'client_os', systems = [{{id = 'a', max = 1}}]}}]\n"
+            ),
+            4,
+            "max",
+        ),
+        (
             format!("{policy}conditions = [\n  {{kind = 'moonphase'}},\n]\n"),
             5,
             "moonphase",

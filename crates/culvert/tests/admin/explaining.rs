@@ -1,6 +1,7 @@
 //! `culvert admin explain`: which policy decides, and by which condition.
 
-use crate::scene::{Portal, Shell, enrol_client};
+use crate::scene::{Portal, Shell, enrol_client, enrol_client_with};
+use culvert_policy::conditions::OperatingSystem;
 use serde_json::Value;
 
 /// A client `laptop` of `ci`, in the group `build`, and a resource `db` that no policy names.
@@ -13,7 +14,11 @@ fn enrolled() -> (Portal, Shell) {
 }
 
 fn explain(shell: &Shell) -> (i32, String) {
-    let said = shell.line("explain --client laptop --resource db");
+    explain_of(shell, "laptop")
+}
+
+fn explain_of(shell: &Shell, client: &str) -> (i32, String) {
+    let said = shell.line(&format!("explain --client {client} --resource db"));
     assert!(said.0.stderr.is_empty(), "{said:?}");
     let text = String::from_utf8(said.0.stdout).unwrap();
     (said.0.status.code().unwrap(), text)
@@ -63,6 +68,58 @@ fn each_condition_that_does_not_hold_is_named_with_its_policy() {
         assert!(line.contains(says), "{condition:?}: {text}");
         shell.line("policy delete p --yes").ok();
     }
+}
+
+#[test]
+fn a_policy_for_an_operating_system_admits_one_client_and_says_why_not_another() {
+    let (portal, shell) = enrolled();
+    let token = shell.line("token create --kind client --actor ci").ok();
+    for (name, version) in [("new", "12"), ("old", "11")] {
+        let os = OperatingSystem {
+            id: Some("debian".to_owned()),
+            version: Some(version.to_owned()),
+            ..OperatingSystem::linux()
+        };
+        enrol_client_with(&token, name, Some(os));
+    }
+    let line = "policy create p --group build --resource db --client-os fedora:40,debian:12";
+    shell.line(line).ok();
+    let shown = shell.line("policy show p").ok();
+    assert!(shown.contains("on fedora 40+ or debian 12+"), "{shown}");
+    for (name, status, says) in [
+        ("new", 0, "allows"),
+        (
+            "old",
+            5,
+            "the client says that it runs debian 11; the policy asks for fedora 40 or later, or debian 12 or later",
+        ),
+        ("laptop", 5, "the client has not told its operating system"),
+    ] {
+        let (told, text) = explain_of(&shell, name);
+        assert_eq!(told, status, "{text}");
+        assert!(text.contains(says), "{text}");
+    }
+    // The file has the same short form.
+    let file = portal.path("access.toml");
+    let text =
+        "[[policy]]\nname = 'p'\ngroup = 'build'\nresource = 'db'\nclient_os = 'debian:11'\n";
+    std::fs::write(&file, text).unwrap();
+    shell
+        .run(&["apply", "-f", file.to_str().unwrap(), "--yes"])
+        .ok();
+    let (status, text) = explain_of(&shell, "old");
+    assert_eq!(status, 0, "{text}");
+    // Only the condition that is named goes.
+    shell
+        .line("policy set p --verified --without client-os")
+        .ok();
+    let shown = shell.line("policy show p").ok();
+    assert!(
+        !shown.contains("debian") && shown.contains("verified"),
+        "{shown}"
+    );
+    let refused = shell.line("policy create q --group build --resource db --client-os linux:6");
+    assert_ne!(refused.0.status.code(), Some(0));
 }
 
 #[test]

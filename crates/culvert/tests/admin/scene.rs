@@ -1,6 +1,7 @@
 //! A portal as a process of its own, in a directory of its own, and the shell of its administrator.
 
 use culvert_link::{Connection, Destination, connect};
+use culvert_policy::conditions::OperatingSystem;
 use culvert_wire::messages::{FromClient, FromGateway};
 use culvert_wire::token::Token;
 use culvert_wire::{CLIENT_SESSION_PATH, GATEWAY_SESSION_PATH, PROTOCOL, PublicKey, encode};
@@ -287,6 +288,11 @@ pub(crate) fn write_secret(path: &Path, content: &str) {
 
 /// Enrols a client by its token, as a client does, and leaves again.
 pub(crate) fn enrol_client(token: &str, name: &str) {
+    enrol_client_with(token, name, None);
+}
+
+/// The same of a client that says its operating system.
+pub(crate) fn enrol_client_with(token: &str, name: &str, os: Option<OperatingSystem>) {
     let hello = encode(&FromClient::Hello {
         protocols: vec![PROTOCOL],
         version: "0.1.0".to_owned(),
@@ -295,6 +301,7 @@ pub(crate) fn enrol_client(token: &str, name: &str) {
         public_key: key(name),
         ciphers: Vec::new(),
         features: Vec::new(),
+        os,
     });
     enrol(token, CLIENT_SESSION_PATH, hello);
 }

@@ -5,20 +5,14 @@ use super::Control;
 use crate::clock;
 use culvert_base::BootTime;
 use culvert_datapath::Counter;
+use culvert_netlink::{Protocol, Socket};
 use culvert_session::{Clock, ClockOffset, ClockWatch, GenerationChange, announces_new_generation};
 use rustix::io::Errno;
-use rustix::net::netlink::{self, SocketAddrNetlink};
-use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// At most one line per minute: a wall clock that is set all the time restarts sessions as often.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
-
-/// Room for one uevent: the kernel's has 2,048 bytes of variables (`UEVENT_BUFFER_SIZE`) behind a
-/// path, which sysfs keeps below 4,096.
-const UEVENT_BYTES: usize = 8 * 1024;
 
 /// The multicast group of what the kernel tells; udev's own are another.
 const KERNEL_GROUP: u32 = 1;
@@ -51,7 +45,7 @@ impl Machine {
     }
 
     /// What becomes readable when the kernel tells something.
-    pub(super) fn uevents(&self) -> Option<&OwnedFd> {
+    pub(super) fn uevents(&self) -> Option<&Socket> {
         self.uevents.as_ref().map(|uevents| &uevents.socket)
     }
 
@@ -122,23 +116,16 @@ impl Control {
 
 /// What the kernel tells of devices.
 struct Uevents {
-    socket: OwnedFd,
-    buffer: Box<[u8]>,
+    socket: Socket,
+    buffer: Vec<u8>,
 }
 
 impl Uevents {
     /// Needs no privilege. In a network namespace of an unprivileged user the kernel tells nothing.
     fn open() -> io::Result<Self> {
-        let socket = rustix::net::socket_with(
-            AddressFamily::NETLINK,
-            SocketType::DGRAM,
-            SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
-            Some(netlink::KOBJECT_UEVENT),
-        )?;
-        rustix::net::bind(&socket, &SocketAddrNetlink::new(0, KERNEL_GROUP))?;
         Ok(Self {
-            socket,
-            buffer: vec![0; UEVENT_BYTES].into_boxed_slice(),
+            socket: Socket::open(Protocol::Uevents, KERNEL_GROUP)?,
+            buffer: Vec::new(),
         })
     }
 
@@ -146,21 +133,14 @@ impl Uevents {
     fn read(&mut self) -> Option<GenerationChange> {
         let mut change = None;
         loop {
-            let received =
-                rustix::net::recvfrom(&self.socket, &mut *self.buffer, RecvFlags::empty());
-            match received {
-                Ok((length, _, sender)) => {
-                    let is_kernel = sender
-                        .and_then(|sender| SocketAddrNetlink::try_from(sender).ok())
-                        .is_some_and(|sender| sender.pid() == 0);
-                    if is_kernel && announces_new_generation(&self.buffer[..length]) {
-                        change = Some(GenerationChange::Announced);
-                    }
+            match self.socket.receive(&mut self.buffer) {
+                Ok(()) if announces_new_generation(&self.buffer) => {
+                    change = Some(GenerationChange::Announced);
                 }
-                Err(Errno::NOBUFS) => {
+                Ok(()) => {}
+                Err(error) if Errno::from_io_error(&error) == Some(Errno::NOBUFS) => {
                     change = change.or(Some(GenerationChange::EventsLost));
                 }
-                Err(Errno::INTR) => {}
                 // Nothing waits, or nothing ever will: clocks are still compared.
                 Err(_) => return change,
             }

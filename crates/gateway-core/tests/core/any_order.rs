@@ -5,6 +5,7 @@ use crate::play::{
     HOUR_MS, Play, START_MS, START_UNIX_MS, claims, filters, found, grant_id, key, name_claims,
     resource_id, visible, wanted,
 };
+use culvert_base::UnixTime;
 use culvert_gateway_core::Resolution;
 use culvert_ids::GrantId;
 use culvert_wire::messages::ToGateway;
@@ -177,7 +178,7 @@ impl Portal {
             client.grants().iter().any(|grant| {
                 grant.id == claims.grant
                     && grant.resource == claims.resource
-                    && grant.expires_ms.abs_diff(expires_ms) <= 1
+                    && grant.expires.as_millis().abs_diff(expires_ms) <= 1
             })
         })
     }
@@ -286,9 +287,10 @@ fn perform(play: &mut Play, portal: &mut Portal, step: &Step) {
             let mut next = Play::begin();
             next.now_ms = play.now_ms;
             let options = crate::play::options();
-            next.gateway = culvert_gateway_core::Gateway::new(options, Vec::new(), 9, next.now_ms);
+            next.gateway = culvert_gateway_core::Gateway::new(options, Vec::new(), 9, next.now());
             let unix_ms = next.unix_ms();
-            next.gateway.handle_persisted(kept, unix_ms, next.now_ms);
+            next.gateway
+                .handle_persisted(kept, UnixTime::from_millis(unix_ms), next.now());
             next.carry_out();
             next.connect();
             let standing: Vec<GrantId> = next.gateway.grants().collect();

@@ -8,6 +8,7 @@ use culvert_wire::messages::{
     FlowEnd, FlowReport, FromGateway, GatewayFeature, MAX_FLOWS_PER_REPORT, ToGateway,
 };
 use std::net::IpAddr;
+use std::time::Duration;
 
 /// A flow of client 5 that began ten seconds ago and ended now.
 fn record(play: &Play, port: u16, ended: Option<End>) -> FlowRecord {
@@ -23,8 +24,8 @@ fn record(play: &Play, port: u16, ended: Option<End>) -> FlowRecord {
         protocol: Protocol::TCP,
         client_port: 40_000,
         remote_port: port,
-        started_ms: play.now_ms.saturating_sub(10_000),
-        last_ms: play.now_ms,
+        started: play.now().saturating_sub(Duration::from_secs(10)),
+        last: play.now(),
         to_remote: tally(1, 100),
         to_client: tally(2, 2_000),
         ended,
@@ -44,7 +45,7 @@ fn end(play: &mut Play, ports: impl IntoIterator<Item = u16>) {
     let records = ports.into_iter();
     let records = records.map(|port| record(play, port, Some(End::Idle)));
     let records = records.collect();
-    play.gateway.handle_flows(records, 0, play.now_ms);
+    play.gateway.handle_flows(records, 0, play.now());
     play.carry_out();
 }
 
@@ -95,7 +96,7 @@ fn a_report_says_who_reached_what_when_how_much_and_why_it_ended() {
         (None, FlowEnd::Stopped),
     ];
     let records = why.map(|(end, _)| record(&play, 443, end)).to_vec();
-    play.gateway.handle_flows(records, 3, play.now_ms);
+    play.gateway.handle_flows(records, 3, play.now());
     play.carry_out();
     let [report] = &reports(&mut play)[..] else {
         panic!("one report");
@@ -186,7 +187,7 @@ fn flows_end_after_their_client_is_gone_and_are_still_its_own() {
     let late = record(&play, 1, Some(End::Denied(DropReason::NoGrant)));
     play.revoke(1);
     assert!(play.peers.is_empty());
-    play.gateway.handle_flows(vec![late], 0, play.now_ms);
+    play.gateway.handle_flows(vec![late], 0, play.now());
     play.carry_out();
     let report = reports(&mut play).remove(0);
     assert_eq!(report.flows[0].client, claims(1, 5, 9).client);
@@ -196,7 +197,7 @@ fn flows_end_after_their_client_is_gone_and_are_still_its_own() {
         peer: PeerKey(77),
         ..late
     };
-    play.gateway.handle_flows(vec![strange], 0, play.now_ms);
+    play.gateway.handle_flows(vec![strange], 0, play.now());
     play.carry_out();
     let report = reports(&mut play).remove(0);
     assert_eq!((report.flows.len(), report.lost), (0, 1));
@@ -208,7 +209,7 @@ fn what_does_not_fit_is_lost_and_counted_and_reports_are_bounded() {
     let extra = 10;
     let one = record(&play, 1, Some(End::Closed));
     let records = vec![one; MAX_WAITING_FLOWS + extra];
-    play.gateway.handle_flows(records, 0, play.now_ms);
+    play.gateway.handle_flows(records, 0, play.now());
     play.carry_out();
     let (mut told, mut lost) = (0, 0);
     while let Some(report) = reports(&mut play).pop() {
@@ -230,7 +231,7 @@ fn questions_about_names_are_no_flows_of_a_resource() {
     };
     let same_port_elsewhere = record(&play, 20_053, Some(End::Idle));
     let records = vec![question, same_port_elsewhere];
-    play.gateway.handle_flows(records, 0, play.now_ms);
+    play.gateway.handle_flows(records, 0, play.now());
     play.carry_out();
     let reports = reports(&mut play);
     assert_eq!(reports.iter().flat_map(ports).collect::<Vec<_>>(), [20_053]);

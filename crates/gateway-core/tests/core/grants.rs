@@ -4,11 +4,15 @@ use crate::play::{
     HOUR_MS, Play, START_UNIX_MS, Signer, claims, client_ipv4, filters, grant_id, key,
     preshared_key, resource_id, target,
 };
-use culvert_gateway_core::CLOCK_SKEW_MS;
+use culvert_base::UnixTime;
+use culvert_gateway_core::CLOCK_SKEW;
 use culvert_ids::{ClientId, GatewayId};
 use culvert_policy::gate::{DropReason, Gate, Seed};
 use culvert_wire::messages::{FromGateway, GrantLabels, ReasonCode, ToGateway};
 use culvert_wire::{Cipher, GrantClaims, Timestamp};
+use std::time::Duration;
+
+const START: UnixTime = UnixTime::from_millis(START_UNIX_MS);
 
 #[test]
 fn a_grant_gives_its_client_a_peer_and_a_way() {
@@ -63,7 +67,9 @@ fn what_a_grant_says_must_hold_here_and_now() {
             "expired 90 s ago",
         ),
         (
-            |it| it.iat = Timestamp::from_unix_ms(START_UNIX_MS + CLOCK_SKEW_MS + 1_000),
+            |it| {
+                it.iat = Timestamp::from(START.saturating_add(CLOCK_SKEW + Duration::from_secs(1)));
+            },
             ReasonCode::BadGrant,
             "61 s from now",
         ),
@@ -108,7 +114,7 @@ fn what_a_grant_says_must_hold_here_and_now() {
 fn a_grant_made_within_the_tolerated_skew_of_clocks_is_taken() {
     let mut play = Play::open();
     let mut claims = claims(1, 5, 9);
-    claims.iat = Timestamp::from_unix_ms(START_UNIX_MS + CLOCK_SKEW_MS);
+    claims.iat = Timestamp::from(START.saturating_add(CLOCK_SKEW));
     play.grant(&claims);
     play.assert_accepted(1);
 }
@@ -358,7 +364,7 @@ fn another_identity_voids_every_grant() {
     play.disconnect();
     let connects = play.connects;
     while play.connects == connects {
-        play.now_ms = play.gateway.poll_timeout().unwrap();
+        play.now_ms = play.gateway.poll_timeout().unwrap().as_millis();
         play.time();
     }
     play.connect();
@@ -394,7 +400,7 @@ fn without_the_kernels_guard_nothing_passes_and_with_it_everything_is_as_before(
     play.grant(&claims(1, 5, 9));
     let mut gate = Gate::with_max_flows(Seed::new([1; 32]), 8);
     play.send_through(&mut gate, 5, "10.0.9.1:53").unwrap();
-    play.gateway.handle_guard(false, play.now_ms);
+    play.gateway.handle_guard(false, play.now());
     play.carry_out();
     assert!(play.send_through(&mut gate, 5, "10.0.9.1:53").is_err());
     assert!(play.peers.contains_key(&key(5)), "tunnels stay up");
@@ -404,7 +410,7 @@ fn without_the_kernels_guard_nothing_passes_and_with_it_everything_is_as_before(
     play.grant(&claims(2, 6, 9));
     play.is_guarded = true;
     assert!(play.send(6, "10.0.9.1:53").is_err());
-    play.gateway.handle_guard(true, play.now_ms);
+    play.gateway.handle_guard(true, play.now());
     play.carry_out();
     for client in [5, 6] {
         play.assert_reaches(client, "10.0.9.1:53");

@@ -19,7 +19,7 @@ impl Play {
     fn moves_to(&mut self, addresses: &[&str]) {
         let addresses = addresses.iter().map(|text| text.parse::<IpAddr>().unwrap());
         self.gateway
-            .handle_host_addresses(addresses.collect(), self.now_ms);
+            .handle_host_addresses(addresses.collect(), self.now());
         self.carry_out();
     }
 }
@@ -33,13 +33,13 @@ fn a_resource_on_the_gateways_machine_is_refused_with_the_option_that_serves_it(
         play.grant(&own);
         play.assert_refused(1, ReasonCode::HostAddress, "--host-access");
         play.assert_reaches_nothing();
-        let problems = play.gateway.host_problems(play.now_ms);
+        let problems = play.gateway.host_problems(play.now());
         assert!(
             problems[0].contains("\"web\" is on this machine"),
             "{problems:?}"
         );
         play.pass(600_000);
-        assert!(play.gateway.host_problems(play.now_ms).is_empty());
+        assert!(play.gateway.host_problems(play.now()).is_empty());
     }
 }
 

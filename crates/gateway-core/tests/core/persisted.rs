@@ -4,6 +4,7 @@ use crate::play::{
     GATEWAY, HOUR_MS, Play, START_UNIX_MS, Signer, candidates, claims, filters, found, grant_id,
     name_claims, options, resource_id, wanted,
 };
+use culvert_base::UnixTime;
 use culvert_gateway_core::{Gateway, Output, PersistedGrants};
 use culvert_policy::gate::DropReason;
 use culvert_wire::Timestamp;
@@ -21,10 +22,10 @@ pub(crate) fn restart(before: &Play, later_ms: u64) -> Play {
 fn restart_with(before: &Play, kept: &PersistedGrants, later_ms: u64) -> Play {
     let mut play = Play::begin();
     play.now_ms = before.now_ms + later_ms;
-    play.gateway = Gateway::new(options(), candidates(), 8, play.now_ms);
+    play.gateway = Gateway::new(options(), candidates(), 8, play.now());
     let unix_ms = play.unix_ms();
     play.gateway
-        .handle_persisted(kept.clone(), unix_ms, play.now_ms);
+        .handle_persisted(kept.clone(), UnixTime::from_millis(unix_ms), play.now());
     play.carry_out();
     play
 }
@@ -124,10 +125,11 @@ fn the_portals_clock_corrects_the_machines() {
     play.pass(1_000);
     let kept = play.kept.clone().unwrap();
     let mut play = Play::begin();
-    play.gateway = Gateway::new(options(), candidates(), 8, play.now_ms);
+    play.gateway = Gateway::new(options(), candidates(), 8, play.now());
     // The machine woke up with a clock that is slow by a year.
     let slow_ms = START_UNIX_MS - 365 * 24 * HOUR_MS;
-    play.gateway.handle_persisted(kept, slow_ms, play.now_ms);
+    play.gateway
+        .handle_persisted(kept, UnixTime::from_millis(slow_ms), play.now());
     play.carry_out();
     play.connect();
     play.welcome(&[grant_id(1)]);

@@ -3,6 +3,7 @@
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use culvert_base::{BootTime, UnixTime};
 use culvert_gateway_core::{
     Ending, Gateway, Options, Output, PeerUpdate, PersistedGrants, Resolution,
 };
@@ -183,7 +184,7 @@ impl Play {
     /// A gateway that has been told nothing, and wants to connect.
     pub(crate) fn begin() -> Self {
         let mut play = Self {
-            gateway: Gateway::new(options(), candidates(), 7, START_MS),
+            gateway: Gateway::new(options(), candidates(), 7, BootTime::from_millis(START_MS)),
             portal: Signer::new(7),
             now_ms: START_MS,
             epoch: 100,
@@ -218,13 +219,14 @@ impl Play {
         let unix_ms = self.unix_ms();
         self.epoch += 1;
         self.seq = 0;
-        self.gateway.handle_connected(unix_ms, self.now_ms);
+        self.gateway
+            .handle_connected(UnixTime::from_millis(unix_ms), self.now());
         self.carry_out();
     }
 
     pub(crate) fn disconnect(&mut self) {
         self.gateway
-            .handle_disconnected("cut".to_owned(), None, self.now_ms);
+            .handle_disconnected("cut".to_owned(), None, self.now());
         self.carry_out();
     }
 
@@ -232,7 +234,7 @@ impl Play {
     pub(crate) fn reconnect(&mut self, grants: &[GrantId]) {
         let connects = self.connects;
         while self.connects == connects {
-            self.now_ms = self.gateway.poll_timeout().unwrap();
+            self.now_ms = self.gateway.poll_timeout().unwrap().as_millis();
             self.time();
         }
         self.connect();
@@ -282,7 +284,7 @@ impl Play {
             seq,
             message,
         });
-        self.gateway.handle_text(&text, self.now_ms);
+        self.gateway.handle_text(&text, self.now());
     }
 
     pub(crate) fn grant(&mut self, claims: &GrantClaims) {
@@ -317,14 +319,15 @@ impl Play {
 
     pub(crate) fn resolved(&mut self, text: &str, resolution: Resolution) {
         self.gateway
-            .handle_resolved(&name(text), resolution, self.now_ms);
+            .handle_resolved(&name(text), resolution, self.now());
         self.carry_out();
     }
 
     /// Lets time pass, with every timer on the way.
     pub(crate) fn pass(&mut self, span_ms: u64) {
         let end_ms = self.now_ms + span_ms;
-        while let Some(due_ms) = self.gateway.poll_timeout() {
+        while let Some(due) = self.gateway.poll_timeout() {
+            let due_ms = due.as_millis();
             if due_ms > end_ms {
                 break;
             }
@@ -336,8 +339,12 @@ impl Play {
     }
 
     pub(crate) fn time(&mut self) {
-        self.gateway.handle_timeout(self.now_ms);
+        self.gateway.handle_timeout(self.now());
         self.carry_out();
+    }
+
+    pub(crate) const fn now(&self) -> BootTime {
+        BootTime::from_millis(self.now_ms)
     }
 
     pub(crate) fn unix_ms(&self) -> u64 {
@@ -429,7 +436,7 @@ impl Play {
         };
         let mut packet = datagram(peer.addresses, to);
         let frame = Frame::packet(&mut packet);
-        match gate.admit_from_client(&self.table, self.now_ms, peer.gate_key, frame) {
+        match gate.admit_from_client(&self.table, self.now(), peer.gate_key, frame) {
             Verdict::Admit(_) | Verdict::AdmitFirst(_) => Ok(destination(&packet)),
             Verdict::Drop(reason) => Err(reason),
         }

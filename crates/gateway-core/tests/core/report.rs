@@ -4,6 +4,7 @@ use super::play::{
     GATEWAY, HOUR_MS, Play, SITE, START_UNIX_MS, claims, client_ipv4, found, grant_id, key,
     name_claims, resource_id, wanted,
 };
+use culvert_base::UnixTime;
 use culvert_control::PortalState;
 use culvert_gateway_core::status::{MAX_LISTED_CLIENTS, MAX_LISTED_GRANTS};
 use culvert_gateway_core::{NotReady, View};
@@ -12,7 +13,8 @@ use culvert_wire::GrantClaims;
 use std::net::Ipv4Addr;
 
 fn view(play: &Play) -> View {
-    play.gateway.view(play.now_ms, play.unix_ms())
+    play.gateway
+        .view(play.now(), UnixTime::from_millis(play.unix_ms()))
 }
 
 #[test]
@@ -129,9 +131,9 @@ fn a_gateway_that_drains_is_not_ready_whoever_asked_for_it() {
 #[test]
 fn a_gateway_without_its_guard_is_not_ready_until_it_is_back() {
     let mut play = Play::open();
-    play.gateway.handle_guard(false, play.now_ms);
+    play.gateway.handle_guard(false, play.now());
     assert_eq!(play.gateway.readiness(), Err(NotReady::Unguarded));
-    play.gateway.handle_guard(true, play.now_ms);
+    play.gateway.handle_guard(true, play.now());
     assert_eq!(play.gateway.readiness(), Ok(()));
 }
 

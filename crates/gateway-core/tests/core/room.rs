@@ -71,9 +71,8 @@ fn names_without_flows_give_way_the_oldest_first_and_those_with_flows_stay() {
     let number = with_names(&mut play, &names);
     let number = add(&mut play, number, &names[UNCROWDED..=UNCROWDED]);
     assert_eq!(play.looks, 1, "its share is almost full");
-    let now_ms = play.now_ms;
-    play.gateway
-        .handle_names_in_use(&in_use(&names[..10]), now_ms);
+    let now = play.now();
+    play.gateway.handle_names_in_use(&in_use(&names[..10]), now);
     play.carry_out();
     let gone = UNCROWDED + 1 - MAX_NAMES_PER_GRANT / 4 * 3;
     assert_eq!(play.gateway.counters().names_evicted, gone as u64);
@@ -95,8 +94,8 @@ fn where_all_names_have_flows_none_gives_way_and_new_ones_are_refused() {
     let (rest, last) = names[UNCROWDED..].split_at(MAX_NAMES_PER_GRANT - UNCROWDED);
     let number = add(&mut play, number, rest);
     assert!(play.looks > 0);
-    let now_ms = play.now_ms;
-    play.gateway.handle_names_in_use(&in_use(&names), now_ms);
+    let now = play.now();
+    play.gateway.handle_names_in_use(&in_use(&names), now);
     play.carry_out();
     assert_eq!(play.gateway.counters().names_evicted, 0);
     let replaces = Some(grant_id(number - 1));

@@ -1,6 +1,7 @@
 //! The session with the portal: how it begins, what breaks it, and how it is begun again.
 
 use crate::play::{GATEWAY, HOUR_MS, Play, START_MS, candidates, claims, grant_id};
+use culvert_base::UnixTime;
 use culvert_gateway_core::Ending;
 use culvert_wire::messages::{FromGateway, GatewayLoad, Reason, ReasonCode, Sequenced, ToGateway};
 use culvert_wire::{PROTOCOL, encode};
@@ -95,7 +96,7 @@ fn a_gap_another_epoch_or_nonsense_breaks_the_session_off() {
     ];
     for text in texts {
         let mut play = Play::open();
-        play.gateway.handle_text(&text, play.now_ms);
+        play.gateway.handle_text(&text, play.now());
         play.carry_out();
         assert_eq!(play.disconnects, 1, "{text}");
         assert!(!play.gateway.is_connected());
@@ -109,7 +110,7 @@ fn a_message_of_a_later_version_is_answered_and_the_session_goes_on() {
     play.seq += 1;
     let (epoch, seq) = (play.epoch, play.seq);
     let text = format!(r#"{{"epoch":{epoch},"seq":{seq},"type":"sing","loud":true}}"#);
-    play.gateway.handle_text(&text, play.now_ms);
+    play.gateway.handle_text(&text, play.now());
     play.carry_out();
     let kind = "sing".to_owned();
     assert_eq!(play.said, [FromGateway::Unsupported { kind }]);
@@ -165,7 +166,7 @@ fn a_lost_portal_is_tried_again_every_one_to_two_seconds() {
     let mut play = Play::begin();
     for _ in 0..8 {
         play.disconnect();
-        let at_ms = play.gateway.poll_timeout().unwrap();
+        let at_ms = play.gateway.poll_timeout().unwrap().as_millis();
         assert!((1_000..=2_000).contains(&(at_ms - play.now_ms)));
         play.now_ms = at_ms - 1;
         let connects = play.connects;
@@ -220,11 +221,11 @@ fn a_token_that_is_refused_before_the_session_ends_the_gateway() {
     play.disconnect();
     let connects = play.connects;
     while play.connects == connects {
-        play.now_ms = play.gateway.poll_timeout().unwrap();
+        play.now_ms = play.gateway.poll_timeout().unwrap().as_millis();
         play.time();
     }
     play.gateway
-        .handle_unauthorized("no such token".into(), play.now_ms);
+        .handle_unauthorized("no such token".into(), play.now());
     play.carry_out();
     assert_eq!(
         play.ended,
@@ -238,12 +239,12 @@ fn candidates_and_load_are_told_when_they_change() {
     let mut play = Play::open();
     play.grant(&claims(1, 5, 9));
     play.said.clear();
-    play.gateway.handle_candidates(candidates(), play.now_ms);
+    play.gateway.handle_candidates(candidates(), play.now());
     play.carry_out();
     assert_eq!(play.said, [], "they are the same");
     let candidates = vec!["203.0.113.9:51820".parse().unwrap()];
     play.gateway
-        .handle_candidates(candidates.clone(), play.now_ms);
+        .handle_candidates(candidates.clone(), play.now());
     play.gateway.handle_load(GatewayLoad {
         clients: 0,
         flows: 3,
@@ -288,13 +289,14 @@ fn the_portals_clock_counts_from_each_connection_on() {
     // The portal's clock was set back by half an hour: by it the grant lasts longer.
     let connects = play.connects;
     while play.connects == connects {
-        play.now_ms = play.gateway.poll_timeout().unwrap();
+        play.now_ms = play.gateway.poll_timeout().unwrap().as_millis();
         play.time();
     }
     let unix_ms = play.unix_ms() - HOUR_MS / 2;
     play.epoch += 1;
     play.seq = 0;
-    play.gateway.handle_connected(unix_ms, play.now_ms);
+    play.gateway
+        .handle_connected(UnixTime::from_millis(unix_ms), play.now());
     play.carry_out();
     play.welcome(&[grant_id(1)]);
     play.pass(HOUR_MS + START_MS - play.now_ms);

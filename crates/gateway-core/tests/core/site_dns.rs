@@ -21,7 +21,7 @@ fn play() -> Play {
 
 fn asked(play: &mut Play, client: u8, text: &str) -> Result<ClientId, NotAsked> {
     let from = IpAddr::from(client_ipv4(client));
-    let asked = play.gateway.handle_question(from, &name(text), play.now_ms);
+    let asked = play.gateway.handle_question(from, &name(text), play.now());
     if let Ok(client) = asked {
         play.gateway.handle_question_answered(client);
     }
@@ -102,7 +102,7 @@ fn a_client_has_a_share_of_the_questions_at_once() {
     let mut begun = 0;
     while play
         .gateway
-        .handle_question(from, &name(DB), play.now_ms)
+        .handle_question(from, &name(DB), play.now())
         .is_ok()
     {
         begun += 1;

@@ -3,6 +3,7 @@
 use crate::GatewayError;
 use crate::settings::Settings;
 use crate::status::{FirewallState, FirewallStatus};
+use culvert_base::{BootTime, whole_millis};
 use culvert_host::{
     Family, Firewall, FirewallWatch, Forwarding, GatewayRules, HostError, Network, RepairPace,
     TableState, Wanted, enable_forwarding, forward_conflicts, forwarding, require_forwarding,
@@ -25,7 +26,7 @@ pub(crate) struct Host {
     firewall: Option<Firewall>,
     wanted: Option<Wanted>,
     /// When the guard was last looked at.
-    checked_ms: Option<u64>,
+    checked: Option<BootTime>,
     /// How often the guard was put back.
     restored: u64,
     /// Tells of changes of the guard, if the kernel does.
@@ -77,7 +78,7 @@ impl Host {
             network: Network::open()?,
             firewall: None,
             wanted: None,
-            checked_ms: None,
+            checked: None,
             restored: 0,
             watch: listen(settings),
             pace: RepairPace::default(),
@@ -105,7 +106,7 @@ impl Host {
             Some(firewall) => firewall.replace(rules).await?,
             None => self.firewall = Some(Firewall::install(rules).await?),
         }
-        self.checked_ms = Some(culvert_engine::boot_time_ms());
+        self.checked = Some(culvert_engine::boot_time());
         let wanted = Wanted {
             interface: self.settings.interface.clone(),
             mtu_bytes: self.settings.mtu.into(),
@@ -147,7 +148,7 @@ impl Host {
         self.firewall.is_some() && self.wanted.is_some()
     }
 
-    pub(crate) fn firewall_status(&self, now_ms: u64) -> FirewallStatus {
+    pub(crate) fn firewall_status(&self, now: BootTime) -> FirewallStatus {
         FirewallStatus {
             table: Firewall::table_of(&self.settings.interface),
             state: match (&self.firewall, &self.unguarded) {
@@ -155,7 +156,9 @@ impl Host {
                 (Some(_), Some(_)) => FirewallState::Lost,
                 (None, _) => FirewallState::Absent,
             },
-            checked_ms_ago: self.checked_ms.map(|at_ms| now_ms.saturating_sub(at_ms)),
+            checked_ms_ago: self
+                .checked
+                .map(|at| whole_millis(now.saturating_since(at))),
             restored: self.restored,
         }
     }
@@ -201,7 +204,7 @@ impl Host {
             return Ok(true);
         };
         let state = firewall.check().await?;
-        self.checked_ms = Some(culvert_engine::boot_time_ms());
+        self.checked = Some(culvert_engine::boot_time());
         if state == TableState::Intact {
             self.unguarded = None;
         } else if self.unguarded.is_none() {

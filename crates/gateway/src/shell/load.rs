@@ -1,12 +1,13 @@
 //! How busy the gateway is.
 
 use super::tunnel::Carried;
+use culvert_base::{BootTime, whole_millis};
 use culvert_wire::messages::GatewayLoad;
 
 /// What was seen at the last look.
 #[derive(Debug, Default)]
 pub(crate) struct Load {
-    looked: Option<(u64, u64, u64)>,
+    looked: Option<(BootTime, u64, u64)>,
     /// What it said then.
     pub(crate) last: GatewayLoad,
 }
@@ -16,11 +17,11 @@ const TICKS_PER_S: u64 = 100;
 
 impl Load {
     /// The load since the last look.
-    pub(crate) fn next(&mut self, carried: &Carried, now_ms: u64) -> GatewayLoad {
+    pub(crate) fn next(&mut self, carried: &Carried, now: BootTime) -> GatewayLoad {
         let ticks = processor_ticks().unwrap_or(0);
-        let (then_ms, bytes, then_ticks) = self.looked.unwrap_or((now_ms, carried.bytes, ticks));
-        self.looked = Some((now_ms, carried.bytes, ticks));
-        let elapsed_ms = now_ms.saturating_sub(then_ms).max(1);
+        let (then, bytes, then_ticks) = self.looked.unwrap_or((now, carried.bytes, ticks));
+        self.looked = Some((now, carried.bytes, ticks));
+        let elapsed_ms = whole_millis(now.saturating_since(then)).max(1);
         let processors = std::thread::available_parallelism().map_or(1, usize::from) as u64;
         let used_ms = ticks.saturating_sub(then_ticks) * 1000 / TICKS_PER_S;
         let permille = used_ms * 1000 / (elapsed_ms * processors);
@@ -58,9 +59,9 @@ mod tests {
             flows: 3,
             ..Carried::default()
         };
-        let first = load.next(&carried(1_000), 10_000);
+        let first = load.next(&carried(1_000), BootTime::from_millis(10_000));
         assert_eq!(first.rate_bytes_per_s, 0);
-        let second = load.next(&carried(6_000), 15_000);
+        let second = load.next(&carried(6_000), BootTime::from_millis(15_000));
         assert_eq!(second.rate_bytes_per_s, 1_000);
         assert_eq!(second.flows, 3);
         assert_eq!(load.last, second);

@@ -16,6 +16,7 @@ use crate::observer::{Observed, StatusRequest};
 use crate::settings::Settings;
 use crate::status::SCHEMA_VERSION;
 use culvert_aead::Suite;
+use culvert_base::BootTime;
 use culvert_control::{Repeats, stamp_epoch};
 use culvert_gateway_core::{Ending, Gateway, NotAsked, Options, Output, Resolution};
 use culvert_host::{
@@ -38,7 +39,7 @@ use site_dns::{Question, SiteDns};
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use traffic::Traffic;
@@ -100,7 +101,7 @@ struct Shell {
     socket_problem: Option<String>,
     machine: String,
     public_key: PublicKey,
-    began_ms: u64,
+    began: BootTime,
     /// Whether there was ever a connection.
     has_connected: bool,
     /// Whether there was a session when this was last looked at.
@@ -177,11 +178,11 @@ impl Shell {
         let seed = getrandom::u64()
             .map_err(std::io::Error::other)
             .map_err(GatewayError::system("draw random bytes"))?;
-        let now_ms = culvert_engine::boot_time_ms();
-        let mut core = Gateway::new(options, candidates, seed, now_ms);
-        core.handle_host_addresses(unserved(&settings, &watch), now_ms);
+        let now = culvert_engine::boot_time();
+        let mut core = Gateway::new(options, candidates, seed, now);
+        core.handle_host_addresses(unserved(&settings, &watch), now);
         if let Some(persisted) = grant_journal::read(&state) {
-            core.handle_persisted(persisted, unix_ms(), now_ms);
+            core.handle_persisted(persisted, culvert_engine::unix_time(), now);
         }
         Ok(Self {
             host: Host::new(&settings)?,
@@ -204,7 +205,7 @@ impl Shell {
             socket_problem,
             machine: identity.machine,
             public_key,
-            began_ms: now_ms,
+            began: now,
             has_connected: false,
             was_connected: false,
             was_awaiting: false,
@@ -229,7 +230,7 @@ impl Shell {
         let drain_signal = tokio::signal::unix::SignalKind::user_defined1();
         let mut drain = tokio::signal::unix::signal(drain_signal)
             .map_err(GatewayError::system("wait for a signal"))?;
-        self.core.handle_timeout(culvert_engine::boot_time_ms());
+        self.core.handle_timeout(culvert_engine::boot_time());
         self.carry_out().await?;
         while self.ending.is_none() {
             let wake_up = self.wake_up();
@@ -267,7 +268,7 @@ impl Shell {
 
     /// Says how it ends, where it is over.
     async fn handle(&mut self, event: Event) -> Result<Option<Shutdown>, GatewayError> {
-        let now_ms = culvert_engine::boot_time_ms();
+        let now = culvert_engine::boot_time();
         match event {
             Event::Stop(shutdown) => return Ok(Some(shutdown)),
             Event::Ended(Some(error)) => return Err(error.into()),
@@ -275,20 +276,21 @@ impl Shell {
                 let source = std::io::Error::other("somebody deleted it");
                 return Err(GatewayError::system("keep the interface")(source));
             }
-            Event::Timeout => self.core.handle_timeout(now_ms),
+            Event::Timeout => self.core.handle_timeout(now),
             Event::Attempt(Ok(connected)) => {
-                let epoch = stamp_epoch(connected.portal_unix_ms, unix_ms(), now_ms);
+                let own = culvert_engine::unix_time();
+                let epoch = stamp_epoch(connected.portal_time, own, now);
                 self.tunnel.stamp_from(epoch)?;
-                let portal_ms = connected.portal_unix_ms.unwrap_or_else(unix_ms);
+                let portal = connected.portal_time.unwrap_or(own);
                 self.connection = Some(connected.connection);
                 self.has_connected = true;
-                self.core.handle_connected(portal_ms, now_ms);
+                self.core.handle_connected(portal, now);
             }
             Event::Attempt(Err(error)) => {
-                self.warn("the portal can't be reached", &error.to_string(), now_ms);
+                self.warn("the portal can't be reached", &error.to_string(), now);
                 match error {
                     ConnectError::Unauthorized => {
-                        self.core.handle_unauthorized(error.to_string(), now_ms);
+                        self.core.handle_unauthorized(error.to_string(), now);
                     }
                     error if self.settings.exit_when_unreachable && !self.has_connected => {
                         return Err(GatewayError::Unreachable(error.to_string()));
@@ -296,35 +298,35 @@ impl Shell {
                     error => {
                         let retry_after_ms = error.retry_after_ms();
                         let why = error.to_string();
-                        self.core.handle_disconnected(why, retry_after_ms, now_ms);
+                        self.core.handle_disconnected(why, retry_after_ms, now);
                     }
                 }
             }
-            Event::Text(text) => self.core.handle_text(&text, now_ms),
+            Event::Text(text) => self.core.handle_text(&text, now),
             Event::Closed(why) => {
-                self.warn("the session with the portal has ended", &why, now_ms);
+                self.warn("the session with the portal has ended", &why, now);
                 self.connection = None;
-                self.core.handle_disconnected(why, None, now_ms);
+                self.core.handle_disconnected(why, None, now);
             }
-            Event::Resolved(name, said) => self.core.handle_resolved(&name, said, now_ms),
-            Event::Question(question) => self.take_question(question, now_ms),
+            Event::Resolved(name, said) => self.core.handle_resolved(&name, said, now),
+            Event::Question(question) => self.take_question(question, now),
             Event::Answered(client) => self.core.handle_question_answered(client),
             Event::NetworkChanged => {
                 let addresses = unserved(&self.settings, &self.watch);
-                self.core.handle_host_addresses(addresses, now_ms);
-                self.leave_a_lost_address(now_ms);
-                self.set_candidates(now_ms);
+                self.core.handle_host_addresses(addresses, now);
+                self.leave_a_lost_address(now);
+                self.set_candidates(now);
                 self.host.restore().await?;
             }
-            Event::EndpointsChanged => self.set_candidates(now_ms),
+            Event::EndpointsChanged => self.set_candidates(now),
             Event::Load => {
                 // Not every change of them is told, such as that of a bridge for containers.
                 let addresses = unserved(&self.settings, &self.watch);
-                self.core.handle_host_addresses(addresses, now_ms);
-                self.site_dns.try_again(now_ms).await;
+                self.core.handle_host_addresses(addresses, now);
+                self.site_dns.try_again(now).await;
                 let carried = self.tunnel.carried()?;
-                self.traffic.look(&carried, now_ms);
-                self.core.handle_load(self.load.next(&carried, now_ms));
+                self.traffic.look(&carried, now);
+                self.core.handle_load(self.load.next(&carried, now));
                 for drop in carried.drops {
                     let what = format!("{} {}", drop.stage, drop.reason);
                     tracing::debug!(what, count = drop.count, "dropped so far");
@@ -332,7 +334,7 @@ impl Shell {
             }
             Event::Flows => {
                 let taken = self.tunnel.take_flows(false)?;
-                self.core.handle_flows(taken.records, taken.lost, now_ms);
+                self.core.handle_flows(taken.records, taken.lost, now);
             }
             Event::Status(request) => {
                 // Whoever asked may be gone.
@@ -341,12 +343,12 @@ impl Shell {
             Event::Guard(by) => {
                 let mut is_guarded = self.host.is_guarded(by.as_deref()).await?;
                 if !is_guarded {
-                    self.core.handle_guard(false, now_ms);
+                    self.core.handle_guard(false, now);
                     self.carry_out().await?;
                     is_guarded = self.host.guard().await?;
                 }
                 if is_guarded {
-                    self.core.handle_guard(true, culvert_engine::boot_time_ms());
+                    self.core.handle_guard(true, culvert_engine::boot_time());
                 }
             }
             Event::Drain => {
@@ -360,31 +362,31 @@ impl Shell {
 
     /// Gives up a session whose address this machine no longer has: the next one tells the portal at
     /// once where clients may reach the gateway now.
-    fn leave_a_lost_address(&mut self, now_ms: u64) {
+    fn leave_a_lost_address(&mut self, now: BootTime) {
         let lost = |connection: &mut Connection| !connection.has_its_address();
         if self.connection.take_if(lost).is_some() {
             let why = "this machine no longer has the address of the connection";
-            self.warn("the session with the portal has ended", why, now_ms);
-            self.core.handle_disconnected(why.to_owned(), None, now_ms);
+            self.warn("the session with the portal has ended", why, now);
+            self.core.handle_disconnected(why.to_owned(), None, now);
         }
     }
 
     /// Logs what is wrong with the portal; the same again once a minute.
-    fn warn(&mut self, what: &str, why: &str, now_ms: u64) {
+    fn warn(&mut self, what: &str, why: &str, now: BootTime) {
         let portal = &self.settings.enrolment.portal.url;
-        match self.repeats.count(why, now_ms) {
+        match self.repeats.count(why, now) {
             None => {}
             Some(0) => tracing::warn!(portal, why, "{what}"),
             Some(repeated) => tracing::warn!(portal, why, repeated, "{what}"),
         }
     }
 
-    fn take_question(&mut self, question: Question, now_ms: u64) {
+    fn take_question(&mut self, question: Question, now: BootTime) {
         let name = match question.name() {
             Ok(name) => name,
             Err(code) => return question.refuse(code),
         };
-        match self.core.handle_question(question.from, &name, now_ms) {
+        match self.core.handle_question(question.from, &name, now) {
             Ok(client) => {
                 let resolver = self.resolver.current();
                 self.site_dns.look_up(question, client, resolver);
@@ -394,10 +396,10 @@ impl Shell {
         }
     }
 
-    fn set_candidates(&mut self, now_ms: u64) {
+    fn set_candidates(&mut self, now: BootTime) {
         let public = self.endpoints.addresses.borrow_and_update().clone();
         let candidates = candidates(public, self.watch.candidates(), self.settings.listen_port);
-        self.core.handle_candidates(candidates, now_ms);
+        self.core.handle_candidates(candidates, now);
     }
 
     /// What the core says next. What it logs is written before.
@@ -445,8 +447,8 @@ impl Shell {
                         .collect();
                     self.host.set_up(addresses, &ranges).await?;
                     if let Some(at) = self.core.site_dns() {
-                        let now_ms = culvert_engine::boot_time_ms();
-                        self.site_dns.answer_at(at, now_ms).await;
+                        let now = culvert_engine::boot_time();
+                        self.site_dns.answer_at(at, now).await;
                     }
                 }
                 Output::Engine { peers, table } => self.tunnel.apply(peers, table)?,
@@ -469,18 +471,17 @@ impl Shell {
             .partition(|flow| flow.ended.is_none());
         let in_use = lasting.iter().map(|flow| (flow.client, flow.visible));
         let in_use = in_use.collect();
-        let now_ms = culvert_engine::boot_time_ms();
-        self.core.handle_flows(ended, taken.lost, now_ms);
-        self.core.handle_names_in_use(&in_use, now_ms);
+        let now = culvert_engine::boot_time();
+        self.core.handle_flows(ended, taken.lost, now);
+        self.core.handle_names_in_use(&in_use, now);
         Ok(())
     }
 
     fn wake_up(&self) -> Instant {
-        let now_ms = culvert_engine::boot_time_ms();
+        let now = culvert_engine::boot_time();
         let longest = self.observed.longest_rest();
-        let sleep = self.core.poll_timeout().map_or(longest, |at_ms| {
-            Duration::from_millis(at_ms.saturating_sub(now_ms)).min(longest)
-        });
+        let due = self.core.poll_timeout();
+        let sleep = due.map_or(longest, |due| due.saturating_since(now).min(longest));
         Instant::now() + sleep
     }
 
@@ -517,16 +518,16 @@ impl Shell {
         let Ok(taken) = self.tunnel.take_flows(true) else {
             return;
         };
-        let now_ms = culvert_engine::boot_time_ms();
-        self.core.handle_flows(taken.records, taken.lost, now_ms);
+        let now = culvert_engine::boot_time();
+        self.core.handle_flows(taken.records, taken.lost, now);
         loop {
             if self.carry_out().await.is_err() || self.core.flows_are_told() {
                 return;
             }
             match next_text(&mut self.connection).await {
                 Event::Text(text) => {
-                    let now_ms = culvert_engine::boot_time_ms();
-                    self.core.handle_text(&text, now_ms);
+                    let now = culvert_engine::boot_time();
+                    self.core.handle_text(&text, now);
                 }
                 _ => return,
             }
@@ -606,9 +607,4 @@ fn status_socket(
             (None, Some(problem))
         }
     }
-}
-
-fn unix_ms() -> u64 {
-    let unix = SystemTime::now().duration_since(UNIX_EPOCH);
-    u64::try_from(unix.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }

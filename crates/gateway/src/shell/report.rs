@@ -4,6 +4,7 @@ use super::Shell;
 use super::tunnel::Carried;
 use crate::GatewayError;
 use crate::status::{ClientStatus, CounterStatus, LoadStatus, SCHEMA_VERSION, Status};
+use culvert_base::{UnixTime, whole_millis};
 use culvert_gateway_core::Counters;
 use culvert_host::{notify_ready, notify_status};
 use culvert_policy::gate::DropReason;
@@ -13,25 +14,25 @@ use std::collections::BTreeMap;
 impl Shell {
     /// Everything that there is to tell.
     pub(super) fn status(&self) -> Result<Status, GatewayError> {
-        let (now_ms, unix_ms) = (culvert_engine::boot_time_ms(), super::unix_ms());
+        let (now, unix) = (culvert_engine::boot_time(), culvert_engine::unix_time());
         let carried = self.tunnel.carried()?;
-        let view = self.core.view(now_ms, unix_ms);
+        let view = self.core.view(now, unix);
         let mut clients = view.clients;
-        self.add_traffic(&mut clients, &carried, unix_ms);
+        self.add_traffic(&mut clients, &carried, unix);
         let mut problems = self.host.problems();
         problems.extend(self.socket_problem.clone());
         problems.extend(self.resolver.problem());
         problems.extend(self.site_dns.problem());
         problems.extend(view.portal.clock_problem());
-        problems.extend(self.core.host_problems(now_ms));
+        problems.extend(self.core.host_problems(now));
         problems.extend(host_address_problem(&carried));
         let not_ready_because = self.not_ready();
         let counters = counter_list(&view.counters, &carried);
         Ok(Status {
             schema_version: SCHEMA_VERSION,
             version: self.settings.version.clone(),
-            at: Timestamp::from_unix_ms(unix_ms),
-            running_for_ms: now_ms.saturating_sub(self.began_ms),
+            at: Timestamp::from(unix),
+            running_for_ms: whole_millis(now.saturating_since(self.began)),
             interface: self.settings.interface.to_string(),
             name: self.settings.name.clone(),
             machine: self.machine.clone(),
@@ -63,7 +64,7 @@ impl Shell {
                 processor_permille: self.load.last.processor_permille,
             },
             sandbox: self.settings.sandbox.clone(),
-            firewall: self.host.firewall_status(now_ms),
+            firewall: self.host.firewall_status(now),
             drops: carried.drops,
             counters,
             problems,
@@ -122,17 +123,17 @@ impl Shell {
         }
     }
 
-    fn add_traffic(&self, clients: &mut [ClientStatus], carried: &Carried, unix_ms: u64) {
+    fn add_traffic(&self, clients: &mut [ClientStatus], carried: &Carried, unix: UnixTime) {
         let peers: BTreeMap<PublicKey, _> =
             carried.peers.iter().map(|peer| (peer.key, peer)).collect();
         for client in clients {
             let Some(peer) = peers.get(&client.public_key) else {
                 continue;
             };
-            let handshake = peer.handshake_unix_ms;
+            let handshake = peer.handshake;
             let rates = self.traffic.rates(&client.public_key);
             client.endpoint = peer.endpoint;
-            client.handshake_age_ms = handshake.map(|at_ms| unix_ms.saturating_sub(at_ms));
+            client.handshake_age_ms = handshake.map(|at| whole_millis(unix.saturating_since(at)));
             client.heard_ms_ago = peer.heard_ms_ago;
             client.rx_bytes = peer.rx_bytes;
             client.tx_bytes = peer.tx_bytes;

@@ -6,6 +6,7 @@
 mod message;
 
 use super::resolver::{SystemResolver, aliases};
+use culvert_base::BootTime;
 use culvert_gateway_core::MAX_QUESTIONS;
 use culvert_ids::ClientId;
 use hickory_resolver::net::NetError;
@@ -39,7 +40,7 @@ const MAX_CONNECTIONS_PER_CLIENT: usize = 8;
 const IDLE: Duration = Duration::from_secs(5);
 
 /// The pause before the sockets are opened again after a failure.
-const RETRY_MS: u64 = 5_000;
+const RETRY: Duration = Duration::from_secs(5);
 
 /// A question of a client.
 #[derive(Debug)]
@@ -63,7 +64,7 @@ pub(crate) struct SiteDns {
     at: Option<SocketAddr>,
     tasks: Vec<JoinHandle<()>>,
     /// Why there are no sockets, and when to try again.
-    failed: Option<(String, u64)>,
+    failed: Option<(String, BootTime)>,
     asked: mpsc::Sender<Question>,
     pub(crate) questions: mpsc::Receiver<Question>,
     done: mpsc::Sender<ClientId>,
@@ -87,7 +88,7 @@ impl SiteDns {
     }
 
     /// Answers there from now on. Where the sockets can't be opened, [`Self::try_again`] does it later.
-    pub(crate) async fn answer_at(&mut self, at: SocketAddr, now_ms: u64) {
+    pub(crate) async fn answer_at(&mut self, at: SocketAddr, now: BootTime) {
         if self.at == Some(at) && self.failed.is_none() {
             return;
         }
@@ -101,17 +102,17 @@ impl SiteDns {
                 if self.failed.is_none() {
                     tracing::warn!("{why}");
                 }
-                self.failed = Some((why, now_ms + RETRY_MS));
+                self.failed = Some((why, now.saturating_add(RETRY)));
             }
         }
     }
 
     /// Opens the sockets again, where that failed a while ago.
-    pub(crate) async fn try_again(&mut self, now_ms: u64) {
-        if let (Some(at), Some((_, again_ms))) = (self.at, &self.failed)
-            && *again_ms <= now_ms
+    pub(crate) async fn try_again(&mut self, now: BootTime) {
+        if let (Some(at), Some((_, again))) = (self.at, &self.failed)
+            && *again <= now
         {
-            self.answer_at(at, now_ms).await;
+            self.answer_at(at, now).await;
         }
     }
 

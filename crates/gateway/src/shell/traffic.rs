@@ -1,13 +1,14 @@
 //! What each client carried, and how fast.
 
 use super::tunnel::Carried;
+use culvert_base::{BootTime, whole_millis};
 use culvert_wire::PublicKey;
 use std::collections::BTreeMap;
 
 /// What was seen at the last two looks.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
-    looked_ms: u64,
+    looked: BootTime,
     peers: BTreeMap<PublicKey, Peer>,
 }
 
@@ -27,9 +28,10 @@ pub(crate) struct Rates {
 
 impl Traffic {
     /// Takes the rates since the last look.
-    pub(crate) fn look(&mut self, carried: &Carried, now_ms: u64) {
-        let elapsed_ms = now_ms.saturating_sub(self.looked_ms).max(1);
-        let rate = |now: u64, then: u64| now.saturating_sub(then).saturating_mul(1000) / elapsed_ms;
+    pub(crate) fn look(&mut self, carried: &Carried, now: BootTime) {
+        let elapsed_ms = whole_millis(now.saturating_since(self.looked)).max(1);
+        let rate =
+            |bytes: u64, then: u64| bytes.saturating_sub(then).saturating_mul(1000) / elapsed_ms;
         let peers = carried.peers.iter().map(|peer| {
             // A client that came meanwhile has its rates at the next look.
             let rates = self
@@ -48,7 +50,7 @@ impl Traffic {
             (peer.key, seen)
         });
         self.peers = peers.collect();
-        self.looked_ms = now_ms;
+        self.looked = now;
     }
 
     pub(crate) fn rates(&self, key: &PublicKey) -> Rates {
@@ -66,7 +68,7 @@ mod tests {
         let peers = peers.iter().map(|(key, rx_bytes, tx_bytes)| CarriedPeer {
             key: PublicKey::from_bytes([*key; 32]),
             endpoint: None,
-            handshake_unix_ms: None,
+            handshake: None,
             heard_ms_ago: None,
             rx_bytes: *rx_bytes,
             tx_bytes: *tx_bytes,
@@ -80,8 +82,14 @@ mod tests {
     #[test]
     fn rates_are_each_clients_own_since_the_last_look() {
         let mut traffic = Traffic::default();
-        traffic.look(&carried(&[(1, 1_000, 0), (2, 0, 0)]), 10_000);
-        traffic.look(&carried(&[(1, 6_000, 500), (3, 7_000, 7_000)]), 15_000);
+        traffic.look(
+            &carried(&[(1, 1_000, 0), (2, 0, 0)]),
+            BootTime::from_millis(10_000),
+        );
+        traffic.look(
+            &carried(&[(1, 6_000, 500), (3, 7_000, 7_000)]),
+            BootTime::from_millis(15_000),
+        );
         let of = |key| {
             let rates = traffic.rates(&PublicKey::from_bytes([key; 32]));
             (rates.rx_bytes_per_s, rates.tx_bytes_per_s)

@@ -4,6 +4,7 @@ use crate::GatewayError;
 use crate::settings::Settings;
 use crate::status::DropStatus;
 use culvert_aead::Suite;
+use culvert_base::{UnixTime, whole_millis};
 use culvert_datapath::{Mechanisms, Prefix};
 use culvert_engine::{
     AllowedIpChange, Change, Device, EngineError, Options, PeerChange, PeerStatus, TakenFlows,
@@ -15,7 +16,6 @@ use culvert_session::{PresharedKey, PrivateKey, PublicKey};
 use culvert_wire::Cipher;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// The engine's device.
@@ -43,7 +43,7 @@ pub(crate) struct Carried {
 pub(crate) struct CarriedPeer {
     pub(crate) key: culvert_wire::PublicKey,
     pub(crate) endpoint: Option<SocketAddr>,
-    pub(crate) handshake_unix_ms: Option<u64>,
+    pub(crate) handshake: Option<UnixTime>,
     pub(crate) heard_ms_ago: Option<u64>,
     pub(crate) rx_bytes: u64,
     pub(crate) tx_bytes: u64,
@@ -84,7 +84,7 @@ impl Tunnel {
     }
 
     /// Stamps handshakes by the boot-time clock, which showed zero at that Unix time.
-    pub(crate) fn stamp_from(&self, epoch: Duration) -> Result<(), EngineError> {
+    pub(crate) fn stamp_from(&self, epoch: UnixTime) -> Result<(), EngineError> {
         self.device.apply(Change {
             stamp_epoch: Some(epoch),
             ..Change::default()
@@ -144,12 +144,11 @@ impl Tunnel {
 }
 
 fn carried_peer(peer: &PeerStatus) -> CarriedPeer {
-    let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
     CarriedPeer {
         key: culvert_wire::PublicKey::from_bytes(*peer.public_key.as_bytes()),
         endpoint: peer.endpoint,
-        handshake_unix_ms: peer.last_handshake.map(millis),
-        heard_ms_ago: peer.last_received.map(millis),
+        handshake: peer.last_handshake.map(UnixTime::after_epoch),
+        heard_ms_ago: peer.last_received.map(whole_millis),
         rx_bytes: peer.rx_bytes,
         tx_bytes: peer.tx_bytes,
     }

@@ -21,7 +21,7 @@ const FORWARD_TO_TUNNEL: &str = "forward_to_tunnel";
 
 /// How long the kernel remembers a UDP flow that is silent. RFC 4787 REQ-5 recommends five minutes, as the gateway's own
 /// table has it (both have this one number); the kernel's default is 30 seconds for a flow without an answer, and 120.
-pub(super) const UDP_IDLE_S: u64 = culvert_policy::gate::UDP_IDLE_MS / 1000;
+pub(super) const UDP_IDLE_S: u64 = culvert_policy::gate::UDP_IDLE.as_secs();
 
 /// Both ends of a TCP connection learn what fits through the tunnel and the network behind the gateway,
 /// where ICMP is lost.

@@ -3,12 +3,12 @@
 use std::io;
 use std::time::Duration;
 
-use rtnetlink::packet_core::NetlinkBuffer;
-use rtnetlink::sys::protocols::NETLINK_NETFILTER;
-use rtnetlink::sys::{AsyncSocket, AsyncSocketExt, SocketAddr, TokioSocket};
-use rustix::io::Errno;
+use culvert_netlink::packet::NlasIterator;
+use culvert_netlink::{Messages, Protocol, Socket};
+use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
 
+use crate::netlink::{is_overflow, receive, register};
 use crate::{HostError, InterfaceName};
 
 /// What `linux/netfilter/nfnetlink.h` calls `NFNLGRP_NFTABLES`: changes of tables and what is in them.
@@ -29,9 +29,6 @@ const PROGRAM: u16 = 3;
 /// The length of `struct nfgenmsg`, which stands before the attributes.
 const GENERAL_LEN: usize = 4;
 
-/// Room for one datagram from the kernel, which builds them in at most 32 KiB (`NLMSG_GOODSIZE`).
-const RECEIVE_BYTES: usize = 64 * 1024;
-
 /// How long changes are gathered: a transaction that comes in several datagrams is looked at once, and
 /// what it opened is not open for long.
 const DEBOUNCE: Duration = Duration::from_millis(50);
@@ -40,7 +37,7 @@ const DEBOUNCE: Duration = Duration::from_millis(50);
 ///
 /// What is told may be our own doing, or nothing: it says when to look.
 pub struct FirewallWatch {
-    socket: TokioSocket,
+    socket: AsyncFd<Socket>,
     buffer: Vec<u8>,
     tables: [String; 2],
     /// When to tell, if something was heard since it was last told.
@@ -55,20 +52,17 @@ impl FirewallWatch {
     /// # Errors
     /// The system's: such as that this process lacks `CAP_NET_ADMIN`.
     pub fn open(interface: &InterfaceName) -> Result<Self, HostError> {
-        let open = || -> io::Result<TokioSocket> {
-            let mut socket = TokioSocket::new(NETLINK_NETFILTER)?;
+        let open = || -> io::Result<AsyncFd<Socket>> {
             // The first 32 groups can be joined by their bits.
-            socket
-                .socket_mut()
-                .bind(&SocketAddr::new(0, 1 << (GROUP - 1)))?;
-            Ok(socket)
+            let socket = Socket::open(Protocol::Netfilter, 1 << (GROUP - 1))?;
+            register(socket)
         };
         let socket = open()
             .map_err(|error| HostError::system("listen for changes of the firewall", error))?;
         let of_applications = super::applications::table_of(interface);
         Ok(Self {
             socket,
-            buffer: Vec::with_capacity(RECEIVE_BYTES),
+            buffer: Vec::new(),
             tables: [super::rules::table_of(interface), of_applications],
             due: None,
             program: None,
@@ -103,9 +97,8 @@ impl FirewallWatch {
 
     /// Waits for the next datagram; returns whether it is about our tables. Lost ones are.
     async fn hear(&mut self) -> Result<bool, HostError> {
-        self.buffer.clear();
-        match self.socket.recv_from(&mut self.buffer).await {
-            Ok(_) => {
+        match receive(&self.socket, &mut self.buffer).await {
+            Ok(()) => {
                 let heard = Heard::of(&self.buffer, &self.tables);
                 // The end of a transaction may come in a datagram after what it did.
                 if (heard.is_ours || self.due.is_some()) && heard.program.is_some() {
@@ -113,8 +106,7 @@ impl FirewallWatch {
                 }
                 Ok(heard.is_ours)
             }
-            Err(error) if error.raw_os_error() == Some(Errno::NOBUFS.raw_os_error()) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+            Err(error) if is_overflow(&error) => Ok(true),
             Err(error) => Err(HostError::system(
                 "listen for changes of the firewall",
                 error,
@@ -141,21 +133,17 @@ struct Heard {
 }
 
 impl Heard {
-    fn of(mut datagram: &[u8], tables: &[String]) -> Self {
+    fn of(datagram: &[u8], tables: &[String]) -> Self {
         let mut heard = Self::default();
-        while !datagram.is_empty() {
-            let Ok(message) = NetlinkBuffer::new_checked(datagram) else {
+        for message in Messages::of(datagram) {
+            let Ok(message) = message else {
                 heard.is_ours = true;
                 return heard;
             };
-            let (kind, length) = (message.message_type(), message.length());
+            let kind = message.message_type();
             if kind >> 8 == SUBSYSTEM {
                 heard.take(kind & 0xff, message.payload(), tables);
             }
-            let length = usize::try_from(length).unwrap_or(usize::MAX);
-            datagram = datagram
-                .get(length.next_multiple_of(4)..)
-                .unwrap_or_default();
         }
         heard
     }
@@ -173,20 +161,12 @@ impl Heard {
 }
 
 /// The text of an attribute (`struct nlattr`), up to its closing zero.
-fn text(mut attributes: &[u8], wanted: u16) -> Option<String> {
-    const HEADER_LEN: usize = 4;
-    const KIND_MASK: u16 = 0x3fff;
-    loop {
-        let (header, _) = attributes.split_at_checked(HEADER_LEN)?;
-        let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));
-        let kind = u16::from_ne_bytes([header[2], header[3]]) & KIND_MASK;
-        let value = attributes.get(HEADER_LEN..length)?;
-        if kind == wanted {
-            let text = value.split(|byte| *byte == 0).next().unwrap_or_default();
-            return Some(String::from_utf8_lossy(text).into_owned());
-        }
-        attributes = attributes.get(length.next_multiple_of(4)..)?;
-    }
+fn text(attributes: &[u8], wanted: u16) -> Option<String> {
+    let found = NlasIterator::new(attributes)
+        .map_while(Result::ok)
+        .find(|attribute| attribute.kind() == wanted)?;
+    let text = found.value().split(|byte| *byte == 0).next();
+    Some(String::from_utf8_lossy(text.unwrap_or_default()).into_owned())
 }
 
 #[cfg(test)]

@@ -3,15 +3,15 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use rtnetlink::packet_route::AddressFamily;
-use rtnetlink::packet_route::address::{
+use culvert_netlink::route::AddressFamily;
+use culvert_netlink::route::address::{
     AddressAttribute, AddressFlags, AddressMessage, AddressScope,
 };
-use rtnetlink::packet_route::route::{
+use culvert_netlink::route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
 };
-use rtnetlink::packet_route::rule::{RuleAttribute, RuleMessage};
+use culvert_netlink::route::rule::{RuleAttribute, RuleMessage};
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use super::wanted::Table;
 use crate::Family;

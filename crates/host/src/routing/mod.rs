@@ -35,13 +35,13 @@ mod wanted;
 use std::io;
 use std::path::PathBuf;
 
-use rtnetlink::packet_route::RouteNetlinkMessage;
-use rtnetlink::packet_route::address::AddressMessage;
-use rtnetlink::packet_route::link::{
+use culvert_netlink::route::RouteNetlinkMessage;
+use culvert_netlink::route::address::AddressMessage;
+use culvert_netlink::route::link::{
     AfSpecInet6, AfSpecUnspec, In6AddrGenMode, LinkAttribute, LinkFlags, LinkMessage,
 };
-use rtnetlink::packet_route::route::{RouteAttribute, RouteMessage};
-use rtnetlink::packet_route::rule::RuleMessage;
+use culvert_netlink::route::route::{RouteAttribute, RouteMessage};
+use culvert_netlink::route::rule::RuleMessage;
 use rustix::io::Errno;
 
 use crate::netlink::Netlink;

@@ -5,10 +5,10 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use culvert_netlink::route::address::{AddressMessage, AddressScope};
+use culvert_netlink::route::link::{LinkAttribute, LinkMessage};
+use culvert_netlink::route::rule::{RuleAction, RuleAttribute, RuleMessage};
 use ipnet::IpNet;
-use rtnetlink::packet_route::address::{AddressMessage, AddressScope};
-use rtnetlink::packet_route::link::{LinkAttribute, LinkMessage};
-use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 
 use super::message::{address_of, rule_table};
 use super::plan::Ipv6;

@@ -6,14 +6,14 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::net::IpAddr;
 
-use rtnetlink::packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
-use rtnetlink::packet_route::RouteNetlinkMessage;
-use rtnetlink::packet_route::address::{AddressMessage, AddressScope};
-use rtnetlink::packet_route::link::{
+use culvert_netlink::packet::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+use culvert_netlink::route::RouteNetlinkMessage;
+use culvert_netlink::route::address::{AddressMessage, AddressScope};
+use culvert_netlink::route::link::{
     AfSpecInet6, AfSpecUnspec, In6AddrGenMode, LinkAttribute, LinkFlags, LinkMessage,
 };
-use rtnetlink::packet_route::route::RouteMessage;
-use rtnetlink::packet_route::rule::RuleMessage;
+use culvert_netlink::route::route::RouteMessage;
+use culvert_netlink::route::rule::RuleMessage;
 
 use super::message::{
     Route, Target, address_message, address_of, destination, is_alone, rule_table,

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::net::SocketAddr;
 
-use ipnet::IpNet;
-use rtnetlink::packet_core::DefaultNla;
-use rtnetlink::packet_route::IpProtocol;
-use rtnetlink::packet_route::route::RouteProtocol;
-use rtnetlink::packet_route::rule::{
+use culvert_netlink::packet::DefaultNla;
+use culvert_netlink::route::IpProtocol;
+use culvert_netlink::route::route::RouteProtocol;
+use culvert_netlink::route::rule::{
     RuleAction, RuleAttribute, RuleFlags, RuleMessage, RulePortRange,
 };
+use ipnet::IpNet;
 
 use super::message::{
     MAIN_TABLE, PROTOCOL, SUPPRESS_NOTHING, address_family, family_of, host_length, local_ranges,

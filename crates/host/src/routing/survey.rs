@@ -2,13 +2,13 @@
 
 use std::net::IpAddr;
 
-use rtnetlink::packet_route::RouteNetlinkMessage;
-use rtnetlink::packet_route::address::AddressMessage;
-use rtnetlink::packet_route::link::LinkMessage;
-use rtnetlink::packet_route::route::{
+use culvert_netlink::route::RouteNetlinkMessage;
+use culvert_netlink::route::address::AddressMessage;
+use culvert_netlink::route::link::LinkMessage;
+use culvert_netlink::route::route::{
     RouteAddress, RouteAttribute, RouteMessage, RouteType, RouteVia,
 };
-use rtnetlink::packet_route::rule::RuleMessage;
+use culvert_netlink::route::rule::RuleMessage;
 use rustix::io::Errno;
 
 use super::message::{address_family, host_length};

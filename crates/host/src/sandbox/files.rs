@@ -90,6 +90,9 @@ const OF_PROGRAMS: [&str; 4] = [
     "/etc/resolvconf",
 ];
 
+/// The operating system's name, where it is no link below `/usr`. The client tells it to the portal.
+const OF_SYSTEM: [&str; 1] = ["/etc/os-release"];
+
 /// Files of the kernel that the service and the C library read. Other processes are not there: of `/proc`, only this one.
 const OF_KERNEL: [&str; 9] = [
     // Threads, load, mounts, namespaces, interfaces, routes.
@@ -182,7 +185,8 @@ fn rules(needs: &SandboxNeeds<'_>) -> Vec<Rule> {
             add(&path, RUN);
         }
     }
-    for path in AUTHORITIES.into_iter().chain(OF_PROGRAMS).chain(OF_KERNEL) {
+    let public = AUTHORITIES.into_iter().chain(OF_PROGRAMS).chain(OF_SYSTEM);
+    for path in public.chain(OF_KERNEL) {
         add(Path::new(path), READ);
     }
     for variable in ["SSL_CERT_FILE", "SSL_CERT_DIR"] {

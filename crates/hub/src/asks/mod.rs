@@ -2,18 +2,17 @@
 
 mod offers;
 
-use super::Hub;
 use super::limits::{MAX_ASKS_PER_CLIENT, MAX_AVOIDED, MAX_WAITING_PER_CLIENT};
 use super::reasons::StatedReason;
+use super::{Facts, Hub};
 use crate::session::REQUEST_RATE;
 use culvert_ids::{ClientId, GatewayId, GrantId, PolicyId, ResourceId};
 use culvert_policy::{Decision, DomainName, Explanation, Subject, evaluate};
-use culvert_store::AccessEntry;
+use culvert_store::{AccessEntry, Client};
 use culvert_wire::Timestamp;
 use culvert_wire::messages::{MAX_NAMES, Reason, ReasonCode, ToClient, ToGateway, WantedName};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::time::Duration;
 
 /// A client and a resource that it is to get a grant for.
 pub(super) type Pair = (ClientId, ResourceId);
@@ -84,10 +83,19 @@ impl Wish {
 }
 
 impl Hub {
+    /// The facts that policies look at.
+    pub(super) fn subject(&self, row: &Client, facts: &Facts) -> Subject {
+        Subject {
+            groups: self.directory.groups_of(row.actor).collect(),
+            verified: row.verified.is_some(),
+            client: facts.seen.clone(),
+        }
+    }
+
     /// What the policies say now.
     pub(super) fn permit(&self, pair: Pair, now: Timestamp) -> Result<Permit, StatedReason> {
         let (client, resource) = pair;
-        let facts = self.facts.get(&client).copied().unwrap_or_default();
+        let facts = self.facts.get(&client).cloned().unwrap_or_default();
         let row = self
             .directory
             .admit_client(client)
@@ -108,20 +116,19 @@ impl Hub {
         if facts.keeps_applications == Some(false) && !self.can_have(client, resource) {
             return Err(StatedReason::applications());
         }
-        let subject = Subject {
-            groups: self.directory.groups_of(row.actor).collect(),
-            verified: row.verified.is_some(),
-            public_address: facts.public_address,
-            country: facts.country,
-        };
+        let subject = self.subject(row, &facts);
         let policies = self.directory.policies(resource);
-        let decision = evaluate(policies, resource, &subject, now.unix_ms());
-        let Decision::Allow { policy, until_ms } = decision else {
+        let decision = evaluate(policies, resource, &subject, now.unix_time());
+        let Decision::Allow {
+            policy,
+            until: allowed_until,
+        } = decision
+        else {
             let policies: Vec<_> = self.directory.policies(resource).cloned().collect();
-            let full = Explanation::new(&policies, resource, &subject, now.unix_ms());
+            let full = Explanation::new(&policies, resource, &subject, now.unix_time());
             return Err(StatedReason::decided(&decision, full.to_string()));
         };
-        let decided = until_ms.map(Timestamp::from_unix_ms);
+        let decided = allowed_until.map(Timestamp::from);
         let until = until.into_iter().chain(decided).min();
         Ok(Permit { policy, until })
     }
@@ -151,8 +158,7 @@ impl Hub {
             && (is_asked || asks < MAX_ASKS_PER_CLIENT)
             && avoid.len() <= MAX_AVOIDED
             && names.len() <= MAX_NAMES;
-        let since_epoch = Duration::from_millis(now.unix_ms());
-        let is_within_rate = session.requests.take(REQUEST_RATE, since_epoch).is_ok();
+        let is_within_rate = session.requests.take(REQUEST_RATE, now.unix_time()).is_ok();
         let may_ask = is_within_rate && has_room;
         session.waiting.insert(request);
         let mut wish = Wish {

@@ -8,7 +8,10 @@ use crate::world::{
 use culvert_ids::SiteId;
 use culvert_store::{Entity, EntityId};
 use culvert_wire::messages::{FromClient, FromGateway, ReasonCode};
-use culvert_wire::model::{Condition, Filter, TimeWindow, Weekday};
+use culvert_wire::model::{
+    Condition, Filter, TimeWindow, Weekday, WrittenCountries, WrittenExpires,
+    WrittenPublicAddresses, WrittenTimes, WrittenVerified,
+};
 use culvert_wire::{PublicKey, Timestamp};
 use proptest::prelude::*;
 
@@ -114,26 +117,26 @@ fn site(is_home: bool) -> SiteId {
 fn conditions(kind: u8, now: Timestamp) -> Vec<Condition> {
     let after = |ms| Timestamp::from_unix_ms(now.unix_ms() + ms);
     match kind {
-        0 => vec![Condition::Verified],
-        1 => vec![Condition::PublicAddress {
+        0 => vec![Condition::Verified(WrittenVerified {})],
+        1 => vec![Condition::PublicAddress(WrittenPublicAddresses {
             cidrs: vec!["203.0.113.0/24".to_owned()],
-        }],
-        2 => vec![Condition::Expires { at: after(50_000) }],
-        3 => vec![Condition::Expires {
+        })],
+        2 => vec![Condition::Expires(WrittenExpires { at: after(50_000) })],
+        3 => vec![Condition::Expires(WrittenExpires {
             at: after(2_000_000),
-        }],
-        4 => vec![Condition::Time {
+        })],
+        4 => vec![Condition::Time(WrittenTimes {
             zone: "Europe/Berlin".to_owned(),
             windows: vec![TimeWindow {
-                days: vec![Weekday::Fri, Weekday::Sat],
+                days: vec![Weekday::Friday, Weekday::Saturday],
                 from: "09:00".to_owned(),
                 until: "09:40".to_owned(),
             }],
-        }],
+        })],
         // Not to be converted: allows nothing.
-        5 => vec![Condition::Country {
+        5 => vec![Condition::Country(WrittenCountries {
             countries: vec!["Atlantis".to_owned()],
-        }],
+        })],
         _ => Vec::new(),
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::rows::client_token;
 use crate::world::World;
+use culvert_base::UnixTime;
 use culvert_ids::{ActorId, ClientId, GatewayId, GroupId, ResourceId};
-use culvert_policy::{Country, Decision, Subject, evaluate};
+use culvert_policy::{ClientFacts, Decision, Subject, evaluate};
 use culvert_store::Entity;
 use culvert_wire::{GrantClaims, GrantTarget, Timestamp, model};
 use std::collections::BTreeSet;
@@ -89,14 +90,13 @@ impl World {
         let subject = Subject {
             groups: self.groups_of(row.actor),
             verified: row.verified.is_some(),
-            public_address: self.clients[&claims.client].address,
-            country: None::<Country>,
+            client: ClientFacts::seen_at(self.clients[&claims.client].address, |_| None),
         };
         let policies: Vec<_> = self.policies().collect();
-        match evaluate(&policies, claims.resource, &subject, self.now.unix_ms()) {
-            Decision::Allow { until_ms, .. } => (until_ms.unwrap_or(u64::MAX)
-                < claims.exp.unix_ms())
-            .then(|| format!("allowed until {until_ms:?} only")),
+        match evaluate(&policies, claims.resource, &subject, self.now.unix_time()) {
+            Decision::Allow { until, .. } => (until.unwrap_or(UnixTime::MAX)
+                < claims.exp.unix_time())
+            .then(|| format!("allowed until {until:?} only")),
             Decision::Deny { reasons } => Some(format!("{reasons:?}")),
         }
     }

@@ -9,7 +9,7 @@ use culvert_store::Decision;
 use culvert_wire::messages::{
     FromClient, FromGateway, Reason, ReasonCode, ToClient, ToGateway, WantedName,
 };
-use culvert_wire::model::{Condition, Filter};
+use culvert_wire::model::{Condition, Filter, WrittenCountries, WrittenExpires, WrittenVerified};
 use culvert_wire::{Cipher, Timestamp};
 
 pub(crate) fn wanted(name: &str, last: u8) -> WantedName {
@@ -94,7 +94,7 @@ fn a_client_without_a_policy_is_denied_and_the_log_says_why() {
 #[test]
 fn a_condition_that_does_not_hold_denies_and_the_client_is_not_told_of_policies() {
     let mut world = World::connected();
-    world.set_policy(1, 1, 1, vec![Condition::Verified]);
+    world.set_policy(1, 1, 1, vec![Condition::Verified(WrittenVerified {})]);
     world.forget_messages();
     world.ask(1, 1);
     let (_, ToClient::AccessDenied { reason, .. }) = &world.to_clients[0] else {
@@ -331,8 +331,18 @@ fn a_grant_ends_with_the_policy_that_allows_longest() {
     let mut world = World::connected();
     let at = |ms| Timestamp::from_unix_ms(world.now.unix_ms() + ms);
     let (soon, later) = (at(60_000), at(120_000));
-    world.set_policy(1, 1, 1, vec![Condition::Expires { at: soon }]);
-    world.set_policy(2, 1, 1, vec![Condition::Expires { at: later }]);
+    world.set_policy(
+        1,
+        1,
+        1,
+        vec![Condition::Expires(WrittenExpires { at: soon })],
+    );
+    world.set_policy(
+        2,
+        1,
+        1,
+        vec![Condition::Expires(WrittenExpires { at: later })],
+    );
     world.ask(1, 1);
     let held = world.gateways[&gateway(1)].held.values().next().unwrap();
     assert_eq!(held.claims.exp, later);
@@ -572,7 +582,12 @@ fn a_row_that_can_not_be_converted_denies_and_is_reported() {
     let mut world = World::connected();
     world.ask(1, 1);
     let countries = vec!["Atlantis".to_owned()];
-    world.set(a_policy(1, 1, 1, vec![Condition::Country { countries }]));
+    world.set(a_policy(
+        1,
+        1,
+        1,
+        vec![Condition::Country(WrittenCountries { countries })],
+    ));
     assert_eq!(
         world.holds(1),
         0,
@@ -603,7 +618,7 @@ fn an_explanation_says_what_a_request_would_meet() {
         .unwrap();
     assert!(explained.is_allow());
     assert_eq!(explained.gateway, Ok(gateway(1)));
-    world.set_policy(1, 1, 1, vec![Condition::Verified]);
+    world.set_policy(1, 1, 1, vec![Condition::Verified(WrittenVerified {})]);
     let explained = world
         .hub
         .explain(client(1), resource(1), world.now)

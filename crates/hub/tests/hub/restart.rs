@@ -6,7 +6,7 @@ use culvert_ids::SiteId;
 use culvert_store::{Entity, Token};
 use culvert_wire::Timestamp;
 use culvert_wire::messages::{ReasonCode, ToClient, ToGateway};
-use culvert_wire::model::{Condition, Filter};
+use culvert_wire::model::{Condition, Filter, WrittenPublicAddresses};
 
 fn granted() -> World {
     let mut world = World::connected();
@@ -63,7 +63,12 @@ fn what_was_revoked_while_the_portal_was_down_ends_when_the_gateway_returns() {
 fn conditions_on_the_address_hold_over_a_restart() {
     let mut world = World::simple();
     let cidrs = vec!["203.0.113.0/24".to_owned()];
-    world.set_policy(1, 1, 1, vec![Condition::PublicAddress { cidrs }]);
+    world.set_policy(
+        1,
+        1,
+        1,
+        vec![Condition::PublicAddress(WrittenPublicAddresses { cidrs })],
+    );
     world.clients.get_mut(&client(1)).unwrap().address = Some("203.0.113.9".parse().unwrap());
     world.join_gateway(1);
     world.join_client(1);

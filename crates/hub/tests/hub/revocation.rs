@@ -7,7 +7,10 @@ use crate::world::{
 use culvert_ids::{MembershipId, SiteId};
 use culvert_store::{Decision, Kind, Membership};
 use culvert_wire::messages::{FromClient, ReasonCode, ToClient, ToGateway};
-use culvert_wire::model::{Condition, Filter, TimeWindow, Weekday};
+use culvert_wire::model::{
+    Condition, Filter, TimeWindow, Weekday, WrittenExpires, WrittenPublicAddresses, WrittenTimes,
+    WrittenVerified,
+};
 use culvert_wire::{PublicKey, Timestamp};
 
 /// With a grant that is out.
@@ -69,7 +72,7 @@ fn a_policy_that_leads_to_another_resource_cuts_the_grants_for_the_one_before() 
 #[test]
 fn a_condition_that_does_not_hold_cuts_the_grants() {
     let mut world = granted();
-    world.set_policy(1, 1, 1, vec![Condition::Verified]);
+    world.set_policy(1, 1, 1, vec![Condition::Verified(WrittenVerified {})]);
     assert_cut(&world, ReasonCode::ConditionNotMet);
 }
 
@@ -183,7 +186,7 @@ fn a_deleted_token_is_a_revoked_one() {
 #[test]
 fn a_removal_of_verification_cuts_what_stood_on_it() {
     let mut world = World::connected();
-    world.set_policy(1, 1, 1, vec![Condition::Verified]);
+    world.set_policy(1, 1, 1, vec![Condition::Verified(WrittenVerified {})]);
     world.edit_client(1, |row| row.verified = Some(row.stamp.created));
     world.ask(1, 1);
     assert_eq!(world.holds(1), 1);
@@ -261,7 +264,7 @@ fn an_earlier_end_replaces_the_grant_and_no_flow_is_cut() {
     let mut world = granted();
     let first = *world.gateways[&gateway(1)].held.keys().next().unwrap();
     let at = Timestamp::from_unix_ms(world.now.unix_ms() + 600_000);
-    world.set_policy(1, 1, 1, vec![Condition::Expires { at }]);
+    world.set_policy(1, 1, 1, vec![Condition::Expires(WrittenExpires { at })]);
     assert_eq!(
         world.to_clients,
         [],
@@ -285,7 +288,7 @@ fn an_earlier_end_that_the_gateway_does_not_take_cuts_the_grant() {
         let mut world = granted();
         world.manner(1, manner);
         let at = Timestamp::from_unix_ms(world.now.unix_ms() + 600_000);
-        world.set_policy(1, 1, 1, vec![Condition::Expires { at }]);
+        world.set_policy(1, 1, 1, vec![Condition::Expires(WrittenExpires { at })]);
         world.pass(3_000);
         assert_eq!((world.holds(1), world.grants_of(1)), (0, 0), "{manner:?}");
         world.check();
@@ -297,7 +300,7 @@ fn a_request_while_the_end_is_brought_forward_is_answered_after_it() {
     let mut world = granted();
     world.manner(1, Manner::Silent);
     let at = Timestamp::from_unix_ms(world.now.unix_ms() + 600_000);
-    world.set_policy(1, 1, 1, vec![Condition::Expires { at }]);
+    world.set_policy(1, 1, 1, vec![Condition::Expires(WrittenExpires { at })]);
     world.manner(1, Manner::Accept);
     world.ask(1, 1);
     world.pass(3_000);
@@ -311,7 +314,7 @@ fn a_release_while_the_end_is_brought_forward_leaves_nothing() {
     let mut world = granted();
     world.manner(1, Manner::Silent);
     let at = Timestamp::from_unix_ms(world.now.unix_ms() + 600_000);
-    world.set_policy(1, 1, 1, vec![Condition::Expires { at }]);
+    world.set_policy(1, 1, 1, vec![Condition::Expires(WrittenExpires { at })]);
     let grant = *world.clients[&client(1)].grants.keys().next().unwrap();
     let session = world.clients[&client(1)].session.unwrap();
     world.client_says(session, FromClient::ReleaseAccess { grant });
@@ -324,13 +327,18 @@ fn a_window_that_closes_ends_the_grant_on_the_minute() {
     let mut world = World::connected();
     // The start is a Friday, 08:00 UTC.
     let window = TimeWindow {
-        days: vec![Weekday::Fri],
+        days: vec![Weekday::Friday],
         from: "08:00".to_owned(),
         until: "08:30".to_owned(),
     };
     let zone = "UTC".to_owned();
     let windows = vec![window];
-    world.set_policy(1, 1, 1, vec![Condition::Time { zone, windows }]);
+    world.set_policy(
+        1,
+        1,
+        1,
+        vec![Condition::Time(WrittenTimes { zone, windows })],
+    );
     world.forget_messages();
     world.ask(1, 1);
     assert_eq!(world.holds(1), 1, "{:?}", world.to_clients);
@@ -348,7 +356,12 @@ fn a_window_that_closes_ends_the_grant_on_the_minute() {
 fn a_client_that_comes_back_from_elsewhere_keeps_only_what_is_allowed_there() {
     let mut world = World::connected();
     let cidrs = vec!["203.0.113.0/24".to_owned()];
-    world.set_policy(1, 1, 1, vec![Condition::PublicAddress { cidrs }]);
+    world.set_policy(
+        1,
+        1,
+        1,
+        vec![Condition::PublicAddress(WrittenPublicAddresses { cidrs })],
+    );
     world.clients.get_mut(&client(1)).unwrap().address = Some("203.0.113.9".parse().unwrap());
     world.join_client(1);
     world.ask(1, 1);

@@ -5,6 +5,7 @@ use crate::world::{
 };
 use culvert_hub::{ClientJoin, FeedError, GatewayJoin, Output, SessionId, limits};
 use culvert_ids::SiteId;
+use culvert_policy::ClientFacts;
 use culvert_store::Seq;
 use culvert_wire::messages::{
     ClientFeature, FromClient, FromGateway, ReasonCode, ToClient, ToGateway,
@@ -127,8 +128,7 @@ fn whom_the_feed_does_not_know_yet_is_told_to_come_back() {
         token,
         public_key: PublicKey::from_bytes(key),
         ciphers: Vec::new(),
-        public_address: None,
-        country: None,
+        seen: ClientFacts::default(),
         features: vec![ClientFeature::Applications],
     };
     let mut key = [1; 32];
@@ -194,6 +194,7 @@ fn a_second_hello_ends_the_session() {
         public_key: PublicKey::from_bytes([0; 32]),
         ciphers: Vec::new(),
         features: Vec::new(),
+        os: None,
     };
     world.client_says(session, hello);
     assert!(world.closed.contains(&(session, ReasonCode::Protocol)));
@@ -337,8 +338,7 @@ fn epochs_differ_from_session_to_session() {
             token: client_token(1),
             public_key: PublicKey::from_bytes(key),
             ciphers: Vec::new(),
-            public_address: None,
-            country: None,
+            seen: ClientFacts::default(),
             features: Vec::new(),
         };
         world

@@ -3,6 +3,7 @@
 
 use culvert_hub::{ClientJoin, Directory, Facts, GatewayJoin, Hub, Output, PortalKeys, SessionId};
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId, TokenId};
+use culvert_policy::ClientFacts;
 use culvert_store::{
     AccessEntry, Account, AccountSettings, Author, Change, Entity, EntityId, FlowBatch, Grant,
     Operation, Seq, Snapshot, Stamp,
@@ -232,8 +233,7 @@ impl World {
             token,
             public_key,
             ciphers: vec![Cipher::Aes256Gcm],
-            public_address: client.address,
-            country: None,
+            seen: ClientFacts::seen_at(client.address, |_| None),
             features: client.features.clone(),
         };
         self.hub.handle_client_joined(session, join, self.now);
@@ -357,8 +357,7 @@ impl World {
         let facts = self.clients.iter().map(|(id, client)| {
             let facts = Facts {
                 token: None,
-                public_address: client.address,
-                country: None,
+                seen: ClientFacts::seen_at(client.address, |_| None),
                 keeps_applications: None,
             };
             (*id, facts)

@@ -10,11 +10,12 @@ use super::portless::Portless;
 use super::table::{ClientGrants, Permit, Way};
 use super::{DropReason, Evicted, Frame, GateTable, MAX_FLOWS, PeerKey, Verdict};
 use crate::translate::{Rewrite, rewrite};
+use culvert_base::BootTime;
 use culvert_packet::ip::IpVersion;
 
 /// Remembers the flows of some clients, and judges their packets.
 ///
-/// `now_ms` is in milliseconds of any clock that never goes back, the one that grants expire by.
+/// `now` is read from the clock that grants expire by.
 ///
 /// Both directions of a flow have to come to the same gate: answers to a flow that another gate has
 /// admitted belong to no flow here. Where packets of one client may come to several workers, the
@@ -63,25 +64,25 @@ impl Gate {
     pub fn admit_from_client(
         &mut self,
         table: &GateTable,
-        now_ms: u64,
+        now: BootTime,
         peer: PeerKey,
         frame: Frame<'_>,
     ) -> Verdict {
-        let passed = self.pass_from_client(table, now_ms, peer, frame);
+        let passed = self.pass_from_client(table, now, peer, frame);
         passed.unwrap_or_else(Verdict::Drop)
     }
 
     /// Keeps a fragment of a peer that was dropped for [`DropReason::Fragment`] until the first one of its datagram has come.
     /// False where it is not kept.
     #[cold]
-    pub fn hold(&mut self, now_ms: u64, peer: PeerKey, packet: &[u8]) -> bool {
+    pub fn hold(&mut self, now: BootTime, peer: PeerKey, packet: &[u8]) -> bool {
         let mut heading = Heading::NONE;
         let is_later = heading.read(packet).is_ok() && heading.kind == Kind::LaterFragment;
         let Some(packet) = packet.get(..heading.len).filter(|_| is_later) else {
             return false;
         };
         let key = datagram(&heading, true);
-        self.early.hold(key, peer, packet, now_ms)
+        self.early.hold(key, peer, packet, now)
     }
 
     /// The fragments that waited for the one that was admitted last ([`Verdict::AdmitFirst`]), as they came: they are to be
@@ -99,20 +100,25 @@ impl Gate {
     /// Judges a packet that is on its way to a client, and translates it back to what the client
     /// knows.
     #[inline]
-    pub fn admit_to_client(&mut self, table: &GateTable, now_ms: u64, frame: Frame<'_>) -> Verdict {
-        self.pass_to_client(table, now_ms, frame).into()
+    pub fn admit_to_client(
+        &mut self,
+        table: &GateTable,
+        now: BootTime,
+        frame: Frame<'_>,
+    ) -> Verdict {
+        self.pass_to_client(table, now, frame).into()
     }
 
     /// Ends flows that are over: looks at `count` of them, and at the next ones when it is called
     /// again. Flows that the table no longer allows end too, so that they are reported without
     /// waiting for a packet that would find out.
-    pub fn sweep(&mut self, table: &GateTable, now_ms: u64, count: usize) {
-        self.early.expire(now_ms);
+    pub fn sweep(&mut self, table: &GateTable, now: BootTime, count: usize) {
+        self.early.expire(now);
         for place in self.flows.next_places(count) {
             if self.flows.is_used(place) {
                 self.renew_portless(place);
                 // Ends the flow if it has to end.
-                let _ = self.keep(table, now_ms, place);
+                let _ = self.keep(table, now, place);
             }
         }
     }
@@ -164,21 +170,21 @@ impl Gate {
     fn pass_from_client(
         &mut self,
         table: &GateTable,
-        now_ms: u64,
+        now: BootTime,
         peer: PeerKey,
         frame: Frame<'_>,
     ) -> Result<Verdict, DropReason> {
         let mut heading = Heading::NONE;
         heading.read(frame.packet)?;
         let place = match heading.kind {
-            Kind::Plain | Kind::Query => self.flow_from_client(table, now_ms, peer, &heading)?,
+            Kind::Plain | Kind::Query => self.flow_from_client(table, now, peer, &heading)?,
             Kind::LaterFragment => {
                 // A flow found was begun by the owner of the source address.
-                let place = self.of_fragment(table, now_ms, &heading, true);
+                let place = self.of_fragment(table, now, &heading, true);
                 self.owned(table, peer, &heading, place)?
             }
             Kind::Error => {
-                let passed = self.error_from_client(table, now_ms, peer, &heading, frame);
+                let passed = self.error_from_client(table, now, peer, &heading, frame);
                 return passed.map(Verdict::Admit);
             }
             Kind::Answer => {
@@ -187,13 +193,13 @@ impl Gate {
             }
         };
         let flow = self.flows.get_mut(place);
-        flow.note_of_client(&heading, &frame, now_ms);
+        flow.note_of_client(&heading, &frame, now);
         if flow.is_translated() {
             let change = to_far(flow);
             rewrite(frame.packet, &heading, &change, frame.checksum);
         }
-        self.remember_first_fragment(&heading, place, now_ms, true);
-        if heading.is_first_fragment && self.releases(&heading, now_ms) {
+        self.remember_first_fragment(&heading, place, now, true);
+        if heading.is_first_fragment && self.releases(&heading, now) {
             return Ok(Verdict::AdmitFirst(peer));
         }
         Ok(Verdict::Admit(peer))
@@ -201,11 +207,11 @@ impl Gate {
 
     /// Whether later fragments waited for this first one. They are released.
     #[cold]
-    fn releases(&mut self, heading: &Heading, now_ms: u64) -> bool {
+    fn releases(&mut self, heading: &Heading, now: BootTime) -> bool {
         if self.early.is_empty() {
             return false;
         }
-        self.released = self.early.take(&datagram(heading, true), now_ms);
+        self.released = self.early.take(&datagram(heading, true), now);
         !self.released.is_empty()
     }
 
@@ -213,7 +219,7 @@ impl Gate {
     fn pass_to_client(
         &mut self,
         table: &GateTable,
-        now_ms: u64,
+        now: BootTime,
         frame: Frame<'_>,
     ) -> Result<PeerKey, DropReason> {
         let mut heading = Heading::NONE;
@@ -222,20 +228,20 @@ impl Gate {
             Kind::Plain | Kind::Answer => {
                 let far = FlowKey::of_remote(&heading);
                 let place = self.flows.find_far(&far).ok_or(DropReason::NotAFlow)?;
-                self.keep(table, now_ms, place)?
+                self.keep(table, now, place)?
             }
-            Kind::LaterFragment => self.of_fragment(table, now_ms, &heading, false)?,
-            Kind::Error => return self.error_to_client(table, now_ms, &heading, frame),
+            Kind::LaterFragment => self.of_fragment(table, now, &heading, false)?,
+            Kind::Error => return self.error_to_client(table, now, &heading, frame),
             Kind::Query => return Err(DropReason::NotAFlow),
         };
         let flow = self.flows.get_mut(place);
-        flow.note_of_remote(&heading, &frame, now_ms);
+        flow.note_of_remote(&heading, &frame, now);
         let peer = flow.peer;
         if flow.is_translated() {
             let change = to_near(flow);
             rewrite(frame.packet, &heading, &change, frame.checksum);
         }
-        self.remember_first_fragment(&heading, place, now_ms, false);
+        self.remember_first_fragment(&heading, place, now, false);
         Ok(peer)
     }
 
@@ -244,7 +250,7 @@ impl Gate {
     fn flow_from_client(
         &mut self,
         table: &GateTable,
-        now_ms: u64,
+        now: BootTime,
         peer: PeerKey,
         heading: &Heading,
     ) -> Result<Place, DropReason> {
@@ -252,12 +258,12 @@ impl Gate {
         let found = self.flows.find_near(&near);
         if let Some(place) = found {
             let flow = self.flows.get(place);
-            let is_same = flow.peer == peer && !flow.is_idle(now_ms) && !flow.begins_anew(heading);
-            if is_same && self.is_current(place, table, now_ms) {
+            let is_same = flow.peer == peer && !flow.is_idle(now) && !flow.begins_anew(heading);
+            if is_same && self.is_current(place, table, now) {
                 return Ok(place);
             }
         }
-        self.judge(table, now_ms, peer, heading, near, found)
+        self.judge(table, now, peer, heading, near, found)
     }
 
     /// Judges a client's packet by the table, and begins or renews its flow.
@@ -266,7 +272,7 @@ impl Gate {
     fn judge(
         &mut self,
         table: &GateTable,
-        now_ms: u64,
+        now: BootTime,
         peer: PeerKey,
         heading: &Heading,
         near: FlowKey,
@@ -274,7 +280,7 @@ impl Gate {
     ) -> Result<Place, DropReason> {
         // Before anything else: nobody but its owner may end a flow.
         let client = owner(table, peer, heading)?;
-        let permit = match permit(table, client, &near, now_ms) {
+        let permit = match permit(table, client, &near, now) {
             Ok(permit) => permit,
             Err(reason) => {
                 if let Some(place) = found {
@@ -285,7 +291,7 @@ impl Gate {
         };
         if let Some(place) = found {
             let flow = self.flows.get(place);
-            let is_over = flow.is_idle(now_ms) || flow.begins_anew(heading);
+            let is_over = flow.is_idle(now) || flow.begins_anew(heading);
             if !is_over && flow.peer == peer && is_same_way(flow, &permit) {
                 self.adopt(place, &permit, table);
                 return Ok(place);
@@ -308,11 +314,11 @@ impl Gate {
             .ok_or(DropReason::NoPortLeft)?;
         if near.is_portless()
             && let Some(portless) = &self.portless
-            && !portless.take(peer, &far, now_ms)
+            && !portless.take(peer, &far, now)
         {
             return Err(DropReason::AddressTaken);
         }
-        let flow = Flow::new(near, far, peer, permit.grant, permit.resource, now_ms);
+        let flow = Flow::new(near, far, peer, permit.grant, permit.resource, now);
         let place = self.flows.insert(flow);
         self.adopt(place, &permit, table);
         Ok(place)
@@ -322,7 +328,7 @@ impl Gate {
     fn renew_portless(&self, place: Place) {
         let flow = self.flows.get(place);
         if let Some(portless) = self.portless.as_ref().filter(|_| flow.near.is_portless()) {
-            portless.renew(flow.peer, &flow.far, flow.last_ms);
+            portless.renew(flow.peer, &flow.far, flow.last);
         }
     }
 
@@ -331,14 +337,14 @@ impl Gate {
     pub(super) fn keep(
         &mut self,
         table: &GateTable,
-        now_ms: u64,
+        now: BootTime,
         place: Place,
     ) -> Result<Place, DropReason> {
-        if self.end_if_idle(place, now_ms) {
+        if self.end_if_idle(place, now) {
             return Err(DropReason::NotAFlow);
         }
-        if !self.is_current(place, table, now_ms) {
-            self.renew(table, now_ms, place)?;
+        if !self.is_current(place, table, now) {
+            self.renew(table, now, place)?;
         }
         Ok(place)
     }
@@ -346,14 +352,12 @@ impl Gate {
     /// Judges a known flow by the table; ends it where it is no longer allowed.
     #[cold]
     #[inline(never)]
-    fn renew(&mut self, table: &GateTable, now_ms: u64, place: Place) -> Result<(), DropReason> {
+    fn renew(&mut self, table: &GateTable, now: BootTime, place: Place) -> Result<(), DropReason> {
         let flow = self.flows.get(place);
         let client = table.owner(flow.near.client_address());
         let permit = match client {
             None => Err(DropReason::NoGrant),
-            Some(client) => {
-                permit(table, client, &flow.near, now_ms).map(|permit| (client, permit))
-            }
+            Some(client) => permit(table, client, &flow.near, now).map(|permit| (client, permit)),
         };
         match permit {
             Err(reason) => {
@@ -374,7 +378,7 @@ impl Gate {
     fn adopt(&mut self, place: Place, permit: &Permit, table: &GateTable) {
         let flow = self.flows.get_mut(place);
         flow.epoch = table.epoch();
-        flow.expires_ms = permit.expires_ms;
+        flow.expires = permit.expires;
         flow.grant = permit.grant;
         flow.resource = permit.resource;
         flow.is_named = permit.way.is_named();
@@ -382,15 +386,15 @@ impl Gate {
 
     /// Whether what allowed the flow still does, without looking at the table.
     #[inline(always)]
-    fn is_current(&self, place: Place, table: &GateTable, now_ms: u64) -> bool {
+    fn is_current(&self, place: Place, table: &GateTable, now: BootTime) -> bool {
         let flow = self.flows.get(place);
-        flow.epoch == table.epoch() && now_ms < flow.expires_ms
+        flow.epoch == table.epoch() && now < flow.expires
     }
 
     #[inline(always)]
-    fn end_if_idle(&mut self, place: Place, now_ms: u64) -> bool {
+    fn end_if_idle(&mut self, place: Place, now: BootTime) -> bool {
         let flow = self.flows.get(place);
-        let is_idle = flow.is_idle(now_ms);
+        let is_idle = flow.is_idle(now);
         if is_idle {
             let end = if flow.is_closed() {
                 End::Closed
@@ -406,15 +410,15 @@ impl Gate {
     fn of_fragment(
         &mut self,
         table: &GateTable,
-        now_ms: u64,
+        now: BootTime,
         heading: &Heading,
         is_of_client: bool,
     ) -> Result<Place, DropReason> {
         let key = datagram(heading, is_of_client);
         let hash = self.flows.hash_datagram(&key);
-        let flow = self.fragments.find(hash, &key, now_ms);
+        let flow = self.fragments.find(hash, &key, now);
         let place = flow.and_then(|flow| self.flows.resolve(flow));
-        self.keep(table, now_ms, place.ok_or(DropReason::Fragment)?)
+        self.keep(table, now, place.ok_or(DropReason::Fragment)?)
     }
 
     /// The place of a flow that the peer owns; otherwise why not, a forged source before anything.
@@ -434,7 +438,7 @@ impl Gate {
         &mut self,
         heading: &Heading,
         place: Place,
-        now_ms: u64,
+        now: BootTime,
         is_of_client: bool,
     ) {
         if heading.is_first_fragment {
@@ -442,7 +446,7 @@ impl Gate {
             let hash = self.flows.hash_datagram(&key);
             let peer = self.flows.get(place).peer;
             let flow = self.flows.reference(place);
-            self.fragments.insert(hash, key, (peer, flow), now_ms);
+            self.fragments.insert(hash, key, (peer, flow), now);
         }
     }
 }
@@ -462,10 +466,10 @@ fn permit(
     table: &GateTable,
     client: &ClientGrants,
     near: &FlowKey,
-    now_ms: u64,
+    now: BootTime,
 ) -> Result<Permit, DropReason> {
     let destination = near.remote_address();
-    let permit = client.permit(destination, near.service(), now_ms)?;
+    let permit = client.permit(destination, near.service(), now)?;
     let reached = match permit.way {
         Way::To(address) => address,
         Way::Itself | Way::Lost => destination,

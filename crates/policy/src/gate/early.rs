@@ -5,7 +5,9 @@
 
 use super::PeerKey;
 use super::fragments::DatagramKey;
+use culvert_base::BootTime;
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 /// Fragments of one client that wait: one datagram of 64 KiB has 47 at the tunnel's MTU. The next one takes the place of the
 /// client's oldest.
@@ -16,13 +18,13 @@ const MAX_FRAGMENTS: usize = 8 * MAX_PER_CLIENT;
 /// Bytes of one fragment that waits: more than the MTU of any tunnel over Ethernet.
 const MAX_FRAGMENT_LEN: usize = 2048;
 /// The longest that one waits. Paths differ by some ten milliseconds; a first fragment that is a second late is lost.
-pub(super) const HELD_MS: u64 = 1_000;
+pub(super) const MAX_WAIT: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 struct Held {
     key: DatagramKey,
     peer: PeerKey,
-    at_ms: u64,
+    at: BootTime,
     packet: Box<[u8]>,
 }
 
@@ -42,17 +44,17 @@ impl Early {
         key: DatagramKey,
         peer: PeerKey,
         packet: &[u8],
-        now_ms: u64,
+        now: BootTime,
     ) -> bool {
         if packet.len() > MAX_FRAGMENT_LEN {
             return false;
         }
-        self.expire(now_ms);
+        self.expire(now);
         self.make_room(peer);
         self.held.push_back(Held {
             key,
             peer,
-            at_ms: now_ms,
+            at: now,
             packet: packet.into(),
         });
         *self.per_client.entry(peer).or_default() += 1;
@@ -60,8 +62,8 @@ impl Early {
     }
 
     /// Takes out those of a datagram whose first fragment has come, in the order in which they came.
-    pub(super) fn take(&mut self, key: &DatagramKey, now_ms: u64) -> Vec<Box<[u8]>> {
-        self.expire(now_ms);
+    pub(super) fn take(&mut self, key: &DatagramKey, now: BootTime) -> Vec<Box<[u8]>> {
+        self.expire(now);
         let mut taken = Vec::new();
         let mut place = 0;
         while place < self.held.len() {
@@ -75,8 +77,8 @@ impl Early {
     }
 
     /// Drops those that have waited for too long.
-    pub(super) fn expire(&mut self, now_ms: u64) {
-        let is_past = |held: &Held| now_ms.saturating_sub(held.at_ms) >= HELD_MS;
+    pub(super) fn expire(&mut self, now: BootTime) {
+        let is_past = |held: &Held| now.has_passed(held.at, MAX_WAIT);
         while self.held.front().is_some_and(is_past) {
             self.lose(0);
         }
@@ -140,22 +142,32 @@ mod tests {
         }
     }
 
-    fn hold(early: &mut Early, peer: u32, identification: u32, now_ms: u64) {
+    const START: BootTime = BootTime::ZERO;
+
+    fn millis(millis: u64) -> BootTime {
+        BootTime::from_millis(millis)
+    }
+
+    fn hold(early: &mut Early, peer: u32, identification: u32, now: BootTime) {
         let packet = identification.to_be_bytes();
-        assert!(early.hold(key(identification), PeerKey(peer), &packet, now_ms));
+        assert!(early.hold(key(identification), PeerKey(peer), &packet, now));
     }
 
     #[test]
     fn fragments_are_taken_out_by_their_datagram_in_order_and_once() {
         let mut early = Early::default();
         for byte in [1, 2, 3] {
-            assert!(early.hold(key(7), PeerKey(1), &[byte], 0));
-            hold(&mut early, 1, 8, 0);
+            assert!(early.hold(key(7), PeerKey(1), &[byte], START));
+            hold(&mut early, 1, 8, START);
         }
-        let taken: Vec<u8> = early.take(&key(7), 1).iter().map(|it| it[0]).collect();
+        let taken: Vec<u8> = early
+            .take(&key(7), millis(1))
+            .iter()
+            .map(|it| it[0])
+            .collect();
         assert_eq!(taken, [1, 2, 3]);
-        assert!(early.take(&key(7), 1).is_empty());
-        assert_eq!(early.take(&key(8), 1).len(), 3);
+        assert!(early.take(&key(7), millis(1)).is_empty());
+        assert_eq!(early.take(&key(8), millis(1)).len(), 3);
         assert!(early.is_empty());
         assert_eq!(early.lost(), 0);
     }
@@ -163,26 +175,26 @@ mod tests {
     #[test]
     fn fragments_wait_for_a_second() {
         let mut early = Early::default();
-        hold(&mut early, 1, 7, 0);
-        hold(&mut early, 1, 8, 1);
-        early.expire(HELD_MS - 1);
+        hold(&mut early, 1, 7, START);
+        hold(&mut early, 1, 8, millis(1));
+        early.expire(millis(999));
         assert_eq!(early.lost(), 0);
-        assert_eq!(early.take(&key(7), HELD_MS).len(), 0);
-        assert_eq!(early.take(&key(8), HELD_MS).len(), 1);
+        assert_eq!(early.take(&key(7), millis(1_000)).len(), 0);
+        assert_eq!(early.take(&key(8), millis(1_000)).len(), 1);
         assert_eq!(early.lost(), 1);
     }
 
     #[test]
     fn a_client_that_sends_too_many_loses_its_own() {
         let mut early = Early::default();
-        hold(&mut early, 2, 0, 0);
+        hold(&mut early, 2, 0, START);
         let count = MAX_PER_CLIENT as u32;
         for identification in 1..=count + 1 {
-            hold(&mut early, 1, identification, 0);
+            hold(&mut early, 1, identification, START);
         }
-        assert!(early.take(&key(1), 0).is_empty());
-        assert_eq!(early.take(&key(0), 0).len(), 1);
-        assert_eq!(early.take(&key(count + 1), 0).len(), 1);
+        assert!(early.take(&key(1), START).is_empty());
+        assert_eq!(early.take(&key(0), START).len(), 1);
+        assert_eq!(early.take(&key(count + 1), START).len(), 1);
     }
 
     #[test]
@@ -190,13 +202,13 @@ mod tests {
         let mut early = Early::default();
         for peer in 0..8 {
             for number in 0..MAX_PER_CLIENT as u32 {
-                hold(&mut early, peer, peer * 1000 + number, 0);
+                hold(&mut early, peer, peer * 1000 + number, START);
             }
         }
         assert_eq!(early.held.len(), MAX_FRAGMENTS);
-        hold(&mut early, 9, 9_999, 0);
+        hold(&mut early, 9, 9_999, START);
         assert_eq!(early.held.len(), MAX_FRAGMENTS);
-        assert_eq!(early.take(&key(9_999), 0).len(), 1);
-        assert!(!early.hold(key(1), PeerKey(9), &[0; MAX_FRAGMENT_LEN + 1], 0));
+        assert_eq!(early.take(&key(9_999), START).len(), 1);
+        assert!(!early.hold(key(1), PeerKey(9), &[0; MAX_FRAGMENT_LEN + 1], START));
     }
 }

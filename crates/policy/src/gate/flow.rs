@@ -3,23 +3,25 @@
 use super::heading::{AddressBits, Heading, address};
 use super::{DropReason, Frame, PeerKey};
 use crate::Service;
+use culvert_base::BootTime;
 use culvert_ids::{GrantId, ResourceId};
 use culvert_packet::ip::{IpVersion, Protocol};
 use std::net::IpAddr;
+use std::time::Duration;
 
 /// How long a TCP connection may be silent: RFC 5382 REQ-5, "not less than 2 hours 4 minutes".
-const TCP_IDLE_MS: u64 = 7440 * 1000;
+const TCP_IDLE: Duration = Duration::from_secs(7440);
 /// How long one that has not been answered yet: RFC 5382 REQ-5, "not less than 4 minutes".
-const TCP_OPENING_IDLE_MS: u64 = 240 * 1000;
+const TCP_OPENING_IDLE: Duration = Duration::from_secs(240);
 /// How long after both ends said goodbye, or one hung up: answers to what was lost on the way need
 /// seconds, and ports are used again after a minute on Linux.
-const TCP_CLOSED_IDLE_MS: u64 = 30 * 1000;
+const TCP_CLOSED_IDLE: Duration = Duration::from_secs(30);
 /// How long a UDP flow may be silent: RFC 4787 REQ-5, at least two minutes, five recommended.
-pub const UDP_IDLE_MS: u64 = 300 * 1000;
+pub const UDP_IDLE: Duration = Duration::from_secs(300);
 /// RFC 5508 REQ-2: at least 60 seconds.
-const ICMP_IDLE_MS: u64 = 60 * 1000;
+const ICMP_IDLE: Duration = Duration::from_secs(60);
 /// What Linux gives protocols that it does not know (`nf_conntrack_generic_timeout`).
-pub(super) const OTHER_IDLE_MS: u64 = 600 * 1000;
+pub(super) const OTHER_IDLE: Duration = Duration::from_secs(600);
 
 const SCTP: Protocol = Protocol(132);
 
@@ -168,13 +170,13 @@ pub(super) struct Flow {
     pub(super) far: FlowKey,
     /// Of the table by which it was last judged.
     pub(super) epoch: u64,
-    pub(super) expires_ms: u64,
-    pub(super) last_ms: u64,
+    pub(super) expires: BootTime,
+    pub(super) last: BootTime,
     pub(super) peer: PeerKey,
     progress: Progress,
     pub(super) to_remote: Tally,
     pub(super) to_client: Tally,
-    pub(super) started_ms: u64,
+    pub(super) started: BootTime,
     pub(super) grant: GrantId,
     pub(super) resource: ResourceId,
     /// Whether its address stands for a name.
@@ -188,19 +190,19 @@ impl Flow {
         peer: PeerKey,
         grant: GrantId,
         resource: ResourceId,
-        now_ms: u64,
+        now: BootTime,
     ) -> Self {
         Self {
             near,
             far,
             epoch: 0,
-            expires_ms: 0,
-            last_ms: now_ms,
+            expires: BootTime::ZERO,
+            last: now,
             peer,
             progress: Progress::default(),
             to_remote: Tally::default(),
             to_client: Tally::default(),
-            started_ms: now_ms,
+            started: now,
             grant,
             resource,
             is_named: false,
@@ -214,11 +216,11 @@ impl Flow {
 
     /// Whether it has been silent for too long.
     #[inline(always)]
-    pub(super) fn is_idle(&self, now_ms: u64) -> bool {
-        now_ms.saturating_sub(self.last_ms) >= self.idle_ms()
+    pub(super) fn is_idle(&self, now: BootTime) -> bool {
+        now.has_passed(self.last, self.idle())
     }
 
-    fn idle_ms(&self) -> u64 {
+    fn idle(&self) -> Duration {
         let Progress {
             answered,
             client_finished,
@@ -226,12 +228,12 @@ impl Flow {
             reset,
         } = self.progress;
         match self.near.protocol() {
-            Protocol::TCP if reset || client_finished && remote_finished => TCP_CLOSED_IDLE_MS,
-            Protocol::TCP if answered => TCP_IDLE_MS,
-            Protocol::TCP => TCP_OPENING_IDLE_MS,
-            Protocol::UDP => UDP_IDLE_MS,
-            Protocol::ICMP | Protocol::ICMPV6 => ICMP_IDLE_MS,
-            _ => OTHER_IDLE_MS,
+            Protocol::TCP if reset || client_finished && remote_finished => TCP_CLOSED_IDLE,
+            Protocol::TCP if answered => TCP_IDLE,
+            Protocol::TCP => TCP_OPENING_IDLE,
+            Protocol::UDP => UDP_IDLE,
+            Protocol::ICMP | Protocol::ICMPV6 => ICMP_IDLE,
+            _ => OTHER_IDLE,
         }
     }
 
@@ -248,9 +250,9 @@ impl Flow {
     }
 
     #[inline(always)]
-    pub(super) fn note_of_client(&mut self, heading: &Heading, frame: &Frame<'_>, now_ms: u64) {
+    pub(super) fn note_of_client(&mut self, heading: &Heading, frame: &Frame<'_>, now: BootTime) {
         let tcp_flags = heading.tcp_flags | frame.later.tcp_flags;
-        self.last_ms = self.last_ms.max(now_ms);
+        self.last = self.last.max(now);
         self.to_remote
             .add(frame.packets, heading.len + frame.later.bytes);
         self.progress.client_finished |= tcp_flags & TCP_FIN != 0;
@@ -258,9 +260,9 @@ impl Flow {
     }
 
     #[inline(always)]
-    pub(super) fn note_of_remote(&mut self, heading: &Heading, frame: &Frame<'_>, now_ms: u64) {
+    pub(super) fn note_of_remote(&mut self, heading: &Heading, frame: &Frame<'_>, now: BootTime) {
         let tcp_flags = heading.tcp_flags | frame.later.tcp_flags;
-        self.last_ms = self.last_ms.max(now_ms);
+        self.last = self.last.max(now);
         self.to_client
             .add(frame.packets, heading.len + frame.later.bytes);
         self.progress.answered = true;
@@ -281,8 +283,8 @@ impl Flow {
             protocol: near.protocol(),
             client_port: near.client_port(),
             remote_port: near.remote_port(),
-            started_ms: self.started_ms,
-            last_ms: self.last_ms,
+            started: self.started,
+            last: self.last,
             to_remote: self.to_remote,
             to_client: self.to_client,
             ended,
@@ -311,10 +313,10 @@ pub struct FlowRecord {
     pub client_port: u16,
     /// The resource's port; of anything but TCP and UDP 0.
     pub remote_port: u16,
-    /// When its first packet came, in milliseconds of the clock that the gate is asked by.
-    pub started_ms: u64,
-    /// When its last packet came.
-    pub last_ms: u64,
+    /// The time of its first packet.
+    pub started: BootTime,
+    /// The time of its last packet.
+    pub last: BootTime,
     /// What the client sent.
     pub to_remote: Tally,
     /// What the client was sent.

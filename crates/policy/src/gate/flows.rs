@@ -5,6 +5,7 @@ use super::flow::{End, Flow, FlowKey, FlowRecord};
 use super::fragments::DatagramKey;
 use super::holders::Holders;
 use super::index::{Index, Place};
+use culvert_base::BootTime;
 use std::collections::VecDeque;
 
 #[cfg(test)]
@@ -164,7 +165,7 @@ impl Flows {
     /// Enters a flow, whose keys no other flow has, and returns its place. Another makes room if
     /// need be.
     pub(super) fn insert(&mut self, flow: Flow) -> Place {
-        self.make_room(flow.peer, flow.started_ms);
+        self.make_room(flow.peer, flow.started);
         let place = match self.free.pop() {
             Some(place) => {
                 let slot = &mut self.flows[place as usize];
@@ -270,35 +271,35 @@ impl Flows {
     /// Makes room for a flow of a client: at the cost of its own where it has its share of them, or the
     /// most, and at the cost of whoever has the most otherwise. So one that scans a network pushes nobody
     /// out but itself.
-    fn make_room(&mut self, peer: PeerKey, now_ms: u64) {
+    fn make_room(&mut self, peer: PeerKey, now: BootTime) {
         let own = self.holders.count(peer);
         if own >= self.max_per_client {
-            if self.evict(peer, now_ms) {
+            if self.evict(peer, now) {
                 self.evicted.own_share += 1;
             }
         } else if self.free.is_empty() && self.flows.len() >= self.max {
             let (largest, most) = self.holders.largest().unwrap_or((peer, own));
             let victim = if own >= most { peer } else { largest };
-            if self.evict(victim, now_ms) {
+            if self.evict(victim, now) {
                 self.evicted.full += 1;
             }
         }
     }
 
     /// Ends a flow of the client, one that is over if possible. True where it was not over.
-    fn evict(&mut self, peer: PeerKey, now_ms: u64) -> bool {
+    fn evict(&mut self, peer: PeerKey, now: BootTime) -> bool {
         let flows = &self.flows;
         let candidates = self.holders.next_places(peer, EVICTION_CANDIDATES);
         let rank = |place: &Place| {
             let flow = &flows[*place as usize].flow;
-            let silent_ms = now_ms.saturating_sub(flow.last_ms);
-            (flow.is_idle(now_ms), flow.is_closed(), silent_ms)
+            let silent = now.saturating_since(flow.last);
+            (flow.is_idle(now), flow.is_closed(), silent)
         };
         let Some(place) = candidates.max_by_key(rank) else {
             return false;
         };
         let flow = self.get(place);
-        let end = match flow.is_idle(now_ms) {
+        let end = match flow.is_idle(now) {
             true if flow.is_closed() => End::Closed,
             true => End::Idle,
             false => End::Evicted,

@@ -12,7 +12,9 @@ use super::flows::{FlowRef, Seed};
 use super::heading::AddressBits;
 use super::holders::Holders;
 use super::index::{Index, Place};
+use culvert_base::BootTime;
 use culvert_packet::ip::{IpVersion, Protocol};
+use std::time::Duration;
 
 /// Datagrams that are remembered: those of which fragments are on their way at once. They leave
 /// their sender back to back, so a handful are from one sender, and 512 from a hundred. When there are
@@ -25,7 +27,7 @@ const DATAGRAMS_PER_CLIENT: usize = DATAGRAMS / 8;
 /// been looked at before half as many have come as there are.
 const SWEPT_PLACES: usize = 2;
 /// RFC 791 §3.2 has a receiver wait 15 seconds for the rest of a datagram.
-const LIFETIME_MS: u64 = 15_000;
+const LIFETIME: Duration = Duration::from_secs(15);
 
 /// What identifies a datagram (RFC 791 §2.3, RFC 8200 §4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +47,7 @@ struct Entry {
     hash: u64,
     key: DatagramKey,
     flow: FlowRef,
-    at_ms: u64,
+    at: BootTime,
 }
 
 #[derive(Debug)]
@@ -76,12 +78,12 @@ impl Fragments {
         hash: u64,
         key: DatagramKey,
         (peer, flow): (PeerKey, FlowRef),
-        now_ms: u64,
+        now: BootTime,
     ) {
         if let Some(place) = self.place(hash, &key) {
             self.forget(place);
         }
-        self.sweep(now_ms);
+        self.sweep(now);
         self.make_room(peer);
         let Some(place) = self.free.pop() else {
             return;
@@ -90,17 +92,17 @@ impl Fragments {
             hash,
             key,
             flow,
-            at_ms: now_ms,
+            at: now,
         });
         self.index.insert(hash, place);
         self.holders.add(peer, place);
     }
 
     /// The flow of a datagram whose first fragment was admitted not long ago.
-    pub(super) fn find(&self, hash: u64, key: &DatagramKey, now_ms: u64) -> Option<FlowRef> {
+    pub(super) fn find(&self, hash: u64, key: &DatagramKey, now: BootTime) -> Option<FlowRef> {
         let place = self.place(hash, key)?;
         let entry = self.entries[place as usize]?;
-        (!entry.is_past(now_ms)).then_some(entry.flow)
+        (!entry.is_past(now)).then_some(entry.flow)
     }
 
     fn place(&self, hash: u64, key: &DatagramKey) -> Option<Place> {
@@ -117,9 +119,9 @@ impl Fragments {
         }
     }
 
-    fn sweep(&mut self, now_ms: u64) {
+    fn sweep(&mut self, now: BootTime) {
         for _ in 0..SWEPT_PLACES {
-            if self.entries[self.hand as usize].is_some_and(|entry| entry.is_past(now_ms)) {
+            if self.entries[self.hand as usize].is_some_and(|entry| entry.is_past(now)) {
                 self.forget(self.hand);
             }
             self.hand = (self.hand + 1) % DATAGRAMS as Place;
@@ -148,7 +150,7 @@ impl Fragments {
 }
 
 impl Entry {
-    fn is_past(&self, now_ms: u64) -> bool {
-        now_ms.saturating_sub(self.at_ms) >= LIFETIME_MS
+    fn is_past(&self, now: BootTime) -> bool {
+        now.has_passed(self.at, LIFETIME)
     }
 }

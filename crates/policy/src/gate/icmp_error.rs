@@ -5,6 +5,7 @@ use super::flow::FlowKey;
 use super::heading::{Heading, Kind, Quotation};
 use super::{DropReason, Frame, Gate, GateTable, PeerKey};
 use crate::translate::{Rewrite, rewrite_error};
+use culvert_base::BootTime;
 
 impl Gate {
     /// An error of a client about what the resource sent: it goes where the flow goes, and nowhere
@@ -13,7 +14,7 @@ impl Gate {
     pub(super) fn error_from_client(
         &mut self,
         table: &GateTable,
-        now_ms: u64,
+        now: BootTime,
         peer: PeerKey,
         heading: &Heading,
         frame: Frame<'_>,
@@ -26,7 +27,7 @@ impl Gate {
             return Err(DropReason::NotAFlow);
         }
         let place = self.flows.find_near(&near).ok_or(DropReason::NotAFlow)?;
-        let place = self.keep(table, now_ms, place)?;
+        let place = self.keep(table, now, place)?;
         let flow = self.flows.get_mut(place);
         flow.to_remote.add(frame.packets, heading.len);
         if flow.is_translated() {
@@ -60,7 +61,7 @@ impl Gate {
     pub(super) fn error_to_client(
         &mut self,
         table: &GateTable,
-        now_ms: u64,
+        now: BootTime,
         heading: &Heading,
         frame: Frame<'_>,
     ) -> Result<PeerKey, DropReason> {
@@ -71,7 +72,7 @@ impl Gate {
             return Err(DropReason::NotAFlow);
         }
         let place = self.flows.find_far(&far).ok_or(DropReason::NotAFlow)?;
-        let place = self.keep(table, now_ms, place)?;
+        let place = self.keep(table, now, place)?;
         let flow = self.flows.get_mut(place);
         flow.to_client.add(frame.packets, heading.len);
         let peer = flow.peer;

@@ -31,7 +31,7 @@ mod table;
 
 pub use admit::Gate;
 pub use drop_reason::DropReason;
-pub use flow::{End, FlowRecord, Tally, UDP_IDLE_MS};
+pub use flow::{End, FlowRecord, Tally, UDP_IDLE};
 pub use flows::{Evicted, MAX_ENDED, MAX_FLOWS, MAX_FLOWS_PER_CLIENT, Seed};
 pub use frame::{Frame, Later, Verdict};
 pub(crate) use heading::{Heading, Kind, Quotation};

@@ -5,7 +5,8 @@
 //! long as the kernel remembers its flow.
 
 use super::PeerKey;
-use super::flow::{FlowKey, OTHER_IDLE_MS};
+use super::flow::{FlowKey, OTHER_IDLE};
+use culvert_base::BootTime;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -25,32 +26,32 @@ type Ends = (u64, u128);
 #[derive(Clone, Copy, Debug)]
 struct Holder {
     peer: PeerKey,
-    until_ms: u64,
+    until: BootTime,
 }
 
 impl Portless {
     /// Takes the address of a flow for its client. False where another client has it, or there are too many.
-    pub(super) fn take(&self, peer: PeerKey, far: &FlowKey, now_ms: u64) -> bool {
+    pub(super) fn take(&self, peer: PeerKey, far: &FlowKey, now: BootTime) -> bool {
         let mut holders = self.lock();
         let ends = ends(far);
         let known = holders.get(&ends).copied();
-        if known.is_some_and(|holder| holder.peer != peer && now_ms < holder.until_ms) {
+        if known.is_some_and(|holder| holder.peer != peer && now < holder.until) {
             return false;
         }
-        if known.is_none() && !make_room(&mut holders, peer, now_ms) {
+        if known.is_none() && !make_room(&mut holders, peer, now) {
             return false;
         }
-        let until_ms = now_ms.saturating_add(OTHER_IDLE_MS);
-        holders.insert(ends, Holder { peer, until_ms });
+        let until = now.saturating_add(OTHER_IDLE);
+        holders.insert(ends, Holder { peer, until });
         true
     }
 
-    /// A flow has carried something at `last_ms`: its client keeps the address from there on.
-    pub(super) fn renew(&self, peer: PeerKey, far: &FlowKey, last_ms: u64) {
+    /// A flow has carried something at `last`: its client keeps the address from there on.
+    pub(super) fn renew(&self, peer: PeerKey, far: &FlowKey, last: BootTime) {
         let mut holders = self.lock();
         if let Some(holder) = holders.get_mut(&ends(far)).filter(|it| it.peer == peer) {
-            let until_ms = last_ms.saturating_add(OTHER_IDLE_MS);
-            holder.until_ms = holder.until_ms.max(until_ms);
+            let until = last.saturating_add(OTHER_IDLE);
+            holder.until = holder.until.max(until);
         }
     }
 
@@ -64,7 +65,7 @@ fn ends(far: &FlowKey) -> Ends {
 }
 
 /// Makes room for one more of a client; false where others have all there is.
-fn make_room(holders: &mut BTreeMap<Ends, Holder>, peer: PeerKey, now_ms: u64) -> bool {
+fn make_room(holders: &mut BTreeMap<Ends, Holder>, peer: PeerKey, now: BootTime) -> bool {
     let is_full = |holders: &BTreeMap<Ends, Holder>| {
         let own = holders.values().filter(|holder| holder.peer == peer);
         (holders.len() >= MAX_HOLDERS, own.count() >= MAX_PER_CLIENT)
@@ -72,11 +73,11 @@ fn make_room(holders: &mut BTreeMap<Ends, Holder>, peer: PeerKey, now_ms: u64) -
     if is_full(holders) == (false, false) {
         return true;
     }
-    holders.retain(|_, holder| now_ms < holder.until_ms);
+    holders.retain(|_, holder| now < holder.until);
     let (is_full, has_share) = is_full(holders);
     if has_share {
         let own = holders.iter().filter(|(_, holder)| holder.peer == peer);
-        let oldest = own.min_by_key(|(_, holder)| holder.until_ms);
+        let oldest = own.min_by_key(|(_, holder)| holder.until);
         if let Some(ends) = oldest.map(|(ends, _)| *ends) {
             holders.remove(&ends);
         }

@@ -4,6 +4,7 @@
 use super::DropReason;
 use crate::prefix::PrefixMap;
 use crate::{Filters, GrantError, Prefix, Service, is_forwarded};
+use culvert_base::BootTime;
 use culvert_ids::{GrantId, ResourceId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,9 +36,8 @@ pub struct Grant {
     pub reach: Reach,
     /// What of it may be used.
     pub filters: Filters,
-    /// When it ends, in milliseconds of the clock that gates are asked by. That instant is no
-    /// longer within it.
-    pub expires_ms: u64,
+    /// Its end. That instant is no longer within it.
+    pub expires: BootTime,
 }
 
 /// Where a grant leads.
@@ -127,8 +127,8 @@ pub struct SiteDns {
     pub grant: GrantId,
     /// The resource of that grant.
     pub resource: ResourceId,
-    /// When it ends, as [`Grant::expires_ms`].
-    pub expires_ms: u64,
+    /// Its end, as [`Grant::expires`].
+    pub expires: BootTime,
 }
 
 /// The grants of one client.
@@ -190,7 +190,7 @@ impl ClientGrants {
             // since a new grant replaces an old one without a gap.
             leads.sort_by_key(|lead| {
                 let grant = &grants[lead.grant];
-                (grant.resource, Reverse(grant.expires_ms), grant.id)
+                (grant.resource, Reverse(grant.expires), grant.id)
             });
         }
         Ok(Self {
@@ -235,20 +235,20 @@ impl ClientGrants {
         &self,
         destination: IpAddr,
         service: Service,
-        now_ms: u64,
+        now: BootTime,
     ) -> Result<Permit, DropReason> {
         if !is_forwarded(destination) {
             return Err(DropReason::NotForwarded);
         }
         // Beside the grants: a range around the gateway's address is not cut by it.
         if let Some(dns) = self.site_dns.filter(|dns| dns.is(destination, service)) {
-            return dns.permit(now_ms);
+            return dns.permit(now);
         }
         let leads = self.reach.longest(destination).ok_or(DropReason::NoGrant)?;
         let mut reason = DropReason::Expired;
         for lead in leads {
             let grant = &self.grants[lead.grant];
-            if now_ms >= grant.expires_ms {
+            if now >= grant.expires {
                 continue;
             }
             let way = match lead.goes {
@@ -264,7 +264,7 @@ impl ClientGrants {
                 return Ok(Permit {
                     grant: grant.id,
                     resource: grant.resource,
-                    expires_ms: grant.expires_ms,
+                    expires: grant.expires,
                     way,
                 });
             }
@@ -284,14 +284,14 @@ impl SiteDns {
         destination == self.at.ip() && [Service::Udp(port), Service::Tcp(port)].contains(&service)
     }
 
-    fn permit(self, now_ms: u64) -> Result<Permit, DropReason> {
-        if now_ms >= self.expires_ms {
+    fn permit(self, now: BootTime) -> Result<Permit, DropReason> {
+        if now >= self.expires {
             return Err(DropReason::Expired);
         }
         Ok(Permit {
             grant: self.grant,
             resource: self.resource,
-            expires_ms: self.expires_ms,
+            expires: self.expires,
             way: Way::Itself,
         })
     }
@@ -302,7 +302,7 @@ impl SiteDns {
 pub(super) struct Permit {
     pub(super) grant: GrantId,
     pub(super) resource: ResourceId,
-    pub(super) expires_ms: u64,
+    pub(super) expires: BootTime,
     pub(super) way: Way,
 }
 

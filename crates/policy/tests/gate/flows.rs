@@ -2,7 +2,9 @@
 
 use crate::packets::{ACK, FIN, RST, SYN, echo, other, tcp, tcp_with, udp};
 use crate::setup::{CLIENT, EXPIRY_MS, OTHER_CLIENT, OTHER_PEER, PEER, Setup, grant};
+use culvert_base::BootTime;
 use culvert_policy::gate::{DropReason, End, Evicted, GateTable, MAX_ENDED, PeerKey, Tally};
+use std::time::Duration;
 
 const SERVER: &str = "10.0.0.1";
 const SECOND_MS: u64 = 1000;
@@ -87,15 +89,12 @@ fn a_client_that_comes_back_begins_another_flow() {
     let mut setup = setup();
     let query = udp((CLIENT, 1), (SERVER, 2));
     setup.assert_sends(&query);
-    let started_ms = setup.now_ms;
+    let started = setup.now();
     setup.now_ms += 300 * SECOND_MS;
     setup.assert_sends(&query);
     let ended = setup.ended();
     assert_eq!(ended.len(), 1);
-    assert_eq!(
-        (ended[0].started_ms, ended[0].last_ms),
-        (started_ms, started_ms)
-    );
+    assert_eq!((ended[0].started, ended[0].last), (started, started));
     assert_eq!(
         ended[0].to_remote,
         Tally {
@@ -118,7 +117,8 @@ fn a_connection_that_was_closed_is_forgotten_soon() {
         setup.now_ms += 29 * SECOND_MS;
         setup.assert_answers(&tcp_with((SERVER, 2), (CLIENT, 1), ACK, b""));
         setup.now_ms += 30 * SECOND_MS;
-        setup.gate.sweep(&setup.table, setup.now_ms, 10);
+        let now = setup.now();
+        setup.gate.sweep(&setup.table, now, 10);
         assert_eq!(setup.ended()[0].ended, Some(End::Closed), "{flags:?}");
         assert_eq!(setup.gate.flow_count(), 0);
     }
@@ -174,10 +174,12 @@ fn a_connection_closes_once_both_ends_have_finished_or_one_has_reset_it() {
             false => (7440, End::Idle),
         };
         setup.now_ms += idle_s * SECOND_MS - 1;
-        setup.gate.sweep(&setup.table, setup.now_ms, 10);
+        let now = setup.now();
+        setup.gate.sweep(&setup.table, now, 10);
         assert_eq!(setup.ended(), [], "{packets:?}");
         setup.now_ms += 1;
-        setup.gate.sweep(&setup.table, setup.now_ms, 10);
+        let now = setup.now();
+        setup.gate.sweep(&setup.table, now, 10);
         assert_eq!(setup.ended()[0].ended, Some(end), "{packets:?}");
     }
 }
@@ -250,7 +252,10 @@ fn what_flows_carry_is_counted() {
     assert_eq!(flow.client.to_string(), CLIENT);
     assert_eq!(flow.visible.to_string(), SERVER);
     assert_eq!(flow.remote.to_string(), SERVER);
-    assert_eq!(flow.last_ms - flow.started_ms, 5);
+    assert_eq!(
+        flow.last.saturating_since(flow.started),
+        Duration::from_millis(5)
+    );
 }
 
 #[test]
@@ -416,9 +421,11 @@ fn a_sweep_ends_what_the_table_no_longer_allows() {
         setup.assert_sends(&udp((CLIENT, port), (SERVER, 53)));
     }
     setup.set(vec![]);
-    setup.gate.sweep(&setup.table, setup.now_ms, 4);
+    let now = setup.now();
+    setup.gate.sweep(&setup.table, now, 4);
     assert_eq!(setup.gate.flow_count(), 6);
-    setup.gate.sweep(&setup.table, setup.now_ms, 6);
+    let now = setup.now();
+    setup.gate.sweep(&setup.table, now, 6);
     assert_eq!(setup.gate.flow_count(), 0);
     let ended = setup.ended();
     assert!(
@@ -427,7 +434,7 @@ fn a_sweep_ends_what_the_table_no_longer_allows() {
             .all(|record| record.ended == Some(End::Denied(DropReason::NoGrant)))
     );
     assert_eq!(ended.len(), 10);
-    setup.gate.sweep(&GateTable::new(), 0, 100);
+    setup.gate.sweep(&GateTable::new(), BootTime::ZERO, 100);
 }
 
 #[test]
@@ -435,9 +442,13 @@ fn a_sweep_ends_flows_whose_grants_have_expired() {
     let mut setup = setup();
     setup.now_ms = EXPIRY_MS - 1;
     setup.assert_sends(&udp((CLIENT, 1), (SERVER, 53)));
-    setup.gate.sweep(&setup.table, EXPIRY_MS - 1, 10);
+    setup
+        .gate
+        .sweep(&setup.table, BootTime::from_millis(EXPIRY_MS - 1), 10);
     assert_eq!(setup.gate.flow_count(), 1);
-    setup.gate.sweep(&setup.table, EXPIRY_MS, 10);
+    setup
+        .gate
+        .sweep(&setup.table, BootTime::from_millis(EXPIRY_MS), 10);
     assert_eq!(
         setup.ended()[0].ended,
         Some(End::Denied(DropReason::Expired))

@@ -6,6 +6,7 @@ use crate::packets::{
 use crate::setup::{
     CLIENT, CLIENT_V6, NAME, NAME_V6, OTHER_CLIENT, OTHER_PEER, PEER, Setup, grant, named,
 };
+use culvert_base::BootTime;
 use culvert_policy::gate::{DropReason, PeerKey};
 
 const SERVER: &str = "10.0.0.1";
@@ -313,7 +314,8 @@ fn a_fragment_that_came_before_the_first_one_follows_it() {
             setup.assert_refuses(early, DropReason::Fragment);
             // With bytes behind it, as padding has them.
             let padded = [&early[..], &[0; 8]].concat();
-            assert!(setup.gate.hold(setup.now_ms, PEER, &padded));
+            let now = setup.now();
+            assert!(setup.gate.hold(now, PEER, &padded));
         }
         assert!(setup.gate.take_released().is_empty());
         setup.now_ms += 5;
@@ -335,14 +337,17 @@ fn fragments_that_wait_for_what_is_refused_are_lost_after_a_second() {
     for (client, server) in ENDS {
         let mut setup = setup();
         let [first, later] = fragments(&udp_with((client, 1), (server, 54), &[7; 100]), 64, 9);
-        assert!(setup.gate.hold(setup.now_ms, PEER, &later));
+        let now = setup.now();
+        assert!(setup.gate.hold(now, PEER, &later));
         setup.assert_refuses(&first, DropReason::Port);
         assert!(setup.gate.take_released().is_empty());
         setup.now_ms += 999;
-        setup.gate.sweep(&setup.table, setup.now_ms, 1);
+        let now = setup.now();
+        setup.gate.sweep(&setup.table, now, 1);
         assert_eq!(setup.gate.fragments_lost(), 0);
         setup.now_ms += 1;
-        setup.gate.sweep(&setup.table, setup.now_ms, 1);
+        let now = setup.now();
+        setup.gate.sweep(&setup.table, now, 1);
         assert_eq!(setup.gate.fragments_lost(), 1);
     }
 }
@@ -352,8 +357,8 @@ fn nothing_but_a_later_fragment_waits() {
     let mut setup = setup();
     let whole = udp_with((CLIENT, 1), (SERVER, 53), &[7; 100]);
     let [first, later] = fragments(&whole, 64, 9);
-    assert!(!setup.gate.hold(0, PEER, &whole));
-    assert!(!setup.gate.hold(0, PEER, &first));
-    assert!(!setup.gate.hold(0, PEER, &later[..20]));
-    assert!(!setup.gate.hold(0, PEER, &[]));
+    assert!(!setup.gate.hold(BootTime::ZERO, PEER, &whole));
+    assert!(!setup.gate.hold(BootTime::ZERO, PEER, &first));
+    assert!(!setup.gate.hold(BootTime::ZERO, PEER, &later[..20]));
+    assert!(!setup.gate.hold(BootTime::ZERO, PEER, &[]));
 }

@@ -104,9 +104,8 @@ fn together(setup: &mut Setup, packets: &[Vec<u8>]) -> (Vec<Vec<u8>>, usize) {
             later,
             ..Frame::packet(gathered.first())
         };
-        let verdict = setup
-            .gate
-            .admit_from_client(&setup.table, setup.now_ms, PEER, frame);
+        let now = setup.now();
+        let verdict = setup.gate.admit_from_client(&setup.table, now, PEER, frame);
         if verdict != Verdict::Admit(PEER) {
             return;
         }
@@ -236,15 +235,12 @@ fn a_superframe_of_either_end_has_the_flags_and_the_bytes_of_all_its_packets() {
                 later,
                 ..Frame::packet(&mut packet)
             };
-            let Setup {
-                gate,
-                table,
-                now_ms,
-            } = &mut setup;
+            let now = setup.now();
+            let Setup { gate, table, .. } = &mut setup;
             let verdict = if is_of_client {
-                gate.admit_from_client(table, *now_ms, PEER, frame)
+                gate.admit_from_client(table, now, PEER, frame)
             } else {
-                gate.admit_to_client(table, *now_ms, frame)
+                gate.admit_to_client(table, now, frame)
             };
             assert_eq!(verdict, Verdict::Admit(PEER));
             let superframe = Tally {

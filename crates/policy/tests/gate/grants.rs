@@ -4,6 +4,7 @@ use crate::packets::{echo, other, tcp, udp};
 use crate::setup::{
     CLIENT, CLIENT_V6, EXPIRY_MS, NAME, OTHER_CLIENT, OTHER_PEER, PEER, Setup, grant, named,
 };
+use culvert_base::BootTime;
 use culvert_policy::GrantError;
 use culvert_policy::gate::{
     ClientGrants, DropReason, GateTable, Grant, MAX_NAMES_PER_GRANT, Mapping, PeerKey, Reach,
@@ -102,7 +103,7 @@ fn the_more_specific_grant_decides_alone() {
     setup.assert_sends(&tcp((CLIENT, 5000), ("10.0.0.2", 22)));
     // Nor does it fall to the wider one when it expires.
     let mut expired = grants;
-    expired[1].expires_ms = setup.now_ms;
+    expired[1].expires = setup.now();
     setup.set(expired);
     setup.assert_refuses(&tcp((CLIENT, 5000), (SERVER, 22)), DropReason::Expired);
 }
@@ -110,7 +111,7 @@ fn the_more_specific_grant_decides_alone() {
 #[test]
 fn alike_resources_allow_what_any_of_them_allows() {
     let mut short = grant(1, "10.0.0.1/32", &["tcp 443"]);
-    short.expires_ms = 2_000_000;
+    short.expires = BootTime::from_millis(2_000_000);
     let mut setup = Setup::new(vec![short, grant(2, "10.0.0.1/32", &["tcp 22", "udp 443"])]);
     setup.assert_sends(&tcp((CLIENT, 5000), (SERVER, 443)));
     setup.assert_sends(&tcp((CLIENT, 5000), (SERVER, 22)));
@@ -148,7 +149,7 @@ fn a_renewed_grant_goes_on_without_a_gap() {
     setup.assert_sends(&query);
     let mut renewed = grant(1, "10.0.0.0/8", &["any"]);
     renewed.id = grant(9, "10.0.0.0/8", &[]).id;
-    renewed.expires_ms = 2 * EXPIRY_MS;
+    renewed.expires = BootTime::from_millis(2 * EXPIRY_MS);
     setup.set(vec![grant(1, "10.0.0.0/8", &["any"]), renewed.clone()]);
     setup.now_ms = EXPIRY_MS;
     setup.assert_answers(&answer);

@@ -3,6 +3,7 @@
 
 use crate::packets::{ACK, tcp_with, udp};
 use crate::setup::{CLIENT, NAME, OTHER_PEER, PEER, Setup, filters, grant, named};
+use culvert_base::BootTime;
 use culvert_policy::Service;
 use culvert_policy::gate::{DropReason, Grant, Reach};
 use proptest::prelude::*;
@@ -83,16 +84,12 @@ impl Model {
             .ok_or(DropReason::NoGrant)?;
         let mut same_target: Vec<_> = holding.filter(|(_, len, _)| *len == longest).collect();
         same_target.sort_by_key(|(grant, ..)| {
-            (
-                grant.resource,
-                std::cmp::Reverse(grant.expires_ms),
-                grant.id,
-            )
+            (grant.resource, std::cmp::Reverse(grant.expires), grant.id)
         });
         let service = flow.service();
         let current: Vec<_> = same_target
             .into_iter()
-            .filter(|(grant, ..)| now_ms < grant.expires_ms)
+            .filter(|(grant, ..)| BootTime::from_millis(now_ms) < grant.expires)
             .collect();
         let chosen = current
             .iter()
@@ -312,7 +309,7 @@ proptest! {
                 Step::Wait { ms } => setup.now_ms += ms,
                 Step::Set { grants } => {
                     let ending = |(grant, lifetime_ms): (Grant, u64)| Grant {
-                        expires_ms: now_ms + lifetime_ms,
+                        expires: BootTime::from_millis(now_ms + lifetime_ms),
                         ..grant
                     };
                     model.grants = grants.into_iter().map(ending).collect();
@@ -320,7 +317,7 @@ proptest! {
                 }
                 Step::Touch => setup.table.remove_client(OTHER_PEER),
                 Step::Sweep => {
-                    setup.gate.sweep(&setup.table, now_ms, 1000);
+                    setup.gate.sweep(&setup.table, BootTime::from_millis(now_ms), 1000);
                     let names: Vec<_> = model.flows.keys().copied().collect();
                     for name in names {
                         // As an answer would, without being one.

@@ -70,7 +70,8 @@ fn an_address_is_free_when_the_first_client_has_been_silent_for_ten_minutes() {
     setup.now_ms += IDLE_MS - 1;
     assert!(setup.is_answered(&other(SERVER, CLIENT, GRE)));
     // An answer keeps it as well; gates are swept all the time.
-    setup.gate.sweep(&setup.table, setup.now_ms, 10);
+    let now = setup.now();
+    setup.gate.sweep(&setup.table, now, 10);
     setup.now_ms += IDLE_MS - 1;
     let refused = send(&mut setup, OTHER_PEER, SERVER, GRE);
     assert_eq!(refused, Err(DropReason::AddressTaken));

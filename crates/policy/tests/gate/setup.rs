@@ -1,5 +1,6 @@
 //! A gate, its table, and assertions about verdicts.
 
+use culvert_base::{BootTime, UnixTime};
 use culvert_ids::{GrantId, ResourceId};
 use culvert_policy::gate::{
     ClientGrants, DropReason, FlowRecord, Frame, Gate, GateTable, Grant, Mapping, PeerKey, Reach,
@@ -32,11 +33,11 @@ pub(crate) fn filters(texts: &[&str]) -> Filters {
 /// Resource and grant have the same number.
 pub(crate) fn grant(number: u64, to: &str, allowed: &[&str]) -> Grant {
     Grant {
-        id: GrantId::new(number, [1; 10]),
-        resource: ResourceId::new(number, [2; 10]),
+        id: GrantId::new(UnixTime::from_millis(number), [1; 10]),
+        resource: ResourceId::new(UnixTime::from_millis(number), [2; 10]),
         reach: Reach::Addresses(to.parse().unwrap()),
         filters: filters(allowed),
-        expires_ms: EXPIRY_MS,
+        expires: BootTime::from_millis(EXPIRY_MS),
     }
 }
 
@@ -77,6 +78,10 @@ impl Setup {
         setup
     }
 
+    pub(crate) const fn now(&self) -> BootTime {
+        BootTime::from_millis(self.now_ms)
+    }
+
     /// Gives the client these grants and no others.
     pub(crate) fn set(&mut self, grants: Vec<Grant>) {
         let addresses = [CLIENT, CLIENT_V6].map(|address| address.parse().unwrap());
@@ -94,7 +99,8 @@ impl Setup {
     pub(crate) fn is_answered(&mut self, packet: &[u8]) -> bool {
         let mut packet = packet.to_vec();
         let frame = Frame::packet(&mut packet);
-        let verdict = self.gate.admit_to_client(&self.table, self.now_ms, frame);
+        let now = self.now();
+        let verdict = self.gate.admit_to_client(&self.table, now, frame);
         matches!(verdict, Verdict::Admit(_))
     }
 
@@ -110,10 +116,8 @@ impl Setup {
     ) -> Result<Vec<u8>, DropReason> {
         let mut packet = packet.to_vec();
         let frame = Frame::packet(&mut packet);
-        match self
-            .gate
-            .admit_from_client(&self.table, self.now_ms, peer, frame)
-        {
+        let now = self.now();
+        match self.gate.admit_from_client(&self.table, now, peer, frame) {
             Verdict::Admit(admitted) | Verdict::AdmitFirst(admitted) => {
                 assert_eq!(admitted, peer);
                 Ok(packet)
@@ -126,7 +130,8 @@ impl Setup {
     pub(crate) fn answer(&mut self, packet: &[u8]) -> Result<Vec<u8>, DropReason> {
         let mut packet = packet.to_vec();
         let frame = Frame::packet(&mut packet);
-        match self.gate.admit_to_client(&self.table, self.now_ms, frame) {
+        let now = self.now();
+        match self.gate.admit_to_client(&self.table, now, frame) {
             Verdict::Admit(peer) | Verdict::AdmitFirst(peer) => {
                 assert_eq!(peer, PEER);
                 Ok(packet)
@@ -146,7 +151,8 @@ impl Setup {
             checksum: Checksum::Partial,
             ..Frame::packet(&mut packet)
         };
-        match self.gate.admit_to_client(&self.table, self.now_ms, frame) {
+        let now = self.now();
+        match self.gate.admit_to_client(&self.table, now, frame) {
             Verdict::Admit(_) | Verdict::AdmitFirst(_) => Ok(packet),
             Verdict::Drop(reason) => Err(reason),
         }

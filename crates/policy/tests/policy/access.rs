@@ -1,27 +1,33 @@
 //! What policies and conditions come to.
 
-use crate::time::{ms, window};
+use crate::time::{at, window};
+use culvert_base::UnixTime;
 use culvert_ids::{GroupId, PolicyId, ResourceId};
+use culvert_policy::conditions::{
+    ClientFacts, ClientSystems, Countries, Expires, Fact, Kind, OperatingSystem, PublicAddresses,
+    Times, Verified,
+};
 use culvert_policy::{
     BriefCode, Condition, ConditionError, Conditions, Decision, Explanation, MAX_CONDITIONS,
-    Policy, Subject, Unmet, evaluate, next_change_ms,
+    Policy, Subject, Unmet, evaluate, next_change,
 };
 use proptest::prelude::*;
 use std::net::IpAddr;
+use std::time::Duration;
 
 /// A Wednesday.
 const NOW: &str = "2025-01-15T12:00:00Z";
 
 fn policy_id(number: u64) -> PolicyId {
-    PolicyId::new(number, [1; 10])
+    PolicyId::new(UnixTime::from_millis(number), [1; 10])
 }
 
 fn group(number: u64) -> GroupId {
-    GroupId::new(number, [2; 10])
+    GroupId::new(UnixTime::from_millis(number), [2; 10])
 }
 
 fn resource(number: u64) -> ResourceId {
-    ResourceId::new(number, [3; 10])
+    ResourceId::new(UnixTime::from_millis(number), [3; 10])
 }
 
 /// Policy of group 1 for resource 1.
@@ -43,23 +49,28 @@ fn member() -> Subject {
 }
 
 fn decide(policies: &[Policy], subject: &Subject) -> Decision {
-    evaluate(policies, resource(1), subject, ms(NOW))
+    evaluate(policies, resource(1), subject, at(NOW))
 }
 
 fn time(text: &str) -> Condition {
-    Condition::Time(text.split("; ").map(window).collect())
+    Times(text.split("; ").map(window).collect()).into()
 }
 
 fn addresses(texts: &[&str]) -> Condition {
-    Condition::PublicAddress(texts.iter().map(|text| text.parse().unwrap()).collect())
+    PublicAddresses(texts.iter().map(|text| text.parse().unwrap()).collect()).into()
 }
 
 fn countries(texts: &[&str]) -> Condition {
-    Condition::Country(texts.iter().map(|text| text.parse().unwrap()).collect())
+    Countries(texts.iter().map(|text| text.parse().unwrap()).collect()).into()
+}
+
+fn systems(text: &str) -> Condition {
+    let written = ClientSystems::read(&[text.to_owned()]).unwrap().unwrap();
+    ClientSystems::understand(&written).unwrap().into()
 }
 
 fn expires(text: &str) -> Condition {
-    Condition::Expires { at_ms: ms(text) }
+    Expires { at: at(text) }.into()
 }
 
 fn allows(conditions: &[Condition], subject: &Subject) -> bool {
@@ -76,7 +87,7 @@ fn a_policy_without_conditions_allows_its_group_for_ever() {
     let policies = [policy(1, &[])];
     let allow = Decision::Allow {
         policy: policy_id(1),
-        until_ms: None,
+        until: None,
     };
     assert_eq!(decide(&policies, &member()), allow);
     let stranger = Subject {
@@ -114,13 +125,22 @@ fn a_disabled_policy_allows_nothing() {
 #[test]
 fn all_conditions_of_one_policy_must_hold_and_any_policy_is_enough() {
     let open = time("daily 00:00-24:00 UTC");
-    assert!(!allows(&[open.clone(), Condition::Verified], &member()));
+    assert!(!allows(
+        &[open.clone(), Condition::Verified(Verified)],
+        &member()
+    ));
     let verified = Subject {
         verified: true,
         ..member()
     };
-    assert!(allows(&[open.clone(), Condition::Verified], &verified));
-    let policies = [policy(1, &[Condition::Verified]), policy(2, &[open])];
+    assert!(allows(
+        &[open.clone(), Condition::Verified(Verified)],
+        &verified
+    ));
+    let policies = [
+        policy(1, &[Condition::Verified(Verified)]),
+        policy(2, &[open]),
+    ];
     assert!(decide(&policies, &member()).is_allow());
 }
 
@@ -128,7 +148,10 @@ fn all_conditions_of_one_policy_must_hold_and_any_policy_is_enough() {
 fn the_address_is_the_one_that_the_portal_sees() {
     let condition = [addresses(&["198.51.100.0/24", "2001:db8::/32"])];
     let at = |address: &str| Subject {
-        public_address: Some(address.parse().unwrap()),
+        client: ClientFacts {
+            public_address: Some(address.parse().unwrap()),
+            ..ClientFacts::default()
+        },
         ..member()
     };
     for inside in ["198.51.100.1", "2001:db8::1", "::ffff:198.51.100.1"] {
@@ -153,7 +176,10 @@ fn without_a_database_a_country_never_holds() {
     let condition = [countries(&["de", "FR"])];
     assert!(!allows(&condition, &member()));
     let within = |country: &str| Subject {
-        country: Some(country.parse().unwrap()),
+        client: ClientFacts {
+            country: Some(country.parse().unwrap()),
+            ..ClientFacts::default()
+        },
         ..member()
     };
     assert!(allows(&condition, &within("DE")));
@@ -163,41 +189,41 @@ fn without_a_database_a_country_never_holds() {
 #[test]
 fn a_policy_holds_until_the_instant_at_which_it_expires() {
     let policies = [policy(1, &[expires(NOW)])];
-    let at = |now_ms| evaluate(&policies, resource(1), &member(), now_ms);
-    let until_ms = Some(ms(NOW));
+    let decided = |now| evaluate(&policies, resource(1), &member(), now);
+    let until = Some(at(NOW));
     assert_eq!(
-        at(ms(NOW) - 1),
+        decided(at(NOW).saturating_sub(Duration::from_millis(1))),
         Decision::Allow {
             policy: policy_id(1),
-            until_ms
+            until
         }
     );
-    assert!(!at(ms(NOW)).is_allow());
-    assert!(!at(u64::MAX).is_allow());
+    assert!(!decided(at(NOW)).is_allow());
+    assert!(!decided(UnixTime::MAX).is_allow());
 }
 
 #[test]
 fn an_allowance_ends_with_the_first_of_its_conditions() {
     let office = time("mon,tue,wed,thu,fri 09:00-17:00 Europe/Berlin");
     let until = |conditions: &[Condition]| match decide(&[policy(1, conditions)], &member()) {
-        Decision::Allow { until_ms, .. } => until_ms,
+        Decision::Allow { until, .. } => until,
         Decision::Deny { .. } => panic!("denied"),
     };
     assert_eq!(
         until(std::slice::from_ref(&office)),
-        Some(ms("2025-01-15T16:00:00Z"))
+        Some(at("2025-01-15T16:00:00Z"))
     );
     assert_eq!(
         until(&[office.clone(), expires("2025-01-15T15:00:00Z")]),
-        Some(ms("2025-01-15T15:00:00Z"))
+        Some(at("2025-01-15T15:00:00Z"))
     );
     assert_eq!(
         until(&[office, expires("2026-01-01T00:00:00Z")]),
-        Some(ms("2025-01-15T16:00:00Z"))
+        Some(at("2025-01-15T16:00:00Z"))
     );
     // Windows that follow each other are one.
     let adjacent = time("wed 11:00-13:00 UTC; wed 13:00-15:00 UTC; wed 14:00-16:00 UTC");
-    assert_eq!(until(&[adjacent]), Some(ms("2025-01-15T16:00:00Z")));
+    assert_eq!(until(&[adjacent]), Some(at("2025-01-15T16:00:00Z")));
 }
 
 #[test]
@@ -220,10 +246,10 @@ fn of_several_policies_the_one_that_allows_longest_is_used() {
 
 #[test]
 fn lists_without_entries_and_beyond_their_bounds_are_refused() {
-    for empty in [Condition::Time(vec![]), addresses(&[]), countries(&[])] {
+    for empty in [Times(vec![]).into(), addresses(&[]), countries(&[])] {
         assert_eq!(Conditions::new(vec![empty]), Err(ConditionError::Empty));
     }
-    let many = vec![Condition::Verified; MAX_CONDITIONS + 1];
+    let many = vec![Condition::Verified(Verified); MAX_CONDITIONS + 1];
     let too_many = ConditionError::TooMany {
         count: MAX_CONDITIONS + 1,
         max: MAX_CONDITIONS,
@@ -231,10 +257,7 @@ fn lists_without_entries_and_beyond_their_bounds_are_refused() {
     assert_eq!(Conditions::new(many), Err(too_many));
     let windows = vec![window("mon 09:00-17:00 UTC"); 29];
     let too_many = ConditionError::TooMany { count: 29, max: 28 };
-    assert_eq!(
-        Conditions::new(vec![Condition::Time(windows)]),
-        Err(too_many)
-    );
+    assert_eq!(Conditions::new(vec![Times(windows).into()]), Err(too_many));
 }
 
 #[test]
@@ -244,7 +267,10 @@ fn the_full_explanation_names_what_failed_and_the_brief_one_does_not() {
     let policies = [
         policy(
             1,
-            &[time("mon 09:00-17:00 Europe/Berlin"), Condition::Verified],
+            &[
+                time("mon 09:00-17:00 Europe/Berlin"),
+                Condition::Verified(Verified),
+            ],
         ),
         policy(
             2,
@@ -257,10 +283,13 @@ fn the_full_explanation_names_what_failed_and_the_brief_one_does_not() {
         other,
     ];
     let subject = Subject {
-        public_address: Some("198.51.100.7".parse().unwrap()),
+        client: ClientFacts {
+            public_address: Some("198.51.100.7".parse().unwrap()),
+            ..ClientFacts::default()
+        },
         ..member()
     };
-    let explanation = Explanation::new(&policies, resource(1), &subject, ms(NOW));
+    let explanation = Explanation::new(&policies, resource(1), &subject, at(NOW));
     let full = explanation.to_string();
     for part in [
         &policy_id(1).to_string(),
@@ -300,7 +329,7 @@ fn the_full_explanation_names_what_failed_and_the_brief_one_does_not() {
 
 #[test]
 fn where_no_policy_joins_client_and_resource_the_explanation_says_that_and_no_more() {
-    let explanation = Explanation::new(&[], resource(1), &member(), ms(NOW));
+    let explanation = Explanation::new(&[], resource(1), &member(), at(NOW));
     assert_eq!(
         explanation.to_string(),
         "denied: no policy joins a group of the client with the resource"
@@ -313,7 +342,7 @@ fn the_brief_explanation_does_not_tell_a_missing_policy_from_a_disabled_one() {
     let mut disabled = policy(1, &[]);
     disabled.disabled = true;
     let briefs = [vec![], vec![disabled]]
-        .map(|policies| Explanation::new(&policies, resource(1), &member(), ms(NOW)).brief());
+        .map(|policies| Explanation::new(&policies, resource(1), &member(), at(NOW)).brief());
     assert_eq!(briefs[0], briefs[1]);
     assert_eq!(briefs[0].code, BriefCode::NoAccess);
     assert_eq!(serde_json::to_value(briefs[0].code).unwrap(), "no_access");
@@ -322,7 +351,7 @@ fn the_brief_explanation_does_not_tell_a_missing_policy_from_a_disabled_one() {
 #[test]
 fn an_explanation_of_an_allowance_says_by_what_and_until_when() {
     let policies = [policy(1, &[expires("2025-01-15T13:00:00Z")])];
-    let explanation = Explanation::new(&policies, resource(1), &member(), ms(NOW));
+    let explanation = Explanation::new(&policies, resource(1), &member(), at(NOW));
     let expected = format!(
         "allowed by {0} until 2025-01-15T13:00:00Z\n{0} of {1}: allows until 2025-01-15T13:00:00Z",
         policy_id(1),
@@ -330,12 +359,13 @@ fn an_explanation_of_an_allowance_says_by_what_and_until_when() {
     );
     assert_eq!(explanation.to_string(), expected);
     let json = serde_json::to_value(&explanation).unwrap();
-    assert_eq!(json["until_ms"], ms("2025-01-15T13:00:00Z"));
+    assert_eq!(json["until_ms"], at("2025-01-15T13:00:00Z").as_millis());
     assert_eq!(explanation.brief().code, BriefCode::Allowed);
 }
 
-const BASE_MS: u64 = 1_743_206_400_000; // 2025-03-29T00:00:00Z, the day before clocks go forward.
-const STEP_MS: u64 = 15 * 60_000;
+/// 2025-03-29T00:00:00Z, the day before clocks go forward.
+const BASE: UnixTime = UnixTime::from_millis(1_743_206_400_000);
+const STEP: Duration = Duration::from_mins(15);
 
 fn condition() -> impl Strategy<Value = Condition> {
     let windows = prop_oneof![
@@ -346,11 +376,12 @@ fn condition() -> impl Strategy<Value = Condition> {
         Just("sat,sun 00:00-24:00 America/New_York"),
     ];
     prop_oneof![
-        4 => prop::collection::vec(windows.prop_map(window), 1..4).prop_map(Condition::Time),
-        2 => (0_u64..300).prop_map(|steps| Condition::Expires { at_ms: BASE_MS + steps * STEP_MS }),
-        1 => Just(Condition::Verified),
+        4 => prop::collection::vec(windows.prop_map(window), 1..4).prop_map(|windows| Times(windows).into()),
+        2 => (0_u32..300).prop_map(|steps| Expires { at: BASE.saturating_add(STEP * steps) }.into()),
+        1 => Just(Condition::Verified(Verified)),
         1 => Just(addresses(&["192.0.2.0/24"])),
         1 => Just(countries(&["DE"])),
+        1 => Just(systems("debian")),
     ]
 }
 
@@ -376,18 +407,18 @@ fn any_policy() -> impl Strategy<Value = Policy> {
 #[test]
 fn what_can_not_come_to_allow_announces_no_change() {
     let later = expires("2025-01-16T00:00:00Z");
-    let next =
-        |policy: &Policy, now: &str| next_change_ms([policy], resource(1), &member(), ms(now));
+    let next = |policy: &Policy, now: &str| next_change([policy], resource(1), &member(), at(now));
     let expiring = policy(1, std::slice::from_ref(&later));
-    assert_eq!(next(&expiring, NOW), Some(ms("2025-01-16T00:00:00Z")));
+    assert_eq!(next(&expiring, NOW), Some(at("2025-01-16T00:00:00Z")));
     assert_eq!(next(&expiring, "2025-01-16T00:00:00Z"), None);
     let mut disabled = expiring;
     disabled.disabled = true;
     assert_eq!(next(&disabled, NOW), None);
     for unmet in [
-        Condition::Verified,
+        Condition::Verified(Verified),
         addresses(&["192.0.2.0/24"]),
         countries(&["DE"]),
+        systems("debian:12"),
         expires(NOW),
     ] {
         let policy = policy(1, &[later.clone(), unmet]);
@@ -396,56 +427,114 @@ fn what_can_not_come_to_allow_announces_no_change() {
 }
 
 /// One condition, by the sentence that describes it.
-fn naive(condition: &Condition, subject: &Subject, now_ms: u64) -> bool {
+fn naive(condition: &Condition, subject: &Subject, now: UnixTime) -> bool {
     match condition {
-        Condition::Time(windows) => windows.iter().any(|window| window.holds(now_ms)),
-        Condition::PublicAddress(_) => subject.public_address.is_some(),
-        Condition::Country(_) => subject.country.is_some(),
-        Condition::Verified => subject.verified,
-        Condition::Expires { at_ms } => now_ms < *at_ms,
+        Condition::Time(Times(windows)) => windows.iter().any(|window| window.holds(now)),
+        Condition::PublicAddress(_) => subject.client.public_address.is_some(),
+        Condition::Country(_) => subject.client.country.is_some(),
+        Condition::ClientOs(_) => subject.client.os.is_some(),
+        Condition::Verified(_) => subject.verified,
+        Condition::Expires(Expires { at }) => now < *at,
+    }
+}
+
+/// The subject after everything but these facts has changed.
+fn changed_but(facts: &[Fact], subject: &Subject) -> Subject {
+    let mut changed = Subject {
+        groups: subject.groups.clone(),
+        verified: !subject.verified,
+        client: match subject.client.country {
+            Some(_) => ClientFacts::default(),
+            None => facts_of_a_client(),
+        },
+    };
+    for fact in facts {
+        match fact {
+            Fact::Time => {}
+            Fact::Verified => changed.verified = subject.verified,
+            Fact::PublicAddress => changed.client.public_address = subject.client.public_address,
+            Fact::Country => changed.client.country = subject.client.country,
+            Fact::OperatingSystem => changed.client.os.clone_from(&subject.client.os),
+        }
+    }
+    changed
+}
+
+fn facts_of_a_client() -> ClientFacts {
+    ClientFacts {
+        public_address: Some(IpAddr::from([192, 0, 2, 1])),
+        country: Some("DE".parse().unwrap()),
+        os: Some(OperatingSystem {
+            id: Some("debian".to_owned()),
+            ..OperatingSystem::linux()
+        }),
     }
 }
 
 proptest! {
     #[test]
+    fn a_condition_looks_at_the_facts_alone_that_it_needs(
+        condition in condition(),
+        verified: bool,
+        known: bool,
+        steps in 0_u32..300,
+        later in 0_u32..300,
+    ) {
+        let subject = Subject {
+            verified,
+            client: if known { facts_of_a_client() } else { ClientFacts::default() },
+            ..member()
+        };
+        let needs = condition.needs();
+        let policies = [policy(1, &[condition])];
+        let at = |subject: &Subject, steps: u32| {
+            evaluate(&policies, resource(1), subject, BASE.saturating_add(STEP * steps))
+        };
+        let decision = at(&subject, steps);
+        prop_assert_eq!(&decision, &at(&changed_but(needs, &subject), steps));
+        if !needs.contains(&Fact::Time) {
+            prop_assert_eq!(&decision, &at(&subject, later));
+        }
+    }
+
+    #[test]
     fn decisions_are_those_of_the_sentences_and_change_only_when_announced(
         policies in prop::collection::vec(any_policy(), 0..6),
         verified: bool,
         known: bool,
-        start in 0_u64..200,
+        start in 0_u32..200,
     ) {
         let subject = Subject {
             groups: [group(0), group(1)].into(),
             verified,
-            public_address: known.then(|| IpAddr::from([192, 0, 2, 1])),
-            country: known.then(|| "DE".parse().unwrap()),
+            client: if known { facts_of_a_client() } else { ClientFacts::default() },
         };
-        let at = |now_ms| evaluate(&policies, resource(1), &subject, now_ms);
-        let start_ms = BASE_MS + start * STEP_MS;
-        let change_ms = next_change_ms(&policies, resource(1), &subject, start_ms);
-        prop_assert!(change_ms.is_none_or(|change_ms| change_ms > start_ms));
-        let first = at(start_ms);
+        let decided = |now| evaluate(&policies, resource(1), &subject, now);
+        let start = BASE.saturating_add(STEP * start);
+        let change = next_change(&policies, resource(1), &subject, start);
+        prop_assert!(change.is_none_or(|change| change > start));
+        let first = decided(start);
         for step in 0..150 {
-            let now_ms = start_ms + step * STEP_MS;
-            let decision = at(now_ms);
+            let now = start.saturating_add(STEP * step);
+            let decision = decided(now);
             let allows = policies.iter().any(|policy| {
                 !policy.disabled
                     && policy.resource == resource(1)
                     && subject.groups.contains(&policy.group)
-                    && policy.conditions.iter().all(|condition| naive(condition, &subject, now_ms))
+                    && policy.conditions.iter().all(|condition| naive(condition, &subject, now))
             });
             prop_assert_eq!(decision.is_allow(), allows);
             // Until the announced change nothing but the opening times in reasons changes.
-            if change_ms.is_none_or(|change_ms| now_ms < change_ms) {
+            if change.is_none_or(|change| now < change) {
                 prop_assert_eq!(decision.is_allow(), first.is_allow());
                 if let Decision::Allow { .. } = decision {
                     prop_assert_eq!(&decision, &first);
                 }
             }
-            if let Decision::Allow { until_ms: Some(until_ms), .. } = first
-                && now_ms < until_ms
+            if let Decision::Allow { until: Some(until), .. } = first
+                && now < until
             {
-                prop_assert!(decision.is_allow(), "allowed until {}", until_ms);
+                prop_assert!(decision.is_allow(), "allowed until {:?}", until);
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Which of several resources is meant.
 
+use culvert_base::UnixTime;
 use culvert_ids::{ResourceId, SiteId};
 use culvert_policy::{
     Applications, DomainName, Filter, Filters, MatchOrder, NamePattern, Ports, Prefix, Resource,
@@ -11,7 +12,7 @@ use std::net::IpAddr;
 fn resource(number: u64, target: Target) -> Resource {
     Resource {
         id: id(number),
-        site: SiteId::new(0, [0; 10]),
+        site: SiteId::new(UnixTime::EPOCH, [0; 10]),
         target,
         filters: Filters::any(),
         applications: Applications::ANY,
@@ -20,7 +21,7 @@ fn resource(number: u64, target: Target) -> Resource {
 }
 
 fn id(number: u64) -> ResourceId {
-    ResourceId::new(number, [7; 10])
+    ResourceId::new(UnixTime::from_millis(number), [7; 10])
 }
 
 fn network(text: &str) -> Target {

@@ -1,5 +1,6 @@
 //! How the configuration's values are read, written and looked into.
 
+use culvert_policy::conditions::{Countries, PublicAddresses, Times, Verified};
 use culvert_policy::{
     Applications, Condition, ConditionError, Conditions, Country, DnsRuleError, DnsRules,
     DnsServer, DnsZone, DomainName, Filter, Filters, MAX_CONDITION_PREFIXES, MAX_COUNTRIES,
@@ -67,7 +68,8 @@ fn a_country_is_two_letters() {
     }
     for text in ["", "d", "deu", "d1", "1d", "--", "é"] {
         let error = text.parse::<Country>().unwrap_err();
-        assert_eq!(error, ConditionError::Country(text.to_owned()));
+        let sentence = format!("`{text}` is no country: write two letters of ISO 3166, as DE");
+        assert_eq!(error, ConditionError::Entry(sentence));
     }
 }
 
@@ -88,15 +90,15 @@ fn each_list_of_a_condition_may_be_as_long_as_its_bound() {
     let lists: [(usize, OfLength); 3] = [
         (
             MAX_WINDOWS,
-            Box::new(move |count| Condition::Time((0..count).map(|_| window()).collect())),
+            Box::new(move |count| Times((0..count).map(|_| window()).collect()).into()),
         ),
         (
             MAX_CONDITION_PREFIXES,
-            Box::new(move |count| Condition::PublicAddress((0..count).map(prefix).collect())),
+            Box::new(move |count| PublicAddresses((0..count).map(prefix).collect()).into()),
         ),
         (
             MAX_COUNTRIES,
-            Box::new(move |count| Condition::Country((0..count).map(country).collect())),
+            Box::new(move |count| Countries((0..count).map(country).collect()).into()),
         ),
     ];
     for (max, list) in lists {
@@ -108,7 +110,7 @@ fn each_list_of_a_condition_may_be_as_long_as_its_bound() {
         assert_eq!(error, ConditionError::Empty);
     }
     assert!(Conditions::default().is_empty());
-    let asked = Conditions::new(vec![Condition::Verified]).unwrap();
+    let asked = Conditions::new(vec![Verified.into()]).unwrap();
     assert!(!asked.is_empty());
 }
 

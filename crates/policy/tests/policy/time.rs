@@ -1,12 +1,13 @@
 //! Windows of time, through the changes of the clocks.
 
+use culvert_base::UnixTime;
 use culvert_policy::{ConditionError, TimeOfDay, TimeWindow, Weekday, Zone};
 use jiff::Timestamp;
 use proptest::prelude::*;
+use std::time::Duration;
 
-const MINUTE_MS: u64 = 60_000;
-const HOUR_MS: u64 = 60 * MINUTE_MS;
-const DAY_MS: u64 = 24 * HOUR_MS;
+const QUARTER: Duration = Duration::from_mins(15);
+const FORTNIGHT: Duration = Duration::from_hours(14 * 24);
 
 /// `mon,tue 09:00-17:00 Europe/Berlin`, as windows are displayed.
 pub(crate) fn window(text: &str) -> TimeWindow {
@@ -24,23 +25,27 @@ pub(crate) fn window(text: &str) -> TimeWindow {
     TimeWindow::new(days, from.parse().unwrap(), until.parse().unwrap(), zone).unwrap()
 }
 
-/// Unix milliseconds of an instant of RFC 3339.
-pub(crate) fn ms(text: &str) -> u64 {
+/// An instant of RFC 3339.
+pub(crate) fn at(text: &str) -> UnixTime {
     let instant: Timestamp = text.parse().unwrap();
-    instant.as_millisecond().try_into().unwrap()
+    UnixTime::from_millis(instant.as_millisecond().try_into().unwrap())
 }
 
-/// Asserts when the window opens and closes from `start` on: what `next_change_ms` says, and that
+fn timestamp(time: UnixTime) -> Timestamp {
+    Timestamp::from_millisecond(time.as_millis() as i64).unwrap()
+}
+
+/// Asserts when the window opens and closes from `start` on: what `next_change` says, and that
 /// it holds just before and after as it should.
 fn assert_changes(text: &str, start: &str, is_open: bool, changes: &[&str]) {
     let window = window(text);
-    let (mut now, mut is_open) = (ms(start), is_open);
+    let (mut now, mut is_open) = (at(start), is_open);
     assert_eq!(window.holds(now), is_open, "{text} at {start}");
     for change in changes {
-        let next = window.next_change_ms(now).unwrap();
-        let shown = Timestamp::from_millisecond(next as i64).unwrap();
-        assert_eq!(shown.to_string(), *change, "{text} after {now}");
-        assert_eq!(window.holds(next - 1), is_open, "{text} before {change}");
+        let next = window.next_change(now).unwrap();
+        assert_eq!(timestamp(next).to_string(), *change, "{text} after {now:?}");
+        let before = next.saturating_sub(Duration::from_millis(1));
+        assert_eq!(window.holds(before), is_open, "{text} before {change}");
         is_open = !is_open;
         assert_eq!(window.holds(next), is_open, "{text} at {change}");
         now = next;
@@ -173,8 +178,8 @@ fn a_window_that_ends_before_it_begins_goes_over_midnight() {
         ],
     );
     // Neither Friday's early morning nor Saturday's night.
-    assert!(!window(text).holds(ms("2025-01-10T03:00:00Z")));
-    assert!(!window(text).holds(ms("2025-01-11T22:00:00Z")));
+    assert!(!window(text).holds(at("2025-01-10T03:00:00Z")));
+    assert!(!window(text).holds(at("2025-01-11T22:00:00Z")));
     // Over the night in which the clocks go forward it is an hour shorter.
     assert_changes(
         "sat 22:00-06:00 Europe/Berlin",
@@ -221,8 +226,8 @@ fn a_day_ends_at_24_00() {
 #[test]
 fn a_window_of_all_days_never_changes() {
     let always = window("daily 00:00-24:00 Europe/Berlin");
-    assert!(always.holds(ms("2025-03-30T01:00:00Z")));
-    assert_eq!(always.next_change_ms(ms("2025-03-30T01:00:00Z")), None);
+    assert!(always.holds(at("2025-03-30T01:00:00Z")));
+    assert_eq!(always.next_change(at("2025-03-30T01:00:00Z")), None);
     // 10:00 to 10:00 less a minute does.
     assert_changes(
         "daily 10:00-09:59 UTC",
@@ -246,8 +251,8 @@ fn a_day_that_a_zone_skips_has_no_window() {
 #[test]
 fn beyond_the_calendar_no_window_holds() {
     let always = window("daily 00:00-24:00 UTC");
-    assert!(!always.holds(u64::MAX));
-    assert_eq!(always.next_change_ms(u64::MAX), None);
+    assert!(!always.holds(UnixTime::MAX));
+    assert_eq!(always.next_change(UnixTime::MAX), None);
 }
 
 #[test]
@@ -339,9 +344,8 @@ fn any_window() -> impl Strategy<Value = TimeWindow> {
 }
 
 /// What the clocks show, by another way through the library than the window takes.
-fn shows(window: &TimeWindow, now_ms: u64) -> bool {
-    let now = Timestamp::from_millisecond(now_ms as i64).unwrap();
-    let local = now.in_tz(window.zone().name()).unwrap();
+fn shows(window: &TimeWindow, now: UnixTime) -> bool {
+    let local = timestamp(now).in_tz(window.zone().name()).unwrap();
     let minutes = |time: TimeOfDay| {
         let text = time.to_string();
         text[..2].parse::<i16>().unwrap() * 60 + text[3..].parse::<i16>().unwrap()
@@ -364,16 +368,17 @@ proptest! {
         start in 1_300_000_000_000_u64..2_000_000_000_000,
     ) {
         // Fourteen days in steps of a quarter of an hour, in which all bounds lie.
-        let mut now = start / (15 * MINUTE_MS) * (15 * MINUTE_MS);
-        let end = now + 14 * DAY_MS;
-        let mut change = window.next_change_ms(now);
+        let quarter_ms = QUARTER.as_millis() as u64;
+        let mut now = UnixTime::from_millis(start / quarter_ms * quarter_ms);
+        let end = now.saturating_add(FORTNIGHT);
+        let mut change = window.next_change(now);
         while now < end {
-            prop_assert_eq!(window.holds(now), shows(&window, now), "{} {}", window, now);
-            let next = now + 15 * MINUTE_MS;
+            prop_assert_eq!(window.holds(now), shows(&window, now), "{} {:?}", window, now);
+            let next = now.saturating_add(QUARTER);
             let changes = shows(&window, next) != shows(&window, now);
-            prop_assert_eq!(change == Some(next), changes, "{} {} {:?}", window, next, change);
+            prop_assert_eq!(change == Some(next), changes, "{} {:?} {:?}", window, next, change);
             if changes {
-                change = window.next_change_ms(next);
+                change = window.next_change(next);
             }
             now = next;
         }

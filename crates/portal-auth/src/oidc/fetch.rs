@@ -1,25 +1,20 @@
 //! Requests to a provider: HTTPS alone, no redirections, bounded in bytes and in time.
 
 use super::fault::{SignInFault, copyable, repeated};
-use culvert_link::{LookUp, system_look_up};
-use culvert_portal_base::outbound;
-use culvert_wire::check_authority;
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use hyper::body::Bytes;
-use hyper::client::conn::http1;
-use hyper::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue, LOCATION, USER_AGENT,
+use culvert_http::{
+    BodyError, HttpError, Limits, Network, Target, USER_AGENT, ask, client_config, system_roots,
 };
+use culvert_link::system_look_up;
+use culvert_wire::check_authority;
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, Request, StatusCode, Uri};
-use hyper_util::rt::TokioIo;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, RootCertStore};
 use serde::de::DeserializeOwned;
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::timeout;
 use zeroize::Zeroizing;
 
 /// For how long a request may take, connecting included: a person waits for it.
@@ -33,8 +28,7 @@ const MAX_SHOWN_BYTES: usize = 80;
 
 /// How a provider is asked.
 pub(super) struct Fetcher {
-    tls: Arc<ClientConfig>,
-    look_up: LookUp,
+    network: Network,
 }
 
 /// What is asked.
@@ -73,14 +67,15 @@ pub(super) struct Answer {
 impl Fetcher {
     /// Believes the authorities of this system, and those in `ca`.
     pub(super) fn trusting(ca: Option<&str>) -> Result<Self, SignInFault> {
-        let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        let mut roots = system_roots();
         roots.add_parsable_certificates(certificates(ca.unwrap_or_default()).unwrap_or_default());
-        let tls = outbound::client_config(roots);
-        Ok(Self {
-            tls: tls.map_err(|error| SignInFault::Away(error.to_string()))?,
+        let tls = client_config(roots);
+        let tls = tls.map_err(|error| SignInFault::Away(error.to_string()))?;
+        let network = Network {
             look_up: system_look_up,
-        })
+            tls: Some(tls),
+        };
+        Ok(Self { network })
     }
 
     /// Asks for JSON, which a good answer is.
@@ -88,61 +83,38 @@ impl Fetcher {
         self.send(&Ask::of(url)).await?.good(url)
     }
 
-    pub(super) async fn send(&self, ask: &Ask<'_>) -> Result<Answer, SignInFault> {
-        match timeout(ask.limit, self.exchange(ask)).await {
-            Ok(answer) => answer,
-            Err(_) => {
-                let seconds = ask.limit.as_secs();
-                let url = copyable(ask.url);
-                let text = format!("{url} did not answer within {seconds} s");
-                Err(SignInFault::Away(text))
-            }
-        }
-    }
-
-    async fn exchange(&self, ask: &Ask<'_>) -> Result<Answer, SignInFault> {
-        let shown = copyable(ask.url);
+    pub(super) async fn send(&self, asked: &Ask<'_>) -> Result<Answer, SignInFault> {
+        let shown = copyable(asked.url);
         let away = |error: &dyn fmt::Display| SignInFault::Away(format!("{shown}: {error}"));
-        let uri = https(ask.url)?;
-        let (host, port) = (
-            uri.host().unwrap_or_default(),
-            uri.port_u16().unwrap_or(443),
-        );
-        let stream = outbound::connect(host, port, self.look_up).await;
-        let stream = stream.map_err(|error| away(&error))?;
-        let stream = outbound::handshake(Arc::clone(&self.tls), host, stream).await;
-        let stream = stream.map_err(|error| away(&error))?;
-        let shaken = http1::handshake(TokioIo::new(stream)).await;
-        let (mut sender, connection) = shaken.map_err(|error| away(&error))?;
-        let connection = tokio::spawn(connection);
-        let answer = async {
-            let response = sender.send_request(request(&uri, ask)?).await;
-            let response = response.map_err(|error| away(&error))?;
-            let status = response.status();
-            let content_type = header(response.headers(), &CONTENT_TYPE).unwrap_or_default();
-            let location = header(response.headers(), &LOCATION);
-            let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES).collect();
-            let body = body
-                .await
-                .map_err(|error| match error.is::<LengthLimitError>() {
-                    true => away(&format_args!(
-                        "its answer is longer than {} KiB ({error})",
-                        MAX_ANSWER_BYTES / 1024
-                    )),
-                    false => away(&error),
-                });
-            let body = body?.to_bytes();
-            let bytes = Zeroizing::new(Vec::from(body));
-            Ok(Answer {
-                status,
-                content_type,
-                location,
-                bytes,
-            })
+        https(asked.url)?;
+        let target = Target::parse(asked.url).map_err(|error| away(&error))?;
+        let request = request(&target, asked)?;
+        let limits = Limits {
+            time: asked.limit,
+            answer_bytes: MAX_ANSWER_BYTES,
         };
-        let answer = answer.await;
-        connection.abort();
-        answer
+        let answer = ask(&self.network, &target, request, limits).await;
+        let answer = answer.map_err(|error| match error {
+            HttpError::Late(limit) => {
+                let seconds = limit.as_secs();
+                let text = format!("{shown} did not answer within {seconds} s");
+                SignInFault::Away(text)
+            }
+            error => away(&error),
+        })?;
+        let bytes = answer.body.map_err(|error| match error {
+            BodyError::TooLong => away(&format_args!(
+                "its answer is longer than {} KiB ({error})",
+                MAX_ANSWER_BYTES / 1024
+            )),
+            BodyError::Broken(_) => away(&error),
+        })?;
+        Ok(Answer {
+            status: answer.status,
+            content_type: text(&answer.headers, &header::CONTENT_TYPE).unwrap_or_default(),
+            location: text(&answer.headers, &header::LOCATION),
+            bytes,
+        })
     }
 }
 
@@ -218,7 +190,7 @@ impl Answer {
     }
 }
 
-fn header(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     let value = headers.get(name)?;
     Some(String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
@@ -239,27 +211,25 @@ pub fn certificates(pem: &str) -> Option<Vec<CertificateDer<'static>>> {
     found.collect::<Result<Vec<_>, _>>().ok()
 }
 
-fn request(uri: &Uri, ask: &Ask<'_>) -> Result<Request<Full<Bytes>>, SignInFault> {
+fn request(target: &Target, ask: &Ask<'_>) -> Result<Request<Full<Bytes>>, SignInFault> {
     let wrong = |_| SignInFault::Wrong(format!("{} can't be asked for", ask.url));
-    let path = uri.path_and_query().map_or("/", |path| path.as_str());
-    let host = uri.authority().map_or("", |authority| authority.as_str());
     let mut request = Request::builder()
-        .uri(path)
-        .header(HOST, host)
-        .header(ACCEPT, ask.accept)
-        .header(USER_AGENT, concat!("culvert/", env!("CARGO_PKG_VERSION")));
+        .uri(&target.path)
+        .header(header::HOST, &target.authority)
+        .header(header::ACCEPT, ask.accept)
+        .header(header::USER_AGENT, USER_AGENT);
     if let Some(authorization) = &ask.authorization {
         let value = HeaderValue::from_str(authorization);
         let mut value =
             value.map_err(|_| SignInFault::Wrong("its token is no header".to_owned()))?;
         value.set_sensitive(true);
-        request = request.header(AUTHORIZATION, value);
+        request = request.header(header::AUTHORIZATION, value);
     }
     let body = match &ask.form {
         Some(form) => {
             request = request
                 .method(Method::POST)
-                .header(CONTENT_TYPE, "application/x-www-form-urlencoded");
+                .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
             Bytes::copy_from_slice(form.as_bytes())
         }
         None => Bytes::new(),
@@ -340,7 +310,7 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let name = half_dead_host::half_dead(dead, listener.local_addr().unwrap());
         let mut fetcher = Fetcher::trusting(Some(&certified.cert.pem())).unwrap();
-        fetcher.look_up = half_dead_host::look_up;
+        fetcher.network.look_up = half_dead_host::look_up;
         let url = format!("https://{name}/");
         // It reaches TLS: this listener answers with an alert.
         let refusing = async {

@@ -4,6 +4,7 @@ use super::fault::SignInFault;
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use culvert_base::Uptime;
 use culvert_fair::{Bounds, FairMap, Subscriber};
 use culvert_ids::{ActorId, ProviderId, TokenId};
 use culvert_portal_base::{Evictions, Fault};
@@ -188,8 +189,8 @@ impl Flows {
         Ok(flow)
     }
 
-    fn since(&self, now: Instant) -> Duration {
-        now.saturating_duration_since(self.start)
+    fn since(&self, now: Instant) -> Uptime {
+        Uptime::after(now.saturating_duration_since(self.start))
     }
 }
 

@@ -4,6 +4,7 @@ use super::form::Form;
 use super::index::Index;
 use crate::groups::taken_over;
 use crate::{dns_rules, names, show};
+use culvert_base::UnixTime;
 use culvert_ids::{ActorId, GroupId, MembershipId, PolicyId, RANDOM_LEN, ResourceId, SiteId};
 use culvert_portal_base::{Birth, Fault};
 use culvert_store::{self as store, ActorKind, Entity, EntityId, Kind, Mutation, Snapshot, Stamp};
@@ -520,11 +521,11 @@ where
     fn id_or_new<I>(
         &mut self,
         known: Option<I>,
-        new: impl Fn(u64, [u8; RANDOM_LEN]) -> I,
+        new: impl Fn(UnixTime, [u8; RANDOM_LEN]) -> I,
     ) -> Result<I, Fault> {
         let Some(known) = known else {
-            let (now_ms, random) = (self.birth)()?;
-            return Ok(new(now_ms, random));
+            let (at, random) = (self.birth)()?;
+            return Ok(new(at, random));
         };
         Ok(known)
     }

@@ -282,9 +282,9 @@ async fn prepare(
         };
         return Ok((account.id, setup));
     }
-    let (now_ms, random) = birth()?;
+    let (born, random) = birth()?;
     let account = Account {
-        id: AccountId::new(now_ms, random),
+        id: AccountId::new(born, random),
         name: FIRST_ACCOUNT.to_owned(),
         settings: AccountSettings::default(),
         stamp: Stamp::default(),

@@ -162,9 +162,9 @@ async fn own(
 
 /// An identity of the caller at the provider.
 async fn identity_of(world: &World, things: &Things, caller: &Caller) -> IdentityId {
-    let (ms, random) = birth();
+    let (born, random) = birth();
     let identity = Identity {
-        id: IdentityId::new(ms, random),
+        id: IdentityId::new(born, random),
         provider: things.provider,
         subject: fresh("subject"),
         actor: caller.actor,

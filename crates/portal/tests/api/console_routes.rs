@@ -15,11 +15,12 @@ pub(crate) struct Route {
 }
 
 /// What ids in the path are of, by what the path begins with.
-const IDS: [(&str, &str); 17] = [
+const IDS: [(&str, &str); 18] = [
     ("clients", "cli"),
     ("gateways", "gw"),
     ("groups", "grp"),
     ("people", "act"),
+    ("actors", "act"),
     ("policies", "pol"),
     ("resources", "res"),
     ("sites", "site"),

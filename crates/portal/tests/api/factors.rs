@@ -3,6 +3,7 @@
 use crate::browser::{Browser, LIVE, PASSWORD, encode, person, signed_in};
 use crate::support::{Answer, Running, api_token, birth, make_token, now, other_account};
 use aws_lc_rs::hmac;
+use culvert_base::UnixTime;
 use culvert_ids::{ActorId, TokenId};
 use culvert_store::{
     Actor, Author, FactorChange, Mutation, Role, SecretBytes, Seq, StoreExt, TokenScope,
@@ -378,7 +379,10 @@ async fn sessions_end_one_by_one_and_nobody_elses_do() {
     };
     let mut foreign = signed_in(&running, Role::Owner).await;
     let ending = |id: TokenId| format!("/me/sessions/{id}/end");
-    for path in [ending(id(&foreign)), ending(TokenId::new(0, birth().1))] {
+    for path in [
+        ending(id(&foreign)),
+        ending(TokenId::new(UnixTime::EPOCH, birth().1)),
+    ] {
         browser.submit(&path, &[]).await.expect(404);
     }
     let scope = TokenScope::Client { actor };

@@ -1,4 +1,5 @@
-//! A store that holds a request back from the moment at which the portal knows who asks.
+//! A store that counts what it is asked, and holds a request back from the moment at which the portal knows who
+//! asks.
 
 use async_trait::async_trait;
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ProviderId, TokenId};
@@ -14,6 +15,7 @@ use culvert_wire::model::Log;
 use culvert_wire::token::{SecretDigest, TokenKind};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// The portal's store. Tests change the rows by the one inside, which holds nobody back.
@@ -23,7 +25,12 @@ pub(crate) struct HeldStore {
     held: Mutex<HashMap<TokenId, Held>>,
     /// By the name of who signs in.
     sign_ins: Mutex<HashMap<String, Held>>,
+    /// Calls since they were last taken, by method.
+    calls: Mutex<Calls>,
 }
+
+/// How often each method of the store was called.
+pub(crate) type Calls = BTreeMap<&'static str, usize>;
 
 #[derive(Debug)]
 struct Held {
@@ -55,7 +62,17 @@ impl HeldStore {
             inner,
             held: Mutex::default(),
             sign_ins: Mutex::default(),
+            calls: Mutex::default(),
         }
+    }
+
+    /// The calls since the last time.
+    pub(crate) fn take_calls(&self) -> Calls {
+        std::mem::take(&mut self.calls.lock().unwrap())
+    }
+
+    fn count(&self, method: &'static str) {
+        *self.calls.lock().unwrap().entry(method).or_default() += 1;
     }
 
     /// Holds back the next request that comes with the token.
@@ -103,6 +120,7 @@ macro_rules! passed_on {
         #[async_trait]
         impl $trait for HeldStore {
             $(async fn $name(&self, $($argument: $type),*) -> $answer {
+                self.count(stringify!($name));
                 self.inner.$name($($argument),*).await
             })*
             $($other)*
@@ -119,6 +137,7 @@ passed_on! {
         async fn is_set_up(account: AccountId) -> Answer<bool>;
         async fn write(account: AccountId, author: Author, at: Timestamp, mutations: Vec<Mutation>) -> Answer<Vec<Change>>;
         async fn get(account: AccountId, id: EntityId) -> Answer<Entity>;
+        async fn names(account: AccountId, ids: &[EntityId]) -> Answer<BTreeMap<EntityId, String>>;
         async fn list(account: AccountId, kind: EntityKind, filter: &ListFilter, after: Option<EntityId>, limit: PageLimit) -> Answer<Page<Entity, EntityId>>;
         async fn snapshot(account: AccountId) -> Answer<Snapshot>;
         async fn changes_after(account: AccountId, seq: Seq, limit: u32) -> Answer<Vec<Change>>;
@@ -155,6 +174,7 @@ passed_on! {
         account: AccountId,
         name: &str,
     ) -> Answer<Option<(ActorId, SecretBytes)>> {
+        self.count("password");
         let answer = self.inner.password(account, name).await;
         let held = self.sign_ins.lock().unwrap().remove(name);
         wait(held).await;
@@ -168,6 +188,7 @@ passed_on! {
         kind: TokenKind,
         now: Timestamp,
     ) -> Answer<Principal> {
+        self.count("authenticate");
         let answer = self.inner.authenticate(token, digest, kind, now).await;
         let held = self.held.lock().unwrap().remove(&token);
         wait(held).await;
@@ -184,7 +205,7 @@ passed_on! {
         async fn log_ends(account: AccountId) -> Answer<BTreeMap<Log, u64>>;
         async fn prune_log(account: AccountId, log: Log, older_than: Timestamp, keep: u64) -> Answer<u64>;
         async fn note_carried(account: AccountId, carried: Vec<(Timestamp, u64)>) -> Answer<()>;
-        async fn activity(account: AccountId, from: Timestamp, until: Timestamp, step_ms: u64) -> Answer<Vec<Activity>>;
+        async fn activity(account: AccountId, from: Timestamp, until: Timestamp, step: Duration) -> Answer<Vec<Activity>>;
         async fn prune_activity(account: AccountId, older_than: Timestamp) -> Answer<u64>;
         async fn sink_positions(account: AccountId, sink: &str) -> Answer<BTreeMap<Log, u64>>;
         async fn note_sink_positions(account: AccountId, sink: &str, positions: &BTreeMap<Log, u64>) -> Answer<()>;

@@ -49,6 +49,7 @@ mod openid_shapes;
 mod passkeys;
 mod policies;
 mod problems;
+mod queries;
 mod resources;
 mod roles;
 mod scripted_provider;

@@ -6,6 +6,7 @@ use crate::support::{
     other_account,
 };
 use crate::things::{Things, make_things};
+use culvert_base::UnixTime;
 use culvert_ids::GroupId;
 use culvert_store::{
     ActorKind, Author, ListFilter, Mutation, PageLimit, Provider, Role, Seq, StoreExt, TokenScope,
@@ -103,7 +104,7 @@ impl Route {
 
     /// A body that is right, where the route takes one.
     fn body(&self, things: &Things) -> Option<Value> {
-        let name = format!("new {}", GroupId::new(0, birth().1));
+        let name = format!("new {}", GroupId::new(UnixTime::EPOCH, birth().1));
         let route = self.template.strip_prefix("/api/v1/").unwrap();
         let body = match (self.method.as_str(), route) {
             ("GET" | "DELETE", _) => return None,

@@ -1,5 +1,6 @@
 //! A portal in a directory of its own, and clients that know it by its pin.
 
+use culvert_base::UnixTime;
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, RANDOM_LEN, SiteId, TokenId};
 use culvert_portal::{Home, Options, Portal, SetupState};
 use culvert_store::{
@@ -17,7 +18,7 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{WebPkiSupportedAlgorithms, aws_lc_rs, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 use serde_json::Value;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -37,11 +38,11 @@ pub(crate) fn now() -> Timestamp {
 }
 
 /// Different each time, and later ones larger.
-pub(crate) fn birth() -> (u64, [u8; RANDOM_LEN]) {
+pub(crate) fn birth() -> (UnixTime, [u8; RANDOM_LEN]) {
     static COUNT: AtomicU64 = AtomicU64::new(1);
     let mut random = [0; RANDOM_LEN];
     random[..8].copy_from_slice(&COUNT.fetch_add(1, Ordering::Relaxed).to_be_bytes());
-    (now().unix_ms(), random)
+    (now().unix_time(), random)
 }
 
 fn options_for(url: Option<&str>) -> Options {
@@ -167,10 +168,10 @@ impl Running {
 
 /// A second account in the same database.
 pub(crate) async fn other_account(store: &dyn Store) -> AccountId {
-    let (now_ms, random) = birth();
+    let (born, random) = birth();
     let account = Account {
-        id: AccountId::new(now_ms, random),
-        name: format!("other {now_ms}"),
+        id: AccountId::new(born, random),
+        name: format!("other {}", born.as_millis()),
         settings: AccountSettings::default(),
         stamp: Stamp::default(),
     };
@@ -179,8 +180,8 @@ pub(crate) async fn other_account(store: &dyn Store) -> AccountId {
 }
 
 pub(crate) async fn make_actor(store: &dyn Store, account: AccountId, kind: ActorKind) -> ActorId {
-    let (now_ms, random) = birth();
-    let id = ActorId::new(now_ms, random);
+    let (born, random) = birth();
+    let id = ActorId::new(born, random);
     let actor = Actor {
         id,
         kind,
@@ -220,8 +221,8 @@ pub(crate) async fn make_token_at(
     scope: TokenScope,
     at: Timestamp,
 ) -> (TokenId, String) {
-    let (now_ms, random) = birth();
-    let id = TokenId::new(now_ms, random);
+    let (born, random) = birth();
+    let id = TokenId::new(born, random);
     let mut secret = [7; 32];
     secret[..10].copy_from_slice(&random);
     let secret = Secret::new(secret);
@@ -286,8 +287,8 @@ pub(crate) async fn enrol_client_as(
         .authenticate(bearer.id, &digest, TokenKind::Client, now())
         .await
         .unwrap();
-    let (now_ms, random) = birth();
-    let new_id = ClientId::new(now_ms, random);
+    let (born, random) = birth();
+    let new_id = ClientId::new(born, random);
     let machine = Enrolment {
         new_id,
         machine: format!("machine of {new_id}"),
@@ -314,8 +315,8 @@ pub(crate) async fn enrol_gateway(
         .authenticate(bearer.id, &digest, TokenKind::Gateway, now())
         .await
         .unwrap();
-    let (now_ms, random) = birth();
-    let new_id = GatewayId::new(now_ms, random);
+    let (born, random) = birth();
+    let new_id = GatewayId::new(born, random);
     let machine = Enrolment {
         new_id,
         machine: format!("machine of {new_id}"),
@@ -530,7 +531,7 @@ impl ServerCertVerifier for Pinned {
         _intermediates: &[CertificateDer<'_>],
         _server_name: &ServerName<'_>,
         _ocsp_response: &[u8],
-        _now: UnixTime,
+        _now: rustls::pki_types::UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
         let pin = culvert_wire::token::CertificatePin::of(end_entity).to_string();
         assert_eq!(pin, self.pin);

@@ -61,13 +61,13 @@ pub(crate) async fn make_things(store: &dyn Store, account: AccountId) -> Things
     let actor = make_actor(store, account, ActorKind::Admin).await;
     let member = make_actor(store, account, ActorKind::User).await;
     let stamp = Stamp::default();
-    let (ms, random) = birth();
-    let group = GroupId::new(ms, random);
-    let site = SiteId::new(ms, random);
-    let resource = ResourceId::new(ms, random);
-    let policy = PolicyId::new(ms, random);
-    let provider = ProviderId::new(ms, random);
-    let identity = IdentityId::new(ms, random);
+    let (born, random) = birth();
+    let group = GroupId::new(born, random);
+    let site = SiteId::new(born, random);
+    let resource = ResourceId::new(born, random);
+    let policy = PolicyId::new(born, random);
+    let provider = ProviderId::new(born, random);
+    let identity = IdentityId::new(born, random);
     let mutations = vec![
         Mutation::Create(
             Group {
@@ -79,7 +79,7 @@ pub(crate) async fn make_things(store: &dyn Store, account: AccountId) -> Things
         ),
         Mutation::Create(
             Membership {
-                id: MembershipId::new(ms, random),
+                id: MembershipId::new(born, random),
                 group,
                 actor: member,
                 stamp,

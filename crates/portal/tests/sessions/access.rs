@@ -42,12 +42,10 @@ async fn grant(client: &mut Machine<ToClient>, gateway: &mut Machine<ToGateway>)
 
 /// The grant of a token, whose signature other tests look at.
 pub(crate) fn id_in(token: &str) -> GrantId {
-    use base64::Engine;
-    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-    let payload = token.strip_prefix("v4.public.").unwrap();
-    let payload = URL_SAFE_NO_PAD.decode(payload).unwrap();
-    let claims = &payload[..payload.len() - 64];
-    let claims: culvert_wire::GrantClaims = serde_json::from_slice(claims).unwrap();
+    use pasetors::{Public, token::UntrustedToken, version4::V4};
+    let token = UntrustedToken::<Public, V4>::try_from(token).unwrap();
+    let claims: culvert_wire::GrantClaims =
+        serde_json::from_slice(token.untrusted_payload()).unwrap();
     claims.grant
 }
 
@@ -97,18 +95,87 @@ async fn a_change_in_the_database_reaches_gateway_and_client() {
 }
 
 #[tokio::test]
+async fn a_policy_for_an_operating_system_admits_one_client_and_denies_another() {
+    let portal = Portal::start().await;
+    let mut gateway = portal.gateway("gateway").await;
+    assert!(matches!(gateway.hear().await, ToGateway::Welcome { .. }));
+    let conditions = r#"[{"kind":"client_os","systems":[{"id":"debian","min_version":"12"}]}]"#;
+    let policy = Policy {
+        id: POLICY,
+        name: "builders may".to_owned(),
+        group: GROUP,
+        resource: RESOURCE,
+        disabled: false,
+        conditions: serde_json::from_str(conditions).unwrap(),
+        stamp: Stamp::default(),
+    };
+    let expected_version = None;
+    portal
+        .write(vec![Mutation::Update {
+            entity: policy.into(),
+            expected_version,
+        }])
+        .await;
+    let mut old = portal
+        .client_running(
+            "old",
+            Some(r#"{"family":"linux","id":"debian","version":"11"}"#),
+        )
+        .await;
+    let mut silent = portal.client_running("silent", None).await;
+    let mut new = portal
+        .client_running(
+            "new",
+            Some(r#"{"family":"linux","id":"debian","version":"12.1"}"#),
+        )
+        .await;
+    for client in [&mut old, &mut silent, &mut new] {
+        assert!(matches!(client.hear().await, ToClient::Welcome { .. }));
+    }
+    grant(&mut new, &mut gateway).await;
+    for (client, says) in [
+        (&mut old, "not allowed from this operating system"),
+        (&mut silent, "does not tell its operating system"),
+    ] {
+        client.say(&ask(1)).await;
+        let ToClient::AccessDenied { reason, .. } = client.hear().await else {
+            panic!("a denial");
+        };
+        assert_eq!(reason.code, ReasonCode::ConditionNotMet);
+        assert!(reason.text.contains(says), "{}", reason.text);
+    }
+    portal.sessions.stop().await;
+    let filter = AccessFilter::default();
+    let log = portal
+        .store
+        .access_log(crate::portal::ACCOUNT, &filter, None, PageLimit::MAX)
+        .await
+        .unwrap();
+    let reasons: Vec<_> = log
+        .items
+        .iter()
+        .map(|entry| entry.entry.reason.as_str())
+        .collect();
+    let says = "the client says that it runs debian 11; the policy asks for debian 12 or later";
+    assert!(
+        reasons.iter().any(|reason| reason.contains(says)),
+        "{reasons:?}"
+    );
+}
+
+#[tokio::test]
 async fn what_is_written_at_once_arrives_in_order() {
     let portal = Portal::start().await;
     let (mut client, _gateway) = welcome(&portal).await;
     let mut mutations = Vec::new();
     let mut ids = Vec::new();
     for number in 1..=100_u8 {
-        let id = ResourceId::new(now().unix_ms(), [number; 10]);
+        let id = ResourceId::new(now().unix_time(), [number; 10]);
         ids.push(id);
         let row = a_resource(id, &format!("10.1.{number}.0/24"));
         mutations.push(Mutation::Create(row.into()));
         let policy = Policy {
-            id: PolicyId::new(now().unix_ms(), [number; 10]),
+            id: PolicyId::new(now().unix_time(), [number; 10]),
             name: format!("policy {number}"),
             group: GROUP,
             resource: id,
@@ -162,7 +229,7 @@ async fn a_restart_of_the_portal_keeps_what_was_granted() {
         .await;
     let mut hello = hello_gateway("gateway");
     if let FromGateway::Hello { grants, .. } = &mut hello {
-        *grants = vec![id, GrantId::new(now().unix_ms(), random())];
+        *grants = vec![id, GrantId::new(now().unix_time(), random())];
     }
     gateway.say(&hello).await;
     match gateway.hear().await {

@@ -161,6 +161,21 @@ impl Portal {
         line
     }
 
+    /// A client that says this operating system, as JSON.
+    pub(crate) async fn client_running(
+        &self,
+        machine: &str,
+        system: Option<&str>,
+    ) -> Machine<ToClient> {
+        let mut line = self.dial(CLIENT_SESSION_PATH, &client_bearer()).await;
+        let mut hello = hello_client(machine);
+        if let FromClient::Hello { os, .. } = &mut hello {
+            *os = system.map(|system| serde_json::from_str(system).unwrap());
+        }
+        line.say(&hello).await;
+        line
+    }
+
     /// A client without sockets, of which a process may have a thousand only.
     pub(crate) async fn client_by_pipe(&self, machine: &str) -> Machine<ToClient, DuplexStream> {
         let (near, far) = duplex(PIPE_BYTES);
@@ -336,6 +351,7 @@ pub(crate) fn hello_client(machine: &str) -> FromClient {
         public_key: key_of(machine, 1),
         ciphers: vec![Cipher::Aes256Gcm],
         features: vec![ClientFeature::Applications],
+        os: None,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::common::*;
 use crate::cookies::use_up_cookieless;
+use culvert_base::UnixTime;
 use culvert_session::{
     Clock, Destination, DropReason, Handshaker, Output, PeerId, Role, Suite, Tai64n,
 };
@@ -227,7 +228,7 @@ fn a_clock_that_was_ahead_and_is_put_right_shuts_out_who_restarts_unless_another
         now: clock_at(seconds(since)).now,
         wall: clock_at(seconds(since + 7_200)).wall,
     };
-    let epoch = seconds(START_WALL) - Duration::from_nanos(START.as_nanos());
+    let epoch = UnixTime::after_epoch(seconds(START_WALL) - START.since_start());
     let start = |is_stamped: bool| {
         let mut end = End::new(1, 2);
         end.shaker.set_stamp_epoch(is_stamped.then_some(epoch));

@@ -11,6 +11,7 @@ use culvert_store::{
 };
 use culvert_wire::Cipher;
 use culvert_wire::model::Log;
+use std::time::Duration;
 
 /// An account with a row of every kind.
 struct Full {
@@ -304,7 +305,10 @@ pub(crate) async fn an_unknown_account_is_an_error_everywhere(factory: impl Asyn
         store.log_after(unknown, Log::Flows, 0, 1).await.map(|_| ()),
         store.log_ends(unknown).await.map(|_| ()),
         store.note_carried(unknown, Vec::new()).await,
-        store.activity(unknown, NOW, NOW, 60_000).await.map(|_| ()),
+        store
+            .activity(unknown, NOW, NOW, Duration::from_secs(60))
+            .await
+            .map(|_| ()),
         store.prune_activity(unknown, NOW).await.map(|_| ()),
         store.sink_positions(unknown, "siem").await.map(|_| ()),
         store.sink_secret(unknown, "siem").await.map(|_| ()),

@@ -11,6 +11,7 @@ use culvert_store::{
 use culvert_wire::messages::FlowEnd;
 use culvert_wire::model::Log;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 const CLIENT: ClientId = ClientId::from_bytes([1; 16]);
 const GATEWAY: GatewayId = GatewayId::from_bytes([2; 16]);
@@ -248,7 +249,7 @@ pub(crate) async fn what_happened_is_counted_by_the_minute(factory: impl AsyncFn
     let carried = vec![(later(5), 100), (later(MINUTE_MS), 50), (later(6), 1)];
     store.note_carried(account, carried).await.unwrap();
     let steps = async |step_ms| {
-        let found = store.activity(account, NOW, later(HOUR_MS), step_ms);
+        let found = store.activity(account, NOW, later(HOUR_MS), Duration::from_millis(step_ms));
         let found = found.await.unwrap();
         let step = |it: &Activity| {
             let minute = (it.at.unix_ms() - NOW.unix_ms()) / MINUTE_MS;

@@ -77,6 +77,8 @@ macro_rules! conformance {
                 feed::a_snapshot_says_up_to_which_change
                 paging::pages_neither_repeat_nor_lose_rows_under_inserts
                 paging::filters_narrow_a_list
+                paging::parts_of_a_kind_have_lists_of_their_own
+                paging::names_of_all_kinds_are_found_at_once
                 paging::a_filter_that_does_not_go_with_the_kind_is_refused
                 isolation::ghsa_6v5r_no_method_reads_or_changes_another_account
                 isolation::an_unknown_account_is_an_error_everywhere

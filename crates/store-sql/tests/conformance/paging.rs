@@ -3,8 +3,8 @@
 use super::Fixture;
 use super::world::*;
 use culvert_store::{
-    EntityId, EntityKind, Group, ListFilter, MAX_PAGE, Mutation, Page, PageLimit, StoreError,
-    StoreExt, TokenScope, TokenUses,
+    Account, ActorKind, EntityId, EntityKind, Group, ListFilter, MAX_BATCH, MAX_PAGE, Mutation,
+    Page, PageLimit, Part, StoreError, StoreExt, TokenScope, TokenUses,
 };
 
 pub(crate) async fn pages_neither_repeat_nor_lose_rows_under_inserts(
@@ -112,6 +112,87 @@ pub(crate) async fn filters_narrow_a_list(factory: impl AsyncFn() -> Fixture) {
     assert_eq!(page.items[0].name, "Staff");
 }
 
+pub(crate) async fn parts_of_a_kind_have_lists_of_their_own(factory: impl AsyncFn() -> Fixture) {
+    let world = World::new(factory().await).await;
+    let person = world.actor("Ada").await;
+    let mut machine = actor("Backup");
+    machine.kind = ActorKind::ServiceAccount;
+    world.create(machine.clone()).await;
+    let (actor, site) = (person.id, world.site("Berlin").await);
+    let made = world
+        .token(TokenScope::Client { actor }, TokenUses::Many)
+        .await;
+    let session = world
+        .token(TokenScope::Session { actor }, TokenUses::Many)
+        .await;
+    world.token(TokenScope::Setup, TokenUses::One).await;
+    let principal = world.gateway_key(site.id).await;
+    let new = world.enrol_gateway(&principal, "new", 1).await.unwrap();
+    let mut verified = world
+        .enrol_gateway(&principal, "verified", 2)
+        .await
+        .unwrap();
+    verified.verified = Some(NOW);
+    let mut revoked = world.enrol_gateway(&principal, "revoked", 3).await.unwrap();
+    revoked.revoked = Some(NOW);
+    let updates = [update(verified), update(revoked)];
+    world.write(updates.into()).await.unwrap();
+
+    let ids = async |part: Part| -> Vec<EntityId> {
+        let filter = ListFilter {
+            part: Some(part),
+            ..ListFilter::default()
+        };
+        let list = world
+            .store
+            .list(world.account, part.kind(), &filter, None, PageLimit::MAX);
+        let page = list.await.unwrap();
+        page.items.iter().map(culvert_store::Entity::id).collect()
+    };
+    assert_eq!(ids(Part::ServiceAccounts).await, [machine.id.into()]);
+    assert_eq!(ids(Part::Sessions).await, [session.id.into()]);
+    let made_tokens = ids(Part::MadeTokens).await;
+    assert!(made_tokens.contains(&made.id.into()));
+    // The gateways' token is the other one.
+    assert_eq!(made_tokens.len(), 2);
+    assert_eq!(ids(Part::UnverifiedGateways).await, [new.id.into()]);
+}
+
+pub(crate) async fn names_of_all_kinds_are_found_at_once(factory: impl AsyncFn() -> Fixture) {
+    let world = World::new(factory().await).await;
+    let (ada, staff) = (world.actor("Ada").await, world.group("Staff").await);
+    let pair = membership(staff.id, ada.id);
+    world.create(pair.clone()).await;
+    let site = world.site("Berlin").await;
+    let missing = group("Missing").id;
+    let ids = [
+        ada.id.into(),
+        staff.id.into(),
+        pair.id.into(),
+        site.id.into(),
+        missing.into(),
+        world.account.into(),
+    ];
+    let names = world.store.names(world.account, &ids).await.unwrap();
+    let account: Account = world
+        .store
+        .get_as(world.account, world.account)
+        .await
+        .unwrap();
+    let expected = [
+        (ada.id.into(), "Ada".to_owned()),
+        (staff.id.into(), "Staff".to_owned()),
+        (site.id.into(), "Berlin".to_owned()),
+        (world.account.into(), account.name),
+    ];
+    assert_eq!(names, expected.into());
+    let none = world.store.names(world.account, &[]).await.unwrap();
+    assert!(none.is_empty());
+    let many = vec![ada.id.into(); MAX_BATCH + 1];
+    let names = world.store.names(world.account, &many).await;
+    assert!(matches!(names, Err(StoreError::TooMany { .. })));
+}
+
 pub(crate) async fn a_filter_that_does_not_go_with_the_kind_is_refused(
     factory: impl AsyncFn() -> Fixture,
 ) {
@@ -125,7 +206,12 @@ pub(crate) async fn a_filter_that_does_not_go_with_the_kind_is_refused(
         name: Some("Staff".to_owned()),
         ..ListFilter::default()
     };
+    let part = ListFilter {
+        part: Some(Part::Sessions),
+        ..ListFilter::default()
+    };
     for (kind, filter) in [
+        (EntityKind::Actor, part),
         (EntityKind::Site, to_group),
         (EntityKind::Membership, named),
     ] {

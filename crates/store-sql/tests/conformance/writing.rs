@@ -7,7 +7,10 @@ use culvert_store::{
     ActorKind, Author, Entity, EntityId, EntityKind, MAX_MUTATIONS, MAX_NAME_CHARS, Mutation,
     Operation, Stamp, Store, StoreError, StoreExt, Token, TokenScope, TokenUses,
 };
-use culvert_wire::model::{Condition, Filter, PortRange, TimeWindow, Weekday};
+use culvert_wire::model::{
+    Condition, Filter, PortRange, TimeWindow, Weekday, WrittenExpires, WrittenTimes,
+    WrittenVerified,
+};
 
 pub(crate) async fn a_row_is_read_as_it_was_written(factory: impl AsyncFn() -> Fixture) {
     let world = World::new(factory().await).await;
@@ -25,16 +28,16 @@ pub(crate) async fn a_row_is_read_as_it_was_written(factory: impl AsyncFn() -> F
     let mut policy = policy(group.id, resource.id, "Engineers → databases");
     policy.disabled = true;
     policy.conditions = vec![
-        Condition::Verified,
-        Condition::Expires { at: later(HOUR_MS) },
-        Condition::Time {
+        Condition::Verified(WrittenVerified {}),
+        Condition::Expires(WrittenExpires { at: later(HOUR_MS) }),
+        Condition::Time(WrittenTimes {
             zone: "Europe/Berlin".to_owned(),
             windows: vec![TimeWindow {
-                days: vec![Weekday::Mon],
+                days: vec![Weekday::Monday],
                 from: "09:00".to_owned(),
                 until: "24:00".to_owned(),
             }],
-        },
+        }),
     ];
     let membership = membership(group.id, actor.id);
     let rows: Vec<Entity> = vec![

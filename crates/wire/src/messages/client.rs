@@ -4,6 +4,7 @@ use super::shared::{Interface, MAX_NAMES, Ranges, Reason, ResolvedName, WantedNa
 use crate::model::{Dns, Resource, understood};
 use crate::{Cipher, Message, PresharedKey, PublicKey, Timestamp};
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId};
+use culvert_policy::conditions::OperatingSystem;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
@@ -42,6 +43,9 @@ pub enum FromClient {
             deserialize_with = "understood"
         )]
         features: Vec<ClientFeature>,
+        /// Its operating system, as it says; older clients do not say it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        os: Option<OperatingSystem>,
     },
     /// Asks for access to a resource, or for a new grant before the old one ends.
     RequestAccess {

@@ -1,12 +1,8 @@
 //! From the written form to the types that decide: what can't be converted is refused.
 
-use super::{
-    Condition, Filter, PortRange, Resource, Target, TargetKind, TimeWindow, ToldTarget, Weekday,
-};
+use super::{Condition, Filter, PortRange, Resource, Target, TargetKind, ToldTarget};
 use crate::decode::MAX_KIND_CHARS;
-use culvert_policy::{
-    ConditionError, FilterError, PolicyError, Prefix, TargetError, Within, WithinError,
-};
+use culvert_policy::{FilterError, PolicyError, Prefix, TargetError, Within, WithinError};
 use std::net::IpAddr;
 
 impl TryFrom<&Target> for culvert_policy::Target {
@@ -110,9 +106,7 @@ pub fn within(written: &[String]) -> Result<Within, WithinError> {
 /// # Errors
 /// [`PolicyError`] says which part of which condition can't be.
 pub fn conditions(written: &[Condition]) -> Result<culvert_policy::Conditions, PolicyError> {
-    let conditions = written.iter().map(TryInto::try_into);
-    let conditions = conditions.collect::<Result<Vec<_>, PolicyError>>()?;
-    Ok(culvert_policy::Conditions::new(conditions)?)
+    culvert_policy::Conditions::understand(written)
 }
 
 impl TryFrom<&PortRange> for culvert_policy::Ports {
@@ -120,56 +114,5 @@ impl TryFrom<&PortRange> for culvert_policy::Ports {
 
     fn try_from(range: &PortRange) -> Result<Self, FilterError> {
         Self::new(range.first, range.last)
-    }
-}
-
-impl TryFrom<&Condition> for culvert_policy::Condition {
-    type Error = PolicyError;
-
-    fn try_from(condition: &Condition) -> Result<Self, PolicyError> {
-        Ok(match condition {
-            Condition::Time { zone, windows } => {
-                let windows = windows.iter().map(|window| time_window(window, zone));
-                Self::Time(windows.collect::<Result<_, _>>()?)
-            }
-            Condition::PublicAddress { cidrs } => {
-                let prefixes = cidrs.iter().map(|cidr| cidr.parse());
-                Self::PublicAddress(prefixes.collect::<Result<_, TargetError>>()?)
-            }
-            Condition::Country { countries } => {
-                let countries = countries.iter().map(|country| country.parse());
-                Self::Country(countries.collect::<Result<_, ConditionError>>()?)
-            }
-            Condition::Verified => Self::Verified,
-            Condition::Expires { at } => Self::Expires {
-                at_ms: at.unix_ms(),
-            },
-        })
-    }
-}
-
-fn time_window(
-    window: &TimeWindow,
-    zone: &str,
-) -> Result<culvert_policy::TimeWindow, ConditionError> {
-    culvert_policy::TimeWindow::new(
-        window.days.iter().map(|&day| day.into()).collect(),
-        window.from.parse()?,
-        window.until.parse()?,
-        zone.parse()?,
-    )
-}
-
-impl From<Weekday> for culvert_policy::Weekday {
-    fn from(day: Weekday) -> Self {
-        match day {
-            Weekday::Mon => Self::Monday,
-            Weekday::Tue => Self::Tuesday,
-            Weekday::Wed => Self::Wednesday,
-            Weekday::Thu => Self::Thursday,
-            Weekday::Fri => Self::Friday,
-            Weekday::Sat => Self::Saturday,
-            Weekday::Sun => Self::Sunday,
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! Where the addresses of names may be: `anywhere`, or networks.
 
-use super::conditions::network;
 use crate::model::TargetKind;
+use culvert_policy::conditions::network;
 
 /// What takes the place of networks where names may lead to any address.
 pub const ANYWHERE: &str = "anywhere";

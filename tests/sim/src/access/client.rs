@@ -3,10 +3,11 @@
 use super::application::Application;
 use super::catalog::{Destination, Machine, client_address, key};
 use super::config::machine_text;
-use super::net::{Frame, NO_WELCOME, Net, Side, WireId};
+use super::net::{Frame, NO_WELCOME, Net, Side, WireId, ceil_ms};
 use super::packets;
 use super::portal::brief;
 use super::tunnel::{Datagram, Replays};
+use culvert_base::{BootTime, UnixTime};
 use culvert_client_core::{
     Client, Ending, Options, Output, PacketFacts, Peer, PeerReport, PeerUpdate,
 };
@@ -129,9 +130,9 @@ impl ClientNode {
 
     pub(crate) fn wake_ms(&self, net: &Net) -> Option<u64> {
         let core = self.core.as_ref()?;
-        let times = [core.poll_timeout(), core.poll_report(self.boot_ms(net))];
+        let times = [core.poll_timeout(), core.poll_report(self.boot_time(net))];
         let of_core = times.into_iter().flatten().min();
-        let of_core = of_core.map(|at_ms| at_ms.saturating_sub(self.boot_epoch_ms));
+        let of_core = of_core.map(|due| ceil_ms(due).saturating_sub(self.boot_epoch_ms));
         let waiting = self.tunnels.values().filter(|it| !it.staged.is_empty());
         let retry = waiting.filter_map(|tunnel| tunnel.begun_ms).min();
         let retry = retry.map(|begun_ms| begun_ms + RETRY_MS);
@@ -160,9 +161,9 @@ impl ClientNode {
             asks_all: false,
             portal: None,
         };
-        let now_ms = self.boot_ms(net);
-        let mut core = Client::new(options, net.random.bytes(), now_ms);
-        core.handle_timeout(now_ms);
+        let now = self.boot_time(net);
+        let mut core = Client::new(options, net.random.bytes(), now);
+        core.handle_timeout(now);
         self.core = Some(core);
         self.drain(net);
     }
@@ -212,18 +213,18 @@ impl ClientNode {
     }
 
     pub(crate) fn handle_network_changed(&mut self, life: u32, net: &mut Net) {
-        let now_ms = self.boot_ms(net);
+        let now = self.boot_time(net);
         if let Some(core) = self.core.as_mut().filter(|_| life == self.life) {
-            core.handle_network_changed(now_ms);
+            core.handle_network_changed(now);
         }
         self.drain(net);
     }
 
     pub(crate) fn handle_timeout(&mut self, net: &mut Net) {
-        let now_ms = self.boot_ms(net);
+        let now = self.boot_time(net);
         let Some(core) = &mut self.core else { return };
-        if core.poll_timeout().is_some_and(|at_ms| at_ms <= now_ms) {
-            core.handle_timeout(now_ms);
+        if core.poll_timeout().is_some_and(|due| due <= now) {
+            core.handle_timeout(now);
             self.drain(net);
         }
         self.report(net);
@@ -242,12 +243,14 @@ impl ClientNode {
     }
 
     fn report(&mut self, net: &mut Net) {
-        let now_ms = self.boot_ms(net);
+        let now = self.boot_time(net);
         let Some(core) = &mut self.core else { return };
-        if core.poll_report(now_ms).is_none_or(|at_ms| at_ms > now_ms) {
+        if core.poll_report(now).is_none_or(|due| due > now) {
             return;
         }
-        let boot = |at_ms: Option<u64>| at_ms.map(|at_ms| at_ms + self.boot_epoch_ms);
+        let boot = |at_ms: Option<u64>| {
+            at_ms.map(|at_ms| BootTime::from_millis(at_ms + self.boot_epoch_ms))
+        };
         let reports: Vec<PeerReport> = self
             .peers
             .keys()
@@ -256,36 +259,38 @@ impl ClientNode {
                 PeerReport {
                     key: *key,
                     endpoint: tunnel.and_then(|it| it.endpoint),
-                    handshake_unix_ms: tunnel.and_then(|it| it.handshake_unix_ms),
-                    received_ms: boot(tunnel.and_then(|it| it.received_ms)),
-                    unanswered_ms: boot(tunnel.and_then(|it| it.unanswered_ms)),
+                    handshake: tunnel
+                        .and_then(|it| it.handshake_unix_ms)
+                        .map(UnixTime::from_millis),
+                    received: boot(tunnel.and_then(|it| it.received_ms)),
+                    unanswered: boot(tunnel.and_then(|it| it.unanswered_ms)),
                     rx_bytes: tunnel.map_or(0, |it| it.rx_bytes),
                     tx_bytes: tunnel.map_or(0, |it| it.tx_bytes),
                     measured_mtu_bytes: None,
                 }
             })
             .collect();
-        core.handle_peers(&reports, now_ms);
+        core.handle_peers(&reports, now);
         self.drain(net);
     }
 
     pub(crate) fn handle_opened(&mut self, wire: WireId, portal_unix_ms: u64, net: &mut Net) {
-        let now_ms = self.boot_ms(net);
+        let now = self.boot_time(net);
         let Some(core) = &mut self.core else { return };
         self.wire = Some(wire);
         net.misled.remove(&Machine::Client(self.number));
-        core.handle_connected(portal_unix_ms, now_ms);
+        core.handle_connected(UnixTime::from_millis(portal_unix_ms), now);
         self.drain(net);
     }
 
     pub(crate) fn handle_failed(&mut self, life: u32, is_unauthorized: bool, net: &mut Net) {
-        let now_ms = self.boot_ms(net);
+        let now = self.boot_time(net);
         let Some(core) = self.core.as_mut().filter(|_| life == self.life) else {
             return;
         };
         match is_unauthorized {
-            true => core.handle_unauthorized("401".to_owned(), now_ms),
-            false => core.handle_disconnected("no connection".to_owned(), None, now_ms),
+            true => core.handle_unauthorized("401".to_owned(), now),
+            false => core.handle_disconnected("no connection".to_owned(), None, now),
         }
         self.drain(net);
     }
@@ -294,13 +299,13 @@ impl ClientNode {
         if self.wire != Some(wire) {
             return;
         }
-        let now_ms = self.boot_ms(net);
+        let now = self.boot_time(net);
         let Some(core) = &mut self.core else { return };
         match frame {
-            Frame::Text(text) => core.handle_portal_message(&text, now_ms),
+            Frame::Text(text) => core.handle_portal_message(&text, now),
             Frame::Closed => {
                 self.wire = None;
-                core.handle_disconnected("closed".to_owned(), None, now_ms);
+                core.handle_disconnected("closed".to_owned(), None, now);
             }
         }
         self.drain(net);
@@ -381,8 +386,8 @@ impl ClientNode {
             let query_id = u16::try_from(id).unwrap_or(u16::MAX);
             let query = packets::query(query_id, name, is_ipv4);
             let from = SocketAddr::from(([127, 0, 0, 1], 4_000));
-            let now_ms = self.boot_epoch_ms + net.now_ms;
-            core.handle_dns_query(&query, Transport::Udp, from, now_ms);
+            let now = BootTime::from_millis(self.boot_epoch_ms + net.now_ms);
+            core.handle_dns_query(&query, Transport::Udp, from, now);
             self.drain(net);
         }
         self.send_probe(id, net);
@@ -418,7 +423,7 @@ impl ClientNode {
 
     /// The road: a packet to a peer, or to the core where there is none.
     fn send(&mut self, destination: IpAddr, packet: Packet, net: &mut Net) {
-        let now_ms = self.boot_ms(net);
+        let now = self.boot_time(net);
         let facts = PacketFacts::of(&packet, packet.len()).expect("applications send packets");
         if let Some(gateway) = self
             .peer_for(destination)
@@ -427,7 +432,7 @@ impl ClientNode {
             return self.send_to(gateway, packet, net);
         }
         if let Some(core) = &mut self.core {
-            core.handle_packet(facts, packet, now_ms);
+            core.handle_packet(facts, packet, now);
         }
         self.drain(net);
     }
@@ -594,9 +599,9 @@ impl ClientNode {
             let Some((answer, transport, from)) = self.upstream.pop_front() else {
                 break;
             };
-            let now_ms = self.boot_ms(net);
+            let now = self.boot_time(net);
             if let Some(core) = &mut self.core {
-                core.handle_dns_answer(&answer, transport, from, now_ms);
+                core.handle_dns_answer(&answer, transport, from, now);
             }
         }
         let Some(core) = &self.core else { return };
@@ -604,7 +609,10 @@ impl ClientNode {
         if errors > self.errors {
             self.errors = errors;
             let unix_ms = self.wall_epoch_ms + net.now_ms;
-            let why = core.view(self.boot_ms(net), unix_ms).portal.last_error;
+            let why = core
+                .view(self.boot_time(net), UnixTime::from_millis(unix_ms))
+                .portal
+                .last_error;
             let is_misled = net.misled.remove(&Machine::Client(self.number));
             // A network that is cut may keep the portal from answering.
             if why.as_deref() != Some(NO_WELCOME) && !is_misled {
@@ -715,8 +723,12 @@ impl ClientNode {
         key(Machine::Client(self.number), self.making)
     }
 
-    fn boot_ms(&self, net: &Net) -> u64 {
-        self.boot_epoch_ms + net.now_ms
+    const fn unix_time(&self, net: &Net) -> UnixTime {
+        UnixTime::from_millis(self.wall_epoch_ms + net.now_ms)
+    }
+
+    const fn boot_time(&self, net: &Net) -> BootTime {
+        BootTime::from_millis(self.boot_epoch_ms + net.now_ms)
     }
 
     /// Its grants, each with the gateway that it leads through.
@@ -727,7 +739,7 @@ impl ClientNode {
         let Some(core) = &self.core else {
             return Vec::new();
         };
-        let view = core.view(self.boot_ms(net), self.wall_epoch_ms + net.now_ms);
+        let view = core.view(self.boot_time(net), self.unix_time(net));
         let held = view.resources.iter().filter_map(|resource| {
             let (gateway, grant) = (resource.gateway?, resource.grant?);
             Some((resource.id, gateway, grant))
@@ -738,7 +750,7 @@ impl ClientNode {
     /// Packets that wait in the core.
     pub(crate) fn held_packets(&self, net: &Net) -> usize {
         let Some(core) = &self.core else { return 0 };
-        let view = core.view(self.boot_ms(net), self.wall_epoch_ms + net.now_ms);
+        let view = core.view(self.boot_time(net), self.unix_time(net));
         view.resources.iter().map(|it| it.held_packets).sum()
     }
 

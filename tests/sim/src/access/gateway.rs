@@ -3,10 +3,11 @@
 use super::catalog::{Destination, Machine, decoy, gateway_address, key};
 use super::client::client_number;
 use super::config::machine_text;
-use super::net::{Event, Frame, NO_WELCOME, Net, Side, WireId};
+use super::net::{Event, Frame, NO_WELCOME, Net, Side, WireId, ceil_ms};
 use super::packets::{self, Seen};
 use super::portal::brief;
 use super::tunnel::{Datagram, Replays};
+use culvert_base::{BootTime, UnixTime};
 use culvert_gateway_core::{Ending, Gateway, Options, Output, PeerUpdate, PersistedGrants};
 use culvert_ids::GrantId;
 use culvert_policy::DomainName;
@@ -112,8 +113,8 @@ impl GatewayNode {
     }
 
     pub(crate) fn wake_ms(&self) -> Option<u64> {
-        let at_ms = self.core.as_ref()?.poll_timeout()?;
-        Some(at_ms.saturating_sub(self.boot_epoch_ms))
+        let due = self.core.as_ref()?.poll_timeout()?;
+        Some(ceil_ms(due).saturating_sub(self.boot_epoch_ms))
     }
 
     /// Starts the process.
@@ -134,18 +135,18 @@ impl GatewayNode {
             public_key: self.key(),
             ciphers: self.ciphers.clone(),
         };
-        let now_ms = self.boot_ms(net);
-        let mut core = Gateway::new(options, self.candidates(), net.random.draw(), now_ms);
+        let now = self.boot_time(net);
+        let mut core = Gateway::new(options, self.candidates(), net.random.draw(), now);
         if let Some(kept) = &self.kept {
             let mut kept: PersistedGrants =
                 serde_json::from_str(kept).expect("what was kept can be read");
             kept.void = self.void.clone();
             let wall_ms = self.wall_epoch_ms + net.now_ms;
-            core.handle_persisted(kept, wall_ms, now_ms);
+            core.handle_persisted(kept, UnixTime::from_millis(wall_ms), now);
             let behind_ms = net.portal_unix_ms().saturating_sub(wall_ms);
             net.ledger.restored(self.number, behind_ms);
         }
-        core.handle_timeout(now_ms);
+        core.handle_timeout(now);
         self.core = Some(core);
         net.after(
             LOAD_EVERY_MS,
@@ -199,9 +200,9 @@ impl GatewayNode {
     pub(crate) fn move_to_next_address(&mut self, net: &mut Net) {
         self.moves += 1;
         let candidates = self.candidates();
-        let now_ms = self.boot_ms(net);
+        let now = self.boot_time(net);
         if let Some(core) = &mut self.core {
-            core.handle_candidates(candidates, now_ms);
+            core.handle_candidates(candidates, now);
         }
         self.drain(net);
     }
@@ -215,9 +216,9 @@ impl GatewayNode {
     }
 
     pub(crate) fn handle_timeout(&mut self, net: &mut Net) {
-        let now_ms = self.boot_ms(net);
+        let now = self.boot_time(net);
         if let Some(core) = &mut self.core {
-            core.handle_timeout(now_ms);
+            core.handle_timeout(now);
         }
         self.drain(net);
     }
@@ -242,22 +243,22 @@ impl GatewayNode {
 
     /// The attempt to connect has come to something.
     pub(crate) fn handle_opened(&mut self, wire: WireId, portal_unix_ms: u64, net: &mut Net) {
-        let now_ms = self.boot_ms(net);
+        let now = self.boot_time(net);
         let Some(core) = &mut self.core else { return };
         self.wire = Some(wire);
         net.misled.remove(&Machine::Gateway(self.number));
-        core.handle_connected(portal_unix_ms, now_ms);
+        core.handle_connected(UnixTime::from_millis(portal_unix_ms), now);
         self.drain(net);
     }
 
     pub(crate) fn handle_failed(&mut self, life: u32, is_unauthorized: bool, net: &mut Net) {
-        let now_ms = self.boot_ms(net);
+        let now = self.boot_time(net);
         let Some(core) = self.core.as_mut().filter(|_| life == self.life) else {
             return;
         };
         match is_unauthorized {
-            true => core.handle_unauthorized("401".to_owned(), now_ms),
-            false => core.handle_disconnected("no connection".to_owned(), None, now_ms),
+            true => core.handle_unauthorized("401".to_owned(), now),
+            false => core.handle_disconnected("no connection".to_owned(), None, now),
         }
         self.drain(net);
     }
@@ -266,11 +267,11 @@ impl GatewayNode {
         if self.wire != Some(wire) {
             return;
         }
-        let now_ms = self.boot_ms(net);
+        let now = self.boot_time(net);
         let Some(core) = &mut self.core else { return };
         match frame {
             Frame::Text(text) => {
-                core.handle_text(&text, now_ms);
+                core.handle_text(&text, now);
                 if core.is_connected() {
                     let since_ms = net.now_ms;
                     net.ledger.link_up(self.number, wire, since_ms);
@@ -279,17 +280,17 @@ impl GatewayNode {
             Frame::Closed => {
                 self.wire = None;
                 net.ledger.link_closed(self.number, wire, net.now_ms);
-                core.handle_disconnected("closed".to_owned(), None, now_ms);
+                core.handle_disconnected("closed".to_owned(), None, now);
             }
         }
         self.drain(net);
     }
 
     pub(crate) fn handle_resolved(&mut self, life: u32, name: &DomainName, net: &mut Net) {
-        let now_ms = self.boot_ms(net);
+        let now = self.boot_time(net);
         let resolution = net.names.resolve(name.as_str());
         if let Some(core) = self.core.as_mut().filter(|_| life == self.life) {
-            core.handle_resolved(name, resolution, now_ms);
+            core.handle_resolved(name, resolution, now);
         }
         self.drain(net);
     }
@@ -355,9 +356,9 @@ impl GatewayNode {
             return;
         }
         let intended = packets::read_answer(&packet);
-        let now_ms = self.boot_ms(net);
+        let now = self.boot_time(net);
         let frame = Judged::packet(&mut packet);
-        let gate_key = match self.gate.admit_to_client(&self.table, now_ms, frame) {
+        let gate_key = match self.gate.admit_to_client(&self.table, now, frame) {
             Verdict::Admit(gate_key) | Verdict::AdmitFirst(gate_key) => gate_key,
             Verdict::Drop(reason) => {
                 *net.tally.dropped.entry(reason).or_default() += 1;
@@ -410,11 +411,11 @@ impl GatewayNode {
         let Some(peer) = self.peers.get(&client) else {
             return;
         };
-        let now_ms = self.boot_epoch_ms + net.now_ms;
+        let now = BootTime::from_millis(self.boot_epoch_ms + net.now_ms);
         let frame = Judged::packet(&mut packet);
         match self
             .gate
-            .admit_from_client(&self.table, now_ms, peer.gate_key, frame)
+            .admit_from_client(&self.table, now, peer.gate_key, frame)
         {
             Verdict::Admit(_) | Verdict::AdmitFirst(_) => self.deliver(client, &packet, net),
             Verdict::Drop(reason) => {
@@ -611,8 +612,8 @@ impl GatewayNode {
         key(Machine::Gateway(self.number), self.making)
     }
 
-    fn boot_ms(&self, net: &Net) -> u64 {
-        self.boot_epoch_ms + net.now_ms
+    const fn boot_time(&self, net: &Net) -> BootTime {
+        BootTime::from_millis(self.boot_epoch_ms + net.now_ms)
     }
 
     /// A packet that nobody has asked for, from a resource to a client.
@@ -627,9 +628,9 @@ impl GatewayNode {
             probe,
         };
         let mut packet = packets::answer(&seen);
-        let now_ms = self.boot_ms(net);
+        let now = self.boot_time(net);
         let frame = Judged::packet(&mut packet);
-        match self.gate.admit_to_client(&self.table, now_ms, frame) {
+        match self.gate.admit_to_client(&self.table, now, frame) {
             Verdict::Admit(_) | Verdict::AdmitFirst(_) => {
                 net.fail("a packet that belongs to no flow reached a client")
             }

@@ -10,7 +10,9 @@ use crate::random::Random;
 use culvert_policy::Service;
 use culvert_store::Token;
 use culvert_wire::messages::{FromClient, WantedName};
-use culvert_wire::model::{Condition, Filter};
+use culvert_wire::model::{
+    Condition, Filter, WrittenExpires, WrittenPublicAddresses, WrittenVerified,
+};
 use culvert_wire::{Cipher, Timestamp, encode};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -456,14 +458,14 @@ impl History {
     fn conditions(&mut self) -> Vec<Condition> {
         let minute = self.world.now_ms() / 60_000;
         match self.random.below(8) {
-            0 => vec![Condition::Verified],
-            1 => vec![Condition::PublicAddress {
+            0 => vec![Condition::Verified(WrittenVerified {})],
+            1 => vec![Condition::PublicAddress(WrittenPublicAddresses {
                 cidrs: vec![HOME.to_owned()],
-            }],
+            })],
             2 => {
                 let at = self.world.portal_unix_ms() + self.random.below(90_000);
                 let at = Timestamp::from_unix_ms(at);
-                vec![Condition::Expires { at }]
+                vec![Condition::Expires(WrittenExpires { at })]
             }
             3 => {
                 let from = minute.saturating_sub(1) + self.random.below(3);

@@ -10,6 +10,7 @@ use super::portal::brief;
 use super::tally::Tally;
 use super::tunnel::Datagram;
 use crate::random::Random;
+use culvert_base::BootTime;
 use culvert_hub::SessionId;
 use culvert_policy::DomainName;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +32,11 @@ pub(crate) const RECOVERY_MS: u64 = 200;
 
 /// What a core says of a portal that does not answer `hello`.
 pub(crate) const NO_WELCOME: &str = "the portal did not answer hello in time";
+
+/// The first whole millisecond that is not before an instant.
+pub(crate) fn ceil_ms(at: BootTime) -> u64 {
+    at.as_nanos().div_ceil(1_000_000)
+}
 
 /// An end of a control connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,9 +4,13 @@ use super::catalog::{Machine, actor, client_token, gateway_token, site};
 use super::config::Edit;
 use super::net::{Event, Frame, Net, Side, WireId};
 use culvert_hub::{ClientJoin, Directory, Facts, GatewayJoin, Hub, Output, PortalKeys, SessionId};
+use culvert_policy::ClientFacts;
 use culvert_store::Change;
 use culvert_wire::messages::{FromClient, FromGateway, Sequenced, ToClient, ToGateway};
 use culvert_wire::{Decoded, GrantClaims, Message, Timestamp, decode, encode};
+use pasetors::Public;
+use pasetors::token::UntrustedToken;
+use pasetors::version4::V4;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -73,8 +77,7 @@ impl Portal {
         let facts = net.config.seen.iter().map(|(client, address)| {
             let facts = Facts {
                 token: None,
-                public_address: Some(*address),
-                country: None,
+                seen: ClientFacts::seen_at(Some(*address), |_| None),
                 keeps_applications: None,
             };
             (*client, facts)
@@ -294,8 +297,7 @@ impl Portal {
             token: client_token(self.actors[number]),
             public_key,
             ciphers,
-            public_address: Some(address),
-            country: None,
+            seen: ClientFacts::seen_at(Some(address), |_| None),
             features,
         };
         if let Some(hub) = &mut self.hub {
@@ -443,13 +445,8 @@ fn now(net: &Net) -> Timestamp {
 
 /// What a grant says, whoever has signed it.
 pub(crate) fn claims_of(token: &str) -> Option<GrantClaims> {
-    use base64::Engine;
-    const SIGNATURE_LEN: usize = 64;
-    let body = token.strip_prefix("v4.public.")?;
-    let engine = base64::engine::general_purpose::URL_SAFE_NO_PAD;
-    let body = engine.decode(body).ok()?;
-    let claims = body.get(..body.len().checked_sub(SIGNATURE_LEN)?)?;
-    serde_json::from_slice(claims).ok()
+    let token = UntrustedToken::<Public, V4>::try_from(token).ok()?;
+    serde_json::from_slice(token.untrusted_payload()).ok()
 }
 
 /// The beginning of a message, for the trace.

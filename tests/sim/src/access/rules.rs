@@ -6,7 +6,10 @@ use super::config::Config;
 use culvert_ids::{ClientId, GroupId, ResourceId};
 use culvert_policy::{Prefix, Service};
 use culvert_store::{Actor, Client, Entity, Gateway, Policy, Resource, Token, TokenScope};
-use culvert_wire::model::{Condition, Filter, Target, TargetKind, TimeWindow, Weekday};
+use culvert_wire::model::{
+    Condition, Filter, Target, TargetKind, TimeWindow, Weekday, WrittenCountries, WrittenExpires,
+    WrittenPublicAddresses, WrittenTimes, WrittenVerified,
+};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
@@ -145,8 +148,8 @@ fn policy_until(
     let mut until = FOR_EVER;
     for condition in &policy.conditions {
         let end = match condition {
-            Condition::Verified => client.verified.map(|_| FOR_EVER),
-            Condition::PublicAddress { cidrs } => {
+            Condition::Verified(WrittenVerified {}) => client.verified.map(|_| FOR_EVER),
+            Condition::PublicAddress(WrittenPublicAddresses { cidrs }) => {
                 let is_in = |cidr: &String| {
                     let range: Option<Prefix> = cidr.parse().ok();
                     range
@@ -156,9 +159,13 @@ fn policy_until(
                 cidrs.iter().any(is_in).then_some(FOR_EVER)
             }
             // There is no database of countries in a run.
-            Condition::Country { .. } => None,
-            Condition::Expires { at } => (unix_ms < at.unix_ms()).then(|| at.unix_ms()),
-            Condition::Time { windows, .. } => window_until(windows, unix_ms),
+            Condition::Country(WrittenCountries { .. }) => None,
+            // No client of a run says its system.
+            Condition::ClientOs(_) => None,
+            Condition::Expires(WrittenExpires { at }) => {
+                (unix_ms < at.unix_ms()).then(|| at.unix_ms())
+            }
+            Condition::Time(WrittenTimes { windows, .. }) => window_until(windows, unix_ms),
         };
         until = until.min(end?);
     }
@@ -202,13 +209,13 @@ fn is_within(window: &TimeWindow, unix_ms: u64) -> bool {
 /// The first of January 1970 was a Thursday.
 pub(crate) fn weekday(unix_ms: u64) -> Weekday {
     match unix_ms / DAY_MS % 7 {
-        0 => Weekday::Thu,
-        1 => Weekday::Fri,
-        2 => Weekday::Sat,
-        3 => Weekday::Sun,
-        4 => Weekday::Mon,
-        5 => Weekday::Tue,
-        _ => Weekday::Wed,
+        0 => Weekday::Thursday,
+        1 => Weekday::Friday,
+        2 => Weekday::Saturday,
+        3 => Weekday::Sunday,
+        4 => Weekday::Monday,
+        5 => Weekday::Tuesday,
+        _ => Weekday::Wednesday,
     }
 }
 
@@ -218,14 +225,14 @@ pub fn window(from_minute: u64, until_minute: u64) -> Condition {
         let of_day = (START_UNIX_MS / MINUTE_MS + minute) % (24 * 60);
         format!("{:02}:{:02}", of_day / 60, of_day % 60)
     };
-    Condition::Time {
+    Condition::Time(WrittenTimes {
         zone: "UTC".to_owned(),
         windows: vec![TimeWindow {
             days: vec![weekday(START_UNIX_MS + from_minute * MINUTE_MS)],
             from: text(from_minute),
             until: text(until_minute),
         }],
-    }
+    })
 }
 
 fn client_token_of(config: &Config, client: &Client) -> Option<Token> {

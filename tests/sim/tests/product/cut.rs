@@ -8,7 +8,7 @@ use crate::scene::{
 use crate::seeds;
 use culvert_sim::access::{ApplicationId, START_UNIX_MS, Tally, World, rows, window};
 use culvert_wire::Timestamp;
-use culvert_wire::model::{Condition, Filter};
+use culvert_wire::model::{Condition, Filter, WrittenExpires, WrittenVerified};
 
 /// Within how long after a change nothing passes that it forbids (`docs/access.md`, "Gateway").
 const CUT_MS: u64 = 1_000;
@@ -52,7 +52,7 @@ const FROM_ALL: [(&str, Change); 6] = [
         world.commit(vec![rows::disabled_policy_row(1, EVERYBODY, 1)]);
     }),
     ("a condition is added", |world| {
-        allow_under(world, Condition::Verified);
+        allow_under(world, Condition::Verified(WrittenVerified {}));
     }),
     ("the resource allows nothing", |world| {
         world.commit(vec![rows::resource_row(1, 1, "10.1.2.0/24", Vec::new())]);
@@ -127,7 +127,7 @@ fn over_in_time(seed: u64, is_traced: bool) -> Tally {
         0 => {
             let end_ms = now_ms + 20_000 + seed % 9_973;
             let at = Timestamp::from_unix_ms(end_ms);
-            allow_under(&mut world, Condition::Expires { at });
+            allow_under(&mut world, Condition::Expires(WrittenExpires { at }));
             ("the policy expires", end_ms)
         }
         1 => {

@@ -350,12 +350,24 @@ mod tests {
         stream.write_all(&framed).await.unwrap();
     }
 
+    /// Listeners at a port that is free for UDP and for TCP: another program may have the one that UDP got.
+    async fn listening(waiting: usize) -> (Listeners, mpsc::Receiver<DnsEvent>) {
+        for _ in 0..100 {
+            let (events, heard) = mpsc::channel(waiting);
+            let mut listeners = Listeners::new(events, None);
+            let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+            match listeners.bind(any, Admit::Local).await {
+                Ok(()) => return (listeners, heard),
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        panic!("no port is free");
+    }
+
     #[tokio::test]
     async fn of_too_many_connections_the_one_that_is_silent_for_longest_gives_way() {
-        let (events, mut heard) = mpsc::channel(16);
-        let mut listeners = Listeners::new(events, None);
-        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        listeners.bind(any, Admit::Local).await.unwrap();
+        let (listeners, mut heard) = listening(16).await;
         let address = listeners.addresses()[0];
         let mut hear = async || {
             let heard = timeout(SOON, heard.recv()).await.unwrap();
@@ -417,10 +429,7 @@ mod tests {
             b"\xff\xff",
         ];
         for holder in HOLDERS {
-            let (events, mut heard) = mpsc::channel(2 * MAX_CONNECTIONS + 16);
-            let mut listeners = Listeners::new(events, None);
-            let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-            listeners.bind(any, Admit::Local).await.unwrap();
+            let (listeners, mut heard) = listening(2 * MAX_CONNECTIONS + 16).await;
             let address = listeners.addresses()[0];
             let mut held = Vec::new();
             for _ in 0..MAX_CONNECTIONS * 2 {

@@ -201,7 +201,7 @@ impl Task {
         let text = format!(
             "the DNS upstream {at} can't be asked over TLS as {name}: {error}. Nothing is asked in the clear instead"
         );
-        if let Some(repeated) = self.repeats.count(&text, Now::read().boot_ms) {
+        if let Some(repeated) = self.repeats.count(&text, Now::read().boot) {
             tracing::warn!(repeated, "{text}");
         }
         *lock(&self.trouble) = Some(text);

@@ -22,7 +22,7 @@ impl EventLoop<'_> {
     pub(in crate::shell) fn status(&self) -> Status {
         let now = Now::read();
         let settings = &self.base.settings;
-        let view = self.core.view(now.boot_ms, now.unix_ms);
+        let view = self.core.view(now.boot, now.unix);
         let mut problems = self.devices.host.problems();
         problems.extend(self.dns_problem.clone());
         let over_tls = self.devices.tls_servers.status();

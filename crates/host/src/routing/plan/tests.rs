@@ -4,11 +4,11 @@
 
 use std::num::NonZeroU32;
 
+use culvert_netlink::route::route::{RouteAttribute, RouteType};
+use culvert_netlink::route::rule::{RuleAction, RuleAttribute};
 use ipnet::IpNet;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
-use rtnetlink::packet_route::route::{RouteAttribute, RouteType};
-use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute};
 
 use super::super::message::{address_family, local_ranges, table_of};
 use super::super::wanted::{Exemption, Mark, Preference};

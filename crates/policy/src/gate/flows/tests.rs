@@ -2,11 +2,12 @@
 
 use super::*;
 use crate::gate::heading::Heading;
+use culvert_base::{BootTime, UnixTime};
 use culvert_ids::{GrantId, ResourceId};
 use culvert_packet::ip::{IpVersion, Protocol};
 use std::collections::BTreeSet;
 
-const NOW_MS: u64 = 1_000_000;
+const NOW: BootTime = BootTime::from_millis(1_000_000);
 
 fn seed(last: u64) -> Seed {
     Seed([0x1234_5678_9ABC_DEF1, 0xF00D, 0x0123_4567_89AB_CDEF, last])
@@ -29,8 +30,11 @@ fn key(client: u128, remote: u128, ports: (u16, u16)) -> FlowKey {
 }
 
 fn flow(near: FlowKey, far: FlowKey) -> Flow {
-    let (grant, resource) = (GrantId::new(1, [1; 10]), ResourceId::new(1, [2; 10]));
-    Flow::new(near, far, PeerKey(1), grant, resource, NOW_MS)
+    let (grant, resource) = (
+        GrantId::new(UnixTime::from_millis(1), [1; 10]),
+        ResourceId::new(UnixTime::from_millis(1), [2; 10]),
+    );
+    Flow::new(near, far, PeerKey(1), grant, resource, NOW)
 }
 
 /// Computed by another program, with integers of any length.
@@ -218,7 +222,7 @@ fn each_look_begins_where_the_last_one_ended() {
         }
     };
     let look = |flows: &mut Flows| flows.next_places(6).collect::<Vec<_>>();
-    assert_eq!(look(&mut flows), []);
+    assert_eq!(look(&mut flows), [0_u32; 0]);
     add(&mut flows, 10);
     assert_eq!(look(&mut flows), [0, 1, 2, 3, 4, 5]);
     assert_eq!(look(&mut flows), [6, 7, 8, 9, 0, 1]);

@@ -1,8 +1,4 @@
-//! Connections from the portal to others, identity providers and log sinks: Happy Eyeballs (RFC 8305) and TLS.
-
-mod tls;
-
-pub use tls::{client_config, handshake};
+//! A TCP connection to a server: Happy Eyeballs (RFC 8305).
 
 use culvert_link::LookUp;
 use std::io;
@@ -15,7 +11,7 @@ const MAX_NAMED: usize = 4;
 
 /// Why there is no connection. The caller adds whom it was about.
 #[derive(Debug, Error)]
-pub enum OutboundError {
+pub enum DialError {
     /// The name has no address.
     #[error("the name {host} has no address: {source}")]
     Resolve {
@@ -32,6 +28,9 @@ pub enum OutboundError {
         /// The reason of the last one.
         source: io::Error,
     },
+    /// There is nobody who could vouch for a server.
+    #[error("this machine trusts no certificate authority: install ca-certificates")]
+    NoAuthorities,
     /// A certificate can't be for this host.
     #[error("{0:?} is not a host name that a certificate can have")]
     Name(String),
@@ -40,28 +39,24 @@ pub enum OutboundError {
     Tls(String),
 }
 
-/// Connects to the address of `host` that answers first. Brackets around an IPv6 address are taken off.
-pub async fn connect(host: &str, port: u16, look_up: LookUp) -> Result<TcpStream, OutboundError> {
-    let host = bare(host);
+/// Connects to the address of `host` that answers first.
+pub(crate) async fn connect(
+    host: &str,
+    port: u16,
+    look_up: LookUp,
+) -> Result<TcpStream, DialError> {
     let found = look_up(host.to_owned(), port).await;
-    let found = found.map_err(|source| OutboundError::Resolve {
+    let found = found.map_err(|source| DialError::Resolve {
         host: host.to_owned(),
         source,
     })?;
     let named = found.iter().take(MAX_NAMED).map(ToString::to_string);
     let named: Vec<_> = named.collect();
     let connected = culvert_link::race(found, open).await;
-    connected.map_err(|source| OutboundError::Unreachable {
+    connected.map_err(|source| DialError::Unreachable {
         addresses: named.join(", "),
         source,
     })
-}
-
-/// The host of a URL without the brackets of an IPv6 address.
-fn bare(host: &str) -> &str {
-    host.strip_prefix('[')
-        .and_then(|host| host.strip_suffix(']'))
-        .unwrap_or(host)
 }
 
 fn open(address: SocketAddr) -> io::Result<TcpSocket> {
@@ -105,6 +100,5 @@ mod tests {
         assert!(text.contains("127.0.0.1:1, 127.0.0.1:2"), "{text}");
         let refused = connect("test", 443, half_dead_host::look_up).await;
         assert!(refused.is_err(), "no address at all");
-        assert_eq!(bare("[::1]"), "::1");
     }
 }

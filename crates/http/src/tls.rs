@@ -1,7 +1,7 @@
-//! TLS toward identity providers and log sinks: versions 1.3 and 1.2, the latter with ECDHE and AEAD suites alone, which
+//! TLS toward servers that are known by authorities: versions 1.3 and 1.2, the latter with ECDHE and AEAD suites alone, which
 //! are all that rustls has.
 
-use super::{OutboundError, bare};
+use super::DialError;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::ServerName;
 use rustls::{AlertDescription, CertificateError, ClientConfig, Error, RootCertStore};
@@ -15,27 +15,36 @@ use tokio_rustls::client::TlsStream;
 const ACCEPTED: &str =
     "accepted are TLS 1.3, and TLS 1.2 with ECDHE and AES-GCM or ChaCha20-Poly1305";
 
+/// The authorities that this machine trusts.
+pub fn system_roots() -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    roots
+}
+
 /// Trusts `roots`.
-pub fn client_config(roots: RootCertStore) -> Result<Arc<ClientConfig>, OutboundError> {
+///
+/// # Errors
+/// [`DialError::Tls`] where the library can't be set up.
+pub fn client_config(roots: RootCertStore) -> Result<Arc<ClientConfig>, DialError> {
     let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
-        .map_err(|error| OutboundError::Tls(error.to_string()))?
+        .map_err(|error| DialError::Tls(error.to_string()))?
         .with_root_certificates(roots)
         .with_no_client_auth();
     Ok(Arc::new(config))
 }
 
 /// Begins TLS with `host`, whose certificate must be for it.
-pub async fn handshake(
+pub(crate) async fn handshake(
     config: Arc<ClientConfig>,
     host: &str,
     stream: TcpStream,
-) -> Result<TlsStream<TcpStream>, OutboundError> {
-    let host = bare(host);
+) -> Result<TlsStream<TcpStream>, DialError> {
     let name = ServerName::try_from(host.to_owned());
-    let name = name.map_err(|_| OutboundError::Name(host.to_owned()))?;
+    let name = name.map_err(|_| DialError::Name(host.to_owned()))?;
     let connected = TlsConnector::from(config).connect(name, stream).await;
-    connected.map_err(|error| OutboundError::Tls(reason(&error)))
+    connected.map_err(|error| DialError::Tls(reason(&error)))
 }
 
 /// Why the handshake failed, and what would do.

@@ -1,10 +1,11 @@
 //! Instants, as RFC 3339 writes them.
 
+use culvert_base::UnixTime;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// An instant: milliseconds of Unix time. In text and JSON, RFC 3339 in UTC.
+/// A [`UnixTime`] that RFC 3339 can write. In text and JSON, RFC 3339 in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(u64);
 
@@ -13,17 +14,29 @@ impl Timestamp {
     pub const MAX: Self = Self(253_402_300_799_999);
 
     /// From milliseconds of Unix time; what lies beyond [`Self::MAX`] becomes it.
-    pub const fn from_unix_ms(unix_ms: u64) -> Self {
-        if unix_ms > Self::MAX.0 {
+    pub const fn from_unix_ms(millis: u64) -> Self {
+        if millis > Self::MAX.0 {
             Self::MAX
         } else {
-            Self(unix_ms)
+            Self(millis)
         }
     }
 
     /// Milliseconds of Unix time.
     pub const fn unix_ms(self) -> u64 {
         self.0
+    }
+
+    /// The instant, to calculate with.
+    pub const fn unix_time(self) -> UnixTime {
+        UnixTime::from_millis(self.0)
+    }
+}
+
+impl From<UnixTime> for Timestamp {
+    /// Instants beyond [`Self::MAX`] become it.
+    fn from(time: UnixTime) -> Self {
+        Self::from_unix_ms(time.as_millis())
     }
 }
 

@@ -1,26 +1,41 @@
 //! Windows of time: `mon-fri 08:00-18:00 Europe/Berlin`.
 
-use crate::model::{TimeWindow, Weekday};
+use crate::{ConditionError, TimeWindow, Weekday};
+use serde::{Deserialize, Serialize};
 
-const WEEK: [(Weekday, &str); 7] = [
-    (Weekday::Mon, "mon"),
-    (Weekday::Tue, "tue"),
-    (Weekday::Wed, "wed"),
-    (Weekday::Thu, "thu"),
-    (Weekday::Fri, "fri"),
-    (Weekday::Sat, "sat"),
-    (Weekday::Sun, "sun"),
-];
+/// A part of the week, in local time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = TimeWindow))]
+#[serde(deny_unknown_fields)]
+pub struct WrittenWindow {
+    /// The days on which it begins.
+    pub days: Vec<Weekday>,
+    /// `HH:MM`.
+    pub from: String,
+    /// `HH:MM`, up to `24:00`; not after `from` means the next day.
+    pub until: String,
+}
+
+impl WrittenWindow {
+    /// The window on the clocks of the zone.
+    pub(super) fn understand(&self, zone: &str) -> Result<TimeWindow, ConditionError> {
+        let days = self.days.iter().copied().collect();
+        TimeWindow::new(days, self.from.parse()?, self.until.parse()?, zone.parse()?)
+    }
+}
+
+const WEEK: [Weekday; 7] = Weekday::ALL;
 
 /// A window, and the zone whose clocks count.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Window {
-    pub(crate) zone: String,
-    pub(crate) window: TimeWindow,
+pub(super) struct Window {
+    pub(super) zone: String,
+    pub(super) window: WrittenWindow,
 }
 
 /// Reads a window. Times and the zone are looked at together with all other conditions.
-pub(crate) fn parse(text: &str) -> Result<Window, String> {
+pub(super) fn parse(text: &str) -> Result<Window, String> {
     let wrong = || {
         "it must be DAYS FROM-UNTIL ZONE, such as \"mon-fri 08:00-18:00 Europe/Berlin\" or \
          \"sat,sun 10:00-24:00 UTC\""
@@ -35,7 +50,7 @@ pub(crate) fn parse(text: &str) -> Result<Window, String> {
     let (from, until) = hours.split_once('-').ok_or_else(wrong)?;
     Ok(Window {
         zone: zone.to_owned(),
-        window: TimeWindow {
+        window: WrittenWindow {
             days: parse_days(days).ok_or_else(wrong)?,
             from: from.to_owned(),
             until: until.to_owned(),
@@ -46,9 +61,9 @@ pub(crate) fn parse(text: &str) -> Result<Window, String> {
 /// `mon`, `mon,wed`, `mon-fri`, `fri-mon`, `daily`.
 fn parse_days(text: &str) -> Option<Vec<Weekday>> {
     if text == "daily" {
-        return Some(WEEK.iter().map(|(day, _)| *day).collect());
+        return Some(WEEK.to_vec());
     }
-    let place = |word: &str| WEEK.iter().position(|(_, known)| *known == word);
+    let place = |word: &str| WEEK.iter().position(|day| day.as_str() == word);
     let mut chosen = [false; WEEK.len()];
     for part in text.split(',') {
         let (first, last) = match part.split_once('-') {
@@ -62,30 +77,31 @@ fn parse_days(text: &str) -> Option<Vec<Weekday>> {
         }
     }
     let days = WEEK.iter().zip(chosen).filter(|(_, chosen)| *chosen);
-    Some(days.map(|((day, _), _)| *day).collect())
+    Some(days.map(|(day, _)| *day).collect())
 }
 
 /// The window as [`parse`] reads it.
-pub(crate) fn text(window: &TimeWindow, zone: &str) -> String {
+pub(super) fn text(window: &WrittenWindow, zone: &str) -> String {
     let days = days_text(&window.days);
     format!("{days} {}-{} {zone}", window.from, window.until)
 }
 
 /// Three days in a row and more are written as a range.
 fn days_text(days: &[Weekday]) -> String {
-    let chosen = WEEK.map(|(day, _)| days.contains(&day));
+    let chosen = WEEK.map(|day| days.contains(&day));
     if chosen.iter().all(|chosen| *chosen) {
         return "daily".to_owned();
     }
+    let name = |at: usize| WEEK[at].as_str();
     let mut parts = Vec::new();
     let mut at = 0;
     while at < WEEK.len() {
         let length = chosen[at..].iter().take_while(|chosen| **chosen).count();
         match length {
             0 => {}
-            1 => parts.push(WEEK[at].1.to_owned()),
-            2 => parts.push(format!("{},{}", WEEK[at].1, WEEK[at + 1].1)),
-            _ => parts.push(format!("{}-{}", WEEK[at].1, WEEK[at + length - 1].1)),
+            1 => parts.push(name(at).to_owned()),
+            2 => parts.push(format!("{},{}", name(at), name(at + 1))),
+            _ => parts.push(format!("{}-{}", name(at), name(at + length - 1))),
         }
         at += length.max(1);
     }
@@ -143,10 +159,10 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_shown_is_read_as_the_same(
-            days in prop::sample::subsequence(WEEK.map(|(day, _)| day).to_vec(), 1..=7),
+            days in prop::sample::subsequence(WEEK.to_vec(), 1..=7),
             zone in "[A-Z][a-z]{2,8}/[A-Z][a-z]{2,8}"
         ) {
-            let window = TimeWindow { days, from: "08:00".to_owned(), until: "24:00".to_owned() };
+            let window = WrittenWindow { days, from: "08:00".to_owned(), until: "24:00".to_owned() };
             let read = parse(&text(&window, &zone)).unwrap();
             prop_assert_eq!(read, Window { zone, window });
         }
