@@ -49,13 +49,13 @@ pub(super) async fn list(
         title: title.to_owned(),
         columns: vec![
             "Name",
-            "Of",
+            "Owner",
             "Now",
             "State",
             "Address",
             "Last seen",
             "Software",
-            "Do",
+            "Actions",
         ],
         rows,
         empty: "There is none. A client comes into being when it first connects with its token.",
@@ -144,7 +144,7 @@ pub(super) async fn show(
             ("Now", connected(session.is_some())),
             ("State", state(&client)),
             ("Verified since", Cell::time(client.verified)),
-            ("Of", owner(&person, &client, &names)),
+            ("Owner", owner(&person, &client, &names)),
             ("Software", text(client.software.as_deref())),
             ("Last seen", Cell::time(client.last_seen)),
             ("From", text(from.as_deref())),
@@ -152,7 +152,7 @@ pub(super) async fn show(
             ("IPv6 address", Cell::code(client.ipv6)),
             ("Key", Cell::code(client.public_key)),
             ("Made", Cell::time(Some(client.created))),
-            ("Do", Cell::Actions(actions(&person, &client))),
+            ("Actions", Cell::Actions(actions(&person, &client))),
         ],
     });
     if let Some(session) = session {
@@ -180,7 +180,7 @@ pub(super) async fn show(
         page.sections
             .push(Section::Form(rename.with_version(client.version)));
         page.sections.push(Section::Facts {
-            title: "Take it away".to_owned(),
+            title: "Delete".to_owned(),
             facts: vec![(
                 "With a token that is good it enrols anew",
                 Cell::Actions(vec![delete]),

@@ -87,7 +87,7 @@ fn codes_form() -> Form {
     Form::new(
         "New recovery codes",
         "/me/recovery-codes",
-        "Make",
+        "Create",
         Vec::new(),
     )
 }

@@ -123,15 +123,15 @@ impl Progress {
         let mut forms = Vec::new();
         if self.site.is_none() {
             let name = Field::line("site", "Name of the site").value(text("site", "office"));
-            forms.push(form("site", "Make the site", "Make", vec![name]));
+            forms.push(form("site", "Create the site", "Create", vec![name]));
             return forms;
         }
         if !self.is_gateway_connected {
             let name = Field::line("gateway", "Name of its token")
                 .hint("It enrols one machine.")
                 .value(text("gateway", "first gateway"));
-            let title = "Make the command for the gateway";
-            forms.push(form("gateway", title, "Make", vec![name]));
+            let title = "Create the command for the gateway";
+            forms.push(form("gateway", title, "Create", vec![name]));
         }
         if self.group.is_none() {
             let fields = vec![
@@ -153,16 +153,16 @@ impl Progress {
                     .hint("It is made, if there is none of that name.")
                     .value(text("group", "everyone")),
             ];
-            let title = "Make the resource and its policy";
-            forms.push(form("resource", title, "Make", fields));
+            let title = "Create the resource and its policy";
+            forms.push(form("resource", title, "Create", fields));
         } else if !self.is_client_connected {
             let name = Field::line("client", "Name of a service account")
                 .hint(
                     "It is made, if there is none of that name, and becomes a member of the group.",
                 )
                 .value(text("client", "first machine"));
-            let title = "Make the command for the client";
-            forms.push(form("client", title, "Make", vec![name]));
+            let title = "Create the command for the client";
+            forms.push(form("client", title, "Create", vec![name]));
         }
         forms
     }
@@ -286,7 +286,7 @@ async fn make_resource(
     progress: &Progress,
 ) -> Result<Made, Fault> {
     let Some((_, site)) = &progress.site else {
-        return Err(Fault::invalid("", "make a site first"));
+        return Err(Fault::invalid("", "create a site first"));
     };
     let allowed = fields.text("filters");
     let each: Result<Vec<_>, String> = allowed
@@ -363,7 +363,7 @@ async fn make_client_token(
     progress: &Progress,
 ) -> Result<Made, Fault> {
     let Some(group) = progress.group else {
-        return Err(Fault::invalid("", "make a policy first"));
+        return Err(Fault::invalid("", "create a policy first"));
     };
     let service = &console.service;
     let name = fields.text("client").to_owned();

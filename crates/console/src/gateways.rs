@@ -33,7 +33,7 @@ pub(super) fn state(
         (None, Some(session)) if session.draining => {
             Cell::warn(format_args!("drains, {} clients left", session.clients))
         }
-        (None, Some(_)) => Cell::good("takes clients"),
+        (None, Some(_)) => Cell::good("accepting clients"),
     }
 }
 
@@ -152,7 +152,7 @@ pub(super) async fn show(
     if person.may_change() {
         let verify = verify_action(&gateway);
         let buttons = verify.into_iter().chain(actions(&gateway));
-        facts.push(("Do", person.buttons(buttons)));
+        facts.push(("Actions", person.buttons(buttons)));
     }
     page.sections.push(Section::Facts {
         title: "Gateway".to_owned(),

@@ -15,7 +15,7 @@ const AT: &str = "/groups";
 
 fn new_form(name: &str) -> Form {
     let name = Field::line("name", "Name").value(name);
-    Form::new("New group", AT, "Make", vec![name])
+    Form::new("New group", AT, "Create", vec![name])
 }
 
 pub(super) async fn list(
@@ -111,7 +111,7 @@ async fn group_page(
     });
     let list = Table {
         title: "Members".to_owned(),
-        columns: vec!["Name", "Since", "Do"],
+        columns: vec!["Name", "Since", "Actions"],
         rows: rows.collect(),
         empty: "There is none.",
         next: asked.next(&format!("{AT}/{id}"), found.next_cursor.as_deref()),
@@ -133,7 +133,7 @@ async fn group_page(
             "Its policies and memberships go with it: access by them ends at once.",
         );
         page.sections.push(Section::Facts {
-            title: "Take it away".to_owned(),
+            title: "Delete".to_owned(),
             facts: vec![("Its policies go with it", Cell::Actions(vec![delete]))],
         });
     }

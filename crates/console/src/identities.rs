@@ -122,7 +122,7 @@ fn table(
     });
     Section::Table(Table {
         title: "Identities".to_owned(),
-        columns: vec!["Identity provider", "State", "Subject", "Since", "Do"],
+        columns: vec!["Identity provider", "State", "Subject", "Since", "Actions"],
         rows: rows.collect(),
         empty: "There is none.",
         next: None,

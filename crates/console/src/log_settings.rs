@@ -271,7 +271,7 @@ fn sink_form() -> Form {
             .optional()
             .hint("It is never shown again, and goes over https alone."),
     ];
-    Form::new("A new log sink", SINKS, "Make", fields)
+    Form::new("A new log sink", SINKS, "Create", fields)
 }
 
 pub(super) async fn create_sink(

@@ -176,7 +176,7 @@ fn access_fields(asked: &Asked) -> Vec<Field> {
     choices.extend(Decision::ALL.map(|one| (one.as_str(), one.as_str())));
     vec![
         search_field(asked, "Part of a name or of why, or an id."),
-        Field::choice("decision", "Which end", &choices).value(asked.0.text("decision")),
+        Field::choice("decision", "Decision", &choices).value(asked.0.text("decision")),
         Field::line("actor", "Actor, by its name")
             .optional()
             .value(asked.0.text("actor")),

@@ -79,7 +79,7 @@ async fn page(
     page.sections = vec![
         Section::Table(Table {
             title: "Sessions".to_owned(),
-            columns: vec!["Browser", "Since", "Last used", "Ends", "Do"],
+            columns: vec!["Browser", "Since", "Last used", "Ends", "Actions"],
             rows: rows.collect(),
             ..Table::default()
         }),

@@ -73,7 +73,7 @@ pub(super) async fn show(
             match (session.awaits_verification, session.draining) {
                 (true, _) => Cell::warn("waits to be verified"),
                 (false, true) => Cell::warn("drains"),
-                (false, false) => Cell::good("takes clients"),
+                (false, false) => Cell::good("accepting clients"),
             },
             Cell::text(session.clients),
             Cell::text(session.flows),
@@ -110,7 +110,7 @@ pub(super) async fn show(
             (
                 "State",
                 match status.ready {
-                    true => Cell::good("serves"),
+                    true => Cell::good("healthy"),
                     false => Cell::bad("does not serve"),
                 },
             ),
@@ -148,7 +148,7 @@ pub(super) async fn show(
         "Gateways that are connected",
         vec!["Gateway", "Since", "State", "Clients", "Flows", "Carries"],
         carrying,
-        "No gateway is connected. Make a token at a site, and run “culvert gateway run” with it.",
+        "No gateway is connected. Create a token at a site, and run “culvert gateway run” with it.",
     ));
     page.sections.push(table(
         "Clients that are connected",
@@ -157,7 +157,7 @@ pub(super) async fn show(
         "No client is connected.",
     ));
     page.sections.push(table(
-        "Denied last",
+        "Recent denials",
         vec!["When", "Client", "Resource", "Why"],
         refused,
         "Nothing was denied.",

@@ -168,9 +168,9 @@ pub(super) fn begin_form(name: &str) -> Form {
 /// The page on which the authenticator makes the key.
 fn make_page(person: &Person, name: &str, question: Question) -> Page {
     let mut form = Form::new(
-        "Make the passkey",
+        "Create the passkey",
         "/me/passkeys/confirm",
-        "Make the passkey",
+        "Create the passkey",
         Vec::new(),
     );
     form.hide("name", name.to_owned());

@@ -87,7 +87,7 @@ fn new_form(name: &str, kind: &str) -> Form {
         Field::line("name", "Name").value(name),
         Field::choice("kind", "What it is", KINDS).value(kind),
     ];
-    Form::new("New actor", AT, "Make", fields)
+    Form::new("New actor", AT, "Create", fields)
 }
 
 pub(super) fn state(actor: &Actor) -> Cell {
@@ -269,7 +269,7 @@ async fn actor_page(
         ("Made", Cell::time(Some(actor.created))),
     ];
     if person.may_change() {
-        facts.push(("Do", person.buttons(actions(&actor))));
+        facts.push(("Actions", person.buttons(actions(&actor))));
     }
     page.sections.push(Section::Facts {
         title: "Actor".to_owned(),

@@ -29,7 +29,7 @@ fn new_form(written: Option<&Fields>) -> Form {
     let text = |name| written.map_or("", |fields| fields.text(name));
     let mut fields = place_fields([text("name"), text("group"), text("resource")]).to_vec();
     fields.extend(condition_fields(|field| text(field.name).to_owned()));
-    Form::new("New policy", AT, "Make", fields)
+    Form::new("New policy", AT, "Create", fields)
 }
 
 /// What it is called, whom it lets in and to what, each by its name.
@@ -83,7 +83,7 @@ async fn list_page(
     });
     let list = Table {
         title: "Policies".to_owned(),
-        columns: vec!["Name", "Group", "Resource", "When", "State", "Do"],
+        columns: vec!["Name", "Group", "Resource", "When", "State", "Actions"],
         rows: rows.collect(),
         empty: "There is none, so nobody reaches anything. A policy lets a group to a resource.",
         next: asked.next(AT, found.next_cursor.as_deref()),
@@ -247,7 +247,7 @@ pub(super) async fn show(
     let mut page = person.page(&policy.name, AT);
     page.done = asked.done();
     if person.may_change() {
-        facts.push(("Do", person.buttons(actions(policy))));
+        facts.push(("Actions", person.buttons(actions(policy))));
     }
     page.sections.push(Section::Facts {
         title: "Policy".to_owned(),

@@ -93,7 +93,7 @@ fn new_form(filled: Option<&Fields>) -> Form {
         groups: given("groups"),
         unknown,
     }));
-    Form::new("New identity provider", AT, "Make", fields)
+    Form::new("New identity provider", AT, "Create", fields)
 }
 
 /// What stands in fields of new and of existing ones.
@@ -313,7 +313,7 @@ fn provider_page(person: &Person, asked: &Asked, provider: &Provider, form: Form
             is_grave: true,
             loss: Some("Nobody signs in by it any more, and who is linked with it is not."),
         };
-        facts.push(("Do", Cell::Actions(vec![delete])));
+        facts.push(("Actions", Cell::Actions(vec![delete])));
     }
     page.sections.push(Section::Facts {
         title: "Identity provider".to_owned(),

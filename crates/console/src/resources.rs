@@ -166,7 +166,7 @@ pub(super) async fn ask(person: Person) -> Result<Response, Fault> {
         within: String::new(),
         applications: "any".to_owned(),
     };
-    let form = written.form("What it is", "/resources/new".to_owned(), "Make");
+    let form = written.form("What it is", "/resources/new".to_owned(), "Create");
     Ok(one_page(&person, "New resource", vec![Section::Form(form)]).into_response())
 }
 
@@ -187,7 +187,7 @@ pub(super) async fn create(
         };
         console.service.create_resource(&person.caller, new).await
     };
-    let form = || written.form("What it is", "/resources/new".to_owned(), "Make");
+    let form = || written.form("What it is", "/resources/new".to_owned(), "Create");
     let person = &person;
     let page =
         |form| async move { Ok(one_page(person, "New resource", vec![Section::Form(form)])) };
@@ -230,7 +230,7 @@ pub(super) async fn show(
     );
     page.sections.push(Section::Form(form));
     page.sections.push(Section::Facts {
-        title: "Take it away".to_owned(),
+        title: "Delete".to_owned(),
         facts: vec![("Its policies go with it", Cell::Actions(vec![delete]))],
     });
     Ok(page.into_response())

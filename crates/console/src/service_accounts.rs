@@ -25,7 +25,7 @@ fn new_form(name: &str) -> Form {
     let name = Field::line("name", "Name")
         .hint("Its tokens are made on the next page, and shown once.")
         .value(name);
-    Form::new("New service account", AT, "Make", vec![name])
+    Form::new("New service account", AT, "Create", vec![name])
 }
 
 async fn list_page(

@@ -30,7 +30,7 @@ pub(super) async fn list(
 
 fn new_form(name: &str) -> Form {
     let name = Field::line("name", "Name").value(name);
-    Form::new("New site", AT, "Make", vec![name])
+    Form::new("New site", AT, "Create", vec![name])
 }
 
 async fn list_page(
@@ -122,10 +122,10 @@ async fn site_page(
             "Address",
             "Last seen",
             "Software",
-            "Do",
+            "Actions",
         ],
         rows: rows.collect(),
-        empty: "There is none. Make a token, and run “culvert gateway run” with it on a machine there.",
+        empty: "There is none. Create a token, and run “culvert gateway run” with it on a machine there.",
         next: asked.next(&at, found.next_cursor.as_deref()),
     }));
     let rename = rename_form(&at, &site.name).with_version(site.version);

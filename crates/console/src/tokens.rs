@@ -59,7 +59,7 @@ pub(super) fn machine_form(path: &str, machine: Machine, written: Option<&Fields
         Machine::Client => "Token for clients",
         Machine::Gateway => "Token for gateways of this site",
     };
-    Form::new(title, format!("{path}/token"), "Make", form)
+    Form::new(title, format!("{path}/token"), "Create", form)
 }
 
 /// What that form asks for; whose it is to be is still to be said.
@@ -123,7 +123,7 @@ pub(super) fn row(person: &Person, token: &Token) -> Vec<Cell> {
 
 /// What stands above [`row`].
 pub(super) fn columns() -> Vec<&'static str> {
-    vec!["Name", "Kind", "State", "Ends", "Last used", "Do"]
+    vec!["Name", "Kind", "State", "Ends", "Last used", "Actions"]
 }
 
 fn state(token: &Token) -> Cell {
@@ -191,7 +191,7 @@ fn new_form(written: Option<&Fields>) -> Form {
         Field::choice("role", "What the API allows with it", &roles).value(text("role")),
     ];
     fields.extend(uses_fields(written));
-    Form::new("New token", AT, "Make", fields)
+    Form::new("New token", AT, "Create", fields)
 }
 
 async fn list_page(
@@ -215,7 +215,7 @@ async fn list_page(
         rows.push(cells);
     }
     let mut columns = columns();
-    columns.insert(1, "Of");
+    columns.insert(1, "Owner");
     let list = Table {
         title: "Tokens".to_owned(),
         columns,

@@ -80,7 +80,7 @@ pub(super) async fn show(
             "Fingerprint",
             "Software",
             "Enrolled with token",
-            "Do",
+            "Actions",
         ],
         rows,
         empty: "There is none. Compare fingerprints with “culvert gateway status” before you verify one.",

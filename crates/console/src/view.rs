@@ -268,7 +268,7 @@ pub(super) struct Form {
 /// What an authenticator is to do.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum PasskeyKind {
-    /// Make a key.
+    /// Create a key.
     Create,
     /// Sign with one that it has.
     Get,

@@ -16,9 +16,9 @@ fn the_console_leads_from_the_first_start_to_the_first_protected_connection() {
     let _web = web.unwrap();
 
     become_owner(&console).unwrap();
-    take(&console, "Make the site", &[("site", "lab")]).unwrap();
+    take(&console, "Create the site", &[("site", "lab")]).unwrap();
     let name = [("gateway", "first gateway")];
-    take(&console, "Make the command for the gateway", &name).unwrap();
+    take(&console, "Create the command for the gateway", &name).unwrap();
     let token = token_shown(&console, "culvert gateway run").unwrap();
     page::is_for_everybody(&console).unwrap();
     write_token(&console.product.gateways[0].token_file(), &token).unwrap();
@@ -33,9 +33,9 @@ fn the_console_leads_from_the_first_start_to_the_first_protected_connection() {
         ("filters", "tcp:80"),
         ("group", "staff"),
     ];
-    take(&console, "Make the resource and its policy", &fields).unwrap();
+    take(&console, "Create the resource and its policy", &fields).unwrap();
     let name = [("client", "laptop")];
-    take(&console, "Make the command for the client", &name).unwrap();
+    take(&console, "Create the command for the client", &name).unwrap();
     let token = token_shown(&console, "culvert client run").unwrap();
     write_token(&console.product.client.token_file(), &token).unwrap();
     console.product.client.start().unwrap();

@@ -135,7 +135,7 @@ fn a_person_with_a_passkey_proves_by_it_or_by_password_and_code_who_they_are() {
     console
         .send("Add a passkey", &[("name", "Laptop")])
         .unwrap();
-    console.send("Make the passkey", &[]).unwrap();
+    console.send("Create the passkey", &[]).unwrap();
     let codes = console.browser.page_text().unwrap();
     let is_code = |word: &&str| word.len() > 12 && word.contains('-');
     let code = codes.split_whitespace().find(is_code);

@@ -14,7 +14,7 @@ fn a_passkey_is_made_and_signs_in_alone_and_beside_a_password_until_it_is_remove
         .send("Add a passkey", &[("name", "Laptop")])
         .unwrap();
     page::is_usable(&console, "passkey-to-make").unwrap();
-    console.send("Make the passkey", &[]).unwrap();
+    console.send("Create the passkey", &[]).unwrap();
     page::is_usable(&console, "recovery-codes").unwrap();
     let text = console.browser.page_text().unwrap();
     assert!(text.contains("Recovery codes"), "{text}");
