@@ -32,5 +32,6 @@ mod path_mtu;
 mod priority;
 mod support;
 mod traffic;
+mod user_namespace;
 mod waiting;
 mod wg_quick;
