@@ -318,7 +318,7 @@ impl Ask {
 }
 
 impl Grant {
-    /// How long it lasts in all.
+    /// Its whole life.
     pub(super) const fn life(&self) -> Duration {
         self.expires.saturating_since(self.begun)
     }

@@ -447,7 +447,7 @@ fn carry_names(
     }
 }
 
-/// What the gateway found for a name.
+/// The outcome that the gateway found for a name.
 fn outcome_of(resolved: &[ResolvedName], name: &str) -> Outcome {
     let Some(found) = find(resolved, name) else {
         return Outcome::Unanswered;

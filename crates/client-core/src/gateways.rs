@@ -119,7 +119,7 @@ impl<P> Client<P> {
         addresses.into_iter().collect()
     }
 
-    /// Whether a gateway carried something within the last `span`.
+    /// True if a gateway carried something within the last `span`.
     pub(super) fn is_in_use(&self, grant: &Grant, span: Duration, now: BootTime) -> bool {
         let gateway = self.gateways.get(&grant.gateway.id);
         gateway.is_some_and(|gateway| !now.has_passed(gateway.active, span))

@@ -13,11 +13,11 @@ use std::time::Duration;
 /// The port of DNS (RFC 1035, section 4.2).
 pub const DNS_PORT: u16 = 53;
 
-/// What the gateway found for a name is good this long without asking again: the
+/// An answer of the gateway for a name is good this long without asking again: the
 /// stub asks again every minute, and two programs at the same moment get one answer.
 const FRESH: Duration = Duration::from_secs(30);
 
-/// How often names whose gateway is in use are kept from being given up.
+/// The interval at which names whose gateway is in use are kept from being given up.
 const KEEP_NAMES_EVERY: Duration = Duration::from_secs(60);
 
 /// Tells of an upstream that answers in other letters. The stub tells it once in an hour.

@@ -1,4 +1,4 @@
-//! What the client tells of itself, for `culvert status`.
+//! The status of the client, for `culvert status`.
 
 use super::access::Access;
 use super::{Client, Counters};
@@ -41,7 +41,7 @@ pub struct View {
 }
 
 impl<P> Client<P> {
-    /// What the client tells of itself. `unix` is this machine's clock.
+    /// The status of the client. `unix` is this machine's clock.
     #[must_use]
     pub fn view(&self, now: BootTime, unix: UnixTime) -> View {
         View {

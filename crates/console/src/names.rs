@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 /// its id.
 const MAX_LOOK_UPS: usize = 4 * DEFAULT_PAGE_LEN as usize;
 
-/// What things are called. Rows without a name, and those that are gone, have none here.
+/// The names of rows. Those that have none, and those that are gone, are not here.
 #[derive(Default)]
 pub(super) struct Names {
     known: BTreeMap<EntityId, String>,

@@ -199,7 +199,7 @@ async fn write(
                             note_carried(store.as_ref(), account, &mut carried).await;
                             insist_on_all(store.as_ref(), account, &mut pile, &records, &lost).await;
                             note_touched(store.as_ref(), account, &mut touched).await;
-                            // Whoever waited may have lost wait.
+                            // The one that waited may have given up.
                             let _ = done.send(());
                         }
                         record => {

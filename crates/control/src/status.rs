@@ -94,7 +94,7 @@ impl Default for PortalStatus {
 }
 
 impl ControlSession {
-    /// What there is to tell of the session. `unix` is this machine's clock.
+    /// The status of the session. `unix` is this machine's clock.
     #[must_use]
     pub fn status(&self, now: BootTime, unix: UnixTime) -> PortalStatus {
         let (state, next_attempt_in_ms) = match *self.state() {

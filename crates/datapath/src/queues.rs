@@ -37,7 +37,7 @@ pub(crate) struct Queues<A> {
     ready: u64,
     /// The queue that is being served.
     current: usize,
-    /// Whether the first [`RESERVED_QUEUES`] are those.
+    /// True if the first [`RESERVED_QUEUES`] are those.
     has_priority: bool,
     priority_burst: u32,
     /// When to look for what no event has told of.
@@ -105,12 +105,12 @@ impl<A: QueueCredit> Queues<A> {
         self.ready != 0
     }
 
-    /// Whether what waits is counted: [`Self::priority_waits`] is up to date then, without an event.
+    /// True if waiting frames are counted: [`Self::priority_waits`] is up to date then, without an event.
     pub(crate) fn are_counted(&self) -> bool {
         !self.states.is_empty()
     }
 
-    /// Whether something waits in the priority queue. Costs no system call.
+    /// True if something waits in the priority queue. Costs no system call.
     pub(crate) fn priority_waits(&self) -> bool {
         self.has_priority
             && (self.ready >> PRIORITY_QUEUE & 1 == 1 || self.was_queued(PRIORITY_QUEUE))

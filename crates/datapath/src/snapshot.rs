@@ -46,7 +46,7 @@ pub struct Snapshot {
     pub mtu: u16,
     /// Routes that are for some services alone; `None` where there are none, which is so but for moments.
     pub service_routes: Option<Arc<ServiceRoutes>>,
-    /// What each client may reach; `None` lets nothing pass on a device that has gates.
+    /// The grants of each client; `None` lets nothing pass on a device that has gates.
     pub gate: Option<Arc<GateTable>>,
     /// This end's addresses in the tunnel, where errors about their packets pass from any source.
     pub inside: Option<Inside>,

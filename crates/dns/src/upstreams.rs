@@ -165,7 +165,7 @@ impl Upstreams {
         if let Some((id, _)) = waiting {
             let id = *id;
             let pending = self.pending.get_mut(&id)?;
-            // The asker's health starts anew.
+            // The asker waits anew.
             pending.tries = 0;
             pending.refusals = Refusals::default();
             return try_next(self.zones.pool_mut(of), &self.cases, id, pending, now);

@@ -75,7 +75,7 @@ pub struct Change {
     pub stamp_epoch: Option<UnixTime>,
     /// Routes that are for some services alone, from here on.
     pub service_routes: Option<ServiceRoutes>,
-    /// What each client may reach, from here on. Its instants are those of [`crate::boot_time`].
+    /// The grants of each client from here on. Its instants are those of [`crate::boot_time`].
     pub gate: Option<Arc<GateTable>>,
     /// The addresses of this end in the tunnel, whose packets ICMP errors of any source may be about.
     pub inside: Option<Inside>,

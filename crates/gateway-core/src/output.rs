@@ -34,7 +34,7 @@ pub enum Output {
     NamesInUse,
     /// Ask the DNS for both families; then [`handle_resolved`](super::Gateway::handle_resolved).
     Resolve(DomainName),
-    /// What is kept of these grants must not come into force again, see [`PersistedGrants::void`]. To be in the kernel's
+    /// The persisted form of these grants must not come into force again, see [`PersistedGrants::void`]. To be in the kernel's
     /// hands before the next output: what has ended for clients must not come back because the gateway was
     /// killed.
     Void(Vec<GrantId>),

@@ -45,7 +45,7 @@ pub struct PersistedGrant {
     pub filters: Option<Understood<Filter>>,
 }
 
-/// PersistedGrants grants that did not come into force again.
+/// Persisted grants that did not come into force again.
 #[derive(Debug, Default)]
 struct LeftOut {
     /// By this machine's clock they have ended, or are yet to be made.

@@ -1,4 +1,4 @@
-//! What the gateway tells of itself, for `culvert gateway status`.
+//! The status of the gateway, for `culvert gateway status`.
 
 use super::{Counters, Gateway};
 use crate::status::{
@@ -60,7 +60,7 @@ pub enum NotReady {
 }
 
 impl Gateway {
-    /// What the gateway tells of itself. `unix` is this machine's clock.
+    /// The status of the gateway. `unix` is this machine's clock.
     #[must_use]
     pub fn view(&self, now: BootTime, unix: UnixTime) -> View {
         View {

@@ -54,7 +54,7 @@ impl<'a> Iterator for Messages<'a> {
 /// Reads a message of rtnetlink.
 ///
 /// # Errors
-/// Where it is of a kind or a form that the library does not know.
+/// A kind or a form that the library does not know.
 pub fn read(
     message: &NetlinkBuffer<&[u8]>,
 ) -> Result<NetlinkMessage<RouteNetlinkMessage>, DecodeError> {

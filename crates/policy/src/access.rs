@@ -56,7 +56,7 @@ pub struct PolicyRefusal {
     pub unmet: Vec<Unmet>,
 }
 
-/// Whether the subject may use the resource now. Policies of other
+/// Decides on the use of the resource by the subject now. Policies of other
 /// resources and other groups do not count: any that counts and allows is enough.
 pub fn evaluate<'a>(
     policies: impl IntoIterator<Item = &'a Policy>,

@@ -117,9 +117,9 @@ impl fmt::Display for ResourceName {
 /// names are never compared, since an address is looked up among ranges alone and a name among
 /// names; the order puts ranges first.
 ///
-/// 1. Ranges: the longer prefix. A single address and a range of one address are same_target.
+/// 1. Ranges: the longer prefix. A single address and a range of one address have the same target.
 /// 2. Names: one without wildcards; more literal labels; `*` before `**`; fewer `*`.
-/// 3. Of two same_target, the older: the smaller id.
+/// 3. Of two with the same target, the older: the smaller id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MatchOrder {
     breadth: TargetBreadth,

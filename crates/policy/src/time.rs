@@ -192,7 +192,7 @@ impl Zone {
         i64::from(self.rules.to_offset(at).seconds()) * 1000
     }
 
-    /// When its clocks are put forward or back next, in Unix milliseconds.
+    /// The next instant at which its clocks are put forward or back.
     fn clock_change_ms(&self, after: Timestamp) -> Option<i64> {
         let next = self.rules.following(after).next()?;
         Some(next.timestamp().as_millisecond())

@@ -89,7 +89,7 @@ impl Service {
         let rows: Vec<_> = rows.filter_map(store::Membership::from_entity).collect();
         let actors = rows.iter().map(|row| row.actor.into());
         let mut names = self.names_of(caller, actors).await?;
-        // Whoever was deleted in between took the membership along.
+        // An actor that was deleted in between took the membership along.
         let members = rows.iter().filter_map(|row| {
             let name = names.remove(&row.actor.into())?;
             Some(show::member(row, name))

@@ -118,7 +118,7 @@ pub(super) async fn names(
     Ok(names)
 }
 
-/// Whether rows of the kind have a name.
+/// True if rows of the kind have a name.
 const fn has_name(kind: EntityKind) -> bool {
     !matches!(kind, EntityKind::Membership | EntityKind::Identity)
 }

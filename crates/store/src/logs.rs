@@ -75,7 +75,7 @@ pub trait Logs: std::fmt::Debug + Send + Sync + 'static {
         carried: Vec<(Timestamp, u64)>,
     ) -> Result<(), StoreError>;
 
-    /// What happened from `from` to before `until`, in steps of `step`, a whole number of
+    /// Counts of the log from `from` to before `until`, in steps of `step`, a whole number of
     /// buckets. Steps in which nothing happened are left out.
     async fn activity(
         &self,

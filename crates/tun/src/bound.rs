@@ -108,7 +108,7 @@ impl QueueCredit {
         u64::try_from(waiting.cast_signed()).unwrap_or(0)
     }
 
-    /// Whether something was queued that has not been taken, as far as the credit is right. Costs no system call.
+    /// True if something was queued that has not been taken, as far as the credit is right. Costs no system call.
     pub fn has_waiting(&self) -> bool {
         self.queued() != self.taken
     }

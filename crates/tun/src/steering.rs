@@ -33,7 +33,7 @@ pub const MAX_QUEUES: usize = 256;
 /// How packets from the host are spread over queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Steering {
-    /// Whether the first [`RESERVED_QUEUES`] are kept for packets that must not wait; the bulk queues follow them.
+    /// True if the first [`RESERVED_QUEUES`] are kept for packets that must not wait; the bulk queues follow them.
     pub priority_queues: bool,
     /// Queues among which flows are spread; at least one.
     pub bulk_queues: u16,

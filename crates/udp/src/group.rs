@@ -40,7 +40,7 @@ impl Group {
     }
 }
 
-/// What has come to one priority socket.
+/// The count of one priority socket.
 #[derive(Debug)]
 pub(crate) struct Arrivals {
     memory: Arc<MapMemory>,

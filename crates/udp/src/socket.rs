@@ -100,7 +100,7 @@ impl Socket {
         self.features
     }
 
-    /// How many runs of datagrams the kernel has sorted to this socket, a priority socket of a group; each joins the queue
+    /// The number of runs of datagrams that the kernel has sorted to this socket, a priority socket of a group; each joins the queue
     /// a moment later. Costs no system call. `None` of other sockets.
     pub fn arrivals(&self) -> Option<u64> {
         self.arrivals.as_ref().map(Arrivals::count)

@@ -120,7 +120,7 @@ pub(crate) struct Control {
     sockets: Option<Arc<[WorkerSockets]>>,
     /// [`WorkerSockets::open`] of the sockets given up: alive until the last of them is closed.
     retired_sockets: Weak<()>,
-    /// Why there are no sockets for priority packets, where the kernel refused them.
+    /// The reason for having no priority sockets, where the kernel refused them.
     priority_off: Option<String>,
     /// Sockets of the store's were forgotten: until they are closed, their port is taken.
     has_forgotten: bool,
@@ -146,7 +146,7 @@ pub(crate) struct Control {
     foreign_source: Option<(ForeignSource, BootTime)>,
     /// Deadlines of searches for path MTUs, at most one of each peer.
     measurements: BTreeSet<(BootTime, PeerId)>,
-    /// What each client may reach.
+    /// The grants of each client.
     gate: Option<Arc<GateTable>>,
     inside: Option<Inside>,
     gates_swept: BootTime,

@@ -44,7 +44,7 @@ const GIVE_UP: Duration = Duration::from_secs(10);
 /// How often a worker leaves in a row before it gives up: with two processors, once there and once back.
 const LEAVES: u32 = 4;
 
-/// What a thread has done since it began.
+/// The time that a thread has run and waited since it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SchedStat {
     ran_ns: u64,

@@ -58,7 +58,7 @@ impl GrantJournal {
         self.writer.write(Snapshot { persisted, mark });
     }
 
-    /// What is kept of these grants does not count from here on. Waits for the kernel, not for the disk.
+    /// The file's entries of these grants do not count from here on. Waits for the kernel, not for the disk.
     pub(super) fn void(&self, grants: &[GrantId]) {
         if let Err(error) = self.revocations.add(grants) {
             tracing::warn!(
@@ -106,7 +106,7 @@ impl<T: Send + Sync + 'static> LatestWriter<T> {
     }
 }
 
-/// What an earlier run has persisted.
+/// The grants that an earlier run has persisted.
 pub(super) fn read(state: &StateDir) -> Option<PersistedGrants> {
     let content = state.read(GRANTS_FILE).ok().flatten()?;
     let void = revocations::read(state)?;

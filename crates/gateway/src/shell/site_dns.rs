@@ -63,7 +63,7 @@ enum Answer {
 pub(crate) struct SiteDns {
     at: Option<SocketAddr>,
     tasks: Vec<JoinHandle<()>>,
-    /// Why there are no sockets, and when to try again.
+    /// The reason for having no sockets, and the time of the next attempt.
     failed: Option<(String, BootTime)>,
     asked: mpsc::Sender<Question>,
     pub(crate) questions: mpsc::Receiver<Question>,

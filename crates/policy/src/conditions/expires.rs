@@ -9,7 +9,7 @@ use std::fmt;
 /// Now is before the instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expires {
-    /// In Unix milliseconds.
+    /// The instant.
     pub at: UnixTime,
 }
 

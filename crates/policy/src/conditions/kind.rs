@@ -48,7 +48,7 @@ pub trait Kind: Clone + fmt::Debug + Eq + Sized {
         Self::ADVICE
     }
 
-    /// Until when it holds, in Unix milliseconds (none: until a fact changes), or the reason why it does not.
+    /// The instant until which it holds (none: until a fact changes), or the reason why it does not.
     ///
     /// # Errors
     /// The reason.
@@ -59,7 +59,7 @@ pub trait Kind: Clone + fmt::Debug + Eq + Sized {
         self.hold(subject, now).is_ok()
     }
 
-    /// The next instant, in Unix milliseconds, at which time alone may change whether it holds. It is asked of
+    /// The next instant at which time alone may change whether it holds. It is asked of
     /// conditions that may ever hold.
     fn next_change(&self, now: UnixTime) -> Option<UnixTime> {
         let _ = now;

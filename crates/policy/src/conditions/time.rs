@@ -34,7 +34,7 @@ pub struct WrittenTimes {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outside {
     windows: Vec<TimeWindow>,
-    /// When one of them opens, in Unix milliseconds.
+    /// The instant at which one of them opens next.
     opens: Option<UnixTime>,
 }
 

@@ -1,4 +1,4 @@
-//! What each client may reach: made by the control thread, read by every worker, never changed
+//! The grants of each client: made by the control thread, read by every worker, never changed
 //! once it is shared.
 
 use super::DropReason;

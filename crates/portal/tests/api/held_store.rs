@@ -29,7 +29,7 @@ pub(crate) struct HeldStore {
     calls: Mutex<Calls>,
 }
 
-/// How often each method of the store was called.
+/// The number of calls of each method of the store.
 pub(crate) type Calls = BTreeMap<&'static str, usize>;
 
 #[derive(Debug)]

@@ -331,7 +331,7 @@ impl Readers {
         }
     }
 
-    /// What each path asks the store.
+    /// The calls that each path makes to the store.
     async fn count(&mut self, held: &HeldStore, paths: &[String]) -> BTreeMap<String, Calls> {
         let mut counted = BTreeMap::new();
         for path in paths {

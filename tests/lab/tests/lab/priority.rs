@@ -38,7 +38,7 @@ fn count_outside(tunnel: &Tunnel, class: &str) -> PacketCounter {
     PacketCounter::new(&tunnel.right.namespace, "prerouting", &rule).unwrap()
 }
 
-/// What the receiver of the right end reads first, after bulk and a priority packet have arrived, in this order, while that
+/// The packet that the receiver of the right end reads first, after bulk and a priority packet have arrived, in this order, while that
 /// end stood still.
 fn first_read(tunnel: &Tunnel) -> Vec<u8> {
     let rule = format!("udp dport {PRIORITY_PORT} udp dport set {BULK_PORT}");

@@ -44,6 +44,11 @@ impl Scene {
         fs::read_to_string(self.path()).ok()
     }
 
+    fn has_backup(&self) -> bool {
+        let backup = self.state.read_at_most(MAX_BYTES, BACKUP).unwrap();
+        backup.is_some()
+    }
+
     fn apply(&self, control: &mut FileControl) -> Result<Vec<SocketAddr>, HostError> {
         let mut upstreams = Vec::new();
         let wanted = wanted(&[]);
@@ -172,13 +177,7 @@ fn the_file_names_our_server_and_is_put_back_byte_for_byte() {
     assert!(control.is_in_force());
     control.restore(&scene.state).unwrap();
     assert_eq!(scene.now().as_deref(), Some(BEFORE));
-    assert!(
-        scene
-            .state
-            .read_at_most(MAX_BYTES, BACKUP)
-            .unwrap()
-            .is_none()
-    );
+    assert!(!scene.has_backup());
     assert!(!control.is_in_force());
 }
 
@@ -202,13 +201,7 @@ fn after_a_crash_at_each_step_a_start_and_an_end_leave_the_file_as_it_was() {
                 control.restore(&scene.state).unwrap();
                 let now = scene.now();
                 assert_eq!(now.as_deref(), before, "{overwrite} {done}");
-                assert!(
-                    scene
-                        .state
-                        .read_at_most(MAX_BYTES, BACKUP)
-                        .unwrap()
-                        .is_none()
-                );
+                assert!(!scene.has_backup());
             }
         }
     }
@@ -230,13 +223,7 @@ fn a_file_that_another_has_written_since_is_left_alone_and_its_servers_are_asked
     fs::write(scene.path(), SHORT).unwrap();
     control.restore(&scene.state).unwrap();
     assert_eq!(scene.now().as_deref(), Some(SHORT));
-    assert!(
-        scene
-            .state
-            .read_at_most(MAX_BYTES, BACKUP)
-            .unwrap()
-            .is_none()
-    );
+    assert!(!scene.has_backup());
 }
 
 #[test]
@@ -294,13 +281,7 @@ fn what_another_program_writes_while_the_file_is_put_back_stays() {
         let last = control.written.as_ref();
         control.restore_from(read, &scene.state, last).unwrap();
         assert_eq!(scene.now(), Some(expected));
-        assert!(
-            scene
-                .state
-                .read_at_most(MAX_BYTES, BACKUP)
-                .unwrap()
-                .is_none()
-        );
+        assert!(!scene.has_backup());
     }
 }
 
@@ -434,13 +415,7 @@ fn a_link_is_refused_and_what_is_wrong_is_named() {
         "{error}"
     );
     assert_eq!(fs::read_to_string(&target).unwrap(), BEFORE);
-    assert!(
-        scene
-            .state
-            .read_at_most(MAX_BYTES, BACKUP)
-            .unwrap()
-            .is_none()
-    );
+    assert!(!scene.has_backup());
 }
 
 #[test]
