@@ -136,6 +136,11 @@ async fn rows_of_another_account_are_not_found(ours: &Full, theirs: &Full) {
             );
         }
     }
+    let ids: Vec<EntityId> = theirs.rows.iter().map(Entity::id).collect();
+    let own = theirs.world.store.names(theirs.world.account, &ids).await;
+    assert!(own.unwrap().len() > 5, "they have names");
+    let found = store.names(account, &ids).await.unwrap();
+    assert!(found.is_empty(), "{found:?}");
 }
 
 async fn references_into_another_account_are_not_found(ours: &Full, theirs: &Full) {
