@@ -1,18 +1,30 @@
-//! What the pure crates have in common.
+//! The ground of all crates: types that more than one of them needs, without I/O, clock or randomness.
 //!
-//! [`LogLine`] and [`LogQueue`] are the log of a core, which has none of its own. [`BootTime`], [`UnixTime`] and [`Uptime`] are
-//! time as an argument, [`TokenBucket`] is a rate. [`Destination`] and [`LocalAddress`] say where datagrams go and come from. [`datagrams`] and [`frames`] are what the kernel takes and gives in one call.
+//! - Time as an argument: [`BootTime`], [`UnixTime`], [`Uptime`], [`ClockTime`].
+//! - Addresses: [`Family`], [`Prefix`], [`Destination`], [`LocalAddress`].
+//! - Keys that leave their machine: [`PublicKey`], [`PresharedKey`].
+//! - Rates and spread: [`TokenBucket`], [`Random`].
+//! - The log of a core that writes none itself: [`LogLine`], [`LogQueue`].
+//! - Batches that the kernel takes and gives in one call: [`datagrams`], [`frames`].
 
 #![forbid(unsafe_code)]
 
 pub mod datagrams;
 pub mod frames;
+mod keys;
 mod log;
 mod net;
+mod prefix;
+mod quotable;
+mod random;
 mod time;
 mod token_bucket;
 
+pub use keys::{KeyError, PresharedKey, PublicKey};
 pub use log::{LogLevel, LogLine, LogQueue, MAX_WAITING_LINES};
 pub use net::{Destination, Family, LocalAddress};
+pub use prefix::{Prefix, PrefixError, PrefixLengthError};
+pub use quotable::quotable;
+pub use random::Random;
 pub use time::{BootTime, ClockTime, UnixTime, Uptime, whole_millis};
 pub use token_bucket::{TokenBucket, TokenRate};

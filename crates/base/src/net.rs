@@ -3,8 +3,8 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The address family of a socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// An address family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {
     /// IPv4.
     V4,
@@ -13,10 +13,10 @@ pub enum Family {
 }
 
 impl Family {
-    /// The family of `ip`; of a mapped address, IPv4.
+    /// The family of `ip` as it is written: sockets take the canonical form of a mapped address.
     #[must_use]
-    pub fn of(ip: IpAddr) -> Self {
-        match ip.to_canonical() {
+    pub const fn of(ip: IpAddr) -> Self {
+        match ip {
             IpAddr::V4(_) => Self::V4,
             IpAddr::V6(_) => Self::V6,
         }

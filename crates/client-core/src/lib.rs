@@ -29,7 +29,6 @@ mod output;
 mod packet;
 mod packets;
 mod peers;
-mod random;
 mod report;
 mod same_target;
 mod service_routes;
@@ -54,7 +53,7 @@ pub use packets::MAX_HELD_BYTES;
 pub use peers::MAX_RANGES;
 
 use access::{Access, Held};
-use culvert_base::{BootTime, LogLine, LogQueue, UnixTime};
+use culvert_base::{BootTime, LogLine, LogQueue, Random, UnixTime};
 use culvert_control::{ControlSession, RepeatedEvents};
 use culvert_dns::Stub;
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId};
@@ -66,7 +65,6 @@ use directory::Directory;
 use gateways::Gateway;
 use guard::Guard;
 use log::LogEvent;
-use random::Random;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -92,14 +90,6 @@ pub struct Options {
     pub asks_all: bool,
     /// The portal's name, which is never a resource: without it there is nobody to ask for access.
     pub portal: Option<DomainName>,
-}
-
-impl Options {
-    /// A key of the data plane as messages have it.
-    #[must_use]
-    pub fn key_of(key: &culvert_session::PublicKey) -> PublicKey {
-        PublicKey::from_bytes(*key.as_bytes())
-    }
 }
 
 /// How often the client did what, since its start.

@@ -3,55 +3,9 @@
 //! "Cryptokey routing" (WireGuard paper, section 2): the table decides to whom a packet from the
 //! TUN is sealed, and whether the source address of an opened packet may come from its peer.
 
+use culvert_base::Prefix;
 use std::collections::BTreeMap;
-use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
-
-/// An address range: an address and how many of its leading bits count. The other bits are zero.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Prefix {
-    address: IpAddr,
-    len: u8,
-}
-
-impl Prefix {
-    /// The range of addresses that share the first `len` bits of `address`.
-    ///
-    /// `None` where `len` exceeds the 32 or 128 bits of the address.
-    pub fn new(address: IpAddr, len: u8) -> Option<Self> {
-        let width = width_bits(address);
-        (len <= width).then(|| Self {
-            address: from_bits(mask(bits(address), len), address.is_ipv4()),
-            len,
-        })
-    }
-
-    /// The first address of the range.
-    pub fn address(self) -> IpAddr {
-        self.address
-    }
-
-    /// How many leading bits count.
-    #[expect(
-        clippy::len_without_is_empty,
-        reason = "a length in bits, not of a container"
-    )]
-    pub fn len(self) -> u8 {
-        self.len
-    }
-}
-
-impl fmt::Display for Prefix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.address, self.len)
-    }
-}
-
-impl fmt::Debug for Prefix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
+use std::net::IpAddr;
 
 /// An immutable longest-match table from address to owner, built once per configuration change.
 ///
@@ -71,12 +25,12 @@ impl<T: Copy> AllowedIps<T> {
             v6: Trie::default(),
         };
         for (prefix, owner) in ranges {
-            let trie = if prefix.address.is_ipv4() {
+            let trie = if prefix.address().is_ipv4() {
                 &mut table.v4
             } else {
                 &mut table.v6
             };
-            trie.insert(bits(prefix.address), prefix.len, *owner);
+            trie.insert(bits(prefix.address()), prefix.len(), *owner);
         }
         table
     }
@@ -201,22 +155,19 @@ fn bits(address: IpAddr) -> u128 {
     }
 }
 
-fn from_bits(bits: u128, is_ipv4: bool) -> IpAddr {
-    if is_ipv4 {
-        IpAddr::V4(((bits >> 96) as u32).into())
-    } else {
-        IpAddr::V6(Ipv6Addr::from_bits(bits))
-    }
-}
-
-fn width_bits(address: IpAddr) -> u8 {
-    if address.is_ipv4() { 32 } else { 128 }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::net::Ipv6Addr;
+
+    fn from_bits(bits: u128, is_ipv4: bool) -> IpAddr {
+        if is_ipv4 {
+            IpAddr::V4(((bits >> 96) as u32).into())
+        } else {
+            IpAddr::V6(Ipv6Addr::from_bits(bits))
+        }
+    }
 
     fn prefix() -> impl Strategy<Value = Prefix> {
         // Few distinct leading bits, so that ranges nest and addresses hit them.
@@ -226,7 +177,7 @@ mod tests {
         ];
         (sparse, any::<bool>(), 0u8..=128).prop_map(|(bits, v4, len)| {
             let len = if v4 { len % 33 } else { len };
-            Prefix::new(from_bits(bits, v4), len).unwrap()
+            Prefix::around(from_bits(bits, v4), len).unwrap()
         })
     }
 
@@ -234,10 +185,10 @@ mod tests {
         ranges
             .iter()
             .filter(|(range, _)| {
-                range.address.is_ipv4() == address.is_ipv4()
-                    && Prefix::new(address, range.len) == Some(**range)
+                range.address().is_ipv4() == address.is_ipv4()
+                    && Prefix::around(address, range.len()) == Ok(**range)
             })
-            .max_by_key(|(range, _)| range.len)
+            .max_by_key(|(range, _)| range.len())
             .map(|(_, owner)| *owner)
     }
 
@@ -252,20 +203,13 @@ mod tests {
             let random = probes.iter().map(|&(bits, v4)| from_bits(bits, v4));
             // Addresses at and next to the ranges find the edges that random ones miss.
             let near = ranges.keys().flat_map(|range| {
-                flips.iter().map(|flip| from_bits(bits(range.address) ^ 1 << flip, range.address.is_ipv4()))
-                    .chain([range.address])
+                flips.iter().map(|flip| from_bits(bits(range.address()) ^ 1 << flip, range.address().is_ipv4()))
+                    .chain([range.address()])
             });
             for address in random.chain(near) {
                 prop_assert_eq!(table.owner(address), naive_owner(&ranges, address), "{}", address);
             }
         }
-    }
-
-    #[test]
-    fn bits_past_the_length_of_a_range_do_not_count() {
-        let a = Prefix::new([10, 1, 2, 3].into(), 8).unwrap();
-        assert_eq!(a.to_string(), "10.0.0.0/8");
-        assert_eq!(Prefix::new([10, 0, 0, 0].into(), 33), None);
     }
 
     #[test]

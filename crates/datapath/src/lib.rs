@@ -54,7 +54,7 @@ mod transmit;
 mod turns;
 mod unrouted;
 
-pub use allowed_ips::{AllowedIps, Prefix};
+pub use allowed_ips::AllowedIps;
 pub use counters::{BatchSizes, Counter, Dropped, WorkerCounters};
 pub use data_path::{DataPath, Options, Rest};
 pub use event::{Command, Event, HandshakeMessage};

@@ -1,6 +1,7 @@
 //! Addresses whose route is for some of their services alone.
 
-use crate::{AllowedIps, Prefix};
+use crate::AllowedIps;
+use culvert_base::Prefix;
 use culvert_packet::ip::IpView;
 use culvert_policy::RoutedServices;
 use std::collections::BTreeMap;

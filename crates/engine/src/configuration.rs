@@ -3,8 +3,9 @@
 use crate::BULK_QUEUES_PER_WORKER;
 use crate::store::DescriptorStore;
 use culvert_aead::Suite;
+use culvert_base::Prefix;
 use culvert_base::UnixTime;
-use culvert_datapath::{Inside, Mechanisms, Prefix, ServiceRoutes, Unrouted};
+use culvert_datapath::{Inside, Mechanisms, ServiceRoutes, Unrouted};
 use culvert_policy::gate::{GateTable, PeerKey};
 use culvert_session::{PresharedKey, PrivateKey, PublicKey};
 use std::net::SocketAddr;

@@ -1,7 +1,7 @@
 //! What a device does, for people and for metrics: no secrets.
 
+use culvert_base::Prefix;
 use culvert_datapath::BatchSizes;
-use culvert_datapath::Prefix;
 use culvert_policy::gate::Evicted;
 use culvert_session::{PublicKey, Suite};
 use std::net::{IpAddr, SocketAddr};

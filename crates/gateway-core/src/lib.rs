@@ -38,7 +38,7 @@ pub use site_dns::NotAsked;
 pub use verify::{CLOCK_SKEW, GrantFault};
 
 use clients::Clients;
-use culvert_base::{BootTime, LogLine, LogQueue, UnixTime};
+use culvert_base::{BootTime, LogLine, LogQueue, Random, UnixTime};
 use culvert_control::{ControlSession, RepeatedEvents};
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId, SiteId};
 use culvert_policy::Prefix;
@@ -124,7 +124,7 @@ struct Drain {
 /// The gateway. See the [module](self) for how it is driven.
 pub struct Gateway {
     options: Options,
-    random: u64,
+    random: Random,
     session: ControlSession,
     network: Option<Network>,
     /// Where the portal says that it stands.
@@ -176,7 +176,7 @@ impl Gateway {
     pub fn new(options: Options, candidates: Vec<SocketAddr>, seed: u64, now: BootTime) -> Self {
         Self {
             options,
-            random: seed,
+            random: Random::new(seed),
             session: ControlSession::new(now),
             network: None,
             site: None,
@@ -403,7 +403,7 @@ impl Gateway {
     }
 
     fn lose_session(&mut self, error: Option<String>, retry_after_ms: Option<u64>, now: BootTime) {
-        let random = [self.next_random(), self.next_random()];
+        let random = [self.random.next(), self.random.next()];
         self.session.lost(error, retry_after_ms, random, now);
         // Gateways are few, and without one nobody gets anywhere: they never wait long.
         self.session.hurry();
@@ -472,14 +472,5 @@ impl Gateway {
         words
             .take_while(|output| matches!(output, Output::ToPortal(_)))
             .count()
-    }
-
-    /// SplitMix64 (Steele, Lea and Flood, 2014): for waits, spread and not secret.
-    const fn next_random(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.random;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
     }
 }

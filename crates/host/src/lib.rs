@@ -13,7 +13,6 @@ mod config_file;
 mod descriptor_store;
 mod descriptors;
 mod error;
-mod family;
 mod file_check;
 mod firewall;
 mod forwarding;
@@ -47,10 +46,10 @@ pub use cgroup::ApplicationCgroups;
 pub use cgroup_watch::CgroupWatch;
 pub use commanders::COMMAND_GROUP;
 pub use config_file::{MAX_CONFIG_FILE_BYTES, read_config_file};
+pub use culvert_base::Family;
 pub use descriptor_store::DescriptorStore;
 pub use descriptors::raise_descriptors;
 pub use error::HostError;
-pub use family::Family;
 pub use file_check::{FileRefusal, FileRefused, SecretBytes};
 pub use firewall::{
     ApplicationFirewall, ApplicationRules, Firewall, FirewallWatch, ForwardConflict, GatewayRules,

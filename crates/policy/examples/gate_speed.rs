@@ -10,8 +10,8 @@ use culvert_policy::gate::{
     ClientGrants, Frame, Gate, GateTable, Grant, Mapping, PeerKey, Reach, Seed, Verdict,
 };
 use culvert_policy::{
-    Applications, DomainName, Filter, Filters, PolicyError, Ports, Prefix, Resource, ResourceName,
-    Resources, Target,
+    Applications, DomainName, Filter, Filters, PolicyError, Ports, Prefix, PrefixError, Resource,
+    ResourceName, Resources, Target, TargetError,
 };
 use std::hint::black_box;
 use std::net::IpAddr;
@@ -65,14 +65,17 @@ fn main() -> Result<(), PolicyError> {
 fn look_ups() -> Result<(), PolicyError> {
     const RESOURCES: u64 = 10_000;
     const LOOK_UPS: usize = 1_000_000;
-    let target = |number: u64| match number % 2 {
-        0 => {
-            let address = IpAddr::from([10, (number >> 8) as u8, number as u8, 0]);
-            Prefix::around(address, 16 + (number % 17) as u8).map(Target::Network)
+    let target = |number: u64| -> Result<Target, TargetError> {
+        match number % 2 {
+            0 => {
+                let address = IpAddr::from([10, (number >> 8) as u8, number as u8, 0]);
+                let range = Prefix::around(address, 16 + (number % 17) as u8);
+                Ok(Target::Network(range.map_err(PrefixError::from)?))
+            }
+            _ => format!("*.team{}.corp.example", number / 3)
+                .parse()
+                .map(Target::Name),
         }
-        _ => format!("*.team{}.corp.example", number / 3)
-            .parse()
-            .map(Target::Name),
     };
     let mut resources = Resources::default();
     for number in 0..RESOURCES {
@@ -159,9 +162,11 @@ fn table() -> Result<GateTable, PolicyError> {
     };
     let tcp = Filters::new([Filter::Tcp(Ports::one(443))])?;
     let name = Mapping::new(NAMED.into(), [10, 9, 9, 9].into())?;
+    let v4: Prefix = "10.0.0.0/8".parse().map_err(TargetError::from)?;
+    let v6: Prefix = "fd01::/32".parse().map_err(TargetError::from)?;
     let grants = vec![
-        grant(1, Reach::Addresses("10.0.0.0/8".parse()?), tcp.clone()),
-        grant(2, Reach::Addresses("fd01::/32".parse()?), Filters::any()),
+        grant(1, Reach::Addresses(v4), tcp.clone()),
+        grant(2, Reach::Addresses(v6), Filters::any()),
         grant(3, Reach::Names(vec![name]), tcp),
     ];
     let addresses = vec![IpAddr::from(CLIENT), IpAddr::from(CLIENT_V6)];

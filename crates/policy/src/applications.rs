@@ -4,7 +4,7 @@
 //! packet tells a gateway which program sent it (`docs/adr/0010-applications-by-cgroup.md`).
 
 use crate::ApplicationError;
-use crate::prefix::quotable;
+use culvert_base::quotable;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;

@@ -1,8 +1,8 @@
 //! What an administrator says about names for all clients of an account: domains that short names are
 //! completed with, and servers that names of a domain are asked of.
 
-use crate::prefix::quotable;
 use crate::{DnsRuleError, DomainName, is_forwarded};
+use culvert_base::quotable;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};

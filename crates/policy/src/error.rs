@@ -2,7 +2,7 @@
 //! verdicts ([`crate::gate::DropReason`]), and a subject that may not is told by a decision
 //! ([`crate::Decision`]).
 
-use crate::{DnsZone, DomainName, Prefix};
+use crate::{DnsZone, DomainName, Prefix, PrefixError};
 use culvert_ids::ResourceId;
 use std::net::IpAddr;
 
@@ -61,7 +61,7 @@ pub enum ApplicationError {
 pub enum WithinError {
     /// Not a range.
     #[error(transparent)]
-    Range(#[from] TargetError),
+    Range(#[from] PrefixError),
     /// Of a resource that is addresses.
     #[error("only names lead to addresses: a network or an address has no `within`")]
     NotNames,
@@ -152,28 +152,9 @@ pub enum TargetError {
     /// Of a kind that this version does not know.
     #[error("resources of the kind `{0}` need a newer version of culvert: update this machine")]
     Kind(String),
-    /// Not of the form ADDRESS/LENGTH.
-    #[error("`{0}` is no address range: write one as 10.0.0.0/8 or fd00::/64")]
-    Prefix(String),
-    /// A prefix longer than an address.
-    #[error("a prefix length of {len} exceeds the {width} bits of an address")]
-    PrefixLength {
-        /// What was asked for, in bits.
-        len: u8,
-        /// What there is, in bits.
-        width: u8,
-    },
-    /// Bits behind the prefix are set.
-    #[error(
-        "{address}/{} has bits set behind its prefix: write {range} for the range, or {} for the one address",
-        range.len(), Prefix::host(*address)
-    )]
-    HostBits {
-        /// The address as it was given.
-        address: IpAddr,
-        /// The range around it.
-        range: Prefix,
-    },
+    /// No address range.
+    #[error(transparent)]
+    Prefix(#[from] PrefixError),
     /// An empty name, or one with an empty label.
     #[error("a name has labels between its dots, as in db.corp.example")]
     EmptyLabel,

@@ -1,7 +1,7 @@
 //! Which protocols and ports of a resource may be used.
 
 use crate::FilterError;
-use crate::prefix::quotable;
+use culvert_base::quotable;
 use culvert_packet::ip::{IpView, Protocol};
 use std::fmt;
 use std::str::FromStr;

@@ -27,7 +27,7 @@ pub mod gate;
 mod name;
 mod name_index;
 mod never_forwarded;
-mod prefix;
+mod prefix_map;
 mod resource;
 mod routed_services;
 mod time;
@@ -43,6 +43,7 @@ pub use conditions::{
     ClientFacts, Condition, Conditions, Country, MAX_CONDITION_PREFIXES, MAX_CONDITIONS,
     MAX_COUNTRIES, MAX_WINDOWS, Subject, Unmet,
 };
+pub use culvert_base::{Prefix, PrefixError, PrefixLengthError};
 pub use display_name::{
     DeceptiveCharacter, composed, deceptive_character, is_deceptive, is_normalized,
     normalized_name, readable_name,
@@ -59,7 +60,6 @@ pub use explanation::{Brief, BriefCode, Explanation, PolicyOutcome};
 pub use filter::{Filter, Filters, MAX_PORT_RANGES, Ports, Service};
 pub use name::{DomainName, MAX_DOMAIN_NAME_LEN, MAX_WILDCARDS, NamePattern};
 pub use never_forwarded::{EMBEDDINGS, Embedding, NEVER_FORWARDED, is_forwarded};
-pub use prefix::Prefix;
 pub use resource::{
     MAX_RESOURCE_NAME_CHARS, MAX_RESOURCES, MatchOrder, Resource, ResourceName, Resources, Target,
 };

@@ -213,11 +213,19 @@ impl Embedding {
 
 const fn ipv4(octets: [u8; 4], len: u8) -> Prefix {
     let [a, b, c, d] = octets;
-    Prefix::constant(IpAddr::V4(Ipv4Addr::new(a, b, c, d)), len)
+    range(IpAddr::V4(Ipv4Addr::new(a, b, c, d)), len)
 }
 
 const fn ipv6(segments: [u16; 8], len: u8) -> Prefix {
-    Prefix::constant(IpAddr::V6(Ipv6Addr::from_bits(bits(segments))), len)
+    range(IpAddr::V6(Ipv6Addr::from_bits(bits(segments))), len)
+}
+
+/// Evaluated by the compiler alone, which refuses a length that is none.
+const fn range(address: IpAddr, len: u8) -> Prefix {
+    match Prefix::around(address, len) {
+        Ok(range) => range,
+        Err(_) => panic!("the length exceeds the address"),
+    }
 }
 
 const fn bits(segments: [u16; 8]) -> u128 {

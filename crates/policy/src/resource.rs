@@ -2,7 +2,7 @@
 
 use crate::name::Breadth;
 use crate::name_index::NameIndex;
-use crate::prefix::PrefixMap;
+use crate::prefix_map::PrefixMap;
 use crate::{Applications, DomainName, Filters, NamePattern, Prefix, Service, TargetError};
 use culvert_ids::{ResourceId, SiteId};
 use std::cmp::Reverse;

@@ -7,8 +7,8 @@
 //! the clocks show 02:00 once more.
 
 use crate::ConditionError;
-use crate::prefix::quotable;
 use culvert_base::UnixTime;
+use culvert_base::quotable;
 use jiff::Timestamp;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use serde::{Deserialize, Serialize};

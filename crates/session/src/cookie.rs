@@ -3,12 +3,11 @@
 use crate::constants::{COOKIE_LATENCY, COOKIE_SECRET_MAX_AGE};
 use crate::crypto::{self, MAC_LEN};
 use crate::ids::Index;
-use crate::keys::PublicKey;
 use crate::parse::{COOKIE_REPLY_LEN, COOKIE_REPLY_TYPE, CookieReply, Macs};
 use crate::random::Random;
 use chacha20poly1305::aead::AeadInOut;
 use chacha20poly1305::{KeyInit, XChaCha20Poly1305};
-use culvert_base::BootTime;
+use culvert_base::{BootTime, PublicKey};
 use std::net::{IpAddr, SocketAddr};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 

@@ -1,9 +1,9 @@
 //! The primitives of §5.4: `HASH`, `MAC`, `HMAC` and `KDF`, all over BLAKE2s, and `DH`.
 
-use crate::keys::PublicKey;
 use blake2::digest::consts::U16;
 use blake2::digest::{KeyInit, Mac};
 use blake2::{Blake2s256, Blake2sMac, Digest};
+use culvert_base::PublicKey;
 use subtle::ConstantTimeEq;
 use x25519_dalek::{SharedSecret, StaticSecret};
 use zeroize::Zeroizing;

@@ -28,9 +28,9 @@ mod error;
 mod generation;
 mod handshaker;
 mod ids;
-mod keys;
 mod noise;
 pub mod parse;
+mod private_key;
 mod random;
 mod rate_limit;
 mod replay;
@@ -46,6 +46,7 @@ pub use constants::{
     REKEY_ATTEMPT_TIME, REKEY_TIMEOUT, REKEY_TIMEOUT_JITTER_MAX, UNDER_LOAD_AFTER, ZERO_KEYS_AFTER,
 };
 pub use culvert_aead::Suite;
+pub use culvert_base::{PresharedKey, PublicKey};
 pub use drop_reason::DropReason;
 pub use error::Error;
 pub use generation::{
@@ -53,7 +54,7 @@ pub use generation::{
 };
 pub use handshaker::{Destination, HandshakeDatagram, Handshaker, Output};
 pub use ids::{Index, PeerId};
-pub use keys::{PresharedKey, PrivateKey, PublicKey};
+pub use private_key::PrivateKey;
 pub use random::Entropy;
 pub use rate_limit::{RATE_BURST, RATE_PER_SECOND};
 pub use replay::{REPLAY_WINDOW, ReplayVerdict, ReplayWindow};

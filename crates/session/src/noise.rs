@@ -15,12 +15,12 @@ mod symmetric;
 
 use crate::crypto::{self, Secret};
 use crate::ids::Index;
-use crate::keys::{PresharedKey, PublicKey};
 use crate::parse::{
     INITIATION_LEN, INITIATION_TYPE, Initiation, RESPONSE_LEN, RESPONSE_TYPE, Response,
 };
 use crate::time::Tai64n;
 use culvert_aead::Suite;
+use culvert_base::{PresharedKey, PublicKey};
 use symmetric::{NotAuthentic, Symmetric};
 use x25519_dalek::{SharedSecret, StaticSecret};
 

@@ -1,5 +1,5 @@
 use crate::value::cipher_name;
-use crate::{Errno, FirewallMark, IpPrefix, KeepaliveInterval};
+use crate::{Errno, FirewallMark, KeepaliveInterval, Prefix};
 use core::fmt::{self, Write};
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -42,7 +42,7 @@ pub struct PeerConfiguration {
     /// The persistent keepalive interval, if it is on.
     pub keepalive: Option<KeepaliveInterval>,
     /// The ranges that are the peer's.
-    pub allowed_ips: Vec<IpPrefix>,
+    pub allowed_ips: Vec<Prefix>,
 }
 
 impl Configuration {

@@ -28,13 +28,14 @@ mod types;
 mod value;
 
 pub use configuration::{Configuration, PeerConfiguration, errno_response, status_response};
+pub use culvert_base::Prefix;
 pub use errno::Errno;
 pub use parser::{
     MAX_LINE, MAX_REQUEST, RequestError, RequestErrorReason, RequestParser, parse_set,
 };
 pub use request::{AllowedIpChange, Change, InterfaceChange, PeerChange, Request, SetRequest};
 pub use types::{
-    Endpoint, FirewallMark, InterfaceName, InvalidInterfaceName, InvalidIpPrefix, IpPrefix,
-    KeepaliveInterval, UnknownInterface,
+    Endpoint, FirewallMark, InterfaceName, InvalidInterfaceName, KeepaliveInterval,
+    UnknownInterface,
 };
 pub use value::{cipher_name, parse_cipher};

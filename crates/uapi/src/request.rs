@@ -1,4 +1,4 @@
-use crate::{Endpoint, FirewallMark, IpPrefix, KeepaliveInterval};
+use crate::{Endpoint, FirewallMark, KeepaliveInterval, Prefix};
 use culvert_aead::Suite;
 use culvert_session::{PresharedKey, PrivateKey, PublicKey};
 
@@ -81,9 +81,9 @@ impl PeerChange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllowedIpChange {
     /// `allowed_ip=10.0.0.0/8`: the peer gets the range, whoever had it before.
-    Add(IpPrefix),
+    Add(Prefix),
     /// `allowed_ip=-10.0.0.0/8`: the peer loses the range if it has it.
-    Remove(IpPrefix),
+    Remove(Prefix),
 }
 
 /// What becomes of a value that may also be absent.

@@ -1,5 +1,5 @@
 use core::fmt;
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 use core::num::{NonZeroU16, NonZeroU32};
 use core::time::Duration;
 
@@ -120,54 +120,3 @@ impl From<SocketAddr> for Endpoint {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an endpoint names the interface {0}, which does not exist")]
 pub struct UnknownInterface(pub InterfaceName);
-
-/// A range of addresses, `10.0.0.0/8`, without host bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct IpPrefix {
-    address: IpAddr,
-    length: u8,
-}
-
-impl IpPrefix {
-    /// The prefix of `length` bits that `address` lies in; host bits of `address` are cleared, as
-    /// the kernel does.
-    ///
-    /// # Errors
-    /// [`InvalidIpPrefix`] when `length` exceeds the bits of the address.
-    pub fn new(address: IpAddr, length: u8) -> Result<Self, InvalidIpPrefix> {
-        let length_bits = u32::from(length);
-        let address = match address {
-            IpAddr::V4(address) if length <= 32 => {
-                let mask = u32::MAX.checked_shl(32 - length_bits).unwrap_or(0);
-                IpAddr::V4((address.to_bits() & mask).into())
-            }
-            IpAddr::V6(address) if length <= 128 => {
-                let mask = u128::MAX.checked_shl(128 - length_bits).unwrap_or(0);
-                IpAddr::V6((address.to_bits() & mask).into())
-            }
-            IpAddr::V4(_) | IpAddr::V6(_) => return Err(InvalidIpPrefix),
-        };
-        Ok(Self { address, length })
-    }
-
-    /// The first address of the range.
-    pub fn address(&self) -> IpAddr {
-        self.address
-    }
-
-    /// The number of leading bits that are fixed.
-    pub fn length(&self) -> u8 {
-        self.length
-    }
-}
-
-impl fmt::Display for IpPrefix {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}/{}", self.address, self.length)
-    }
-}
-
-/// A prefix length above 32 (IPv4) or 128 (IPv6).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the prefix is longer than its address")]
-pub struct InvalidIpPrefix;

@@ -1,7 +1,7 @@
 //! The values of the protocol, each parsed once into its type.
 
 use crate::{
-    AllowedIpChange, Endpoint, FirewallMark, InterfaceName, IpPrefix, KeepaliveInterval,
+    AllowedIpChange, Endpoint, FirewallMark, InterfaceName, KeepaliveInterval, Prefix,
     RequestErrorReason,
 };
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -113,10 +113,10 @@ fn invalid(key: &'static str, expected: &'static str) -> RequestErrorReason {
     RequestErrorReason::InvalidValue { key, expected }
 }
 
-fn ip_prefix(range: &str) -> Option<IpPrefix> {
+fn ip_prefix(range: &str) -> Option<Prefix> {
     let (address, length) = range.split_once('/')?;
     let address: IpAddr = address.parse().ok()?;
-    IpPrefix::new(address, decimal(length)?).ok()
+    Prefix::around(address, decimal(length)?).ok()
 }
 
 fn endpoint_of(value: &str) -> Option<Endpoint> {

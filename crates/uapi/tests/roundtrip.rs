@@ -3,9 +3,9 @@
 use culvert_aead::Suite;
 use culvert_session::{PresharedKey, PrivateKey, PublicKey};
 use culvert_uapi::{
-    AllowedIpChange, Change, Configuration, Errno, FirewallMark, InterfaceChange, IpPrefix,
-    KeepaliveInterval, PeerChange, PeerConfiguration, RequestParser, SetRequest, errno_response,
-    parse_set, status_response,
+    AllowedIpChange, Change, Configuration, Errno, FirewallMark, InterfaceChange,
+    KeepaliveInterval, PeerChange, PeerConfiguration, Prefix, RequestParser, SetRequest,
+    errno_response, parse_set, status_response,
 };
 use proptest::prelude::*;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
@@ -27,7 +27,7 @@ fn the_answer_has_the_keys_of_the_protocol_in_order() {
             sent_bytes: 38_333,
             received_bytes: 2_224,
             keepalive: None,
-            allowed_ips: vec![IpPrefix::new("192.168.4.0".parse().unwrap(), 24).unwrap()],
+            allowed_ips: vec![Prefix::around("192.168.4.0".parse().unwrap(), 24).unwrap()],
         }],
     }
     .to_response();
@@ -218,9 +218,9 @@ fn endpoint() -> impl Strategy<Value = SocketAddr> {
         })
 }
 
-fn prefix() -> impl Strategy<Value = IpPrefix> {
+fn prefix() -> impl Strategy<Value = Prefix> {
     (any::<IpAddr>(), 0..=128u8).prop_map(|(address, length)| {
         let bits = if address.is_ipv4() { 32 } else { 128 };
-        IpPrefix::new(address, length.min(bits)).expect("the length fits the address")
+        Prefix::around(address, length.min(bits)).expect("the length fits the address")
     })
 }

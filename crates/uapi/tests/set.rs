@@ -3,9 +3,9 @@
 use culvert_aead::Suite;
 use culvert_session::PublicKey;
 use culvert_uapi::{
-    AllowedIpChange, Change, Endpoint, Errno, FirewallMark, InterfaceName, IpPrefix,
-    KeepaliveInterval, MAX_LINE, MAX_REQUEST, Request, RequestError, RequestErrorReason,
-    RequestParser, SetRequest, parse_set,
+    AllowedIpChange, Change, Endpoint, Errno, FirewallMark, InterfaceName, KeepaliveInterval,
+    MAX_LINE, MAX_REQUEST, Prefix, Request, RequestError, RequestErrorReason, RequestParser,
+    SetRequest, parse_set,
 };
 use std::net::SocketAddr;
 use std::num::{NonZeroU16, NonZeroU32};
@@ -38,7 +38,7 @@ fn a_request_of_wg_sets_interface_and_peers() {
     };
     assert_eq!(first.public_key.as_bytes()[..2], [0xe8, 0x4b]);
     assert!(first.replace_allowed_ips && !first.remove && !first.update_only);
-    let range = IpPrefix::new("192.168.4.4".parse().unwrap(), 32).unwrap();
+    let range = Prefix::around("192.168.4.4".parse().unwrap(), 32).unwrap();
     assert_eq!(first.allowed_ips, [AllowedIpChange::Add(range)]);
     let scoped: SocketAddr = "[abcd:23::33%2]:51820".parse().unwrap();
     assert_eq!(first.endpoint, Some(scoped.into()));
@@ -85,7 +85,7 @@ fn the_cipher_may_be_named_for_the_interface_and_for_a_peer() {
 #[test]
 fn a_minus_removes_an_allowed_ip() {
     let request = peer_line("allowed_ip=10.0.0.0/8\nallowed_ip=-10.1.0.0/16").unwrap();
-    let prefix = |address: &str, length| IpPrefix::new(address.parse().unwrap(), length).unwrap();
+    let prefix = |address: &str, length| Prefix::around(address.parse().unwrap(), length).unwrap();
     assert_eq!(
         request.peers[0].allowed_ips,
         [
@@ -99,7 +99,7 @@ fn a_minus_removes_an_allowed_ip() {
 fn allowed_ips_before_replace_allowed_ips_are_replaced_too() {
     let lines = "allowed_ip=10.0.0.0/8\nreplace_allowed_ips=true\nallowed_ip=::/0";
     let request = peer_line(lines).unwrap();
-    let all = IpPrefix::new("::".parse().unwrap(), 0).unwrap();
+    let all = Prefix::around("::".parse().unwrap(), 0).unwrap();
     assert_eq!(request.peers[0].allowed_ips, [AllowedIpChange::Add(all)]);
 }
 

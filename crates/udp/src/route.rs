@@ -19,7 +19,7 @@ use culvert_base::{Family, LocalAddress};
 /// The kernel's, such as `ENETUNREACH` without a route.
 pub fn path_mtu(to: SocketAddr, mark: u32) -> io::Result<u16> {
     let to = crate::address::canonical(to);
-    let family = Family::of(to.ip());
+    let family = Family::of(to.ip().to_canonical());
     let socket = new_socket(family)?;
     if mark != 0 {
         set_mark(socket.as_fd(), mark)?;
@@ -41,7 +41,9 @@ pub fn path_mtu(to: SocketAddr, mark: u32) -> io::Result<u16> {
 /// # Errors
 /// The kernel's, from netlink; having no route is an answer, not an error.
 pub fn source_still_valid(to: SocketAddr, source: LocalAddress, mark: u32) -> io::Result<bool> {
-    if Family::of(to.ip()) != Family::of(source.ip) || !is_our_address(source) {
+    if Family::of(to.ip().to_canonical()) != Family::of(source.ip.to_canonical())
+        || !is_our_address(source)
+    {
         return Ok(false);
     }
     match outgoing_interface(to, Some(source), mark) {
@@ -64,7 +66,7 @@ pub fn is_our_address(source: LocalAddress) -> bool {
         }
         IpAddr::V6(ip) => SocketAddr::new(ip.into(), 0),
     };
-    new_socket(Family::of(source.ip))
+    new_socket(Family::of(source.ip.to_canonical()))
         .and_then(|socket| rustix::net::bind(&socket, &address))
         .is_ok()
 }
@@ -104,7 +106,7 @@ fn outgoing_interface(
 fn route_request(to: SocketAddr, source: Option<LocalAddress>, mark: u32) -> RouteMessage {
     let mut request = RouteMessage::default();
     let (destination, bits) = route_address(to.ip());
-    request.header.address_family = match Family::of(to.ip()) {
+    request.header.address_family = match Family::of(to.ip().to_canonical()) {
         Family::V4 => AddressFamily::Inet,
         Family::V6 => AddressFamily::Inet6,
     };

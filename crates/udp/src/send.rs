@@ -46,7 +46,7 @@ impl Socket {
             !several || datagrams.len() <= MAX_GSO_BYTES,
             "too many bytes"
         );
-        if Family::of(to.address.ip()) != self.family {
+        if Family::of(to.address.ip().to_canonical()) != self.family {
             return Err(SendError::Other(io::Error::from_raw_os_error(
                 libc::EAFNOSUPPORT,
             )));
@@ -60,7 +60,7 @@ impl Socket {
         }
         if let Some(source) = to.source {
             // A source of the other family is one we had before the peer moved to this one.
-            if Family::of(source.ip) != self.family {
+            if Family::of(source.ip.to_canonical()) != self.family {
                 return Err(SendError::SourceGone);
             }
             control.push_source(source);

@@ -20,7 +20,6 @@ mod authority;
 mod cipher;
 mod decode;
 mod grant;
-mod keys;
 pub mod messages;
 pub mod model;
 pub mod token;
@@ -28,10 +27,10 @@ pub mod words;
 
 pub use authority::{AuthorityError, check_authority};
 pub use cipher::Cipher;
+pub use culvert_base::{KeyError, PresharedKey, PublicKey};
 pub use culvert_policy::Timestamp;
 pub use decode::{DecodeError, Decoded, MAX_MESSAGE_LEN, Message, decode, encode};
 pub use grant::{GrantClaims, GrantTarget};
-pub use keys::{KeyError, PresharedKey, PublicKey};
 
 /// The version of the session protocol that this build speaks.
 ///

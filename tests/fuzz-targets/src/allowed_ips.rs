@@ -1,5 +1,6 @@
 use crate::input::Input;
-use culvert_datapath::{AllowedIps, Prefix};
+use culvert_base::Prefix;
+use culvert_datapath::AllowedIps;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -19,8 +20,8 @@ pub fn allowed_ips(data: &[u8]) {
         let address = address(&mut input);
         let bits = if address.is_ipv4() { 32 } else { 128 };
         let len = input.u8();
-        assert_eq!(Prefix::new(address, len).is_none(), len > bits);
-        if let Some(range) = Prefix::new(address, len % (bits + 1)) {
+        assert_eq!(Prefix::around(address, len).is_err(), len > bits);
+        if let Ok(range) = Prefix::around(address, len % (bits + 1)) {
             ranges.insert(range, owner);
         }
     }
@@ -40,7 +41,7 @@ pub fn allowed_ips(data: &[u8]) {
 }
 
 fn owner(ranges: &BTreeMap<Prefix, usize>, address: IpAddr) -> Option<usize> {
-    let holds = |range: &Prefix| Prefix::new(address, range.len()) == Some(*range);
+    let holds = |range: &Prefix| Prefix::around(address, range.len()) == Ok(*range);
     ranges
         .iter()
         .filter(|(range, _)| range.address().is_ipv4() == address.is_ipv4() && holds(range))

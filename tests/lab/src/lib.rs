@@ -31,7 +31,8 @@ mod wait;
 mod wireguard;
 
 pub use command::{find, require, run};
-pub use link::{Family, Link, LinkShape, Subnet};
+pub use culvert_base::Family;
+pub use link::{Link, LinkShape, Subnet};
 pub use machine::Machine;
 pub use marks::{MARKING_RULES, count_sent, sent, set_marks};
 pub use namespace::Namespace;

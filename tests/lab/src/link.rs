@@ -4,16 +4,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use anyhow::Result;
 
-use crate::namespace::Namespace;
+use culvert_base::Family;
 
-/// An IP family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
-    /// IPv4.
-    V4,
-    /// IPv6.
-    V6,
-}
+use crate::namespace::Namespace;
 
 /// One of 256 networks that hold two hosts each. Namespaces are separate worlds: every test may use
 /// the same ones.

@@ -31,8 +31,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::link::{Family, Link, LinkShape, Subnet};
+use crate::link::{Link, LinkShape, Subnet};
 use crate::namespace::Namespace;
+use culvert_base::Family;
 
 /// Something on this machine that should happen at once may take this long when others compile.
 const SOON: Duration = Duration::from_secs(20);

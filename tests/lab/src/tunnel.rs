@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::link::{Family, Link, LinkShape, Subnet};
+use crate::link::{Link, LinkShape, Subnet};
 use crate::namespace::Namespace;
 use crate::wait::wait_until;
 use crate::wireguard::{Implementation, WireGuardEnd};
+use culvert_base::Family;
 
 /// Addresses on the link.
 const OUTER: Subnet = Subnet(1);

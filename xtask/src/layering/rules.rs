@@ -297,10 +297,13 @@ pub(super) const EDGES: [(&str, &[&str]); 46] = [
         ],
     ),
     ("culvert-fair", &["culvert-base"]),
-    ("culvert-host", &["culvert-netlink", "culvert-policy"]),
+    (
+        "culvert-host",
+        &["culvert-base", "culvert-netlink", "culvert-policy"],
+    ),
     ("culvert-http", &["culvert-link", "culvert-wire"]),
     ("culvert-ids", &["culvert-base"]),
-    ("culvert-lab", &[]),
+    ("culvert-lab", &["culvert-base"]),
     (
         "culvert-io-models",
         &[
@@ -443,7 +446,10 @@ pub(super) const EDGES: [(&str, &[&str]); 46] = [
         "culvert-tun",
         &["culvert-base", "culvert-bpf", "culvert-netlink"],
     ),
-    ("culvert-uapi", &["culvert-aead", "culvert-session"]),
+    (
+        "culvert-uapi",
+        &["culvert-aead", "culvert-base", "culvert-session"],
+    ),
     (
         "culvert-udp",
         &["culvert-base", "culvert-bpf", "culvert-netlink"],

@@ -32,7 +32,7 @@ impl Base {
         Ok(Self {
             settings,
             machine: identity.machine,
-            public_key: Options::key_of(&key.public_key()),
+            public_key: key.public_key(),
             key: identity.key,
             began: Now::read().boot,
         })

@@ -3,15 +3,16 @@
 
 use crate::status::DropStatus;
 use crate::{ClientError, Settings};
+use culvert_base::Prefix;
 use culvert_base::{BootTime, UnixTime};
 use culvert_client_core::{PacketRefusal, Peer, PeerReport, PeerUpdate};
-use culvert_datapath::{Inside, Mechanisms, Prefix, ServiceRoutes, Unrouted};
+use culvert_datapath::{Inside, Mechanisms, ServiceRoutes, Unrouted};
 use culvert_engine::{
     AllowedIpChange, Change, Device, EngineError, ForeignSource, Options, PeerChange,
 };
 use culvert_host::InterfaceName;
 use culvert_policy::RoutedServices;
-use culvert_session::{PresharedKey, PrivateKey, PublicKey, Suite};
+use culvert_session::{PrivateKey, Suite};
 use culvert_wire::Cipher;
 use culvert_wire::messages::Interface;
 use std::collections::BTreeMap;
@@ -108,12 +109,12 @@ impl Tunnel {
     pub(crate) fn apply(
         &self,
         peers: Vec<PeerUpdate>,
-        services: Option<BTreeMap<culvert_policy::Prefix, RoutedServices>>,
+        services: Option<BTreeMap<Prefix, RoutedServices>>,
         resume: Vec<Unrouted>,
     ) -> Result<(), EngineError> {
         self.device.apply(Change {
             peers: peers.into_iter().map(peer_change).collect(),
-            service_routes: services.map(service_routes),
+            service_routes: services.map(ServiceRoutes::new),
             resume,
             ..Change::default()
         })
@@ -151,7 +152,7 @@ impl Tunnel {
         let now = BootTime::ZERO.saturating_add(status.at);
         let ago = |span: Duration| now.saturating_sub(span);
         let report = |peer: &culvert_engine::PeerStatus| PeerReport {
-            key: culvert_wire::PublicKey::from_bytes(*peer.public_key.as_bytes()),
+            key: peer.public_key,
             endpoint: peer.endpoint,
             handshake: peer.last_handshake.map(UnixTime::after_epoch),
             received: peer.last_received.map(ago),
@@ -208,14 +209,6 @@ impl Tunnel {
     }
 }
 
-fn service_routes(services: BTreeMap<culvert_policy::Prefix, RoutedServices>) -> ServiceRoutes {
-    let ranges = services.into_iter().filter_map(|(range, services)| {
-        let range = Prefix::new(range.address(), range.len())?;
-        Some((range, services))
-    });
-    ServiceRoutes::new(ranges.collect())
-}
-
 fn port_of(status: &culvert_engine::Status) -> Option<u16> {
     status.is_up.then_some(status.listen_port)
 }
@@ -232,13 +225,13 @@ fn peer_change(update: PeerUpdate) -> PeerChange {
     match update {
         PeerUpdate::Set(peer) => set(*peer),
         PeerUpdate::BeginHandshake(key) => {
-            let mut change = PeerChange::new(PublicKey::from_bytes(*key.as_bytes()));
+            let mut change = PeerChange::new(key);
             change.update_only = true;
             change.begin_handshake = true;
             change
         }
         PeerUpdate::Remove(key) => {
-            let mut change = PeerChange::new(PublicKey::from_bytes(*key.as_bytes()));
+            let mut change = PeerChange::new(key);
             change.remove = true;
             change
         }
@@ -246,8 +239,8 @@ fn peer_change(update: PeerUpdate) -> PeerChange {
 }
 
 fn set(peer: Peer) -> PeerChange {
-    let mut change = PeerChange::new(PublicKey::from_bytes(*peer.key.as_bytes()));
-    change.preshared_key = Some(PresharedKey::from_bytes(*peer.preshared_key.as_bytes()));
+    let mut change = PeerChange::new(peer.key);
+    change.preshared_key = Some(peer.preshared_key);
     change.candidates = Some(peer.candidates);
     change.suite = Some(Some(match peer.cipher {
         Cipher::ChaCha20Poly1305 => Suite::ChaCha20Poly1305,
@@ -255,10 +248,7 @@ fn set(peer: Peer) -> PeerChange {
     }));
     change.replace_allowed_ips = true;
     let ranges = peer.allowed_ips.into_iter();
-    change.allowed_ips = ranges
-        .filter_map(|range| Prefix::new(range.address(), range.len()))
-        .map(AllowedIpChange::Add)
-        .collect();
+    change.allowed_ips = ranges.map(AllowedIpChange::Add).collect();
     change
 }
 

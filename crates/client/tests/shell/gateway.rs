@@ -2,7 +2,8 @@
 
 use crate::portal::{CLIENT, Candidates};
 use anyhow::Result;
-use culvert_datapath::{Mechanisms, Prefix};
+use culvert_base::Prefix;
+use culvert_datapath::Mechanisms;
 use culvert_engine::{AllowedIpChange, Change, Device, Options, PeerChange};
 use culvert_ids::{GatewayId, GrantId, ResourceId};
 use culvert_lab::Namespace;
@@ -26,7 +27,7 @@ impl Gateway {
     pub(crate) fn start(
         namespace: &Namespace,
         number: u8,
-        client: culvert_wire::PublicKey,
+        client: PublicKey,
     ) -> Self {
         let key = PrivateKey::from_bytes([number; 32]);
         let interface = format!("gw{number}");
@@ -45,11 +46,11 @@ impl Gateway {
                 bind_when_looped: false,
                 store: None,
             })?;
-            let mut peer = PeerChange::new(PublicKey::from_bytes(*client.as_bytes()));
+            let mut peer = PeerChange::new(client);
             peer.preshared_key = Some(PresharedKey::from_bytes([5; 32]));
             peer.suite = Some(Some(Suite::Aes256Gcm));
-            let own = Prefix::new(CLIENT.ipv4.into(), 32);
-            peer.allowed_ips = own.into_iter().map(AllowedIpChange::Add).collect();
+            let own = Prefix::host(CLIENT.ipv4.into());
+            peer.allowed_ips = vec![AllowedIpChange::Add(own)];
             device.apply(Change {
                 private_key: Some(Some(PrivateKey::from_bytes([number; 32]))),
                 listen_port: Some(port(number)),
@@ -107,7 +108,7 @@ impl Gateway {
             expires: Timestamp::from_unix_ms(expires_ms),
             gateway: gateway_id(self.number),
             gateway_name: format!("office-{}", self.number),
-            gateway_key: culvert_wire::PublicKey::from_bytes(*self.key.public_key().as_bytes()),
+            gateway_key: self.key.public_key(),
             gateway_interface: Interface {
                 ipv4: [100, 64, 0, self.number].into(),
                 ipv6: format!("fd00:2021:1111::{:x}", self.number)
@@ -115,7 +116,7 @@ impl Gateway {
                     .unwrap(),
             },
             candidates,
-            preshared_key: culvert_wire::PresharedKey::from_bytes([5; 32]),
+            preshared_key: PresharedKey::from_bytes([5; 32]),
             cipher: Cipher::Aes256Gcm,
             names: names
                 .iter()

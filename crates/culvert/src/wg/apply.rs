@@ -7,8 +7,8 @@ use culvert_engine::{self as engine, Device, EngineError};
 use culvert_session::PresharedKey;
 use culvert_tun::TunError;
 use culvert_uapi::{
-    AllowedIpChange, Change, Configuration, Errno, FirewallMark, InterfaceName, IpPrefix,
-    KeepaliveInterval, PeerChange, PeerConfiguration, SetRequest,
+    AllowedIpChange, Change, Configuration, Errno, FirewallMark, InterfaceName, KeepaliveInterval,
+    PeerChange, PeerConfiguration, SetRequest,
 };
 use culvert_udp::UdpError;
 use std::io;
@@ -115,21 +115,15 @@ fn peer_change(
             .map(|interval| interval.map(KeepaliveInterval::duration)),
         suite: peer.suite.into_option(),
         replace_allowed_ips: peer.replace_allowed_ips,
-        allowed_ips: peer
-            .allowed_ips
-            .into_iter()
-            .filter_map(range_change)
-            .collect(),
+        allowed_ips: peer.allowed_ips.into_iter().map(range_change).collect(),
     })
 }
 
-/// Both sides bound a prefix's length by its address, so that none is lost here.
-fn range_change(change: AllowedIpChange) -> Option<engine::AllowedIpChange> {
-    let prefix = |range: IpPrefix| culvert_datapath::Prefix::new(range.address(), range.length());
-    Some(match change {
-        AllowedIpChange::Add(range) => engine::AllowedIpChange::Add(prefix(range)?),
-        AllowedIpChange::Remove(range) => engine::AllowedIpChange::Remove(prefix(range)?),
-    })
+fn range_change(change: AllowedIpChange) -> engine::AllowedIpChange {
+    match change {
+        AllowedIpChange::Add(range) => engine::AllowedIpChange::Add(range),
+        AllowedIpChange::Remove(range) => engine::AllowedIpChange::Remove(range),
+    }
 }
 
 fn index_of(name: &InterfaceName) -> Option<u32> {
@@ -163,11 +157,7 @@ fn peer_answer(peer: engine::PeerConfiguration) -> PeerConfiguration {
             .keepalive
             .and_then(|interval| NonZeroU16::new(u16::try_from(interval.as_secs()).ok()?))
             .map(KeepaliveInterval),
-        allowed_ips: peer
-            .allowed_ips
-            .into_iter()
-            .filter_map(|range| IpPrefix::new(range.address(), range.len()).ok())
-            .collect(),
+        allowed_ips: peer.allowed_ips,
     }
 }
 
@@ -243,13 +233,11 @@ mod tests {
         let peer = &change.peers[0];
         assert_eq!(peer.keepalive, Some(Some(Duration::from_secs(3))));
         assert_eq!(peer.endpoint, Some("192.0.2.1:4".parse().unwrap()));
-        let range =
-            |text: &str, len| culvert_datapath::Prefix::new(text.parse().unwrap(), len).unwrap();
         assert_eq!(
             peer.allowed_ips,
             [
-                engine::AllowedIpChange::Add(range("10.0.0.0", 8)),
-                engine::AllowedIpChange::Remove(range("fd00::", 9)),
+                engine::AllowedIpChange::Add("10.0.0.0/8".parse().unwrap()),
+                engine::AllowedIpChange::Remove("fd00::/9".parse().unwrap()),
             ]
         );
     }

@@ -4,7 +4,6 @@
 //! added, never removed or given another meaning. No field is a secret.
 
 use culvert_engine as engine;
-use culvert_session::PublicKey;
 use culvert_uapi::cipher_name;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -231,7 +230,7 @@ impl Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             interface: status.interface.clone(),
             uptime_ms: u64::try_from(uptime.as_millis()).unwrap_or(u64::MAX),
-            public_key: status.public_key.as_ref().map(base64),
+            public_key: status.public_key.map(|key| key.to_string()),
             listen_port: status.listen_port,
             fwmark: status.mark,
             is_up: status.is_up,
@@ -307,7 +306,7 @@ fn drops(drops: &engine::DropStatus) -> Drops {
 
 fn peer(peer: &engine::PeerStatus) -> Peer {
     Peer {
-        public_key: base64(&peer.public_key),
+        public_key: peer.public_key.to_string(),
         endpoint: peer.endpoint.map(|endpoint| endpoint.to_string()),
         source: peer.source.map(|source| source.to_string()),
         allowed_ips: peer.allowed_ips.iter().map(ToString::to_string).collect(),
@@ -325,40 +324,9 @@ fn peer(peer: &engine::PeerStatus) -> Peer {
     }
 }
 
-/// RFC 4648 §4, the form in which `wg` shows keys: 43 digits and one `=`.
-fn base64(key: &PublicKey) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(44);
-    for chunk in key.as_bytes().chunks(3) {
-        let bits = chunk
-            .iter()
-            .fold(0, |bits, &byte| bits << 8 | usize::from(byte));
-        let bits = bits << (8 * (3 - chunk.len()));
-        for digit in 0..=chunk.len() {
-            text.push(char::from(DIGITS[bits >> (18 - 6 * digit) & 63]));
-        }
-    }
-    text.push('=');
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn keys_are_written_as_wg_writes_them() {
-        // RFC 7748 §6.1, Alice's public key.
-        let hex = "8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a";
-        let bytes =
-            std::array::from_fn(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).unwrap());
-        let text = base64(&PublicKey::from_bytes(bytes));
-        assert_eq!(text, "hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo=");
-        assert_eq!(
-            base64(&PublicKey::from_bytes([0xff; 32])),
-            "/".repeat(42) + "8="
-        );
-    }
 
     #[test]
     fn a_status_is_one_line_with_its_schema_version_first() {

@@ -1,10 +1,11 @@
 use super::*;
-use crate::allowed_ips::{AllowedIps, Prefix};
+use crate::allowed_ips::AllowedIps;
 use crate::event::Event;
 use crate::mechanisms::Mechanisms;
 use crate::peer::Peer;
 use crate::testing::{self, MemoryShell, NoQueueCredit};
 use culvert_base::BootTime;
+use culvert_base::Prefix;
 use culvert_base::frames::PRIORITY_QUEUE;
 use culvert_session::{Clock, Handshaker, Output, PrivateKey, Tai64n};
 

@@ -6,9 +6,10 @@ use crate::configuration::{
 };
 use crate::error::EngineError;
 use crate::sockets::WorkerSockets;
+use culvert_base::Prefix;
+use culvert_datapath::AllowedIps;
 use culvert_datapath::Peer;
 use culvert_datapath::Unrouted;
-use culvert_datapath::{AllowedIps, Prefix};
 use culvert_path::MtuSearch;
 use culvert_session::{Clock, MAX_PEERS, PeerId, PresharedKey, PublicKey};
 use std::collections::BTreeSet;

@@ -32,7 +32,7 @@ impl Control {
         }
         self.looping.last = Some(now);
         if self.options.bind_when_looped {
-            self.bind_outwards(Family::of(to.ip()));
+            self.bind_outwards(Family::of(to.ip().to_canonical()));
         }
     }
 
@@ -76,7 +76,8 @@ impl Control {
     /// The interface by which all peers of a family are reached; `None` where there are several, or none but ours.
     fn interface_of(&self, family: Family) -> Option<u32> {
         let endpoints = self.peers().filter_map(|state| state.shared.endpoint());
-        let mut endpoints = endpoints.filter(|to| Family::of(to.address.ip()) == family);
+        let mut endpoints =
+            endpoints.filter(|to| Family::of(to.address.ip().to_canonical()) == family);
         let mut found = None;
         for to in endpoints.by_ref().take(MAX_LOOKED_UP) {
             let interface = culvert_udp::interface_towards(to.address, self.mark).ok()??;

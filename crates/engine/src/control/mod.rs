@@ -26,11 +26,10 @@ use crate::flows::{TakenFlows, WaitingFlows};
 use crate::sockets::{View, WorkerSockets};
 use crate::status::{ForeignSource, Status};
 use crate::store::StoredDescriptors;
-use culvert_base::BootTime;
+use culvert_base::{BootTime, Prefix};
 use culvert_datapath::{
-    AllowedIps, Command, Counter, EndedFlow, Event, HandshakeMessage, Inside, Peer, Prefix,
-    Receiving, ReceivingKeys, Road, SWEEP_INTERVAL, Sending, ServiceRoutes, Snapshot,
-    WorkerCounters,
+    AllowedIps, Command, Counter, EndedFlow, Event, HandshakeMessage, Inside, Peer, Receiving,
+    ReceivingKeys, Road, SWEEP_INTERVAL, Sending, ServiceRoutes, Snapshot, WorkerCounters,
 };
 use culvert_packet::Accept;
 use culvert_path::MtuSearch;

@@ -4,15 +4,16 @@ use crate::GatewayError;
 use crate::settings::Settings;
 use crate::status::DropStatus;
 use culvert_aead::Suite;
+use culvert_base::Prefix;
 use culvert_base::{UnixTime, whole_millis};
-use culvert_datapath::{Mechanisms, Prefix};
+use culvert_datapath::Mechanisms;
 use culvert_engine::{
     AllowedIpChange, Change, Device, EngineError, Options, PeerChange, PeerStatus, TakenFlows,
 };
 use culvert_gateway_core::PeerUpdate;
 use culvert_host::SourceAddress;
 use culvert_policy::gate::{Evicted, GateTable};
-use culvert_session::{PresharedKey, PrivateKey, PublicKey};
+use culvert_session::PrivateKey;
 use culvert_wire::Cipher;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -145,7 +146,7 @@ impl Tunnel {
 
 fn carried_peer(peer: &PeerStatus) -> CarriedPeer {
     CarriedPeer {
-        key: culvert_wire::PublicKey::from_bytes(*peer.public_key.as_bytes()),
+        key: peer.public_key,
         endpoint: peer.endpoint,
         handshake: peer.last_handshake.map(UnixTime::after_epoch),
         heard_ms_ago: peer.last_received.map(whole_millis),
@@ -157,7 +158,7 @@ fn carried_peer(peer: &PeerStatus) -> CarriedPeer {
 fn peer_change(update: PeerUpdate) -> PeerChange {
     match update {
         PeerUpdate::Remove(key) => {
-            let mut change = PeerChange::new(PublicKey::from_bytes(*key.as_bytes()));
+            let mut change = PeerChange::new(key);
             change.remove = true;
             change
         }
@@ -169,20 +170,18 @@ fn peer_change(update: PeerUpdate) -> PeerChange {
             ipv4,
             ipv6,
         } => {
-            let mut change = PeerChange::new(PublicKey::from_bytes(*key.as_bytes()));
-            change.preshared_key = Some(PresharedKey::from_bytes(*preshared_key.as_bytes()));
+            let mut change = PeerChange::new(key);
+            change.preshared_key = Some(preshared_key);
             change.gate_key = Some(gate_key);
             change.suite = Some(Some(match cipher {
                 Cipher::ChaCha20Poly1305 => Suite::ChaCha20Poly1305,
                 Cipher::Aes256Gcm => Suite::Aes256Gcm,
             }));
             change.replace_allowed_ips = true;
-            let addresses: [(IpAddr, u8); 2] = [(ipv4.into(), 32), (ipv6.into(), 128)];
+            let addresses = [IpAddr::V4(ipv4), IpAddr::V6(ipv6)];
             change.allowed_ips = addresses
-                .into_iter()
-                .filter_map(|(address, len)| Prefix::new(address, len))
-                .map(AllowedIpChange::Add)
-                .collect();
+                .map(|address| AllowedIpChange::Add(Prefix::host(address)))
+                .into();
             change
         }
     }

@@ -2,9 +2,9 @@
 
 use super::operating_system::{LINUX, is_word};
 use super::{Entries, Fact, Field, Input, Kind, OperatingSystem, Subject};
-use crate::prefix::quotable;
 use crate::{ConditionError, PolicyError};
 use culvert_base::UnixTime;
+use culvert_base::quotable;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;

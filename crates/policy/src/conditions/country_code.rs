@@ -1,7 +1,7 @@
 //! A country by its code.
 
 use crate::ConditionError;
-use crate::prefix::quotable;
+use culvert_base::quotable;
 use std::fmt;
 use std::str::FromStr;
 

@@ -59,8 +59,9 @@ impl Kind for PublicAddresses {
     }
 
     fn understand(written: &WrittenPublicAddresses) -> Result<Self, PolicyError> {
-        let prefixes = written.cidrs.iter().map(|cidr| cidr.parse());
-        Ok(Self(prefixes.collect::<Result<_, TargetError>>()?))
+        let prefixes = written.cidrs.iter().map(|cidr| cidr.parse::<Prefix>());
+        let prefixes: Result<_, _> = prefixes.collect();
+        Ok(Self(prefixes.map_err(TargetError::from)?))
     }
 
     fn entries(&self) -> Option<Entries> {

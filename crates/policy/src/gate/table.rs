@@ -2,7 +2,7 @@
 //! once it is shared.
 
 use super::DropReason;
-use crate::prefix::PrefixMap;
+use crate::prefix_map::PrefixMap;
 use crate::{Filters, GrantError, Prefix, Service, is_forwarded};
 use culvert_base::BootTime;
 use culvert_ids::{GrantId, ResourceId};

@@ -5,8 +5,8 @@ use culvert_policy::{
     Applications, Condition, ConditionError, Conditions, Country, DnsRuleError, DnsRules,
     DnsServer, DnsZone, DomainName, Filter, Filters, MAX_CONDITION_PREFIXES, MAX_COUNTRIES,
     MAX_DNS_SERVERS, MAX_DNS_ZONES, MAX_SEARCH_DOMAINS, MAX_SEARCH_LEN, MAX_WILDCARDS, MAX_WINDOWS,
-    NamePattern, Ports, Prefix, ResourceName, Target, TargetError, TimeOfDay, Weekday, Weekdays,
-    Within, Zone,
+    NamePattern, Ports, Prefix, PrefixError, ResourceName, Target, TargetError, TimeOfDay, Weekday,
+    Weekdays, Within, Zone,
 };
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
@@ -248,7 +248,7 @@ fn the_ranges_of_a_name_are_told_in_order_and_each_once() {
 fn an_error_repeats_the_first_64_characters_of_what_it_refuses() {
     let long = "ä".repeat(65);
     let error = long.parse::<Prefix>().unwrap_err();
-    assert_eq!(error, TargetError::Prefix("ä".repeat(64)));
+    assert_eq!(error, PrefixError::Form("ä".repeat(64)));
 }
 
 #[test]

@@ -9,11 +9,10 @@ use crate::constants::{
 use crate::cookie::MacAdder;
 use crate::drop_reason::DropReason;
 use crate::ids::Index;
-use crate::keys::{PresharedKey, PublicKey};
 use crate::noise::{Identity, SentInitiation};
 use crate::time::Tai64n;
 use culvert_aead::Suite;
-use culvert_base::BootTime;
+use culvert_base::{BootTime, PresharedKey, PublicKey};
 use std::sync::Arc;
 use std::time::Duration;
 use x25519_dalek::SharedSecret;

@@ -4,10 +4,9 @@ use super::peer::Peer;
 use crate::constants::MAX_PEERS;
 use crate::error::Error;
 use crate::ids::{Index, PeerId};
-use crate::keys::PublicKey;
 use crate::random::Random;
 use culvert_aead::Suite;
-use culvert_base::BootTime;
+use culvert_base::{BootTime, PublicKey};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]

@@ -1,9 +1,8 @@
 //! The greatest stamps of peers that were removed: an initiation that was recorded before is refused
 //! after the peer has been added again.
 
-use crate::keys::PublicKey;
 use crate::time::Tai64n;
-use culvert_base::BootTime;
+use culvert_base::{BootTime, PublicKey};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! Chaining key and transcript hash, the running state of a Noise handshake.
 
 use crate::crypto::{self, Secret};
-use crate::keys::PublicKey;
 use culvert_aead::{Key, Suite, TAG_LEN};
+use culvert_base::PublicKey;
 use zeroize::Zeroizing;
 
 /// The record was not made by someone who knows all that went into the key.

@@ -2,7 +2,10 @@
 
 use super::{Condition, Filter, PortRange, Resource, Target, TargetKind, ToldTarget};
 use crate::decode::MAX_KIND_CHARS;
-use culvert_policy::{FilterError, PolicyError, Prefix, TargetError, Within, WithinError};
+use culvert_base::quotable;
+use culvert_policy::{
+    FilterError, PolicyError, Prefix, PrefixError, TargetError, Within, WithinError,
+};
 use std::net::IpAddr;
 
 impl TryFrom<&Target> for culvert_policy::Target {
@@ -11,10 +14,10 @@ impl TryFrom<&Target> for culvert_policy::Target {
     fn try_from(target: &Target) -> Result<Self, TargetError> {
         let text = target.address.trim();
         match target.kind {
-            TargetKind::Cidr => text.parse().map(Self::Network),
+            TargetKind::Cidr => Ok(Self::Network(text.parse()?)),
             TargetKind::Address => {
                 let address: Result<IpAddr, _> = text.parse();
-                let address = address.map_err(|_| TargetError::Prefix(text.to_owned()))?;
+                let address = address.map_err(|_| PrefixError::Form(quotable(text)))?;
                 Ok(Self::Address(address))
             }
             TargetKind::Dns => text.parse().map(Self::Name),

@@ -12,10 +12,11 @@ use super::{
     private_dir,
 };
 use crate::culvert_program;
-use crate::link::{Family, Subnet};
+use crate::link::Subnet;
 use crate::namespace::Namespace;
 use crate::process::Process;
 use crate::service_manager::ServiceManager;
+use culvert_base::Family;
 
 /// A gateway.
 #[derive(Debug)]

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use super::{PORTAL_NET, SOON, write_secret};
-use crate::link::Family;
 use crate::namespace::Namespace;
 use crate::process::Process;
 use crate::{culvert_program, wait_until};
+use culvert_base::Family;
 
 /// Where it says how it is, inside its namespace.
 const METRICS: &str = "127.0.0.1:9587";

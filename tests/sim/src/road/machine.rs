@@ -1,10 +1,10 @@
 //! One end of the tunnel: a data path, the handshakes, and between them what the engine's control thread does.
 
 use super::shell::{Leaving, SimShell};
-use culvert_base::BootTime;
+use culvert_base::{BootTime, Prefix};
 use culvert_datapath::{
     AllowedIps, Command, DataPath, Dropped, Event, Gates, Inside, Mechanisms, Options, Peer,
-    Prefix, Receiving, ReceivingKeys, Rest, Road, Sending, Snapshot, WorkerCounters,
+    Receiving, ReceivingKeys, Rest, Road, Sending, Snapshot, WorkerCounters,
 };
 use culvert_packet::Accept;
 use culvert_policy::gate::{DropReason, GateTable, PeerKey};
@@ -71,7 +71,7 @@ impl Machine {
         if let Some(endpoint) = setup.peer_endpoint {
             peer.set_endpoint(endpoint);
         }
-        let prefix = Prefix::new(setup.range.0, setup.range.1).expect("a range");
+        let prefix = Prefix::around(setup.range.0, setup.range.1).expect("a range");
         let counters: Arc<WorkerCounters> = Arc::default();
         let shell = SimShell::new(Rc::clone(&clock));
         let has_gate = setup.gate.is_some();

@@ -1,4 +1,4 @@
-//! WireGuard's keys, in the base64 that `wg` writes.
+//! WireGuard's keys that leave their machine, in the base64 that `wg` writes.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -15,11 +15,12 @@ const KEY_LEN: usize = 32;
 /// Bytes of a fingerprint: a second key with the same one takes 2^128 attempts.
 const FINGERPRINT_LEN: usize = 16;
 
-/// A machine's public key (X25519).
+/// A Curve25519 public key: the identity of a peer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PublicKey([u8; KEY_LEN]);
 
-/// What client and gateway mix into their handshake besides their keys.
+/// A symmetric key that two peers share beforehand (WireGuard paper, section 5.2); wiped when dropped.
+///
 /// Comparison takes the same time wherever two differ.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct PresharedKey([u8; KEY_LEN]);
@@ -30,12 +31,14 @@ pub struct PresharedKey([u8; KEY_LEN]);
 pub struct KeyError;
 
 impl PublicKey {
-    /// From its bytes.
+    /// Takes any 32 bytes; keys of low order are refused where they are used.
+    #[must_use]
     pub const fn from_bytes(bytes: [u8; KEY_LEN]) -> Self {
         Self(bytes)
     }
 
-    /// Its bytes.
+    /// The key as it is written on the wire.
+    #[must_use]
     pub const fn as_bytes(&self) -> &[u8; KEY_LEN] {
         &self.0
     }
@@ -52,14 +55,37 @@ impl PublicKey {
 }
 
 impl PresharedKey {
-    /// From its bytes.
+    /// Section 5.2: "if no pre-shared key mode is in use, it is set to all zeros".
+    pub const NONE: Self = Self([0; KEY_LEN]);
+
+    /// Takes any 32 bytes.
+    #[must_use]
     pub const fn from_bytes(bytes: [u8; KEY_LEN]) -> Self {
         Self(bytes)
     }
 
-    /// Its bytes.
+    /// The key, for the handshake and for commands that show the configuration to its owner.
+    #[must_use]
     pub const fn as_bytes(&self) -> &[u8; KEY_LEN] {
         &self.0
+    }
+
+    /// True for [`NONE`](Self::NONE).
+    #[must_use]
+    pub fn is_zero(&self) -> bool {
+        *self == Self::NONE
+    }
+}
+
+impl From<[u8; KEY_LEN]> for PublicKey {
+    fn from(bytes: [u8; KEY_LEN]) -> Self {
+        Self(bytes)
+    }
+}
+
+impl From<[u8; KEY_LEN]> for PresharedKey {
+    fn from(bytes: [u8; KEY_LEN]) -> Self {
+        Self(bytes)
     }
 }
 
@@ -107,7 +133,7 @@ impl fmt::Debug for PublicKey {
 
 impl fmt::Debug for PresharedKey {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("PresharedKey(…)")
+        out.write_str("PresharedKey(redacted)")
     }
 }
 
@@ -148,5 +174,53 @@ mod tests {
         // SHA-256 of 32 zero bytes: 66687aadf862bd776c8fc18b8e9f8e20089714856ee233b3902a591d0d5f2925.
         let key = PublicKey::from_bytes([0; KEY_LEN]);
         assert_eq!(key.fingerprint(), "6668-7aad-f862-bd77-6c8f-c18b-8e9f-8e20");
+    }
+
+    /// RFC 7748 §6.1, Alice's public key.
+    #[test]
+    fn a_key_is_written_as_wg_writes_it() {
+        let hex = "8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a";
+        let byte = |i: usize| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).unwrap();
+        let key = PublicKey::from_bytes(std::array::from_fn(byte));
+        assert_eq!(
+            key.to_string(),
+            "hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo="
+        );
+    }
+
+    #[test]
+    fn a_preshared_key_is_not_shown() {
+        let shared = PresharedKey::from_bytes([7; KEY_LEN]);
+        assert_eq!(format!("{shared:?}"), "PresharedKey(redacted)");
+    }
+
+    #[test]
+    fn preshared_keys_are_equal_where_every_byte_is() {
+        for place in 0..KEY_LEN {
+            let mut bytes = [0x55; KEY_LEN];
+            bytes[place] ^= 1;
+            assert_ne!(
+                PresharedKey::from_bytes(bytes),
+                PresharedKey::from_bytes([0x55; KEY_LEN])
+            );
+        }
+    }
+
+    #[test]
+    fn a_preshared_key_of_zeros_is_none() {
+        assert!(PresharedKey::from_bytes([0; KEY_LEN]).is_zero());
+        let mut bytes = [0; KEY_LEN];
+        bytes[KEY_LEN - 1] = 1;
+        assert!(!PresharedKey::from_bytes(bytes).is_zero());
+    }
+
+    #[test]
+    fn a_key_reads_what_it_writes_and_nothing_shorter_or_longer() {
+        let key = PublicKey::from_bytes([0xab; KEY_LEN]);
+        assert_eq!(key.to_string().parse(), Ok(key));
+        for len in [0, KEY_LEN - 1, KEY_LEN + 1, KEY_LEN + 4] {
+            let text = STANDARD.encode(vec![0xab; len]);
+            assert_eq!(text.parse::<PublicKey>(), Err(KeyError), "{len}");
+        }
     }
 }

@@ -1,41 +1,10 @@
-//! The keys that a configuration names.
+//! The private key of an interface.
 
 use core::fmt;
+use culvert_base::PublicKey;
 use subtle::ConstantTimeEq;
 use x25519_dalek::StaticSecret;
 use zeroize::{Zeroize, ZeroizeOnDrop};
-
-/// A Curve25519 public key: who a peer is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PublicKey([u8; 32]);
-
-impl PublicKey {
-    /// Takes any 32 bytes; keys of low order are refused where they are used.
-    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
-        Self(bytes)
-    }
-
-    /// The key as it is written on the wire.
-    pub const fn as_bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
-}
-
-impl From<[u8; 32]> for PublicKey {
-    fn from(bytes: [u8; 32]) -> Self {
-        Self(bytes)
-    }
-}
-
-impl fmt::Debug for PublicKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PublicKey(")?;
-        for byte in &self.0[..4] {
-            write!(f, "{byte:02x}")?;
-        }
-        f.write_str("…)")
-    }
-}
 
 /// A Curve25519 private key, clamped, wiped when dropped.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
@@ -56,7 +25,7 @@ impl PrivateKey {
 
     /// The public key that belongs to this one.
     pub fn public_key(&self) -> PublicKey {
-        PublicKey(*x25519_dalek::PublicKey::from(&self.to_secret()).as_bytes())
+        PublicKey::from_bytes(x25519_dalek::PublicKey::from(&self.to_secret()).to_bytes())
     }
 
     pub(crate) fn to_secret(&self) -> StaticSecret {
@@ -84,67 +53,15 @@ impl fmt::Debug for PrivateKey {
     }
 }
 
-/// A symmetric key that two peers share beforehand (§5.2); wiped when dropped.
-#[derive(Clone, Zeroize, ZeroizeOnDrop)]
-pub struct PresharedKey([u8; 32]);
-
-impl PresharedKey {
-    /// §5.2: "if no pre-shared key mode is in use, it is set to all zeros".
-    pub const NONE: Self = Self([0; 32]);
-
-    /// Takes any 32 bytes.
-    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
-        Self(bytes)
-    }
-
-    /// Whether this is [`NONE`](Self::NONE).
-    pub fn is_zero(&self) -> bool {
-        *self == Self::NONE
-    }
-
-    /// The key, for the handshake and for whoever shows the configuration to its owner.
-    pub const fn as_bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
-}
-
-impl From<[u8; 32]> for PresharedKey {
-    fn from(bytes: [u8; 32]) -> Self {
-        Self(bytes)
-    }
-}
-
-impl PartialEq for PresharedKey {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.ct_eq(&other.0).into()
-    }
-}
-
-impl Eq for PresharedKey {}
-
-impl fmt::Debug for PresharedKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PresharedKey(redacted)")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn private_keys_are_clamped_and_secrets_are_not_shown() {
+    fn a_private_key_is_clamped_and_not_shown() {
         let key = PrivateKey::from_bytes([0xff; 32]);
         assert_eq!((key.as_bytes()[0], key.as_bytes()[31]), (0xf8, 0x7f));
         assert_eq!(format!("{key:?}"), "PrivateKey(redacted)");
-        let shared = PresharedKey::from_bytes([7; 32]);
-        assert_eq!(format!("{shared:?}"), "PresharedKey(redacted)");
-    }
-
-    #[test]
-    fn a_public_key_shows_its_first_four_bytes() {
-        let key = PublicKey::from_bytes([0xab; 32]);
-        assert_eq!(format!("{key:?}"), "PublicKey(abababab…)");
     }
 
     #[test]
@@ -155,23 +72,11 @@ mod tests {
             bytes[place] ^= 0b0000_1000;
             let (this, other) = ([0x55; 32], bytes);
             assert_ne!(PrivateKey::from_bytes(this), PrivateKey::from_bytes(other));
-            assert_ne!(
-                PresharedKey::from_bytes(this),
-                PresharedKey::from_bytes(other)
-            );
         }
         assert_eq!(
             PrivateKey::from_bytes([0x55; 32]),
             PrivateKey::from_bytes([0x55; 32])
         );
-    }
-
-    #[test]
-    fn a_preshared_key_of_zeros_is_none() {
-        assert!(PresharedKey::from_bytes([0; 32]).is_zero());
-        let mut bytes = [0; 32];
-        bytes[31] = 1;
-        assert!(!PresharedKey::from_bytes(bytes).is_zero());
     }
 
     /// RFC 7748 §6.1, Alice.
