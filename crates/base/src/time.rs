@@ -172,7 +172,7 @@ pub trait ClockTime: Copy {
 
     /// True if at least `duration` has passed since `earlier`.
     #[must_use]
-    fn is_past(self, earlier: Self, duration: Duration) -> bool {
+    fn has_passed(self, earlier: Self, duration: Duration) -> bool {
         self.nanos().saturating_sub(earlier.nanos()) >= saturating_nanos(duration)
     }
 }

@@ -77,7 +77,7 @@ impl<K: Ord + Clone, V, C: ClockTime> FairMap<K, V, C> {
     /// Forgets all whose time is over: each once, so that it costs no more than it cost to put them in.
     fn expire(&mut self, now: C) {
         while let Some((place, since)) = self.table.oldest()
-            && now.is_past(since, self.lifetime)
+            && now.has_passed(since, self.lifetime)
         {
             if let Some((key, _)) = self.table.remove(place) {
                 self.places.remove(&key);

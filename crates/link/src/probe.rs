@@ -34,8 +34,8 @@ pub struct PortalAnswer {
     pub status: u16,
     /// Where it leads to instead.
     pub location: Option<String>,
-    /// Its clock, in milliseconds of Unix time and to the second.
-    pub unix_ms: Option<u64>,
+    /// Its clock, to the second; `None` if the answer has no date.
+    pub clock: Option<UnixTime>,
 }
 
 /// Goes as far as it can; each step within 10 s.
@@ -80,7 +80,7 @@ pub async fn probe(portal: &Portal, path: &str) -> Result<Probe, ConnectError> {
             probe.answer = Some(Ok(PortalAnswer {
                 status: response.status().as_u16(),
                 location: text(response.headers().get(LOCATION)).map(str::to_owned),
-                unix_ms: date(&response).map(UnixTime::as_millis),
+                clock: date(&response),
             }));
             return Ok(probe);
         }

@@ -89,6 +89,7 @@ pub(super) const EDGES: [(&str, &[&str]); 46] = [
         &[
             "culvert-aead",
             "culvert-age",
+            "culvert-base",
             "culvert-client",
             "culvert-console",
             "culvert-control",

@@ -24,11 +24,7 @@ pub(crate) struct Gateway {
 
 impl Gateway {
     /// The gateway of this number in `namespace`, for the client with this key.
-    pub(crate) fn start(
-        namespace: &Namespace,
-        number: u8,
-        client: PublicKey,
-    ) -> Self {
+    pub(crate) fn start(namespace: &Namespace, number: u8, client: PublicKey) -> Self {
         let key = PrivateKey::from_bytes([number; 32]);
         let interface = format!("gw{number}");
         let device = namespace.inside(|| {

@@ -3,13 +3,14 @@
 use super::exchange::{Said, ask};
 use super::finding::Finding;
 use crate::visible::visible;
+use culvert_base::UnixTime;
 use culvert_control::CLOCK_TOLERANCE_MS;
 use culvert_link::{ConnectError, PortalAnswer, Probe, probe};
 use culvert_wire::CLIENT_SESSION_PATH;
 use culvert_wire::api::Problem;
 use culvert_wire::token::Portal;
 use hyper::Method;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What a portal says to who asks for a session without a token.
 const UNAUTHORIZED: u16 = 401;
@@ -53,8 +54,7 @@ pub(super) async fn check(portal: &Portal) -> Vec<Finding> {
             let unix = SystemTime::now()
                 .duration_since(UNIX_EPOCH)
                 .unwrap_or_default();
-            let unix_ms = u64::try_from(unix.as_millis()).unwrap_or(u64::MAX);
-            let mut findings = findings(&portal.url, &probe, unix_ms);
+            let mut findings = findings(&portal.url, &probe, UnixTime::after_epoch(unix));
             if let Some(Ok(answer)) = &probe.answer {
                 let further = passes_on(portal, answer).await;
                 // The portal's own words say more than its status.
@@ -127,8 +127,8 @@ fn console(url: &str, said: &Said) -> Finding {
     Finding::fails(CONSOLE, found, fix)
 }
 
-/// What the steps came to. `unix_ms` is this machine's clock.
-fn findings(url: &str, probe: &Probe, unix_ms: u64) -> Vec<Finding> {
+/// What the steps came to. `now` is this machine's clock.
+fn findings(url: &str, probe: &Probe, now: UnixTime) -> Vec<Finding> {
     let mut findings = Vec::new();
     match &probe.addresses {
         Ok(addresses) => {
@@ -161,7 +161,7 @@ fn findings(url: &str, probe: &Probe, unix_ms: u64) -> Vec<Finding> {
     if let Some(answer) = &probe.answer {
         findings.push(http(answer));
         if let Ok(answer) = answer {
-            findings.push(clock(answer, unix_ms));
+            findings.push(clock(answer, now));
         }
     }
     findings
@@ -215,17 +215,17 @@ fn http(answer: &Result<PortalAnswer, ConnectError>) -> Finding {
     }
 }
 
-fn clock(answer: &PortalAnswer, unix_ms: u64) -> Finding {
-    let Some(portal_unix_ms) = answer.unix_ms else {
+fn clock(answer: &PortalAnswer, now: UnixTime) -> Finding {
+    let Some(portal_clock) = answer.clock else {
         let fix = "what stands before the portal should leave `Date` in its answers".to_owned();
         return Finding::warns(CLOCK, "the portal does not tell its clock".to_owned(), fix);
     };
-    let off_ms = unix_ms.abs_diff(portal_unix_ms);
-    let off_s = off_ms / 1_000;
-    if off_ms <= CLOCK_TOLERANCE_MS {
+    let off = now.abs_diff(portal_clock);
+    let off_s = off.as_secs();
+    if off <= Duration::from_millis(CLOCK_TOLERANCE_MS) {
         return Finding::ok(CLOCK, format!("{off_s} s off the portal's"));
     }
-    let direction = if unix_ms > portal_unix_ms {
+    let direction = if now > portal_clock {
         "ahead of"
     } else {
         "behind"
@@ -257,7 +257,7 @@ mod tests {
         PortalAnswer {
             status,
             location: location.map(str::to_owned),
-            unix_ms: Some(1_000_000),
+            clock: Some(UnixTime::from_millis(1_000_000)),
         }
     }
 
@@ -271,7 +271,11 @@ mod tests {
     #[test]
     fn a_portal_that_asks_for_a_token_is_as_it_should_be() {
         let probe = probe(Some(Ok(answer(401, None))));
-        let findings = findings("https://portal.example", &probe, 1_030_000);
+        let findings = findings(
+            "https://portal.example",
+            &probe,
+            UnixTime::from_millis(1_030_000),
+        );
         assert!(
             findings.iter().all(|it| it.verdict == Verdict::Ok),
             "{findings:?}"
@@ -326,7 +330,11 @@ mod tests {
     #[test]
     fn who_is_led_elsewhere_is_told_of_pages_to_log_in_at() {
         let probe = probe(Some(Ok(answer(302, Some("http://hotel.example")))));
-        let findings = findings("https://portal.example", &probe, 1_000_000);
+        let findings = findings(
+            "https://portal.example",
+            &probe,
+            UnixTime::from_millis(1_000_000),
+        );
         let http = findings.iter().find(|it| it.check == HTTP).unwrap();
         assert_eq!(http.verdict, Verdict::Failed);
         assert!(http.found.contains("http://hotel.example"));
@@ -340,20 +348,20 @@ mod tests {
         probe
             .tcp
             .push((second, Err(io::ErrorKind::TimedOut.into())));
-        let some = findings("https://portal.example", &probe, 0);
+        let some = findings("https://portal.example", &probe, UnixTime::EPOCH);
         assert_eq!(some.last().map(|it| it.verdict), Some(Verdict::Ok));
         assert!(some.iter().any(|it| it.verdict == Verdict::Warning));
         drop(probe.tcp.remove(0));
         probe.tls = None;
-        let none = findings("https://portal.example", &probe, 0);
+        let none = findings("https://portal.example", &probe, UnixTime::EPOCH);
         assert_eq!(verdict_of(TCP, &none), Verdict::Failed);
     }
 
     #[test]
     fn a_clock_that_is_off_is_told_with_its_direction() {
-        let early = clock(&answer(401, None), 0);
+        let early = clock(&answer(401, None), UnixTime::EPOCH);
         assert!(early.found.contains("1000 s behind"), "{early:?}");
-        let late = clock(&answer(401, None), 2_000_000);
+        let late = clock(&answer(401, None), UnixTime::from_millis(2_000_000));
         assert!(late.found.contains("1000 s ahead of"), "{late:?}");
     }
 }
