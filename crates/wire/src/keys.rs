@@ -19,8 +19,8 @@ const FINGERPRINT_LEN: usize = 16;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PublicKey([u8; KEY_LEN]);
 
-/// What client and gateway mix into their handshake besides their keys.
-/// Comparison takes the same time wherever two differ.
+/// A secret that client and gateway mix into their handshake besides their keys. Comparison takes
+/// constant time.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct PresharedKey([u8; KEY_LEN]);
 
