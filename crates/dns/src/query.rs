@@ -14,14 +14,14 @@ pub(crate) const HEADER_LEN: usize = 12;
 /// A question with a name of its own.
 pub(crate) type Question = domain::base::Question<Name<Vec<u8>>>;
 
-/// Who asked.
+/// The origin of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asker {
     pub(crate) from: SocketAddr,
     pub(crate) transport: Transport,
 }
 
-/// What of a query its answer depends on.
+/// The parts of a query that its answer depends on.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) id: u16,
@@ -35,10 +35,10 @@ pub(crate) struct Asked {
     pub(crate) edns: Option<Edns>,
 }
 
-/// What the asker says of itself (RFC 6891).
+/// The EDNS options of the asker (RFC 6891).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Edns {
-    /// How long an answer it takes over UDP.
+    /// The longest answer that it accepts over UDP, in bytes.
     pub(crate) payload: u16,
     pub(crate) dnssec_ok: bool,
 }
