@@ -35,13 +35,13 @@ pub const DEAD_WAIT: Duration = Duration::from_millis(50);
 /// The lifetime of an upstream's answer about a name without its search domain.
 pub(crate) const PLAIN_TTL: Duration = TTL;
 
-/// When access that was asked for without an answer is asked for again, by the next query: after
-/// the queries that waited for it were answered.
+/// The time after which access that was asked for without an answer is asked for again, by the next
+/// query. By then, the queries that waited for it are answered.
 pub const ASK_AGAIN_AFTER: Duration = Duration::from_secs(5);
 
-/// When the families of a name are asked for again, in use and behind its back: a name that has lost its addresses is
-/// noticed within twice [`TTL`]. A request asks for the other names of its resource as well, so that a resource in use makes
-/// one a minute.
+/// The time after which the families of a name in use are asked for again, while queries get the known answer. A name
+/// that has lost its addresses is noticed within twice [`TTL`]. A request asks for the other names of its resource as
+/// well, so a resource in use makes one request a minute.
 pub const REFRESH_AFTER: Duration = Duration::from_secs(60);
 
 /// The time that a name keeps its address after the last answer's [`TTL`] or the last packet. TCP

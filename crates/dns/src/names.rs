@@ -11,7 +11,7 @@ use domain::base::Name;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-/// Which families a name has addresses of.
+/// The families that a name has addresses of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Families {
     /// IPv4.
@@ -89,7 +89,7 @@ pub(crate) struct Entry {
     pub(crate) decision: Decision,
     /// The name without its search domain, where a search list may have made it.
     pub(crate) plain: Option<Plain>,
-    /// Until when someone may use the addresses.
+    /// The end of the time for which anyone may use the addresses.
     lease_until: BootTime,
     /// The time at which they were last told to anyone.
     told_at: BootTime,

@@ -5,11 +5,11 @@ use culvert_ids::ResourceId;
 use culvert_policy::DomainName;
 use std::net::SocketAddr;
 
-/// Which forwarded query: the id in its header. It is free again once the query was answered.
+/// The id of a forwarded query, in its header. It is free again once the query was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ForwardId(pub(crate) u16);
 
-/// On which way a query goes.
+/// The way of a query: directly or through the tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Via {
     /// As everything that this host sends.
@@ -28,22 +28,22 @@ pub enum Output {
         bytes: Vec<u8>,
         /// The source address of the query.
         to: SocketAddr,
-        /// By what the query came; over TCP, on the same connection.
+        /// The transport of the query; over TCP, the answer goes on the same connection.
         transport: Transport,
     },
     /// Send a query to an upstream, over UDP from a port of its own. The answer goes to
     /// [`Stub::handle_upstream_answer`](crate::Stub::handle_upstream_answer), or
     /// [`Stub::handle_upstream_unreachable`](crate::Stub::handle_upstream_unreachable) is called.
     Forward {
-        /// Which query. The same one may go out again, to another upstream.
+        /// The query. The same one may go out again, to another upstream.
         id: ForwardId,
         /// The message.
         query: Vec<u8>,
         /// The destination.
         upstream: SocketAddr,
-        /// By what.
+        /// The transport.
         transport: Transport,
-        /// On which way.
+        /// The way.
         via: Via,
     },
     /// Ask for access to a name, unless it is granted. The outcome goes to

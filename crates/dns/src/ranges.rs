@@ -26,7 +26,7 @@ pub struct Ranges {
     v6: Ipv6Net,
 }
 
-/// Which of the addresses of the ranges: the distance from their first ones.
+/// An index of addresses: the distance from the first address of each range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Offset(u32);
 
@@ -74,7 +74,7 @@ impl Ranges {
         self.v6
     }
 
-    /// Whether an address lies in one of the ranges, taken by a name or not.
+    /// True if an address lies in one of the ranges, taken by a name or not.
     pub fn contains(&self, address: IpAddr) -> bool {
         match address.to_canonical() {
             IpAddr::V4(address) => self.v4.contains(&address),

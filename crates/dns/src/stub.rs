@@ -394,7 +394,7 @@ const TOO_SOON: Reply<'static> = Reply {
     )),
 };
 
-/// Which families of addresses a question asks for; neither for all other types.
+/// The families of addresses that a question asks for; neither for all other types.
 fn wanted_families(qtype: Rtype) -> (bool, bool) {
     match qtype {
         Rtype::A => (true, false),

@@ -13,7 +13,7 @@ pub(crate) struct Pool {
     pub(crate) servers: Vec<SocketAddr>,
     /// Index of the one that is asked first: the last that answered, or follows one that did not.
     pub(crate) preferred: usize,
-    /// Until when nobody of them is asked, as none has answered.
+    /// The end of the time for which no server of the pool is asked, because none has answered.
     pub(crate) silent_until: Option<BootTime>,
 }
 

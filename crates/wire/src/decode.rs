@@ -47,7 +47,7 @@ pub enum DecodeError {
     Malformed {
         /// Its `type`.
         kind: String,
-        /// Where the fault is; its text is not repeated, since it may hold a secret.
+        /// The line of the fault. Its text is not repeated, because it may hold a secret.
         line: usize,
         /// The column in the line.
         column: usize,

@@ -55,7 +55,7 @@ pub enum GrantTarget {
 }
 
 impl GrantTarget {
-    /// Where it leads, with the ranges that names may lead into.
+    /// The target of a grant, with the ranges in which addresses of its names may be.
     #[must_use]
     pub fn new(target: model::Target, within: Option<&Within>) -> Self {
         match within {

@@ -32,8 +32,8 @@ pub struct Gateway {
     /// The same of the other family.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub ipv6: Ipv6Addr,
-    /// Since when an administrator vouches for its key; a new key ends it. Where the account requires
-    /// verified gateways, one that is not verified waits and gets no grants.
+    /// The time since which an administrator vouches for its key; a new key ends it. If the account
+    /// requires verified gateways, a gateway that is not verified waits and gets no grants.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<Timestamp>,
     /// It gets no new grants.

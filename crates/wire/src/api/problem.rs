@@ -33,7 +33,7 @@ pub struct Problem {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FieldProblem {
-    /// Where, such as `filters[0].ports[1]`.
+    /// The field, such as `filters[0].ports[1]`.
     pub field: String,
     /// The problem, the value, and a right value.
     pub detail: String,

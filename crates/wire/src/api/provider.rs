@@ -16,8 +16,8 @@ pub struct Provider {
     pub issuer: String,
     /// The portal's client id at the provider.
     pub client_id: String,
-    /// Since when the portal's secret there is the one that it is; the secret itself is never shown. Without
-    /// one, the portal is a public client.
+    /// The time at which the portal's secret at the provider was set; the secret itself is never shown.
+    /// Without one, the portal is a public client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_set: Option<Timestamp>,
     /// The redirect URI of this portal, which must be registered at the provider.

@@ -41,7 +41,7 @@ pub struct Token {
     pub role: Option<ApiRole>,
     /// The token's name, for people.
     pub name: String,
-    /// When it ends; without it, never.
+    /// The time of expiry; if absent, it never expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<Timestamp>,
     /// It has one use: the machine that enrols with it keeps it for itself.
@@ -83,7 +83,7 @@ pub struct NewToken {
     pub role: Option<ApiRole>,
     /// 1 to 100 characters.
     pub name: String,
-    /// When it ends; without it, never.
+    /// The time of expiry; if absent, it never expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<Timestamp>,
     /// It enrols one machine and no second one.

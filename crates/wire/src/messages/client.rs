@@ -119,7 +119,7 @@ pub enum ToClient {
     },
     /// The session does not come about, or ends here; the socket is closed after it.
     Refused {
-        /// Why.
+        /// The reason.
         reason: Reason,
         /// The client comes back after this time at the earliest; never, where it is missing.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -185,7 +185,7 @@ pub enum ToClient {
     AccessRevoked {
         /// The grant.
         grant: GrantId,
-        /// Why.
+        /// The reason.
         reason: Reason,
     },
     /// A gateway is gone, and every grant through it.

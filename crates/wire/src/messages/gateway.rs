@@ -53,7 +53,7 @@ pub enum FromGateway {
     GrantRefused {
         /// The grant.
         grant: GrantId,
-        /// Why.
+        /// The reason.
         reason: Reason,
     },
     /// The load of the gateway.
@@ -120,7 +120,7 @@ pub enum ToGateway {
         protocol: u32,
         /// The id of the gateway.
         gateway: GatewayId,
-        /// Where it stands, for people.
+        /// The gateway's site, for people.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         site: Option<SiteId>,
         /// The name of that site.
@@ -143,7 +143,7 @@ pub enum ToGateway {
     },
     /// The session does not come about, or ends here; the socket is closed after it.
     Refused {
-        /// Why.
+        /// The reason.
         reason: Reason,
         /// The gateway comes back after this time at the earliest; never, where it is missing.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -206,7 +206,7 @@ pub enum ToGateway {
     FlowsTaken {
         /// The report's run.
         run: u64,
-        /// Which of the run.
+        /// The number of the batch in the run.
         batch: u64,
     },
     /// A message of the gateway was of a kind that this portal does not know.

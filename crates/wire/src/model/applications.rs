@@ -5,7 +5,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Which programs of a client may reach something: `"any"`, `{"only": ["backup"]}` or
+/// The programs of a client that may reach something: `"any"`, `{"only": ["backup"]}` or
 /// `{"except": ["browser"]}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

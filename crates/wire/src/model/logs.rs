@@ -123,7 +123,7 @@ impl Default for LogSettings {
     }
 }
 
-/// Where entries of the logs go besides, as JSON lines.
+/// A further destination of log entries, as JSON lines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]

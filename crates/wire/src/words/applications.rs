@@ -1,4 +1,4 @@
-//! Which programs may reach something: `any`, `only:backup,sync`, `except:browser`.
+//! The programs that may reach something: `any`, `only:backup,sync`, `except:browser`.
 
 use crate::model::Applications;
 
