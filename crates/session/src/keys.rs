@@ -97,7 +97,7 @@ impl PresharedKey {
         Self(bytes)
     }
 
-    /// Whether this is [`NONE`](Self::NONE).
+    /// True if this is [`NONE`](Self::NONE).
     pub fn is_zero(&self) -> bool {
         *self == Self::NONE
     }
