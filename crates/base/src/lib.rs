@@ -1,4 +1,4 @@
-//! What the pure crates have in common.
+//! Types that the pure crates share.
 //!
 //! [`LogLine`] and [`LogQueue`] are the log of a core, which has none of its own. [`BootTime`], [`UnixTime`] and [`Uptime`] are
 //! time as an argument, [`TokenBucket`] is a rate. [`Destination`] and [`LocalAddress`] say where datagrams go and come from. [`datagrams`] and [`frames`] are what the kernel takes and gives in one call.
