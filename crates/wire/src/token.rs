@@ -175,8 +175,7 @@ pub struct Token {
     pub portal: Option<Portal>,
 }
 
-/// The reason why a text is no token. It repeats no part of the token. No text of the token is
-/// repeated.
+/// The reason why a text is no token. It repeats no part of the token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
     /// Longer than [`MAX_TOKEN_LEN`].

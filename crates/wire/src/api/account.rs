@@ -92,8 +92,8 @@ pub struct AccountPatch {
     pub require_verified_gateways: Option<bool>,
 }
 
-/// Anyone who lacks a required one can do nothing in the console but set one up. The people who must
-/// have a second factor besides the password with which they sign in.
+/// The people who must have a second factor besides the password with which they sign in. Anyone who
+/// lacks a required one can do nothing in the console but set one up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]

@@ -6,8 +6,8 @@ use std::fmt;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewDevice {
-    /// It is shown to the person who approves the machine. The machine's name for itself, 1 to 60
-    /// characters.
+    /// The machine's name for itself, 1 to 60 characters. It is shown to the person who approves the
+    /// machine.
     pub machine: String,
 }
 
