@@ -66,7 +66,7 @@ pub enum UdpError {
 }
 
 /// The reason why datagrams were not sent; none of them was. Each variant asks for another
-/// reaction. Each variant is something different to do next.
+/// reaction.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
     /// The socket's buffer is full: wait until it is writable.
