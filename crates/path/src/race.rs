@@ -150,9 +150,7 @@ impl Race {
     /// # Errors
     ///
     /// The reason why it cannot be the path. The path does not change, and the race is not decided:
-    /// packets that come out of the tunnel show no path to the peer, whoever sent them. The path
-    /// stays what it was, and the race is not decided: what comes out of the tunnel is no way to
-    /// the peer, whoever sent it.
+    /// packets that come out of the tunnel show no path to the peer, whoever sent them.
     pub fn handle_confirmed(
         &mut self,
         address: SocketAddr,
@@ -168,7 +166,7 @@ impl Race {
     ///
     /// # Errors
     ///
-    /// The reason why it cannot be. The path does not change. The path stays what it was.
+    /// The reason why it cannot be. The path does not change.
     pub fn handle_roamed(
         &mut self,
         address: SocketAddr,
