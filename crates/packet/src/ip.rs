@@ -173,8 +173,7 @@ impl<'a> IpView<'a> {
         }
     }
 
-    /// True if `address` is its source. It costs less than a comparison with [`IpView::source`]. It
-    /// costs less than to compare what [`IpView::source`] makes.
+    /// True if `address` is its source. It costs less than a comparison with [`IpView::source`].
     #[must_use]
     pub fn is_from(&self, address: IpAddr) -> bool {
         match (self.version, address) {
