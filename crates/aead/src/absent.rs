@@ -1,4 +1,4 @@
-//! What stands in for the batched implementation on processors that it is not written for.
+//! A stand-in for the batched implementation on processors that it is not written for.
 
 use crate::{KEY_LEN, Layout, Opened, Suite};
 

@@ -22,12 +22,12 @@ pub enum Suite {
 }
 
 impl Suite {
-    /// Whether this processor has what the suite is made fast with.
+    /// True if this processor has the instructions that make the suite fast.
     ///
     /// ChaCha20-Poly1305 is fast everywhere. AES-256-GCM needs instructions for the rounds of AES
-    /// and for the carry-less product of GHASH: with them it is the faster suite, record by record
-    /// as well as in batches; without them it is several times slower, and two ends that may choose
-    /// should not.
+    /// and for the carry-less product of GHASH. With them it is the faster suite, record by record
+    /// as well as in batches. Without them it is several times slower, and two ends that may choose
+    /// should not use it.
     pub fn is_fast(self) -> bool {
         match self {
             Self::ChaCha20Poly1305 => true,
@@ -88,7 +88,7 @@ impl Key {
         }
     }
 
-    /// Whether batches of this key are worked on as a whole where that is faster, rather than
+    /// True if batches of this key are processed as a whole where that is faster, rather than
     /// record by record.
     pub fn is_batched(&self) -> bool {
         self.wide.is_some()
@@ -155,8 +155,8 @@ impl Key {
     /// tag written to its last [`TAG_LEN`] bytes.
     ///
     /// # Panics
-    /// Where a record, the shorter last one included, has no room for head and tag: the caller
-    /// laid the batch out itself.
+    /// If a record, the shorter last one included, has no room for head and tag. The caller is
+    /// responsible for the layout of the batch.
     pub fn seal_batch(&self, first_nonce: u64, buffer: &mut [u8], layout: Layout) {
         if let Some(wide) = &self.wide
             && wide.gains(layout, buffer.len())

@@ -1,7 +1,7 @@
 use crate::TAG_LEN;
 use core::ops::Range;
 
-/// Where the records of a batch lie in their buffer.
+/// The layout of the records of a batch in their buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Bytes before each record's plaintext that are neither encrypted nor authenticated.
@@ -11,7 +11,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// How many records a buffer of `buffer_len` bytes holds; the last may be shorter than the
+    /// The number of records in a buffer of `buffer_len` bytes; the last may be shorter than the
     /// stride. An empty buffer holds none.
     pub fn count(&self, buffer_len: usize) -> usize {
         buffer_len.div_ceil(self.stride.max(1))

@@ -5,7 +5,7 @@
 /// receiver whole.
 pub const MAX_RECORDS: usize = 128;
 
-/// Which records of a batch were authentic: bit `i` speaks of record `i`.
+/// The set of authentic records of a batch: bit `i` speaks of record `i`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Opened(u128);
 
@@ -13,7 +13,7 @@ impl Opened {
     /// No record at all.
     pub const NONE: Self = Self(0);
 
-    /// Whether record `index` was authentic; false past [`MAX_RECORDS`].
+    /// True if record `index` was authentic; false past [`MAX_RECORDS`].
     pub fn get(self, index: usize) -> bool {
         index < MAX_RECORDS && self.0 >> index & 1 == 1
     }
@@ -30,7 +30,7 @@ impl Opened {
         self.0 &= !(1 << index);
     }
 
-    /// How many records are marked.
+    /// The number of records that are marked.
     pub fn count(self) -> usize {
         self.0.count_ones() as usize
     }

@@ -21,7 +21,7 @@ pub(crate) struct Vector {
     pub(crate) clear: Vec<u8>,
     pub(crate) cipher: Vec<u8>,
     pub(crate) tag: [u8; TAG_LEN],
-    /// Whether the record is authentic; if not, its tag was modified.
+    /// True if the record is authentic; if not, its tag was modified.
     pub(crate) valid: bool,
 }
 
@@ -46,7 +46,7 @@ impl Vector {
     }
 }
 
-/// All that are of our lengths. What has other lengths can't be given to a [`Key`] at all.
+/// All vectors of our lengths. A vector with other lengths cannot be given to a [`Key`] at all.
 pub(crate) fn vectors(suite: Suite) -> Vec<Vector> {
     let (text, expected) = match suite {
         Suite::ChaCha20Poly1305 => (CHACHA20_POLY1305, 316),

@@ -1,6 +1,6 @@
 use std::io;
 
-/// Why a text is no recipient or no identity.
+/// The reason why a text is no recipient or no identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
@@ -18,7 +18,7 @@ pub enum KeyError {
     None,
 }
 
-/// Why a file can't be encrypted or decrypted.
+/// The reason why a file cannot be encrypted or decrypted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AgeError {

@@ -20,7 +20,7 @@ const FILE_KEY_LEN: usize = 16;
 const TAG_LEN: usize = 16;
 const NONCE_LEN: usize = 16;
 
-/// How long a full line of a stanza's body is. A shorter one ends it.
+/// The length of a full line of a stanza's body. A shorter one ends it.
 const BODY_LINE_LEN: usize = 64;
 
 type FileKey = Zeroizing<[u8; FILE_KEY_LEN]>;

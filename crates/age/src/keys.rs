@@ -15,7 +15,7 @@ const IDENTITY: &str = "age-secret-key-";
 pub struct Recipient(pub(crate) [u8; 32]);
 
 impl Recipient {
-    /// The recipient of a public key. Whether it is a usable one shows when something is encrypted to it.
+    /// The recipient of a public key. The key is checked only when something is encrypted to it.
     pub fn from_bytes(public: [u8; 32]) -> Self {
         Self(public)
     }
@@ -62,7 +62,7 @@ impl Identity {
         })
     }
 
-    /// Whoever encrypts to it uses this.
+    /// The recipient for files that this identity can decrypt.
     pub fn recipient(&self) -> Recipient {
         Recipient(self.public)
     }

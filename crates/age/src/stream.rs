@@ -7,7 +7,7 @@ use aws_lc_rs::aead::{Aad, Nonce};
 use std::io::{Read, Write};
 use zeroize::Zeroizing;
 
-/// How much of the plaintext a chunk holds; only the last one may hold less.
+/// The length of a chunk of the plaintext; only the last one may be shorter.
 pub(crate) const CHUNK_LEN: usize = 65_536;
 
 const TAG_LEN: usize = 16;

@@ -6,7 +6,7 @@ use std::fmt::{self, Display, Write};
 /// Lines that wait for the shell. It takes them after each event, and an event writes a few.
 pub const MAX_WAITING_LINES: usize = 256;
 
-/// How much a line matters.
+/// The importance of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogLevel {
     /// Something is lost.
@@ -24,7 +24,7 @@ pub enum LogLevel {
 /// A line for the log: what happened, and the values that belong to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
-    /// How much it matters.
+    /// The importance of the line.
     pub level: LogLevel,
     text: String,
 }

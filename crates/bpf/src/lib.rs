@@ -111,8 +111,8 @@ const CLASS_LOAD_64_BIT_IMMEDIATE: u8 = 0x18;
 const CLASS_LOAD_FROM_REGISTER: u8 = 0x61;
 /// Adds to a double word in memory, atomically (RFC 9669 §5.3).
 const ATOMIC_DOUBLE: u8 = 0xdb;
-/// In the source register of a 64-bit immediate: its low half is the descriptor of a map with one value, and its high
-/// half an offset into that value, whose address is meant (RFC 9669 §5.4).
+/// The source-register field of a 64-bit immediate that is an address in a map with one value. The low half of the
+/// immediate is the descriptor of the map, and the high half is an offset into the value (RFC 9669 §5.4).
 const ADDRESS_IN_MAP: u8 = 2;
 const CLASS_ARITHMETIC_64: u8 = 0x07;
 const CLASS_BYTE_SWAP: u8 = 0xd4;

@@ -23,7 +23,7 @@ const TYPE_SOCKET_FILTER: u32 = 1;
 /// The program uses no helper that is reserved for GPL programs.
 const LICENCE: &CStr = c"Apache-2.0";
 
-/// Why the kernel runs no program of ours.
+/// The reason why the kernel does not run a program of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProgramOff {
@@ -55,7 +55,7 @@ impl fmt::Display for ProgramOff {
 }
 
 impl ProgramOff {
-    /// What the kernel's error means.
+    /// The reason that a kernel error stands for.
     pub fn from_error(error: &io::Error) -> Self {
         match error.raw_os_error() {
             Some(libc::EPERM) if is_in_user_namespace() => Self::InUserNamespace,
@@ -238,7 +238,7 @@ impl MapMemory {
     /// Number `index`.
     ///
     /// # Panics
-    /// Where there are not so many.
+    /// If there is no such number.
     pub fn number(&self, index: usize) -> &AtomicU64 {
         assert!(index < self.numbers, "a map has no number {index}");
         // SAFETY: within the mapping, which lasts as long as `self`, is aligned to pages, and is changed by others in
@@ -276,7 +276,7 @@ pub mod run {
         duration: u32,
     }
 
-    /// What `program` answers for `packet`, which begins with its IP header.
+    /// The return value of `program` for `packet`, which begins with its IP header.
     pub fn socket_filter(program: BorrowedFd<'_>, packet: &[u8]) -> io::Result<u32> {
         // The kernel wants an Ethernet header, and hides it from this type of program. Under the experimental type it
         // does not look for an IP header of its own, so any bytes will do.

@@ -1,4 +1,4 @@
-//! How long to wait between attempts to reach the portal.
+//! The pauses between attempts to reach the portal.
 
 /// No attempt comes sooner after the last one, in milliseconds: what a portal allows one address
 /// and token.

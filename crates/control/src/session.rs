@@ -5,10 +5,10 @@ use culvert_base::{BootTime, UnixTime};
 use culvert_wire::Timestamp;
 use std::time::Duration;
 
-/// How long the first message may take (`docs/access.md`, "The control channel").
+/// The time limit of the first message (`docs/access.md`, "The control channel").
 pub const HELLO_LIMIT_MS: u64 = 10_000;
 
-/// Where the session stands.
+/// The state of the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ControlState {
     /// Not connected; the next attempt comes at an instant.
@@ -29,7 +29,7 @@ pub enum ControlState {
     Ended,
 }
 
-/// Where a message stands in the session, as far as it can be told.
+/// A message is missing, or belongs to another session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a message is missing")]
 pub struct OutOfOrder;
@@ -45,9 +45,9 @@ pub struct ControlSession {
     not_before: BootTime,
     /// The portal's clock less this machine's, at the last connection.
     clock: Option<PortalClock>,
-    /// Since when the session has been open, or has not been.
+    /// The time since which the session has been open, or has not been.
     pub since: BootTime,
-    /// Why the last attempt or session ended.
+    /// The reason why the last attempt or session ended.
     pub last_error: Option<String>,
     /// Attempts to connect, so far.
     pub attempts: u64,
@@ -97,19 +97,19 @@ impl ControlSession {
         }
     }
 
-    /// Where it stands.
+    /// The state of the session.
     #[must_use]
     pub const fn state(&self) -> &ControlState {
         &self.state
     }
 
-    /// Whether `welcome` was said.
+    /// True if `welcome` was received.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.state == ControlState::Open
     }
 
-    /// Whether there is a connection, or an attempt at one.
+    /// True if there is a connection, or an attempt at one.
     pub fn is_connected(&self) -> bool {
         matches!(
             self.state,
@@ -117,7 +117,7 @@ impl ControlSession {
         )
     }
 
-    /// Whether it is time to connect; from here on an attempt is under way.
+    /// Begins an attempt to connect if one is due; true if so.
     pub fn begin_attempt(&mut self, now: BootTime) -> bool {
         let is_due = matches!(self.state, ControlState::Waiting { until } if until <= now);
         if is_due {
@@ -222,12 +222,12 @@ impl ControlSession {
         self.last_error = Some(why);
     }
 
-    /// Whether the first message is overdue.
+    /// True if the first message is overdue.
     pub fn is_overdue(&self, now: BootTime) -> bool {
         matches!(self.state, ControlState::Greeting { until } if until <= now)
     }
 
-    /// When to attempt to connect, or to give up waiting.
+    /// The time of the next attempt to connect, or of the end of a wait.
     #[must_use]
     pub const fn next_timeout(&self) -> Option<BootTime> {
         match self.state {
@@ -237,7 +237,7 @@ impl ControlSession {
     }
 
     /// The instant of this machine's boot-time clock at which the portal's clock shows `instant`.
-    /// What the portal says to be in the past is now.
+    /// An instant in the portal's past is now.
     pub fn local_time(&self, instant: Timestamp, now: BootTime) -> BootTime {
         let portal_now = self.portal_time(now).unwrap_or(UnixTime::MAX);
         now.saturating_add(instant.unix_time().saturating_since(portal_now))

@@ -1,4 +1,5 @@
-//! What clients and gateways tell of alike: the session with the portal, drops and counters.
+//! The part of the status that clients and gateways share: the session with the portal, drops and
+//! counters.
 
 use crate::{ControlSession, ControlState};
 use culvert_base::{BootTime, UnixTime, whole_millis};
@@ -7,13 +8,13 @@ use serde::{Deserialize, Serialize};
 /// The session with the portal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PortalStatus {
-    /// Where it stands.
+    /// The state of the session.
     pub state: PortalState,
     /// Since the session was opened, or lost, in milliseconds.
     pub state_for_ms: u64,
-    /// When the next attempt comes, in milliseconds.
+    /// The time until the next attempt, in milliseconds.
     pub next_attempt_in_ms: Option<u64>,
-    /// Why there is no session.
+    /// The reason why there is no session.
     pub last_error: Option<String>,
     /// Attempts to connect, since the start.
     pub attempts: u64,
@@ -23,23 +24,23 @@ pub struct PortalStatus {
     pub clock_ahead_ms: Option<i64>,
 }
 
-/// What was dropped.
+/// A counter of dropped packets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DropStatus {
-    /// Where on the road.
+    /// The stage at which they were dropped.
     pub stage: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// How often, since the start.
+    /// The number of drops since the start.
     pub count: u64,
 }
 
 /// A number of events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CounterStatus {
-    /// What is counted.
+    /// The name of the counter.
     pub name: String,
-    /// How often it happened, since the start.
+    /// The number of events since the start.
     pub count: u64,
 }
 
@@ -47,7 +48,7 @@ pub struct CounterStatus {
 pub const CLOCK_TOLERANCE_MS: u64 = 60_000;
 
 impl PortalStatus {
-    /// What is to be done about a clock that is too far from the portal's.
+    /// The advice about a clock that is too far from the portal's.
     #[must_use]
     pub fn clock_problem(&self) -> Option<String> {
         let ahead_ms = self.clock_ahead_ms?;
@@ -62,7 +63,7 @@ impl PortalStatus {
     }
 }
 
-/// Where the session with the portal stands.
+/// The state of the session with the portal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PortalState {

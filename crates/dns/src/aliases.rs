@@ -28,8 +28,8 @@ struct Link {
     target: Name<Vec<u8>>,
 }
 
-/// The chain of aliases in an answer, up to the first name that is a resource's. What the answer says of that name is
-/// not looked at: the resource's gateway knows.
+/// Follows the chain of aliases in an answer, up to the first name that belongs to a resource. Records of that name
+/// in the answer are ignored, because the resource's gateway resolves it.
 pub(crate) fn to_resource(
     message: &Message<[u8]>,
     question: &Question,

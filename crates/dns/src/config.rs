@@ -1,10 +1,10 @@
-//! What a [`Stub`](crate::Stub) is told at its start.
+//! The start-up settings of a [`Stub`](crate::Stub).
 
 use crate::Ranges;
 use culvert_policy::DomainName;
 use std::net::SocketAddr;
 
-/// What a message travels by.
+/// The transport of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Transport {
     /// A datagram each.
@@ -13,14 +13,14 @@ pub enum Transport {
     Tcp,
 }
 
-/// What a [`Stub`](crate::Stub) is told at its start.
+/// The start-up settings of a [`Stub`](crate::Stub).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
-    /// Where the addresses of names come from.
+    /// The ranges from which names get their addresses.
     pub ranges: Ranges,
-    /// Where this resolver listens. None of them can be an upstream.
+    /// The addresses at which this resolver listens. None of them can be an upstream.
     pub listens_on: Vec<SocketAddr>,
-    /// Who is asked about all other names, in this order. With none such names are REFUSED.
+    /// The servers for all other names, in order of preference. With none such names are REFUSED.
     pub upstreams: Vec<SocketAddr>,
     /// A name that is no resource's and in no zone, but always asked of `upstreams`: that of the portal,
     /// without which there would be neither resources nor zones.

@@ -2,27 +2,27 @@
 
 use std::time::Duration;
 
-/// How long an application may keep an answer. The address stays with its name, so this only says
-/// how soon a family that came or went, or a resource that was removed, is noticed: as long as
-/// public load balancers take for the same.
+/// The TTL of answers to applications. The address stays with its name, so the TTL only decides how
+/// soon a change is noticed: a family that came or went, or a resource that was removed. Public
+/// load balancers use the same TTL.
 pub const TTL: Duration = Duration::from_secs(30);
 
-/// How long a "no" is kept, here and (RFC 2308) by who asked: an administrator who has just
-/// granted access sees it work within seconds, and a program that asks in a loop costs the portal
+/// The lifetime of a negative answer, here and (RFC 2308) at the asker. An administrator who has
+/// just granted access sees it work within seconds. A program that asks in a loop costs the portal
 /// 12 requests a minute.
 pub const NEGATIVE_TTL: Duration = Duration::from_secs(5);
 
-/// How long it is kept that nobody could decide, or that no gateway was there: after a restart of the
-/// portal the gateways come back within two seconds, and nobody should wait for longer. The client
-/// itself bounds how often the portal is asked.
+/// The lifetime of the result that nobody could decide, or that no gateway was there. After a restart
+/// of the portal the gateways come back within two seconds, and nobody should wait for longer. The
+/// client itself limits how often the portal is asked.
 pub const UNREACHABLE_TTL: Duration = Duration::from_secs(1);
 
-/// How long a query waits for access. The resolver of glibc and systemd-resolved try again after
-/// 5 s: a second before, they get an answer instead.
+/// The time that a query waits for access. The resolvers of glibc and systemd-resolved try again
+/// after 5 s. A second before that, they get an answer instead.
 pub const ACCESS_WAIT: Duration = Duration::from_secs(4);
 
-/// When a site is suspected of silence: a name waits for this long. Access takes two round trips to the portal and one to
-/// the site's DNS, 300 ms across a continent.
+/// The time that a name waits until its site is suspected of silence. Access takes two round trips to the portal and
+/// one to the site's DNS, 300 ms across a continent.
 pub const SUSPECT_AFTER: Duration = Duration::from_millis(300);
 
 /// The time that a suspected site has for a name that leads elsewhere without its search domain. A program asks two such
@@ -32,19 +32,19 @@ pub const SUSPECT_WAIT: Duration = Duration::from_millis(80);
 /// The time that a dead site has for a name. The resolver of glibc asks twice.
 pub const DEAD_WAIT: Duration = Duration::from_millis(50);
 
-/// How long an upstream's word on a name without its search domain counts.
+/// The lifetime of an upstream's answer about a name without its search domain.
 pub(crate) const PLAIN_TTL: Duration = TTL;
 
-/// When access that was asked for without an answer is asked for again, by the next query: after
-/// the queries that waited for it were answered.
+/// The time after which access that was asked for without an answer is asked for again, by the next
+/// query. By then, the queries that waited for it are answered.
 pub const ASK_AGAIN_AFTER: Duration = Duration::from_secs(5);
 
-/// When the families of a name are asked for again, in use and behind its back: a name that has lost its addresses is
-/// noticed within twice [`TTL`]. A request asks for the other names of its resource as well, so that a resource in use makes
-/// one a minute.
+/// The time after which the families of a name in use are asked for again, while queries get the known answer. A name
+/// that has lost its addresses is noticed within twice [`TTL`]. A request asks for the other names of its resource as
+/// well, so a resource in use makes one request a minute.
 pub const REFRESH_AFTER: Duration = Duration::from_secs(60);
 
-/// How long a name keeps its address after the last answer's [`TTL`] or the last packet. TCP
+/// The time that a name keeps its address after the last answer's [`TTL`] or the last packet. TCP
 /// connections may be silent for 2 h 4 min (RFC 5382, REQ-5); an hour of margin.
 pub const LEASE_IDLE: Duration = Duration::from_secs(3 * 3600);
 
@@ -52,10 +52,11 @@ pub const LEASE_IDLE: Duration = Duration::from_secs(3 * 3600);
 /// be: 50 MB at the very most, for more names than a machine uses in [`LEASE_IDLE`].
 pub const NAMES_MAX: usize = 1 << 16;
 
-/// How long a name keeps its addresses at least after they were told last, while others need room: ten
-/// times [`TTL`], and longer than a query waits for access. A name in use is told again within `TTL`.
-/// Whoever keeps to an address without asking again gets nowhere then, and not to another name's host: in
-/// ranges of the usual size, 2 million others are given out before.
+/// The shortest time that a name keeps its addresses after they were last told, while other names need
+/// room. It is ten times [`TTL`], and longer than a query waits for access. A name in use is told again
+/// within `TTL`. A program that uses an address for longer without asking again loses its connection,
+/// but does not reach another name's host: in ranges of the usual size, 2 million other addresses are
+/// given out first.
 pub const TOLD_MIN: Duration = Duration::from_secs(300);
 
 /// New names of one resource in a row: a browser that opens dozens of pages, each of dozens of names.
@@ -89,15 +90,15 @@ pub const SITE_SILENCE: Duration = Duration::from_secs(10);
 /// The most upstreams: resolv.conf has 3, some networks announce as many for each family.
 pub const UPSTREAMS_MAX: usize = 8;
 
-/// How often a forwarded query is sent in all, each time to the next upstream.
+/// The number of times that a forwarded query is sent in all, each time to the next upstream.
 pub const UPSTREAM_TRIES: usize = 3;
 
-/// How long an upstream has for its answer: all tries end (3 × 1.5 s) before the 5 s after which
-/// who asked tries again.
+/// The time that an upstream has for its answer. All tries end (3 × 1.5 s) before the asker tries
+/// again, after 5 s.
 pub const UPSTREAM_WAIT: Duration = Duration::from_millis(1500);
 
-/// How long it is remembered that an upstream does not keep the case of letters. A forged answer with the
-/// right id and port can make that appear so; after an hour the upstream is tried again, at the cost of a
+/// The time for which an upstream is remembered not to keep the case of letters. A forged answer with the
+/// right id and port can cause this entry. After an hour the upstream is tried again, at the cost of a
 /// second question.
 pub const CASE_RULE_LIFETIME: Duration = Duration::from_secs(3600);
 
@@ -113,9 +114,9 @@ pub const OUTPUTS_MAX: usize = 4096;
 /// 512 − 12 (header) − 259 (question) − 11 (OPT) − 6 (option's header) = 224.
 pub const REASON_LEN_MAX: usize = 160;
 
-/// What this resolver says it takes over UDP, and the most it sends: the size that avoids
-/// fragments on any path (1280 − 48).
+/// The UDP payload size that this resolver announces, and the most that it sends: the size that
+/// avoids fragments on any path (1280 − 48).
 pub const UDP_PAYLOAD: u16 = 1232;
 
-/// What a resolver takes over UDP that does not say (RFC 1035, §4.2.1).
+/// The UDP payload size of a resolver that does not announce one (RFC 1035, §4.2.1).
 pub(crate) const PLAIN_UDP_PAYLOAD: u16 = 512;

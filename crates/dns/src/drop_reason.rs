@@ -1,6 +1,6 @@
-//! Why a message gets no answer.
+//! The reasons why a message gets no answer.
 
-/// Why a message was ignored. Who counts them counts by this.
+/// The reason why a message was ignored. Counters are kept for each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum DropReason {
     /// Shorter than a header: there is no id to answer to.

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration.
+//! Errors of a configuration.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,7 @@ pub enum Error {
     HostBits {
         /// As it was written.
         given: String,
-        /// What begins where a range begins.
+        /// The range with those bits cleared.
         meant: String,
     },
     /// A range for names that no packet may be sent to.

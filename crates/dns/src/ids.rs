@@ -3,7 +3,8 @@
 use chacha20::ChaCha20;
 use chacha20::cipher::{KeyIvInit, StreamCipher};
 
-/// Random ids. Who cannot read our queries cannot tell which id the next one has (RFC 5452, §4.3).
+/// Random ids. An attacker who cannot read our queries cannot predict the id of the next one (RFC
+/// 5452, §4.3).
 pub(crate) struct Ids {
     stream: ChaCha20,
     /// Bits that were drawn and not used yet.

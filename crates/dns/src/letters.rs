@@ -26,7 +26,7 @@ struct Rule {
     until: BootTime,
 }
 
-/// How a server is asked that does not keep the case.
+/// The way to ask a server that does not keep the case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fallback {
     /// By TCP.
@@ -35,16 +35,16 @@ enum Fallback {
     AnyCase,
 }
 
-/// How a question is asked.
+/// The way to ask a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Way {
     pub(crate) transport: Transport,
-    /// Whether its answer must have the very letters of the question.
+    /// True if the answer must have exactly the letters of the question.
     pub(crate) is_compared: bool,
 }
 
 impl CaseRules {
-    /// How a server is asked what came in by `asker`.
+    /// The way to ask a server a question that came by `asker`.
     pub(crate) fn way(&self, upstream: SocketAddr, asker: Transport, now: BootTime) -> Way {
         let rule = self.0.get(&upstream).filter(|rule| now < rule.until);
         let (transport, is_compared) = match (asker, rule.map(|rule| rule.fallback)) {
@@ -69,7 +69,7 @@ impl CaseRules {
         if before.is_none() && self.0.len() >= CASE_RULES_MAX {
             return false;
         }
-        // What is known is not prolonged: after a while the server is tried again.
+        // The lifetime of a known rule is not extended: after a while the server is tried again.
         if before != Some(fallback) {
             let until = now.saturating_add(CASE_RULE_LIFETIME);
             self.0.insert(upstream, Rule { fallback, until });
@@ -87,7 +87,7 @@ pub(crate) fn mix(query: &mut [u8], question: &Question, random: &mut Ids) -> Op
     Some(())
 }
 
-/// Whether the name in an answer has the very letters of the one in the query.
+/// True if the name in an answer has exactly the letters of the name in the query.
 pub(crate) fn are_same(answer: &[u8], query: &[u8], question: &Question) -> bool {
     let range = HEADER_LEN..HEADER_LEN + question.qname().as_slice().len();
     let letters = answer.get(range.clone());

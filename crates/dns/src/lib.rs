@@ -6,13 +6,13 @@
 //! sleep until [`Stub::poll_timeout`] at the latest and call [`Stub::handle_timeout`]. Messages over
 //! TCP come and go without the two bytes of their length.
 //!
-//! What is answered for a name of a resource:
+//! Answers for a name of a resource:
 //!
 //! | question | answer |
 //! |---|---|
 //! | A, AAAA | the name's own address of that family, once access is granted; empty where the gateway found none of the family |
 //! | ANY | both |
-//! | HTTPS, SVCB, SRV, MX, TXT and all other types | what the site's DNS says, asked of the resource's gateway through the tunnel once access is granted ([`Stub::set_site`]), without addresses of names of resources; empty where the gateway can't be asked; never asked elsewhere, since a private name is nobody else's business |
+//! | HTTPS, SVCB, SRV, MX, TXT and all other types | the records of the site's DNS, without addresses of names of resources. The resource's gateway is asked through the tunnel once access is granted ([`Stub::set_site`]). Empty if it cannot be asked. Never asked elsewhere, because a private name must not leak |
 //! | zone transfers and other meta types | REFUSED |
 //!
 //! | access | answer |
@@ -23,17 +23,18 @@
 //! | denied | REFUSED with the extended error *Prohibited* and the reason in brief |
 //! | nobody to ask, or no word within [`ACCESS_WAIT`] | SERVFAIL with the extended error *No Reachable Authority* |
 //!
-//! A site that leaves names without an answer is remembered. A name that a search list made (`www.example.com` with
-//! `corp.example` behind it, [`Stub::set_search`]) does not exist for as long as its site is silent, if the name without the
-//! search domain exists elsewhere: the search goes on to that one. Other names of a dead site get SERVFAIL after [`DEAD_WAIT`].
+//! A site that leaves names without an answer is remembered. Some names are made by a search list: `www.example.com`
+//! with `corp.example` behind it ([`Stub::set_search`]). Such a name does not exist while its site is silent, if the
+//! name without the search domain exists elsewhere: the search goes on to that one. Other names of a dead site get
+//! SERVFAIL after [`DEAD_WAIT`].
 //!
 //! An address from the ranges for names is turned back into its name (PTR) here and never
 //! forwarded. An upstream's answer that hands out such an address is not believed: it would lend a
 //! resource the origin of a stranger's web page (DNS rebinding). Nothing that an upstream says is
 //! kept, so there is no cache to poison.
 //!
-//! Where an upstream says that a name is an alias of a resource's name, the alias is passed on and the rest of the
-//! answer is the resource's: what the upstream says of that name is not looked at.
+//! If an upstream says that a name is an alias of a resource's name, the alias is passed on and the resource
+//! answers the rest. The upstream's records of that name are ignored.
 //!
 //! All other names are asked of upstreams: those of the smallest zone that holds the name
 //! ([`Stub::set_zones`]) and no others, or those for names in no zone ([`Stub::set_upstreams`]). One that

@@ -11,7 +11,7 @@ use domain::base::Name;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-/// Which families a name has addresses of.
+/// The families that a name has addresses of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Families {
     /// IPv4.
@@ -20,7 +20,7 @@ pub struct Families {
     pub v6: bool,
 }
 
-/// What came of asking for access to a name.
+/// The outcome of a request for access to a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Granted. The gateway resolved the name to addresses of these families.
@@ -33,7 +33,7 @@ pub enum Outcome {
     Unanswered,
     /// Denied.
     Denied {
-        /// Why, in brief. At most [`REASON_LEN_MAX`] bytes of it are told.
+        /// The reason, in brief. At most [`REASON_LEN_MAX`] bytes of it are told.
         brief: String,
     },
     /// There is no gateway, or no portal to ask.
@@ -51,15 +51,15 @@ pub struct Assigned<'a> {
     pub addresses: Addresses,
 }
 
-/// What is known of a name.
+/// The knowledge about a name.
 #[derive(Clone, Debug)]
 pub(crate) enum Decision {
     /// Nothing.
     Unknown,
     /// Access was asked for, and is asked for again from `again_at` on.
     Asked { again_at: BootTime },
-    /// This came of it. What is good stays good until the access ends, but is asked for again from
-    /// `until` on; what is bad is forgotten then.
+    /// The outcome. A good one stays good until the access ends, but is asked for again from
+    /// `until` on. A bad one is forgotten then.
     Made { outcome: Outcome, until: BootTime },
 }
 
@@ -89,13 +89,13 @@ pub(crate) struct Entry {
     pub(crate) decision: Decision,
     /// The name without its search domain, where a search list may have made it.
     pub(crate) plain: Option<Plain>,
-    /// Until when someone may use the addresses.
+    /// The end of the time for which anyone may use the addresses.
     lease_until: BootTime,
-    /// When someone was told them last.
+    /// The time at which they were last told to anyone.
     told_at: BootTime,
 }
 
-/// Why a name gets no addresses.
+/// The reason why a name gets no addresses.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NoPlace {
     /// All names have addresses that are in use.
@@ -112,8 +112,8 @@ pub(crate) struct Names {
     by_name: BTreeMap<DomainName, Offset>,
     by_lease: BTreeSet<(BootTime, Offset)>,
     shares: Shares,
-    /// Where the search for free addresses goes on: all others are given out once before one is
-    /// given out again.
+    /// The offset at which the search for free addresses continues. All other addresses are given
+    /// out once before one is given out again.
     next: u32,
 }
 
@@ -129,8 +129,9 @@ impl Names {
         }
     }
 
-    /// The place of `name`, which belongs to `resource`; a new one if it has none, and then what made room
-    /// for it, if anything had to. What was known of it as part of another resource is forgotten.
+    /// Returns the place of `name`, which belongs to `resource`. A name without one gets a new one; the
+    /// entry that was removed to make room, if any, is returned too. Anything known of the name as part of
+    /// another resource is forgotten.
     pub(crate) fn place(
         &mut self,
         name: &DomainName,
@@ -179,9 +180,9 @@ impl Names {
         }
     }
 
-    /// Takes a name out if there is no room for another: the one whose addresses nobody has used for
-    /// longest, if its lease is over; otherwise of the resource with the most names the one that was told
-    /// longest ago.
+    /// Takes a name out if there is no room for another. This is the name whose addresses were unused for
+    /// the longest time, if its lease is over. Otherwise it is a name of the resource with the most
+    /// names: the one that was told the longest time ago.
     fn make_room(&mut self, now: BootTime) -> Option<(Offset, Entry)> {
         if self.entries.len() < self.ranges.names_max() {
             return None;

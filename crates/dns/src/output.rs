@@ -1,15 +1,15 @@
-//! What a [`Stub`](crate::Stub) asks its owner to do.
+//! Requests of a [`Stub`](crate::Stub) to its owner.
 
 use crate::{Addresses, Transport};
 use culvert_ids::ResourceId;
 use culvert_policy::DomainName;
 use std::net::SocketAddr;
 
-/// Which forwarded query: the id in its header. It is free again once the query was answered.
+/// The id of a forwarded query, in its header. It is free again once the query was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ForwardId(pub(crate) u16);
 
-/// On which way a query goes.
+/// The way of a query: directly or through the tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Via {
     /// As everything that this host sends.
@@ -26,23 +26,24 @@ pub enum Output {
     Answer {
         /// The message.
         bytes: Vec<u8>,
-        /// Where the query came from.
+        /// The source address of the query.
         to: SocketAddr,
-        /// By what the query came; over TCP, on the same connection.
+        /// The transport of the query; over TCP, the answer goes on the same connection.
         transport: Transport,
     },
-    /// Send a query to an upstream, over UDP from a port of its own. What comes back goes to [`Stub::handle_upstream_answer`](crate::Stub::handle_upstream_answer), or
+    /// Send a query to an upstream, over UDP from a port of its own. The answer goes to
+    /// [`Stub::handle_upstream_answer`](crate::Stub::handle_upstream_answer), or
     /// [`Stub::handle_upstream_unreachable`](crate::Stub::handle_upstream_unreachable) is called.
     Forward {
-        /// Which query. The same one may go out again, to another upstream.
+        /// The query. The same one may go out again, to another upstream.
         id: ForwardId,
         /// The message.
         query: Vec<u8>,
-        /// Where to.
+        /// The destination.
         upstream: SocketAddr,
-        /// By what.
+        /// The transport.
         transport: Transport,
-        /// On which way.
+        /// The way.
         via: Via,
     },
     /// Ask for access to a name, unless it is granted. The outcome goes to
@@ -52,7 +53,7 @@ pub enum Output {
         name: DomainName,
         /// The resource whose pattern it matches.
         resource: ResourceId,
-        /// What applications will know the name by.
+        /// The addresses by which applications will know the name.
         addresses: Addresses,
     },
     /// An upstream answers in other letters than it is asked in, which weakens its answers against forgery. It
@@ -61,14 +62,14 @@ pub enum Output {
     CaseNotPreserved {
         /// The upstream.
         upstream: SocketAddr,
-        /// Whether it answers by TCP.
+        /// True if it answers by TCP.
         answers_tcp: bool,
     },
     /// A name lost its addresses, which another name gets in time.
     Released {
         /// The name.
         name: DomainName,
-        /// What its addresses were.
+        /// Its former addresses.
         addresses: Addresses,
     },
 }

@@ -14,14 +14,14 @@ pub(crate) const HEADER_LEN: usize = 12;
 /// A question with a name of its own.
 pub(crate) type Question = domain::base::Question<Name<Vec<u8>>>;
 
-/// Who asked.
+/// The origin of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asker {
     pub(crate) from: SocketAddr,
     pub(crate) transport: Transport,
 }
 
-/// What of a query its answer depends on.
+/// The parts of a query that its answer depends on.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) id: u16,
@@ -35,10 +35,10 @@ pub(crate) struct Asked {
     pub(crate) edns: Option<Edns>,
 }
 
-/// What the asker says of itself (RFC 6891).
+/// The EDNS options of the asker (RFC 6891).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Edns {
-    /// How long an answer it takes over UDP.
+    /// The longest answer that it accepts over UDP, in bytes.
     pub(crate) payload: u16,
     pub(crate) dnssec_ok: bool,
 }
@@ -64,8 +64,8 @@ impl Asked {
         }
     }
 
-    /// Whether this is the other query, sent again. Names are compared letter by letter: a resolver
-    /// that varies their case compares the answer with what it sent.
+    /// True if this is the other query, sent again. Names are compared letter by letter: a resolver
+    /// that varies their case compares the answer with the query that it sent.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let bytes = |asked: &Self| {
             asked.question.as_ref().map(|question| {
@@ -90,7 +90,7 @@ impl Asked {
 ///
 /// # Errors
 ///
-/// Where answering is not possible, or not safe.
+/// The reason, if an answer is not possible, or not safe.
 pub(crate) fn read(bytes: &[u8]) -> Result<Reading, DropReason> {
     if bytes.len() > QUERY_LEN_MAX {
         return Err(DropReason::TooLong);
@@ -156,9 +156,9 @@ pub(crate) fn question(message: &Message<[u8]>) -> Option<Question> {
     is_plain.then(|| Question::new(name, question.qtype(), question.qclass()))
 }
 
-/// Whether a message may be the answer to a query, for whoever waits for it at a socket: it has its id and
-/// its question. Whether it is believed, [`Stub::handle_upstream_answer`](crate::Stub::handle_upstream_answer)
-/// says.
+/// True if a message may be the answer to a query, because it has its id and its question. It is for code that
+/// waits at a socket; [`Stub::handle_upstream_answer`](crate::Stub::handle_upstream_answer) decides if the
+/// answer is believed.
 #[must_use]
 pub fn may_answer(message: &[u8], query: &[u8]) -> bool {
     let (Ok(message), Ok(query)) = (Message::from_slice(message), Message::from_slice(query))

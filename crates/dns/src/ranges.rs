@@ -26,7 +26,7 @@ pub struct Ranges {
     v6: Ipv6Net,
 }
 
-/// Which of the addresses of the ranges: the distance from their first ones.
+/// An index of addresses: the distance from the first address of each range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Offset(u32);
 
@@ -74,7 +74,7 @@ impl Ranges {
         self.v6
     }
 
-    /// Whether an address lies in one of the ranges, taken by a name or not.
+    /// True if an address lies in one of the ranges, taken by a name or not.
     pub fn contains(&self, address: IpAddr) -> bool {
         match address.to_canonical() {
             IpAddr::V4(address) => self.v4.contains(&address),
@@ -82,8 +82,8 @@ impl Ranges {
         }
     }
 
-    /// How many names the ranges have addresses for. The first address of a range names the range,
-    /// the last one is a broadcast address to some.
+    /// The number of names that the ranges have addresses for. The first address of a range names
+    /// the range, and the last one is a broadcast address to some systems.
     pub(crate) fn capacity(&self) -> u32 {
         let v4_bits = 32 - u32::from(self.v4.prefix_len());
         let v6_bits = 128 - u32::from(self.v6.prefix_len());
@@ -91,7 +91,7 @@ impl Ranges {
         (1 << bits) - 2
     }
 
-    /// How many names may have addresses at once.
+    /// The largest number of names that may have addresses at once.
     pub(crate) fn names_max(&self) -> usize {
         usize::try_from(self.capacity()).map_or(NAMES_MAX, |capacity| capacity.min(NAMES_MAX))
     }

@@ -9,8 +9,8 @@ use domain::rdata::svcb::SvcParams;
 use domain::rdata::svcb::value::{Ipv4Hint, Ipv6Hint};
 use domain::rdata::{A, Aaaa, Https, Svcb};
 
-/// Whether a message has an address from the ranges for names anywhere: as the address of a name,
-/// or as a hint where a service is, which browsers follow as well.
+/// True if a message has an address from the ranges for names anywhere: as the address of a name,
+/// or as the hint of a service record, which browsers follow as well.
 pub(crate) fn hands_out_ours(message: &Message<[u8]>, ranges: &Ranges) -> Result<bool, ParseError> {
     let mut found = false;
     for item in message {

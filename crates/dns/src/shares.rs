@@ -1,4 +1,5 @@
-//! How many names each resource has, which of them was told longest ago, and how soon it may have more.
+//! The names of each resource: their number, the order in which they were told, and the rate limit of
+//! new ones.
 //!
 //! A web page can ask for any number of labels below a wildcard. It must use up neither the addresses that
 //! names of other resources need, nor for hours those of its own.
@@ -31,7 +32,7 @@ struct Share {
 }
 
 impl Shares {
-    /// Whether the resource may have a new name now. If so, it has used that up.
+    /// Takes a token for a new name of the resource; true if there was one.
     pub(crate) fn take_token(&mut self, resource: ResourceId, now: BootTime) -> bool {
         let share = self.share(resource, now);
         let passed_ms = now.saturating_since(share.filled_at).as_millis();

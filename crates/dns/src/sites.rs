@@ -18,7 +18,7 @@ pub(crate) const DEAD_MAX: Duration = Duration::from_secs(30);
 /// The time for which a site is dead at first; it doubles with each further silence, up to [`DEAD_MAX`].
 const DEAD_MIN: Duration = UNREACHABLE_TTL;
 
-/// How long queries for names of a resource wait.
+/// The health of a site, which decides how long queries for names of its resources wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SiteHealth {
     /// The resource has answered last, or was never asked.
@@ -47,7 +47,7 @@ struct Silence {
     /// The first name without an answer.
     first: Option<Silent>,
     dead_until: Option<BootTime>,
-    /// How long it is dead after the next silence.
+    /// The time for which it is dead after the next silence.
     span: Duration,
 }
 

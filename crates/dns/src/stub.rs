@@ -23,7 +23,7 @@ use domain::base::iana::{Class, ExtendedErrorCode, OptRcode, Rtype};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
-/// How much a [`Stub`] holds.
+/// The sizes of a [`Stub`]'s tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Names with addresses, of at most [`NAMES_MAX`](crate::NAMES_MAX).
@@ -48,7 +48,7 @@ pub struct Stub {
     outputs: VecDeque<Output>,
 }
 
-/// Where a question is answered.
+/// The place where a question is answered.
 enum Route {
     /// Here, at once, and not with data.
     Refuse,
@@ -90,7 +90,7 @@ impl Stub {
     ///
     /// # Errors
     ///
-    /// Why it gets no answer. Everything else gets one, now or later.
+    /// The reason why it gets no answer. Everything else gets one, now or later.
     pub fn handle_query(
         &mut self,
         bytes: &[u8],
@@ -126,11 +126,12 @@ impl Stub {
         Ok(())
     }
 
-    /// What came of asking for access to a name, or of asking again. Queries that wait for it are
-    /// answered. Nothing happens for a name that was not wanted.
+    /// Takes the outcome of a request for access to a name, or of a repeated request. Queries that
+    /// wait for it are answered. Nothing happens for a name that was not wanted.
     ///
-    /// What is good stays good until [`Stub::handle_access_ended`]; a later [`Outcome::Unreachable`]
-    /// does not change it, so that names resolve on while the portal is gone.
+    /// A good outcome stays good until [`Stub::handle_access_ended`]. A later
+    /// [`Outcome::Unreachable`] does not change it, so that names resolve on while the portal is
+    /// gone.
     pub fn handle_resolved(&mut self, name: &DomainName, outcome: Outcome, now: BootTime) {
         let Some(offset) = self.names.offset_of(name) else {
             return;
@@ -165,13 +166,13 @@ impl Stub {
         self.handle_upstream_timeout(now);
     }
 
-    /// When [`Stub::handle_timeout`] has something to do.
+    /// The time at which [`Stub::handle_timeout`] has something to do.
     pub fn poll_timeout(&self) -> Option<BootTime> {
         let deadlines = [self.waiting.next_deadline(), self.upstreams.next_deadline()];
         deadlines.into_iter().flatten().min()
     }
 
-    /// What is to be done next.
+    /// Returns the next output, if there is one.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
@@ -189,7 +190,7 @@ impl Stub {
             .map(|assigned| assigned.addresses)
     }
 
-    /// How much it holds.
+    /// The sizes of its tables.
     pub fn counts(&self) -> Counts {
         Counts {
             names: self.names.len(),
@@ -255,7 +256,8 @@ impl Stub {
                 (is_over, !is_over || matches!(outcome, Outcome::Families(_)))
             }
         };
-        // Whether a name exists is a question for all types: who asks for one that is not there hears NXDOMAIN.
+        // The existence of a name does not depend on the type: a query of any type for a missing name gets
+        // NXDOMAIN.
         if wants_access {
             self.ask_for_access(offset, now);
         }
@@ -392,7 +394,7 @@ const TOO_SOON: Reply<'static> = Reply {
     )),
 };
 
-/// Which families of addresses a question asks for; neither for all other types.
+/// The families of addresses that a question asks for; neither for all other types.
 fn wanted_families(qtype: Rtype) -> (bool, bool) {
     match qtype {
         Rtype::A => (true, false),

@@ -48,12 +48,12 @@ pub(crate) enum Purpose {
 #[derive(Debug, Default)]
 struct Refusals {
     by: Vec<SocketAddr>,
-    /// What the last of them answered. Who asked gets it where all refuse.
+    /// The answer of the last of them. The asker gets it if all refuse.
     answer: Option<Vec<u8>>,
 }
 
 impl Pending {
-    /// What the last upstream that refused answered.
+    /// The answer of the last upstream that refused.
     pub(crate) fn refusal(&self) -> Option<&[u8]> {
         self.refusals.answer.as_deref()
     }
@@ -74,7 +74,7 @@ pub(crate) struct Upstreams {
     pending: BTreeMap<ForwardId, Pending>,
     ids: Ids,
     cases: CaseRules,
-    /// What is to be done besides what a call returns.
+    /// Outputs of a call besides its return value.
     pub(crate) outputs: Vec<Output>,
 }
 
@@ -89,7 +89,7 @@ impl Upstreams {
         }
     }
 
-    /// Who is asked for what.
+    /// The table of the servers for each zone.
     pub(crate) const fn zones(&self) -> &Zones {
         &self.zones
     }
@@ -359,7 +359,8 @@ impl Pending {
         }
     }
 
-    /// Whether it came in by UDP, and its answer had other letters, or those before it.
+    /// True if the question came by UDP and is asked by TCP, because the server's answers
+    /// by UDP have other letters, or had them before.
     fn is_asked_by_tcp_for_its_case(&self) -> bool {
         (self.asker.transport, self.way.transport) == (Transport::Udp, Transport::Tcp)
     }
@@ -389,9 +390,9 @@ pub(crate) fn usable(
     Ok(())
 }
 
-/// Whether an upstream that answers so is to be passed over: it may know less than the next one. Every code but those about
-/// the name itself says that it did not look it up. So does a referral: the resolver of glibc (res_send) passes over such
-/// servers as well.
+/// True if the next upstream is to be asked after such an answer, because it may know more. Every code but those about
+/// the name itself shows that the upstream did not look it up. So does a referral: the resolver of glibc (res_send)
+/// passes over such servers as well.
 fn is_refusal(message: &Message<[u8]>) -> bool {
     let header = message.header();
     match header.rcode() {

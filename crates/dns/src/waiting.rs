@@ -38,7 +38,7 @@ pub(crate) struct Full;
 pub(crate) struct Waiting(Vec<Waiter>);
 
 impl Waiter {
-    /// When something is to be done about it.
+    /// The time of the next action.
     fn due(&self) -> BootTime {
         self.suspect_at.unwrap_or(self.deadline).min(self.deadline)
     }

@@ -1,4 +1,4 @@
-//! Who is asked for which names.
+//! The servers for each zone.
 
 use culvert_base::BootTime;
 use culvert_ids::ResourceId;
@@ -13,11 +13,11 @@ pub(crate) struct Pool {
     pub(crate) servers: Vec<SocketAddr>,
     /// Index of the one that is asked first: the last that answered, or follows one that did not.
     pub(crate) preferred: usize,
-    /// Until when nobody of them is asked, as none has answered.
+    /// The end of the time for which no server of the pool is asked, because none has answered.
     pub(crate) silent_until: Option<BootTime>,
 }
 
-/// Whose servers are asked.
+/// The owner of the servers to ask.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Of {
     /// Those of the smallest zone that holds the name.
@@ -101,7 +101,7 @@ impl Zones {
             .sort_by_key(|(name, _)| std::cmp::Reverse(labels(name)));
     }
 
-    /// Whether the name lies in one of the zones.
+    /// True if the name lies in one of the zones.
     pub(crate) fn hold(&self, name: &Name<Vec<u8>>) -> bool {
         self.place(name).is_some()
     }

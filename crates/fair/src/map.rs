@@ -68,7 +68,7 @@ impl<K: Ord + Clone, V, C: ClockTime> FairMap<K, V, C> {
         self.table.values_mut().map(|(key, value)| (&*key, value))
     }
 
-    /// How many values there are.
+    /// The number of values.
     pub fn len(&mut self, now: C) -> usize {
         self.expire(now);
         self.table.len()

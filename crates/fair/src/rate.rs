@@ -37,7 +37,7 @@ impl<C: ClockTime> RateLimit<C> {
     /// each: 0.1 µs for IPv6 on a server's processor.
     ///
     /// # Errors
-    /// How long to wait where one of them has none; then none is taken.
+    /// The time to wait, if one of them has none; then no token is taken.
     pub fn take(&mut self, subscriber: Subscriber, now: C) -> Result<(), Duration> {
         let mut buckets = [None; MULTIPLES.len()];
         for (slot, network) in buckets.iter_mut().zip(subscriber.networks().rev()) {

@@ -1,8 +1,9 @@
-//! Who holds an entry: the networks that an address belongs to, the finest first.
+//! The holders of entries: the networks that an address belongs to, the finest first.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// How many times the share of one subscriber a network has: for IPv6 prefixes of 64, 56, 48 and 32 bits.
+/// The share of a network, as a multiple of one subscriber's share: for IPv6 prefixes of 64, 56, 48 and
+/// 32 bits.
 ///
 /// A host has a /64, a household a /56, a site a /48 (RFC 6177), an internet provider a /32. Each step
 /// doubles: an attacker who owns the whole network gets little for it, and a crowd of honest subscribers
@@ -12,11 +13,11 @@ pub const MULTIPLES: [u32; 4] = [1, 2, 4, 8];
 /// Bits of the prefixes that [`MULTIPLES`] are about.
 const PREFIX_BITS: [u32; 4] = [64, 56, 48, 32];
 
-/// What a proxy counts for: it speaks for many, so it gives way only where it holds a thousand times
-/// what anybody else does.
+/// The share of a proxy, as a multiple. A proxy speaks for many, so it gives way only if it holds a
+/// thousand times as many entries as anybody else.
 const PROXY_MULTIPLE: u32 = 1_024;
 
-/// Who holds an entry, or asks.
+/// The holder of an entry, or the asker for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subscriber(Kind);
 
@@ -118,7 +119,7 @@ impl Network {
         class: Class::Proxy,
     };
 
-    /// How many times the share of a subscriber it has.
+    /// Its share, as a multiple of one subscriber's share.
     pub(crate) fn multiple(self) -> u32 {
         match self.class {
             Class::Everybody | Class::V4 | Class::Key => 1,
@@ -127,7 +128,7 @@ impl Network {
         }
     }
 
-    /// Whether the share bounds it even where the table has room.
+    /// True if the share limits it even while the table has room.
     pub(crate) const fn is_bounded(self) -> bool {
         !matches!(self.class, Class::Everybody | Class::Proxy)
     }

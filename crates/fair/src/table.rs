@@ -50,7 +50,7 @@ struct Entry<T, C> {
     value: T,
 }
 
-/// What a network holds.
+/// The entries of a network.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     entries: u64,
@@ -75,8 +75,8 @@ pub struct Place(u64);
 pub struct Refused<T>(pub T);
 
 impl<T, C: ClockTime> FairTable<T, C> {
-    /// What an entry takes besides its value, in bytes: its place in two trees, and four networks of its
-    /// own in two more. A tree's nodes have room for 11 and hold 5 at least.
+    /// The memory of an entry besides its value, in bytes: its place in two trees, and four networks of
+    /// its own in two more. A tree's nodes have room for 11 and hold 5 at least.
     pub const BYTES_PER_ENTRY: usize = {
         let held = size_of::<(u64, Entry<(), C>)>() + size_of::<(Network, u64)>();
         let network = size_of::<(Network, Held)>() + size_of::<(Network, Rank, Network)>();
@@ -163,19 +163,19 @@ impl<T, C: ClockTime> FairTable<T, C> {
         self.entries.values_mut().map(|entry| &mut entry.value)
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// How many entries the finest network of the subscriber holds.
+    /// The number of entries that the finest network of the subscriber holds.
     #[must_use]
     pub fn held_by(&self, subscriber: Subscriber) -> u64 {
         self.entries_of(subscriber.finest())

@@ -108,7 +108,7 @@ impl Naive {
         true
     }
 
-    /// Who was removed for it, the newcomer where it is refused.
+    /// Returns the entry that was removed for it; the newcomer itself if it is refused.
     fn admit(&mut self, number: usize, address: IpAddr, now: u64) -> Option<usize> {
         for (name, _) in networks(address) {
             self.since.entry(name).or_insert(number);

@@ -1,4 +1,4 @@
-//! Who gives way to whom.
+//! The rules by which entries give way to each other.
 
 use culvert_base::Uptime;
 use culvert_fair::{Bounds, FairTable, Place, Refused, Subscriber};

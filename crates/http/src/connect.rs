@@ -9,7 +9,7 @@ use tokio::net::{TcpSocket, TcpStream};
 /// Addresses that an error names: enough to see both families.
 const MAX_NAMED: usize = 4;
 
-/// Why there is no connection. The caller adds whom it was about.
+/// The reason why there is no connection. The caller adds whom it was about.
 #[derive(Debug, Error)]
 pub enum DialError {
     /// The name has no address.

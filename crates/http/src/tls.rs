@@ -47,7 +47,7 @@ pub(crate) async fn handshake(
     connected.map_err(|error| DialError::Tls(reason(&error)))
 }
 
-/// Why the handshake failed, and what would do.
+/// The reason why the handshake failed, and the fix.
 fn reason(error: &io::Error) -> String {
     let inner = error
         .get_ref()

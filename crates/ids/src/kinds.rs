@@ -12,7 +12,7 @@ macro_rules! ids {
         pub struct $name([u8; ID_LEN]);
 
         impl $name {
-            /// What its text begins with, before `_`.
+            /// The prefix of its text, before `_`.
             pub const PREFIX: &str = $prefix;
 
             /// A new id. Only the low 48 bits of the time are kept, in milliseconds.
@@ -104,7 +104,7 @@ ids! {
     MembershipId = "mem";
     /// A group's permission to use a resource.
     PolicyId = "pol";
-    /// Who vouches for people.
+    /// An identity provider, which vouches for people.
     ProviderId = "idp";
     /// A network, an address or a name pattern.
     ResourceId = "res";

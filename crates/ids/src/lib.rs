@@ -23,16 +23,16 @@ pub const ID_LEN: usize = 16;
 /// Random bytes that a new id takes.
 pub const RANDOM_LEN: usize = 10;
 
-/// Why a text is not an id of the kind that was asked for.
+/// The reason why a text is not an id of the kind that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
     /// The prefix is another one, or missing.
     #[error("expected an id that begins with `{expected}_`")]
     Prefix {
-        /// What the id had to begin with.
+        /// The prefix that the id should have.
         expected: &'static str,
     },
-    /// What follows the prefix is not 26 characters of base 32.
+    /// The text after the prefix is not 26 characters of base 32.
     #[error("an id has 26 letters and digits after `{prefix}_`, without i, l, o and u")]
     Text {
         /// The kind's prefix.

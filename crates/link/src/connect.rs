@@ -25,22 +25,22 @@ use tokio_tungstenite::tungstenite::http::header::{AUTHORIZATION, DATE, RETRY_AF
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{self};
 
-/// How long an attempt may take from the look-up of the name to the open WebSocket: several round
-/// trips of a slow path, and the patience of `hello` (`docs/access.md`).
+/// The time limit of an attempt, from the look-up of the name to the open WebSocket: several round
+/// trips of a slow path, and the time limit of `hello` (`docs/access.md`).
 pub(crate) const ATTEMPT_LIMIT: Duration = Duration::from_secs(10);
 
 /// The port of a URL that names none.
 const HTTPS_PORT: u16 = 443;
 
-/// Where to connect to, and as whom.
+/// The portal to connect to, and the credential.
 #[derive(Clone, Debug)]
 pub struct Destination {
     /// The portal.
     pub portal: Portal,
-    /// Which of its sessions: [`culvert_wire::CLIENT_SESSION_PATH`] or
+    /// The path of the session: [`culvert_wire::CLIENT_SESSION_PATH`] or
     /// [`culvert_wire::GATEWAY_SESSION_PATH`].
     pub path: &'static str,
-    /// What is presented.
+    /// The credential that is presented.
     pub bearer: Bearer,
     /// `SO_MARK` of the connection, so that it stays out of the tunnel.
     pub mark: Option<u32>,
@@ -178,7 +178,7 @@ async fn secure(
     })
 }
 
-/// What this machine's clock shows, to the second.
+/// The time of this machine's clock, to the second.
 fn now() -> Timestamp {
     let unix = SystemTime::now().duration_since(UNIX_EPOCH);
     let unix_ms = unix.unwrap_or_default().as_secs().saturating_mul(1_000);
@@ -229,7 +229,7 @@ fn refusal(authority: &str, error: tungstenite::Error) -> ConnectError {
     };
     let status = response.status().as_u16();
     match status {
-        // What stands in front of a portal may say 403 for a while; the portal itself says 401.
+        // A proxy in front of a portal may say 403 for a while; the portal itself says 401.
         401 => ConnectError::Unauthorized,
         _ => ConnectError::Refused {
             status,

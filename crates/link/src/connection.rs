@@ -13,7 +13,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::{self, Bytes, Message};
 
-/// How often this side pings.
+/// The interval between pings of this side.
 pub const PING_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A peer that has said nothing for this long is given up: two pings without an answer, and time
@@ -24,20 +24,19 @@ pub const SILENCE_LIMIT: Duration = Duration::from_secs(12);
 /// the portal's TCP stream waits when the role is slow, so nothing is lost in either.
 pub const MAX_WAITING_MESSAGES: usize = 256;
 
-/// How long a message may take to leave: a peer that reads nothing for this long is as good as
-/// silent.
+/// The time limit for sending a message: a peer that reads nothing for this long counts as silent.
 const SEND_LIMIT: Duration = SILENCE_LIMIT;
 
 type Socket = WebSocketStream<TlsStream<TcpStream>>;
 
-/// Why a connection ended.
+/// The reason why a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Closed {
     /// The portal closed it.
     #[error("the portal closed the connection{}", reason.as_deref().map(|text| format!(": {text}")).unwrap_or_default())]
     ByPortal {
-        /// What it said.
+        /// The reason that the portal gave.
         reason: Option<String>,
     },
     /// The portal was silent for too long.
@@ -100,12 +99,12 @@ impl Connection {
         }
     }
 
-    /// Whether this machine still has the address that the connection was made from. Without it
-    /// nothing arrives any more, and [`SILENCE_LIMIT`] passes before anyone notices.
+    /// True if this machine still has the address that the connection was made from. Without it
+    /// nothing arrives any more, but the loss is noticed only after [`SILENCE_LIMIT`].
     #[must_use]
     pub fn has_its_address(&self) -> bool {
         self.local.is_none_or(|local| {
-            // Binding sends nothing. Whatever else goes wrong says nothing about the address.
+            // Binding sends nothing. Any other error says nothing about the address.
             let bound = std::net::UdpSocket::bind((local, 0));
             !bound.is_err_and(|error| error.kind() == ErrorKind::AddrNotAvailable)
         })
@@ -120,7 +119,7 @@ impl Connection {
     /// The next text of the portal. May be dropped and called again without loss.
     ///
     /// # Errors
-    /// Why the connection has ended.
+    /// The reason why the connection has ended.
     pub async fn receive(&mut self) -> Result<String, Closed> {
         self.incoming.recv().await.unwrap_or(Err(Closed::Here))
     }
@@ -161,8 +160,8 @@ async fn exchange(
     let mut pings = interval(PING_INTERVAL);
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut silent_at = Instant::now() + SILENCE_LIMIT;
-    // A text that the role has no room for yet. What it says itself goes out meanwhile: it may be
-    // waiting for that before it takes the next.
+    // A text that the role has no room for yet. The role's own messages still go out meanwhile,
+    // because it may wait for that before it takes the next text.
     let mut held = None;
     loop {
         let message = tokio::select! {

@@ -1,9 +1,9 @@
-//! Why there is no connection to the portal, said to whoever can mend it.
+//! The reasons why there is no connection to the portal, written for the person who can fix it.
 
 use culvert_wire::Timestamp;
 use std::io;
 
-/// Why an attempt to connect failed.
+/// The reason why an attempt to connect failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
@@ -17,9 +17,9 @@ pub enum ConnectError {
     /// Local: this host can't do what a connection takes.
     #[error("cannot {what}: {source}")]
     Local {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 
@@ -35,7 +35,7 @@ pub enum ConnectError {
     Resolve {
         /// The portal's host name.
         host: String,
-        /// What the resolver said.
+        /// The resolver's error.
         source: io::Error,
     },
 
@@ -44,7 +44,7 @@ pub enum ConnectError {
     Unreachable {
         /// Host and port.
         authority: String,
-        /// What the last attempt met.
+        /// The error of the last attempt.
         source: io::Error,
     },
 
@@ -66,9 +66,9 @@ pub enum ConnectError {
     CertificateDates {
         /// Host and port.
         authority: String,
-        /// What is wrong with the dates.
+        /// The fault of the dates.
         fault: String,
-        /// What this machine's clock shows.
+        /// The time of this machine's clock.
         now: Timestamp,
     },
 
@@ -77,7 +77,7 @@ pub enum ConnectError {
     Tls {
         /// Host and port.
         authority: String,
-        /// What was wrong.
+        /// The error.
         source: io::Error,
     },
 
@@ -92,7 +92,7 @@ pub enum ConnectError {
     Refused {
         /// The HTTP status.
         status: u16,
-        /// What `Retry-After` says, in milliseconds.
+        /// The value of `Retry-After`, in milliseconds.
         retry_after_ms: Option<u64>,
     },
 
@@ -101,7 +101,7 @@ pub enum ConnectError {
     NoPortal {
         /// Host and port.
         authority: String,
-        /// What was wrong with the answer.
+        /// The fault of the answer.
         reason: String,
     },
 
@@ -140,14 +140,15 @@ impl ConnectError {
         }
     }
 
-    /// Whether the portal knows this token and will not have it: another attempt ends alike.
+    /// True if the portal knows this token and refuses it. Another attempt would end in the same
+    /// way.
     #[must_use]
     pub const fn is_unauthorized(&self) -> bool {
         matches!(self, Self::Unauthorized)
     }
 
-    /// Whether another answers than the token names: it may go away, as the page of a hotel's network
-    /// does, or be for good.
+    /// True if the server is another one than the token names. The cause may go away, as the page of
+    /// a hotel's network does, or be permanent.
     #[must_use]
     pub const fn is_wrong_portal(&self) -> bool {
         matches!(self, Self::WrongCertificate { .. })

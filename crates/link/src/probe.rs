@@ -1,4 +1,4 @@
-//! How far the way to a portal goes, step by step, for whoever looks for a fault. Nobody is signed in by it.
+//! A step-by-step test of the path to a portal, for a person who looks for a fault. It signs nobody in.
 
 use crate::ConnectError;
 use crate::connect::{ATTEMPT_LIMIT, date, open, parts, text};
@@ -14,25 +14,25 @@ use tokio_tungstenite::client_async;
 use tokio_tungstenite::tungstenite::Error;
 use tokio_tungstenite::tungstenite::http::header::LOCATION;
 
-/// What the steps came to. A step that another one has to come before, and that failed, is not there.
+/// The results of the steps. A step is absent if a step that must come before it failed.
 #[derive(Debug)]
 pub struct Probe {
     /// The addresses of the portal's name, or itself where it is one.
     pub addresses: Result<Vec<SocketAddr>, ConnectError>,
-    /// Whether each takes a TCP connection.
+    /// The addresses, each with the result of a TCP connection to it.
     pub tcp: Vec<(SocketAddr, io::Result<()>)>,
-    /// Whether it proves to be the portal, by TLS.
+    /// The result of the TLS handshake, in which the server proves to be the portal.
     pub tls: Option<Result<(), ConnectError>>,
-    /// What it says to somebody without a token who asks for a session.
+    /// The answer to a request for a session without a token.
     pub answer: Option<Result<PortalAnswer, ConnectError>>,
 }
 
-/// What a portal, or whoever is in its place, says over HTTP.
+/// The answer of a portal over HTTP, or of another server in its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortalAnswer {
     /// The HTTP status. A portal says 401.
     pub status: u16,
-    /// Where it leads to instead.
+    /// The target of a redirect.
     pub location: Option<String>,
     /// Its clock, to the second; `None` if the answer has no date.
     pub clock: Option<UnixTime>,

@@ -12,11 +12,11 @@ use tokio::task::JoinSet;
 /// Addresses of one portal that are tried: both families of a few machines.
 pub(crate) const MAX_ADDRESSES: usize = 8;
 
-/// How long an address may stay silent before the next one is tried beside it. RFC 8305 §8
+/// The time that an address may stay silent before the next one is tried in parallel. RFC 8305 §8
 /// recommends 250 ms.
 const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);
 
-/// How a connection to the portal is made.
+/// The settings of a connection to the portal.
 pub(crate) struct Dial<'a> {
     /// Of the socket: it must not be led into the tunnel that the portal is needed for.
     pub(crate) mark: Option<u32>,

@@ -14,7 +14,7 @@ use rustls::{
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
-/// How the portal is known, as a configuration of TLS.
+/// The TLS configuration that checks the portal's certificate.
 pub(crate) fn configuration(pin: Option<CertificatePin>) -> Result<ClientConfig, ConnectError> {
     let mut configuration = match pin {
         Some(pin) => {
@@ -53,7 +53,7 @@ fn builder(
         })
 }
 
-/// Whether a handshake failed because the certificate is not the pinned one.
+/// True if a handshake failed because the certificate is not the pinned one.
 pub(crate) fn is_wrong_certificate(error: &std::io::Error) -> bool {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
     matches!(
@@ -64,7 +64,7 @@ pub(crate) fn is_wrong_certificate(error: &std::io::Error) -> bool {
     )
 }
 
-/// Whether a handshake failed because of the dates of the certificate, as somebody may read it.
+/// The fault of the certificate's dates, in words, if a handshake failed because of them.
 pub(crate) fn wrong_dates(error: &std::io::Error) -> Option<String> {
     let Error::InvalidCertificate(fault) = error.get_ref()?.downcast_ref()? else {
         return None;
@@ -161,7 +161,7 @@ mod tests {
     const MAY_FIRST_2026_S: u64 = 1_777_593_600;
     const DAY_S: u64 = 86_400;
 
-    /// What is said of a certificate that is good from 1 May 2026 until the 11th.
+    /// The message about a certificate that is valid from 1 May 2026 until the 11th.
     fn said_at(unix_s: u64) -> Option<String> {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();

@@ -89,7 +89,7 @@ impl Sum {
         }
     }
 
-    /// Whether this, a sum over everything including the checksum field, shows no error.
+    /// True if this, a sum over everything including the checksum field, shows no error.
     #[must_use]
     pub const fn is_valid(self) -> bool {
         self.folded() == 0xFFFF
@@ -126,7 +126,7 @@ pub const fn update(checksum: u16, old: u16, new: u16) -> u16 {
         .checksum()
 }
 
-/// What can be said of a packet's transport checksum.
+/// The state of a packet's transport checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChecksumState {
     /// It is right.

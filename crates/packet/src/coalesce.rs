@@ -2,8 +2,8 @@
 //! offload: what a network card with LRO does for a kernel.
 //!
 //! The rules are those of `inet_gro_receive`, `ipv6_gro_receive`, `tcp_gro_receive` and
-//! `udp_gro_receive_segment`. Where this is stricter it says so; it is nowhere looser, but for
-//! the IPv4 identification under DF, which RFC 6864 §4 gives no meaning.
+//! `udp_gro_receive_segment`. This code is stricter in places, and says so there. It is looser
+//! in one point only: the IPv4 identification under DF, which RFC 6864 §4 gives no meaning.
 
 mod candidate;
 mod gathered;
@@ -68,7 +68,7 @@ impl Accept {
         }
     }
 
-    /// What either has.
+    /// The union of both.
     #[must_use]
     pub const fn or(self, other: Self) -> Self {
         Self {
@@ -79,7 +79,7 @@ impl Accept {
         }
     }
 
-    /// What `other` does not have.
+    /// The difference: all kinds of this one that `other` does not have.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self {
@@ -113,7 +113,7 @@ pub struct Coalescer {
     ranges: Vec<Range<usize>>,
 }
 
-/// What a packet adds to its group.
+/// The part that a packet adds to its group.
 #[derive(Debug)]
 struct Link {
     /// The whole packet for the first of a group, the payload for the others.
@@ -141,7 +141,7 @@ impl Coalescer {
         self.accept = accept;
     }
 
-    /// What is accepted.
+    /// The superframes that are accepted.
     #[must_use]
     pub const fn accept(&self) -> Accept {
         self.accept
@@ -153,7 +153,7 @@ impl Coalescer {
         self.packets.len()
     }
 
-    /// Whether there is nothing to flush.
+    /// True if there is nothing to flush.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty()

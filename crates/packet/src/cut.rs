@@ -16,8 +16,8 @@ use crate::{Gso, PacketError, VnetHeader, tcp, udp};
 /// malformed frame from asking for tens of thousands of packets of a byte each.
 pub const MAX_SEGMENTS: usize = crate::MAX_PACKET_LEN / 8;
 
-/// How a frame read from the TUN is cut into packets. What all packets have in common, the sums
-/// of the headers foremost, is worked out once.
+/// A plan to cut a frame read from the TUN into packets. The parts that all packets share are
+/// computed once, above all the sums of the headers.
 #[derive(Debug, Clone, Copy)]
 pub struct Cut {
     ip: IpSummary,
@@ -32,7 +32,7 @@ pub struct Cut {
     segments: usize,
 }
 
-/// What the IP header of every packet of a frame says.
+/// The fields that the IP headers of all packets of a frame share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IpSummary {
     /// The version.
@@ -43,7 +43,7 @@ pub struct IpSummary {
     pub destination: IpAddr,
     /// The ECN field.
     pub ecn: Ecn,
-    /// Whether routers must not fragment it; always so for IPv6.
+    /// True if routers must not fragment it; always so for IPv6.
     pub dont_fragment: bool,
 }
 
@@ -53,20 +53,20 @@ enum Kind {
     Whole,
     /// One packet whose checksum is to be finished.
     Unfinished {
-        /// Where the sum starts.
+        /// The start of the summed bytes.
         start: usize,
-        /// Where it is to be put.
+        /// The place of the checksum field.
         field: usize,
     },
     Tcp(Template),
     Udp(Template),
 }
 
-/// What the headers of all segments have in common.
+/// The parts that the headers of all segments share.
 #[derive(Debug, Clone, Copy)]
 struct Template {
     ip: IpTemplate,
-    /// Where the transport header begins.
+    /// The start of the transport header.
     transport: usize,
     /// The sum of the pseudo-header and the transport header, without the fields that differ.
     sum: Sum,
@@ -124,7 +124,7 @@ impl Cut {
         }
     }
 
-    /// How many packets there are: at least one, at most [`MAX_SEGMENTS`].
+    /// The number of packets: at least one, at most [`MAX_SEGMENTS`].
     #[must_use]
     pub const fn segments(&self) -> usize {
         self.segments
@@ -137,7 +137,7 @@ impl Cut {
         self.header_len + self.payload_len(index)
     }
 
-    /// What the IP headers say.
+    /// The fields that the IP headers share.
     #[must_use]
     pub const fn ip(&self) -> IpSummary {
         self.ip

@@ -40,7 +40,7 @@ impl Ecn {
     }
 }
 
-/// What the inner packet becomes on leaving the tunnel.
+/// The action for the inner packet when it leaves the tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decapsulation {
     /// Forward the inner packet as it is.
@@ -61,7 +61,7 @@ pub const fn encapsulate(inner: Ecn) -> Ecn {
     inner
 }
 
-/// What becomes of an inner packet that arrived under `outer`: RFC 6040 §4.2, figure 4.
+/// The action for an inner packet that arrived under `outer`: RFC 6040 §4.2, figure 4.
 #[must_use]
 pub const fn decapsulate(inner: Ecn, outer: Ecn) -> Decapsulation {
     match (inner, outer) {

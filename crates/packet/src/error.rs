@@ -1,8 +1,9 @@
-//! Why a packet or a frame cannot be handled.
+//! The reasons why a packet or a frame cannot be handled.
 
-/// Why a packet or a frame cannot be handled. Each is the fault of whoever wrote the bytes: the
-/// local host for a frame read from the TUN, the authenticated peer for a received packet. The
-/// exceptions are [`PacketError::Full`] and [`PacketError::OutOfRange`], the caller's own.
+/// The reason why a packet or a frame cannot be handled. Each is the fault of the writer of the
+/// bytes: the local host for a frame read from the TUN, the authenticated peer for a received
+/// packet. The exceptions are [`PacketError::Full`] and [`PacketError::OutOfRange`], which are the
+/// caller's own fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PacketError {
@@ -23,7 +24,7 @@ pub enum PacketError {
     /// The total length field is below the header length or beyond the bytes at hand.
     #[error("the packet claims {claimed} bytes, {len} are there")]
     TotalLength {
-        /// What the header says.
+        /// The length in the header.
         claimed: usize,
         /// Bytes there are.
         len: usize,

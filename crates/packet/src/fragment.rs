@@ -2,7 +2,7 @@
 //!
 //! RFC 8200 section 5: "On any link that cannot convey a 1280-octet packet in one piece, link-specific fragmentation
 //! and reassembly must be provided at a layer below IPv6." A tunnel over a path of 1,280 bytes is such a link, and
-//! WireGuard has no layer for it: the packet itself is split, so that its destination puts it together, whatever
+//! WireGuard has no layer for it. So the packet itself is split, and its destination reassembles it, whatever
 //! program the other end of the tunnel is. IPv4 allows that to every router (RFC 791 section 3.2).
 
 use crate::checksum::Sum;
@@ -16,7 +16,7 @@ const MORE_FRAGMENTS_V4: u16 = 0x2000;
 const OFFSET_V4: u16 = 0x1fff;
 const MORE_FRAGMENTS_V6: u16 = 1;
 
-/// How one packet is split.
+/// A plan to split one packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Fragments<'a> {
     packet: &'a [u8],
@@ -46,8 +46,8 @@ impl<'a> Fragments<'a> {
     /// Splits `packet` into fragments of at most `longest` bytes. `identification` is for a packet of IPv6 that has
     /// none yet: another one for each packet (RFC 8200 section 4.5).
     ///
-    /// `None` where it may not be split: an IPv4 packet whose sender forbids it or that has options, one of IPv6 with
-    /// other extension headers, or where `longest` has no room for a header and eight bytes.
+    /// `None` if it may not be split: an IPv4 packet whose sender forbids it or that has options, or an IPv6 packet
+    /// with other extension headers. `None` also if `longest` has no room for a header and eight bytes.
     #[must_use]
     pub fn plan(packet: &'a [u8], longest: usize, identification: u32) -> Option<Self> {
         let view = IpView::parse(packet).ok()?;
@@ -129,7 +129,7 @@ impl<'a> Fragments<'a> {
         (self.chunk > 0 && end <= usize::from(OFFSET_V4) * UNIT).then_some(self)
     }
 
-    /// How many there are.
+    /// The number of fragments.
     #[must_use]
     pub fn count(&self) -> usize {
         (self.packet.len() - self.payload).div_ceil(self.chunk)

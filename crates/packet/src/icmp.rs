@@ -24,7 +24,7 @@ const HOP_LIMIT: u8 = 64;
 /// RFC 1812 §4.3.2.5: errors have precedence 6, internetwork control.
 const TOS_INTERNETWORK_CONTROL: u8 = 0xC0;
 
-/// Why a packet cannot be delivered.
+/// The reason why a packet cannot be delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unreachable {
     /// There is no route to the destination.
@@ -63,9 +63,9 @@ impl Unreachable {
 /// `original` into `out` and returns its length in bytes. It comes from the original's
 /// destination, as the host has routes for that.
 ///
-/// `None` where no error may be sent: about an IPv4 packet that may be fragmented, an ICMP error,
-/// a later fragment, a packet from or to no single host; and where `out` is too short.
-/// [`MAX_V6_LEN`] bytes always suffice. How often errors are sent is the caller's to limit.
+/// `None` where no error may be sent: about an IPv4 packet that may be fragmented, an ICMP error, a
+/// later fragment, a packet from or to no single host; and where `out` is too short. [`MAX_V6_LEN`]
+/// bytes always suffice. The caller must limit the rate of errors.
 #[must_use]
 pub fn packet_too_big(original: &[u8], mtu: u16, out: &mut [u8]) -> Option<usize> {
     let original = IpView::parse(original).ok()?;
@@ -164,7 +164,7 @@ fn is_single_host(address: IpAddr) -> bool {
     }
 }
 
-/// Whether the packet is itself an ICMP error, or might be one: an ICMP packet without a type.
+/// True if the packet is itself an ICMP error, or might be one: an ICMP packet without a type.
 #[must_use]
 pub fn is_icmp_error(original: &IpView<'_>) -> bool {
     let kind = original.transport().first();

@@ -44,7 +44,7 @@ impl Protocol {
     pub(crate) const AUTHENTICATION: Self = Self(51);
     pub(crate) const DESTINATION_OPTIONS: Self = Self(60);
 
-    /// Whether this is an extension header of IPv6, so that the walk over them has not come to its end.
+    /// True if this is an extension header of IPv6, so that the walk over them has not come to its end.
     pub(crate) fn is_extension(self) -> bool {
         matches!(
             self,
@@ -67,7 +67,7 @@ pub struct IpView<'a> {
     chain: Chain,
 }
 
-/// What the headers ahead of the transport header say.
+/// The facts from the headers ahead of the transport header.
 #[derive(Debug, Clone, Copy)]
 struct Chain {
     /// Length of all of them, at most that of the packet.
@@ -88,9 +88,9 @@ impl<'a> IpView<'a> {
     /// Parses the packet at the start of `bytes`. Bytes behind its total length are allowed and
     /// not part of the view: WireGuard pads the packets it seals, and their IP length undoes it.
     ///
-    /// A chain of IPv6 extension headers that is too long, truncated or of an unknown kind ends
-    /// the walk where it stands: the packet can still be routed, and [`IpView::protocol`] then
-    /// names the header that was not understood.
+    /// The walk over IPv6 extension headers ends early if the chain is too long, truncated or of an
+    /// unknown kind. The packet can still be routed, and [`IpView::protocol`] then names the header
+    /// that was not understood.
     ///
     /// # Errors
     /// [`PacketError::Truncated`], [`PacketError::Version`], [`PacketError::HeaderLength`] and
@@ -145,7 +145,7 @@ impl<'a> IpView<'a> {
         self.version
     }
 
-    /// Whether this is IPv4.
+    /// True if this is IPv4.
     #[must_use]
     pub fn is_v4(&self) -> bool {
         self.version == IpVersion::V4
@@ -173,7 +173,7 @@ impl<'a> IpView<'a> {
         }
     }
 
-    /// Whether `address` is its source. It costs less than to compare what [`IpView::source`] makes.
+    /// True if `address` is its source. It costs less than a comparison with [`IpView::source`].
     #[must_use]
     pub fn is_from(&self, address: IpAddr) -> bool {
         match (self.version, address) {
@@ -214,19 +214,19 @@ impl<'a> IpView<'a> {
         self.traffic_class() >> 2
     }
 
-    /// Whether this is a fragment of a datagram, the first one included.
+    /// True if this is a fragment of a datagram, the first one included.
     #[must_use]
     pub fn is_fragment(&self) -> bool {
         self.chain.fragment != Fragment::Whole
     }
 
-    /// Whether this is a fragment other than the first, and so has no transport header.
+    /// True if this is a fragment other than the first, and so has no transport header.
     #[must_use]
     pub fn is_later_fragment(&self) -> bool {
         self.chain.fragment == Fragment::Later
     }
 
-    /// Whether routers must not fragment this packet: the DF bit, and every IPv6 packet.
+    /// True if routers must not fragment this packet: the DF bit, and every IPv6 packet.
     #[must_use]
     pub fn dont_fragment(&self) -> bool {
         match self.version {
@@ -235,7 +235,7 @@ impl<'a> IpView<'a> {
         }
     }
 
-    /// Whether an IPv6 routing header was walked over: the destination may then not be the one
+    /// True if an IPv6 routing header was walked over. The destination may then differ from the one
     /// that the transport checksum covers.
     #[must_use]
     pub const fn is_source_routed(&self) -> bool {

@@ -1,10 +1,10 @@
-//! How long a sealed packet is on the wire.
+//! The length of a sealed packet on the wire.
 
 /// Bytes ahead of the sealed content: type, receiver index and counter (WireGuard paper §5.4.6).
 pub const HEADER_LEN: usize = 16;
 /// Bytes of the authentication tag behind it.
 pub const TAG_LEN: usize = 16;
-/// What a record adds to its padded content.
+/// The bytes that a record adds to its padded content.
 pub const OVERHEAD: usize = HEADER_LEN + TAG_LEN;
 
 /// Padding goes to a multiple of this many bytes.

@@ -1,4 +1,4 @@
-//! Where the fields of a TCP header lie (RFC 9293 §3.1), as offsets from its start.
+//! The offsets of the fields of a TCP header from its start (RFC 9293 §3.1).
 
 /// Length of a header without options, in bytes.
 pub(crate) const HEADER_LEN: usize = 20;

@@ -1,4 +1,4 @@
-//! Where the fields of a UDP header lie (RFC 768), as offsets from its start.
+//! The offsets of the fields of a UDP header from its start (RFC 768).
 
 /// Length of the header, in bytes.
 pub(crate) const HEADER_LEN: usize = 8;

@@ -5,14 +5,14 @@ use crate::PacketError;
 /// Length of the header in bytes: `struct virtio_net_hdr` without the buffer count.
 pub const VNET_HEADER_LEN: usize = 10;
 
-/// What a frame leaves to be done, both on reading from the TUN (we must do it) and on writing to
-/// it (the kernel must): `struct virtio_net_hdr` of the virtio specification §5.1.6, in the byte
-/// order of the machine as a TUN device has it.
+/// The work that a frame leaves to be done: for us when it is read from the TUN, for the kernel
+/// when it is written to it. It is `struct virtio_net_hdr` of the virtio specification §5.1.6, in
+/// the byte order of the machine, as a TUN device has it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct VnetHeader {
     /// The transport checksum field holds only the pseudo-header's sum and must be finished.
     pub needs_checksum: bool,
-    /// How the frame is to be cut into packets.
+    /// The way to cut the frame into packets.
     pub gso: Gso,
     /// A TCP superframe that carries CWR (`VIRTIO_NET_HDR_GSO_ECN`): only its first segment may.
     pub ecn: bool,
@@ -21,13 +21,13 @@ pub struct VnetHeader {
     pub header_len: u16,
     /// Transport payload bytes of each segment, headers not counted.
     pub gso_size: u16,
-    /// Where the sum of the transport checksum starts, in bytes from the IP header.
+    /// The start of the sum of the transport checksum, in bytes from the IP header.
     pub checksum_start: u16,
-    /// Where the checksum field lies, in bytes from `checksum_start`.
+    /// The place of the checksum field, in bytes from `checksum_start`.
     pub checksum_offset: u16,
 }
 
-/// How a superframe is cut.
+/// The way to cut a superframe.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Gso {
     /// Not a superframe.

@@ -1,4 +1,4 @@
-//! Where a peer may be.
+//! Addresses at which a peer may be reached.
 
 use crate::guard::{CandidateRefusal, Guard, canonical};
 use std::cmp::Reverse;
@@ -11,7 +11,7 @@ pub const CANDIDATES_MAX: usize = 16;
 /// expects it; and its stations cannot push out what the portal says.
 pub const OBSERVED_MAX: usize = 4;
 
-/// How a candidate is known, what matters most first. All but relays are direct.
+/// The origin of a candidate, the most important first. All but relays are direct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// An administrator says that it is reached there.
@@ -24,18 +24,19 @@ pub enum Kind {
     Relayed,
 }
 
-/// Where a peer may be.
+/// An address at which a peer may be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Candidate {
-    /// Where.
+    /// The address.
     pub address: SocketAddr,
-    /// How that is known.
+    /// Its origin.
     pub kind: Kind,
     /// Counts up with every observation, so that the latest is known; 0 for all others.
     observed: u64,
 }
 
-/// Where one peer may be: at most [`CANDIDATES_MAX`] addresses, each once, what matters most first.
+/// The candidates of one peer: at most [`CANDIDATES_MAX`] addresses, each once, the most important
+/// first.
 #[derive(Clone, Debug, Default)]
 pub struct Candidates {
     guard: Guard,
@@ -58,7 +59,7 @@ impl Candidates {
     ///
     /// # Errors
     ///
-    /// Why it is none.
+    /// The reason why it is no candidate.
     pub fn learn(&mut self, address: SocketAddr, kind: Kind) -> Result<bool, CandidateRefusal> {
         let address = self.guard.admit(address)?;
         self.observations += u64::from(kind == Kind::Observed);
@@ -126,11 +127,11 @@ impl Candidates {
         self.guard = guard;
     }
 
-    /// What `guard` makes of an address.
+    /// Checks an address with `guard`.
     ///
     /// # Errors
     ///
-    /// Why it is no candidate.
+    /// The reason why it is no candidate.
     pub fn admit(&self, address: SocketAddr) -> Result<SocketAddr, CandidateRefusal> {
         self.guard.admit(address)
     }
@@ -140,7 +141,7 @@ impl Candidates {
         &self.list
     }
 
-    /// How an address is known.
+    /// The origin of an address.
     pub fn kind_of(&self, address: SocketAddr) -> Option<Kind> {
         let address = canonical(address);
         let known = self.list.iter().find(|it| it.address == address);

@@ -1,4 +1,4 @@
-//! Which addresses cannot be where a peer is.
+//! The addresses that cannot be a peer's.
 
 use ipnet::IpNet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 /// many again while they are changed, with room to double.
 pub const OWN_RANGES_MAX: usize = 32;
 
-/// Why an address is no candidate.
+/// The reason why an address is no candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum CandidateRefusal {
     /// Port 0.
@@ -87,7 +87,7 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// Why it is no candidate.
+    /// The reason why it is no candidate.
     pub fn admit(&self, address: SocketAddr) -> Result<SocketAddr, CandidateRefusal> {
         if address.port() == 0 {
             return Err(CandidateRefusal::NoPort);

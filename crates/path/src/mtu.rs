@@ -34,18 +34,21 @@ pub const PROBES_PER_ROUND: usize = 16;
 /// largest length that passed by then is used.
 pub const LADDERS_MAX: u8 = 6;
 
-/// How often the first round is tried before silence means something: with 1 % loss, one in a million searches is wrong.
+/// The number of times that the first round is tried before silence means something: with 1 % loss, one in a million
+/// searches is wrong.
 pub const ATTEMPTS: u8 = 3;
 
-/// How long a length that was answered is relied on while full-size packets leave. A path that becomes narrower is
-/// noticed before TCP repeats a segment for the fourth time, after three seconds. Two probes in that time are 11 kbit/s.
+/// The time that a length that was answered is relied on while full-size packets leave. A path that becomes narrower is
+/// noticed before TCP repeats a segment for the fourth time, after three seconds. Two probes in that time are 11
+/// kbit/s.
 pub const CHECK_EVERY: Duration = Duration::from_secs(2);
 
-/// How long a length below the full one is relied on before the full one is tried again (RFC 8899 section 5.1.1,
-/// `PMTU_RAISE_TIMER`).
+/// The time that a length below the full one is relied on before the full one is tried again (RFC 8899 section
+/// 5.1.1, `PMTU_RAISE_TIMER`).
 pub const RAISE_AFTER: Duration = Duration::from_secs(600);
 
-/// When a peer that answered nothing is asked again: its keys live that long, and another program may run there then.
+/// The time after which a peer that answered nothing is asked again: its keys live that long, and another program may
+/// run there then.
 pub const ASK_SILENT_AFTER: Duration = Duration::from_secs(120);
 
 /// The least and the most that an answer is waited for. The least covers a control thread that is late; the most is
@@ -53,7 +56,7 @@ pub const ASK_SILENT_AFTER: Duration = Duration::from_secs(120);
 const WAIT_MIN: Duration = Duration::from_millis(50);
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// How long the first answer is waited for while the round trip is unknown.
+/// The time to wait for the first answer while the round trip is unknown.
 const WAIT_UNKNOWN: Duration = Duration::from_millis(300);
 
 /// The lengths between which a path is searched.
@@ -232,7 +235,7 @@ impl MtuSearch {
         }
     }
 
-    /// When [`Self::handle_timeout`] is due; `None` where nothing is under way.
+    /// The time at which [`Self::handle_timeout`] is due; `None` if no search is under way.
     pub fn poll_timeout(&self) -> Option<BootTime> {
         match &self.state {
             State::Idle => None,

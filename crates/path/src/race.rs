@@ -1,4 +1,4 @@
-//! When a handshake is raced over all paths, and when a peer is dead.
+//! The decisions when a handshake is raced over all paths, and when a peer is dead.
 
 use crate::CANDIDATES_MAX;
 use crate::candidates::{Candidate, Candidates, Kind};
@@ -8,21 +8,21 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// How long one may send without hearing anything before the path is in doubt. Whoever gets data
-/// answers it within a round trip (TCP), and within a second at most (delayed ACKs, DNS, ping, and the
-/// keepalive of a gateway that has nothing to send back: `PROMPT_KEEPALIVE_TIMEOUT` in `session`);
-/// twice that.
+/// The time that one may send without hearing anything before the path is suspected. A peer that gets
+/// data answers within a round trip (TCP), and within a second at most (delayed ACKs, DNS, ping). So does
+/// a gateway that has nothing to send back: it sends a keepalive (`PROMPT_KEEPALIVE_TIMEOUT` in
+/// `session`). This is twice that second.
 pub const LISTEN: Duration = Duration::from_secs(2);
 
-/// How long a doubted peer has to answer a handshake: the longest round trip in use (1 s by
+/// The time that a suspected peer has to answer a handshake: the longest round trip in use (1 s by
 /// satellite, under load), once for each of two attempts. With [`LISTEN`] and twice [`LATE_MAX`]
 /// that is 5 s, in which traffic is to flow over another gateway.
 pub const ANSWER: Duration = Duration::from_secs(2);
 
-/// When an unanswered initiation is followed by another: one lost datagram does not make a peer
-/// dead. Half of [`ANSWER`], and more than the second that `session` leaves between two initiations
-/// to one peer (`RECHECK_INTERVAL`), by what a control thread may be late. Relays take part from here
-/// on: a direct path that works has answered by now.
+/// The time after which an unanswered initiation is followed by another, because one lost datagram
+/// does not make a peer dead. It is half of [`ANSWER`], plus the delay that a control thread may
+/// have. So it is more than the second that `session` leaves between two initiations to one peer
+/// (`RECHECK_INTERVAL`). Relays take part from here on: a direct path that works has answered by now.
 pub const SECOND_ATTEMPT: Duration = Duration::from_millis(1100);
 
 /// A deadline that is noticed later than this says nothing about the peer: the machine slept, or had
@@ -47,7 +47,7 @@ pub enum Output {
 #[derive(Clone, Debug)]
 pub struct Race {
     candidates: Candidates,
-    /// Where the peer last proved to be.
+    /// The address at which the peer last proved to be.
     current: Option<SocketAddr>,
     running: Option<Running>,
     /// From the first packet that was sent after the peer was last heard.
@@ -63,7 +63,7 @@ pub struct Race {
 #[derive(Clone, Copy, Debug)]
 struct Running {
     begun_at: BootTime,
-    /// When the second attempt is due; `None` once it was made.
+    /// The time at which the second attempt is due; `None` once it was made.
     second_at: Option<BootTime>,
     cause: Cause,
 }
@@ -72,7 +72,8 @@ struct Running {
 enum Cause {
     /// The first packet, or silence: any authentic packet ends it.
     Silence,
-    /// What arrives may still come from before the change: only a handshake ends it.
+    /// A change of the network. Received packets may still come from before the change, so only a
+    /// handshake ends it.
     Network,
 }
 
@@ -111,7 +112,7 @@ impl Race {
     ///
     /// # Errors
     ///
-    /// Why it is none.
+    /// The reason why it is no candidate.
     pub fn learn(&mut self, address: SocketAddr, kind: Kind) -> Result<(), CandidateRefusal> {
         if self.candidates.learn(address, kind)? {
             self.revive();
@@ -148,8 +149,8 @@ impl Race {
     ///
     /// # Errors
     ///
-    /// Why it cannot be. The path stays what it was, and the race is not decided: what comes out of
-    /// the tunnel is no way to the peer, whoever sent it.
+    /// The reason why it cannot be the path. The path does not change, and the race is not decided:
+    /// packets that come out of the tunnel show no path to the peer, whoever sent them.
     pub fn handle_confirmed(
         &mut self,
         address: SocketAddr,
@@ -165,7 +166,7 @@ impl Race {
     ///
     /// # Errors
     ///
-    /// Why it cannot be. The path stays what it was.
+    /// The reason why it cannot be. The path does not change.
     pub fn handle_roamed(
         &mut self,
         address: SocketAddr,
@@ -196,7 +197,7 @@ impl Race {
             self.running = None;
             self.report_targets();
         }
-        // What was sent since is not answered by this.
+        // Packets that were sent since are not answered by this.
         if let Some(sent) = self.last_sent.filter(|sent| *sent > at) {
             self.handle_sent(sent);
         }
@@ -254,7 +255,7 @@ impl Race {
         }
     }
 
-    /// When [`Race::handle_timeout`] has something to do.
+    /// The time at which [`Race::handle_timeout`] has something to do.
     pub fn poll_timeout(&self) -> Option<BootTime> {
         let second_at = self.running.and_then(|running| running.second_at);
         let stage_ends = match self.silence.map(|silence| silence.stage) {
@@ -265,14 +266,14 @@ impl Race {
         second_at.into_iter().chain(stage_ends).min()
     }
 
-    /// What is to be done next.
+    /// Returns the next output, if there is one.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
-    /// Where a handshake initiation goes: the path in use and all direct candidates; relays where
-    /// they are all there is, where one is the path in use, and from the second attempt of a race
-    /// on. At most [`CANDIDATES_MAX`], the path in use among them.
+    /// The destinations of a handshake initiation: the path in use and all direct candidates.
+    /// Relays are among them if there are no others, if one is the path in use, and from the second
+    /// attempt of a race on. At most [`CANDIDATES_MAX`], the path in use among them.
     pub fn targets(&self) -> Vec<SocketAddr> {
         let candidates = self.candidates.as_slice();
         let is_direct = |candidate: &Candidate| candidate.kind != Kind::Relayed;
@@ -293,7 +294,7 @@ impl Race {
         targets
     }
 
-    /// Where the peer last proved to be, and how that address is known.
+    /// The address at which the peer last proved to be, and its origin.
     pub fn current(&self) -> Option<(SocketAddr, Kind)> {
         let address = self.current?;
         let kind = self.candidates.kind_of(address);
@@ -305,12 +306,12 @@ impl Race {
         self.candidates.as_slice()
     }
 
-    /// Since when packets were sent without anything heard.
+    /// The time since which packets were sent without anything heard.
     pub fn silent_since(&self) -> Option<BootTime> {
         self.silence.map(|silence| silence.since)
     }
 
-    /// Whether the peer was said to be dead, and was not heard since.
+    /// True if the peer was said to be dead, and was not heard since.
     pub fn is_dead(&self) -> bool {
         matches!(
             self.silence,

@@ -1,4 +1,4 @@
-//! What becomes a candidate, and which stay when there are too many.
+//! The addresses that become candidates, and those that remain when there are too many.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

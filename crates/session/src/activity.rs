@@ -4,7 +4,8 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use culvert_base::BootTime;
 use std::time::Duration;
 
-/// When a peer was last sent to and heard from, and what is owed in either direction.
+/// The traffic marks of a peer: the last packets in either direction, and the answers that are
+/// still due.
 ///
 /// Workers mark a whole batch at once. Every mark is loaded first and stored only if it changes, so
 /// a busy peer's cache line stays shared between workers. The marks carry no other memory with
@@ -20,7 +21,7 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// How stale the two `last_` marks may be: a busy peer writes them at most this often.
+    /// The largest error of the two `last_` marks: a busy peer writes them at most this often.
     pub const GRANULARITY: Duration = Duration::from_millis(1);
 
     /// Data packets were handed to the socket at `now`.
@@ -55,12 +56,14 @@ impl Activity {
         self.unacknowledged_since.get()
     }
 
-    /// When anything authentic was last sent, to within [`GRANULARITY`](Self::GRANULARITY).
+    /// The last time at which anything authentic was sent, to within
+    /// [`GRANULARITY`](Self::GRANULARITY).
     pub fn last_sent(&self) -> Option<BootTime> {
         self.last_sent.get()
     }
 
-    /// When anything authentic was last received, to within [`GRANULARITY`](Self::GRANULARITY).
+    /// The last time at which anything authentic was received, to within
+    /// [`GRANULARITY`](Self::GRANULARITY).
     pub fn last_received(&self) -> Option<BootTime> {
         self.last_received.get()
     }

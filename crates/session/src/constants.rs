@@ -39,23 +39,24 @@ pub(crate) const RESETTLE_AFTER: Duration = REKEY_TIMEOUT;
 /// §6.5: a peer that has received data and sent nothing for this long sends a keepalive.
 pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The same for whoever serves peers that take silence for a dead path, as clients of a gateway do after
-/// two seconds: §6.5's ten would make them doubt a gateway that has nothing to send back, in one-way
-/// UDP for example. It fits in there twice with half a second to spare, so neither one lost keepalive
-/// nor a slow path raises a doubt.
+/// The same, for peers that take silence for a dead path, as clients of a gateway do after two seconds.
+/// With the ten seconds of §6.5, they would suspect a gateway that has nothing to send back, in one-way
+/// UDP for example. Two keepalives fit into the two seconds, with half a second to spare. So neither one
+/// lost keepalive nor a slow path raises a suspicion.
 pub const PROMPT_KEEPALIVE_TIMEOUT: Duration = Duration::from_millis(750);
 
 /// §6.3: keys and handshake state are wiped "after `Reject-After-BootTime × 3`" without a new session.
 pub const ZERO_KEYS_AFTER: Duration = REJECT_AFTER_TIME.saturating_mul(3);
 
-/// How often a peer that goes on initiating has an initiation processed: as often as one sends them
-/// that doubts its path. With four Diffie-Hellman of 40 µs each, a peer occupies us for 0.02 % of the
-/// time, so that 1,000 hostile ones leave four fifths of it.
+/// The interval at which a peer that goes on initiating has an initiation processed. A peer that
+/// suspects its path sends them at this interval. With four Diffie-Hellman of 40 µs each, a peer
+/// occupies us for 0.02 % of the time, so 1,000 hostile ones leave four fifths of it.
 pub const INITIATION_INTERVAL: Duration = RECHECK_INTERVAL;
 
-/// How many initiations a peer may have processed in a row: it has restarted, and service managers
-/// start a program that ends at once five times in ten seconds (`StartLimitBurst=` of systemd). Four
-/// times that, for handshakes that cross and for people who restart by hand: 3 ms of Diffie-Hellman.
+/// The number of initiations of a peer that may be processed in a row. The peer may have restarted,
+/// and service managers start a program that ends at once five times in ten seconds
+/// (`StartLimitBurst=` of systemd). The limit is four times that, for handshakes that cross and for
+/// people who restart by hand: 3 ms of Diffie-Hellman.
 pub const INITIATION_BURST: u32 = 20;
 
 /// §5.3: the responder's cookie secret "changes every two minutes".
@@ -64,7 +65,7 @@ pub const COOKIE_SECRET_MAX_AGE: Duration = Duration::from_secs(120);
 /// A cookie is not used in the last seconds of its life: it would expire under way.
 pub const COOKIE_LATENCY: Duration = Duration::from_secs(5);
 
-/// For how long after the last busy moment initiations still need a cookie, so that a flood does
+/// The time after the last busy moment for which initiations still need a cookie. So a flood does
 /// not switch the defence off whenever the queue happens to run empty.
 pub const UNDER_LOAD_AFTER: Duration = Duration::from_secs(1);
 

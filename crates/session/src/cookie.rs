@@ -11,7 +11,7 @@ use culvert_base::{BootTime, PublicKey};
 use std::net::{IpAddr, SocketAddr};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-/// What the two MACs of messages *to* the owner of a public key are made with.
+/// The keys for the two MACs of messages *to* the owner of a public key.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub(crate) struct MacKeys {
     /// `HASH(Label-Mac1 || S_pub)`.
@@ -49,7 +49,7 @@ impl CookieChecker {
         crypto::same_mac(&expected, macs.mac1)
     }
 
-    /// Whether the sender at `source` has proven to receive there.
+    /// True if the sender at `source` has proven to receive there.
     pub(crate) fn is_mac2_valid(&self, macs: &Macs<'_>, source: SocketAddr, now: BootTime) -> bool {
         let Some((secret, made_at)) = &self.secret else {
             return false;

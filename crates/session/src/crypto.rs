@@ -34,7 +34,7 @@ pub(crate) fn mac(key: &[u8], parts: &[&[u8]]) -> [u8; MAC_LEN] {
     mac.finalize().into_bytes().into()
 }
 
-/// Whether two MACs are equal, in time that does not tell where they differ.
+/// Compares two MACs in constant time; true if they are equal.
 pub(crate) fn same_mac(left: &[u8; MAC_LEN], right: &[u8; MAC_LEN]) -> bool {
     left.ct_eq(right).into()
 }

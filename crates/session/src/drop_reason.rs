@@ -1,8 +1,8 @@
-//! Why a handshake datagram was refused.
+//! The reasons why a handshake datagram is refused.
 
-/// Why [`Handshaker::handle_datagram`](crate::Handshaker::handle_datagram) refused a datagram. All
-/// but [`Down`](Self::Down) and [`NoPrivateKey`](Self::NoPrivateKey) are the sender's doing; no
-/// refusal changes a session.
+/// The reason why [`Handshaker::handle_datagram`](crate::Handshaker::handle_datagram) refused a
+/// datagram. All but [`Down`](Self::Down) and [`NoPrivateKey`](Self::NoPrivateKey) are the sender's
+/// doing; no refusal changes a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum DropReason {

@@ -1,5 +1,5 @@
-//! Whether this machine is still the one that it was: a clone, a restored snapshot and a machine
-//! that slept are another *generation*, whose keys may be in use elsewhere.
+//! Detection of a new *generation* of this machine: a clone, a restored snapshot, or a machine that
+//! slept. The keys of the old generation may be in use elsewhere.
 //!
 //! Two signs, none of which is certain by itself:
 //!
@@ -15,24 +15,24 @@ use core::fmt;
 use culvert_base::BootTime;
 use std::time::Duration;
 
-/// How far a clock may move against the boot-time clock without a new generation: more than a leap
-/// second (1 s), and more than a thread is kept waiting between two readings. A clone or a restore
-/// within this time of its snapshot is not noticed by clocks.
+/// The largest move of a clock against the boot-time clock that makes no new generation. It is more
+/// than a leap second (1 s), and more than a thread is kept waiting between two readings. A clone
+/// or a restore within this time of its snapshot is not noticed by clocks.
 pub const CLOCK_JUMP: Duration = Duration::from_secs(2);
 
-/// What the kernel adds to the uevent of a virtual machine's generation ID that has changed
-/// (`drivers/virt/vmgenid.c`).
+/// The text that the kernel adds to the uevent of a virtual machine's generation ID that has
+/// changed (`drivers/virt/vmgenid.c`).
 const NEW_VMGENID: &[u8] = b"NEW_VMGENID=1";
 
-/// Whether `uevent`, as the kernel multicasts it, tells of a new VM generation ID. The device is
-/// not looked at: firmware names it as it likes.
+/// True if `uevent`, as the kernel multicasts it, reports a new VM generation ID. The name of the
+/// device is ignored, because firmware chooses it freely.
 pub fn announces_new_generation(uevent: &[u8]) -> bool {
     // "ACTION@DEVPATH", then KEY=VALUE, each ended by a zero byte.
     let mut fields = uevent.split(|byte| *byte == 0).skip(1);
     fields.any(|field| field == NEW_VMGENID)
 }
 
-/// How far a clock is ahead of the boot-time clock, in nanoseconds.
+/// The offset of a clock from the boot-time clock, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockOffset(i128);
 
@@ -43,7 +43,7 @@ impl ClockOffset {
         Self(clock.saturating_sub(i128::from(boot.as_nanos())))
     }
 
-    /// Whether the clock has moved by more than [`CLOCK_JUMP`] since it had the offset `before`.
+    /// True if the clock has moved by more than [`CLOCK_JUMP`] since it had the offset `before`.
     pub fn has_jumped_since(self, before: Self) -> bool {
         let moved = self.0.abs_diff(before.0);
         moved > CLOCK_JUMP.as_nanos()
@@ -61,7 +61,7 @@ pub struct Clocks {
     pub wall: Duration,
 }
 
-/// Why this machine is taken for another than it was.
+/// The reason why this machine counts as a new generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GenerationChange {
     /// The hypervisor says so.
@@ -111,7 +111,7 @@ impl ClockWatch {
         self.wall
     }
 
-    /// Whether a clock has jumped since the last one did. Each jump is told once.
+    /// Checks for a jump of a clock since the last one. Each jump is told once.
     pub fn check(&mut self, clocks: Clocks) -> Option<GenerationChange> {
         let now = Self::new(clocks);
         let change = if now.awake.has_jumped_since(self.awake) {

@@ -57,7 +57,7 @@ pub struct Handshaker {
     stamp_epoch: Option<UnixTime>,
 }
 
-/// What follows from our own private key.
+/// The values that are derived from our own private key.
 struct Local {
     identity: Identity,
     cookies: CookieChecker,
@@ -84,8 +84,9 @@ impl Handshaker {
         }
     }
 
-    /// Stamps initiations by the boot-time clock from here on, which showed zero at `epoch`; `None` by the wall clock. A peer refuses a stamp that is not later than all it has seen of us, so a wall clock that was
-    /// ahead and is put right would shut us out for as long as it was ahead.
+    /// Stamps initiations from here on by the boot-time clock, which showed zero at `epoch`; with `None` by the wall
+    /// clock. A peer refuses a stamp that is not later than all stamps that it has received from us. So a wall clock
+    /// that was ahead, and is then corrected, would shut us out for as long as it was ahead.
     pub const fn set_stamp_epoch(&mut self, epoch: Option<UnixTime>) {
         self.stamp_epoch = epoch;
     }
@@ -159,7 +160,7 @@ impl Handshaker {
             {
                 attempt.retry_at = clock.now;
             }
-            // What was asked for without a key came to nothing.
+            // Keepalives that were requested before a key was set were dropped; send them now.
             if self.is_up && self.local.is_some() && self.keepalive(id).is_some() {
                 self.send_keepalive(id, clock);
             }
@@ -260,9 +261,9 @@ impl Handshaker {
         self.peers.get(id)?.keepalive_interval
     }
 
-    /// How long data of peers that are added from here on may wait for anything to be sent back,
-    /// before an empty packet is: [`KEEPALIVE_TIMEOUT`] unless set otherwise, and never more. Where it is
-    /// less, each peer that has keys is looked at that often.
+    /// Sets the time that data of peers that are added from here on may wait for anything to be sent
+    /// back, before an empty packet is sent. It is [`KEEPALIVE_TIMEOUT`] unless set otherwise, and never
+    /// more. If it is less, the timers of each peer that has keys are checked that often.
     pub fn set_keepalive_timeout(&mut self, timeout: Duration) {
         self.keepalive_timeout = timeout.min(KEEPALIVE_TIMEOUT);
     }
@@ -272,7 +273,7 @@ impl Handshaker {
         self.peers.get(id).map(|peer| Arc::clone(&peer.activity))
     }
 
-    /// When the last handshake was completed, on the wall clock that was given.
+    /// The time of completion of the last handshake, on the wall clock that was given.
     pub fn last_handshake(&self, id: PeerId) -> Option<Tai64n> {
         self.peers.get(id)?.last_handshake
     }
@@ -355,8 +356,8 @@ impl Handshaker {
         self.outputs.pop_front()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) must be called at the latest; in the past
-    /// where it is overdue. `None` where nothing will happen by itself.
+    /// The time at which [`handle_timeout`](Self::handle_timeout) must be called at the latest; in
+    /// the past if it is overdue. `None` if nothing will happen by itself.
     pub fn next_timeout(&self) -> Option<BootTime> {
         self.peers.next_deadline()
     }
@@ -372,7 +373,7 @@ impl Handshaker {
         slots.into_iter().flat_map(slots::Slots::receiving).cloned()
     }
 
-    /// Where the peer's data would confirm keys that we made as responder: their index.
+    /// The index of keys that we made as responder, and that data of the peer would confirm.
     pub fn unconfirmed(&self, id: PeerId) -> Option<Index> {
         let next = self.peers.get(id)?.slots.next()?;
         Some(next.local_index())
@@ -384,7 +385,7 @@ impl Handshaker {
         slots.flat_map(slots::Slots::receiving).cloned()
     }
 
-    /// How many receiver indices are in use: at most four per peer.
+    /// The number of receiver indices in use: at most four per peer.
     pub fn indices_in_use(&self) -> usize {
         self.peers.indices()
     }

@@ -6,7 +6,7 @@
 //!   of one interface. One thread owns it. Datagrams, wishes and time go in through `handle_*`,
 //!   effects come out of [`Handshaker::poll_output`]; it never sees a data packet.
 //! * [`Transport`] is one pair of transport keys. Workers share it and seal and open batches of
-//!   data packets with `&self`. What they sent and received they mark in the peer's [`Activity`],
+//!   data packets with `&self`. They mark sent and received packets in the peer's [`Activity`],
 //!   which the timers of the [`Handshaker`] read.
 //!
 //! Call any `handle_*`, then [`Handshaker::poll_output`] until it returns `None`, and carry out the

@@ -46,7 +46,7 @@ impl Identity {
     }
 }
 
-/// Why a handshake message was refused; the sender's fault.
+/// The reason why a handshake message was refused; the sender's fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HandshakeRefusal {
     NotAuthentic,
@@ -167,7 +167,7 @@ impl ReceivedInitiation {
         Err(HandshakeRefusal::NotAuthentic)
     }
 
-    /// Who claims to have sent the initiation; anyone may claim that so far.
+    /// The key that the initiation claims to be from; anyone may claim that so far.
     pub(crate) fn initiator(&self) -> &PublicKey {
         &self.initiator
     }

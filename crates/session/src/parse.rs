@@ -23,7 +23,7 @@ pub(crate) const RESPONSE_TYPE: [u8; 4] = [2, 0, 0, 0];
 pub(crate) const COOKIE_REPLY_TYPE: [u8; 4] = [3, 0, 0, 0];
 pub(crate) const DATA_TYPE: [u8; 4] = [4, 0, 0, 0];
 
-/// What a datagram says it is.
+/// The type that a datagram claims to be of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageType {
     /// §5.4.2.
@@ -76,9 +76,9 @@ impl<'a> Message<'a> {
 /// The two MACs that end every initiation and response (§5.4.4), and what they cover.
 #[derive(Clone, Copy, Debug)]
 pub struct Macs<'a> {
-    /// What `mac1` covers: the message up to it.
+    /// The part that `mac1` covers: the message up to it.
     pub before_mac1: &'a [u8],
-    /// What `mac2` covers: the message up to it, `mac1` included.
+    /// The part that `mac2` covers: the message up to it, `mac1` included.
     pub before_mac2: &'a [u8],
     /// Shows that the sender knows the receiver's public key.
     pub mac1: &'a [u8; MAC_LEN],
@@ -224,7 +224,7 @@ impl DataHeader {
     }
 }
 
-/// What follows the type, where type and length are right.
+/// The bytes after the type, if type and length are right.
 fn body<const LEN: usize>(datagram: &[u8], kind: [u8; 4]) -> Option<&[u8]> {
     let (found, rest) = datagram.split_first_chunk::<4>()?;
     (*found == kind && datagram.len() == LEN).then_some(rest)

@@ -6,7 +6,7 @@ use chacha20::cipher::{KeyIvInit, StreamCipher};
 use std::time::Duration;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-/// Where fresh randomness comes from, such as the operating system.
+/// A source of fresh randomness, such as the operating system.
 pub trait Entropy: Send {
     /// 32 bytes that a copy of this machine would not get as well.
     fn fresh(&mut self) -> [u8; 32];

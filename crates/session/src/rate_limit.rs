@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Diffie-Hellman of 40 µs each, 1.3 % of a processor.
 pub const RATE_PER_SECOND: u32 = 20;
 
-/// How many of them may come at once.
+/// The number of them that may come at once.
 pub const RATE_BURST: u32 = 5;
 
 const COST: Duration = Duration::from_nanos(1_000_000_000 / RATE_PER_SECOND as u64);
@@ -39,7 +39,7 @@ impl SourceRates {
         Self(RateLimit::new(COST, RATE_BURST, key))
     }
 
-    /// Whether a message from `source` may be processed at `now`.
+    /// True if a message from `source` may be processed at `now`.
     pub(crate) fn allow(&mut self, source: IpAddr, now: BootTime) -> bool {
         self.0.take(Subscriber::of(source), now).is_ok()
     }
@@ -51,7 +51,7 @@ impl SourceRates {
 /// The buckets are not those of [`SourceRates`], since whoever forges an address empties them.
 pub(crate) struct CookielessRates {
     sources: RateLimit<BootTime>,
-    /// When the bucket of all sources will be full again.
+    /// The time at which the bucket of all sources will be full again.
     full_at: BootTime,
 }
 

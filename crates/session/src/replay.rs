@@ -1,15 +1,16 @@
 //! The sliding window that refuses a counter seen before (§5.4.6, RFC 6479 for the idea).
 
-/// How far behind the highest counter a packet may come and still be judged: more datagrams than wait in a
-/// receiver's socket, 16 MiB of which the kernel charges 768 bytes at least for each, since priority packets are read
-/// ahead of them. Of full packets it is 47 MB, what a path reorders at 10 Gbit/s within 38 ms. Linux keeps
-/// 8192 bits; 4 KiB a key are about what its cipher's tables need.
+/// The largest distance behind the highest counter at which a packet is still judged. It is more datagrams than wait
+/// in a receiver's socket, since priority packets are read ahead of them: the socket holds 16 MiB, and the kernel
+/// charges at least 768 bytes for each. With full packets the window covers 47 MB: reordering by
+/// up to 38 ms at 10 Gbit/s. Linux keeps 8192 bits. The 4 KiB of this window for each key are about the size of its
+/// cipher's tables.
 pub const REPLAY_WINDOW: u64 = 32_768;
 
 const WORD_BITS: u64 = 64;
 const WORDS: usize = (REPLAY_WINDOW / WORD_BITS) as usize;
 
-/// What the window says of a counter.
+/// The verdict of the window on a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayVerdict {
     /// Not seen before.
@@ -20,7 +21,7 @@ pub enum ReplayVerdict {
     TooOld,
 }
 
-/// Which of the last [`REPLAY_WINDOW`] counters were received.
+/// The set of the last [`REPLAY_WINDOW`] counters that were received.
 #[derive(Clone, Debug)]
 pub struct ReplayWindow {
     /// One more than the highest counter received; zero before the first.
@@ -29,7 +30,7 @@ pub struct ReplayWindow {
     seen: [u64; WORDS],
 }
 
-/// Where a counter lies in respect of the window.
+/// The position of a counter relative to the window.
 enum Position {
     /// At or past the right edge.
     Ahead,

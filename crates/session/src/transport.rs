@@ -27,12 +27,12 @@ pub use culvert_aead::MAX_RECORDS;
 /// Bytes that sealing adds to a packet: header and tag.
 pub const DATA_OVERHEAD: usize = DATA_HEADER_LEN + culvert_aead::TAG_LEN;
 
-/// Who sent the initiation that led to a key pair.
+/// Our role in the handshake that led to a key pair, by the sender of its initiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// We did: we renew the session, and may send at once.
+    /// We sent it: we renew the session, and may send at once.
     Initiator,
-    /// The peer did: we may send once the peer has shown that it has the keys.
+    /// The peer sent it: we may send once the peer has shown that it has the keys.
     Responder,
 }
 
@@ -70,7 +70,7 @@ impl Reservation {
         self.first
     }
 
-    /// How many counters there are.
+    /// The number of counters.
     pub fn count(&self) -> u32 {
         self.count
     }
@@ -112,17 +112,17 @@ impl Transport {
         self.remote_index
     }
 
-    /// Whose keys these are.
+    /// The peer that the keys belong to.
     pub fn peer(&self) -> PeerId {
         self.peer
     }
 
-    /// When the keys were derived.
+    /// The time at which the keys were derived.
     pub fn created_at(&self) -> BootTime {
         self.created_at
     }
 
-    /// Who initiated.
+    /// Our role in the handshake.
     pub fn role(&self) -> Role {
         self.role
     }
@@ -134,7 +134,7 @@ impl Transport {
 
     /// Reserves `count` consecutive counters.
     ///
-    /// `None` once the keys must not be used any more: §6.2, "after Reject-After-Messages transport
+    /// `None` once the keys must not be used any more. §6.2: "after Reject-After-Messages transport
     /// data messages or after the current secure session is Reject-After-Time seconds old …
     /// WireGuard will refuse to send any more transport data messages using the current secure
     /// session".
@@ -162,8 +162,9 @@ impl Transport {
     /// [`DATA_HEADER_LEN`] bytes of room, the padded packet, and room for the tag.
     ///
     /// # Panics
-    /// Where the reservation is of another transport or has fewer counters than there are records,
-    /// or a record has no room for header and tag: the caller laid the batch out itself.
+    /// If the reservation is of another transport or has fewer counters than there are records, or
+    /// if a record has no room for header and tag. The caller is responsible for the layout of the
+    /// batch.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "taking the reservation away is what keeps a counter from being used twice"
@@ -258,12 +259,12 @@ impl Transport {
         self.news_from.store(from.as_nanos(), Relaxed);
     }
 
-    /// Whether the keys are [`REJECT_AFTER_TIME`] old: they neither send nor receive.
+    /// True if the keys are [`REJECT_AFTER_TIME`] old: they neither send nor receive.
     pub fn is_expired(&self, now: BootTime) -> bool {
         now.has_passed(self.created_at, REJECT_AFTER_TIME)
     }
 
-    /// Whether data may be sent under these keys at `now`.
+    /// True if data may be sent under these keys at `now`.
     pub fn can_send(&self, now: BootTime) -> bool {
         !self.is_expired(now) && self.counters.are_left()
     }

@@ -1,10 +1,11 @@
-//! How much may wait in each queue, and how much does, in bytes.
+//! A limit on the bytes that wait in each queue, and their number.
 //!
-//! The kernel bounds a queue in frames, and a frame is anything from a 40-byte packet to a 64 KiB superframe: a length
-//! that holds a burst of the one kind holds a hundred times too much of the other. So a BPF program is asked before a
-//! packet joins its queue. Program and reader share numbers of each queue. Two of them only ever grow: the program adds to
-//! what was *queued*, the reader to what was *taken*, and the difference waits. The third is the bound, which the reader
-//! may move at any time: unlike the kernel's it takes no queue out of service for that, and what waits is not lost.
+//! The kernel limits a queue in frames, and a frame is anything from a 40-byte packet to a 64 KiB superframe. A length
+//! that holds a burst of small packets holds a hundred times too much of superframes. So a BPF program is asked before
+//! a packet joins its queue. Program and reader share numbers of each queue. Two of them only ever grow: the program
+//! adds to the bytes *queued*, the reader to the bytes *taken*, and the difference waits. The third is the bound, which
+//! the reader may move at any time. Unlike a change of the kernel's limit, this takes no queue out of service and loses
+//! no waiting packet.
 
 use std::fmt;
 use std::io;
@@ -24,9 +25,9 @@ use Operation::{Add, Move, ShiftLeft, Subtract};
 use Register::{R0, R1, R2, R3, R4, R5};
 use Width::{Double, Word};
 
-/// The lowest bound of packets that count just that, which superframes never do: 4096 packets, what comes in while the
-/// reader waits for a processor that two other threads have for a time slice each, 6 ms, at 600,000 packets a second. Their
-/// senders may have no brake, where those of superframes have TCP's.
+/// The lowest bound of packets that count just that, which superframes never do. It holds 4096 packets: those that come
+/// in at 600,000 packets a second during 6 ms, while the reader waits for a processor that two other threads have for a
+/// time slice each. Their senders may have no congestion control, while those of superframes have TCP's.
 pub const MIN_SINGLES_BOUND_BYTES: u64 = 8 << 20;
 
 /// More packets than the bound lets wait, however small: what the queues must have room for.
@@ -50,7 +51,7 @@ const BOUND: usize = 17;
 /// log₂ of the bytes of one queue.
 const QUEUE_SHIFT: i32 = (NUMBERS_PER_QUEUE * size_of::<u64>()).ilog2() as i32;
 
-/// What became of the bound that was asked for.
+/// The state of the bound that was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BoundState {
     /// None was asked for: the kernel's bound, in frames.
@@ -90,10 +91,11 @@ impl QueueCredit {
         self.taken.wrapping_sub(self.published) >= PUBLISH_BYTES
     }
 
-    /// Notes that nothing was left to read: nothing waits then, whatever was counted. Packets that were counted and never
-    /// came, or that an earlier reader took, are forgotten here; where they fill the bound, nothing comes that would wake a
-    /// reader, so it is to look now and then. A packet that is on its way into the queue at this moment is counted as taken
-    /// now and again when it is read, until the queue is found empty the next time.
+    /// Notes that nothing was left to read: nothing waits then, whatever was counted. Packets that were counted and
+    /// never came, or that an earlier reader took, are forgotten here. If such packets fill the bound, no packet comes
+    /// that would wake a reader, so the reader must check the queue from time to time. A packet that is on its way into
+    /// the queue at this moment is counted as taken now and again when it is read, until the queue is found empty the
+    /// next time.
     pub fn found_empty(&mut self) {
         self.taken = self.queued();
         if self.taken != self.published {
@@ -113,7 +115,8 @@ impl QueueCredit {
         self.queued() != self.taken
     }
 
-    /// Sets the bound in bytes, as far as it lies between [`MIN_BOUND_BYTES`] and [`MAX_BOUND_BYTES`]. What waits stays.
+    /// Sets the bound in bytes, as far as it lies between [`MIN_BOUND_BYTES`] and [`MAX_BOUND_BYTES`]. Waiting packets
+    /// stay.
     pub fn set_bound(&mut self, bytes: u64) {
         let bytes = bytes.clamp(MIN_BOUND_BYTES, MAX_BOUND_BYTES);
         self.number(BOUND).store(bytes, Ordering::Relaxed);
@@ -164,7 +167,7 @@ pub(crate) fn start(tun: BorrowedFd<'_>, queues: usize) -> Result<Vec<QueueCredi
 /// Of the program and of its map.
 const NAME: Name = *b"culvert_bound\0\0\0";
 
-/// Where jumps of the program go to.
+/// The jump targets of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Label {
     Compare,
@@ -172,9 +175,9 @@ enum Label {
     Take,
 }
 
-/// Where `__sk_buff` has the packet's length: all of a superframe, headers included.
+/// The offset of the packet's length in `__sk_buff`: all of a superframe, headers included.
 const LENGTH_OF_PACKET: i16 = 0;
-/// Where `__sk_buff` has the queue that the steering program chose.
+/// The offset in `__sk_buff` of the queue that the steering program chose.
 const QUEUE_OF_PACKET: i16 = 12;
 
 /// The program. It answers with the bytes of the packet that join the queue: all or none.
@@ -216,7 +219,7 @@ fn program(map: BorrowedFd<'_>, queues: usize) -> Vec<Instruction> {
     code.finish()
 }
 
-/// Where a number of the queue is, in bytes.
+/// The offset of a number of the queue, in bytes.
 const fn offset_of(number: usize) -> i16 {
     (number * size_of::<u64>()) as i16
 }

@@ -25,19 +25,19 @@ const MIN_MTU_BYTES: u16 = 68;
 /// The frames that a TUN queue holds unless told otherwise (`TUN_READQ_SIZE`).
 const KERNEL_QUEUE_FRAMES: u32 = 500;
 
-/// What device to make.
+/// The settings of a device to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// The interface's name, at most 15 bytes; a `%d` in it is replaced by the lowest free number.
     pub name: String,
     /// The MTU in bytes.
     pub mtu: u16,
-    /// Whether to use superframes and unfinished checksums, as far as the kernel has them.
+    /// True to use superframes and unfinished checksums, as far as the kernel has them.
     pub offload: bool,
-    /// How to spread packets over several queues; `None` for one queue. Where the kernel cannot run the steering program
-    /// the device has one queue too: several without it would reorder flows.
+    /// The spread of packets over several queues; `None` for one queue. If the kernel cannot run the steering program,
+    /// the device has one queue too, because several queues without it would reorder flows.
     pub steering: Option<Steering>,
-    /// Whether to bound what waits in the queues in bytes, as far as the kernel can.
+    /// True to limit the bytes that wait in the queues, as far as the kernel can.
     pub bound: bool,
 }
 
@@ -176,17 +176,17 @@ impl Device {
     }
 
     /// Gives the credits of the queues away, in their order, the first time; nothing afterwards, and where there is no
-    /// bound. Whoever reads a queue must keep its credit: a queue whose reader doesn't fills up for good.
+    /// bound. The reader of a queue must keep its credit: otherwise the queue fills up for good.
     pub fn take_credits(&mut self) -> Vec<QueueCredit> {
         std::mem::take(&mut self.credits)
     }
 
-    /// What became of the bound that was asked for.
+    /// The state of the bound that was asked for.
     pub fn bound(&self) -> BoundState {
         self.bound
     }
 
-    /// What became of the steering that was asked for.
+    /// The state of the steering that was asked for.
     pub fn steering(&self) -> SteeringState {
         self.steering
     }
@@ -247,7 +247,7 @@ impl Device {
         Ok(u16::try_from(mtu).unwrap_or(u16::MAX))
     }
 
-    /// Whether the interface is administratively up.
+    /// True if the interface is administratively up.
     ///
     /// # Errors
     /// As [`mtu`](Self::mtu).

@@ -1,8 +1,9 @@
-//! What can go wrong with the device, said to the person who can mend it.
+//! Errors of the device, written for the person who can fix them.
 
 use std::io;
 
-/// Why a device could not be made or changed. Each message is one line that names the remedy.
+/// The reason why a device could not be made or changed. Each message is one line that names the
+/// remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TunError {
@@ -48,7 +49,7 @@ pub enum TunError {
     NotItsQueues {
         /// The name that was asked for.
         name: String,
-        /// What they lack.
+        /// The fault of the descriptors.
         why: &'static str,
     },
 
@@ -71,7 +72,7 @@ pub enum TunError {
     /// Local: the kernel refused for another reason.
     #[error("cannot {action}: {source}")]
     System {
-        /// What was tried, as a verb phrase.
+        /// The operation that failed, as a verb phrase.
         action: &'static str,
         /// The kernel's answer.
         source: io::Error,

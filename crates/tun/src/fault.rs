@@ -5,9 +5,9 @@ use std::io;
 use culvert_base::frames::QueueFault;
 use rustix::io::Errno;
 
-/// The errors that are known. Memory is short for a moment (ENOMEM, ENOBUFS), the link is down (EIO, ENETDOWN), the call was
-/// interrupted, the frame is bad (EINVAL, EMSGSIZE, EFAULT); or the interface was deleted (EBADFD from the queue, ENODEV
-/// from the interface).
+/// The errors that are known. Memory is short for a moment (ENOMEM, ENOBUFS), the link is down (EIO, ENETDOWN), or the
+/// call was interrupted. The frame may be bad (EINVAL, EMSGSIZE, EFAULT). Or the interface was deleted (EBADFD from the
+/// queue, ENODEV from the interface).
 const FAULTS: [(Errno, QueueFault); 13] = [
     (Errno::AGAIN, QueueFault::NotReady),
     (Errno::INTR, QueueFault::Passing),

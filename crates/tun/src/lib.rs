@@ -1,8 +1,8 @@
 //! The Linux TUN device: queues and their bounds, offloads, flow steering, link events.
 //!
-//! A [`Device`] is one TUN interface with one or more [`Queue`]s. Every frame that crosses a queue is a virtio-net header
-//! of `VNET_HEADER_BYTES` followed by one IP packet, which may be a *superframe*: up to 64 KiB of one TCP or UDP flow
-//! that the kernel would otherwise have cut into packets. One read or write then carries some 45 packets.
+//! A [`Device`] is one TUN interface with one or more [`Queue`]s. Every frame that crosses a queue is a virtio-net
+//! header of `VNET_HEADER_BYTES` followed by one IP packet. The packet may be a *superframe*: up to 64 KiB of one TCP
+//! or UDP flow that the kernel would otherwise have cut into packets. One read or write then carries some 45 packets.
 //!
 //! ```text
 //!   app ─ TCP/UDP ─ IP ─▶ steering program ─▶ bound ─▶ queue 0 (must not wait) ─▶ Queue::receive_batch

@@ -1,4 +1,5 @@
-//! Which unfinished packets the kernel may hand us: probed one at a time, reported with the reason where one is off.
+//! The unfinished packets that the kernel may hand us. Each kind is probed by itself; a kind that is off has a
+//! reason.
 
 use std::ffi::c_uint;
 use std::fmt;
@@ -7,7 +8,7 @@ use std::os::fd::BorrowedFd;
 
 use crate::ioctl;
 
-/// Whether the device uses a feature, and if not, why.
+/// The state of a feature: in use, or off for a reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Feature {
     /// In use.
@@ -16,7 +17,7 @@ pub enum Feature {
     Off(OffReason),
 }
 
-/// Why a feature is off.
+/// The reason why a feature is off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OffReason {
@@ -47,7 +48,7 @@ pub struct Offloads {
     pub uso6: Feature,
 }
 
-/// What can be turned off while the device is in use.
+/// The offloads that can be turned off while the device is in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OffloadGroup {
     /// UDP superframes, IPv4 and IPv6 (the kernel only has them together).
@@ -57,7 +58,7 @@ pub enum OffloadGroup {
 }
 
 impl Feature {
-    /// Whether the feature is in use.
+    /// True if the feature is in use.
     pub fn is_on(self) -> bool {
         self == Self::On
     }

@@ -75,7 +75,7 @@ impl Queue {
         Ok(batch.frames.len())
     }
 
-    /// Whether a [`send`](Self::send) would be taken now.
+    /// True if a [`send`](Self::send) would be accepted now.
     ///
     /// # Errors
     /// The kernel's, from `poll`.
@@ -95,8 +95,9 @@ impl Queue {
     /// parts (`UIO_MAXIOV`). The kernel runs IP and TCP receive inside this call. Returns the bytes written, always all.
     ///
     /// # Errors
-    /// `WouldBlock` when the device takes nothing now; `EINVAL` when the header does not fit the packet or the kernel
-    /// does not know its kind of superframe; `EIO` when the interface is down; `EBADFD` when it was deleted.
+    /// `WouldBlock` when the device takes nothing now. `EINVAL` when the header does not fit the packet, or the
+    /// kernel does not know its kind of superframe. `EIO` when the interface is down, and `EBADFD` when it was
+    /// deleted.
     pub fn send(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         debug_assert!(
             parts
@@ -126,7 +127,8 @@ impl AsFd for Queue {
 #[derive(Debug)]
 pub struct FrameBatch {
     buffer: Vec<u8>,
-    /// Where in `buffer` each frame lies; never longer than `MAX_FRAMES_PER_BATCH`, allocated with that capacity.
+    /// The range of each frame in `buffer`; never longer than `MAX_FRAMES_PER_BATCH`, allocated with that
+    /// capacity.
     frames: Vec<Range<usize>>,
 }
 
@@ -146,7 +148,7 @@ impl FrameBatch {
         self.frames.len()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.frames.is_empty()
     }
@@ -175,7 +177,7 @@ impl FrameBatch {
         self.frames.clear();
     }
 
-    /// Where the next frame may be read to: all of [`MAX_FRAME_BYTES`], placed so that its packet is aligned.
+    /// The range for the next frame: all of [`MAX_FRAME_BYTES`], placed so that its packet is aligned.
     fn next_room(&self) -> Option<Range<usize>> {
         if self.frames.len() == MAX_FRAMES_PER_BATCH {
             return None;

@@ -1,9 +1,11 @@
-//! Which queue a packet from the host goes to: a BPF program that the kernel runs on every packet.
+//! The choice of a queue for each packet from the host: a BPF program that the kernel runs on every
+//! packet.
 //!
-//! Two queues are for what must not wait behind bulk: [`PRIORITY_QUEUE`] for ICMP, DNS and TCP SYN, of which there is little,
-//! and [`ACKNOWLEDGEMENT_QUEUE`] for *pure* acknowledgements, of which there are many and which lose nothing by being carried
-//! several at a time. The rest is spread over the bulk queues by a hash of the five-tuple, computed from the packet's own bytes: `skb->hash`
-//! changes when TCP retransmits (`sk_rethink_txhash`), and a flow that changes its queue is reordered.
+//! Two queues are for packets that must not wait behind bulk. [`PRIORITY_QUEUE`] is for ICMP, DNS and TCP SYN, of which
+//! there are few. [`ACKNOWLEDGEMENT_QUEUE`] is for *pure* acknowledgements: there are many, and it does no harm to
+//! carry several at a time. The rest is spread over the bulk queues by a hash of the five-tuple, computed from the
+//! packet's own bytes. The kernel's `skb->hash` is not used because it changes when TCP retransmits
+//! (`sk_rethink_txhash`), and a flow that changes its queue is reordered.
 //!
 //! Only pure acknowledgements may leave their flow's queue. They carry no sequence space, so one that overtakes data, or is
 //! overtaken, reorders nothing. A SYN comes before all data of its flow; a flow on port 53 goes to the priority queue
@@ -30,7 +32,7 @@ use Width::{Byte, Double, Half, Word};
 /// The most queues of one device: what the kernel allows a TUN device (`MAX_TAP_QUEUES`).
 pub const MAX_QUEUES: usize = 256;
 
-/// How packets from the host are spread over queues.
+/// The spread of packets from the host over queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Steering {
     /// True if the first [`RESERVED_QUEUES`] are kept for packets that must not wait; the bulk queues follow them.
@@ -39,7 +41,7 @@ pub struct Steering {
     pub bulk_queues: u16,
 }
 
-/// What became of the steering that was asked for.
+/// The state of the steering that was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SteeringState {
     /// None was asked for: the device has one queue.
@@ -105,7 +107,7 @@ impl Steering {
     }
 }
 
-/// Where jumps of the program go to.
+/// The jump targets of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Label {
     Ipv6,
@@ -122,11 +124,11 @@ const NAME: Name = *b"culvert_steer\0\0\0";
 
 /// `BPF_FUNC_skb_load_bytes(skb, offset, to, length)`: zero on success, an error past the end of the packet.
 const LOAD_BYTES: i32 = 26;
-/// Where `__sk_buff` has the packet's length: all of a superframe, headers included.
+/// The offset of the packet's length in `__sk_buff`: all of a superframe, headers included.
 const LENGTH_OF_PACKET: i16 = 0;
-/// Where on the stack the IP header is copied to; 40 bytes, aligned to eight.
+/// The place on the stack to which the IP header is copied; 40 bytes, aligned to eight.
 const IP: i16 = -40;
-/// Where on the stack the first bytes of the transport header are copied to; 16 bytes.
+/// The place on the stack to which the first bytes of the transport header are copied; 16 bytes.
 const TRANSPORT: i16 = -56;
 
 const IPV4_HEADER_BYTES: i32 = 20;

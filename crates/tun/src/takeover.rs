@@ -20,7 +20,7 @@ impl Device {
     /// Takes over the interface that `tuns` are the queues of, in the order in which they were made: it is as it was, up
     /// and with its addresses, but for what `options` says otherwise.
     ///
-    /// Where that fails the descriptors are closed, and an interface of this name that they held is deleted, so that it
+    /// If that fails, the descriptors are closed, and an interface of this name that they held is deleted, so that it
     /// can be made anew.
     ///
     /// # Errors
@@ -41,7 +41,7 @@ impl Device {
     }
 }
 
-/// What became of the steering, where the descriptors are the wanted device.
+/// The state of the steering, if the descriptors are the wanted device.
 fn take(options: &Options, tuns: &[OwnedFd]) -> Result<SteeringState, TunError> {
     let (steering, program) = match options.steering {
         None => (SteeringState::NotAsked, None),
@@ -79,7 +79,7 @@ fn take(options: &Options, tuns: &[OwnedFd]) -> Result<SteeringState, TunError> 
     Ok(steering)
 }
 
-/// Whether the descriptors are all the queues of the interface, each once, and it is of the right kind.
+/// True if the descriptors are all the queues of the interface, each once, and it is of the right kind.
 fn check(
     options: &Options,
     tuns: &[OwnedFd],
@@ -123,7 +123,7 @@ fn interface(tun: BorrowedFd<'_>) -> Option<(String, i32)> {
     ioctl::interface(tun).ok()
 }
 
-/// Whether the interface is in the network namespace of this thread.
+/// True if the interface is in the network namespace of this thread.
 fn is_here(tun: BorrowedFd<'_>) -> bool {
     let here = rustix::fs::stat("/proc/thread-self/ns/net");
     let there = ioctl::namespace(tun).map(rustix::fs::fstat);
@@ -140,7 +140,7 @@ fn state(name: &str) -> Option<Link> {
     Link::read(&socket, index).ok()
 }
 
-/// Whether the descriptor holds the interface of this name in this network namespace.
+/// True if the descriptor holds the interface of this name in this network namespace.
 fn holds(tun: BorrowedFd<'_>, name: &str) -> bool {
     interface(tun).is_some_and(|(its_name, _)| its_name == name) && is_here(tun)
 }

@@ -17,7 +17,7 @@ pub enum LinkEvent {
     Link {
         /// Interface index.
         index: u32,
-        /// Whether it is administratively up (`IFF_UP`).
+        /// True if it is administratively up (`IFF_UP`).
         up: bool,
         /// Its MTU in bytes.
         mtu: u32,
@@ -40,7 +40,7 @@ pub enum LinkEvent {
 pub struct LinkWatch {
     socket: Socket,
     buffer: Vec<u8>,
-    /// What of `buffer` has been received and not been told.
+    /// The part of `buffer` that has been received and not been told.
     pending: Range<usize>,
 }
 

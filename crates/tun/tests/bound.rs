@@ -1,4 +1,5 @@
-//! What waits in the queues, and how much of it may. Needs root: every test makes a namespace of its own.
+//! The bytes that wait in the queues, and their limit. Needs root: every test makes a namespace of its
+//! own.
 
 mod support;
 

@@ -433,7 +433,7 @@ fn a_device_whose_queues_are_kept_outlives_its_maker_and_is_taken_over_as_it_was
         assert_eq!(taken.steering(), state);
         assert!(taken.is_up().expect("the state is read"));
         assert!(taken.offloads().checksum.is_on());
-        // What goes in, is read.
+        // The interface still has its address.
         let shown = namespace.ip("-o address show dev cv0");
         assert!(shown.contains("10.9.0.1/24"), "{shown}");
         taken

@@ -186,7 +186,7 @@ fn options() -> Options {
     }
 }
 
-/// What is sent, different at every place.
+/// Content to send, different at every place.
 fn content(bytes: usize) -> Vec<u8> {
     (0..bytes as u32)
         .map(|number| (number.wrapping_mul(0x9e37_79b1) >> 24) as u8)

@@ -16,7 +16,7 @@ pub struct Configuration {
     pub listen_port: Option<u16>,
     /// The mark of outgoing datagrams.
     pub fwmark: Option<FirewallMark>,
-    /// What peers without a suite of their own use.
+    /// The suite of peers without a suite of their own.
     pub suite: Suite,
     /// The peers.
     pub peers: Vec<PeerConfiguration>,
@@ -25,15 +25,15 @@ pub struct Configuration {
 /// The state of one peer, as `get=1` shows it.
 #[derive(Debug)]
 pub struct PeerConfiguration {
-    /// Who it is.
+    /// The peer's public key, by which it is known.
     pub public_key: PublicKey,
     /// The pre-shared key, if there is one.
     pub preshared_key: Option<PresharedKey>,
     /// The peer's own suite; `None` follows the interface.
     pub suite: Option<Suite>,
-    /// Where it is reached, if that is known.
+    /// The peer's endpoint, if it is known.
     pub endpoint: Option<SocketAddr>,
-    /// When the latest handshake completed, since the Unix epoch.
+    /// The time of the latest completed handshake, since the Unix epoch.
     pub last_handshake: Option<Duration>,
     /// Bytes sent to the peer, with all WireGuard headers.
     pub sent_bytes: u64,

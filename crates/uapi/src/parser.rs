@@ -7,9 +7,9 @@ use zeroize::Zeroizing;
 /// `preshared_key=` with 64 digits. Three times that leaves room for the keys of a future version.
 pub const MAX_LINE: usize = 256;
 
-/// Most bytes of a request: 65,536 peers (as many as a Culvert interface is meant for) of 256 bytes
-/// each: a public key (76), an endpoint (40), two ranges (70), `replace_allowed_ips` (25) and a
-/// keepalive (33) are 244.
+/// The most bytes of a request: 65,536 peers (as many as a Culvert interface is meant for) of 256
+/// bytes each. A public key (76), an endpoint (40), two ranges (70), `replace_allowed_ips` (25) and
+/// a keepalive (33) are 244.
 pub const MAX_REQUEST: usize = 65_536 * 256;
 
 /// Parses the first request in `bytes`, which must be a complete `set=1`.
@@ -35,10 +35,10 @@ pub fn parse_set(mut bytes: &[u8]) -> Result<SetRequest, RequestError> {
 /// Turns the bytes of a connection into requests.
 ///
 /// Call [`handle_bytes`](Self::handle_bytes) with whatever was read, again while bytes are left,
-/// and [`handle_end`](Self::handle_end) when the client has closed its side. After an error the
-/// rest of that request is skipped up to its empty line, so the error is answered once, after the
-/// client has written everything, and the next request of the connection is read as usual.
-/// Memory stays bounded: one line, and the values of at most [`MAX_REQUEST`] bytes.
+/// and [`handle_end`](Self::handle_end) when the client has closed its side. After an error, the
+/// rest of that request is skipped up to its empty line. So the error is answered once, after the
+/// client has written everything, and the next request of the connection is read as usual. Memory
+/// stays bounded: one line, and the values of at most [`MAX_REQUEST`] bytes.
 pub struct RequestParser {
     state: State,
     line: Zeroizing<[u8; MAX_LINE]>,
@@ -160,7 +160,7 @@ impl Default for RequestParser {
     }
 }
 
-/// Where in which request the connection is.
+/// The place of the connection in the current request.
 enum State {
     Start,
     Get,
@@ -243,7 +243,7 @@ fn set_peer(peer: &mut PeerChange, key: &str, value: &str) -> Result<(), Request
 pub struct RequestError {
     /// The line in the request, from 1.
     pub line: u32,
-    /// What is wrong with it.
+    /// The fault of the request.
     pub reason: RequestErrorReason,
 }
 
@@ -264,7 +264,7 @@ impl RequestError {
     }
 }
 
-/// What is wrong with a request.
+/// The kind of fault of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestErrorReason {
@@ -276,7 +276,7 @@ pub enum RequestErrorReason {
     InvalidValue {
         /// The key of the protocol.
         key: &'static str,
-        /// What it takes.
+        /// The values that it accepts.
         expected: &'static str,
     },
     /// More than [`MAX_LINE`] bytes in a line.

@@ -16,9 +16,9 @@ pub enum Request {
 /// Everything one `set=1` asks for. To be applied interface first, then peers in order.
 #[derive(Debug, Default, PartialEq)]
 pub struct SetRequest {
-    /// What changes of the interface itself.
+    /// The changes of the interface itself.
     pub interface: InterfaceChange,
-    /// What changes of peers, in the order given. One peer may occur several times.
+    /// The changes of peers, in the order given. One peer may occur several times.
     pub peers: Vec<PeerChange>,
 }
 
@@ -86,7 +86,7 @@ pub enum AllowedIpChange {
     Remove(Prefix),
 }
 
-/// What becomes of a value that may also be absent.
+/// The change of a value that may also be absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Change<T> {
     /// It stays as it is.

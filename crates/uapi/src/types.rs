@@ -20,8 +20,8 @@ impl KeepaliveInterval {
 
 /// The name of a network interface, as Linux allows it: 1 to 15 bytes, no `/`, `:`, white space,
 /// not `.` or `..`. Culvert also refuses `%` (a pattern to the kernel, a scope to addresses), a
-/// leading `-` (an option to every tool) and bytes that are not printable ASCII. What is left is
-/// safe as a file name.
+/// leading `-` (an option to every tool) and bytes that are not printable ASCII. The remaining
+/// names are safe as file names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct InterfaceName(String);
 
@@ -65,7 +65,7 @@ impl core::str::FromStr for InterfaceName {
     }
 }
 
-/// Why a text cannot name an interface.
+/// The reason why a text cannot name an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidInterfaceName {
     /// There is no text.
@@ -79,7 +79,8 @@ pub enum InvalidInterfaceName {
     Characters,
 }
 
-/// Where a peer is reached: an address and port, and for IPv6 perhaps an interface by name.
+/// The address at which a peer is reached: an address and port, and for IPv6 perhaps an interface
+/// by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// Address and port. A numeric scope (`%2`) is the scope id in here. IPv4-mapped IPv6

@@ -1,4 +1,4 @@
-//! What `get=1` answers can be read, and set again.
+//! The answer to `get=1` can be read, and set again.
 
 use culvert_aead::Suite;
 use culvert_session::{PresharedKey, PrivateKey, PublicKey};

@@ -1,4 +1,4 @@
-//! What a `set=1` may say, and what is refused.
+//! The requests that `set=1` may make, and those that are refused.
 
 use culvert_aead::Suite;
 use culvert_session::PublicKey;

@@ -110,7 +110,7 @@ impl ControlBuffer {
 /// The low two bits of the traffic class are ECN (RFC 3168 §5).
 pub(crate) const ECN_BITS: u8 = 0b11;
 
-/// What the kernel tells beside a received datagram.
+/// Packet information that the kernel adds to a received datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Told {
     pub(crate) segment_size: Option<usize>,

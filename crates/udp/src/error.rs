@@ -1,10 +1,10 @@
-//! What can go wrong with a socket, and what the sender can do about it.
+//! Errors of a socket, and the reaction that each asks of the sender.
 
 use std::io;
 
 use culvert_bpf::ProgramOff;
 
-/// Why a socket could not be opened. Each message is one line that names the remedy.
+/// The reason why a socket could not be opened. Each message is one line that names the remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UdpError {
@@ -38,7 +38,7 @@ pub enum UdpError {
     NotItsSockets {
         /// "IPv4" or "IPv6".
         family: &'static str,
-        /// What they lack.
+        /// The fault of the descriptors.
         why: &'static str,
     },
 
@@ -51,21 +51,22 @@ pub enum UdpError {
     /// Local: the kernel does not run the program that gives priority packets a socket of their own.
     #[error("cannot sort datagrams by traffic class: {reason}")]
     Sorting {
-        /// Why not.
+        /// The reason.
         reason: ProgramOff,
     },
 
     /// Local: the kernel refused for another reason.
     #[error("cannot {action}: {source}")]
     System {
-        /// What was tried, as a verb phrase.
+        /// The operation that failed, as a verb phrase.
         action: &'static str,
         /// The kernel's answer.
         source: io::Error,
     },
 }
 
-/// Why datagrams were not sent; none of them was. Each variant is something different to do next.
+/// The reason why datagrams were not sent; none of them was. Each variant asks for another
+/// reaction.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
     /// The socket's buffer is full: wait until it is writable.

@@ -1,8 +1,9 @@
 //! Sockets that share a port: which of them a datagram comes to, and how many have come to those for priority packets.
 //!
-//! Two programs of the kernel's BPF machine sort. A group of workers alone has a classic one, which anybody may attach. Where
-//! each worker has a priority socket too, the program also counts what it sorts there, in memory that it shares with the
-//! workers: one that is busy sees without a system call that a priority packet has come. That takes CAP_BPF.
+//! Two programs of the kernel's BPF machine sort. A group of workers alone has a classic one, which anybody may attach.
+//! If each worker has a priority socket too, an eBPF program is used. It also counts the datagrams that it sends to
+//! priority sockets, in memory that it shares with the workers, so that a busy worker sees a priority packet without a
+//! system call. That takes CAP_BPF.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -29,12 +30,12 @@ use Width::{Byte, Half, Word};
 pub struct Group {
     /// Workers, each with a share of the peers.
     pub workers: NonZeroUsize,
-    /// Whether each worker has a second socket, for datagrams of [`PRIORITY_CLASS`]: they don't wait behind the rest.
+    /// True if each worker has a second socket, for datagrams of [`PRIORITY_CLASS`]: they don't wait behind the rest.
     pub has_priority: bool,
 }
 
 impl Group {
-    /// How many sockets it has.
+    /// The number of sockets in the group.
     pub fn sockets(self) -> usize {
         self.workers.get() << u32::from(self.has_priority)
     }
@@ -92,7 +93,8 @@ fn share_out_by_class(sockets: &mut [Socket], group: Group) -> Result<(), Progra
 /// 2³² divided by the golden ratio, odd: multiplying by it spreads every input bit over the higher output bits.
 const SPREAD: u32 = 0x9e37_79b1;
 
-/// Where the words of a peer's address are that tell peers apart, in bytes from the IP header, and its port.
+/// The places of the words of a peer's address that tell peers apart, in bytes from the IP header, and the
+/// place of its port.
 const fn places(family: Family) -> (&'static [u16], u16) {
     match family {
         Family::V4 => (&[12], 20),
@@ -159,10 +161,11 @@ const WORKER_SHIFT: i32 = (NUMBERS_PER_WORKER * size_of::<u64>()).ilog2() as i32
 const LOAD_BYTES_RELATIVE: i32 = 68;
 /// `BPF_HDR_START_NET` of `enum bpf_hdr_start_off`.
 const NETWORK_HEADER: i32 = 1;
-/// Where on the stack the headers are copied to: room for those of IPv6 and the ports, aligned to eight.
+/// The place on the stack to which the headers are copied: room for those of IPv6 and the ports, aligned
+/// to eight.
 const HEADERS: i16 = -48;
 
-/// Where jumps of the program go to.
+/// The jump targets of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Label {
     First,

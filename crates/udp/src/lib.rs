@@ -1,8 +1,9 @@
 //! UDP sockets with segmentation and receive offload, packet information and marks.
 //!
-//! A [`Socket`] moves runs of datagrams: one [`Socket::send`] hands the kernel up to [`MAX_SEGMENTS`](culvert_base::datagrams::MAX_SEGMENTS) datagrams of equal
-//! length for one peer as a single buffer (`UDP_SEGMENT`), and one entry of a [`ReceiveBatch`] is such a run as the kernel
-//! joined it (`UDP_GRO`). Each entry tells which of our addresses it came to, so that the answer can leave from there.
+//! A [`Socket`] moves runs of datagrams. One [`Socket::send`] hands the kernel up to
+//! [`MAX_SEGMENTS`](culvert_base::datagrams::MAX_SEGMENTS) datagrams of equal length for one peer, as a single buffer
+//! (`UDP_SEGMENT`). One entry of a [`ReceiveBatch`] is such a run as the kernel joined it (`UDP_GRO`). Each entry tells
+//! which of our addresses it came to, so that the answer can leave from there.
 //!
 //! Sockets are of one family each, IPv6 ones take no IPv4 traffic, and IPv4-mapped addresses never appear outside.
 //! Nothing blocks; descriptors are offered as [`AsFd`](std::os::fd::AsFd) for the caller's own poll.

@@ -22,7 +22,7 @@ pub struct ReceiveBatch {
     buffers: Vec<u8>,
     sources: Vec<[u8; SOCKET_ADDRESS_BYTES]>,
     controls: Vec<ControlBuffer>,
-    /// What was received; as long as the number of entries filled.
+    /// The runs that were received; as long as the number of entries filled.
     entries: Vec<Entry>,
 }
 
@@ -43,13 +43,13 @@ pub struct Received<'a> {
     pub bytes: &'a mut [u8],
     /// Bytes of each datagram but the last, which may be shorter; at least 1, so that `bytes` can be cut by it.
     pub stride: usize,
-    /// Who sent them.
+    /// The sender's address.
     pub source: SocketAddr,
-    /// Which of our addresses they came to, and by which interface.
+    /// The address and the interface of ours that they came to.
     pub local: Option<LocalAddress>,
     /// The ECN codepoint of the outer header: 0 Not-ECT, 1 ECT(1), 2 ECT(0), 3 CE (RFC 3168 §5).
     pub ecn: u8,
-    /// Whether a part was cut off; cannot happen with datagrams that a WireGuard peer sends.
+    /// True if a part was cut off; cannot happen with datagrams that a WireGuard peer sends.
     pub truncated: bool,
 }
 
@@ -70,7 +70,7 @@ impl ReceiveBatch {
         self.entries.len()
     }
 
-    /// Whether none was received.
+    /// True if none was received.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

@@ -1,4 +1,4 @@
-//! What the routing table says about a destination and about one of our addresses.
+//! Questions to the routing table, about a destination and about one of our addresses.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
@@ -34,9 +34,9 @@ pub fn path_mtu(to: SocketAddr, mark: u32) -> io::Result<u16> {
     Ok(u16::try_from(mtu).unwrap_or(u16::MAX))
 }
 
-/// Whether datagrams to `to` marked `mark` can still leave from `source`: the address is still ours, and the route from
-/// it to `to` leaves by the interface it was learned on (not asked when that is 0). A source that fails is to be
-/// forgotten, so that the kernel chooses anew.
+/// True if datagrams to `to` marked `mark` can still leave from `source`. The address must still be ours, and the route
+/// from it to `to` must leave by the interface it was learned on (not checked if that is 0). A source that fails is to
+/// be forgotten, so that the kernel chooses anew.
 ///
 /// # Errors
 /// The kernel's, from netlink; having no route is an answer, not an error.
@@ -57,7 +57,7 @@ pub fn source_still_valid(to: SocketAddr, source: LocalAddress, mark: u32) -> io
     }
 }
 
-/// Whether `source` is an address of this machine, by binding a throw-away socket to it.
+/// True if `source` is an address of this machine, by binding a throw-away socket to it.
 pub fn is_our_address(source: LocalAddress) -> bool {
     let address = match source.ip.to_canonical() {
         IpAddr::V4(ip) => SocketAddr::new(ip.into(), 0),

@@ -77,7 +77,7 @@ impl Socket {
         .map_err(|error| self.explain(error, stride, several, to))
     }
 
-    /// What the kernel's `error` asks the sender to do.
+    /// Maps the kernel's `error` to the reaction that it asks of the sender.
     #[cold]
     fn explain(
         &self,

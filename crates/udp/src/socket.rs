@@ -13,12 +13,12 @@ use crate::group::{self, Arrivals, Group};
 use crate::{UdpError, system};
 use culvert_base::Family;
 
-/// Receive and send buffers, in bytes as asked for; the kernel doubles them to pay for its own bookkeeping. A joined run
-/// of datagrams of 64 KiB is charged at some 100 KiB, so the default of 208 KiB holds two; this holds some 160, about
-/// 8 ms at 10 Gbit/s, longer than a worker is away.
+/// Receive and send buffers, in bytes as asked for; the kernel doubles them to pay for its own bookkeeping. The kernel
+/// charges some 100 KiB for a joined run of datagrams of 64 KiB, so the default of 208 KiB holds two runs. This size
+/// holds some 160, about 8 ms at 10 Gbit/s, which is longer than a worker is away.
 const BUFFER_BYTES: usize = 8 * 1024 * 1024;
 
-/// What the kernel offers on a socket.
+/// Offloads that the kernel supports on a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Features {
     /// Several datagrams in one send (`UDP_SEGMENT`, Linux 4.18).
@@ -52,10 +52,11 @@ impl Socket {
     /// one peer address and port come to the same worker, and all of one traffic class to the same socket, so a peer's
     /// datagrams are not reordered between workers.
     ///
-    /// Sockets share a port by `SO_REUSEPORT`, and the kernel lets any process of the same user join such a group. So the
-    /// first socket takes the port exclusively, which fails when anyone has it, a group included, and only then is opened
-    /// to the others. What the kernel cannot refuse is a later foreign socket that asks to share; the program attached
-    /// here chooses among our sockets alone, so it would receive nothing. A single socket is never shared.
+    /// Sockets share a port by `SO_REUSEPORT`, and the kernel lets any process of the same user join such a group. So
+    /// the first socket takes the port exclusively, which fails when anyone has it, a group included, and only then is
+    /// opened to the others. The kernel cannot refuse a later foreign socket that asks to share. But the program
+    /// attached here chooses among our sockets alone, so such a socket would receive nothing. A single socket is never
+    /// shared.
     ///
     /// # Errors
     /// As [`bind`](Self::bind).
@@ -95,7 +96,7 @@ impl Socket {
         self.family
     }
 
-    /// What the kernel offers on this socket.
+    /// The offloads that the kernel supports on this socket.
     pub fn features(&self) -> Features {
         self.features
     }
@@ -161,7 +162,8 @@ impl Socket {
         system::unsent_bytes(self.as_fd())
     }
 
-    /// Whether a send would be taken now: the kernel says so while less than half the send buffer is in use.
+    /// True if a send would be accepted now. The kernel reports this while less than half the send buffer is
+    /// in use.
     ///
     /// # Errors
     /// The kernel's, from `poll`.

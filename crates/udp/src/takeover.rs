@@ -83,8 +83,8 @@ fn bound_port(socket: &OwnedFd, family: Family, shared: bool) -> Result<u16, &'s
     }
 }
 
-/// Whether it is of the network namespace of this thread: a socket stays where it was made, wherever its
-/// process has moved since.
+/// True if it is of the network namespace of this thread. A socket stays in the namespace in which it
+/// was made, even if its process moves to another one.
 fn is_here(socket: &OwnedFd) -> bool {
     let here = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None);
     let here = here.map_err(Into::into);

@@ -1,9 +1,8 @@
-//! What the portal's REST API takes and shows, under [`PREFIX`].
+//! Requests and responses of the portal's REST API, under [`PREFIX`].
 //!
-//! A thing that can be changed has three forms: as shown (`Group`), as asked for (`NewGroup`), and
-//! as changed (`GroupPatch`, where a field that is left out stays as it is). What a client sends may
-//! hold no field that is not known: a typing error is refused, not ignored. What the portal shows may
-//! gain fields.
+//! A thing that can be changed has three forms: as shown (`Group`), as asked for (`NewGroup`), and as
+//! changed (`GroupPatch`, where a field that is left out stays as it is). A request with an unknown
+//! field is refused, so that a typing error is not ignored. Responses may gain fields.
 
 mod account;
 mod activity;
@@ -54,8 +53,8 @@ pub use site::{NewSite, Site, SitePatch};
 pub use status::{ClientSession, GatewaySession, PortalStatus};
 pub use token::{ApiRole, IssuedToken, NewToken, Token};
 
-/// What every path of the API begins with.
+/// The prefix of every path of the API.
 pub const PREFIX: &str = "/api/v1";
 
-/// Where the portal describes the API.
+/// The path of the API's OpenAPI document.
 pub const OPENAPI_PATH: &str = "/api/v1/openapi.json";

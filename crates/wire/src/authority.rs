@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 const MAX_NAME_LEN: usize = 253;
 const MAX_LABEL_LEN: usize = 63;
 
-/// Why nobody can connect to an authority.
+/// The reason why an authority is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuthorityError {
     /// There is a user, and maybe a password.

@@ -14,8 +14,9 @@ pub enum Cipher {
 }
 
 impl Cipher {
-    /// What two ends use of what each says it does fast: the lists come from the network, and what
-    /// is not in both is not used. `ChaCha20Poly1305` needs nobody's word.
+    /// Chooses the suite of a tunnel from the suites that each end reports as fast. The lists come
+    /// from the network, so a suite that is missing from either list is not used.
+    /// `ChaCha20Poly1305` may be used even if no list has it.
     pub fn choose(client: &[Self], gateway: &[Self]) -> Self {
         if client.contains(&Self::Aes256Gcm) && gateway.contains(&Self::Aes256Gcm) {
             Self::Aes256Gcm

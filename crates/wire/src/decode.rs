@@ -16,7 +16,7 @@ pub trait Message: Serialize + DeserializeOwned {
     const MAX_LEN: usize = MAX_MESSAGE_LEN;
 }
 
-/// What a text turned out to be.
+/// The result of decoding a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decoded<M> {
     /// A message.
@@ -28,7 +28,7 @@ pub enum Decoded<M> {
     },
 }
 
-/// Why a text is no message at all. The peer broke the protocol, and the session ends.
+/// The reason why a text is no message. The peer broke the protocol, and the session ends.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// Longer than a message of its direction may be.
@@ -36,7 +36,7 @@ pub enum DecodeError {
     TooLong {
         /// Its length in bytes.
         len: usize,
-        /// What it may be, in bytes.
+        /// The limit in bytes.
         max: usize,
     },
     /// No JSON object with a `type`.
@@ -47,9 +47,9 @@ pub enum DecodeError {
     Malformed {
         /// Its `type`.
         kind: String,
-        /// Where the fault is; its text is not repeated, since it may hold a secret.
+        /// The line of the fault. Its text is not repeated, because it may hold a secret.
         line: usize,
-        /// Where in the line.
+        /// The column in the line.
         column: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! What the portal signs when it grants access.
+//! Claims that the portal signs when it grants access.
 
 use crate::{Cipher, PublicKey, Timestamp, model};
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId};
@@ -12,9 +12,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// the signature, that `gateway` is itself, and the times, before it believes anything else.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GrantClaims {
-    /// Which grant; a later one with another id may replace it.
+    /// The id of the grant; a later grant with another id may replace it.
     pub grant: GrantId,
-    /// To whom.
+    /// The client that may use it.
     pub client: ClientId,
     /// The client's key: only its holder can use the grant.
     pub client_key: PublicKey,
@@ -22,23 +22,23 @@ pub struct GrantClaims {
     pub client_ipv4: Ipv4Addr,
     /// The same of the other family.
     pub client_ipv6: Ipv6Addr,
-    /// Through which gateway; to all others the grant is worth nothing.
+    /// The gateway that accepts it; all others refuse the grant.
     pub gateway: GatewayId,
-    /// To what.
+    /// The resource that it is for.
     pub resource: ResourceId,
-    /// Where the resource is.
+    /// The address or name of the resource.
     pub target: GrantTarget,
-    /// What of it may be used; an empty list is nothing.
+    /// The protocols and ports that may be used; an empty list allows nothing.
     pub filters: model::Understood<model::Filter>,
     /// The suite that the tunnel between the two uses.
     pub cipher: Cipher,
-    /// When it was made.
+    /// The time of issue.
     pub iat: Timestamp,
-    /// When it ends.
+    /// The time of expiry.
     pub exp: Timestamp,
 }
 
-/// Where a grant leads.
+/// The target of a grant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum GrantTarget {
@@ -55,7 +55,7 @@ pub enum GrantTarget {
 }
 
 impl GrantTarget {
-    /// Where it leads, with the ranges that names may lead into.
+    /// The target of a grant, with the ranges in which addresses of its names may be.
     #[must_use]
     pub fn new(target: model::Target, within: Option<&Within>) -> Self {
         match within {
@@ -67,7 +67,7 @@ impl GrantTarget {
         }
     }
 
-    /// What it is a grant for.
+    /// The target of the grant.
     #[must_use]
     pub fn target(&self) -> model::Target {
         match self {

@@ -1,4 +1,4 @@
-//! What portal, client and gateway say to each other, as `docs/access.md` describes it.
+//! Messages between portal, client and gateway, as described in `docs/access.md`.
 //!
 //! - [`messages`]: the sessions' JSON messages, and [`decode()`] for what a stranger sent;
 //! - [`model`]: resources, filters and conditions in the form in which the sessions, the API, the
@@ -7,9 +7,9 @@
 //! - [`api`]: what the REST API takes and shows;
 //! - [`GrantClaims`]: what the portal signs.
 //!
-//! These types are as received: a name may be too long, a network may have host bits. Whoever acts
-//! on them converts them to the types of `culvert-policy` first ([`model`] has the conversions),
-//! and what can't be converted is refused.
+//! These types are as received: a name may be too long, a network may have host bits. Code that
+//! acts on them converts them to the types of `culvert-policy` first ([`model`] has the
+//! conversions), and refuses values that cannot be converted.
 //!
 //! Pure: no clock, no randomness, no I/O.
 

@@ -32,18 +32,18 @@ use serde::{Deserialize, Serialize};
 /// A resource, as the portal tells clients of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resource {
-    /// Which one.
+    /// The id.
     pub id: ResourceId,
-    /// What people call it.
+    /// The resource's name, for people.
     pub name: String,
-    /// Where it lies.
+    /// The site of the resource.
     pub site: SiteId,
-    /// Which addresses or names it is.
+    /// The addresses or names of the resource.
     #[serde(flatten)]
     pub target: ToldTarget,
-    /// What of it may be used; an empty list is nothing.
+    /// The protocols and ports that may be used; an empty list allows nothing.
     pub filters: Understood<Filter>,
-    /// Which programs may reach it; every one where the portal does not say.
+    /// The programs that may reach it; every one if the portal does not say.
     #[serde(default, skip_serializing_if = "ToldApplications::is_any")]
     pub applications: ToldApplications,
 }

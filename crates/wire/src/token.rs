@@ -20,10 +20,10 @@ pub const MAX_URL_LEN: usize = 512;
 /// Random bytes of a secret: 256 bits, so a fast hash is enough to store it.
 pub const SECRET_LEN: usize = 32;
 
-/// How an id of a token begins in text; inside a token, the kind stands in its place.
+/// The prefix of a token's id in text; inside a token, its kind takes this place.
 const TOKEN_ID_PREFIX: &str = "tok_";
 
-/// What a token lets its holder do.
+/// The permission that a token gives to its holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
@@ -78,7 +78,7 @@ impl Secret {
         Self(random)
     }
 
-    /// What the portal keeps of it.
+    /// The digest of the secret, which the portal stores.
     pub fn digest(&self) -> SecretDigest {
         SecretDigest(Sha256::digest(self.0).into())
     }
@@ -114,19 +114,19 @@ impl PartialEq for SecretDigest {
 
 impl Eq for SecretDigest {}
 
-/// What a machine presents: which token, and the proof. It has no text of its own but
+/// The credential that a machine presents: the token's id, and the proof. Its only text form is
 /// [`Bearer::expose`], so that it does not reach a log by accident.
 #[derive(Clone, Debug)]
 pub struct Bearer {
-    /// What it is for.
+    /// The purpose of the token.
     pub kind: TokenKind,
-    /// Which token.
+    /// The token's id.
     pub id: TokenId,
     /// The proof.
     pub secret: Secret,
 }
 
-/// Where a portal is and how its certificate is known.
+/// The address of a portal, and the means to recognise its certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Portal {
     /// `https://host[:port]`, without a path.
@@ -169,13 +169,13 @@ impl FromStr for CertificatePin {
 /// A whole token, as an administrator copies it.
 #[derive(Clone, Debug)]
 pub struct Token {
-    /// What is presented.
+    /// The credential that is presented.
     pub bearer: Bearer,
-    /// Where.
+    /// The portal that issued it.
     pub portal: Option<Portal>,
 }
 
-/// Why a text is no token. No text of the token is repeated.
+/// The reason why a text is no token. It repeats no part of the token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
     /// Longer than [`MAX_TOKEN_LEN`].
@@ -190,9 +190,9 @@ pub enum TokenError {
     /// Another kind than the one that is needed.
     #[error("this is a token of kind `{found}`, but one of kind `{expected}` is needed here")]
     WrongKind {
-        /// What it is.
+        /// The kind of the token.
         found: TokenKind,
-        /// What was asked for.
+        /// The kind that was expected.
         expected: TokenKind,
     },
     /// The id is cut or has a typing error.
@@ -201,7 +201,7 @@ pub enum TokenError {
     /// The secret is cut or has a typing error.
     #[error("the token's secret is malformed; copy the token whole, as the portal showed it")]
     Secret,
-    /// What says where the portal is can't be read.
+    /// The part that describes the portal cannot be read.
     #[error("the token's last part, which says where the portal is, is malformed; copy it whole")]
     Portal,
     /// The URL is not one of a portal.
@@ -215,7 +215,7 @@ pub enum TokenError {
     Pin,
 }
 
-/// How `<portal>` looks inside.
+/// The text inside of `<portal>`.
 #[derive(Serialize, Deserialize)]
 struct PortalText {
     url: String,

@@ -16,7 +16,7 @@ pub use within::{ANYWHERE, parse_within, within, within_warning};
 use crate::model::TargetKind;
 use std::net::IpAddr;
 
-/// What an address is, by its form.
+/// The kind of an address, by its form.
 #[must_use]
 pub fn target_kind(address: &str) -> TargetKind {
     if address.contains('/') {

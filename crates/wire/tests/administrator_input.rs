@@ -1,5 +1,5 @@
-//! What administrators write is understood as a whole or not at all: a field that nobody knows may
-//! have been meant to narrow what it stands in.
+//! Input of administrators is understood as a whole or refused. An unknown field may have been
+//! meant to narrow the thing that contains it.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

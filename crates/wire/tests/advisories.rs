@@ -1,4 +1,4 @@
-//! What went wrong in other products and is tried here.
+//! Failures of other products, tried here.
 
 use culvert_wire::token::{Secret, SecretDigest};
 

@@ -1,5 +1,4 @@
-//! What a message of a later version holds beside what this one knows: it neither gives anything nor
-//! spoils the rest.
+//! Unknown parts of a message of a later version: they give nothing, and they do not spoil the rest.
 
 use culvert_ids::{ResourceId, SiteId};
 use culvert_wire::messages::{FromClient, ReasonCode, ToClient, ToGateway};

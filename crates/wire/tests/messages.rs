@@ -472,7 +472,8 @@ fn ports_left_out_are_all_and_an_empty_list_is_none() {
 
 #[test]
 fn a_filter_that_says_more_than_is_understood_is_refused() {
-    // What is ignored may have been meant to narrow it: this one would allow all ports.
+    // A field that is ignored may have been meant to narrow the filter: this one would allow all
+    // ports.
     for text in [
         r#"{"protocol":"tcp","port":80}"#,
         r#"{"protocol":"any","ports":[80]}"#,

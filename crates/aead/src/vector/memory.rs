@@ -67,7 +67,7 @@ impl<'a> Rows<'a> {
     /// Those that begin at `offsets`.
     ///
     /// # Panics
-    /// Where one does not lie in the buffer.
+    /// If one does not lie in the buffer.
     #[target_feature(enable = "avx512f")]
     #[inline]
     pub(super) fn new(buffer: &'a mut [u8], offsets: __m512i) -> Self {

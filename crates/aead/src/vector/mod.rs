@@ -3,9 +3,9 @@
 //! ([ADR 0007](../../../../docs/adr/0007-batched-aes-gcm.md)) or AVX2
 //! ([ADR 0008](../../../../docs/adr/0008-batched-aes-gcm-avx2.md)).
 //!
-//! Both make use of what a batch is: the key is the same in all records and only the nonces differ,
-//! so what depends on the key is worked out once, and the vector units find work of another record
-//! where one record alone would leave them waiting.
+//! Both make use of the structure of a batch: the key is the same in all records, and only the
+//! nonces differ. So everything that depends on the key alone is computed once. The vector units
+//! also find work of another record where one record alone would leave them waiting.
 
 #![expect(
     unsafe_code,
@@ -35,7 +35,7 @@ impl Wide {
         }
     }
 
-    /// Whether a batch is done here, and sooner than record by record.
+    /// True if a batch can be processed here, and is faster that way than record by record.
     pub(crate) fn gains(&self, layout: Layout, buffer_len: usize) -> bool {
         match self {
             Self::ChaCha20Poly1305(wide) => wide.gains(layout, buffer_len),
@@ -61,8 +61,8 @@ impl Wide {
     }
 }
 
-/// How many of the records in a buffer can be opened at all: those that have a nonce and a bit in
-/// [`Opened`], and are long enough.
+/// The number of records in a buffer that can be opened at all: those that have a nonce and a bit
+/// in [`Opened`], and are long enough.
 fn openable(nonces: &[u64], buffer_len: usize, layout: Layout) -> usize {
     let count = layout.count(buffer_len).min(crate::MAX_RECORDS);
     (0..count.min(nonces.len()))

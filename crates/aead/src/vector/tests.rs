@@ -1,5 +1,6 @@
-//! Both ciphers, whole, against AWS-LC. What the processor lacks instructions for is passed over;
-//! `batches_are_worked_on_as_a_whole_where_the_processor_can` in `tests/batch.rs` says what that is.
+//! Both ciphers, whole, against AWS-LC. Ciphers for which the processor lacks instructions are
+//! passed over; `batches_are_worked_on_as_a_whole_where_the_processor_can` in `tests/batch.rs` names
+//! those.
 
 mod wycheproof;
 
@@ -11,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const HEAD_LEN: usize = 16;
 
-/// What is held against AWS-LC.
+/// The implementations that are compared with AWS-LC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tested {
     ChaCha20Poly1305,
@@ -57,7 +58,7 @@ impl Batches for chacha20_poly1305::Wide {
     }
 }
 
-/// Whether this processor has the instructions.
+/// True if this processor has the instructions.
 pub(super) fn present(suite: Suite) -> bool {
     Wide::detect(suite, &[0; KEY_LEN]).is_some()
 }

@@ -58,7 +58,7 @@ impl Stub {
     ///
     /// # Errors
     ///
-    /// Why it is not believed. The query goes on waiting.
+    /// The reason why it is not believed. The query goes on waiting.
     pub fn handle_upstream_answer(
         &mut self,
         bytes: &[u8],

@@ -112,8 +112,8 @@ impl Stub {
         }
     }
 
-    /// Notes whether the site of a name answers. What is said again of a name that was found before is no sign of that: the
-    /// gateway knows it without asking the site.
+    /// Notes whether the site of a name answers. A repeated outcome for a name that was found before is no sign of
+    /// that, because the gateway knows it without asking the site.
     pub(super) fn note_outcome(&mut self, offset: Offset, outcome: &Outcome, now: BootTime) {
         let Some(resource) = self.resource_at(offset) else {
             return;
@@ -231,8 +231,8 @@ impl Stub {
         }
     }
 
-    /// Whether the name of a query exists without its search domain. None where nobody has said yet; false where it has no
-    /// search domain, or nobody can be asked.
+    /// True if the name of a query exists without its search domain. None if no server has answered yet; false if it
+    /// has no search domain, or no server can be asked.
     fn exists_elsewhere(&self, waiter: &Waiter, now: BootTime) -> Option<bool> {
         let entry = self.names.entry(waiter.offset);
         let plain = entry.and_then(|entry| entry.plain.as_ref());

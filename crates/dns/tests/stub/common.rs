@@ -43,7 +43,7 @@ pub(crate) fn resource_of(name: &DomainName) -> Option<ResourceId> {
     }
 }
 
-/// What a client says of itself.
+/// The EDNS options of a client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Edns {
     pub(crate) version: u8,

@@ -1,4 +1,4 @@
-//! What holds whatever comes in.
+//! Properties that hold for any input.
 
 use crate::common::{A_TYPE, AAAA_TYPE, ANY_TYPE, BOTH, Clocked, EDNS, name, query};
 use culvert_dns::{Outcome, Output, Transport};
@@ -34,7 +34,7 @@ fn host(index: u16) -> String {
     format!("host{index}.corp.example")
 }
 
-/// Who was told an address when, by an account of the test's own.
+/// The addresses that were told, each with its name and time, by a separate record of the test.
 #[derive(Default)]
 struct Told(BTreeMap<IpAddr, (DomainName, u64)>);
 

@@ -51,7 +51,7 @@ fn in_a_full_range_the_name_that_was_told_longest_ago_makes_room() {
     stub.pass(1);
     stub.ask(2, "late.corp.example", A_TYPE);
     assert_eq!(stub.released, [name("host1.corp.example")]);
-    // What is there already makes nobody leave.
+    // A name that is there already makes no other name leave.
     stub.ask(3, "host2.corp.example", A_TYPE);
     assert_eq!(stub.released.len(), 1);
 }

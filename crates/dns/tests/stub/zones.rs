@@ -185,7 +185,8 @@ fn a_change_moves_what_waits_and_leaves_alone_what_it_does_not_concern() {
     let told = zones(&[("office.example", &OFFICE)]);
     stub.stub.set_zones(told, stub.now());
     stub.drain();
-    // What was asked of the zone that is gone goes to the one around it, and nothing else moves.
+    // A question that was asked of the removed zone goes to the zone around it, and nothing else
+    // moves.
     assert_eq!(stub.forward().upstream, socket(OFFICE[0]));
     let others = vec![socket("192.0.2.77:53")];
     stub.stub.set_upstreams(others, stub.now()).unwrap();
@@ -204,7 +205,7 @@ fn any_zones() -> impl Strategy<Value = BTreeSet<usize>> {
     prop::collection::btree_set(0..NESTED.len(), 0..=NESTED.len())
 }
 
-/// Who is asked, found by comparing texts.
+/// The server to ask, found by comparing texts.
 fn expected(text: &str, known: &BTreeSet<usize>) -> Option<SocketAddr> {
     let holds = |zone: &str| zone == "." || text == zone || text.ends_with(&format!(".{zone}"));
     let labels = |zone: &str| match zone {

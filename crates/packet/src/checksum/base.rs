@@ -1,4 +1,5 @@
-//! Where no vectors are known that would be faster than those that every processor has.
+//! For processors for which no vectors are known that would be faster than those that every
+//! processor has.
 
 pub(super) fn sum(_bytes: &[u8]) -> Option<u64> {
     None

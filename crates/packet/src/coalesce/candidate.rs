@@ -1,4 +1,4 @@
-//! What a packet is to the coalescer.
+//! A packet as the coalescer sees it.
 
 use crate::coalesce::Accept;
 use crate::ip::{IPV4_HEADER_LEN, IPV6_HEADER_LEN, IpVersion, Protocol, array};
@@ -11,9 +11,9 @@ pub(super) struct Candidate {
     pub(super) transport: Transport,
     /// Bytes of transport payload.
     pub(super) payload_len: usize,
-    /// Whether it can be part of a group at all.
+    /// True if it can be part of a group at all.
     joinable: bool,
-    /// Whether nothing may follow it in a group: PSH or FIN.
+    /// True if nothing may follow it in a group: PSH or FIN.
     last: bool,
 }
 
@@ -44,13 +44,13 @@ impl Candidate {
         self.joinable
     }
 
-    /// Whether others may join a group that it starts.
+    /// True if others may join a group that it starts.
     pub(super) fn may_lead(&self) -> bool {
         self.joinable && !self.last
     }
 
-    /// Whether, as a member of a group whose first payload is `stride` bytes, it is the last:
-    /// `tcp_gro_receive` flushes after a shorter segment and after PSH or FIN.
+    /// True if it ends the group of which it is a member, and whose first payload is `stride`
+    /// bytes: `tcp_gro_receive` flushes after a shorter segment and after PSH or FIN.
     pub(super) fn ends_train(&self, stride: usize) -> bool {
         self.last || self.payload_len < stride
     }

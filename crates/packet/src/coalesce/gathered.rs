@@ -7,8 +7,9 @@ use crate::VnetHeader;
 
 /// Packets that become one frame, or one that stayed alone, whose headers are still those that came.
 ///
-/// Whoever judges packets by their headers judges the first: the others have its addresses,
-/// protocol and ports, and no flags of TCP that it has not, but for [`Self::later_tcp_flags`].
+/// A check of headers needs to look only at the first packet. The others have its addresses,
+/// protocol and ports, and only those TCP flags that it has or that [`Self::later_tcp_flags`]
+/// lists.
 #[derive(Debug)]
 pub struct Gathered<'a> {
     group: &'a Group,
@@ -26,7 +27,7 @@ impl<'a> Gathered<'a> {
         }
     }
 
-    /// How many packets it has.
+    /// The number of packets.
     #[must_use]
     pub const fn packets(&self) -> usize {
         self.parts.len()

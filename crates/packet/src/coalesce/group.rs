@@ -16,7 +16,7 @@ pub(super) struct Group {
     pub(super) first: usize,
     /// Index of its last packet.
     pub(super) last: usize,
-    /// Where its first packet starts in the buffer.
+    /// The start of its first packet in the buffer.
     start: usize,
     /// Its first packet; `None` for one of no known flow, which stays alone.
     lead: Option<Candidate>,
@@ -25,7 +25,8 @@ pub(super) struct Group {
     total_len: usize,
     /// TCP flags of the packets that joined.
     later_tcp_flags: u8,
-    /// Whether the first packet's checksums were found right; looked at once a second one joins.
+    /// True if the first packet's checksums were found right; they are checked once a second packet
+    /// joins.
     lead_is_right: bool,
 }
 
@@ -54,7 +55,7 @@ impl Group {
         self.later_tcp_flags
     }
 
-    /// Whether `packet` is of this group's flow: addresses, protocol and ports.
+    /// True if `packet` is of this group's flow: addresses, protocol and ports.
     #[inline]
     pub(super) fn is_flow_of(&self, buffer: &[u8], packet: &[u8], candidate: &Candidate) -> bool {
         let Some(lead) = &self.lead else { return false };
@@ -68,8 +69,8 @@ impl Group {
             }
     }
 
-    /// Whether `packet`, of whatever kind, may be of the same two hosts in the same direction.
-    /// Bytes that are no IP packet may be anyone's.
+    /// True if `packet`, of whatever kind, may be of the same two hosts in the same direction.
+    /// Bytes that are no IP packet may be of any hosts.
     pub(super) fn is_between_hosts_of(&self, buffer: &[u8], packet: &[u8]) -> bool {
         let Some(lead) = &self.lead else { return true };
         let first = &buffer[self.start..];
@@ -213,7 +214,7 @@ impl Group {
     }
 }
 
-/// Whether the IPv4 header's checksum and the transport's are right.
+/// True if the IPv4 header's checksum and the transport's are right.
 fn checksums_are_right(packet: &[u8], candidate: &Candidate) -> bool {
     let (header, transport) = packet.split_at(candidate.ip_header_len());
     (candidate.version == IpVersion::V6 || Sum::of(header).is_valid())

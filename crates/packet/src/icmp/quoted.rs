@@ -55,7 +55,7 @@ pub fn about_own_packet<'a>(
     Some(Unexpected::Refused(bytes, kind))
 }
 
-/// Whether it is an error by its type. Redirects (5, and 137 of IPv6) would change routes, and source
+/// True if it is an error by its type. Redirects (5, and 137 of IPv6) would change routes, and source
 /// quench (4) is obsolete (RFC 6633).
 fn is_error(packet: &IpView<'_>) -> bool {
     let kind = packet.transport().first();
@@ -67,7 +67,8 @@ fn is_error(packet: &IpView<'_>) -> bool {
     }
 }
 
-/// Whether a router may forward packets from there (RFC 6890): neither link-local nor no single host.
+/// True if a router may forward packets from this address (RFC 6890): it is a single host, and not
+/// link-local.
 fn is_forwarded_from(address: IpAddr) -> bool {
     let is_link_local = match address {
         IpAddr::V4(address) => address.is_link_local(),
@@ -76,7 +77,7 @@ fn is_forwarded_from(address: IpAddr) -> bool {
     is_single_host(address) && !is_link_local
 }
 
-/// Whether the quotation shows whose packet it was: its transport header begins in it.
+/// True if the quotation shows whose packet it was, because its transport header begins in it.
 fn is_whole_enough(quoted: &IpView<'_>) -> bool {
     // Over IPv4 these numbers are protocols like any other, such as AH's.
     let is_unfinished = quoted.version() == IpVersion::V6 && quoted.protocol().is_extension();

@@ -1,4 +1,4 @@
-//! What joins a group and what does not, rule by rule.
+//! The rules for joining a group, one by one.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::build::{
     ACK, CWR, ECE, FIN, PSH, RST, SYN, Spec, Transport, URG, naive_sum, payload, repaired,
 };
 
-/// What was emitted: the frame put together, and how many packets are in it.
+/// A frame that was emitted: its bytes put together, and the number of packets in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) vnet: VnetHeader,
@@ -51,14 +51,14 @@ pub(crate) fn run(coalescer: &mut Coalescer, packets: &[Vec<u8>]) -> Vec<Frame> 
     frames
 }
 
-/// How many packets each emitted frame has.
+/// The number of packets in each emitted frame.
 fn groups(specs: &[Spec]) -> Vec<usize> {
     let packets: Vec<Vec<u8>> = specs.iter().map(Spec::bytes).collect();
     let frames = coalesce(Accept::ALL, &packets);
     frames.iter().map(|frame| frame.packets).collect()
 }
 
-/// Whether `second`, changed by `change`, still joins the train that `first` begins.
+/// True if `second`, changed by `change`, still joins the train that `first` begins.
 fn joins(first: &Spec, change: impl FnOnce(&mut Spec)) -> bool {
     let mut second = first.followed_by(payload(100));
     change(&mut second);
@@ -404,7 +404,7 @@ fn a_bad_checksum_is_never_coalesced() {
     }
 }
 
-/// Whether the train's second packet joins when `change` is made to the bytes of both, and their
+/// True if the train's second packet joins when `change` is made to the bytes of both, and their
 /// checksums are right for it.
 fn joins_when_both(first: &Spec, change: impl Fn(&mut Vec<u8>)) -> bool {
     let packets = [first.clone(), first.followed_by(payload(100))].map(|spec| {

@@ -1,4 +1,4 @@
-//! What the view of a packet says, and which bytes it refuses.
+//! The fields that the view of a packet shows, and the bytes that it refuses.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! What the crate promises, a module a subject, through its public interface only.
+//! The promises of the crate, a module a subject, through its public interface only.
 
 mod build;
 mod checksum;

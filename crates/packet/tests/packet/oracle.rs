@@ -1,4 +1,4 @@
-//! What an independent parser says of a packet.
+//! The result of an independent parser for a packet.
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 

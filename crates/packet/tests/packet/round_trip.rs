@@ -81,7 +81,7 @@ fn flow(index: u16) -> Spec {
     spec
 }
 
-/// Which flow a packet that was built here is of.
+/// The flow of a packet that was built here.
 fn flow_of(packet: &[u8]) -> (u8, Vec<u8>) {
     match packet[0] >> 4 {
         4 => (packet[9], packet[12..24].to_vec()),

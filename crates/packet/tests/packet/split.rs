@@ -36,7 +36,7 @@ pub(crate) fn split(vnet: &VnetHeader, frame: &[u8]) -> Result<Vec<Vec<u8>>, Pac
         .collect())
 }
 
-/// What the segments of `spec` must be.
+/// The expected segments of `spec`.
 pub(crate) fn expected_segments(spec: &Spec, gso_size: usize) -> Vec<Spec> {
     let count = spec.payload.len().div_ceil(gso_size).max(1);
     (0..count)

@@ -20,7 +20,7 @@ pub(crate) fn ms(millis: u64) -> BootTime {
 pub(crate) struct Clocked {
     pub(crate) race: Race,
     pub(crate) now: u64,
-    /// How late the clock looks at deadlines.
+    /// The delay with which the clock notices deadlines.
     pub(crate) late_ms: u64,
     pub(crate) log: Vec<(u64, Output)>,
 }
@@ -53,7 +53,7 @@ impl Clocked {
         clocked
     }
 
-    /// What happened since it was last asked, without changes of targets.
+    /// The outputs since the last call, without changes of targets.
     pub(crate) fn outputs(&mut self) -> Vec<Output> {
         self.drain();
         let log = std::mem::take(&mut self.log).into_iter();
@@ -116,7 +116,7 @@ impl Clocked {
         self.drain();
     }
 
-    /// When the peer was said to be dead.
+    /// The time at which the peer was said to be dead.
     pub(crate) fn died_at(&mut self) -> Option<u64> {
         self.drain();
         self.log

@@ -1,4 +1,4 @@
-//! When handshakes are raced, whom they go to, and when a peer is dead: in virtual time.
+//! Races of handshakes, their targets, and the death of a peer, in virtual time.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

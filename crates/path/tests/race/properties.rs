@@ -1,10 +1,10 @@
-//! What holds whatever happens, and in whatever order.
+//! Properties that hold for any events, in any order.
 
 use crate::common::{Clocked, HOME, RELAY, at};
 use culvert_path::{Kind, Output};
 use proptest::prelude::*;
 
-/// What may happen to a peer.
+/// An event of a peer.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Sent,
@@ -123,7 +123,8 @@ proptest! {
                 }
             }
             match event {
-                // What is sent in the millisecond in which something is heard counts as answered.
+                // A packet that is sent in the millisecond in which something is heard counts as
+                // answered.
                 Event::Sent if heard_at == Some(peer.now) => {}
                 Event::Sent => unanswered = unanswered.or(Some(peer.now)),
                 Event::Received | Event::Confirmed(_) => {

@@ -16,7 +16,7 @@ struct Vector {
     private: [u8; 32],
     public: PublicKey,
     shared: [u8; 32],
-    /// Whether the file itself calls the result zero, for a point of low order.
+    /// True if the file itself calls the result zero, for a point of low order.
     is_low_order: bool,
 }
 

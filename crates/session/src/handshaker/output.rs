@@ -1,4 +1,4 @@
-//! What a [`Handshaker`](super::Handshaker) asks its owner to do.
+//! The outputs of a [`Handshaker`](super::Handshaker), for its owner to carry out.
 
 use crate::ids::PeerId;
 use crate::parse::INITIATION_LEN;
@@ -15,34 +15,34 @@ pub enum Output {
     /// The peer's transports changed. Workers must have the new ones before anything after this is
     /// carried out: a responder's keys can receive before its response leaves.
     KeysChanged {
-        /// Whose.
+        /// The peer.
         peer: PeerId,
     },
     /// An initiation or a response is to be sent.
     Send {
-        /// To whom.
+        /// The receiver.
         peer: PeerId,
         /// The message.
         datagram: HandshakeDatagram,
-        /// Where to.
+        /// The destination.
         to: Destination,
     },
     /// A cookie reply is to be sent to an address that need not be a peer's.
     SendCookieReply {
         /// The message.
         datagram: HandshakeDatagram,
-        /// Where the message that it answers came from.
+        /// The source address of the message that it answers.
         to: SocketAddr,
     },
-    /// What waits for the peer is to be sent under its current keys; if nothing waits, a keepalive:
-    /// an empty packet.
+    /// Packets that wait for the peer are to be sent under its current keys; if none waits, a
+    /// keepalive: an empty packet.
     SendKeepalive {
-        /// To whom.
+        /// The receiver.
         peer: PeerId,
     },
     /// An authentic handshake message came from `to`: send there from here on.
     Roamed {
-        /// Who.
+        /// The peer.
         peer: PeerId,
         /// The outer source of the message.
         to: SocketAddr,
@@ -50,22 +50,23 @@ pub enum Output {
     /// The peer does not answer: the source address with which we send to it may be the reason, so
     /// let the routing table choose again.
     ForgetSource {
-        /// Whose.
+        /// The peer.
         peer: PeerId,
     },
     /// The peer did not answer for [`REKEY_ATTEMPT_TIME`](crate::REKEY_ATTEMPT_TIME): drop the
     /// packets that wait for it.
     DropStaged {
-        /// Whose.
+        /// The peer.
         peer: PeerId,
     },
     /// A session is established at both ends.
     HandshakeCompleted {
-        /// With whom.
+        /// The peer.
         peer: PeerId,
-        /// Which side of it we were.
+        /// Our role in the handshake.
         role: Role,
-        /// How long the answer to our message of it took: the round trip of the path, and what the peer needed.
+        /// The time until the answer to our message of the handshake came: the round trip of the path, and the
+        /// peer's processing.
         round_trip: Duration,
     },
 }
@@ -86,7 +87,7 @@ impl Output {
     }
 }
 
-/// Where a handshake message goes.
+/// The destination of a handshake message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Destination {
     /// To the peer's endpoint.

@@ -1,4 +1,4 @@
-//! What is known of one peer.
+//! The state of one peer.
 
 use super::slots::Slots;
 use super::stamps::MAX_AGE;
@@ -30,42 +30,42 @@ pub(super) struct Peer {
 
     /// Our initiation that waits for its response. Independent of what the peer initiates.
     pub(super) sent: Option<(Index, SentInitiation)>,
-    /// When that left.
+    /// The time at which that was sent.
     pub(super) initiated_at: Option<BootTime>,
     /// We are trying to get a handshake through.
     pub(super) attempt: Option<Attempt>,
-    /// When we last sent an initiation or a response.
+    /// The time at which we last sent an initiation or a response.
     pub(super) handshake_sent_at: Option<BootTime>,
     /// The stamp of our last initiation: the next has a greater one even if the clock is set back.
     pub(super) timestamp_sent: Option<Tai64n>,
     /// §5.1: the greatest stamp received, "kept per peer", also while the peer is removed ([`Stamps`](super::stamps::Stamps)).
     pub(super) timestamp_received: Option<Tai64n>,
-    /// When that was received.
+    /// The time at which that was received.
     pub(super) stamped_at: BootTime,
     /// The stamp is of before the peer was removed.
     pub(super) is_stamp_old: bool,
-    /// Until when the initiations that were accepted take, one interval each.
+    /// The end of the time that the accepted initiations take, one interval each.
     pub(super) initiations_until: BootTime,
     pub(super) last_handshake: Option<Tai64n>,
 
-    /// When everything secret is wiped unless a new session is made.
+    /// The time at which everything secret is wiped, unless a new session is made.
     pub(super) zero_keys_at: Option<BootTime>,
     pub(super) keepalive_interval: Option<Duration>,
-    /// How long data of the peer may wait for anything to be sent back.
+    /// The time that data of the peer may wait for anything to be sent back.
     pub(super) keepalive_timeout: Duration,
-    /// When we last asked for a keepalive; workers may not have sent it yet.
+    /// The time at which we last asked for a keepalive; workers may not have sent it yet.
     pub(super) keepalive_asked_at: Option<BootTime>,
-    /// How long data may go unanswered: 15 s and the jitter of this time round.
+    /// The time that data may go unanswered: 15 s, and the current jitter.
     pub(super) answer_timeout: Duration,
-    /// Where the peer stands in the schedule.
+    /// The peer's time in the schedule.
     pub(super) scheduled_at: Option<BootTime>,
 }
 
 /// A handshake in the making.
 pub(super) struct Attempt {
-    /// When somebody last wanted it.
+    /// The time of the last request for it.
     pub(super) wanted_at: BootTime,
-    /// When to send the (next) initiation.
+    /// The time of the next (or first) initiation.
     pub(super) retry_at: BootTime,
 }
 
@@ -131,12 +131,12 @@ impl Peer {
             .chain(self.slots.receiving().map(|keys| keys.local_index()))
     }
 
-    /// Whether data can be sent at `now`.
+    /// True if data can be sent at `now`.
     pub(super) fn can_send(&self, now: BootTime) -> bool {
         self.slots.sending().is_some_and(|keys| keys.can_send(now))
     }
 
-    /// Whether a worker that asks for a handshake has a reason. It may have asked before it saw the
+    /// True if a worker that asks for a handshake has a reason. It may have asked before it saw the
     /// keys that another handshake has brought meanwhile.
     pub(super) fn needs_handshake(&self, now: BootTime) -> bool {
         self.slots.sending().is_none_or(|keys| {
@@ -144,7 +144,7 @@ impl Peer {
         })
     }
 
-    /// When an initiation may be sent at the earliest.
+    /// The earliest time at which an initiation may be sent.
     pub(super) fn handshake_allowed_at(&self) -> Option<BootTime> {
         self.handshake_sent_at
             .map(|sent_at| sent_at.saturating_add(REKEY_TIMEOUT))
@@ -178,9 +178,9 @@ impl Peer {
         Some(since.saturating_add(self.answer_timeout))
     }
 
-    /// When this peer's timers must be looked at: exact for all that is known by `now`. A mark that
-    /// a worker makes later falls due one keepalive timeout later at the earliest, so looking again
-    /// after that time misses none.
+    /// The time at which this peer's timers must be checked: exact for all that is known by `now`.
+    /// A mark that a worker makes later falls due one keepalive timeout later at the earliest, so
+    /// looking again after that time misses none.
     pub(super) fn deadline(&self, now: BootTime) -> Option<BootTime> {
         let attempt = self.attempt.as_ref().map(Attempt::deadline);
         let look_again =

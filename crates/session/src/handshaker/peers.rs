@@ -18,7 +18,7 @@ pub(super) struct Peers {
     by_index: BTreeMap<Index, PeerId>,
     /// Peers by their next deadline; at most one entry each.
     schedule: BTreeSet<(BootTime, PeerId)>,
-    /// How many peers use ChaCha20-Poly1305 and AES-256-GCM.
+    /// The number of peers of each suite: ChaCha20-Poly1305, AES-256-GCM.
     per_suite: [usize; 2],
 }
 
@@ -119,7 +119,7 @@ impl Peers {
         self.by_index.remove(&index);
     }
 
-    /// How many receiver indices are in use.
+    /// The number of receiver indices in use.
     pub(super) fn indices(&self) -> usize {
         self.by_index.len()
     }

@@ -1,4 +1,4 @@
-//! What arrives: initiations, responses, cookie replies.
+//! Received messages: initiations, responses, cookie replies.
 
 use super::Handshaker;
 use super::output::{Destination, HandshakeDatagram, Output};

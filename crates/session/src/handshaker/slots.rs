@@ -15,10 +15,10 @@ use std::sync::Arc;
 /// that loss-free: completing a handshake of ours leaves `next` alone, and responding leaves
 /// `previous` alone.
 ///
-/// Where the path swaps a response and an initiation, the end that receives them sees two handshakes
-/// one after the other, and takes the second pair, where the other end saw them cross and settles on
-/// the first. Nothing in the messages tells the two cases apart; what follows does: an end that
-/// settled on the first pair goes on sending under it ([`RESETTLE_AFTER`]).
+/// If the path swaps a response and an initiation, the end that receives them sees two handshakes
+/// one after the other, and takes the second pair. The other end saw them cross, and settled on the
+/// first. Nothing in the messages tells the two cases apart; what follows does: an end that settled
+/// on the first pair goes on sending under it ([`RESETTLE_AFTER`]).
 #[derive(Default)]
 pub(super) struct Slots {
     previous: Option<Arc<Transport>>,

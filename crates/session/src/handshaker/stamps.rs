@@ -10,14 +10,14 @@ use std::time::Duration;
 /// come and go with their grants. With 64 bytes in each of two tables that is 2 MB.
 pub(super) const MAX_REMEMBERED: usize = 1 << 14;
 
-/// A stamp counts for so long after it was received, where the peer was removed since: a client is away
-/// between two grants of a working day for less, and one whose clock ran ahead is heard again the next day.
+/// The lifetime of a stamp after it was received, if the peer was removed since. A client is away for less
+/// between two grants of a working day. A client whose clock ran ahead is accepted again the next day.
 pub(super) const MAX_AGE: Duration = Duration::from_secs(12 * 3600);
 
 /// A stamp, and when it was received.
 pub(super) type Stamp = (Tai64n, BootTime);
 
-/// Whoever was removed first gives way.
+/// The peer that was removed first is forgotten first.
 #[derive(Default)]
 pub(super) struct Stamps {
     by_key: BTreeMap<PublicKey, (Stamp, u64)>,

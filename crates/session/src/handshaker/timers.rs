@@ -41,7 +41,7 @@ impl Handshaker {
         };
         if is_due(Some(attempt.gives_up_at()), clock.now) {
             peer.attempt = None;
-            // What is left of the exchange is wiped although no session came of it.
+            // The rest of the exchange is wiped although no session came of it.
             peer.zero_keys_at
                 .get_or_insert(clock.now.saturating_add(ZERO_KEYS_AFTER));
             self.outputs.push_back(Output::DropStaged { peer: id });

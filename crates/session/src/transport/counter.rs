@@ -32,12 +32,12 @@ impl Counters {
         self.next.swap(u64::MAX, Relaxed);
     }
 
-    /// Whether there are any left.
+    /// True if there are counters left.
     pub(crate) fn are_left(&self) -> bool {
         self.next.load(Relaxed) < REJECT_AFTER_MESSAGES
     }
 
-    /// Whether so many were handed out that the key is to be replaced.
+    /// True if so many were handed out that the key is to be replaced.
     pub(crate) fn want_rekey(&self) -> bool {
         self.next.load(Relaxed) >= REKEY_AFTER_MESSAGES
     }

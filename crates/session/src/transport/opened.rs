@@ -1,4 +1,4 @@
-//! What became of each record of a batch, without allocation.
+//! The result for each record of a batch, without allocation.
 
 use super::MAX_RECORDS;
 use core::fmt;
@@ -9,17 +9,17 @@ use core::ops::Range;
 pub struct RecordSet(u128);
 
 impl RecordSet {
-    /// Whether record `index` is in the set.
+    /// True if record `index` is in the set.
     pub fn contains(self, index: usize) -> bool {
         index < MAX_RECORDS && self.0 >> index & 1 == 1
     }
 
-    /// How many records are in the set.
+    /// The number of records in the set.
     pub fn len(self) -> usize {
         self.0.count_ones() as usize
     }
 
-    /// Whether no record is.
+    /// True if the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -50,7 +50,7 @@ impl fmt::Debug for RecordSet {
     }
 }
 
-/// What became of the records of a batch. Each is in exactly one of the sets.
+/// The results for the records of a batch. Each is in exactly one of the sets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenedBatch {
     opened: RecordSet,
@@ -61,7 +61,7 @@ pub struct OpenedBatch {
     malformed: RecordSet,
 }
 
-/// Why a record was not opened.
+/// The reason why a record was not opened.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Outcome {
     Replayed,

@@ -76,7 +76,7 @@ impl End {
         std::iter::from_fn(|| self.shaker.poll_output()).collect()
     }
 
-    /// What the end wants to send, and nothing else of its outputs.
+    /// The datagrams that the end wants to send, without its other outputs.
     pub(crate) fn datagrams(&mut self) -> Vec<HandshakeDatagram> {
         self.drain().iter().filter_map(datagram).collect()
     }
@@ -164,7 +164,7 @@ pub(crate) fn sealed_keepalive(from: &End, clock: Clock) -> [u8; DATA_OVERHEAD] 
     record
 }
 
-/// Whether the workers of `to` open `record`.
+/// True if the workers of `to` open `record`.
 pub(crate) fn opens_keepalive(to: &mut End, mut record: [u8; DATA_OVERHEAD], clock: Clock) -> bool {
     let index = DataHeader::parse(&record).unwrap().receiver;
     let mut receiving = to.shaker.receiving(to.peer);
@@ -203,7 +203,7 @@ pub(crate) fn shake(from: &mut End, to: &mut End, clock: Clock) {
     to.drain();
 }
 
-/// Whether both ends send under one and the same key pair.
+/// True if both ends send under the same key pair.
 pub(crate) fn share_keys(a: &End, b: &End) -> bool {
     let (Some(a), Some(b)) = (a.sending(), b.sending()) else {
         return false;

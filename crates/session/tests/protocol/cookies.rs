@@ -1,4 +1,4 @@
-//! What an end does under load (§5.3).
+//! The behaviour of an end under load (§5.3).
 
 use crate::common::*;
 use culvert_session::{DropReason, Output, RATE_BURST};

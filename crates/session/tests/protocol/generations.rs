@@ -32,7 +32,7 @@ fn shaking() -> (End, [u8; 92]) {
     (end, response.as_bytes().try_into().unwrap())
 }
 
-/// What the workers of an end seal that still have the keys of before.
+/// Records that workers seal while they still have the keys of the end before the change.
 fn records(end: &End, count: u32) -> Vec<[u8; DATA_OVERHEAD]> {
     let clock = clock_at(seconds(6));
     let keys = end.sending().into_iter();

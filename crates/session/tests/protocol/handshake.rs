@@ -1,4 +1,4 @@
-//! How sessions come to be (§5.4), and what prevents them.
+//! The ways in which sessions are made (§5.4), and the faults that prevent them.
 
 use crate::common::*;
 use crate::cookies::use_up_cookieless;

@@ -20,7 +20,8 @@ fn loaded(steering: Steering) -> OwnedFd {
         .expect("loading the program needs CAP_BPF: run the tests as root")
 }
 
-/// What the program of `STEERING` answers; it is loaded once, as the kernel frees programs late and bounds their memory.
+/// The answer of the program of `STEERING`. It is loaded once, because the kernel frees programs late and limits their
+/// memory.
 fn queue_of(packet: &[u8]) -> usize {
     static PROGRAM: LazyLock<OwnedFd> = LazyLock::new(|| loaded(STEERING));
     culvert_bpf::run::socket_filter(PROGRAM.as_fd(), packet).expect("the kernel runs the program")

@@ -8,22 +8,22 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Account {
-    /// Which one.
+    /// The id.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub id: AccountId,
-    /// What people call it.
+    /// The account's name, for people.
     pub name: String,
-    /// How long a grant lasts unless it is renewed, in seconds.
+    /// The lifetime of a grant in seconds, unless it is renewed.
     pub grant_lifetime_s: u32,
     /// Networks that are used inside the tunnel.
     pub ranges: Ranges,
-    /// Which programs of a client may use the tunnel at all, by the applications that they run in.
+    /// The programs of a client that may use the tunnel at all, by the applications that they run in.
     #[serde(default)]
     pub applications: Applications,
-    /// What clients do with names that are no resource's.
+    /// The DNS rules of clients for names that belong to no resource.
     #[serde(default)]
     pub dns: Dns,
-    /// Who must have a second factor besides a password.
+    /// The people who must have a second factor besides a password.
     #[serde(default)]
     pub second_factor: SecondFactorRule,
     /// Gateways that no administrator has verified get no grants, and no client is led to them.
@@ -31,13 +31,13 @@ pub struct Account {
     pub require_verified_gateways: bool,
     /// Counts its changes; the `ETag`.
     pub version: u64,
-    /// When it was made.
+    /// The time of creation.
     pub created: Timestamp,
-    /// When it was last changed.
+    /// The time of the last change.
     pub updated: Timestamp,
 }
 
-/// What clients are to do with names that are no resource's.
+/// The DNS rules of clients for names that belong to no resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
@@ -67,7 +67,7 @@ pub struct AccountPatch {
     /// Another name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// How long grants are to last, in seconds: 60 to 86400.
+    /// The new lifetime of grants in seconds, 60 to 86400.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grant_lifetime_s: Option<u32>,
     /// Another IPv4 network for the inside of the tunnel, /8 to /23: machines have its first half,
@@ -77,13 +77,13 @@ pub struct AccountPatch {
     /// The same for IPv6, /8 to /119.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range6: Option<String>,
-    /// Which programs of a client may use the tunnel at all.
+    /// The programs of a client that may use the tunnel at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applications: Option<Applications>,
-    /// What clients are to do with names that are no resource's: all of it.
+    /// The new DNS rules of clients for names that belong to no resource. They replace all rules.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dns: Option<DesiredDns>,
-    /// Who must have a second factor besides a password.
+    /// The people who must have a second factor besides a password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second_factor: Option<SecondFactorRule>,
     /// Gateways have to be verified. The setting verifies none: access through those that are not ends
@@ -92,8 +92,8 @@ pub struct AccountPatch {
     pub require_verified_gateways: Option<bool>,
 }
 
-/// Who must have a second factor besides the password with which they sign in. Whoever has none can do
-/// nothing in the console but get one.
+/// The people who must have a second factor besides the password with which they sign in. Anyone who
+/// lacks a required one can do nothing in the console but set one up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]

@@ -1,7 +1,7 @@
 use crate::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// How far back.
+/// The span of time that is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
@@ -15,25 +15,25 @@ pub enum ActivitySpan {
     Week,
 }
 
-/// What was carried, granted and denied over time.
+/// Bytes carried, grants and denials over time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Activity {
-    /// How far back.
+    /// The span of time that is shown.
     pub span: ActivitySpan,
-    /// How long a step is, in seconds.
+    /// The length of a step in seconds.
     pub step_s: u32,
     /// The steps, without a gap; the last one is under way.
     pub steps: Vec<ActivityStep>,
 }
 
-/// What happened in a step.
+/// The totals of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ActivityStep {
-    /// When it begins.
+    /// The beginning of the step.
     pub at: Timestamp,
-    /// What gateways carried, in bytes of both directions.
+    /// Bytes that gateways carried, in both directions.
     pub bytes: u64,
     /// Grants that were given.
     pub granted: u64,

@@ -4,7 +4,7 @@ use culvert_ids::ActorId;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What an actor is.
+/// The kind of an actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -17,40 +17,40 @@ pub enum ActorKind {
     ServiceAccount,
 }
 
-/// Who acts: an admin, a user or a service account.
+/// An admin, a user or a service account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Actor {
-    /// Which one.
+    /// The id.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub id: ActorId,
-    /// What it is.
+    /// The kind of the actor.
     pub kind: ActorKind,
     /// Unique in the account, whatever the case of its letters.
     pub name: String,
     /// Its tokens and clients are refused.
     pub disabled: bool,
-    /// That it signs in to the console, where it does.
+    /// The actor's sign-in to the console, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sign_in: Option<SignIn>,
     /// Counts its changes; the `ETag`.
     pub version: u64,
-    /// When it was made.
+    /// The time of creation.
     pub created: Timestamp,
-    /// When it was last changed.
+    /// The time of the last change.
     pub updated: Timestamp,
 }
 
-/// That a person signs in: with a password, by an identity provider, or both.
+/// The sign-in of a person: with a password, by an identity provider, or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SignIn {
-    /// What the person may do then.
+    /// The role of the person's sessions.
     pub role: ApiRole,
-    /// Since when the password is the one that it is, where there is one.
+    /// The time of the last change of the password, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password_set: Option<Timestamp>,
-    /// Since when a code is asked for beside it, where one is.
+    /// The time since which a code is asked for besides it, if one is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second_factor: Option<Timestamp>,
     /// Recovery codes that the person has left.
@@ -61,12 +61,13 @@ pub struct SignIn {
     pub passkeys: u32,
 }
 
-/// How a person is to sign in. It ends the sessions that the person has.
+/// A new way for a person to sign in. It ends the sessions that the person has.
 #[derive(Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewSignIn {
-    /// What the person may do then: as `user` any person, otherwise an actor of kind `admin`.
+    /// The role of the person's sessions: `user` for any person, another role only for an actor of
+    /// kind `admin`.
     pub role: ApiRole,
     /// 12 to 256 characters. Without one, the password stays what it is, and who has none signs in by an
     /// identity provider.
@@ -87,7 +88,7 @@ impl fmt::Debug for NewSignIn {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewActor {
-    /// What it is; it stays that.
+    /// The kind of the actor; it cannot be changed.
     pub kind: ActorKind,
     /// 1 to 100 characters.
     pub name: String,
@@ -101,7 +102,7 @@ pub struct ActorPatch {
     /// Another name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Whether its tokens and clients are refused.
+    /// True to refuse the actor's tokens and clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disabled: Option<bool>,
 }

@@ -2,13 +2,14 @@ use super::{ActorKind, DesiredDns};
 use crate::model::{Applications, Condition, Filter, TargetKind};
 use serde::{Deserialize, Serialize};
 
-/// A configuration as it is wanted, by names: what `access.toml` holds. What it does not name stays
-/// as it is, unless [`ApplyOptions::prune`] is set.
+/// The desired configuration, by names: the content of `access.toml`. Anything that it does not
+/// name stays as it is, unless [`ApplyOptions::prune`] is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Desired {
-    /// What clients do with names that are no resource's; left out, it stays as it is.
+    /// The DNS rules of clients for names that belong to no resource. If absent, they stay as they
+    /// are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dns: Option<DesiredDns>,
     /// Sites; in TOML, each a `[[site]]`.
@@ -44,7 +45,7 @@ pub struct DesiredSite {
 pub struct DesiredActor {
     /// Its name.
     pub name: String,
-    /// What it is; of one that is there, it must be the same.
+    /// The kind of the actor. It must match that of an actor that exists.
     pub kind: ActorKind,
     /// Its tokens and clients are refused.
     #[serde(default)]
@@ -72,13 +73,13 @@ pub struct DesiredResource {
     pub name: String,
     /// The name of its site.
     pub site: String,
-    /// What `address` is.
+    /// The kind of `address`.
     pub kind: TargetKind,
     /// `10.0.0.0/8`, `10.1.2.3`, `db.corp.example` or `*.corp.example`.
     pub address: String,
-    /// What of it may be used; an empty list is nothing.
+    /// The protocols and ports that may be used; an empty list allows nothing.
     pub filters: Vec<Filter>,
-    /// Which programs of a client may reach it; every one, unless it is said.
+    /// The programs of a client that may reach it; every one if absent.
     #[serde(default, skip_serializing_if = "Applications::is_any")]
     pub applications: Applications,
     /// Of names: the only networks that their addresses may be in; `["anywhere"]`, or absent: no matter
@@ -106,7 +107,7 @@ pub struct DesiredPolicy {
     pub conditions: Vec<Condition>,
 }
 
-/// How a configuration is applied: the query of the request.
+/// Options for applying a configuration: the query of the request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
 #[serde(deny_unknown_fields, default)]
@@ -120,15 +121,15 @@ pub struct ApplyOptions {
     pub allow_empty: bool,
 }
 
-/// What was changed, or would be.
+/// Changes that were made, or would be made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ApplyReport {
-    /// Whether it was done.
+    /// True if the changes were made.
     pub applied: bool,
     /// In the order in which it was, or would be, done. Empty: all is as wanted.
     pub changes: Vec<ApplyChange>,
-    /// What an administrator should know of what the configuration names.
+    /// Warnings for the administrator about things that the configuration names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// The kinds of which everything is, or would be, deleted, in words.
@@ -136,7 +137,7 @@ pub struct ApplyReport {
     pub emptied: Vec<String>,
 }
 
-/// What happens to a thing.
+/// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
@@ -153,13 +154,13 @@ pub enum Operation {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ApplyChange {
-    /// What happens.
+    /// The kind of the change.
     pub operation: Operation,
-    /// To what kind of thing, such as `policy`.
+    /// The kind of the thing, such as `policy`.
     pub entity: String,
     /// Its name; of a membership, `group/actor`.
     pub name: String,
-    /// Which fields, and how.
+    /// The fields that change, and their values.
     pub fields: Vec<FieldChange>,
 }
 
@@ -169,10 +170,10 @@ pub struct ApplyChange {
 pub struct FieldChange {
     /// Its name.
     pub field: String,
-    /// What it was; absent where the thing is new.
+    /// The state before the change; absent if the thing is new.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<serde_json::Value>,
-    /// What it becomes; absent where the thing goes.
+    /// The state after the change; absent if the thing is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<serde_json::Value>,
 }

@@ -6,29 +6,30 @@ use std::fmt;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewDevice {
-    /// What the machine calls itself: 1 to 60 characters. Who approves it reads that.
+    /// The machine's name for itself, 1 to 60 characters. It is shown to the person who approves the
+    /// machine.
     pub machine: String,
 }
 
-/// What it is to do: show the code, and ask again and again.
+/// Instructions for the machine: show the code, and poll for the answer.
 #[derive(Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DeviceBegun {
-    /// By what it asks; nobody else is to see it.
+    /// The code by which the machine polls; it is a secret of the machine.
     pub device_code: String,
-    /// What people compare and type in.
+    /// The code that people compare and type in.
     pub user_code: String,
-    /// Where they do so.
+    /// The page on which people type in the code.
     pub url: String,
     /// The same with the code in it.
     pub url_with_code: String,
-    /// For how long, in seconds.
+    /// The lifetime of the codes in seconds.
     pub expires_in_s: u64,
-    /// How long to wait before each question, in seconds.
+    /// The pause before each poll, in seconds.
     pub interval_s: u64,
 }
 
-/// Asks whether somebody has signed in for the machine.
+/// A poll: has somebody signed in for the machine?
 #[derive(Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -37,7 +38,7 @@ pub struct DeviceAsk {
     pub device_code: String,
 }
 
-/// Whether somebody has.
+/// The answer to a poll.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "state", rename_all = "snake_case")]
@@ -46,7 +47,7 @@ pub enum DeviceAnswer {
     Pending,
     /// Not yet, and the question came too soon.
     SlowDown {
-        /// How long to wait from now on, in seconds.
+        /// The pause before each further poll, in seconds.
         interval_s: u64,
     },
     /// Somebody has said no.
@@ -57,7 +58,7 @@ pub enum DeviceAnswer {
     Approved {
         /// A client's token, of one use; this is the only time that it is told.
         token: String,
-        /// Whose it is.
+        /// The owner of the new client.
         actor: String,
     },
 }

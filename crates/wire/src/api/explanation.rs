@@ -14,50 +14,50 @@ pub enum Verdict {
     Deny,
 }
 
-/// Why a client would get access to a resource now, or would not.
+/// The reasons why a client would get access to a resource now, or would not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Explanation {
-    /// Who.
+    /// The client.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub client: ClientId,
-    /// To what.
+    /// The resource.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub resource: ResourceId,
     /// The outcome.
     pub verdict: Verdict,
-    /// Until when, where something ends it.
+    /// The end of the access, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// In a few lines, for people.
+    /// The explanation in a few lines, for people.
     pub text: String,
-    /// The policies of the client's groups for the resource, each with what it comes to.
+    /// The policies of the client's groups for the resource, each with its result.
     pub policies: Vec<PolicyExplanation>,
-    /// Which programs of the client may reach it, if it may at all; the client sees to that.
+    /// The programs of the client that may reach it, if any may. The client enforces that.
     #[serde(default)]
     pub applications: Applications,
     /// Of names: the only networks that their addresses may be in; the gateway sees to that. Absent: they
     /// may lead anywhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<Vec<String>>,
-    /// When a gateway last refused a name of the resource because of that, and which.
+    /// The name of the resource that a gateway last refused because of that, and the time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outside: Option<OutsideName>,
-    /// Which gateway would serve.
+    /// The gateway that would serve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<GatewayChoice>,
 }
 
-/// What one policy comes to.
+/// The result of one policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PolicyExplanation {
-    /// Which one.
+    /// The policy.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub policy: PolicyId,
     /// Its name.
     pub name: String,
-    /// Until when it allows, where something ends that.
+    /// The end of its permission, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
     /// The group that it is for.
@@ -67,7 +67,7 @@ pub struct PolicyExplanation {
     pub group_name: String,
     /// The outcome.
     pub verdict: Verdict,
-    /// What stands against it: a condition that does not hold, or that it is disabled.
+    /// The reasons against it: a condition that does not hold, or that the policy is disabled.
     pub reasons: Vec<String>,
 }
 
@@ -75,9 +75,9 @@ pub struct PolicyExplanation {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OutsideName {
-    /// When.
+    /// The time.
     pub at: Timestamp,
-    /// Which name, and where it led, as the gateway says it.
+    /// The name and its address, as the gateway reported them.
     pub text: String,
 }
 
@@ -85,7 +85,7 @@ pub struct OutsideName {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct GatewayChoice {
-    /// Which one.
+    /// The gateway.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub gateway: GatewayId,
     /// Its name.

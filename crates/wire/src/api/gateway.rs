@@ -7,13 +7,13 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Gateway {
-    /// Which one.
+    /// The id.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub id: GatewayId,
-    /// Where it stands.
+    /// The site of the gateway.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub site: SiteId,
-    /// What the machine calls itself, until someone renames it.
+    /// The name that the machine reported, until someone renames it.
     pub name: String,
     /// Its WireGuard key; the private one never leaves it.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
@@ -32,26 +32,26 @@ pub struct Gateway {
     /// The same of the other family.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub ipv6: Ipv6Addr,
-    /// Since when an administrator vouches for its key; a new key ends it. Where the account requires
-    /// verified gateways, one that is not verified waits and gets no grants.
+    /// The time since which an administrator vouches for its key; a new key ends it. If the account
+    /// requires verified gateways, a gateway that is not verified waits and gets no grants.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<Timestamp>,
     /// It gets no new grants.
     pub draining: bool,
-    /// Since when it may not connect any more.
+    /// The time since which it may not connect any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked: Option<Timestamp>,
     /// The version of its software, as it said when it last connected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub software: Option<String>,
-    /// When it was last connected.
+    /// The time of the last connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_seen: Option<Timestamp>,
     /// Counts its changes; the `ETag`.
     pub version: u64,
-    /// When it was made.
+    /// The time of creation.
     pub created: Timestamp,
-    /// When it was last changed.
+    /// The time of the last change.
     pub updated: Timestamp,
 }
 

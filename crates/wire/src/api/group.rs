@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Group {
-    /// Which one.
+    /// The id.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub id: GroupId,
     /// Unique in the account.
     pub name: String,
     /// Counts its changes; the `ETag`.
     pub version: u64,
-    /// When it was made.
+    /// The time of creation.
     pub created: Timestamp,
-    /// When it was last changed.
+    /// The time of the last change.
     pub updated: Timestamp,
 }
 
@@ -48,12 +48,12 @@ pub struct Member {
     /// The group.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub group: GroupId,
-    /// Who is in it.
+    /// The member.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub actor: ActorId,
     /// The actor's name.
     pub actor_name: String,
-    /// Since when.
+    /// The time of joining.
     pub created: Timestamp,
 }
 

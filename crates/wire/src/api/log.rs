@@ -10,31 +10,31 @@ use serde_json::Value;
 pub struct ChangeLogEntry {
     /// Its place among all changes of the account.
     pub seq: u64,
-    /// When.
+    /// The time.
     pub at: Timestamp,
-    /// Who; absent where the portal itself did it.
+    /// The actor that made the change; absent if the portal itself made it.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<ActorId>,
-    /// With which token.
+    /// The token by which it was made.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<TokenId>,
-    /// What kind of thing, such as `policy`.
+    /// The kind of the thing, such as `policy`.
     pub entity: String,
-    /// Which one.
+    /// The id of the thing.
     pub entity_id: String,
-    /// What was done to it.
+    /// The kind of the change.
     pub operation: super::Operation,
-    /// How it was; without secrets.
+    /// The state before the change, without secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Value>,
-    /// How it became; without secrets.
+    /// The state after the change, without secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Value>,
 }
 
-/// What was decided.
+/// The decision about a request or a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
@@ -49,40 +49,40 @@ pub enum AccessDecision {
     Ended,
 }
 
-/// What came of a request for access, or of a grant.
+/// The outcome of a request for access, or of a grant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AccessLogEntry {
     /// Its place in the log; later entries have larger ones.
     #[serde(default)]
     pub seq: u64,
-    /// When.
+    /// The time.
     pub at: Timestamp,
-    /// Who wanted it.
+    /// The client that asked for access.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub client: ClientId,
-    /// Whose client that was.
+    /// The owner of that client.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<ActorId>,
-    /// To what.
+    /// The resource.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub resource: ResourceId,
-    /// Through which gateway.
+    /// The gateway.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<GatewayId>,
-    /// By which policy.
+    /// The policy that decided.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyId>,
-    /// Which grant it is about.
+    /// The grant that it is about.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grant: Option<GrantId>,
-    /// What was decided.
+    /// The decision.
     pub decision: AccessDecision,
-    /// Why, in full.
+    /// The reason in full.
     pub reason: String,
 }
 
@@ -92,21 +92,21 @@ pub struct AccessLogEntry {
 pub struct FlowLogEntry {
     /// Its place in the log; later entries have larger ones.
     pub seq: u64,
-    /// When its last packet came.
+    /// The time of the last packet.
     pub at: Timestamp,
-    /// When its first packet came.
+    /// The time of the first packet.
     pub started: Timestamp,
-    /// Who began it.
+    /// The client that began the flow.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub client: ClientId,
-    /// Whose client that was.
+    /// The owner of that client.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<ActorId>,
-    /// To what.
+    /// The resource.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub resource: ResourceId,
-    /// Through which gateway.
+    /// The gateway.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub gateway: GatewayId,
     /// The grant by which it passed last.
@@ -114,7 +114,7 @@ pub struct FlowLogEntry {
     pub grant: GrantId,
     /// `tcp`, `udp`, `icmp`, `icmpv6`, or the number of another protocol.
     pub protocol: String,
-    /// Where it went; of a name, what the name stood for.
+    /// The destination address; for a name, the address that it resolved to.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub address: std::net::IpAddr,
     /// The resource's port; absent where the protocol has none.
@@ -123,20 +123,20 @@ pub struct FlowLogEntry {
     /// The application that it came from, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<String>,
-    /// What the client sent, in bytes of IP packets.
+    /// Bytes of IP packets that the client sent.
     pub sent_bytes: u64,
-    /// What the client sent, in packets.
+    /// Packets that the client sent.
     pub sent_packets: u64,
-    /// What the client was sent, in bytes of IP packets.
+    /// Bytes of IP packets that were sent to the client.
     pub received_bytes: u64,
-    /// What the client was sent, in packets.
+    /// Packets that were sent to the client.
     pub received_packets: u64,
-    /// Why it ended.
+    /// The reason why the flow ended.
     pub end: FlowEnd,
 }
 
 impl FlowLogEntry {
-    /// What a protocol is called in [`Self::protocol`].
+    /// The name of a protocol in [`Self::protocol`].
     #[must_use]
     pub fn protocol_name(number: u8) -> String {
         match number {

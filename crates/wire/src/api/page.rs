@@ -12,7 +12,7 @@ pub const MAX_PAGE_LEN: u16 = 200;
 pub struct Page<T> {
     /// The entries, in an order that does not change.
     pub items: Vec<T>,
-    /// What to give as `cursor` for the entries that follow; absent at the end.
+    /// The `cursor` to give for the entries that follow; absent at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }

@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Policy {
-    /// Which one.
+    /// The id.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub id: PolicyId,
     /// Unique in the account.
     pub name: String,
-    /// Who may.
+    /// The group that may use the resource.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub group: GroupId,
-    /// What they may use.
+    /// The resource that they may use.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub resource: ResourceId,
     /// It allows nothing for now.
@@ -24,9 +24,9 @@ pub struct Policy {
     pub conditions: Vec<Condition>,
     /// Counts its changes; the `ETag`.
     pub version: u64,
-    /// When it was made.
+    /// The time of creation.
     pub created: Timestamp,
-    /// When it was last changed.
+    /// The time of the last change.
     pub updated: Timestamp,
 }
 
@@ -37,10 +37,10 @@ pub struct Policy {
 pub struct NewPolicy {
     /// 1 to 100 characters.
     pub name: String,
-    /// Who may.
+    /// The group that may use the resource.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub group: GroupId,
-    /// What they may use.
+    /// The resource that they may use.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub resource: ResourceId,
     /// It allows nothing for now.
@@ -67,7 +67,7 @@ pub struct PolicyPatch {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub resource: Option<ResourceId>,
-    /// Whether it allows nothing for now.
+    /// True to let the policy allow nothing for now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disabled: Option<bool>,
     /// Other conditions, all of them.

@@ -4,21 +4,21 @@ use std::fmt;
 /// The media type of [`Problem`] (RFC 9457 §3).
 pub const PROBLEM_MEDIA_TYPE: &str = "application/problem+json";
 
-/// Why a request was refused, as RFC 9457 writes it.
+/// The reason why a request was refused, in the form of RFC 9457.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Problem {
-    /// Which kind of problem, for programs: `urn:culvert:problem:` and a [`ProblemKind`].
+    /// The kind of the problem, for programs: `urn:culvert:problem:` and a [`ProblemKind`].
     #[serde(rename = "type")]
     pub kind: String,
     /// The kind in words.
     pub title: String,
     /// The HTTP status.
     pub status: u16,
-    /// What is wrong this time, and how to mend it.
+    /// The cause of this problem, and the fix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// What is wrong with single fields of the request.
+    /// Problems with single fields of the request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<FieldProblem>,
     /// The version that the thing has now, where `If-Match` named another.
@@ -29,13 +29,13 @@ pub struct Problem {
     pub request_id: Option<String>,
 }
 
-/// What is wrong with one field.
+/// A problem with one field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FieldProblem {
-    /// Where, such as `filters[0].ports[1]`.
+    /// The field, such as `filters[0].ports[1]`.
     pub field: String,
-    /// What is wrong, with the value, and what would be right.
+    /// The problem, the value, and a right value.
     pub detail: String,
 }
 

@@ -3,44 +3,44 @@ use culvert_ids::{ActorId, GroupId, IdentityId, ProviderId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Who vouches for people who sign in, by OpenID Connect.
+/// An OpenID Connect provider, by which people sign in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Provider {
-    /// Which one.
+    /// The id.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub id: ProviderId,
     /// Unique in the account; people read it on the page for signing in.
     pub name: String,
     /// Its URL, as it says itself.
     pub issuer: String,
-    /// What it calls this portal.
+    /// The portal's client id at the provider.
     pub client_id: String,
-    /// Since when the portal's secret there is the one that it is; the secret itself is never shown. Without
-    /// one, the portal is a public client.
+    /// The time at which the portal's secret at the provider was set; the secret itself is never shown.
+    /// Without one, the portal is a public client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_set: Option<Timestamp>,
-    /// Where it sends people back to: what it has to be told about this portal.
+    /// The redirect URI of this portal, which must be registered at the provider.
     pub redirect_uri: String,
     /// Authorities that vouch for its certificate beside those that the portal's system trusts, in PEM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca: Option<String>,
-    /// What it is asked for beside `openid`.
+    /// The scopes that are requested besides `openid`.
     pub scopes: Vec<String>,
-    /// Which claim names the groups that somebody is in.
+    /// The claim that names a person's groups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub groups_claim: Option<String>,
-    /// Which groups those are here.
+    /// The groups of the account that those names stand for.
     pub groups: Vec<ProviderGroup>,
-    /// What becomes of people whom nobody knows yet.
+    /// The rule for people who are not known yet.
     pub unknown_people: UnknownPeople,
     /// Nobody signs in by it.
     pub disabled: bool,
     /// Counts its changes; the `ETag`.
     pub version: u64,
-    /// When it was made.
+    /// The time of creation.
     pub created: Timestamp,
-    /// When it was last changed.
+    /// The time of the last change.
     pub updated: Timestamp,
 }
 
@@ -51,12 +51,12 @@ pub struct Provider {
 pub struct ProviderGroup {
     /// One of the values of the claim, as it is written.
     pub value: String,
-    /// Who has it is in this group from the next sign-in on.
+    /// People with it are in this group from the next sign-in on.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub group: GroupId,
 }
 
-/// What becomes of people who sign in for the first time.
+/// The rule for people who sign in for the first time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -77,7 +77,7 @@ pub struct NewProvider {
     pub name: String,
     /// `https://…`, exactly as the provider says it. It stays that.
     pub issuer: String,
-    /// What it calls this portal.
+    /// The portal's client id at the provider.
     pub client_id: String,
     /// The portal's secret there; none for a public client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,16 +85,16 @@ pub struct NewProvider {
     /// Authorities that vouch for its certificate, in PEM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca: Option<String>,
-    /// What it is asked for beside `openid`; `profile` and `email` where nothing is said.
+    /// The scopes to request besides `openid`; `profile` and `email` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scopes: Option<Vec<String>>,
-    /// Which claim names the groups that somebody is in.
+    /// The claim that names a person's groups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub groups_claim: Option<String>,
-    /// Which groups those are here.
+    /// The groups of the account that those names stand for.
     #[serde(default)]
     pub groups: Vec<ProviderGroup>,
-    /// What becomes of people whom nobody knows yet.
+    /// The rule for people who are not known yet.
     #[serde(default)]
     pub unknown_people: UnknownPeople,
 }
@@ -107,7 +107,7 @@ pub struct ProviderPatch {
     /// Another name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it calls this portal now.
+    /// The portal's new client id at the provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_id: Option<String>,
     /// Another secret of the portal there.
@@ -116,7 +116,7 @@ pub struct ProviderPatch {
     /// Other authorities.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca: Option<String>,
-    /// What it is asked for from now on.
+    /// The scopes to request from now on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scopes: Option<Vec<String>>,
     /// Another claim.
@@ -125,10 +125,10 @@ pub struct ProviderPatch {
     /// All groups anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub groups: Option<Vec<ProviderGroup>>,
-    /// What becomes of unknown people from now on.
+    /// The new rule for people who are not known yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unknown_people: Option<UnknownPeople>,
-    /// Whether nobody signs in by it.
+    /// True to let nobody sign in by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disabled: Option<bool>,
 }
@@ -137,22 +137,22 @@ pub struct ProviderPatch {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Identity {
-    /// Which one.
+    /// The id.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub id: IdentityId,
     /// At which provider.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub provider: ProviderId,
-    /// Who it is there.
+    /// The person's subject at the provider.
     pub subject: String,
-    /// Who it is here.
+    /// The person's actor in the account.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub actor: ActorId,
     /// Counts its changes; the `ETag`.
     pub version: u64,
-    /// When it was linked.
+    /// The time at which they were linked.
     pub created: Timestamp,
-    /// When the groups that it brings last changed.
+    /// The time at which the groups from the provider last changed.
     pub updated: Timestamp,
 }
 
@@ -165,9 +165,9 @@ pub struct NewIdentity {
     /// At which provider.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub provider: ProviderId,
-    /// Who it is there: the claim `sub`, and nothing else.
+    /// The person's subject at the provider: the claim `sub`, and nothing else.
     pub subject: String,
-    /// Who it is here.
+    /// The person's actor in the account.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub actor: ActorId,
 }

@@ -7,34 +7,34 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Resource {
-    /// Which one.
+    /// The id.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub id: ResourceId,
-    /// Where it lies.
+    /// The site of the resource.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub site: SiteId,
     /// Unique in the account.
     pub name: String,
-    /// What `address` is.
+    /// The kind of `address`.
     pub kind: TargetKind,
     /// `10.0.0.0/8`, `10.1.2.3`, `db.corp.example` or `*.corp.example`.
     pub address: String,
-    /// What of it may be used; an empty list is nothing.
+    /// The protocols and ports that may be used; an empty list allows nothing.
     pub filters: Vec<Filter>,
-    /// Which programs of a client may reach it, by the applications that they run in.
+    /// The programs of a client that may reach it, by the applications that they run in.
     #[serde(default)]
     pub applications: Applications,
     /// Of names: the only networks that their addresses may be in. Absent: they may lead anywhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<Vec<String>>,
-    /// What an administrator should know of it.
+    /// Warnings for the administrator about the resource.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// Counts its changes; the `ETag`.
     pub version: u64,
-    /// When it was made.
+    /// The time of creation.
     pub created: Timestamp,
-    /// When it was last changed.
+    /// The time of the last change.
     pub updated: Timestamp,
 }
 
@@ -43,18 +43,18 @@ pub struct Resource {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewResource {
-    /// Where it lies.
+    /// The site of the resource.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub site: SiteId,
     /// 1 to 100 characters.
     pub name: String,
-    /// What `address` is.
+    /// The kind of `address`.
     pub kind: TargetKind,
     /// `10.0.0.0/8`, `10.1.2.3`, `db.corp.example` or `*.corp.example`.
     pub address: String,
-    /// What of it may be used; an empty list is nothing.
+    /// The protocols and ports that may be used; an empty list allows nothing.
     pub filters: Vec<Filter>,
-    /// Which programs of a client may reach it; every one, unless it is said.
+    /// The programs of a client that may reach it; every one if absent.
     #[serde(default, skip_serializing_if = "Applications::is_any")]
     pub applications: Applications,
     /// Of names: the only networks that their addresses may be in; `["anywhere"]`, or absent: no matter

@@ -1,17 +1,18 @@
 use crate::model::Keep;
 use serde::{Deserialize, Serialize};
 
-/// How long the logs are kept, and whether there is a flow log.
+/// The retention of the logs, and the switch of the flow log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Retention {
-    /// Whether gateways tell of flows. What was told before stays until its time is over.
+    /// True if gateways report flows. Entries that were reported before stay until their retention
+    /// ends.
     pub flow_log: bool,
-    /// How much of the access log is kept.
+    /// The retention of the access log.
     pub access: Keep,
-    /// How much of the flow log is kept.
+    /// The retention of the flow log.
     pub flows: Keep,
-    /// How many days of the change log are kept; 0 keeps it for good.
+    /// The retention of the change log in days; 0 keeps it for good.
     pub change_days: u32,
     /// Flows that ended and are in no log, since a gateway could not keep them until the portal took
     /// them.
@@ -25,16 +26,16 @@ pub struct Retention {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RetentionPatch {
-    /// Whether gateways are to tell of flows.
+    /// True to let gateways report flows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow_log: Option<bool>,
-    /// How much of the access log is to be kept.
+    /// The new retention of the access log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<Keep>,
-    /// How much of the flow log is to be kept.
+    /// The new retention of the flow log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<Keep>,
-    /// How many days of the change log are to be kept, 90 to 3650; 0 keeps it for good. Owners alone
+    /// The new retention of the change log in days, 90 to 3650; 0 keeps it for good. Owners alone
     /// may say so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change_days: Option<u32>,

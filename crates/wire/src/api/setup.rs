@@ -27,7 +27,7 @@ impl fmt::Debug for SetupRequest {
     }
 }
 
-/// What set-up made.
+/// Things that set-up created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SetupAnswer {

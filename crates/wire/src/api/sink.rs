@@ -4,13 +4,13 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Where entries of the logs go besides, and how that goes.
+/// A further destination of log entries, and the state of its delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SinkView {
-    /// What it is.
+    /// The settings of the sink.
     pub sink: Sink,
-    /// Whether it has a token, which is never shown.
+    /// True if the sink has a token, which is never shown.
     pub has_token: bool,
     /// Entries of each log that it is yet to get.
     pub lag: BTreeMap<Log, u64>,
@@ -18,10 +18,10 @@ pub struct SinkView {
     pub delivered: u64,
     /// Entries that it will not get: they were forgotten before it could take them.
     pub missed: u64,
-    /// When it last took something.
+    /// The time of the last successful delivery.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivered_at: Option<Timestamp>,
-    /// Why it does not take anything now.
+    /// The reason why deliveries fail now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The account's version, which counts its changes; the `ETag`.
@@ -41,9 +41,10 @@ pub struct SinkList {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewSink {
-    /// What it is to be.
+    /// The settings of the sink.
     pub sink: Sink,
-    /// What it shows to an endpoint, as a bearer token; `https` or the portal's own machine alone.
+    /// The bearer token for an endpoint. It is allowed for `https` and for the portal's own machine
+    /// only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
 }
@@ -53,10 +54,10 @@ pub struct NewSink {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SinkPatch {
-    /// Which logs it is to get. One that is new to it begins with its next entry.
+    /// The logs that it is to get. A log that is new to it begins with its next entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logs: Option<BTreeSet<Log>>,
-    /// Whether it is to get nothing for now.
+    /// True to send nothing to the sink for now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
     /// Another token; an empty one takes it away.
@@ -64,13 +65,13 @@ pub struct SinkPatch {
     pub token: Option<String>,
 }
 
-/// What came of trying a sink.
+/// The result of a test of a sink.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SinkTest {
-    /// Whether it took a line.
+    /// True if the sink accepted a line.
     pub taken: bool,
-    /// Why not.
+    /// The reason of a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

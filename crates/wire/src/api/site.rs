@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Site {
-    /// Which one.
+    /// The id.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub id: SiteId,
     /// Unique in the account.
     pub name: String,
     /// Counts its changes; the `ETag`.
     pub version: u64,
-    /// When it was made.
+    /// The time of creation.
     pub created: Timestamp,
-    /// When it was last changed.
+    /// The time of the last change.
     pub updated: Timestamp,
 }
 

@@ -3,17 +3,17 @@ use culvert_ids::{ClientId, GatewayId};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// How the portal is.
+/// The state of the portal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PortalStatus {
     /// The version of its software.
     pub version: String,
-    /// Since when it runs.
+    /// The time of its start.
     pub started: Timestamp,
     /// It serves: the database answers, the feed of changes is current, sessions are accepted.
     pub ready: bool,
-    /// What is not so, where it does not serve.
+    /// The reasons why the portal does not serve.
     pub reasons: Vec<String>,
     /// The last change that the sessions know.
     pub feed_seq: u64,
@@ -42,10 +42,10 @@ pub struct PortalStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ClientSession {
-    /// Which one.
+    /// The client.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub client: ClientId,
-    /// Since when.
+    /// The time since which it is so.
     pub since: Timestamp,
     /// Its grants.
     pub grants: u64,
@@ -57,17 +57,17 @@ pub struct ClientSession {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct GatewaySession {
-    /// Which one.
+    /// The gateway.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub gateway: GatewayId,
-    /// Since when.
+    /// The time since which it is so.
     pub since: Timestamp,
     /// It gets no new grants.
     pub draining: bool,
     /// It has no grants, and gets none, until an administrator verifies it.
     #[serde(default)]
     pub awaits_verification: bool,
-    /// Where clients try to reach it.
+    /// The addresses at which clients try to reach it.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
     pub candidates: Vec<SocketAddr>,
     /// Clients with grants through it.

@@ -4,7 +4,7 @@ use culvert_ids::{ActorId, SiteId, TokenId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What the holder of an API token, or who signs in, may do.
+/// Permissions of an API token, or of a person who signs in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
@@ -23,43 +23,43 @@ pub enum ApiRole {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Token {
-    /// Which one.
+    /// The id.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub id: TokenId,
-    /// What it is for.
+    /// The purpose of the token.
     pub kind: TokenKind,
-    /// Whose it is: of API and client tokens and of sessions.
+    /// The owner, for API and client tokens and for sessions.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<ActorId>,
-    /// Whose it is: of gateway tokens.
+    /// The site, for gateway tokens.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub site: Option<SiteId>,
-    /// What an API token allows.
+    /// The role of an API token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<ApiRole>,
-    /// What people call it.
+    /// The token's name, for people.
     pub name: String,
-    /// When it ends; without it, never.
+    /// The time of expiry; if absent, it never expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<Timestamp>,
     /// It has one use: the machine that enrols with it keeps it for itself.
     pub one_time: bool,
-    /// When a token of one use was used.
+    /// The time at which a token of one use was used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used: Option<Timestamp>,
-    /// Since when it is refused for good.
+    /// The time since which it is refused for good.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked: Option<Timestamp>,
-    /// When it was last used.
+    /// The time of the last use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_used: Option<Timestamp>,
     /// Counts its changes; the `ETag`.
     pub version: u64,
-    /// When it was made.
+    /// The time of creation.
     pub created: Timestamp,
-    /// When it was last changed.
+    /// The time of the last change.
     pub updated: Timestamp,
 }
 
@@ -70,20 +70,20 @@ pub struct Token {
 pub struct NewToken {
     /// `api`, `client` or `gateway`.
     pub kind: TokenKind,
-    /// Whose it is to be: of API and client tokens.
+    /// The owner, for API and client tokens.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<ActorId>,
-    /// Whose it is to be: of gateway tokens.
+    /// The site, for gateway tokens.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub site: Option<SiteId>,
-    /// What an API token allows.
+    /// The role of an API token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<ApiRole>,
     /// 1 to 100 characters.
     pub name: String,
-    /// When it ends; without it, never.
+    /// The time of expiry; if absent, it never expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<Timestamp>,
     /// It enrols one machine and no second one.
@@ -95,7 +95,7 @@ pub struct NewToken {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct IssuedToken {
-    /// What the portal keeps.
+    /// The token without its secret, as the portal stores it.
     pub token: Token,
     /// The whole text, for the machine or person that is to have it.
     pub secret: String,

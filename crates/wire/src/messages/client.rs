@@ -8,15 +8,15 @@ use culvert_policy::conditions::OperatingSystem;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// Longest message of a client in bytes: a request with [`MAX_NAMES`] names of at most 340 bytes each
-/// (a name of 253, its two addresses, and the JSON around them) takes 87,040, and half as much again is
-/// for what later versions add. A portal holds as much for each of its clients that is not done yet with
-/// what it says.
+/// The longest message of a client in bytes. A request has up to [`MAX_NAMES`] names of at most 340
+/// bytes each: a name of 253 bytes, its two addresses, and the JSON around them. That makes 87,040
+/// bytes, and half as much again is left for later versions. A portal holds as much for each of its
+/// clients that is not done yet with what it says.
 pub const MAX_CLIENT_MESSAGE_LEN: usize = 128 * 1024;
 
 const _: () = assert!(MAX_CLIENT_MESSAGE_LEN >= MAX_NAMES * 340 * 3 / 2);
 
-/// What a client says.
+/// A message of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum FromClient {
@@ -29,14 +29,14 @@ pub enum FromClient {
         /// A text that the machine keeps for itself: with the token's actor it names the client,
         /// so that the same machine is the same client after a new start.
         machine: String,
-        /// What people call the machine.
+        /// The machine's name, for people.
         name: String,
         /// Its key.
         public_key: PublicKey,
         /// Suites that its processor does fast; those that the reader does not know are left out.
         #[serde(deserialize_with = "understood")]
         ciphers: Vec<Cipher>,
-        /// What it can do that not every client can; what the reader does not know is left out.
+        /// The client's optional features. A reader leaves out those that it does not know.
         #[serde(
             default,
             skip_serializing_if = "Vec::is_empty",
@@ -51,7 +51,7 @@ pub enum FromClient {
     RequestAccess {
         /// The client's number of this request; the answer repeats it.
         request: u64,
-        /// To what.
+        /// The resource.
         resource: ResourceId,
         /// Names that are wanted, where the resource is a DNS pattern; at most [`MAX_NAMES`].
         /// Those that the client's grant for the resource has already need not be repeated.
@@ -64,14 +64,14 @@ pub enum FromClient {
     /// Others wait for the answer to a request: the gateway is to answer it now, without the names that the DNS has not
     /// answered for yet ([`Existence::Pending`](super::Existence::Pending)).
     AnswerNow {
-        /// Which request.
+        /// The number of the request.
         request: u64,
-        /// To what.
+        /// The resource.
         resource: ResourceId,
     },
     /// A grant is no longer needed.
     ReleaseAccess {
-        /// Which.
+        /// The grant.
         grant: GrantId,
     },
     /// A message of the portal was of a kind that this client does not know.
@@ -81,7 +81,7 @@ pub enum FromClient {
     },
 }
 
-/// What a client can do that not every client can.
+/// A feature that not every client has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClientFeature {
@@ -91,7 +91,7 @@ pub enum ClientFeature {
     Dns,
 }
 
-/// What the portal says to a client, inside [`super::Sequenced`].
+/// A message of the portal to a client, inside [`super::Sequenced`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToClient {
@@ -99,7 +99,7 @@ pub enum ToClient {
     Welcome {
         /// The protocol version that both speak from here on.
         protocol: u32,
-        /// Who the client is.
+        /// The id of the client.
         client: ClientId,
         /// Its addresses inside the tunnel.
         interface: Interface,
@@ -111,7 +111,7 @@ pub enum ToClient {
         /// away.
         #[serde(default)]
         grants: Vec<GrantId>,
-        /// How long a grant lasts at most.
+        /// The longest lifetime of a grant in seconds.
         grant_lifetime_s: u32,
         /// The account's rules about names, where the client can follow them.
         #[serde(default, skip_serializing_if = "Dns::is_empty")]
@@ -119,7 +119,7 @@ pub enum ToClient {
     },
     /// The session does not come about, or ends here; the socket is closed after it.
     Refused {
-        /// Why.
+        /// The reason.
         reason: Reason,
         /// The client comes back after this time at the earliest; never, where it is missing.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -132,7 +132,7 @@ pub enum ToClient {
     },
     /// A resource is gone, or no longer for this client; its grants are revoked apart.
     ResourceRemoved {
-        /// Which.
+        /// The resource.
         resource: ResourceId,
     },
     /// The account's rules about names are others; said to clients that can follow them.
@@ -144,27 +144,27 @@ pub enum ToClient {
     AccessGranted {
         /// The request that this answers.
         request: u64,
-        /// To what.
+        /// The resource.
         resource: ResourceId,
         /// The grant.
         grant: GrantId,
-        /// When it ends.
+        /// The time of expiry.
         expires: Timestamp,
-        /// Through which gateway.
+        /// The gateway.
         gateway: GatewayId,
-        /// What people call the gateway.
+        /// The gateway's name, for people.
         gateway_name: String,
         /// The gateway's key.
         gateway_key: PublicKey,
         /// Its addresses inside the tunnel.
         gateway_interface: Interface,
-        /// Where it may be reached.
+        /// The addresses at which the gateway may be reached.
         candidates: Vec<SocketAddr>,
         /// The secret of the pair, the same for all of the pair's grants.
         preshared_key: PresharedKey,
         /// The suite of the pair's tunnel.
         cipher: Cipher,
-        /// What the names that were asked for resolve to.
+        /// The names that were asked for, with the families of their addresses.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         names: Vec<ResolvedName>,
         /// The gateway answers DNS questions about the resource's names, at its address in the tunnel and
@@ -176,32 +176,32 @@ pub enum ToClient {
     AccessDenied {
         /// The request that this answers.
         request: u64,
-        /// To what.
+        /// The resource.
         resource: ResourceId,
-        /// Why, in brief.
+        /// The reason.
         reason: Reason,
     },
     /// A grant ends now.
     AccessRevoked {
-        /// Which.
+        /// The grant.
         grant: GrantId,
-        /// Why.
+        /// The reason.
         reason: Reason,
     },
     /// A gateway is gone, and every grant through it.
     GatewayLost {
-        /// Which.
+        /// The gateway.
         gateway: GatewayId,
     },
     /// A gateway is about to end every grant through it: the client asks anew for those in use, which another gateway of
     /// the site gets. To a client that does not know the message, `gateway_lost` follows.
     GatewayDraining {
-        /// Which.
+        /// The gateway.
         gateway: GatewayId,
     },
     /// A gateway is reached at other addresses from now on.
     GatewayMoved {
-        /// Which.
+        /// The gateway.
         gateway: GatewayId,
         /// All of them.
         candidates: Vec<SocketAddr>,

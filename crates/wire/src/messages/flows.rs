@@ -1,4 +1,4 @@
-//! What a gateway tells of flows that have ended (docs/logs.md).
+//! Flows that have ended, as reported by a gateway (docs/logs.md).
 
 use crate::Timestamp;
 use culvert_ids::{ClientId, GrantId, ResourceId};
@@ -11,7 +11,7 @@ pub const MAX_FLOWS_PER_REPORT: usize = 256;
 
 const _: () = assert!(MAX_FLOWS_PER_REPORT * 500 * 8 <= crate::MAX_MESSAGE_LEN);
 
-/// What a gateway can do that not every gateway can.
+/// A feature that not every gateway has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GatewayFeature {
@@ -42,21 +42,21 @@ pub struct FlowReport {
 /// A flow that has ended. Instants are those of the portal's clock, as far as the gateway knows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndedFlow {
-    /// Who began it.
+    /// The client that began the flow.
     pub client: ClientId,
-    /// What it was to.
+    /// The resource that the flow was to.
     pub resource: ResourceId,
     /// The grant by which it passed last.
     pub grant: GrantId,
     /// Number of the IP protocol: 6 is TCP, 17 UDP.
     pub protocol: u8,
-    /// Where it went; of a name, what the name stood for.
+    /// The destination address; for a name, the address that it resolved to.
     pub address: IpAddr,
     /// The resource's port; of anything but TCP and UDP 0.
     pub port: u16,
-    /// When its first packet came.
+    /// The time of the first packet.
     pub started: Timestamp,
-    /// When its last packet came.
+    /// The time of the last packet.
     pub ended: Timestamp,
     /// Bytes of IP packets that the client sent.
     pub sent_bytes: u64,
@@ -66,11 +66,11 @@ pub struct EndedFlow {
     pub received_bytes: u64,
     /// Packets that the client was sent.
     pub received_packets: u64,
-    /// Why it ended.
+    /// The reason why it ended.
     pub end: FlowEnd,
 }
 
-/// Why a flow ended.
+/// The reason why a flow ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -79,7 +79,7 @@ pub enum FlowEnd {
     Closed,
     /// It was silent for too long.
     Idle,
-    /// What it passed by no longer allowed it: a grant that expired or was taken back, other filters.
+    /// The policy no longer allowed it: its grant expired or was revoked, or has other filters.
     Policy,
     /// Another flow between the same ends took its place.
     Replaced,

@@ -8,7 +8,7 @@ use culvert_ids::{GatewayId, GrantId, ResourceId, SiteId};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// What a gateway says.
+/// A message of a gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum FromGateway {
@@ -20,20 +20,20 @@ pub enum FromGateway {
         version: String,
         /// A text that the machine keeps for itself: with the token's site it names the gateway.
         machine: String,
-        /// What people call the machine.
+        /// The machine's name, for people.
         name: String,
         /// Its key.
         public_key: PublicKey,
         /// Suites that its processor does fast; those that the reader does not know are left out.
         #[serde(deserialize_with = "understood")]
         ciphers: Vec<Cipher>,
-        /// Where clients may reach it.
+        /// The addresses at which clients may reach it.
         candidates: Vec<SocketAddr>,
         /// It takes no new clients.
         draining: bool,
         /// Grants that it still holds.
         grants: Vec<GrantId>,
-        /// What it can do that not every gateway can; what the reader does not know is left out.
+        /// The gateway's optional features. A reader leaves out those that it does not know.
         #[serde(
             default,
             skip_serializing_if = "Vec::is_empty",
@@ -43,20 +43,20 @@ pub enum FromGateway {
     },
     /// A grant is in force.
     GrantAccepted {
-        /// Which.
+        /// The grant.
         grant: GrantId,
-        /// What its names resolve to.
+        /// The names that were asked for, with the families of their addresses.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         names: Vec<ResolvedName>,
     },
     /// A grant is not in force.
     GrantRefused {
-        /// Which.
+        /// The grant.
         grant: GrantId,
-        /// Why.
+        /// The reason.
         reason: Reason,
     },
-    /// How busy it is.
+    /// The load of the gateway.
     Load(GatewayLoad),
     /// Flows that have ended, where the portal asked for them.
     Flows(FlowReport),
@@ -67,7 +67,7 @@ pub enum FromGateway {
     },
     /// It begins or ends to drain.
     Draining {
-        /// Whether it drains.
+        /// True if it drains.
         on: bool,
     },
     /// A message of the portal was of a kind that this gateway does not know.
@@ -77,7 +77,7 @@ pub enum FromGateway {
     },
 }
 
-/// How busy a gateway is.
+/// The load of a gateway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GatewayLoad {
     /// Clients that hold a grant.
@@ -103,14 +103,14 @@ pub struct GrantLabels {
 }
 
 impl GrantLabels {
-    /// Whether neither is known.
+    /// True if neither is known.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.client.is_none() && self.resource.is_none()
     }
 }
 
-/// What the portal says to a gateway, inside [`super::Sequenced`].
+/// A message of the portal to a gateway, inside [`super::Sequenced`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToGateway {
@@ -118,9 +118,9 @@ pub enum ToGateway {
     Welcome {
         /// The protocol version that both speak from here on.
         protocol: u32,
-        /// Who the gateway is.
+        /// The id of the gateway.
         gateway: GatewayId,
-        /// Where it stands, for people.
+        /// The gateway's site, for people.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         site: Option<SiteId>,
         /// The name of that site.
@@ -143,7 +143,7 @@ pub enum ToGateway {
     },
     /// The session does not come about, or ends here; the socket is closed after it.
     Refused {
-        /// Why.
+        /// The reason.
         reason: Reason,
         /// The gateway comes back after this time at the earliest; never, where it is missing.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -170,24 +170,24 @@ pub enum ToGateway {
     /// Others wait for the answer to a grant: the gateway is to give it now, without the names that the DNS has not answered
     /// for yet ([`Existence::Pending`](super::Existence::Pending)).
     AnswerNow {
-        /// Which grant.
+        /// The grant.
         grant: GrantId,
     },
     /// A grant ends now, and its flows with it.
     Revoke {
-        /// Which.
+        /// The grant.
         grant: GrantId,
     },
     /// A resource's filters are others from now on.
     FiltersChanged {
-        /// Which resource.
+        /// The resource.
         resource: ResourceId,
         /// All of them.
         filters: Understood<Filter>,
     },
     /// An administrator asks it to drain, or to stop draining.
     Drain {
-        /// Whether it is to drain.
+        /// True if it is to drain.
         on: bool,
     },
     /// Tells the gateway that it waits for verification by an administrator, or no longer does. While it waits, it has no grants.
@@ -195,17 +195,18 @@ pub enum ToGateway {
         /// True while it waits.
         awaited: bool,
     },
-    /// Whether the gateway is to tell of flows that have ended. A gateway with the feature hears it
-    /// after `welcome`, and whenever it changes; until it has, it tells nothing.
+    /// The switch of the flow log: on if the gateway is to report flows that have ended. A gateway
+    /// with the feature gets this message after `welcome`, and after each change. It reports
+    /// nothing until then.
     FlowLog {
-        /// Whether it is.
+        /// True if it is to report them.
         on: bool,
     },
     /// A report of flows is in the log, and need not be kept any longer.
     FlowsTaken {
         /// The report's run.
         run: u64,
-        /// Which of the run.
+        /// The number of the batch in the run.
         batch: u64,
     },
     /// A message of the gateway was of a kind that this portal does not know.

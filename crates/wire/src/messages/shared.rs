@@ -1,4 +1,4 @@
-//! What messages of several directions have in common.
+//! Types that messages of several directions share.
 
 use crate::{DecodeError, Decoded, Message};
 use serde::{Deserialize, Serialize};
@@ -54,7 +54,7 @@ pub fn decode_sequenced<M: Message>(text: &str) -> Result<Sequenced<Decoded<M>>,
     })
 }
 
-/// Why something was refused or ended: a code for programs, a text for people.
+/// The reason of a refusal or an end: a code for programs, a text for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reason {
     /// For programs.
@@ -145,7 +145,7 @@ pub struct WantedName {
     pub ipv6: Ipv6Addr,
 }
 
-/// What the site's DNS says of a name, and which families it has addresses of that may be used.
+/// The answer of the site's DNS for a name: the families of its addresses that may be used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResolvedName {
     /// The name.
@@ -154,23 +154,23 @@ pub struct ResolvedName {
     pub ipv4: bool,
     /// It has an AAAA record.
     pub ipv6: bool,
-    /// Whether it exists.
+    /// The existence of the name.
     #[serde(default, skip_serializing_if = "Existence::is_default")]
     pub existence: Existence,
 }
 
-/// Whether a name exists.
+/// The existence of a name.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Existence {
-    /// It does. Of a family without addresses it has none (NODATA, RFC 2308, section 2.2).
+    /// The name exists. A family without addresses is empty (NODATA, RFC 2308, section 2.2).
     #[default]
     Exists,
-    /// It does not (NXDOMAIN, RFC 2308, section 2.1).
+    /// The name does not exist (NXDOMAIN, RFC 2308, section 2.1).
     Missing,
-    /// The DNS has not said yet, and goes on being asked: who wants the name asks for it once more.
+    /// The DNS has not answered yet, and is still being asked. Anyone who wants the name asks for it again.
     Pending,
     /// The DNS did not say: it is silent, or answers with an error.
     #[serde(other)]

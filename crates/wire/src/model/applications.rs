@@ -1,11 +1,11 @@
-//! Which programs of a client may reach something.
+//! The programs of a client that may reach something.
 
 use culvert_policy::{ApplicationError, ApplicationName, MAX_APPLICATIONS};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Which programs of a client may reach something: `"any"`, `{"only": ["backup"]}` or
+/// The programs of a client that may reach something: `"any"`, `{"only": ["backup"]}` or
 /// `{"except": ["browser"]}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -21,7 +21,7 @@ pub enum Applications {
 }
 
 impl Applications {
-    /// Whether it says that every program may, which is also what it means to say nothing.
+    /// True if every program may, which is also the meaning of an absent rule.
     #[must_use]
     pub const fn is_any(&self) -> bool {
         matches!(self, Self::Any)
@@ -42,7 +42,7 @@ pub enum ToldApplications {
     Unknown(Unread),
 }
 
-/// What was not read; it is written as `null`, which nobody understands either.
+/// A value that was not read. It is written as `null`, which no version understands either.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "IgnoredAny", into = "()")]
 pub struct Unread;
@@ -58,7 +58,7 @@ impl From<IgnoredAny> for Unread {
 }
 
 impl ToldApplications {
-    /// Whether it says nothing but that every program may.
+    /// True if it says only that every program may.
     #[must_use]
     pub const fn is_any(&self) -> bool {
         matches!(self, Self::Known(Applications::Any))

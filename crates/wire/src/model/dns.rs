@@ -1,9 +1,9 @@
-//! What holds for names in a whole account.
+//! The DNS rules of an account.
 
 use culvert_policy::{DnsRules, DnsServer};
 use serde::{Deserialize, Serialize};
 
-/// What clients do with names that are no resource's.
+/// The DNS rules of clients for names that belong to no resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
@@ -25,14 +25,15 @@ pub struct DnsDomain {
 }
 
 impl Dns {
-    /// Whether it says nothing.
+    /// True if there are no rules.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.search.is_empty() && self.domains.is_empty()
     }
 
-    /// What of it this version understands, of what a portal of any version has said, and how much it
-    /// does not: no name is asked of anybody else for that.
+    /// The rules that this version understands, and the number of those that it does not understand.
+    /// The portal may be of any version. No other server is asked for a name because of a rule that
+    /// is not understood.
     #[must_use]
     pub fn understood(&self) -> (DnsRules, usize) {
         let mut others = 0;

@@ -1,4 +1,4 @@
-//! What of a resource may be used.
+//! The protocols and ports of a resource that may be used.
 
 use serde::de::{Error, Unexpected};
 use serde::{Deserialize, Serialize};
@@ -26,8 +26,8 @@ pub enum Filter {
     Icmp,
 }
 
-/// A filter as it is read. Whatever it says more than is understood may have been meant to narrow it, so
-/// nothing is ignored: `port` for `ports` would allow all of them.
+/// A filter as it is read. No unknown field is ignored, because it may have been meant to narrow the
+/// filter: `port` instead of `ports` would allow all ports.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {

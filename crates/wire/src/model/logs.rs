@@ -1,4 +1,4 @@
-//! What becomes of the portal's logs (docs/logs.md).
+//! The settings of the portal's logs (docs/logs.md).
 
 use crate::{AuthorityError, check_authority};
 use serde::{Deserialize, Serialize};
@@ -37,11 +37,11 @@ const FILES_KEPT: std::ops::RangeInclusive<u32> = 1..=1_000;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Log {
-    /// Who was let to what, who was not, and why.
+    /// The decisions about access, and their reasons.
     Access,
-    /// Who changed what.
+    /// The changes, and the actors that made them.
     Changes,
-    /// What was carried: flows that have ended.
+    /// The traffic: flows that have ended.
     Flows,
 }
 
@@ -75,7 +75,7 @@ impl FromStr for Log {
     }
 }
 
-/// How much of a log is kept: what is older goes, and what is more.
+/// The retention of a log, by age and by size. Entries beyond either limit are deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -86,19 +86,20 @@ pub struct Keep {
     pub entries: u64,
 }
 
-/// What becomes of an account's logs.
+/// The settings of an account's logs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LogSettings {
-    /// Whether there is a flow log. It says what each person did and when, so somebody has to want it.
+    /// True if there is a flow log. It records the activity of each person, so it is off unless an
+    /// administrator turns it on.
     pub flow_log: bool,
-    /// How much of the access log is kept.
+    /// The retention of the access log.
     pub access: Keep,
-    /// How much of the flow log is kept.
+    /// The retention of the flow log.
     pub flows: Keep,
-    /// How many days of the change log are kept, at least 90; without, it is kept for good.
+    /// The retention of the change log in days, at least 90; if absent, it is kept for good.
     pub change_days: Option<u32>,
-    /// Where the logs go besides, each sink by a name of its own.
+    /// Further destinations of the logs, each sink with a name of its own.
     pub sinks: Vec<Sink>,
 }
 
@@ -122,23 +123,23 @@ impl Default for LogSettings {
     }
 }
 
-/// Where entries of the logs go besides, as JSON lines.
+/// A further destination of log entries, as JSON lines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Sink {
-    /// What it is called: lower-case letters, digits, `-` and `_`.
+    /// The sink's name: lower-case letters, digits, `-` and `_`.
     pub name: String,
-    /// Which logs it gets.
+    /// The logs that it gets.
     pub logs: BTreeSet<Log>,
-    /// Where they go.
+    /// The destination of the entries.
     pub target: SinkTarget,
     /// It gets nothing for now; its place in the logs is kept.
     #[serde(default)]
     pub paused: bool,
 }
 
-/// Where a sink is.
+/// The destination of a sink.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
@@ -147,9 +148,9 @@ pub enum SinkTarget {
     File {
         /// Its name there, without a directory.
         file: String,
-        /// After how many MiB another one is begun, 1 to 10240.
+        /// The size in MiB at which another file is begun, 1 to 10240.
         max_mib: u32,
-        /// How many are kept beside the one that is written, 1 to 1000.
+        /// The number of old files that are kept beside the one that is written, 1 to 1000.
         keep: u32,
     },
     /// An endpoint that takes `POST`.
@@ -160,7 +161,7 @@ pub enum SinkTarget {
 }
 
 impl LogSettings {
-    /// What stands in the way of these settings: the field, and why.
+    /// Checks the settings. An error has the field and the reason.
     ///
     /// # Errors
     /// The first that is wrong.

@@ -1,9 +1,9 @@
-//! Which addresses or names a resource is.
+//! The addresses or names of a resource.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What a resource's address is.
+/// The kind of a resource's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
@@ -30,7 +30,7 @@ impl fmt::Display for TargetKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Target {
-    /// What `address` is.
+    /// The kind of `address`.
     pub kind: TargetKind,
     /// `10.0.0.0/8`, `10.1.2.3`, `fd00::1`, `db.corp.example` or `*.corp.example`.
     pub address: String,

@@ -1,6 +1,5 @@
-//! What a message may hold that this version does not know, since the portal or the machine that wrote it
-//! is of a later one. It counts for nothing: it is neither obeyed nor does it spoil the rest of the
-//! message.
+//! Parts of a message that this version does not know, because the sender is of a later version. They
+//! have no effect: they are not obeyed, and they do not make the rest of the message invalid.
 
 use super::Target;
 use serde::de::IgnoredAny;
@@ -17,7 +16,7 @@ pub struct Understood<T> {
 }
 
 impl<T> Understood<T> {
-    /// How many elements are not understood.
+    /// The number of elements that are not understood.
     #[must_use]
     pub const fn others(&self) -> usize {
         self.others

@@ -1,4 +1,4 @@
-//! What of a resource may be used: `tcp:80,443`, `udp:53`, `icmp`, `any`.
+//! The protocols and ports of a resource that may be used: `tcp:80,443`, `udp:53`, `icmp`, `any`.
 
 use crate::model::{Filter, PortRange};
 
@@ -19,7 +19,7 @@ pub enum Allowed {
 /// Reads one permission.
 ///
 /// # Errors
-/// What would be right, for who wrote it.
+/// A description of the right form, for the person who wrote the text.
 pub fn parse_allowed(text: &str) -> Result<Allowed, String> {
     let wrong = || {
         let protocols = text.matches("tcp").count() + text.matches("udp").count();

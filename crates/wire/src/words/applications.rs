@@ -1,11 +1,11 @@
-//! Which programs may reach something: `any`, `only:backup,sync`, `except:browser`.
+//! The programs that may reach something: `any`, `only:backup,sync`, `except:browser`.
 
 use crate::model::Applications;
 
-/// Reads a rule. Whether the names can be names is for the portal to say.
+/// Reads a rule. The portal checks later if the names are valid.
 ///
 /// # Errors
-/// What would be right, for who wrote it.
+/// A description of the right form, for the person who wrote the text.
 pub fn parse_applications(text: &str) -> Result<Applications, String> {
     let wrong = || {
         "it must be any, only:NAMES or except:NAMES, where NAMES is such as backup or backup,sync; \

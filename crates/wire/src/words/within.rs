@@ -1,16 +1,16 @@
-//! Where the addresses of names may be: `anywhere`, or networks.
+//! The ranges in which addresses of names may be: `anywhere`, or networks.
 
 use crate::model::TargetKind;
 use culvert_policy::conditions::network;
 
-/// What takes the place of networks where names may lead to any address.
+/// The word in place of networks, if names may lead to any address.
 pub const ANYWHERE: &str = "anywhere";
 
 /// Networks as people write them, where a single address is a network of one; none for [`ANYWHERE`].
 /// Whether they are networks, and of how many, is for the portal to say.
 ///
 /// # Errors
-/// What would be right, for who wrote it.
+/// A description of the right form, for the person who wrote the text.
 pub fn parse_within(written: &[String]) -> Result<Option<Vec<String>>, String> {
     let each: Vec<&str> = written.iter().map(|text| text.trim()).collect();
     match each[..] {
@@ -28,7 +28,7 @@ pub fn within(networks: Option<&[String]>) -> String {
     networks.map_or_else(|| ANYWHERE.to_owned(), |networks| networks.join(" "))
 }
 
-/// What an administrator should know of a resource whose names may lead anywhere.
+/// The warning for an administrator about a resource whose names may lead anywhere.
 #[must_use]
 pub fn within_warning(kind: TargetKind, networks: Option<&[String]>) -> Option<&'static str> {
     (kind == TargetKind::Dns && networks.is_none()).then_some(

@@ -50,7 +50,8 @@ impl Powers {
         }
     }
 
-    /// What as many blocks at a time are multiplied with, where the first of them with `H^highest`.
+    /// The factors for blocks, as many at a time as a vector has. The first block is multiplied
+    /// with `H^highest`.
     #[inline(always)]
     pub(super) fn from<const LANES: usize>(&self, highest: usize) -> &[[Block; LANES]] {
         self.0[POWERS - highest..].as_chunks().0
@@ -137,9 +138,9 @@ impl<V: Vectors<LANES>, const LANES: usize> Sum<V, LANES> {
     }
 }
 
-/// The hashes of as many records as a vector has blocks, as bytes: of the blocks summed up in `sums`,
-/// and of the block that ends the hash of a record without associated data, "0^64 || [len(C)]_64",
-/// where `C` has as many bits as `bit_lens` says.
+/// The hashes of as many records as a vector has blocks, as bytes. Each hash is over the blocks
+/// summed up in `sums`, and over the block that ends the hash of a record without associated data,
+/// "0^64 || [len(C)]_64". `C` has as many bits as `bit_lens` says.
 #[inline(always)]
 pub(super) fn hashes<V: Vectors<LANES>, const LANES: usize>(
     powers: &Powers,

@@ -21,7 +21,7 @@ use vectors::{Vectors, Work};
 /// A block of AES and of GHASH.
 type Block = [u8; 16];
 
-/// How deep a batch reaches into the stack: the frames of what [`Vectors::enter`] runs, in an
+/// The stack depth of a batch in bytes: the frames of the code that [`Vectors::enter`] runs, in an
 /// optimised build.
 const STACK_LEN: usize = 2048;
 
@@ -68,7 +68,7 @@ struct Key<V: Vectors<LANES>, const LANES: usize> {
     secrets: Box<Secrets<V, LANES>>,
 }
 
-/// What is derived from a key.
+/// The values that are derived from a key.
 #[repr(align(64))]
 struct Secrets<V: Vectors<LANES>, const LANES: usize> {
     vectors: V,
@@ -226,7 +226,7 @@ impl<V: Vectors<LANES>, const LANES: usize> Secrets<V, LANES> {
         layout: Layout,
     ) -> V::Vector {
         let vectors = self.vectors;
-        // What the hashes are XORed to: the blocks under counter 1.
+        // The blocks under counter 1, to which the hashes are XORed.
         let mut firsts = *nonces;
         for block in &mut firsts {
             block[15] = 1;
@@ -253,7 +253,7 @@ fn nonce_block(nonce: u64) -> Block {
 /// The data and the tag of a record.
 ///
 /// # Panics
-/// Where it has no room for head and tag.
+/// If it has no room for head and tag.
 fn split(buffer: &mut [u8], layout: Layout, index: usize) -> (&mut [u8], &mut [u8; TAG_LEN]) {
     let sealed = layout
         .sealed(index, buffer.len())

@@ -2,8 +2,9 @@
 //!
 //! The units for AES and for carry-less products are different ones, and both are busy only where
 //! there are instructions for both. So up to eight rows go through the rounds of AES together, and
-//! between the rounds the products of as many rows are worked out: when opening those of the same
-//! rows, whose ciphertext is there from the start; when sealing those of the rows before.
+//! between the rounds the products of as many rows are computed. When opening, these are the
+//! products of the same rows, whose ciphertext is there from the start. When sealing, they are
+//! those of the rows before.
 
 use super::schedule::MIDDLE_ROUNDS;
 use super::vectors::Vectors;
@@ -67,7 +68,7 @@ struct Work<'a, V: Vectors<LANES>, const LANES: usize, const SEAL: bool> {
     secrets: &'a Secrets<V, LANES>,
     /// The nonce under counter 0, XORed to round key 0.
     start: V::Vector,
-    /// How many rows are done.
+    /// The number of rows that are done.
     row: usize,
     /// The hash of the segments before, which is to be added to the next block.
     carried: V::Vector,

@@ -8,7 +8,7 @@ use crate::vector::tests::{Batches, hex};
 use proptest::prelude::*;
 use twice::Twice;
 
-/// Whose vectors to use.
+/// The vectors to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::vector) enum TestedLanes {
     Two,

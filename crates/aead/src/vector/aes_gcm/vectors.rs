@@ -1,4 +1,4 @@
-//! What AES-256-GCM needs of vectors, whatever their width.
+//! The operations on vectors that AES-256-GCM needs, whatever their width.
 
 use super::Block;
 

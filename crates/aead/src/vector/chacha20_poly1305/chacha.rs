@@ -18,9 +18,9 @@ pub(super) const BLOCK_LEN: usize = 64;
 /// Word `i` of sixteen blocks in register `i`.
 pub(super) type Blocks = [__m512i; LANES];
 
-/// Which sixteen blocks: the words of the state that differ between the lanes. Word 13, the first
-/// of the nonce, is zero in WireGuard: "ChaCha20Poly1305 … its nonce being composed of 32 bits of
-/// zeros followed by the 64-bit little-endian value of counter" (paper §5.4).
+/// The positions of sixteen blocks: the words of the state that differ between the lanes. Word 13,
+/// the first of the nonce, is zero in WireGuard: "ChaCha20Poly1305 … its nonce being composed of 32
+/// bits of zeros followed by the 64-bit little-endian value of counter" (paper §5.4).
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct Positions {

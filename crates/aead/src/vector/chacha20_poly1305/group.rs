@@ -10,11 +10,11 @@ pub(super) const GROUP: usize = super::chacha::LANES;
 
 /// Up to sixteen records of a batch.
 pub(super) struct Group {
-    /// How many, at least one.
+    /// The number of records, at least one.
     pub(super) count: usize,
-    /// Where the ciphertext of each begins. Lanes without a record repeat the first.
+    /// The start of each ciphertext. Lanes without a record repeat the first.
     pub(super) starts: [u32; GROUP],
-    /// Where it ends; its tag follows.
+    /// The end of each ciphertext; its tag follows.
     ends: [u32; GROUP],
     /// Bytes of the longest ciphertext.
     pub(super) longest: usize,
@@ -24,7 +24,7 @@ impl Group {
     /// The `records` of a batch, at most sixteen.
     ///
     /// # Panics
-    /// Where a record has no room for head and tag, or ends past the first 4 GiB.
+    /// If a record has no room for head and tag, or ends past the first 4 GiB.
     pub(super) fn new(records: Range<usize>, buffer_len: usize, layout: Layout) -> Self {
         let mut group = Self {
             count: records.len(),
@@ -50,7 +50,7 @@ impl Group {
         u16::MAX >> (GROUP - self.count)
     }
 
-    /// Where the ciphertexts of the `chosen` records end, zero for the others.
+    /// The ends of the ciphertexts of the `chosen` records, zero for the others.
     #[target_feature(enable = "avx512f")]
     #[inline]
     pub(super) fn ends(&self, chosen: u16) -> __m512i {
@@ -94,7 +94,7 @@ impl Group {
         authentic & self.all()
     }
 
-    /// How many times eight lanes the records take.
+    /// The number of times eight lanes that the records take.
     fn halves(&self) -> usize {
         self.count.div_ceil(poly::LANES)
     }

@@ -1,4 +1,4 @@
-//! Which keystream blocks the lanes work out, and where those go.
+//! The assignment of keystream blocks to lanes, and the places where the blocks are used.
 
 use super::chacha::{self, BLOCK_LEN, Blocks, LANES, Positions};
 use super::group::{GROUP, Group};
@@ -12,10 +12,10 @@ use core::arch::x86_64::*;
 /// §2.6), come first, that of record `i` in lane `i`; and only the last lanes may find no job.
 pub(super) struct Jobs {
     left: usize,
-    /// What the next sixteen lanes work out.
+    /// The jobs of the next sixteen lanes.
     records: __m512i,
     blocks: __m512i,
-    /// How far their jobs are from those of the sixteen lanes after them.
+    /// The distance from their jobs to those of the sixteen lanes after them.
     record_step: __m512i,
     block_step: __m512i,
     count: __m512i,
@@ -29,7 +29,7 @@ pub(super) struct Jobs {
 pub(super) struct Taken {
     pub(super) at: Positions,
     records: __m512i,
-    /// Where the data of the block begins in the buffer; of no meaning for blocks 0.
+    /// The start of the block's data in the buffer; of no meaning for blocks 0.
     offsets: __m512i,
 }
 
@@ -66,7 +66,7 @@ impl Jobs {
         }
     }
 
-    /// How many there are.
+    /// The number of jobs that are left.
     pub(super) fn left(&self) -> usize {
         self.left
     }

@@ -2,7 +2,7 @@
 //! ([ADR 0003](../../../../../docs/adr/0003-batched-chacha20-poly1305.md)).
 //!
 //! The records of a batch share the key and differ in their nonces, so the lanes of a vector may
-//! hold blocks of different records: none is left partly used at the end of a record, and one pass
+//! hold blocks of different records. No lane stays unused at the end of a record, and one pass
 //! makes the one-time Poly1305 keys of sixteen records.
 //!
 //! A batch is worked on in groups of sixteen records, which the first-level cache holds.
@@ -24,8 +24,8 @@ use zeroize::Zeroize;
 /// fit a signed one.
 const MAX_BUFFER_LEN: usize = 1 << 30;
 
-/// How many vectors deep a batch reaches into the stack: the frames of `seal` or `open`, of `crypt`
-/// and of `poly::tags` are 6 KiB together in an optimised build.
+/// The stack depth of a batch in vectors: the frames of `seal` or `open`, of `crypt` and of
+/// `poly::tags` are 6 KiB together in an optimised build.
 const STACK_VECTORS: usize = 104;
 
 /// A key, and the proof that this processor has the instructions.
@@ -52,8 +52,9 @@ impl Wide {
         })
     }
 
-    /// Whether a batch is done here, and sooner than record by record. One record is not: its
-    /// 24 blocks leave lanes empty, and its Poly1305 seven of eight.
+    /// True if a batch can be processed here, and is faster that way than record by record. A
+    /// single record is not: its 24 blocks leave lanes empty, and its Poly1305 leaves seven of
+    /// eight empty.
     pub(super) fn gains(&self, layout: Layout, buffer_len: usize) -> bool {
         buffer_len <= MAX_BUFFER_LEN && layout.count(buffer_len) > 1
     }

@@ -1,8 +1,8 @@
 //! Poly1305 (RFC 8439 §2.5) of eight messages at once, one in each 64-bit lane.
 //!
 //! A number below 2^130 is three limbs of 44, 44 and 42 bits, so that the 52-bit multiply-add of
-//! AVX-512 IFMA has room: with `p = 2^130 - 5`, what overflows the third limb comes back times 5,
-//! and a product of weight 2^132 comes back times 20.
+//! AVX-512 IFMA has room. With `p = 2^130 - 5`, the overflow of the third limb is added to the
+//! first times 5, and a product of weight 2^132 is added times 20.
 //!
 //! Four blocks are absorbed at a time: `h = (h + m0) r^4 + m1 r^3 + m2 r^2 + m3 r`. Only the first
 //! product waits for the one before; there is one reduction per four blocks.
@@ -46,9 +46,9 @@ pub(super) struct Keys {
 #[derive(Clone, Copy)]
 pub(super) struct Tags(pub(super) [__m512i; 2]);
 
-/// Authenticates eight ciphertexts without associated data as RFC 8439 §2.8 asks: the ciphertext,
-/// padded with zeros to whole blocks, then "the length of the additional data in octets (as a
-/// 64-bit little-endian integer)", here zero, and that of the ciphertext.
+/// Authenticates eight ciphertexts without associated data as RFC 8439 §2.8 requires. The input is
+/// the ciphertext, padded with zeros to whole blocks; then "the length of the additional data in
+/// octets (as a 64-bit little-endian integer)", here zero; then that of the ciphertext.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512ifma,avx512vbmi2")]
 pub(super) fn tags(keys: &Keys, messages: [&[u8]; LANES]) -> Tags {
     let mut longest = 0;
@@ -96,7 +96,7 @@ fn null_blocks(rows: usize, message_len: usize) -> usize {
     rows * BLOCKS_PER_ROW - 1 - blocks(message_len)
 }
 
-/// What the eight messages are multiplied with.
+/// The powers of `r` by which the blocks of the eight messages are multiplied.
 struct Powers([Power; BLOCKS_PER_ROW]);
 
 /// A power of `r`: its limbs, and 20 times its upper two limbs.
@@ -176,9 +176,10 @@ impl Product {
     /// The sum modulo p, not fully reduced: limbs 0 and 2 are at most their size, limb 1 exceeds
     /// its by less than 2^10.
     ///
-    /// With factors below 2^45, 2^45 + 2^10 and 2^43 (what this returns plus a block) and powers as
-    /// this returns them, twelve products stay within these bounds: low sums < 2^56; high sums of
-    /// limbs 0 and 1 < 2^43, of limb 2 < 2^40. So `over` < 2^51, `bottom` < 2^53, its carry < 2^10.
+    /// The factors are a result of this function plus a block, so they are below 2^45, 2^45 + 2^10
+    /// and 2^43. The powers are results of this function. Twelve products then stay within these
+    /// bounds: low sums < 2^56; high sums of limbs 0 and 1 < 2^43, of limb 2 < 2^40. So `over` < 2^51,
+    /// `bottom` < 2^53, its carry < 2^10.
     #[target_feature(enable = "avx512f")]
     #[inline]
     fn reduce(self) -> Limbs {
@@ -267,7 +268,7 @@ fn absorb(
     let words = transpose(lanes);
     let block = |i: usize| split(words[2 * i], words[2 * i + 1], high_bits[i]);
     let Powers([fourth, third, second, first]) = powers;
-    // What waits for `h` comes last.
+    // The product that waits for `h` comes last.
     let mut sum = Product::of(block(1), third);
     sum.add(block(2), second);
     sum.add(block(3), first);

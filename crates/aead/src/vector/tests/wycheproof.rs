@@ -1,9 +1,9 @@
 //! Whole batches of what the vectors of Wycheproof hold.
 //!
-//! A batch has no associated data, and its nonces begin with 32 zero bits. So what is sealed here has
-//! the key, the data and the last eight bytes of the nonce of each vector, and AWS-LC, which passes
-//! all vectors as they are, says what must come of it. The parts, AES-CTR and the two hashes, meet
-//! every vector as it is, in their own tests.
+//! A batch has no associated data, and its nonces begin with 32 zero bits. So the test seals records
+//! with the key, the data and the last eight bytes of the nonce of each vector. AWS-LC, which passes
+//! all vectors as they are, gives the expected result. The parts, AES-CTR and the two hashes, are
+//! tested with every vector as it is, in their own tests.
 
 use super::*;
 use crate::wycheproof::{Vector, vectors};
@@ -22,7 +22,7 @@ fn case(tested: Tested, vector: &Vector) -> Option<Case> {
     Some(case)
 }
 
-/// Which bits of the tag of a vector were modified.
+/// The bits of the tag of a vector that were modified.
 fn modification(suite: Suite, vector: &Vector) -> [u8; TAG_LEN] {
     let key = Key::new_portable(suite, &vector.key);
     let mut buffer = vector.clear.clone();

@@ -19,7 +19,7 @@ fn halves(blocks: &[Block; 4]) -> &[[Block; 2]; 2] {
     blocks.as_chunks().0.try_into().expect("four are twice two")
 }
 
-/// How many of `len` bytes are in each half.
+/// The number of bytes, of `len`, in each half.
 fn lens(len: usize) -> [usize; 2] {
     [len.min(32), len.saturating_sub(32)]
 }

@@ -3,8 +3,8 @@
 use super::*;
 use crate::wycheproof::{Vector, vectors};
 
-/// What is hashed with associated data: both padded to whole blocks, then both lengths in bits (NIST
-/// SP 800-38D §7.1).
+/// The input of the hash with associated data: both padded to whole blocks, then both lengths in
+/// bits (NIST SP 800-38D §7.1).
 fn hashed(vector: &Vector) -> Vec<u128> {
     let blocks = |bytes: &[u8]| {
         let mut padded = bytes.to_vec();
