@@ -49,7 +49,7 @@ impl PrivateKey {
         Self(bytes)
     }
 
-    /// The clamped key, for whoever shows the configuration to its owner.
+    /// The clamped key, for code that shows the configuration to its owner.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
@@ -102,7 +102,7 @@ impl PresharedKey {
         *self == Self::NONE
     }
 
-    /// The key, for the handshake and for whoever shows the configuration to its owner.
+    /// The key, for the handshake and for code that shows the configuration to its owner.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
