@@ -2,7 +2,7 @@
 //! Through 0x20-Bit Encoding, 2008).
 //!
 //! A server copies the question into its answer, letter by letter, and compares names without their case. So
-//! each letter of a name carries a random bit that whoever forges an answer has to guess, beside id and port.
+//! each letter of a name has a random bit, which a forger of an answer has to guess besides id and port.
 //!
 //! Some servers do not keep the case. An answer by UDP in other letters is not believed; the same server is
 //! asked by TCP instead, where a forger would have to guess sequence numbers. Only where it does not answer

@@ -37,9 +37,9 @@
 //! answers the rest. The upstream's records of that name are ignored.
 //!
 //! All other names are asked of upstreams: those of the smallest zone that holds the name
-//! ([`Stub::set_zones`]) and no others, or those for names in no zone ([`Stub::set_upstreams`]). One that
-//! stays silent, or is not there, gives way to the next; a question that came over TCP, as it does again
-//! after an answer that was cut short, is asked over TCP. Over UDP each letter of the name has a case of
+//! ([`Stub::set_zones`]) and no others, or those for names in no zone ([`Stub::set_upstreams`]). If one
+//! stays silent, or is not there, the next one is asked. A question that came over TCP is asked over TCP;
+//! a program asks again over TCP after a truncated answer. Over UDP each letter of the name has a case of
 //! its own, which the answer must have as well.
 //!
 //! There is no clock and no source of randomness in here: time is an argument, and the ids and

@@ -1,4 +1,5 @@
-//! Addresses of names of resources in the answers of others: whoever used them would pass the tunnel by.
+//! Addresses of names of resources in the answers of others: a program that used them would bypass the
+//! tunnel.
 
 use crate::name;
 use culvert_policy::DomainName;

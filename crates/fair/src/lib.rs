@@ -1,8 +1,8 @@
 //! Fair shares of bounded tables and rates among subscribers, without I/O.
 //!
 //! Every table that a stranger can fill has a bound, and every bound raises a question: who is refused
-//! once it is reached? A table that refuses newcomers belongs to whoever fills it. Here the largest
-//! holder gives way instead:
+//! once it is reached? A table that refuses newcomers belongs to the one who fills it. Here the
+//! largest holder gives way instead:
 //!
 //! - [`Subscriber`] says who a holder is: an IPv4 address, or an IPv6 /64 within its /56, /48 and /32. A
 //!   wider network has a larger share, by a growing multiple, so that a /48 of 65,536 /64s is not 65,536

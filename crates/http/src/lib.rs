@@ -1,8 +1,8 @@
 //! The HTTP client: requests of the portal to identity providers and log sinks, and of the program to a portal.
 //!
 //! [`ask`] sends one request over a connection of its own. It connects to the first address that answers (RFC 8305),
-//! follows no redirection, and reads a bounded answer within a time limit. [`Connection`] is for whoever has a stream
-//! already, such as [`culvert_link::open`] makes for a portal that is known by its pin.
+//! follows no redirection, and reads a bounded answer within a time limit. [`Connection`] is for callers that have a
+//! stream already, such as [`culvert_link::open`] makes for a portal that is known by its pin.
 
 #![forbid(unsafe_code)]
 

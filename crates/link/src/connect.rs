@@ -137,7 +137,7 @@ pub async fn open(portal: &Portal) -> Result<TlsStream<TcpStream>, ConnectError>
 }
 
 /// Checks that a portal's URL has a host and a port that a connection can be made to. With one that has
-/// not, every attempt ends alike.
+/// not, every attempt ends in the same way.
 ///
 /// # Errors
 /// [`ConnectError::Url`].

@@ -98,8 +98,8 @@ fn authorities() -> Result<RootCertStore, ConnectError> {
 
 /// Trusts one certificate and asks no authority.
 ///
-/// Its dates and names are not looked at: whoever made the token vouched for this very certificate.
-/// That the peer has its private key is checked by the handshake's signature.
+/// Its dates and names are not checked: the issuer of the token vouched for exactly this
+/// certificate. That the peer has its private key is checked by the handshake's signature.
 #[derive(Debug)]
 struct PinnedCertificate {
     pin: CertificatePin,

@@ -98,7 +98,7 @@ impl Candidates {
     }
 
     /// Replaces all candidates of one kind, as the peer or the portal announces them; more than
-    /// twice [`CANDIDATES_MAX`] are not looked at. Returns what is not taken, and why.
+    /// twice [`CANDIDATES_MAX`] are ignored. Returns what is not taken, and why.
     pub fn replace(
         &mut self,
         kind: Kind,

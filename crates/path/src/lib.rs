@@ -1,11 +1,11 @@
 //! The addresses at which a peer may be reached, and the test that it still is, without I/O.
 //!
-//! A peer has [`Candidate`]s: addresses of its interfaces, what an administrator says it is reached
-//! at, where it was last heard from, relays. None of them is probed. Every handshake initiation
-//! goes to all direct ones at once, as the very same datagram. The peer answers the first copy and
-//! drops the others as replays, so the answer comes over the fastest path that works. That is a
-//! *race*, and [`Race`] says when one is due, whom it goes to, and when a peer that does not answer
-//! is dead.
+//! A peer has [`Candidate`]s: addresses of its interfaces, addresses that an administrator set, the
+//! address from which it was last heard, and relays. None of them is probed. Every handshake
+//! initiation goes to all direct ones at once, as the very same datagram. The peer answers the
+//! first copy and drops the others as replays, so the answer comes over the fastest path that
+//! works. That is a *race*, and [`Race`] decides when one is due, to which addresses it goes, and
+//! when a peer that does not answer is dead.
 //!
 //! | | |
 //! |---|---|

@@ -85,7 +85,7 @@ struct Silence {
 
 #[derive(Clone, Copy, Debug)]
 enum Stage {
-    /// It may answer yet; from `until` on the path is in doubt.
+    /// It may answer yet; from `until` on the path is suspected.
     Listening { until: BootTime },
     /// A race was begun for it.
     Rechecking { dead_at: BootTime, was_late: bool },

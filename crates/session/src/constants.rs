@@ -22,9 +22,10 @@ pub const REKEY_ATTEMPT_TIME: Duration = Duration::from_secs(90);
 /// §6.1: the time between two attempts, and the least time between two initiations to one peer.
 pub const REKEY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The least time between two initiations to one peer whose path is in doubt
-/// ([`Handshaker::handle_recheck`](crate::Handshaker::handle_recheck)): shorter than [`REKEY_TIMEOUT`],
-/// which is made for many peers that are merely gone, and long beside any round trip.
+/// The least time between two initiations to one peer whose path is suspected
+/// ([`Handshaker::handle_recheck`](crate::Handshaker::handle_recheck)). It is shorter than
+/// [`REKEY_TIMEOUT`], which is made for many peers that are merely gone, and long compared with a
+/// round trip.
 pub const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// §6.1: "an amount of jitter is added to this expiration, in order to prevent two peers from

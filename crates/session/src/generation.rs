@@ -72,7 +72,7 @@ pub enum GenerationChange {
     ClockSet,
     /// The machine slept.
     Slept,
-    /// A thread stood still for longer than any thread waits.
+    /// A thread was stopped for longer than any thread waits.
     StoodStill,
 }
 

@@ -311,7 +311,7 @@ impl Handshaker {
         }
     }
 
-    /// The path to the peer is in doubt, or a better one may exist: begins a handshake however fresh
+    /// The path to the peer is suspected, or a better one may exist: begins a handshake however fresh
     /// the keys are. An initiation leaves at once, unless one has within [`RECHECK_INTERVAL`]; the keys
     /// at hand go on until the handshake completes.
     pub fn handle_recheck(&mut self, id: PeerId, clock: Clock) {

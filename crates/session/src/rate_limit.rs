@@ -48,7 +48,8 @@ impl SourceRates {
 /// Messages that need no cookie while under load: a few of each source, and of all sources together. A flood of one
 /// address or one site thus leaves handshakes of all others as they are.
 ///
-/// The buckets are not those of [`SourceRates`], since whoever forges an address empties them.
+/// The buckets are not those of [`SourceRates`], because anyone who forges an address can empty
+/// them.
 pub(crate) struct CookielessRates {
     sources: RateLimit<BootTime>,
     /// The time at which the bucket of all sources will be full again.

@@ -25,7 +25,7 @@ pub enum OffReason {
     ByConfiguration,
     /// The running kernel does not offer it.
     NotInThisKernel,
-    /// It stands on another feature that is off.
+    /// It depends on another feature that is off.
     NeedsAnother,
     /// It was on, and the kernel refused a superframe of that kind.
     FailedInUse,

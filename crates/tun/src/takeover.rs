@@ -17,8 +17,8 @@ use crate::{TunError, ioctl};
 const TUN_DEVICE: (u32, u32) = (10, 200);
 
 impl Device {
-    /// Takes over the interface that `tuns` are the queues of, in the order in which they were made: it is as it was, up
-    /// and with its addresses, but for what `options` says otherwise.
+    /// Takes over the interface that `tuns` are the queues of, in the order in which they were made: it stays as it
+    /// was, up and with its addresses, except for other settings in `options`.
     ///
     /// If that fails, the descriptors are closed, and an interface of this name that they held is deleted, so that it
     /// can be made anew.

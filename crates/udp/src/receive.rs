@@ -163,7 +163,7 @@ fn read_entry(message: &libc::mmsghdr, source: &[u8], control: &ControlBuffer) -
     let told = control::read(control.filled(header.msg_controllen as _));
     let bytes = (message.msg_len as usize).min(BUFFER_BYTES);
     let source = &source[..(header.msg_namelen as usize).min(SOCKET_ADDRESS_BYTES)];
-    // The kernel always names the source of a datagram; an address nobody can be answered at stands for the impossible.
+    // The kernel always names the source of a datagram; the impossible case gets an address that cannot be answered.
     let nobody = SocketAddr::new(std::net::Ipv4Addr::UNSPECIFIED.into(), 0);
     Entry {
         bytes,

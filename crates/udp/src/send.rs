@@ -112,7 +112,8 @@ impl Socket {
     ) -> SendError {
         match to.source {
             Some(source) if !route::is_our_address(source) => SendError::SourceGone,
-            // A route may refuse a source that is ours as well; whoever sees this twice tries without.
+            // A route may refuse a source that is ours as well; a sender that sees this twice tries
+            // without a source.
             _ if !several => SendError::Passing(error),
             _ if self.exceeds_path_mtu(stride, to.address) => SendError::TooBig,
             _ => SendError::SegmentationUnsupported,

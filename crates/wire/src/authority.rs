@@ -85,7 +85,8 @@ fn check_name(name: &str) -> Result<(), AuthorityError> {
     }
 }
 
-/// Digits alone, without zeros in front: two texts of one port are two names to whoever compares them.
+/// Digits alone, without zeros in front: a comparison of texts would take two texts of one port for
+/// two names.
 fn check_port(port: &str) -> Result<(), AuthorityError> {
     let is_number = port.bytes().all(|byte| byte.is_ascii_digit()) && !port.starts_with('0');
     match port.parse::<u16>() {

@@ -1,4 +1,4 @@
-//! From text to message and back: the border where a stranger's bytes are first looked at.
+//! From text to message and back: the first check of bytes from a stranger.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -11,7 +11,7 @@ use std::str::FromStr;
 use subtle::ConstantTimeEq;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-/// Longest token text that is looked at: the fixed parts take 90 characters, a URL some hundred.
+/// The longest token text that is read: the fixed parts take 90 characters, a URL some hundred.
 pub const MAX_TOKEN_LEN: usize = 1024;
 
 /// Longest portal URL in a token.

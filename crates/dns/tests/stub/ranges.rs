@@ -168,7 +168,7 @@ fn who_waits_for_a_name_that_loses_its_place_is_answered_and_not_for_another() {
         stub.grant(&format!("host{index}.corp.example"));
     }
     stub.ask(1, "slow.corp.example", A_TYPE);
-    // Nobody looked at the clock while its deadline passed.
+    // The clock was not checked while its deadline passed.
     stub.now_ms += 10_000;
     stub.ask(2, "late.corp.example", A_TYPE);
     assert_eq!(stub.released, [name("slow.corp.example")]);

@@ -8,8 +8,8 @@ use crate::checksum::{Sum, pseudo_v4, pseudo_v6};
 use crate::ip::{IPV6_HEADER_LEN, IpVersion, array};
 use crate::{Gso, MAX_PACKET_LEN, VnetHeader, tcp, udp};
 
-/// Packets of one flow that become one frame. Its first packet's headers are looked at where they
-/// lie in the buffer.
+/// Packets of one flow that become one frame. Its first packet's headers are read where they lie in
+/// the buffer.
 #[derive(Debug)]
 pub(super) struct Group {
     /// Index of its first packet.

@@ -17,8 +17,8 @@ use std::sync::Arc;
 ///
 /// If the path swaps a response and an initiation, the end that receives them sees two handshakes
 /// one after the other, and takes the second pair. The other end saw them cross, and settled on the
-/// first. Nothing in the messages tells the two cases apart; what follows does: an end that settled
-/// on the first pair goes on sending under it ([`RESETTLE_AFTER`]).
+/// first. The messages do not show which case it is, but later data does: an end that settled on
+/// the first pair goes on sending under it ([`RESETTLE_AFTER`]).
 #[derive(Default)]
 pub(super) struct Slots {
     previous: Option<Arc<Transport>>,

@@ -1,5 +1,5 @@
 //! The protocol as its paper describes it, between ends that speak through their public interface
-//! alone, on a clock that stands still unless the test moves it.
+//! alone, on a clock that moves only when the test moves it.
 
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 

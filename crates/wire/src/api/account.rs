@@ -98,7 +98,7 @@ pub struct AccountPatch {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SecondFactorRule {
-    /// Nobody; whoever wants may.
+    /// Nobody must; anyone may.
     #[default]
     Off,
     /// All roles but `user`.

@@ -43,18 +43,18 @@ pub struct DeviceAsk {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum DeviceAnswer {
-    /// Not yet.
+    /// Nobody has signed in yet.
     Pending,
-    /// Not yet, and the question came too soon.
+    /// Nobody has signed in yet, and the poll came too soon.
     SlowDown {
         /// The pause before each further poll, in seconds.
         interval_s: u64,
     },
-    /// Somebody has said no.
+    /// Somebody refused.
     Denied,
-    /// Nobody has in time, or the code was used.
+    /// Nobody signed in in time, or the code was used.
     Expired,
-    /// Yes.
+    /// Somebody has signed in.
     Approved {
         /// A client's token, of one use; this is the only time that it is told.
         token: String,

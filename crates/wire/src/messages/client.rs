@@ -107,7 +107,7 @@ pub enum ToClient {
         ranges: Ranges,
         /// Every resource that the client may ask for; more may follow as `resource_set`.
         resources: Vec<Resource>,
-        /// The client's grants that still stand; any other that it holds has ended while it was
+        /// The client's grants that are still valid; any other that it holds has ended while it was
         /// away.
         #[serde(default)]
         grants: Vec<GrantId>,

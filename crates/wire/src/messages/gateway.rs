@@ -132,7 +132,7 @@ pub enum ToGateway {
         ranges: Ranges,
         /// Public keys (Ed25519, base64) whose signature on a grant counts.
         grant_keys: Vec<String>,
-        /// Of the grants that the gateway holds, those that still stand; the others end now.
+        /// Those of the gateway's grants that are still valid; the others end now.
         grants: Vec<GrantId>,
         /// An administrator asked it to drain.
         draining: bool,

@@ -4,9 +4,9 @@ use crate::{DecodeError, Decoded, Message};
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The port at which a gateway answers DNS questions about names of resources. Its address in the tunnel alone has
-/// it, so it is no port of the machine: below the ephemeral ports (32768 on), and not 53, for which a gateway would
-/// need another capability.
+/// The port at which a gateway answers DNS questions about names of resources. Only the gateway's address in the
+/// tunnel uses it, so it is no port of the machine. It is below the ephemeral ports (from 32768 on). It is not 53,
+/// for which a gateway would need another capability.
 pub const SITE_DNS_PORT: u16 = 20_053;
 
 /// A message of the portal, with its place in the session.
@@ -95,7 +95,7 @@ pub enum ReasonCode {
     TooMany,
     /// The grant's time is over.
     Expired,
-    /// An administrator changed something that the grant stood on.
+    /// An administrator changed something that the grant depended on.
     PolicyChanged,
     /// The client or its token was revoked.
     Revoked,

@@ -26,7 +26,7 @@ impl fmt::Display for TargetKind {
     }
 }
 
-/// A network, an address or a name pattern, as text that is yet to be looked at.
+/// A network, an address or a name pattern, as text that is not checked yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Target {

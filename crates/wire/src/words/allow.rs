@@ -61,7 +61,7 @@ pub fn parse_allowed(text: &str) -> Result<Allowed, String> {
 /// All permissions of a resource together.
 ///
 /// # Errors
-/// `none` stands beside others.
+/// `none` is given together with others.
 pub fn allowed(each: &[Allowed]) -> Result<Vec<Filter>, String> {
     let filters = each.iter().filter_map(|allowed| match allowed {
         Allowed::Nothing => None,
