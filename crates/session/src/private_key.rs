@@ -53,53 +53,6 @@ impl fmt::Debug for PrivateKey {
     }
 }
 
-<<<<<<< HEAD:crates/session/src/private_key.rs
-=======
-/// A symmetric key that two peers share beforehand (§5.2); wiped when dropped.
-#[derive(Clone, Zeroize, ZeroizeOnDrop)]
-pub struct PresharedKey([u8; 32]);
-
-impl PresharedKey {
-    /// §5.2: "if no pre-shared key mode is in use, it is set to all zeros".
-    pub const NONE: Self = Self([0; 32]);
-
-    /// Takes any 32 bytes.
-    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
-        Self(bytes)
-    }
-
-    /// True if this is [`NONE`](Self::NONE).
-    pub fn is_zero(&self) -> bool {
-        *self == Self::NONE
-    }
-
-    /// The key, for the handshake and for code that shows the configuration to its owner.
-    pub const fn as_bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
-}
-
-impl From<[u8; 32]> for PresharedKey {
-    fn from(bytes: [u8; 32]) -> Self {
-        Self(bytes)
-    }
-}
-
-impl PartialEq for PresharedKey {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.ct_eq(&other.0).into()
-    }
-}
-
-impl Eq for PresharedKey {}
-
-impl fmt::Debug for PresharedKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PresharedKey(redacted)")
-    }
-}
-
->>>>>>> prose1:crates/session/src/keys.rs
 #[cfg(test)]
 mod tests {
     use super::*;
