@@ -19,7 +19,7 @@ use nix::sys::socket::{
     sendmmsg, sendmsg, setsockopt, sockopt,
 };
 
-/// How the sender hands datagrams to the kernel.
+/// The way in which the sender hands datagrams to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Sending {
     /// Each by itself: games, calls, DNS.
@@ -38,7 +38,7 @@ pub(crate) struct Flood {
     pub(crate) duration: Duration,
 }
 
-/// What became of it.
+/// The datagrams that arrived of a flood.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
     /// Payload that was sent, in bits a second: less than offered where the sender can do no more.

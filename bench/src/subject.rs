@@ -1,10 +1,10 @@
-//! Who is measured.
+//! The measured subjects.
 
 use anyhow::{Result, bail};
 use culvert_io_models::Model;
 use culvert_lab::Implementation;
 
-/// What a subject is compared as.
+/// The role of a subject in a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The bare link.
@@ -23,11 +23,11 @@ pub(crate) struct Subject {
     /// Its name in tables and results.
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    /// What carries its packets.
+    /// The means that carries its packets.
     pub(crate) means: Means,
 }
 
-/// What carries packets between the two namespaces.
+/// The means that carries packets between the two namespaces.
 #[derive(Clone, Debug)]
 pub(crate) enum Means {
     /// The link itself.
@@ -119,14 +119,14 @@ impl Subject {
         }
     }
 
-    /// Whether it is a peer whose throughput others are always ahead of.
+    /// True for a peer whose throughput is always below that of the others.
     pub(crate) fn is_slow_peer(&self) -> bool {
         PEERS[LEADING_PEERS..]
             .iter()
             .any(|(name, _)| *name == self.name)
     }
 
-    /// Why its program is not there, where it is not.
+    /// The reason for which its program is missing, if it is.
     fn what_is_missing(&self) -> Option<String> {
         let error = self.implementation()?.program().err()?;
         Some(format!("without {}: {error:#}", self.name))

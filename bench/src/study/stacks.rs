@@ -44,7 +44,7 @@ impl Stacks {
     }
 
     fn take(&mut self, frames: &mut Vec<String>) {
-        // How a thread comes to its work is the same for all of them.
+        // Frames of a thread's start are the same for all stacks.
         let begin = frames
             .iter()
             .position(|frame| frame.contains(THREAD_BEGINS));
