@@ -1,4 +1,4 @@
-//! What the fuzzers run: one function per target, pure and deterministic, panicking where a
+//! The targets of the fuzzers: one function each, pure and deterministic, which panics if a
 //! property does not hold.
 //!
 //! The functions live in the main workspace so that ordinary tests can call them: `tests/replay.rs`

@@ -137,7 +137,7 @@ impl Pair {
         (result, sent(to, &outputs))
     }
 
-    /// What is sealed at either end opens at the other.
+    /// A packet that is sealed at either end opens at the other.
     pub(crate) fn assert_live(&mut self) {
         for from in Side::BOTH {
             let now = self.clock().now;

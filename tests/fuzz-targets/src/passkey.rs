@@ -168,7 +168,7 @@ fn new_key(text: &str) {
     .concat();
     assert!(holds(&attested), "the key is the one that was attested");
     assert!(holds(&sha256(PARTY.as_bytes())));
-    // What was taken as a key can be used as one: it is refused for the signature, or for its point.
+    // An accepted key can be used as one: it is refused for the signature, or for its point.
     let used = signed_use(
         &authenticator_data(PRESENT | VERIFIED, 0, &[]),
         client_data("webauthn.get").to_string().as_bytes(),

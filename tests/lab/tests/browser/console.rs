@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Something on this machine that should happen at once may take this long when others compile.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
-/// Whatever people of these tests sign in with.
+/// The password of all people in these tests.
 pub(crate) const PASSWORD: &str = "correct horse battery staple";
 
 /// Everybody who signs in, by name and role.
@@ -25,7 +25,7 @@ pub(crate) const PEOPLE: [(&str, &str); 4] = [
 #[derive(Debug)]
 pub(crate) struct Console {
     pub(crate) browser: Browser,
-    /// Where the portal is.
+    /// The portal's address.
     pub(crate) url: String,
     pub(crate) product: Product,
 }

@@ -11,7 +11,7 @@ use culvert_lab::{Direction, Family, Link, LinkShape, Namespace, Relay, Subnet, 
 
 use crate::support::{SOON, carries, culvert_plan, culvert_tunnel};
 
-/// Where the relay listens.
+/// The UDP port of the relay.
 const RELAY_PORT: u16 = 7000;
 
 /// The peak memory that one end may need, whatever happens to it.

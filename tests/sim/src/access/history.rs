@@ -423,7 +423,7 @@ impl History {
         self.world.lie(client, text);
     }
 
-    /// What a client would say to get at what is not its own.
+    /// A message by which a client would try to get another client's access.
     fn lie(&mut self, victim: usize) -> String {
         let on = resource(1 + self.below(9));
         let grants = self.world.config().grants();
