@@ -6,7 +6,7 @@ use crate::subject::{Kind, Subject};
 
 /// The length of each measurement.
 ///
-/// A full run of seven subjects takes about 20 minutes, a quick one of five 2½: the length of a turn
+/// A full run of seven subjects takes about 20 minutes, a quick one of five 2½. The length of a turn
 /// is the sum of its parts, and iperf3 measures whole seconds only.
 #[derive(Clone, Debug)]
 pub(crate) struct Effort {

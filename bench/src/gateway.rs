@@ -1,8 +1,8 @@
 //! The cost of access: the product's client and gateway beside `culvert wg` that forwards the same
 //! traffic between the same machines.
 //!
-//! Both tunnels stand at the same time on one bed (client, router with NAT, gateway, private network)
-//! and take turns; each leads to an address of its own on the same server. Both use the suite that
+//! Both tunnels exist at the same time on one bed (client, router with NAT, gateway, private network)
+//! and take turns. Each leads to an address of its own on the same server. Both use the suite that
 //! the portal picks on this machine, and both gateways masquerade.
 
 use std::net::{IpAddr, SocketAddr};

@@ -1,9 +1,9 @@
 //! The load that one portal carries: clients that connect all at once, one change among many
 //! objects, and the reconnection of everybody after a restart.
 //!
-//! The portal is the program itself, in a directory of its own. Clients and the gateway are
-//! simulated, but for their packets: each is a TLS connection of its own that says and hears what the
-//! real ones do, and waits between attempts as they do. They run beside the portal, on the same processors.
+//! The portal is the program itself, in a directory of its own. Clients and the gateway are simulated,
+//! without their packets. Each is a TLS connection of its own that exchanges the messages of the real ones,
+//! and waits between attempts as they do. They run beside the portal, on the same processors.
 
 pub(crate) mod client;
 mod figures;

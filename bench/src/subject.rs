@@ -49,7 +49,8 @@ const PEERS: [(&str, Implementation); 4] = [
 /// The one leads in TCP, the other in UDP and round-trip time: for a first impression they are enough.
 const LEADING_PEERS: usize = 2;
 
-/// The subjects of a run, which has fewer peers when it is quick, and a line for each that is left out because it is not built, which is also printed.
+/// The subjects of a run; a quick run has fewer peers. Also a line for each subject that is left out because it is not
+/// built; the line is printed too.
 ///
 /// # Errors
 /// When `only_peers` has an unknown name.

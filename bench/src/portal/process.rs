@@ -115,7 +115,7 @@ impl Process {
         &self.portal
     }
 
-    /// The owner's proof of identity.
+    /// The owner's credential.
     pub(crate) const fn owner(&self) -> &Bearer {
         &self.owner
     }
@@ -144,7 +144,7 @@ impl Process {
         Usage::of(self.child.id())
     }
 
-    /// The portal's address and keys, for a machine with this token.
+    /// The session's destination for a machine with this token.
     pub(crate) fn destination(&self, token: &str) -> Result<Destination> {
         let token: Token = token.parse()?;
         Ok(Destination {

@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::time::sleep;
 
-/// A REST client: its credentials and the address of the portal.
+/// A REST client: the portal and the credential of its requests.
 pub(super) struct Rest<'a> {
     portal: &'a Portal,
     bearer: &'a Bearer,

@@ -44,7 +44,7 @@ impl Stacks {
     }
 
     fn take(&mut self, frames: &mut Vec<String>) {
-        // Frames of a thread's start are the same for all stacks.
+        // The frames outside of a thread's work are the same in all stacks.
         let begin = frames
             .iter()
             .position(|frame| frame.contains(THREAD_BEGINS));

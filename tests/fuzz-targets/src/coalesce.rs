@@ -7,8 +7,8 @@ use culvert_packet::{
 use std::ops::Range;
 
 /// Packets of a few flows, in order and out of order, whole and damaged, are coalesced. Every packet
-/// leaves once; the frames, cut again, are the packets that went in; and no two packets that a
-/// receiver could tell apart only by their order have changed it.
+/// leaves once. The frames, cut again, are the packets that went in. No two packets that a receiver
+/// could tell apart only by their order have changed it.
 ///
 /// # Panics
 /// Where a property does not hold.

@@ -231,7 +231,7 @@ impl Granting {
     }
 }
 
-/// Whether an address is of this machine, of the local link with its metadata services, or of a group.
+/// True for an address of this machine, of the local link with its metadata services, or of a group.
 pub(crate) fn is_never_forwarded(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => {

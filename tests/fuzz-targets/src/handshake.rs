@@ -18,10 +18,10 @@ struct Story {
     accepted: Vec<Sent>,
 }
 
-/// Two ends with a live session meet whatever the network brings: arbitrary datagrams, genuine
-/// handshake messages repeated, reflected, delayed and tampered with, with and without a right
-/// `mac1`, under load or not. Nothing but a genuine message is accepted, and that once; a refused one
-/// changes nothing; and data flows after every step.
+/// Two ends with a live session get any datagrams. Some are arbitrary. Others are genuine handshake
+/// messages, repeated, reflected, delayed and tampered with, with and without a right `mac1`, under
+/// load or not. Nothing but a genuine message is accepted, and that once; a refused one changes
+/// nothing; and data flows after every step.
 ///
 /// # Panics
 /// Where a property does not hold.

@@ -7,8 +7,8 @@
 //! found worth keeping, and `fuzz/regressions/TARGET` inputs that once failed. [`seeds()`] are where
 //! both begin.
 //!
-//! A target never takes the code's own word where an independent one is at hand: checksums are
-//! summed word by word ([`naive`]), sets and tables are searched from end to end.
+//! A target never trusts the code's own result where an independent one is at hand. Checksums are
+//! summed word by word ([`naive`]), and sets and tables are searched from end to end.
 
 #![forbid(unsafe_code)]
 

@@ -176,7 +176,7 @@ impl Pair {
     }
 }
 
-/// One call on a handshaker with one peer makes at most a handful: the longest list is that of an
+/// One call on a handshaker with one peer makes at most a handful. The longest list is that of an
 /// accepted response (roamed, keys changed, completed, keepalive) or of a tick with every timer due.
 const MAX_OUTPUTS: usize = 8;
 

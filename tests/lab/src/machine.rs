@@ -20,8 +20,8 @@ use crate::{reaper, wait_until};
 /// It takes a second where nobody else wants the processors.
 const BOOT_DEADLINE: Duration = Duration::from_secs(60);
 
-/// The hierarchies in which systemd of the container needs a cgroup of its own: the one of this machine, or
-/// of the older layout that of systemd's names and that of cgroup2.
+/// The hierarchies in which systemd of the container needs a cgroup of its own. That is the one of this
+/// machine; in the older layout it is those of systemd's names and of cgroup2.
 const HIERARCHIES: [&str; 3] = [
     "/sys/fs/cgroup",
     "/sys/fs/cgroup/systemd",

@@ -1,5 +1,5 @@
 //! The cost of handing memory over between two cores. A host does that with each packet that one core sends and another
-//! receives: the lines of a page are still in the caches of the core that read or wrote it last.
+//! receives. The lines of a page are still in the caches of the core that read or wrote it last.
 
 use std::hint::{black_box, spin_loop};
 use std::sync::Mutex;

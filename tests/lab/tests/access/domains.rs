@@ -1,4 +1,4 @@
-//! Search domains, and domains with servers of their own, as an administrator sets them: every way in which
+//! Search domains, and domains with servers of their own, as an administrator sets them. Every way in which
 //! the system asks the client applies them, and gives them up again.
 
 use crate::common::{SOON, access};

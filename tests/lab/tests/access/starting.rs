@@ -16,8 +16,8 @@ const HURRIED: Duration = Duration::from_secs(2);
 /// "A 'no' stands for up to ten seconds before the portal is asked again"
 const NO_STANDS: Duration = Duration::from_secs(10);
 
-/// A handshake that the gateway's restart has made void is made again: after 2 s of silence a client
-/// begins one, and it is lost where the gateway is not there yet.
+/// A handshake that the gateway's restart has made void is made again. After 2 s of silence a client
+/// begins one, and it is lost if the gateway is not there yet.
 const NEW_HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// The programs as `culvert wg` runs them begin a handshake after 15 s of silence (WireGuard's keepalive
@@ -201,7 +201,7 @@ resource = "{name}"
     access
 }
 
-/// Whether who has the client's keys, and asks nobody, gets an answer.
+/// True if someone who has the client's keys, and asks nobody, gets an answer.
 fn gets(forger: &Forger, address: &str) -> bool {
     let host = match address.contains(':') {
         true => format!("[{address}]"),

@@ -61,8 +61,8 @@ impl Console {
         console.peopled()
     }
 
-    /// With people, and a gateway and a client that have connected, a provider, a sink, a flow log, and a
-    /// request that was denied: each kind of page shows something.
+    /// With people, a connected gateway and client, a provider, a sink, a flow log, and a denied request,
+    /// so that each kind of page shows something.
     pub(crate) fn with_everything() -> Result<Self> {
         let mut console = Self::new(1)?.peopled()?;
         let provider =

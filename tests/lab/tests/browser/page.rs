@@ -15,7 +15,7 @@ const PICTURES: &str = "target/screenshots";
 const SCREENS: [(&str, u64); 2] = [("desk", 1280), ("phone", 360)];
 const SCHEMES: [&str; 2] = ["light", "dark"];
 
-/// The effect of a script that came out of a field.
+/// A text that runs a script on a page that does not escape it.
 pub(crate) const STORED_SCRIPT: &str =
     "<script>window.intruder=1</script><img src=x onerror=window.intruder=1>\"'&{{7*7}}";
 
@@ -30,8 +30,8 @@ pub(crate) struct Loaded {
     pub(crate) asked: Vec<String>,
 }
 
-/// Looks at the page that was just opened: nothing was asked of anybody but the portal, the console was told
-/// of no error, and no script of a field ran.
+/// Checks the page that was just opened. All requests went to the portal, the browser's console has no
+/// error, and no script of a field ran.
 pub(crate) fn look(console: &Console) -> Result<Loaded> {
     look_after(console, None)
 }

@@ -163,7 +163,7 @@ fn an_empty_datagram_is_counted() {
     tunnel.wait_until_up().unwrap();
 }
 
-/// An initiation whose mac1 is right and whose rest is random: anyone who knows the public key can
+/// An initiation whose mac1 is right and whose rest is random. Anyone who knows the public key can
 /// make it (WireGuard paper, §5.4.4), and it costs the receiver a Diffie-Hellman operation.
 fn initiation(responder: &[u8; 32], noise: &mut Noise) -> Vec<u8> {
     let mut message = noise.bytes(148);

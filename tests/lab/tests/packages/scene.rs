@@ -134,7 +134,7 @@ impl Scene {
         }
     }
 
-    /// Whether the client's machine gets the page, by address or by name.
+    /// True if the client's machine gets the page, by address or by name.
     pub(crate) fn reaches(&self, host: &str) -> bool {
         self.client
             .run(&format!("curl -fsS -m 4 http://{host}/"))

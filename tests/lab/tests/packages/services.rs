@@ -20,7 +20,7 @@ const KEPT_BY_OTHERS: [&str; 10] = [
     "/etc/.pwd.lock",
 ];
 
-/// The files and settings of a machine that Culvert may leave behind.
+/// The files and settings of a machine, by which those that Culvert leaves behind are found.
 #[derive(Debug, PartialEq)]
 struct Traces {
     files: BTreeSet<String>,

@@ -48,7 +48,7 @@ impl NameServers {
         record.is_some_and(|record| record.always[usize::from(!is_ipv4)])
     }
 
-    /// Whether the name has, or has ever had, the address.
+    /// True if the name has, or ever had, the address.
     pub(crate) fn ever_had(&self, name: &str, address: IpAddr) -> bool {
         let record = self.records.get(name);
         record.is_some_and(|record| record.ever.contains(&address))
