@@ -1,4 +1,4 @@
-//! Where a subject is measured.
+//! The test bed: the two ends between which a subject is measured.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -18,14 +18,14 @@ pub(crate) struct Bed<'subject> {
     pub(crate) subject: &'subject Subject,
     pub(crate) client: Namespace,
     pub(crate) server: Namespace,
-    /// Where the server is reached through the subject.
+    /// The server's address through the subject.
     pub(crate) server_address: IpAddr,
     pub(crate) iperf: IperfServer,
     pub(crate) link: Link,
     carrier: Carrier,
 }
 
-/// What stands between the two namespaces.
+/// The means that carries packets between the two namespaces.
 #[derive(Debug)]
 enum Carrier {
     Link,
@@ -82,7 +82,7 @@ impl<'subject> Bed<'subject> {
         }
     }
 
-    /// What `culvert wg show --json` says of the client's end.
+    /// The output of `culvert wg show --json` at the client's end.
     pub(crate) fn culvert_status(&self) -> Result<serde_json::Value> {
         match &self.carrier {
             Carrier::WireGuard(tunnel) => tunnel.left.culvert_json(),
@@ -96,7 +96,7 @@ impl<'subject> Bed<'subject> {
         Ok(usage.map(|[left, right]| left.cpu + right.cpu))
     }
 
-    /// What both ends have used; `None` on the bare link.
+    /// Resources that both ends have used; `None` on the bare link.
     fn usage(&self) -> Result<Option<[Usage; 2]>> {
         Ok(match &self.carrier {
             Carrier::Link => None,

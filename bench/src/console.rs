@@ -1,9 +1,9 @@
-//! How long pages of a large account take: every list, detail and log of the console, and the same of the
-//! API, with tens of thousands of rows behind them.
+//! Response times of pages of a large account. They cover every list, detail and log of the console, and
+//! the same of the API, with tens of thousands of rows behind them.
 //!
 //! The portal is the program itself, in a directory of its own. It is asked over TLS, one request at a time,
-//! each on a connection that is already open; the time is from the request to the last byte of the answer, of
-//! an export to its first.
+//! each on a connection that is already open. The time ends with the last byte of the answer, or with the
+//! first byte of an export.
 
 pub(crate) mod answer;
 mod fill;
@@ -24,22 +24,22 @@ use self::fill::Fill;
 use self::pages::{Page, Until};
 use crate::portal::process::Process;
 
-/// What no page may take longer than, in milliseconds.
+/// The limit of every page's response time, in milliseconds.
 const TARGET_MS: f64 = 200.0;
 
 /// Pages of a large account: how long each takes.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// How many resources, groups and policies there are, of each.
+    /// The number of resources, of groups and of policies.
     #[arg(long, default_value_t = 10_000)]
     rows: usize,
-    /// How many people there are, each with a client, and how many service accounts.
+    /// The number of people, each with a client, and of service accounts.
     #[arg(long, default_value_t = 1_000)]
     people: usize,
-    /// How many entries each log has at least.
+    /// The least number of entries in each log.
     #[arg(long, default_value_t = 100_000)]
     entries: usize,
-    /// How often each page is asked for.
+    /// The number of times that each page is requested.
     #[arg(long, default_value_t = 20)]
     rounds: usize,
     /// Only pages whose path has this in it.
@@ -62,7 +62,7 @@ struct Figures {
     pages: Vec<Figure>,
 }
 
-/// How long one page took.
+/// The response times of one page.
 #[derive(Debug, Serialize)]
 struct Figure {
     page: String,

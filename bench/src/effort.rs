@@ -1,4 +1,4 @@
-//! How long to measure what.
+//! The length and the repetitions of each measurement.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use crate::subject::{Kind, Subject};
 
 /// The length of each measurement.
 ///
-/// A full run of seven subjects takes about 20 minutes, a quick one of five 2½: the length of a turn
+/// A full run of seven subjects takes about 20 minutes, a quick one of five 2½. The length of a turn
 /// is the sum of its parts, and iperf3 measures whole seconds only.
 #[derive(Clone, Debug)]
 pub(crate) struct Effort {
-    /// Whether this is the short form.
+    /// True in the short form.
     pub(crate) quick: bool,
-    /// How often each subject has its turn.
+    /// The number of turns of each subject.
     pub(crate) rounds: u32,
     /// The congestion controls of the TCP measurements; the first is the one that targets name.
     pub(crate) congestion_controls: &'static [&'static str],
@@ -20,7 +20,7 @@ pub(crate) struct Effort {
     pub(crate) tcp_s: u32,
     /// Seconds of TCP load under which pings are sent.
     pub(crate) load_s: u32,
-    /// How many pings measure an idle tunnel.
+    /// The number of pings that measure an idle tunnel.
     pub(crate) idle_pings: u32,
     /// Halvings of the range that holds the loss-free UDP rate.
     pub(crate) udp_steps: u32,

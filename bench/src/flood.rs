@@ -1,9 +1,9 @@
 //! UDP at a given rate, and how much of it arrives.
 //!
-//! iperf3 spends four system calls on a datagram, as much time as a fast tunnel needs for it, and
-//! would be half of what is measured on a machine whose cores both share. This sender and receiver
-//! take many datagrams a call, and the receiver's buffer holds 15 ms at the highest rates, so that what
-//! is lost is lost in between.
+//! iperf3 spends four system calls on a datagram, as much time as a fast tunnel needs for it. On a
+//! machine whose cores both share, it would be half of the measured load. This sender and receiver take
+//! many datagrams a call, and the receiver's buffer holds 15 ms at the highest rates, so that what is
+//! lost is lost in between.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -19,7 +19,7 @@ use nix::sys::socket::{
     sendmmsg, sendmsg, setsockopt, sockopt,
 };
 
-/// How the sender hands datagrams to the kernel.
+/// The way in which the sender hands datagrams to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Sending {
     /// Each by itself: games, calls, DNS.
@@ -38,7 +38,7 @@ pub(crate) struct Flood {
     pub(crate) duration: Duration,
 }
 
-/// What became of it.
+/// The datagrams that arrived of a flood.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
     /// Payload that was sent, in bits a second: less than offered where the sender can do no more.

@@ -1,8 +1,8 @@
-//! What access costs: the product's client and gateway beside `culvert wg` that forwards the same
+//! The cost of access: the product's client and gateway beside `culvert wg` that forwards the same
 //! traffic between the same machines.
 //!
-//! Both tunnels stand at the same time on one bed (client, router with NAT, gateway, private network)
-//! and take turns; each leads to an address of its own on the same server. Both use the suite that
+//! Both tunnels exist at the same time on one bed (client, router with NAT, gateway, private network)
+//! and take turns. Each leads to an address of its own on the same server. Both use the suite that
 //! the portal picks on this machine, and both gateways masquerade.
 
 use std::net::{IpAddr, SocketAddr};
@@ -35,7 +35,7 @@ const MTU_BYTES: u32 = 1420;
 /// Turns of a second for each second that others are measured for: what is asked is within 5 %.
 const TURNS_PER_S: u32 = 2;
 
-/// How long the first access may take on a machine that does something else too.
+/// The limit for the first access, on a machine that is busy with something else too.
 const SOON: Duration = Duration::from_secs(20);
 
 /// Everybody may reach the server through the product, by either family.
@@ -79,13 +79,13 @@ resource = "server by IPv6"
 /// Throughput through the product's gateway beside `culvert wg` forwarding the same traffic.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// How many rounds.
+    /// The number of rounds.
     #[arg(long, default_value_t = 5)]
     rounds: u32,
-    /// How many packet workers each program has.
+    /// The number of packet workers in each program.
     #[arg(long, default_value_t = 1)]
     workers: u32,
-    /// Where to write the results; otherwise a new file in bench/results.
+    /// The file for the results; a new file in bench/results by default.
     #[arg(long)]
     json: Option<PathBuf>,
 }
@@ -150,7 +150,7 @@ impl SideBySide {
                 server: IperfServer::start(&product.private, address)?,
             })
         };
-        // What the product is held against stands where peers stand.
+        // The baseline for the product takes the place of a peer.
         let means = Means::WireGuard(forwarding);
         let ways = [
             way(targets::FORWARDING, Kind::Peer, means, PRIVATE_OTHER_V4)?,

@@ -30,14 +30,15 @@ impl Machine {
         }
     }
 
-    /// Whether figures of the two may be compared. How much memory a kernel leaves differs from start to start.
+    /// True if figures of the two machines may be compared. The memory size is not compared: kernels leave a
+    /// little more or less of it at each start.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         (&self.processor, self.cores, &self.kernel)
             == (&other.processor, other.cores, &other.kernel)
     }
 }
 
-/// How long a host takes to get back a few gigabytes that its guest has freed.
+/// The time in which a host takes back a few gigabytes that its guest has freed.
 const SETTLE: Duration = Duration::from_secs(10);
 
 /// `VIRTIO_BALLOON_F_REPORTING` (virtio 1.2, §5.5.3): the guest tells its host which pages are free.
@@ -89,7 +90,7 @@ pub(crate) fn commit() -> String {
     let Some(commit) = git(&["rev-parse", "--short", "HEAD"]) else {
         return String::new();
     };
-    // What the study itself writes is no change to what it measures.
+    // Files that the study itself writes are no change to the measured program.
     let changed = git(&["status", "--porcelain", "--", ".", ":!docs"]);
     match changed.as_deref() {
         Some("") => commit,
@@ -108,7 +109,7 @@ fn first_line(program: &str) -> String {
         .to_owned()
 }
 
-/// What the processor is called. Hosts that hide its name tell the generation by numbers, and ciphers are twice as fast on
+/// The name of the processor. Hosts that hide its name tell the generation by numbers, and ciphers are twice as fast on
 /// the one as on the other.
 fn processor() -> String {
     let of = |name| field("/proc/cpuinfo", name);

@@ -47,7 +47,7 @@ struct Arguments {
     comparison: comparison::Options,
 }
 
-/// What else is measured than tunnels beside each other.
+/// Measurements other than that of tunnels beside each other.
 #[derive(Debug, Subcommand)]
 enum Command {
     Gateway(gateway::Arguments),

@@ -1,4 +1,4 @@
-//! What is measured, and in which unit.
+//! The measured quantities and their units.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub(crate) enum Metric {
     LoadedPingMax,
     /// The share of them that had no answer within a second, in percent.
     LoadedPingLost,
-    /// What TCP achieves meanwhile, in bits a second.
+    /// TCP throughput during the latency measurement, in bits a second.
     LoadedTcp,
     /// Segments that TCP sends again meanwhile.
     LoadedRetransmissions,

@@ -21,13 +21,13 @@ pub(crate) struct Arguments {
     /// One short round.
     #[arg(long)]
     quick: bool,
-    /// How many rounds, instead of one (quick) or three.
+    /// The number of rounds, instead of one (quick) or three.
     #[arg(long)]
     rounds: Option<u32>,
     /// Only these ways to wait.
     #[arg(long, value_delimiter = ',')]
     models: Option<Vec<Model>>,
-    /// Where to write the results; otherwise a new file in bench/results.
+    /// The file for the results; a new file in bench/results by default.
     #[arg(long)]
     json: Option<PathBuf>,
 }
@@ -61,7 +61,7 @@ fn subjects(models: &[Model]) -> Vec<Subject> {
     let subject = |name, kind, means| Subject { name, kind, means };
     let wg = |arguments| Means::WireGuard(Implementation::culvert_with(arguments));
     let mut subjects = vec![subject("direct", Kind::Direct, Means::Link)];
-    // What the product is held against stands where peers stand.
+    // The baseline for the product takes the place of a peer.
     let plain = |model: &Model| subject(model.name(), Kind::Peer, Means::Plain(*model));
     subjects.extend(models.iter().map(plain));
     subjects.push(subject("culvert", Kind::Product, wg("")));

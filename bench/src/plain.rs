@@ -13,19 +13,19 @@ use culvert_lab::{Family, Link, Namespace, Process, Subnet, wait_until};
 /// Addresses inside.
 pub(crate) const INNER: Subnet = Subnet(100);
 
-/// Where both ends listen.
+/// The UDP port of both ends.
 const PORT: u16 = 51840;
 
-/// What the interfaces are called; each is in a namespace of its own.
+/// The name of both interfaces; each is in a namespace of its own.
 const INTERFACE: &str = "plain0";
 
-/// How long a program takes to start on a machine that does something else too.
+/// The limit for the start of a program, on a machine that is busy with something else too.
 const SOON: Duration = Duration::from_secs(10);
 
-/// One end of a plain tunnel: unencrypted, packet by packet. What `models` starts by itself.
+/// One end of a plain tunnel: unencrypted, packet by packet. `models` starts it by itself.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// How to wait.
+    /// The way to wait for packets.
     #[arg(long)]
     model: Model,
     #[command(flatten)]

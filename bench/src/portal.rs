@@ -1,9 +1,9 @@
-//! How much one portal carries: clients that come all at once, one change among many things, and
-//! everybody coming back to a portal that was restarted.
+//! The load that one portal carries: clients that connect all at once, one change among many
+//! objects, and the reconnection of everybody after a restart.
 //!
-//! The portal is the program itself, in a directory of its own. Clients and the gateway are
-//! simulated, but for their packets: each is a TLS connection of its own that says and hears what the
-//! real ones do, and waits between attempts as they do. They run beside the portal, on the same processors.
+//! The portal is the program itself, in a directory of its own. Clients and the gateway are simulated,
+//! without their packets. Each is a TLS connection of its own that exchanges the messages of the real ones,
+//! and waits between attempts as they do. They run beside the portal, on the same processors.
 
 pub(crate) mod client;
 mod figures;
@@ -31,22 +31,22 @@ use self::figures::{ChangeFigures, Figures, ReturnFigures, Spread};
 use self::process::Process;
 use self::world::{Size, World};
 
-/// How long a measurement may take. The target for 1,000 clients is 10 s.
+/// The limit of one measurement. The target for 1,000 clients is 10 s.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// How long nothing may come before a change counts as told to everybody.
+/// The silence after which a change counts as delivered to everybody.
 const QUIET: Duration = Duration::from_secs(3);
 
 /// File descriptors besides those of the clients.
 const OTHER_DESCRIPTORS: u64 = 256;
 
-/// What one portal carries: clients that connect at once, a change among many, restarts.
+/// The load that one portal carries: clients that connect at once, a change among many, restarts.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// How many clients connect at once.
+    /// The number of clients that connect at once.
     #[arg(long, default_value_t = 1_000)]
     clients: usize,
-    /// How many resources there are, each with one policy.
+    /// The number of resources, each with one policy.
     #[arg(long, default_value_t = 10_000)]
     resources: usize,
     /// Into how many groups clients and resources fall: a client sees the resources of its group.
@@ -139,7 +139,7 @@ struct Crowd {
     events: UnboundedReceiver<Event>,
     bytes: Arc<AtomicU64>,
     gateway: gateway::Gateway,
-    /// What attempts to connect met, and how often.
+    /// The errors of failed connection attempts, each with its count.
     failures: BTreeMap<String, u64>,
     /// The resource that a client got a grant for.
     granted: BTreeMap<usize, culvert_ids::ResourceId>,

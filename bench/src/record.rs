@@ -23,7 +23,7 @@ pub(crate) struct Record {
     schema_version: u32,
     /// Seconds since 1970.
     finished_at_s: u64,
-    /// How this program was called.
+    /// The command line of this program.
     command: Vec<String>,
     quick: bool,
     rounds: u32,

@@ -1,10 +1,10 @@
-//! Who is measured.
+//! The measured subjects.
 
 use anyhow::{Result, bail};
 use culvert_io_models::Model;
 use culvert_lab::Implementation;
 
-/// What a subject is compared as.
+/// The role of a subject in a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The bare link.
@@ -23,11 +23,11 @@ pub(crate) struct Subject {
     /// Its name in tables and results.
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    /// What carries its packets.
+    /// The means that carries its packets.
     pub(crate) means: Means,
 }
 
-/// What carries packets between the two namespaces.
+/// The means that carries packets between the two namespaces.
 #[derive(Clone, Debug)]
 pub(crate) enum Means {
     /// The link itself.
@@ -49,7 +49,8 @@ const PEERS: [(&str, Implementation); 4] = [
 /// The one leads in TCP, the other in UDP and round-trip time: for a first impression they are enough.
 const LEADING_PEERS: usize = 2;
 
-/// The subjects of a run, which has fewer peers when it is quick, and a line for each that is left out because it is not built, which is also printed.
+/// The subjects of a run; a quick run has fewer peers. Also a line for each subject that is left out because it is not
+/// built; the line is printed too.
 ///
 /// # Errors
 /// When `only_peers` has an unknown name.
@@ -119,14 +120,14 @@ impl Subject {
         }
     }
 
-    /// Whether it is a peer whose throughput others are always ahead of.
+    /// True for a peer whose throughput is always below that of the others.
     pub(crate) fn is_slow_peer(&self) -> bool {
         PEERS[LEADING_PEERS..]
             .iter()
             .any(|(name, _)| *name == self.name)
     }
 
-    /// Why its program is not there, where it is not.
+    /// The reason for which its program is missing, if it is.
     fn what_is_missing(&self) -> Option<String> {
         let error = self.implementation()?.program().err()?;
         Some(format!("without {}: {error:#}", self.name))

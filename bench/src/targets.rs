@@ -1,4 +1,4 @@
-//! What has to be reached.
+//! The targets of the measurements.
 
 use crate::flood::Sending;
 use crate::metric::{Flows, Metric};
@@ -12,7 +12,7 @@ const FULL_THROUGHPUT_SHARE: f64 = 0.9;
 /// One target with what was measured.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Verdict {
-    /// What has to be reached.
+    /// The value to reach.
     pub(crate) target: String,
     /// The value that is judged: a ratio, or a figure in the unit that the target names.
     pub(crate) value: f64,

@@ -17,9 +17,9 @@ const LOSS_MAX_SHARE: f64 = 0.005;
 /// is tried once more.
 const LOSS_OF_A_HICCUP_SHARE: f64 = 0.1;
 
-/// How datagrams of which payload are sent, each with the range of rates, in bits a second, that holds
-/// the answer for every subject: a WireGuard program that sends packet by packet on a slow machine, and
-/// the bare link on a fast one.
+/// The kinds of datagrams: the way of sending, the payload, and the range of rates in bits a second.
+/// The range holds the result of every subject, from a WireGuard program that sends packet by packet on
+/// a slow machine to the bare link on a fast one.
 const KINDS: [(Sending, u32, f64, f64); 3] = [
     (Sending::Datagrams, 1350, 100e6, 8e9),
     (Sending::Datagrams, 200, 20e6, 1.6e9),
@@ -43,7 +43,7 @@ pub(crate) fn loss_free_rate_of_datagrams(bed: &Bed<'_>, effort: &Effort) -> f64
     loss_free_rate(bed, effort, KINDS[0])
 }
 
-/// What becomes of twice as many datagrams of 1350 bytes as get through.
+/// The outcome of an overload: twice as many datagrams of 1350 bytes as get through.
 ///
 /// # Errors
 /// When nothing got through, or sender or receiver fail.

@@ -1,5 +1,6 @@
-//! The layers of the workspace: who may depend on whom, who may hold unsafe code, what pure crates may
-//! name, which types their instants have, and what types of secrets may derive.
+//! The layers of the workspace. The rules are about dependencies between crates, unsafe code, the
+//! paths that pure crates may name, the types of their instants, and the traits that types of secrets
+//! may derive.
 
 mod instants;
 mod rules;

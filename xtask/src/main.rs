@@ -1,6 +1,6 @@
-//! Checks of the repository itself: `cargo xtask layering`, `cargo xtask circles` and `cargo xtask docs`; `cargo xtask
-//! licences`, which packages need, `cargo xtask sbom`, which releases need, and `cargo xtask site`, which `make docs`
-//! needs; and `cargo xtask promises`, which breaks what the threat model promises.
+//! Checks of the repository itself: `cargo xtask layering`, `cargo xtask circles` and `cargo xtask docs`. Packages
+//! need `cargo xtask licences`, releases `cargo xtask sbom`, and `make docs` needs `cargo xtask site`.
+//! `cargo xtask promises` breaks the promises of the threat model.
 //!
 //! Each check lists every problem it finds, a line each, and exits with 1 if there is one. The rules
 //! they hold are data: `layering/rules.rs` and `circles.toml`.

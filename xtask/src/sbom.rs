@@ -1,5 +1,5 @@
-//! The software bill of materials of the program, in the JSON form of CycloneDX 1.6: every crate that it is linked with,
-//! and the C libraries that some of them hold.
+//! The software bill of materials of the program, in the JSON form of CycloneDX 1.6. It lists every crate that the
+//! program is linked with, and the C libraries that some of them hold.
 
 use crate::metadata::Linked;
 use anyhow::{Context, Result, ensure};

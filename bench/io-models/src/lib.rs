@@ -1,6 +1,6 @@
-//! Plain tunnels, unencrypted and packet by packet, in each of the ways in which Linux lets a program
-//! wait for two descriptors, and one with superframes: what the engine is measured against (requirement
-//! R20). And which system calls a TUN descriptor takes at all (R21).
+//! Baselines for the engine (requirement R20): plain tunnels, unencrypted. One works packet by packet
+//! in each of the ways in which Linux lets a program wait for two descriptors. The other works with
+//! superframes. And which system calls a TUN descriptor takes at all (R21).
 //!
 //! Nothing of the product uses this crate. It opens its devices as the product does, by the `tun` and
 //! `udp` crates, so that what differs is the waiting alone.

@@ -19,7 +19,7 @@ use tokio::time::sleep;
 use super::pages::{Page, Until, Who};
 use crate::portal::process::Process;
 
-/// What the owner signs in with.
+/// The owner's password.
 const PASSWORD: &str = "correct horse battery";
 
 /// Lets the owner sign in.
@@ -39,7 +39,7 @@ pub(crate) struct Asker {
     authorization: HeaderValue,
 }
 
-/// What was answered.
+/// An HTTP response.
 pub(super) struct Answer {
     pub(super) took: Duration,
     pub(super) bytes: usize,

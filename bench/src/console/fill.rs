@@ -25,7 +25,7 @@ const GATEWAYS: usize = 20;
 /// Of how many entries one is of the client, the resource and the end that few are of.
 const RARE: usize = 10_000;
 
-/// How far back the logs go: within what is kept without being asked to.
+/// The time that the logs cover, within the default retention.
 const SPAN_MS: u64 = 24 * 60 * 60 * 1_000;
 
 /// A database that is being filled.
@@ -33,7 +33,7 @@ pub(super) struct Fill {
     store: SqliteStore,
     account: AccountId,
     now: Timestamp,
-    /// How many ids there are; each is another one.
+    /// The number of ids made so far; each is unique.
     made: u64,
 }
 
@@ -206,7 +206,7 @@ impl Fill {
         Ok(gateways)
     }
 
-    /// When the entry of that number of so many is from.
+    /// The time of entry `number` of `entries`.
     fn at(&self, number: usize, entries: usize) -> Timestamp {
         let back_ms = SPAN_MS * (entries - number) as u64 / entries as u64;
         Timestamp::from_unix_ms(self.now.unix_ms() - back_ms)
@@ -314,7 +314,7 @@ impl Fill {
     }
 }
 
-/// What the entry of that number is about: of the last of all only one in [`RARE`] entries is.
+/// The object of entry `number`. Only one in [`RARE`] entries is about the last object.
 fn pick<T>(all: &[T], number: usize) -> &T {
     match number % RARE {
         0 => &all[all.len() - 1],

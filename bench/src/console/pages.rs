@@ -1,4 +1,5 @@
-//! What is asked for: each page of the console that has rows behind it, and the same of the API.
+//! The measured requests: each page of the console that has rows behind it, and the same of the
+//! API.
 
 use anyhow::{Context, Result};
 
@@ -14,7 +15,7 @@ pub(super) struct Page {
     pub(super) until: Until,
 }
 
-/// Who asks.
+/// The signed-in caller of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Who {
     /// In a browser.
@@ -23,11 +24,11 @@ pub(super) enum Who {
     Program,
 }
 
-/// What counts as the answer.
+/// The part of the answer at which the clock stops.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Until {
     End,
-    /// What is long is not waited for.
+    /// A long answer: its end is not waited for.
     FirstByte,
 }
 
@@ -65,7 +66,7 @@ const PLAIN: [&str; 29] = [
     "/log/access?cursor=50000",
     "/log/flows",
     "/log/flows?cursor=50000",
-    // What no entry has: all of them are looked at.
+    // A search without a hit: it reads all entries.
     "/log/changes?search=nothing",
     "/log/access?search=nothing",
     "/log/flows?search=nothing",

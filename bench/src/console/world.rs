@@ -9,7 +9,7 @@ use crate::portal::process::Process;
 /// Resources of `10.0.0.0/8`, in networks of 256 addresses; what one request may apply is less.
 const MAX_ROWS: usize = 11_000;
 
-/// How much of everything.
+/// The number of rows of each kind.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
     rows: usize,

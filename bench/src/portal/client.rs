@@ -15,7 +15,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-/// How long the portal may take to answer `hello`.
+/// The time within which the portal must answer `hello`.
 const HELLO_LIMIT: Duration = Duration::from_millis(HELLO_LIMIT_MS);
 
 /// Something happened to a client.
@@ -102,7 +102,7 @@ impl Client {
 
     fn tell(&self, what: What) {
         let (client, at) = (self.number, Instant::now());
-        // Whoever measures has what they wanted, where nobody listens.
+        // Without a listener the measurement is already complete.
         let _ = self.events.send(Event { client, at, what });
     }
 

@@ -1,4 +1,4 @@
-//! What was measured.
+//! The results of a measurement.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -62,7 +62,7 @@ pub(super) struct ReturnFigures {
     pub(super) cpu_s: f64,
 }
 
-/// How long it took everybody.
+/// The spread of the times that clients took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Spread {
     pub(super) median_ms: f64,

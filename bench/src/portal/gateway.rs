@@ -117,7 +117,7 @@ impl Life {
     }
 }
 
-/// What a grant says. Its signature is for gateways that let packets through.
+/// The claims of a grant. Its signature is for gateways that let packets through.
 fn claims(token: &str) -> Option<GrantClaims> {
     let bytes = URL_SAFE_NO_PAD
         .decode(token.strip_prefix(TOKEN_HEADER)?)

@@ -22,10 +22,10 @@ use tokio::time::sleep;
 
 use super::rest::{Ask, Rest};
 
-/// How long it may take to get ready: it reads 10,000 resources and as many policies.
+/// The limit for getting ready: the portal reads 10,000 resources and as many policies.
 const READY_LIMIT: Duration = Duration::from_secs(60);
 
-/// How often it is asked whether it is ready.
+/// The interval between two checks of readiness.
 const ASK_EVERY: Duration = Duration::from_millis(20);
 
 /// The processors that the portal may use.
@@ -106,7 +106,7 @@ impl Process {
         self.state.path().join("portal/portal.db")
     }
 
-    /// Where it listens.
+    /// The address on which the portal listens.
     pub(crate) const fn listen(&self) -> SocketAddr {
         self.listen
     }
@@ -115,7 +115,7 @@ impl Process {
         &self.portal
     }
 
-    /// What proves to be the owner.
+    /// The owner's credential.
     pub(crate) const fn owner(&self) -> &Bearer {
         &self.owner
     }
@@ -139,12 +139,12 @@ impl Process {
         Ok(Pid::from_raw(i32::try_from(self.child.id())?))
     }
 
-    /// What the process has used since its start.
+    /// Resources that the process has used since its start.
     pub(crate) fn usage(&self) -> Result<Usage> {
         Usage::of(self.child.id())
     }
 
-    /// Where a machine with this token goes.
+    /// The session's destination for a machine with this token.
     pub(crate) fn destination(&self, token: &str) -> Result<Destination> {
         let token: Token = token.parse()?;
         Ok(Destination {

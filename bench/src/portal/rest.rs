@@ -15,13 +15,13 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::time::sleep;
 
-/// Who asks, and where.
+/// A REST client: the portal and the credential of its requests.
 pub(super) struct Rest<'a> {
     portal: &'a Portal,
     bearer: &'a Bearer,
 }
 
-/// What is asked.
+/// One request.
 pub(super) struct Ask {
     method: &'static str,
     path: String,

@@ -1,4 +1,4 @@
-//! What the portal is given to manage.
+//! The configuration that the portal manages in a measurement.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::process::Process;
 /// Of `10.0.0.0/8`, in networks of 256 addresses.
 const MAX_RESOURCES: usize = 1 << 16;
 
-/// How much of everything.
+/// The number of objects of each kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
     pub(crate) clients: usize,

@@ -1,4 +1,5 @@
-//! What each mechanism is worth: the road without it, and the road that has it and those before it alone.
+//! The value of each mechanism: the packet path without it, and the packet path with it and the earlier
+//! ones alone.
 
 use std::thread;
 use std::time::Duration;

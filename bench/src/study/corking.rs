@@ -17,7 +17,7 @@ use crate::bed::Bed;
 /// Bytes of each write; the originating document measured 128.
 const WRITE_BYTES: [u32; 3] = [64, 128, 512];
 
-/// Where the echo of the latency measurement listens.
+/// The port of the echo server that measures latency.
 const ECHO_PORT: u16 = 7007;
 
 /// The time between two questions: seldom enough that they do not become the load.
@@ -152,7 +152,7 @@ fn answers(socket: &UdpSocket, began: Instant) -> Vec<Duration> {
                 let due = began + ASK_EVERY * u32::from_be_bytes(answer);
                 took.push(due.elapsed());
             }
-            // Where nobody listens yet.
+            // Nobody listens yet.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
             Err(_) => return took,
         }

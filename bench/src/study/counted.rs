@@ -48,7 +48,7 @@ fn calls(said: &str) -> Option<f64> {
     line.split(',').next()?.trim().parse().ok()
 }
 
-/// Whether `perf` may be used; says once what to install.
+/// True if `perf` may be used; if not, says once what to install.
 pub(crate) fn perf_is_there() -> bool {
     static FOUND: std::sync::LazyLock<bool> = std::sync::LazyLock::new(|| {
         let found = culvert_lab::find("perf").is_some();

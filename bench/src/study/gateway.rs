@@ -1,4 +1,5 @@
-//! What access costs: the product's client and gateway beside `culvert wg` that forwards the same traffic.
+//! The cost of access: the product's client and gateway beside `culvert wg` that forwards the same
+//! traffic.
 
 use anyhow::Result;
 

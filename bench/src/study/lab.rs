@@ -143,8 +143,8 @@ impl Lab {
     }
 }
 
-/// The order of a round: there and back by turns, so that what a machine does in the course of a round, such as
-/// getting warm, is not taken for a difference.
+/// The order of a round: there and back by turns. A change of the machine in the course of a round, such as
+/// getting warm, is then not taken for a difference.
 pub(crate) fn in_turn<T: Copy>(items: &[T], round: u32) -> Vec<T> {
     let mut order = items.to_vec();
     if round.is_multiple_of(2) {

@@ -1,4 +1,4 @@
-//! How fast this machine copies and encrypts, which is what a tunnel can't be faster than.
+//! The rates at which this machine copies and encrypts; they bound the rate of a tunnel.
 
 mod handover;
 
@@ -13,7 +13,7 @@ use super::part::Part;
 use super::profile::{COPY as COPY_PROFILED, COPY_AND_SUM};
 use super::sheet::{At, Sheet};
 
-/// How long each speed is measured.
+/// The time for which each rate is measured.
 const MEASURE_FOR: Duration = Duration::from_millis(300);
 
 /// A block as large as a batch, which the second-level cache of one core holds, and one that no cache does.
@@ -24,8 +24,8 @@ const UNCACHED_BYTES: usize = 256 << 20;
 const RECORDS: usize = 45;
 const RECORD_BYTES: usize = 1420;
 
-/// Steps of a chain in which each waits for the one before it, and the cycles of each: three shifts and three
-/// exclusive ors of one register, one cycle each on every x86-64 processor of the last twenty years.
+/// Steps of a chain in which each waits for the one before it. A step is three shifts and three exclusive ors
+/// of one register, one cycle each on every x86-64 processor of the last twenty years.
 const CHAIN_STEPS: u32 = 20_000_000;
 const CYCLES_A_STEP: f64 = 6.0;
 
@@ -35,7 +35,8 @@ const NS_PER_BYTE: &str = "nanoseconds a byte";
 const CYCLES_PER_BYTE: &str = "cycles a byte";
 const COPY: &str = "copy within the caches";
 
-/// What two cores hand to each other in turn: a few superframes, as where the receiver keeps up with its sender.
+/// The bytes that two cores hand to each other in turn: a few superframes, as with a receiver that keeps up with
+/// its sender.
 const HANDED_OVER_BYTES: usize = 256 << 10;
 
 /// The two suites with their rows, and what profile.rs calls them.
@@ -52,8 +53,8 @@ const SUITES: [(Suite, &str, [&str; 2]); 2] = [
     ),
 ];
 
-/// How often each end copies a byte: the sender out of the kernel, into the batch, and into the kernel; the receiver
-/// opens in place, and copies out of the kernel and into it (docs/packet-road.md).
+/// The number of times that each end copies a byte (docs/packet-road.md). The sender copies out of the kernel, into
+/// the batch, and into the kernel. The receiver opens in place, and copies out of the kernel and into it.
 const ENDS: [(&str, f64); 2] = [("sender", 3.0), ("receiver", 2.0)];
 
 /// Measures a round.
@@ -108,7 +109,7 @@ pub(crate) fn compare(lab: &Lab, sheet: &mut Sheet) -> Result<()> {
     Ok(())
 }
 
-/// How far each end is from what it can't do without: its copies and its cipher, at the speed of this machine.
+/// The distance of each end from its lower bound: its copies and its cipher, at the speed of this machine.
 fn distance(sheet: &mut Sheet, profile: &Sheet) {
     let speed = |row, column| {
         sheet.median(At {
@@ -223,7 +224,7 @@ fn open(suite: Suite) -> f64 {
     1.0 / (1.0 / both - 1.0 / copying)
 }
 
-/// How fast `work` on `bytes` is, in gigabytes a second.
+/// The rate of `work` on `bytes` bytes, in gigabytes a second.
 #[expect(clippy::cast_precision_loss, reason = "far below 2^53 bytes")]
 fn speed(bytes: usize, mut work: impl FnMut()) -> f64 {
     // The first touches pages for the first time.

@@ -27,7 +27,7 @@ const RATES_MBIT: [Option<u32>; 6] = [
     None,
 ];
 
-/// How the table calls the last.
+/// The table's name for the last link.
 const NOT_SHAPED: &str = "not shaped";
 
 const ROUND_TRIPS_MS: [u64; 3] = [0, 10, 50];
@@ -47,7 +47,7 @@ const BY_WEATHER: &str = "TCP over delay and loss, Mbit/s";
 const SHARE_BY_WEATHER: &str = "share of the bare link over delay and loss, %";
 const PING_BY_WEATHER: &str = "ping under load over delay and loss, ms";
 
-/// How the link itself is called.
+/// The name of the link itself.
 const DIRECT: &str = "direct";
 
 /// Culvert without the mechanism that links of a rate are for, and without the one for links with a delay.
@@ -98,7 +98,8 @@ pub(crate) fn judge(sheet: &mut Sheet, all: &Samples) {
     }
 }
 
-/// What each tunnel leaves of the bare link, whose rounds hardly differ.
+/// The share of the bare link's rate that each tunnel reaches; rounds of the bare link hardly
+/// differ.
 fn shares(sheet: &mut Sheet, table: &str, shares: &str) {
     let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect::<Vec<_>>();
     let (rows, columns) = (owned(sheet.rows(table)), owned(sheet.columns(table)));
@@ -155,7 +156,7 @@ fn rates(lab: &Lab, sheet: &mut Sheet, subject: &Subject, all: &mut Samples) -> 
 }
 
 fn all_weathers(lab: &Lab, sheet: &mut Sheet, subject: &Subject) -> Result<()> {
-    // What the wire itself carries at most with loss, where packets are single.
+    // The highest rate of the wire itself with loss, at which packets are single.
     let still = Weather {
         round_trip: Duration::ZERO,
         lost_share: 0.0,

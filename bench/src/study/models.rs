@@ -23,7 +23,7 @@ use crate::udp;
 /// The file of the originating document.
 const FILE_BYTES: u64 = 512 << 20;
 
-/// How often it is copied in a full run.
+/// The number of copies in a full run.
 const COPIES: u32 = 10;
 
 /// Longer than the slowest tunnel takes for one copy.

@@ -14,8 +14,8 @@ use super::sheet::{At, Sheet};
 use crate::machine::Machine;
 use crate::statistics::{digits, median};
 
-/// What the page says around tables and charts. `{{part:table}}` stands for a table, `{{part}}` for
-/// where the figures of a part come from, `{{machine}}` for what they were measured on, and
+/// The text of the page around tables and charts. `{{part:table}}` stands for a table, `{{part}}`
+/// for where the figures of a part come from, `{{machine}}` for what they were measured on, and
 /// `{{bars:part:table:title:column|column}}` and `{{lines:part:table:title}}` for charts.
 const TEMPLATE: &str = include_str!("page.md");
 
@@ -124,7 +124,7 @@ fn when_and_of_what(sheet: &Sheet) -> String {
     text
 }
 
-/// Where figures come from, and what was missing.
+/// The origin of a part's figures, and the failures of its run.
 fn origin(sheet: &Sheet, sheets: &[(Part, Sheet)]) -> String {
     let mut text = format!("`{}`{}", sheet.command, when_and_of_what(sheet));
     if sheets

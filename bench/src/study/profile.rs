@@ -1,4 +1,4 @@
-//! Where the time goes (R22): samples of both ends while they carry TCP at full rate.
+//! A profile (R22): samples of both ends while they carry TCP at full rate.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -20,7 +20,7 @@ const FREQUENCY_HZ: u32 = 1999;
 /// Of the stack, so many bytes a sample, to find the callers in it: with half of it most stacks end in a cipher.
 const STACK_BYTES: u32 = 16 << 10;
 
-/// Where `perf record` keeps what it has not written yet: a quarter of a second of samples.
+/// The buffer in which `perf record` keeps samples before it writes them: a quarter of a second.
 const BUFFER: &str = "8M";
 
 /// A connection is at its full rate by then.
@@ -124,7 +124,7 @@ fn note_shares(sheet: &mut Sheet, row: &str, stacks: &Stacks, seconds_per_gb: f6
 pub(crate) const COPY: &str = "copy";
 pub(crate) const COPY_AND_SUM: &str = "copy and sum";
 
-/// What a sample was taken in.
+/// The processing stage in which a sample was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     TunRead,

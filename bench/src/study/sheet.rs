@@ -1,4 +1,4 @@
-//! What one part of the study has measured, as it is kept beside the page.
+//! The results of one part of the study, as they are kept beside the page.
 
 use std::fs;
 use std::path::Path;
@@ -29,13 +29,13 @@ pub(crate) struct Sheet {
     pub(crate) written_at_s: u64,
     /// Short measurements, which say less.
     pub(crate) quick: bool,
-    /// How many rounds there are; 0 where that was not written down.
+    /// The number of rounds; 0 if that was not written down.
     #[serde(default)]
     pub(crate) rounds: u32,
     /// False while it is measured, and for good where that was interrupted.
     pub(crate) complete: bool,
     cells: Vec<Cell>,
-    /// What could not be measured, and why.
+    /// Failed measurements, each with its reason.
     pub(crate) failures: Vec<String>,
 }
 
@@ -47,12 +47,12 @@ pub(crate) struct Cell {
     pub(crate) column: String,
     /// Of each round one or as many turns as it has, in the unit that `column` names.
     pub(crate) samples: Vec<f64>,
-    /// What stands there instead of a number.
+    /// Text in the place of a number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     words: Option<String>,
 }
 
-/// Where a value belongs.
+/// The position of a value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct At<'a> {
     pub(crate) table: &'a str,
@@ -84,7 +84,7 @@ impl Sheet {
         }
     }
 
-    /// Whether nothing has been measured yet.
+    /// True if nothing has been measured yet.
     pub(crate) fn is_empty(&self) -> bool {
         self.cells.is_empty()
     }
@@ -144,7 +144,7 @@ impl Sheet {
         });
     }
 
-    /// What stands at a place instead of a number.
+    /// The text that is at a place instead of a number.
     pub(crate) fn words(&self, at: At<'_>) -> Option<&str> {
         let cell = self.cells.iter().find(|cell| cell.is_at(at))?;
         cell.words.as_deref()

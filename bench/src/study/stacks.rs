@@ -44,7 +44,7 @@ impl Stacks {
     }
 
     fn take(&mut self, frames: &mut Vec<String>) {
-        // How a thread comes to its work is the same for all of them.
+        // The frames outside of a thread's work are the same in all stacks.
         let begin = frames
             .iter()
             .position(|frame| frame.contains(THREAD_BEGINS));

@@ -1,9 +1,9 @@
 //! A link that delays and loses packets, for kernels without netem: a TUN interface in each namespace,
 //! and threads of this program in between.
 //!
-//! Without loss it carries superframes whole, so that it is fast enough to stand under a tunnel; with
-//! loss it carries single packets, because one that is lost must be one that the network would lose.
-//! The study says what it carries at most.
+//! Without loss it carries superframes whole, so that it is fast enough for the network below a
+//! tunnel. With loss it carries single packets, because only a packet that the network would lose may
+//! be lost. The study says what it carries at most.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

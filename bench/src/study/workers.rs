@@ -1,4 +1,4 @@
-//! How many workers are best, and what more cores would bring (R11).
+//! The best number of workers, and the gain from more cores (R11).
 
 use anyhow::Result;
 use culvert_lab::measure::{TcpCounters, TcpLoad, busy_of_machine};
@@ -62,7 +62,7 @@ pub(crate) fn conclude(lab: &Lab, sheet: &mut Sheet) -> Result<()> {
 fn measure(lab: &Lab, sheet: &mut Sheet, workers: u32, flows: &[u8]) -> Result<()> {
     let subject = lab.culvert(&format!("--workers {workers}"));
     let bed = Bed::new(&subject)?;
-    // What a veth reorders is not the tunnel's doing.
+    // Reordering by a veth is no fault of the tunnel.
     bed.link.keep_order()?;
     let row = counted(workers, "worker");
     let counters = TcpCounters::of(&bed.client)?;
@@ -115,11 +115,11 @@ fn counted(number: u32, word: &str) -> String {
 const ALONE: u32 = 1;
 const CROWDED: u32 = 2;
 
-/// What the rows of one and two workers have measured, and what follows for more of everything.
+/// A model from the measured rows of one and two workers, for more workers, flows and cores.
 ///
-/// All of it needs processor time for a gigabyte, which the cores share: more where the workers of both ends are more
-/// than the cores, because batches are smaller then and threads are in each other's way. A worker is one thread, of which
-/// an end's half of what both ends need is the time; and a flow stays at one worker.
+/// Each of these needs processor time for a gigabyte, and shares the cores. It needs more if both ends have more
+/// workers than there are cores: batches are smaller then, and threads are in each other's way. A worker is one thread,
+/// of which an end's half of what both ends need is the time; and a flow stays at one worker.
 struct Model<'sheet> {
     sheet: &'sheet Sheet,
 }
@@ -144,8 +144,8 @@ impl Model<'_> {
     }
 }
 
-/// Holds the model against every point, those of one and two workers that it has its costs from and those of more, which
-/// it has not seen, and says what would be on other machines, if memory and locks did not stand in the way.
+/// Compares the model with every point: those of one and two workers, from which its costs are, and those of more
+/// workers, which it has not seen. Then predicts other machines, as if memory and locks set no limit.
 fn predict(sheet: &mut Sheet, flows: &[u8], cores_here: u32) {
     let model = Model { sheet };
     let mut found = Vec::new();
@@ -186,7 +186,7 @@ fn predict(sheet: &mut Sheet, flows: &[u8], cores_here: u32) {
     }
 }
 
-/// How far the default is from the best number of workers, for each number of flows.
+/// The distance of the default from the best number of workers, for each number of flows.
 fn justify(sheet: &mut Sheet, flows: &[u8], default: u32) {
     for &flows in flows {
         let flows_row = counted(flows.into(), "flow");

@@ -10,7 +10,7 @@ use culvert_wire::token::SecretDigest;
 use std::net::SocketAddr;
 use std::ops::Range;
 
-/// Whether a guess is accepted.
+/// Returns true if a guess is accepted.
 type Accepts = Box<dyn FnMut(&[u8]) -> bool>;
 
 /// Something that compares a secret with a guess.
@@ -18,7 +18,7 @@ pub(crate) struct Comparison {
     pub(crate) name: &'static str,
     /// The guess of the fixed class.
     pub(crate) guess: Vec<u8>,
-    /// Whether that guess is accepted.
+    /// True if that guess is accepted.
     pub(crate) is_good: bool,
     pub(crate) accepts: Accepts,
 }

@@ -1,5 +1,5 @@
-//! Whether the time of comparing secrets tells where they differ: dudect's method (Reparaz, Balasch and
-//! Verbauwhede, "Dude, is my code constant time?", DATE 2017).
+//! Tells if the time of comparing secrets depends on the place where they differ: dudect's method
+//! (Reparaz, Balasch and Verbauwhede, "Dude, is my code constant time?", DATE 2017).
 //!
 //! Each comparison gets inputs of two classes in random order: one fixed guess, or random ones. Welch's t-test
 //! says whether the times of the two classes have different means, over all samples and over those below
@@ -80,7 +80,7 @@ fn leaks(comparison: &mut Comparison, samples: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// A test of the method. 20,000 samples give |t| far above 100 on an idle machine; where the machine is so
+    /// A test of the method. 20,000 samples give |t| far above 100 on an idle machine. If the machine is so
     /// busy that the first runs miss the leak, further ones find it.
     #[test]
     fn a_comparison_that_stops_at_the_first_difference_is_found() {

@@ -30,8 +30,8 @@ impl Welch {
         self.0[usize::from(class)].push(value);
     }
 
-    /// How far apart the means are, in standard errors; none with fewer than two values of a class, or
-    /// where neither class varies.
+    /// The distance of the means, in standard errors. None with fewer than two values of a class, or
+    /// if neither class varies.
     pub(crate) fn t(&self) -> Option<f64> {
         let [a, b] = &self.0;
         if a.count < 2.0 || b.count < 2.0 {

@@ -3,11 +3,11 @@ use culvert_aead::{Key, Layout, MAX_RECORDS, Suite, TAG_LEN};
 
 /// Bytes around a batch that nobody may touch.
 const MARGIN: usize = 128;
-/// What they hold.
+/// The value of the guard bytes.
 const CANARY: u8 = 0xC3;
 
-/// Whatever works on batches makes and accepts the same bytes as the cipher that works record by
-/// record, for any layout, and touches nothing outside of the batch or in the heads.
+/// Every batch implementation makes and accepts the same bytes as the cipher that works record by
+/// record, for any layout. It touches nothing outside of the batch or in the heads.
 ///
 /// # Panics
 /// Where a property does not hold.
@@ -44,7 +44,7 @@ pub fn aead_batch(data: &[u8]) {
     portable.seal_batch(first_nonce, &mut expected[batch.clone()], layout);
     assert!(buffer == expected, "sealed differently");
 
-    // What was sealed opens, but for the records that are damaged.
+    // Sealed records open, except the damaged ones.
     damage.damage(&mut buffer[batch.clone()]);
     let nonces: Vec<u64> = (first_nonce..).take(records).collect();
     let sealed = expected;

@@ -4,11 +4,11 @@ use culvert_age::{AgeError, Envelope, Identity, parse_identities, parse_recipien
 /// A plaintext may be a little longer than this many bytes: two chunks of 64 KiB, so that every boundary is tried.
 const CHUNK_LEN: usize = 65_536;
 
-/// Only what was encrypted to the identity decrypts. Whatever a decryption that fails has written is the beginning
-/// of the plaintext, in whole chunks. A file that decrypts is the file that was encrypted.
+/// Only what was encrypted to the identity decrypts. The output of a failed decryption is a prefix of the
+/// plaintext, in whole chunks. A file that decrypts is the file that was encrypted.
 ///
-/// The first byte says what the others are: a file; lines of a header in front of a good file's; changes to a good
-/// file of some length, and where it is cut off; or keys as text.
+/// The first byte selects the meaning of the others. They are a file, lines of a header in front of a good file's,
+/// or keys as text. They may also be changes to a good file of some length, and the place where it is cut off.
 ///
 /// # Panics
 /// If a property does not hold.

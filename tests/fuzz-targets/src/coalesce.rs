@@ -7,8 +7,8 @@ use culvert_packet::{
 use std::ops::Range;
 
 /// Packets of a few flows, in order and out of order, whole and damaged, are coalesced. Every packet
-/// leaves once; the frames, cut again, are the packets that went in; and no two packets that a
-/// receiver could tell apart only by their order have changed it.
+/// leaves once. The frames, cut again, are the packets that went in. No two packets that a receiver
+/// could tell apart only by their order have changed it.
 ///
 /// # Panics
 /// Where a property does not hold.
@@ -52,7 +52,8 @@ pub fn coalesce(data: &[u8]) {
     assert_order(&packets, &emitted);
 }
 
-/// What is said of packets behind the first, and that whoever judges by headers has judged them with it.
+/// Compares the facts reported of packets behind the first, and holds that a check of the headers covers
+/// them with the first.
 fn assert_later(packets: &[Vec<u8>], later: &[usize], bytes: usize, tcp_flags: u8) {
     const FIN_PSH_ACK_ECE: u8 = 0x59;
     let (mut all_bytes, mut all_flags) = (0, 0);
@@ -190,7 +191,7 @@ fn may_be_one_flow(first: &IpView<'_>, second: &IpView<'_>) -> bool {
     same_hosts && (unknown || same_flow)
 }
 
-/// What is remembered of a flow: where its next packet begins.
+/// The state of a flow: the beginning of its next packet.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Flow {
     sequence: u32,

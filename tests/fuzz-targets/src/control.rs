@@ -6,12 +6,14 @@ use culvert_wire::model::{self, Filter, Understood};
 use culvert_wire::{Decoded, GrantClaims, Message, decode, encode};
 use std::fmt::Debug;
 
-/// What a fuzzer makes, some times over: with a field more it is still shorter than a message may be.
+/// The largest text that a fuzzer makes, some times over: with one more field it is still shorter
+/// than a message may be.
 const MAX_TEXT_LEN: usize = 64 * 1024;
 
-/// Any text is a message, one of an unknown kind, or an error. A message that is written down again is
-/// read as the same, whatever of it was not understood; a field more changes nothing; what can't be
-/// converted to what decides is refused, and what is not understood allows nothing.
+/// Any text is a message, one of an unknown kind, or an error. A message that is written again is read
+/// as the same, whatever part of it was not understood. One more field changes nothing. A message that
+/// can't be converted for the policy code is refused, and a part that is not understood allows
+/// nothing.
 ///
 /// The first byte says who speaks to whom.
 ///
@@ -51,7 +53,7 @@ pub fn control(data: &[u8]) {
 fn read<M: Message + Clone + PartialEq + Debug>(text: &str) -> Option<M> {
     let decoded = decode::<M>(text);
     if decoded.is_ok() {
-        // Whatever is an object with a type begins with a brace.
+        // Every object with a type begins with a brace.
         let with_more = text.replacen('{', r#"{"later":[null,{}],"#, 1);
         assert_eq!(decode(&with_more), decoded, "{text}");
     }
@@ -70,7 +72,7 @@ fn read<M: Message + Clone + PartialEq + Debug>(text: &str) -> Option<M> {
             assert!(!M::KINDS.contains(&kind.as_str()), "{kind}");
             None
         }
-        // What a stranger wrote is not repeated.
+        // An error does not repeat a stranger's text.
         Err(error) => {
             assert!(error.to_string().len() < 100, "{error}");
             None

@@ -3,8 +3,8 @@ use culvert_packet::checksum::{ChecksumState, verify_transport};
 use culvert_packet::ip::{IpView, Protocol};
 use culvert_packet::{Cut, Gso, MAX_SEGMENTS, VNET_HEADER_LEN, VnetHeader};
 
-/// A frame as it is read from a TUN, vnet header first, is refused or cut into packets: each
-/// complete, each with right checksums, and together the frame's payload, once and in order.
+/// A frame as it is read from a TUN, vnet header first, is refused or cut into packets. Each packet
+/// is complete and has right checksums. Together they are the frame's payload, once and in order.
 ///
 /// # Panics
 /// Where a property does not hold.

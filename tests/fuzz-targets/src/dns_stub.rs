@@ -276,7 +276,7 @@ fn question(message: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Where a message ends by its own account.
+/// The end of a message, by its own account.
 fn end(message: &[u8]) -> Option<usize> {
     let count = |at: usize| {
         Some(u16::from_be_bytes([
@@ -295,7 +295,7 @@ fn end(message: &[u8]) -> Option<usize> {
     Some(at)
 }
 
-/// Where a name ends; a pointer leads to what stands in front of it.
+/// The end of a name. A pointer must lead backwards.
 fn name_end(message: &[u8], mut at: usize) -> Option<usize> {
     loop {
         match *message.get(at)? {

@@ -15,17 +15,17 @@ const CLIENT: [u8; 4] = [10, 0, 0, 1];
 const CLIENT_V6: [u8; 16] = [0xFD; 16];
 const REMOTE: [u8; 4] = [10, 0, 0, 2];
 const REMOTE_V6: [u8; 16] = [0x2E; 16];
-/// What the remote addresses stand for where they stand for a name.
+/// The address behind the remote addresses that stand for a name.
 const RESOLVED: [u8; 4] = [10, 9, 9, 9];
 const RESOLVED_V6: [u8; 16] = [0xFC; 16];
 /// Few enough to be exceeded.
 const MAX_FLOWS: usize = 16;
-/// When grants end that end.
+/// The expiry of the grants that expire.
 const EXPIRY_MS: u64 = 100_000;
 
-/// Any bytes, as packets of a client and to it, under grants that come and go: nothing passes that
-/// a search through the grants does not find, nobody sends for another one, and what passes keeps
-/// its length, its content and its checksum.
+/// Any bytes, as packets of a client and to it, under grants that come and go. Only packets that a
+/// search through the grants finds may pass, and no client may send for another one. A packet that
+/// passes keeps its length, its content and its checksum.
 ///
 /// # Panics
 /// Where a property does not hold.
@@ -212,7 +212,7 @@ impl Run {
         self.answer(choice, &mut packet);
     }
 
-    /// Whether a search through all grants finds one for what the packet says of itself.
+    /// True if a search through all grants finds one for the facts of this packet.
     fn allows(&self, said: &Said) -> bool {
         let chosen = self.chosen();
         let holding = chosen
@@ -297,7 +297,7 @@ fn assert_kept(choice: u8, before: &[u8], after: &[u8], said: &Said) {
     }
 }
 
-/// What a packet says of itself, read header by header.
+/// The facts of a packet, read header by header.
 #[derive(Clone, Copy, Debug)]
 struct Said {
     version: u8,

@@ -10,7 +10,7 @@ const NAME: &str = "db.corp.example";
 /// The addresses that stand for the name at the client.
 const VISIBLE: [&str; 2] = ["100.96.0.1", "fd00:2021:1111:8000::1"];
 
-/// How often the name is asked for.
+/// The highest number of queries for the name.
 const MAX_ROUNDS: usize = 4;
 
 /// After this every name is asked for again.

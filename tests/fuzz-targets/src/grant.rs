@@ -9,7 +9,7 @@ use culvert_wire::Timestamp;
 use serde_json::{Value, json};
 use std::net::IpAddr;
 
-/// How far ahead of the portal's clock a grant may have been made.
+/// The furthest that a grant's creation may be ahead of the portal's clock.
 const SKEW_MS: u64 = 60_000;
 
 /// Destinations: some that no grant may reach, and some that grants reach.

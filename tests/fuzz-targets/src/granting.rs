@@ -61,7 +61,7 @@ pub(crate) fn token(payload: &[u8]) -> String {
     format!("v4.public.{}", encode(&[payload, &signature].concat()))
 }
 
-/// What the portal signed, if it signed this.
+/// The payload, if the portal signed this token.
 pub(crate) fn payload_of(token: &str) -> Option<Vec<u8>> {
     let (body, footer) = match token.strip_prefix("v4.public.")?.split_once('.') {
         Some((body, footer)) => (decode(body)?, decode(footer)?),
@@ -219,7 +219,7 @@ impl Granting {
         }
     }
 
-    /// Whether a packet of the peer for `to` goes on, and where.
+    /// The destination to which a packet of the peer for `to` is forwarded; none if it is dropped.
     pub(crate) fn send(&self, peer: &Peer, to: IpAddr) -> Option<IpAddr> {
         let mut packet = datagram(peer.addresses, to);
         let mut gate = Gate::with_max_flows(Seed::new([3; 32]), 1);
@@ -231,7 +231,7 @@ impl Granting {
     }
 }
 
-/// Whether an address is of this machine, of the local link with its metadata services, or of a group.
+/// True for an address of this machine, of the local link with its metadata services, or of a group.
 pub(crate) fn is_never_forwarded(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => {
@@ -252,7 +252,7 @@ pub(crate) fn is_never_forwarded(address: IpAddr) -> bool {
     }
 }
 
-/// Whether an address is of the ranges of machines or of names.
+/// True for an address in the ranges of machines or of names.
 pub(crate) fn is_of_the_tunnel(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => v4.octets()[0] == 100 && (64..128).contains(&v4.octets()[1]),

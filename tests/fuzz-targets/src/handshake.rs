@@ -9,7 +9,7 @@ const MAX_SENT: usize = 16;
 /// Steps of one script.
 const MAX_STEPS: usize = 40;
 
-/// What went before in a script.
+/// The state of a script so far.
 #[derive(Default)]
 struct Story {
     /// Every handshake message that an end sent, up to a bound.
@@ -18,10 +18,10 @@ struct Story {
     accepted: Vec<Sent>,
 }
 
-/// Two ends with a live session meet whatever the network brings: arbitrary datagrams, genuine
-/// handshake messages repeated, reflected, delayed and tampered with, with and without a right
-/// `mac1`, under load or not. Nothing but a genuine message is accepted, and that once; a refused one
-/// changes nothing; and data flows after every step.
+/// Two ends with a live session get any datagrams. Some are arbitrary. Others are genuine handshake
+/// messages, repeated, reflected, delayed and tampered with, with and without a right `mac1`, under
+/// load or not. Nothing but a genuine message is accepted, and that once; a refused one changes
+/// nothing; and data flows after every step.
 ///
 /// # Panics
 /// Where a property does not hold.
@@ -59,7 +59,7 @@ fn step(pair: &mut Pair, story: &mut Story, input: &mut Input<'_>) -> Option<Vec
         0 => {
             let len = usize::from(input.u8());
             let datagram = input.take(len);
-            // Whoever could make these bytes up could make up a genuine message.
+            // A fuzzer that could make these bytes up could make up a genuine message.
             let (result, sent) = pair.deliver(side, datagram, under_load);
             assert!(result.is_err(), "accepted {datagram:?}");
             sent
@@ -108,8 +108,9 @@ impl Story {
     }
 }
 
-/// Whether `accepted` is `message` untouched. What differs otherwise must be what no key protects:
-/// the sender's and receiver's indices (which `mac1` covers, but its key is public) and `mac2`.
+/// True if `accepted` is `message` untouched. Other differences must be in fields that no key
+/// protects. These are the sender's and receiver's indices (which `mac1` covers, but its key is
+/// public) and `mac2`.
 fn is_genuine(message: &[u8], accepted: &[u8]) -> bool {
     let parsed = Message::parse(accepted);
     assert!(parsed.is_some(), "what is accepted is a message");

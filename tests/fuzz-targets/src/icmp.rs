@@ -60,7 +60,7 @@ fn assert_error(cause: &IpView<'_>, error: &[u8]) {
         let start = view.header_len();
         assert!(naive::is_transport_checksum_right(error, start, 58));
     }
-    // What is quoted is the beginning of the cause.
+    // The quote is the beginning of the cause.
     let quoted = &view.transport()[8..];
     assert!(cause.bytes().starts_with(quoted));
     // And no error follows from this error.

@@ -8,7 +8,7 @@ const CLIENT: &str = "culvert";
 const NONCE: &str = "n-0S6_WzA2Mj";
 const WANTED: [&str; 3] = [ISSUER, CLIENT, NONCE];
 
-/// How far the provider's clock may be off, and how long a run may take, in seconds.
+/// The most that the provider's clock may be off, plus the duration of a run, in seconds.
 const LEEWAY_S: f64 = 70.0;
 
 /// Keys of a set that are looked at.

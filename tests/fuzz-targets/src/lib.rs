@@ -1,4 +1,4 @@
-//! What the fuzzers run: one function per target, pure and deterministic, panicking where a
+//! The targets of the fuzzers: one function each, pure and deterministic, which panics if a
 //! property does not hold.
 //!
 //! The functions live in the main workspace so that ordinary tests can call them: `tests/replay.rs`
@@ -7,8 +7,8 @@
 //! found worth keeping, and `fuzz/regressions/TARGET` inputs that once failed. [`seeds()`] are where
 //! both begin.
 //!
-//! A target never takes the code's own word where an independent one is at hand: checksums are
-//! summed word by word ([`naive`]), sets and tables are searched from end to end.
+//! A target never trusts the code's own result where an independent one is at hand. Checksums are
+//! summed word by word ([`naive`]), and sets and tables are searched from end to end.
 
 #![forbid(unsafe_code)]
 

@@ -12,13 +12,13 @@ pub fn sum(bytes: &[u8]) -> u16 {
     sum as u16
 }
 
-/// Whether the header checksum is right; true for IPv6, which has none. `packet` is an IP packet.
+/// True if the header checksum is right, and for IPv6, which has none. `packet` is an IP packet.
 #[must_use]
 pub fn is_header_checksum_right(packet: &[u8]) -> bool {
     packet[0] >> 4 == 6 || sum(&packet[..v4_header_len(packet)]) == 0xFFFF
 }
 
-/// Whether the checksum of the transport header that begins at `start` is right. The checksum
+/// True if the checksum of the transport header that begins at `start` is right. The checksum
 /// covers everything up to the end of `packet`, an IP packet with one address pair.
 #[must_use]
 pub fn is_transport_checksum_right(packet: &[u8], start: usize, protocol: u8) -> bool {

@@ -137,7 +137,7 @@ impl Pair {
         (result, sent(to, &outputs))
     }
 
-    /// What is sealed at either end opens at the other.
+    /// A packet that is sealed at either end opens at the other.
     pub(crate) fn assert_live(&mut self) {
         for from in Side::BOTH {
             let now = self.clock().now;
@@ -176,7 +176,7 @@ impl Pair {
     }
 }
 
-/// One call on a handshaker with one peer makes at most a handful: the longest list is that of an
+/// One call on a handshaker with one peer makes at most a handful. The longest list is that of an
 /// accepted response (roamed, keys changed, completed, keepalive) or of a tick with every timer due.
 const MAX_OUTPUTS: usize = 8;
 

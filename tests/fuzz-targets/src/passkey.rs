@@ -22,8 +22,8 @@ const MAX_CREDENTIAL_LEN: usize = 1023;
 /// The portal accepts an assertion or a registration only if the authenticator signed it, on a page of this
 /// portal, for this purpose, with user verification.
 ///
-/// The first byte says what the others are: a use of a key, or what of it is signed; a new key, or its
-/// attestation object; or the key that a use is held against.
+/// The first byte selects the meaning of the others. They are a use of a key, or the signed part of
+/// one; a new key, or its attestation object; or the key with which a use is checked.
 ///
 /// # Panics
 /// Where a property does not hold.
@@ -168,7 +168,7 @@ fn new_key(text: &str) {
     .concat();
     assert!(holds(&attested), "the key is the one that was attested");
     assert!(holds(&sha256(PARTY.as_bytes())));
-    // What was taken as a key can be used as one: it is refused for the signature, or for its point.
+    // An accepted key can be used as one: it is refused for the signature, or for its point.
     let used = signed_use(
         &authenticator_data(PRESENT | VERIFIED, 0, &[]),
         client_data("webauthn.get").to_string().as_bytes(),

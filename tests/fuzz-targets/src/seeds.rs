@@ -218,7 +218,7 @@ fn gate() -> Vec<Vec<u8>> {
         scripts.push([&[0x0C][..], &partial, &[ANSWER | 0x40], &sent].concat());
     }
     for is_v6 in [false, true] {
-        // What passed comes back within an error, as far as it was not translated.
+        // A packet that passed comes back within an error, as far as it was not translated.
         let (cause, _) = packet(2 + u8::from(is_v6), &Flow::default(), ACK, 20);
         let mut error = icmp_packet(is_v6, if is_v6 { 1 } else { 3 });
         error.truncate(if is_v6 { 48 } else { 28 });

@@ -8,8 +8,9 @@ const SEALED: usize = 24;
 /// Batches that are opened.
 const MAX_BATCHES: usize = 16;
 
-/// A receiver opens what its peer sealed, wherever in a batch it comes, once; and nothing else:
-/// not what was tampered with, made up, repeated within a batch or in a later one.
+/// A receiver opens each packet that its peer sealed once, at any place in a batch. It opens
+/// nothing else: no packet that was tampered with, made up, or repeated within a batch or in a
+/// later one.
 ///
 /// # Panics
 /// Where a property does not hold.

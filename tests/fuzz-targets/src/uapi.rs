@@ -5,9 +5,9 @@ use culvert_uapi::{
 };
 use std::fmt::Write;
 
-/// Any text is a request or an error, the same in whatever pieces it arrives. What was understood
-/// of a `set=1`, written down again, is understood as the same; and the configuration that follows
-/// from it comes back from `get=1` and can be set again.
+/// Any text is a request or an error, the same in whatever pieces it arrives. The request that was
+/// parsed from a `set=1` is formatted and parsed as the same. The configuration that follows from
+/// it comes back from `get=1` and can be set again.
 ///
 /// # Panics
 /// Where a property does not hold.
@@ -32,8 +32,8 @@ pub fn uapi_set(data: &[u8]) {
     assert_same(&configuration, &self::configuration(again));
 }
 
-/// What formatting and parsing again cannot show: each peer has the ranges of the lines behind its
-/// last `replace_allowed_ips`, and an endpoint in the family in which it is reached.
+/// A property that formatting and parsing again cannot show. Each peer has the ranges of the lines
+/// behind its last `replace_allowed_ips`, and an endpoint in the family in which it is reached.
 fn assert_peers(request: &SetRequest, data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let end = text.find("\n\n").unwrap_or(text.len());
@@ -177,7 +177,7 @@ fn assert_same(left: &Configuration, right: &Configuration) {
     }
 }
 
-/// What an interface that knew nobody is after the request.
+/// The configuration after the request of an interface that had no peers.
 fn configuration(request: SetRequest) -> Configuration {
     let peers = request.peers.into_iter().filter(|peer| !peer.remove);
     Configuration {

@@ -4,7 +4,7 @@ use culvert_fuzz_targets::{control, seeds};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-/// What messages are made of, and what a later version may bring.
+/// The parts of messages, including parts that a later version may bring.
 const WORDS: [&str; 26] = [
     "null",
     "true",
@@ -45,7 +45,7 @@ enum Fault {
     Repeat(Index, usize),
     /// A word stands in the place of some bytes.
     Word(Index, usize, usize),
-    /// What follows is the end of another message.
+    /// The rest is the end of another message.
     Splice(Index, Index, Index),
 }
 

@@ -10,7 +10,7 @@ use rustix::thread::{CapabilitySet, capabilities};
 /// No short command may hang a test: the slowest, a ping of a few seconds, is far below.
 const COMMAND_LIMIT_S: &str = "60";
 
-/// What the lab calls, and the Debian package it comes from.
+/// The programs that the lab calls, and the Debian package of each.
 const TOOLS: [(&str, &str); 11] = [
     ("ip", "iproute2"),
     ("tc", "iproute2"),
@@ -128,7 +128,7 @@ fn checked(output: &Output, line: &str) -> Result<String> {
     Ok(stdout)
 }
 
-/// Where `program` is in PATH.
+/// The path of `program`, searched in PATH.
 #[must_use]
 pub fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;

@@ -1,9 +1,10 @@
 //! Real namespaces, links and processes for tests, the demo and benchmarks.
 //!
-//! Everything here runs on the machine's own kernel: a [`Namespace`] is a network namespace, a
-//! [`Link`] a veth pair, a [`Process`] a program that runs inside a namespace, a [`WireGuardEnd`]
-//! one running WireGuard implementation, whichever one, and a [`Tunnel`] two of them that know each
-//! other; a [`Machine`] is a Debian with systemd. [`measure`] reads what they achieve.
+//! Everything here runs on the machine's own kernel. A [`Namespace`] is a network namespace, a
+//! [`Link`] a veth pair, and a [`Process`] a program that runs inside a namespace. A
+//! [`WireGuardEnd`] is one end that runs any WireGuard implementation, and a [`Tunnel`] is two such
+//! ends that know each other. A [`Machine`] is a Debian with systemd. [`measure`] reads what they
+//! achieve.
 //!
 //! Nothing is left behind. Each of these undoes itself when dropped, and a small watcher process
 //! (module `reaper`) removes the namespaces, processes, cgroups and files of a program that was killed.

@@ -46,7 +46,7 @@ impl Subnet {
     }
 }
 
-/// What a link lets through.
+/// The rate and the MTU of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkShape {
     /// The rate both ways in Mbit/s; `None` is as fast as the machine copies.

@@ -1,8 +1,8 @@
 //! Debian machines with systemd: each is a container around a network namespace.
 //!
-//! What starts here is what starts on a real machine: systemd as the first process, on a cgroup2 hierarchy
-//! of its own, with D-Bus, polkit and systemd-resolved. The root directory that `scripts/debian-root.sh` makes
-//! is the same for all; what a machine writes lies in a layer above it and goes away with it.
+//! A machine starts as a real one does: systemd is the first process, on a cgroup2 hierarchy of its own, with
+//! D-Bus, polkit and systemd-resolved. The root directory that `scripts/debian-root.sh` makes is the same for
+//! all; what a machine writes lies in a layer above it and goes away with it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,8 +20,8 @@ use crate::{reaper, wait_until};
 /// It takes a second where nobody else wants the processors.
 const BOOT_DEADLINE: Duration = Duration::from_secs(60);
 
-/// The hierarchies in which systemd of the container needs a cgroup of its own: the one of this machine, or
-/// of the older layout that of systemd's names and that of cgroup2.
+/// The hierarchies in which systemd of the container needs a cgroup of its own. That is the one of this
+/// machine; in the older layout it is those of systemd's names and of cgroup2.
 const HIERARCHIES: [&str; 3] = [
     "/sys/fs/cgroup",
     "/sys/fs/cgroup/systemd",
@@ -99,7 +99,7 @@ impl Machine {
             self.init = init.to_owned();
             let asked = self.outcome("systemctl is-system-running");
             state = asked.map_or_else(|_| Vec::new(), |outcome| outcome.stdout);
-            // Where a unit has failed there is nothing to wait for.
+            // A failed unit ends the start as well: waiting longer is useless.
             ["running", "degraded"].contains(&String::from_utf8_lossy(&state).trim())
         })
         .with_context(|| self.process.output())?;
@@ -145,7 +145,7 @@ impl Machine {
         run_with_input(&line, text).map(drop)
     }
 
-    /// What the units of these names have logged.
+    /// The log of the units of these names.
     #[must_use]
     pub fn journal(&self, units: &str) -> String {
         self.run(&format!("journalctl --no-pager --output=cat -u {units}"))

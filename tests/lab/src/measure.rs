@@ -1,4 +1,5 @@
-//! What a tunnel achieves: throughput, loss, round-trip times, reordering, processor time, memory.
+//! Measurements of a tunnel: throughput, loss, round-trip times, reordering, processor time,
+//! memory.
 
 mod iperf;
 mod ping;

@@ -131,7 +131,7 @@ impl Namespace {
     /// namespace wherever they are used afterwards.
     ///
     /// # Errors
-    /// What `work` returns, or when the namespace cannot be entered.
+    /// When the namespace cannot be entered, or `work` fails.
     ///
     /// # Panics
     /// When `work` does.

@@ -17,7 +17,7 @@ use crate::namespace::Namespace;
 use crate::reaper;
 use crate::wait::wait_until;
 
-/// How much of the output a failing test prints: the end of it is what tells.
+/// The number of lines of output that a failing test prints, from the end.
 const PRINTED_OUTPUT_MAX_LINES: usize = 60;
 
 /// A program that is asked to end finishes what is under way, on a machine that may compile.
@@ -56,16 +56,16 @@ impl Process {
         self.child.id()
     }
 
-    /// What it has printed so far, standard output and error together.
+    /// Its output so far, standard output and error together.
     #[must_use]
     pub fn output(&self) -> String {
-        // Whatever the program writes, valid text or not, is worth showing.
+        // All output is worth showing, valid text or not.
         fs::read(&self.output_path)
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
             .unwrap_or_default()
     }
 
-    /// Whether it still runs.
+    /// True if it still runs.
     ///
     /// # Errors
     /// When the kernel does not tell.
@@ -192,7 +192,7 @@ impl Process {
         Usage::of(self.id())
     }
 
-    /// Where its output is kept; the file lives as long as the process that made it.
+    /// The file with its output, which is deleted with the process that made it.
     #[must_use]
     pub fn output_path(&self) -> &Path {
         &self.output_path

@@ -46,23 +46,23 @@ const OTHER_CLIENT_NET: Subnet = Subnet(16);
 const GATEWAY_NETS: u8 = 20;
 const PRIVATE_NETS: u8 = 30;
 
-/// What the private network has, reached through gateways alone.
+/// The address in the private network, which is reached through gateways alone.
 pub const PRIVATE_V4: &str = "10.50.0.10";
 /// The same of the other family.
 pub const PRIVATE_V6: &str = "fd50::10";
-/// What contains both of the private network's IPv4 addresses.
+/// The network that contains both of the private network's IPv4 addresses.
 pub const PRIVATE_NET: &str = "10.50.0.0/24";
 /// A second address, for a resource that nobody may use.
 pub const PRIVATE_OTHER_V4: &str = "10.50.0.11";
 /// The name of the web server, which the gateways' DNS alone knows.
 pub const PRIVATE_NAME: &str = "web.corp.example";
-/// Where the private network's DNS answers.
+/// The address of the private network's DNS.
 const PRIVATE_DNS_V4: &str = "10.50.0.53";
 
 /// The product, running.
 #[derive(Debug)]
 pub struct Product {
-    /// Where the portal runs.
+    /// The portal.
     pub portal: Portal,
     /// The gateways of the one site.
     pub gateways: Vec<Gateway>,
@@ -72,7 +72,7 @@ pub struct Product {
     pub private: Namespace,
     /// The private network's DNS, which the gateways ask. It knows [`PRIVATE_NAME`].
     pub names: Names,
-    /// What joins them.
+    /// The network that joins them.
     pub internet: Namespace,
     /// The client's router.
     pub nat: Namespace,

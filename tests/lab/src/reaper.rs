@@ -26,7 +26,7 @@ const INTERFACE_PREFIX: &str = "cw";
 /// Applications are called `lab<pid>_<number>`, for the same reason.
 const APPLICATION_PREFIX: &str = "lab";
 
-/// Where `ip netns` keeps its names.
+/// The directory in which `ip netns` keeps its names.
 const NAMESPACES_DIR: &str = "/run/netns";
 
 /// Removes all that belongs to one process id, given as `$1`. It waits for the end of its input

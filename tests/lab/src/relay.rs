@@ -1,7 +1,8 @@
 //! A path that does as it is told.
 //!
-//! The relay stands between two ends: the left one believes it to be the right one. What arrives is
-//! handed to a function that decides what leaves: the same datagram, another one, several, none.
+//! The relay stands between two ends: the left one believes it to be the right one. A function
+//! decides for each datagram what the relay sends on: the same datagram, another one, several,
+//! none.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +17,7 @@ use crate::namespace::Namespace;
 /// The largest UDP payload.
 const DATAGRAM_MAX_BYTES: usize = 65_535;
 
-/// How soon a dropped relay notices.
+/// The longest time in which a dropped relay stops.
 const READ_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// Which way a datagram goes.

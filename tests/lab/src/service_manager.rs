@@ -1,4 +1,4 @@
-//! What a service manager hears of a program (`sd_notify(3)`), and what it keeps for it.
+//! A service manager: it hears the state of a program (`sd_notify(3)`), and keeps its descriptors.
 
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
@@ -21,7 +21,7 @@ use crate::{reaper, wait_until};
 /// Longer than whatever is told.
 const MESSAGE_BYTES: usize = 4096;
 
-/// How many descriptors it keeps, as the units say (`FileDescriptorStoreMax=`).
+/// The number of descriptors that it keeps, as in the units (`FileDescriptorStoreMax=`).
 const MAX_KEPT: usize = 374;
 
 /// More descriptors than a program sends at once.
@@ -68,8 +68,8 @@ impl ServiceManager {
         Ok(Self { path, heard })
     }
 
-    /// What stands before a command that is to tell it how it is, and every `watchdog` at least that it
-    /// goes on.
+    /// The prefix of a command that reports its state to this manager, and reports at least every
+    /// `watchdog` that it is alive.
     #[must_use]
     pub fn prefix(&self, watchdog: Duration) -> String {
         format!(

@@ -21,7 +21,7 @@ const STALL_LIMIT: Duration = Duration::from_secs(20);
 pub struct Transfer {
     /// The SHA-256 of what was sent and of what arrived, in hexadecimal.
     pub sha256: String,
-    /// How long it was under way.
+    /// The duration of the transfer.
     pub elapsed: Duration,
 }
 

@@ -26,7 +26,7 @@ const LEFT_PORT: u16 = 51820;
 /// One lost initiation is repeated after 5 s (WireGuard paper, §6.1), so two may be lost.
 const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(15);
 
-/// What tunnel to make. Start from [`TunnelPlan::between`] and change fields.
+/// The plan of a tunnel. Start from [`TunnelPlan::between`] and change fields.
 #[derive(Clone, Debug)]
 pub struct TunnelPlan {
     /// Runs the left end, which knows where the right one is and so starts the handshake.
@@ -35,7 +35,7 @@ pub struct TunnelPlan {
     pub right: Implementation,
     /// The family that carries the tunnel.
     pub outer: Family,
-    /// Whether the ends share a key beforehand.
+    /// True if the ends have a preshared key.
     pub preshared_key: bool,
     /// The MTU of both tunnel interfaces in bytes.
     pub mtu_bytes: u32,

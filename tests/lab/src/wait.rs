@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-/// How often a condition is looked at. Short against every deadline in use (a second and more),
-/// long enough that looking costs next to nothing.
+/// The interval between two checks of a condition. Short against every deadline in use (a second
+/// and more), long enough that looking costs next to nothing.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Waits until `condition` holds.

@@ -32,7 +32,8 @@ pub enum Implementation {
     Culvert {
         /// The arguments, such as `--workers` and `2`.
         args: Vec<String>,
-        /// What it may not do although it is root, such as `-bpf,-sys_admin`, as setpriv names it.
+        /// The rights that are taken from it although it is root, such as `-bpf,-sys_admin`, in
+        /// setpriv's words.
         taken_away: Option<&'static str>,
     },
     /// wireguard-go as its authors publish it.
@@ -145,7 +146,7 @@ impl fmt::Debug for KeyPair {
 /// Dropping it kills the program, which takes the interface with it, and removes its socket.
 #[derive(Debug)]
 pub struct WireGuardEnd {
-    /// What runs.
+    /// The implementation that runs.
     pub implementation: Implementation,
     /// Where.
     pub namespace: Namespace,
@@ -209,7 +210,7 @@ impl WireGuardEnd {
         reaper::interface_name(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Where an interface has its configuration socket.
+    /// The configuration socket of an interface.
     #[must_use]
     pub fn socket_path(interface: &str) -> PathBuf {
         PathBuf::from(SOCKETS_DIR).join(format!("{interface}.sock"))
@@ -299,7 +300,7 @@ impl WireGuardEnd {
         Ok(seconds.trim().parse()?)
     }
 
-    /// What `culvert wg show --json` says of this end.
+    /// The output of `culvert wg show --json` at this end.
     ///
     /// # Errors
     /// When `culvert` refuses, such as for another implementation.
@@ -310,7 +311,7 @@ impl WireGuardEnd {
         serde_json::from_str(&text).with_context(|| format!("`{line}` printed {text}"))
     }
 
-    /// How often `culvert` has dropped something at `stage` for `reason`.
+    /// The number of packets that `culvert` dropped at `stage` for `reason`.
     ///
     /// # Errors
     /// As [`WireGuardEnd::culvert_json`], or when there is no such stage and reason.

@@ -15,7 +15,7 @@ mod turns;
 mod wake;
 mod window;
 
-/// What the product's modules find in place of their own crate.
+/// The modules that the product's modules find in place of their own crate.
 mod sync {
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
     pub(crate) use loom::sync::{Mutex, MutexGuard};

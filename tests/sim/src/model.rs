@@ -1,5 +1,5 @@
-//! What must hold whatever the network does: each packet is delivered at most once, only as it was
-//! sent, only to whom it was sent, and as from who sent it.
+//! The invariants under every network: each packet is delivered at most once, unchanged, to its
+//! recipient alone, and as from its sender.
 
 use crate::world::NodeId;
 use culvert_base::BootTime;
@@ -59,7 +59,7 @@ impl Model {
         packet.delivered_at = Some(now);
     }
 
-    /// How many packets were sent.
+    /// The number of packets that were sent.
     pub fn sent(&self) -> usize {
         self.packets.len()
     }
@@ -74,7 +74,7 @@ impl Model {
         missing.map(|(id, _)| *id).collect()
     }
 
-    /// When the first packet arrived at `at` that was sent from `since` on.
+    /// The time at which the first packet that was sent from `since` on arrived at `at`.
     pub fn first_delivery(&self, at: NodeId, since: BootTime) -> Option<BootTime> {
         let recent = self
             .packets

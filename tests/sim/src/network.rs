@@ -7,14 +7,14 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::time::Duration;
 
-/// How the network treats what is sent from here on.
+/// The properties of the network for packets from here on.
 #[derive(Clone, Debug)]
 pub struct Conditions {
-    /// How long a datagram takes. A range reorders.
+    /// The delay of a datagram. A range reorders.
     pub delay: Range<Duration>,
-    /// How many of a thousand datagrams are lost.
+    /// The number of lost datagrams in a thousand.
     pub loss_per_mille: u32,
-    /// How many of a thousand datagrams arrive twice, each copy with a delay of its own.
+    /// The number of datagrams in a thousand that arrive twice, each copy with a delay of its own.
     pub duplicate_per_mille: u32,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Datagram {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// What is under way, by the time of arrival and, within one instant, the order of sending.
+/// Datagrams in flight, by the time of arrival and, within one instant, in the order of sending.
 #[derive(Debug)]
 pub struct Network {
     conditions: Conditions,

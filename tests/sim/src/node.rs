@@ -21,7 +21,7 @@ pub const STAGED_MAX: usize = 128;
 const LOAD_MESSAGES: usize = 32;
 const LOAD_WINDOW: Duration = Duration::from_millis(100);
 
-/// What a node counts.
+/// The counters of a node.
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
     /// Initiations sent.
@@ -42,13 +42,13 @@ pub struct Counters {
 
 /// One end.
 pub struct Node {
-    /// Who it is.
+    /// Its id.
     pub id: NodeId,
-    /// Where it can be reached.
+    /// Its address.
     pub address: SocketAddr,
     /// The protocol.
     pub shaker: Handshaker,
-    /// What happened.
+    /// The events so far.
     pub counters: Counters,
     private_key: PrivateKey,
     peers: BTreeMap<PeerId, Peer>,
@@ -66,7 +66,7 @@ struct Peer {
     keepalive: Option<Duration>,
 }
 
-/// What a node needs of the world while something happens to it.
+/// The parts of the world that a node needs during an event.
 pub(crate) struct Around<'a> {
     pub(crate) clock: Clock,
     pub(crate) network: &'a mut Network,
@@ -115,7 +115,7 @@ impl Node {
         *found.expect("the nodes know each other").0
     }
 
-    /// Where the node sends what is for `node`.
+    /// The address to which the node sends packets for `node`.
     pub fn endpoint_of(&self, node: NodeId) -> Option<SocketAddr> {
         self.peers[&self.peer_of(node)].endpoint
     }

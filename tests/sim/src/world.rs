@@ -24,9 +24,9 @@ pub struct NodeId(pub usize);
 
 /// Everything there is in one run.
 pub struct World {
-    /// What is between the nodes.
+    /// The network between the nodes.
     pub network: Network,
-    /// What must hold.
+    /// The invariants.
     pub model: Model,
     nodes: Vec<Node>,
     now: BootTime,

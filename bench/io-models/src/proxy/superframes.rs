@@ -1,6 +1,6 @@
-//! The engine's way of moving packets without the engine: superframes from the interface, runs of datagrams
-//! on the wire, joined packets to the interface, one thread that carries both directions to completion. No
-//! cipher, no peers, no keys.
+//! The engine's way of moving packets without the engine. Superframes come from the interface, runs of
+//! datagrams go over the wire, and joined packets go to the interface. One thread carries both directions
+//! to completion. No cipher, no peers, no keys.
 
 use super::poll::wait;
 use crate::ends::Ends;

@@ -1,5 +1,5 @@
-//! What it costs to hand memory over between two cores, as a host does with each packet that one core sends and another
-//! receives: the lines of a page are still in the caches of the core that read or wrote it last.
+//! The cost of handing memory over between two cores. A host does that with each packet that one core sends and another
+//! receives. The lines of a page are still in the caches of the core that read or wrote it last.
 
 use std::hint::{black_box, spin_loop};
 use std::sync::Mutex;
@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What the kernel takes at a time for the data of a socket (`SKB_FRAG_PAGE_ORDER`).
+/// The largest piece of memory that the kernel allocates for the data of a socket
+/// (`SKB_FRAG_PAGE_ORDER`).
 const CHUNK_BYTES: usize = 32 << 10;
 
 /// Gigabytes a second.
@@ -91,7 +92,7 @@ impl Ring {
         speed(read, spent)
     }
 
-    /// How long `work` on the chunk of that number takes.
+    /// The duration of `work` on chunk `number`.
     fn with_chunk(&self, number: usize, work: impl FnOnce(&mut [u8])) -> Duration {
         let mut chunk = self.chunks[number % self.chunks.len()]
             .lock()

@@ -18,15 +18,15 @@ const GRACE: Duration = Duration::from_secs(15);
 const TCP_PORT: u16 = 5201;
 const FIRST_UDP_PORT: u16 = 5300;
 
-/// How long the setting up of a UDP test may take: it waits for a single datagram that nobody sends
-/// again, so a longer wait is in vain.
+/// The limit for the set-up of a UDP test. It waits for a single datagram that nobody sends again,
+/// so a longer wait is in vain.
 const UDP_GRACE: Duration = Duration::from_secs(4);
 
-/// What a server prints before it waits for a test, and when one begins.
+/// The text that a server prints before it waits for a test, and the text at the beginning of one.
 const LISTENS: &str = "Server listening";
 const BEGINS: &str = "Accepted connection";
 
-/// How often a UDP test is started before it counts as failed, for the same reason.
+/// The number of attempts at a UDP test before it counts as failed, for the same reason.
 const UDP_ATTEMPTS: usize = 3;
 
 /// An iperf3 server that serves one test after another.
@@ -41,11 +41,11 @@ pub struct IperfServer {
 /// A TCP test.
 #[derive(Clone, Debug)]
 pub struct TcpLoad {
-    /// How many connections at once.
+    /// The number of connections at once.
     pub connections: u8,
-    /// Whether the server sends.
+    /// True if the server sends.
     pub reverse: bool,
-    /// How long, in whole seconds: iperf3 takes no parts of them.
+    /// The duration in whole seconds: iperf3 takes no parts of them.
     pub seconds: u32,
     /// The rate of each connection in Mbit/s; `None` is as fast as it can.
     pub rate_mbit: Option<u32>,
@@ -68,21 +68,21 @@ impl TcpLoad {
     }
 }
 
-/// What a TCP test achieved.
+/// The result of a TCP test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TcpReport {
-    /// What arrived, in bits of payload a second.
+    /// The received payload, in bits a second.
     pub bits_per_second: f64,
-    /// What arrived, in bytes of payload.
+    /// The received payload, in bytes.
     pub received_bytes: u64,
     /// Segments that the sender sent again.
     pub retransmissions: u64,
 }
 
-/// What a UDP test achieved.
+/// The result of a UDP test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UdpReport {
-    /// What arrived, in bits of payload a second.
+    /// The received payload, in bits a second.
     pub bits_per_second: f64,
     /// The share of datagrams that did not arrive, 0 to 1.
     pub lost_share: f64,
@@ -215,7 +215,7 @@ fn listen(namespace: &Namespace, address: IpAddr, port: u16) -> Result<Process> 
     Ok(process)
 }
 
-/// Whether a server that printed this refuses nobody: it takes a while to be done with a test whose client has ended.
+/// True if a server that printed this refuses nobody. It stays busy for a while with a test whose client has ended.
 fn is_idle(printed: &str) -> bool {
     printed.rfind(LISTENS) > printed.rfind(BEGINS)
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use crate::namespace::Namespace;
 use crate::process::Process;
 
-/// What one `ping` found.
+/// The result of one `ping`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PingReport {
     /// Requests sent.

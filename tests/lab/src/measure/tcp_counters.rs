@@ -1,4 +1,4 @@
-//! What a namespace's TCP has counted.
+//! TCP counters of a namespace.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ impl TcpCounters {
         Self::parse(&namespace.run("cat /proc/net/netstat")?)
     }
 
-    /// What has been counted since `earlier`.
+    /// The difference to `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let difference = |(name, value): (&String, &u64)| {
@@ -42,7 +42,7 @@ impl TcpCounters {
         self.0.get(name).copied().unwrap_or(0)
     }
 
-    /// How often this namespace, sending, has seen its segments arrive out of order.
+    /// The number of times that this namespace, as a sender, saw its segments arrive out of order.
     #[must_use]
     pub fn reordering_seen_by_sender(&self) -> u64 {
         REORDERING_SEEN_BY_SENDER
@@ -51,8 +51,8 @@ impl TcpCounters {
             .sum()
     }
 
-    /// How many segments this namespace, receiving, has had to keep because an earlier one was
-    /// missing. Loss counts as well as reordering.
+    /// The number of segments that this namespace, as a receiver, had to keep because an earlier
+    /// one was missing. Loss counts as well as reordering.
     #[must_use]
     pub fn out_of_order_queued(&self) -> u64 {
         self.value(OUT_OF_ORDER_QUEUED)

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-/// What a process has used since its start.
+/// The resources that a process has used since its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
-    /// Processor time of all its threads, in user code and in system calls. What the kernel does on
-    /// its behalf in interrupts is not in it.
+    /// Processor time of all its threads, in user code and in system calls. The kernel's work for
+    /// it in interrupts is not included.
     pub cpu: Duration,
     /// The most memory it has had resident, in bytes.
     pub peak_rss_bytes: u64,

@@ -18,18 +18,19 @@ use crate::{culvert_program, wait_until};
 /// A client.
 #[derive(Debug)]
 pub struct Client {
-    /// Where it runs.
+    /// Its network namespace.
     pub namespace: Namespace,
-    /// What people call it.
+    /// Its name for people.
     pub name: String,
     /// Further arguments of `culvert client run`, for every start from here on.
     pub arguments: String,
     /// A shell script that gives each of its programs the files of its machine, where they are not this
     /// one's: mounts, and variables of the environment.
     pub machine: String,
-    /// Whether it is given no token, and waits to be told what to do.
+    /// True if it gets no token, and waits for commands.
     pub takes_commands: bool,
-    /// What starts it, keeps its descriptors and hears how it is, where that is not the test itself.
+    /// The service manager that starts it, keeps its descriptors and hears its state; none if the
+    /// test itself does.
     pub manager: Option<ServiceManager>,
     dir: PathBuf,
     process: Option<Process>,
@@ -49,19 +50,19 @@ impl Client {
         }
     }
 
-    /// Where its token lies.
+    /// The file with its token.
     #[must_use]
     pub fn token_file(&self) -> PathBuf {
         self.dir.join("token")
     }
 
-    /// Where it keeps its id and its key.
+    /// The directory with its id and its key.
     #[must_use]
     pub fn state_dir(&self) -> PathBuf {
         self.dir.join("state")
     }
 
-    /// Where it tells its state.
+    /// The socket at which it reports its status.
     #[must_use]
     pub fn socket(&self) -> PathBuf {
         self.dir.join("run/culvert.sock")
@@ -147,7 +148,7 @@ impl Client {
         self.process.as_mut().context("the client does not run")
     }
 
-    /// What it has logged.
+    /// Its log so far.
     #[must_use]
     pub fn output(&self) -> String {
         self.process
@@ -201,7 +202,7 @@ impl Client {
         ))
     }
 
-    /// What `culvert status --json` says.
+    /// The output of `culvert status --json`.
     ///
     /// # Errors
     /// When it says nothing.
@@ -224,7 +225,7 @@ impl Client {
         Ok(address.context("the client has no address")?.parse()?)
     }
 
-    /// What its own stub says of a name.
+    /// The answer of its own stub for a name.
     ///
     /// # Errors
     /// When it does not answer.
@@ -250,7 +251,7 @@ impl Client {
         ))
     }
 
-    /// What `culvert status` says to people.
+    /// The output of `culvert status` for people.
     ///
     /// # Errors
     /// When it says nothing.

@@ -38,7 +38,7 @@ impl SmallDisk {
         Ok(Self { keeper, dir })
     }
 
-    /// What stands in front of a command that is to find it.
+    /// The shell prefix of a command that sees the disk.
     #[must_use]
     pub fn entrance(&self) -> String {
         format!("nsenter --mount=/proc/{}/ns/mnt --", self.keeper.id())

@@ -21,7 +21,7 @@ use culvert_base::Family;
 /// A gateway.
 #[derive(Debug)]
 pub struct Gateway {
-    /// Where it runs.
+    /// Its network namespace.
     pub namespace: Namespace,
     /// Its name.
     pub name: String,
@@ -31,7 +31,8 @@ pub struct Gateway {
     pub machine: String,
     /// Its `/etc/resolv.conf`, for every start from here on.
     pub resolv_conf: String,
-    /// What starts it, keeps its descriptors and hears how it is, where that is not the test itself.
+    /// The service manager that starts it, keeps its descriptors and hears its state; none if the
+    /// test itself does.
     pub manager: Option<ServiceManager>,
     public_net: Subnet,
     private_net: Subnet,
@@ -113,7 +114,7 @@ impl Gateway {
         self.private_net.host(family, 2)
     }
 
-    /// Where its token lies.
+    /// The file with its token.
     #[must_use]
     pub fn token_file(&self) -> PathBuf {
         self.dir.join("token")
@@ -159,7 +160,7 @@ impl Gateway {
         Ok(format!("{before}\nexec {command}"))
     }
 
-    /// What a shell does before it starts, and the command that starts it.
+    /// The shell commands before the start, and the command that starts it.
     fn program(&self) -> Result<(String, String)> {
         let culvert = culvert_program()?;
         let resolvers = self.dir.join("resolv.conf");
@@ -181,19 +182,20 @@ impl Gateway {
         Ok((before, command))
     }
 
-    /// Where it keeps its key and its grants.
+    /// The directory with its key and its grants.
     #[must_use]
     pub fn state_dir(&self) -> PathBuf {
         self.dir.join("state")
     }
 
-    /// Where it tells its state. Gateways of one machine would share the usual path.
+    /// The socket at which it reports its status. Gateways of one machine would share the usual
+    /// path.
     #[must_use]
     pub fn socket(&self) -> PathBuf {
         self.dir.join("run/gateway.sock")
     }
 
-    /// What `culvert gateway status --json` says.
+    /// The output of `culvert gateway status --json`.
     ///
     /// # Errors
     /// When it says nothing.
@@ -206,7 +208,7 @@ impl Gateway {
         Ok(serde_json::from_str(&text)?)
     }
 
-    /// What it has logged.
+    /// Its log so far.
     #[must_use]
     pub fn output(&self) -> String {
         self.process

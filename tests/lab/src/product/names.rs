@@ -17,14 +17,14 @@ use crate::namespace::Namespace;
 
 const DNS_PORT: u16 = 53;
 
-/// How long answers may be kept, in seconds: names that move are asked for again soon.
+/// The TTL of answers, in seconds: clients soon query names that move again.
 const TTL_S: u32 = 1;
 
 /// A message without extensions is at most this long (RFC 1035, §4.2.1).
 const MAX_MESSAGE_LEN: usize = 512;
 const HEADER_LEN: usize = 12;
 
-/// How often the server looks whether it is to stop.
+/// The interval at which the server checks for its stop.
 const STOP_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A client gives a waiting question up before this.
@@ -77,7 +77,7 @@ pub enum RecordKind {
     Private = 65_280,
 }
 
-/// What a server says of a name.
+/// A server's answer for a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The response code: 0 where the name exists, 3 where it does not.
@@ -88,7 +88,7 @@ pub struct Answer {
     pub records: Vec<Vec<u8>>,
 }
 
-/// What a server knows, and what it was asked.
+/// The names that a server knows, and the queries that it got.
 #[derive(Debug, Default)]
 struct Known {
     table: BTreeMap<String, Vec<IpAddr>>,
@@ -185,7 +185,7 @@ impl Names {
         let tcp = thread::spawn(move || {
             while !stopping.load(Ordering::Relaxed) {
                 match listener.accept() {
-                    // Whoever breaks off gets no answer.
+                    // A client that closes its connection gets no answer.
                     Ok((stream, from)) => drop(answer_one(stream, from.ip(), &known)),
                     Err(_) => thread::sleep(STOP_INTERVAL / 4),
                 }

@@ -19,7 +19,7 @@ const INTERVAL: Duration = Duration::from_millis(20);
 /// The last answers may be this late on a machine that is busy.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
 
-/// How often a thread looks whether it is to stop.
+/// The interval at which a thread checks for its stop.
 const STOP_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Sends every datagram back to where it came from.
@@ -64,7 +64,7 @@ impl Drop for Echo {
     }
 }
 
-/// What became of a stream.
+/// The result of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tally {
     /// Datagrams sent.
@@ -75,7 +75,7 @@ pub struct Tally {
     pub overtaken: u64,
 }
 
-/// What has come back so far.
+/// The datagrams that have come back so far.
 #[derive(Debug)]
 struct Answers {
     numbers: BTreeSet<u64>,
@@ -157,7 +157,7 @@ impl NumberedStream {
             while !stop.load(Ordering::Relaxed) {
                 for _ in 0..burst {
                     let number = sent.fetch_add(1, Ordering::Relaxed);
-                    // What the host refuses is lost as well, and is not sent again.
+                    // A datagram that the host refuses counts as lost, and is not sent again.
                     let _refused = socket.send(&number.to_be_bytes());
                 }
                 thread::sleep(INTERVAL);

@@ -18,7 +18,7 @@ const METRICS: &str = "127.0.0.1:9587";
 /// The portal and its administrator's shell.
 #[derive(Debug)]
 pub struct Portal {
-    /// Where it runs.
+    /// Its network namespace.
     pub namespace: Namespace,
     /// Of the address that machines are told to reach it at.
     pub family: Family,
@@ -28,7 +28,7 @@ pub struct Portal {
     pub front: Option<String>,
     /// Further arguments of `culvert portal run`, for every start from here on.
     pub arguments: String,
-    /// What stands in front of the command, such as one that enters other mounts.
+    /// The prefix of the command, such as a program that enters other mounts.
     pub wrapper: String,
     dir: PathBuf,
     process: Option<Process>,
@@ -76,7 +76,7 @@ impl Portal {
     pub fn command(&self) -> Result<String> {
         let home = self.home();
         fs::create_dir_all(&home)?;
-        // Who starts it is the administrator, at home.
+        // The administrator starts it, in their home directory.
         Ok(format!(
             "env -C {home} HOME={home} {} {} portal run --listen [::]:8443 --url {} --state-dir {} \
              --metrics {METRICS} {}",
@@ -89,7 +89,7 @@ impl Portal {
         ))
     }
 
-    /// Whether it says that it is ready, and what it says.
+    /// True if it reports that it is ready, with the text of the report.
     ///
     /// # Errors
     /// When it does not answer.
@@ -120,13 +120,13 @@ impl Portal {
         self.dir.join("home")
     }
 
-    /// Where it keeps its database and its certificate.
+    /// The directory with its database and its certificate.
     #[must_use]
     pub fn state_dir(&self) -> PathBuf {
         self.dir.join("state")
     }
 
-    /// What it has printed and logged.
+    /// Its output and its log.
     #[must_use]
     pub fn output(&self) -> String {
         self.process
@@ -230,7 +230,7 @@ impl Portal {
     pub fn owner_token(&self) -> Result<String> {
         let file = self.dir.join("home/.config/culvert/admin.token");
         let token = fs::read_to_string(file)?;
-        // What is behind the second dot is for whoever looks for the portal.
+        // The part behind the second dot is for machines that search for the portal.
         let parts: Vec<_> = token.trim().split('.').take(2).collect();
         Ok(parts.join("."))
     }

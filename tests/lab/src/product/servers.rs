@@ -1,4 +1,4 @@
-//! What clients want to reach, and flows that tell when they stood still.
+//! Servers for the clients, and flows that record the times at which they stood still.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};

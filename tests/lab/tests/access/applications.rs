@@ -53,7 +53,7 @@ impl Scene {
         Self { bed, application }
     }
 
-    /// What comes of a shell command in the application.
+    /// The output of a shell command in the application.
     fn inside(&self, script: &str) -> Output {
         let culvert = culvert_program().unwrap();
         let socket = self.bed.product.client.socket();
@@ -66,7 +66,7 @@ impl Scene {
         self.outside(&line)
     }
 
-    /// What comes of a shell command in no application.
+    /// The output of a shell command in no application.
     fn outside(&self, script: &str) -> Output {
         let client = &self.bed.product.client;
         client
@@ -175,7 +175,7 @@ fn only_the_named_application_and_what_it_starts_reach_a_resource() {
         "{out_of}"
     );
 
-    // What the machine forwards for others is of no program.
+    // A packet that the machine forwards for others belongs to no program.
     let container = Namespace::new().unwrap();
     let net = Subnet(77);
     let machine = &scene.bed.product.client.namespace;
@@ -293,7 +293,7 @@ fn rules_that_another_program_flushes_are_put_back_at_once_and_not_without_end()
     }
     assert!(client.output().contains("another program (nft)"));
 
-    // Whoever does so again and again closes the resource, to all.
+    // Repeated flushes close the resource, to all.
     let flushing = "while :; do nft flush ruleset; sleep 0.05; done";
     let mut flushing = client.namespace.spawn_script(flushing).unwrap();
     wait_until("the problem to be named", SOON, || {

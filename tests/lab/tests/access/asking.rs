@@ -1,4 +1,4 @@
-//! What people ask at a client's machine: its resources, and whether there is a way to one.
+//! Commands of people at a client's machine: their resources, and the path to one.
 
 use crate::common::{Bed, OTHER_PORT, SOON, WEB_PORT, access, access_with};
 use culvert_lab::product::{PRIVATE_V4, PRIVATE_V6};
@@ -6,7 +6,7 @@ use culvert_lab::{Family, culvert_program, wait_until};
 use std::process::Output;
 use std::time::{Duration, Instant};
 
-/// What `culvert …` says about the client of a bed.
+/// The output of `culvert …` for the client of a bed.
 fn culvert(bed: &Bed, words: &str) -> Output {
     let client = &bed.product.client;
     let program = culvert_program().unwrap();

@@ -8,14 +8,15 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-/// Whoever has no rights of their own. The files of the test are root's, which this one right opens.
+/// A person without any rights of their own. The files of the test are root's, which this one right
+/// opens.
 const PERSON: &str = "setpriv --reuid 65534 --regid 65534 --clear-groups \
                       --inh-caps +dac_override --ambient-caps +dac_override";
 
 /// Somebody's `culvert sign-in` in a terminal of a desktop.
 struct SignInTerminal {
     process: Process,
-    /// What the browser was opened with, once it was.
+    /// The file with the address that the browser opened, once it did.
     opened: PathBuf,
     code: String,
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 const UNREACHABLE: i32 = 4;
 const DENIED: i32 = 5;
 
-/// What the person signs in with.
+/// The person's password.
 pub(crate) const PASSWORD: &str = "correct horse battery";
 
 /// A product whose client waits for commands, and a person who may sign in.
@@ -75,7 +75,7 @@ fn begin(product: &Product, options: &str) -> (Process, Value) {
     (process, told["sign_in"].clone())
 }
 
-/// What a person does on the page that the code leads to.
+/// A person's decision on the page that the code leads to.
 pub(crate) fn decide(product: &Product, code: &str, word: &str) -> Result<String> {
     let (url, dir) = (product.portal.url(), product.dir());
     let jar = dir.join(format!("cookies-{code}"));
@@ -94,7 +94,7 @@ pub(crate) fn decide(product: &Product, code: &str, word: &str) -> Result<String
     ))
 }
 
-/// What forms of the page send along.
+/// The form token that forms of the page send along.
 pub(crate) fn form_token(page: &str) -> Result<&str> {
     let (_, rest) = page
         .split_once("name=\"form_token\" value=\"")

@@ -307,7 +307,7 @@ fn commands_are_for_root_and_members_of_the_group_and_others_hear_how_to_become_
     // A member: what it asks for is done.
     let down = tell("4243", "--init-groups", "down");
     assert!(down.status.success(), "{down:?}");
-    // Who is no member can't even connect, and one who was let in may only look.
+    // A user who is no member can't even connect, and one who was let in may only read.
     let error = line_of(&tell("4244", "--init-groups", "status"), FAILED);
     assert!(error.contains("usermod -aG culvert"), "{error}");
     std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o666)).unwrap();

@@ -1,4 +1,4 @@
-//! What several tests need.
+//! Helpers of several tests.
 
 use anyhow::Result;
 use culvert_lab::product::{
@@ -15,12 +15,12 @@ pub(crate) const SOON: Duration = Duration::from_secs(20);
 /// "the live flow stops ≤ 1 s after the change is committed"
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
-/// Where the web server listens, and the one that streams.
+/// The ports of the web server, and of the server that streams.
 pub(crate) const WEB_PORT: u16 = 80;
 /// A port of the same machine that the filters do not name.
 pub(crate) const OTHER_PORT: u16 = 81;
 
-/// Where the same machine sends datagrams back.
+/// The port at which the same machine sends datagrams back.
 pub(crate) const ECHO_PORT: u16 = 7;
 
 /// A product whose client may use the private network's web server by address and by name, and nothing
@@ -31,7 +31,7 @@ pub(crate) struct Bed {
     _echo: Echo,
 }
 
-/// What [`Bed`] declares.
+/// The access file of [`Bed`].
 pub(crate) fn access() -> String {
     format!(
         r#"
@@ -132,7 +132,7 @@ impl Bed {
         wait_until(&what, SOON, || self.reaches(address, port))
     }
 
-    /// Whether the client gets an answer from there within a moment.
+    /// True if the client gets an answer from the address within a moment.
     pub(crate) fn reaches(&self, address: &str, port: u16) -> bool {
         let host = if address.contains(':') {
             format!("[{address}]")
@@ -157,8 +157,8 @@ impl Bed {
         gateways.iter().position(|gateway| gateway.name == name)
     }
 
-    /// Waits until one of two gateways says that it is much busier than the other one. What it says
-    /// here, it has said to the portal in the same breath.
+    /// Waits until one of two gateways says that it is much busier than the other one. It reports
+    /// the same to the portal at the same time.
     pub(crate) fn comes_to_be_busy(&self, busy: usize) -> Result<()> {
         let load = |gateway: usize| {
             let status = self.product.gateways[gateway].status().unwrap();

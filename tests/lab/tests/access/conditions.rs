@@ -62,7 +62,7 @@ fn a_time_window_that_ends_cuts_a_running_download_within_a_second() {
 
 #[test]
 fn a_window_by_the_clocks_of_another_zone_is_closed() {
-    // What the clocks of the zone show now, said of the zone of Greenwich.
+    // The time of day in the zone now, stated as if the zone were Greenwich.
     let minutes = (unix_s() + ZONE_AHEAD_S) % DAY_S / MINUTE_S;
     let clock = |minutes: u64| format!("{:02}:{:02}", minutes / 60 % 24, minutes % 60);
     let (from, until) = (clock(minutes + DAY_S / 60 - 30), clock(minutes + 30));

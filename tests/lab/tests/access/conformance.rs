@@ -210,8 +210,8 @@ fn conforms(scene: &mut Scene, program: &str, types: &[RecordKind]) {
         fs::write(all.join(format!("{number:02}")), &of_type).unwrap();
         questions += &of_type;
     }
-    // A resolver that hears of a failure waits before it asks again: the types do so side by side, fewer of them than the
-    // gateway looks up for one client at once.
+    // A resolver that hears of a failure waits before it asks again. So the types are asked side by side, fewer of them
+    // than the gateway looks up for one client at once.
     let ask = |dir: &Path| {
         format!(
             "cd {}; ls ?? | xargs -P 12 -I @ sh -c '{} <@ >@.said'; cat ??.said",

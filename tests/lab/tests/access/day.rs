@@ -25,8 +25,8 @@ const BETWEEN_ROUNDS: Duration = Duration::from_secs(120);
 /// a gateway stays.
 const BETWEEN_EVENTS: Duration = Duration::from_secs(3);
 
-/// A flow that is allowed goes on this long after whatever happened: a gateway that died is noticed within 5 s, and a
-/// machine that compiles beside it takes its time.
+/// An allowed flow continues at the latest this long after any event. A gateway that died is noticed within 5 s, and
+/// a machine that compiles beside it takes its time.
 const GOES_ON: Duration = Duration::from_secs(20);
 
 /// Log lines of one program in a minute.

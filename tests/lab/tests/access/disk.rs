@@ -116,7 +116,7 @@ fn on_a_full_disk_writing_is_refused_while_reading_and_access_go_on_until_there_
     portal.admin("group create with-room").unwrap();
     let (is_ready, said) = portal.readiness().unwrap();
     assert!(is_ready, "{said}");
-    // What is declared now reaches everybody.
+    // The change that is declared now reaches everybody.
     let six = format!(
         r#"{}
 [[resource]]

@@ -8,7 +8,7 @@ use culvert_lab::{culvert_program, wait_until};
 use serde_json::Value;
 use std::fs;
 
-/// What the owner signs in with.
+/// The owner's password.
 const PASSWORD: &str = "correct horse battery";
 
 /// A browser of the owner, played by curl, on the portal's machine; its cookies are on another disk.
@@ -77,7 +77,7 @@ fn status(portal: &Portal) -> Value {
     status["portal"].clone()
 }
 
-/// How often access was granted, by the log.
+/// The number of granted accesses in the log.
 fn granted(portal: &Portal) -> usize {
     let log = portal.admin("log access --output json").unwrap();
     log.matches("\"granted\"").count()

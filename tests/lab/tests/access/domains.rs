@@ -1,4 +1,4 @@
-//! Search domains, and domains with servers of their own, as an administrator sets them: every way in which
+//! Search domains, and domains with servers of their own, as an administrator sets them. Every way in which
 //! the system asks the client applies them, and gives them up again.
 
 use crate::common::{SOON, access};
@@ -21,13 +21,13 @@ const OFFICE_NAME: &str = "intranet.office.example";
 const LONG_NAME: &str = "many.office.example";
 const LONG_COUNT: u8 = 60;
 
-/// What servers say that should not have been asked, or that are asked for everything.
+/// The answer of servers that should not have been asked, or that are asked for everything.
 const ELSEWHERE: &str = "203.0.113.99";
 
 /// [`PRIVATE_NAME`] without the domain that completes it.
 const SHORT_NAME: &str = "web";
 
-/// What the administrator says of names.
+/// The administrator's declaration of names.
 const DNS: &str = r#"
 [dns]
 search = ["corp.example"]
@@ -75,7 +75,8 @@ fn office_servers(scene: &Scene) -> [Names; 2] {
     })
 }
 
-/// Whether programs find the name at this address and no other; they get it once for each kind of socket.
+/// True if programs resolve the name to this address and no other; they get it once for each kind of
+/// socket.
 fn is_at(scene: &Scene, name: &str, address: &str) -> bool {
     let address: IpAddr = address.parse().unwrap();
     let found = scene.addresses(name);
@@ -203,7 +204,7 @@ fn by_the_file_names_of_the_office_are_asked_through_the_tunnel_and_nowhere_else
         scene.addresses(PRIVATE_NAME)
     );
 
-    // What does not fit a datagram is asked for again over TCP.
+    // A name whose answer does not fit a datagram is queried again over TCP.
     let long = scene.addresses(LONG_NAME).into_iter();
     let long: std::collections::BTreeSet<IpAddr> = long.collect();
     assert_eq!(long.len(), usize::from(LONG_COUNT));
@@ -337,7 +338,7 @@ fn a_server_that_does_not_answer_a_question_gives_way_to_the_next_at_once_every_
     }
 }
 
-/// How many queries the client gets where a program looks another name up.
+/// The number of queries that the client gets when a program resolves one more name.
 fn asked_by_client(scene: &Scene, name: &str) -> u64 {
     scene.names[0].set(name, &[PUBLIC_ADDRESS.parse().unwrap()]);
     let queries = || {

@@ -89,7 +89,7 @@ fn a_download_and_datagrams_are_in_the_flow_log_once_and_only_while_it_is_on() {
         assert!(flow["at"].as_str() > flow["started"].as_str(), "{flow}");
         assert!(flow["application"].is_null(), "{flow}");
     }
-    // What the client read, with headers, and what was on its way when it had enough.
+    // The bytes that the client read, with headers, and those that were in flight when it stopped.
     let received = number(tcp, "received_bytes");
     assert!(received > bytes && received < 3 * bytes, "{bytes}: {tcp}");
     assert!(number(tcp, "sent_bytes") > 0 && number(tcp, "sent_packets") > 2);
@@ -146,7 +146,7 @@ fn a_download_and_datagrams_are_in_the_flow_log_once_and_only_while_it_is_on() {
         (2, 1)
     );
 
-    // Whoever followed it over all of that saw each of them once.
+    // A log reader that followed over all of that saw each of them once.
     let newest = number(&all[0], "seq");
     follower
         .wait_for_output(&format!("\"seq\":{newest},"), SOON)

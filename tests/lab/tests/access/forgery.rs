@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// The network of the machine that has the client's keys, beside the client's own.
 const ATTACKER_NET: Subnet = Subnet(15);
 
-/// How often each packet is sent: a counter that is wrong by one is wrong.
+/// The number of times that each packet is sent: a counter that is off by one is noticed.
 const REPEATS: u64 = 3;
 
 const ICMP: u8 = 1;
@@ -113,7 +113,7 @@ fn preshared_key(product: &Product) -> Result<String> {
     Ok(key.context("the gateway keeps no grant")?.to_owned())
 }
 
-/// What the gateway has said that it dropped, by stage and reason.
+/// The gateway's counts of dropped packets, by stage and reason.
 fn drops(product: &Product) -> BTreeMap<String, u64> {
     let said = product.gateways[0].output();
     let counts = said.lines().filter_map(|line| {

@@ -49,7 +49,7 @@ const OWN_PORT: u16 = 8081;
 /// Somebody on the internet.
 const STRANGER_V4: &str = "198.51.100.7";
 
-/// How `curl` ends that was told that there is no way, rather than nothing at all.
+/// The exit status of `curl` after a refusal, as opposed to silence.
 const CONNECT_FAILED: i32 = 7;
 
 /// A container of the client's machine, as engines make them: a bridge, a pair, forwarding.

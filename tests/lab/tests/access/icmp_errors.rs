@@ -115,8 +115,8 @@ fn a_host_behind_the_gateway_that_is_off_is_known_to_be_as_soon_as_its_router_sa
     }
 }
 
-/// What a router behind the gateway answers to packets that it does not pass on, and whether Linux tells a connected UDP
-/// socket of it, as it does of what will not pass by itself.
+/// The answers of a router behind the gateway to packets that it does not forward. The flag is true if Linux reports
+/// the error to a connected UDP socket, as it does for errors that it takes as permanent.
 const REJECTIONS: [(&str, &str, bool); 8] = [
     ("ip", "icmp type net-unreachable", false),
     ("ip", "icmp type host-unreachable", false),

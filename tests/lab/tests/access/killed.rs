@@ -7,7 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// What the client's machine has before.
+/// The `resolv.conf` of the client's machine before.
 const RESOLV_CONF: &str = "nameserver 198.51.100.53\nsearch lan\n";
 
 /// Far more than what is told of one set-up: some twenty addresses, rules and routes.

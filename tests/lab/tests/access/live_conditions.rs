@@ -6,7 +6,8 @@ use culvert_lab::wait_until;
 use std::time::{Duration, Instant};
 
 /// "A 'no' stands for up to ten seconds before the portal is asked again, or until the portal says that
-/// something has changed": it says so here, so what remains is that this machine may compile.
+/// something has changed." The portal says so here, so the limit is only for a machine that is busy
+/// compiling.
 const AFTER_A_CHANGE: Duration = Duration::from_secs(5);
 
 /// "gives up a peer that has been silent for 12 s. Reconnecting waits 1 s and a random time of up to

@@ -18,8 +18,8 @@ fn family_in_use(bed: &Bed) -> Family {
     }
 }
 
-/// Moves the one gateway while a download and numbered datagrams go through it, and checks that the
-/// datagrams go on after at most `limit`, and the download as soon as its sender tries again.
+/// Moves the one gateway while a download and numbered datagrams go through it. Checks that the
+/// datagrams continue after at most `limit`, and the download as soon as its sender tries again.
 fn goes_on_after(moving: impl FnOnce(&Bed) -> Vec<Family>, limit: Duration) {
     let bed = Bed::new(1).unwrap();
     let stream = bed.numbered_stream().unwrap();

@@ -41,7 +41,7 @@ fn a_name_that_does_not_exist_behind_the_gateway_does_not_exist_for_the_client()
     assert_eq!(fetch(&bed, "nothing.corp.example", ""), None);
 }
 
-/// RFC 2181, section 11: any bytes may be in a label. What looks like Punycode may be none.
+/// RFC 2181, section 11: any bytes may be in a label. A label that looks like Punycode may be none.
 #[test]
 fn labels_that_no_host_has_are_found_as_the_site_has_them() {
     let bed = bed();

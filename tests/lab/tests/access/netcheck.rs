@@ -13,7 +13,7 @@ use std::thread;
 const FAILED: i32 = 1;
 const UNREACHABLE: i32 = 4;
 
-/// What it says at the client's machine, and how it ends.
+/// The report at the client's machine, and the exit status.
 fn netcheck(product: &Product, arguments: &str) -> (i32, Vec<Value>) {
     netcheck_at(product, &product.client.socket(), arguments)
 }

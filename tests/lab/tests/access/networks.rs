@@ -9,7 +9,7 @@ use std::time::Duration;
 /// "link flaps under traffic (≤ 2 s)"
 const AFTER_A_FLAP: Duration = Duration::from_secs(2);
 
-/// How long a link is down: as long as a cable that is put into another socket.
+/// The time for which a link is down: as long as it takes to move a cable to another socket.
 const DOWN: Duration = Duration::from_millis(500);
 
 /// The address of the client's machine and of its router, on the network between them.
@@ -21,8 +21,9 @@ const CLIENT_LINK: &str = "veth14";
 const PUBLIC_V4: &str = "10.200.10.2";
 const PUBLIC_V6: &str = "fd00:200:a::2";
 
-/// What a resource for the whole Internet adds to the usual access. The lab's Internet has private
-/// addresses, so ranges of it are named as well: they are no local network of the client's.
+/// The lines that a resource for the whole Internet adds to the usual access. The lab's Internet
+/// has private addresses, so ranges of it are named as well: they are no local network of the
+/// client's.
 pub(crate) fn everything(more: &[&str]) -> String {
     let mut toml = access();
     for (number, range) in ["0.0.0.0/0", "::/0"].iter().chain(more).enumerate() {
@@ -127,7 +128,8 @@ fn a_link_that_comes_and_goes_under_load_keeps_flows_waiting_for_two_seconds_at_
     let stream = bed.numbered_stream().unwrap();
     let download = bed.download().unwrap();
     for _ in 0..3 {
-        // What the kernel forgets with the link, a network manager puts back.
+        // A network manager restores the addresses and routes that the kernel deletes with the
+        // link.
         client
             .shell(&format!(
                 "ip link set {CLIENT_LINK} down; sleep {}; ip link set {CLIENT_LINK} up; \

@@ -48,7 +48,7 @@ fn one_is_refused(mut machines: [&mut Process; 2], error: &str) -> usize {
     enrolled
 }
 
-/// How many machines of a kind the portal knows.
+/// The number of machines of a kind that the portal knows.
 fn known(portal: &Portal, kind: &str) -> usize {
     let list = portal.admin(&format!("{kind} list --output json")).unwrap();
     let list: serde_json::Value = serde_json::from_str(&list).unwrap();

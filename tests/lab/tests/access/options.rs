@@ -1,4 +1,4 @@
-//! What the options of a gateway do.
+//! The effect of a gateway's options.
 
 use crate::common::{Bed, OTHER_PORT, SOON, WEB_PORT, access};
 use anyhow::Result;
@@ -50,7 +50,7 @@ fn restart_gateway(bed: &mut Bed, arguments: &str) {
     gateway.start().unwrap();
 }
 
-/// Where the client sends to.
+/// The endpoint to which the client sends.
 fn endpoint(bed: &Bed) -> String {
     let status = bed.product.client.status().unwrap();
     status["gateways"][0]["endpoint"].to_string()
@@ -108,7 +108,7 @@ fn a_public_endpoint_by_name_follows_the_router_to_another_address_within_a_minu
     .unwrap();
 }
 
-/// Who the web server says that the client is.
+/// The client's address as the web server sees it.
 fn source(bed: &Bed, family: Family) -> Option<IpAddr> {
     let option = match family {
         Family::V4 => "-4",

@@ -42,8 +42,8 @@ fn without_a_portal_existing_access_goes_on_and_new_access_works_soon_after_it_i
     );
 }
 
-/// What the kernel dropped because a program did not get the processor in time to read it: that has
-/// nothing to do with the portal.
+/// Packets that the kernel dropped because a program did not get the processor in time to read
+/// them. They have nothing to do with the portal.
 fn frames_that_met_a_full_queue(bed: &Bed) -> u64 {
     let gateway = &bed.product.gateways[0].namespace;
     let client = &bed.product.client.namespace;

@@ -1,4 +1,4 @@
-//! What programs keep of root's rights: what they need, whoever they run as.
+//! The rights of root that programs keep: the needed ones, under every user.
 
 use crate::common::{Bed, SOON, WEB_PORT, access};
 use culvert_lab::product::{PRIVATE_V4, Product};
@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 /// A user whom every machine has, and its number.
 const NOBODY: (&str, &str) = ("nobody", "65534");
 
-/// What programs that it starts may do, as /proc shows sets of capabilities: CAP_NET_ADMIN is bit 12.
+/// The capabilities of programs that it starts, as /proc shows them: CAP_NET_ADMIN is bit 12.
 const OF_CHILDREN: &str = "0000000000001000";
 /// With CAP_BPF, bit 39, for the tunnel's queues.
 const GATEWAY: &str = "0000008000001000";
@@ -21,7 +21,7 @@ const ROOT_CLIENT: &str = "0000008000001402";
 /// A device node as udev makes it, for everybody; what may be done with it takes CAP_NET_ADMIN.
 const TUN_FOR_ALL: &str = "mount -t tmpfs tmpfs /dev/net; mknod -m 666 /dev/net/tun c 10 200";
 
-/// What the kernel says of every thread of the program that was started as process `id`.
+/// The kernel's status of every thread of the program that was started as process `id`.
 fn threads(id: u32) -> Vec<BTreeMap<String, String>> {
     let tasks = std::fs::read_dir(format!("/proc/{id}/task")).unwrap();
     let read = |task: std::io::Result<std::fs::DirEntry>| {
@@ -146,7 +146,7 @@ fn root_that_stays_root_keeps_no_right_but_those_that_are_needed() {
     assert!(files["why"].to_string().contains("no_sandbox"), "{status}");
 }
 
-/// Whether the kernel filters the system calls of every thread of a process by a program.
+/// True if a seccomp program filters the system calls of every thread of a process.
 fn is_filtered(id: u32) -> bool {
     threads(id).iter().all(|thread| thread["Seccomp"] == "2")
 }

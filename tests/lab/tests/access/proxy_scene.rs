@@ -169,7 +169,7 @@ impl Scene {
         self.browse(&form, "/sign-in")
     }
 
-    /// What `culvert netcheck` says at the client's machine, and how it ends.
+    /// The report of `culvert netcheck` at the client's machine, and its exit status.
     pub(crate) fn netcheck(&self) -> Result<(i32, Vec<Value>)> {
         let client = &self.product.client;
         let script = format!(

@@ -1,4 +1,4 @@
-//! Who reaches what.
+//! Reachability: clients and the resources that they reach.
 
 use crate::common::{Bed, OTHER_PORT, WEB_PORT, access};
 use culvert_lab::product::{PRIVATE_NAME, PRIVATE_OTHER_V4, PRIVATE_V4, PRIVATE_V6, Product};

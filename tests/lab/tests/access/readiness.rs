@@ -1,4 +1,4 @@
-//! What a client tells supervisors, collectors and its service manager is true.
+//! A client's reports to supervisors, collectors and its service manager are true.
 
 use crate::common::{Bed, SOON, WEB_PORT};
 use culvert_lab::product::{PRIVATE_V4, Product};
@@ -10,7 +10,7 @@ const HEALTH: &str = "127.0.0.1:9589";
 /// For how long the service manager waits for a sign of life.
 const WATCHDOG: Duration = Duration::from_secs(2);
 
-/// "How often the host is looked at", and room for a busy machine.
+/// The documented interval of checks of the host, and room for a busy machine.
 const PUT_BACK: Duration = Duration::from_secs(30);
 
 /// Starts the client again, with health, beside a service manager.
@@ -24,7 +24,7 @@ fn start_beside(manager: &ServiceManager, product: &mut Product) -> Process {
     client.namespace.spawn(&line).unwrap()
 }
 
-/// What the client answers, behind the status code.
+/// The client's answer, without the status code.
 fn answer(product: &Product, path: &str) -> String {
     let line = format!("curl -sS -m 4 -o - -w %{{http_code}} http://{HEALTH}{path}");
     let answer = product.client.namespace.run(&line).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! How the system's resolver comes to ask the client, and is put back.
+//! The system's resolver is pointed at the client, and is put back.
 
 use crate::common::SOON;
 use crate::resolver_scene::{
@@ -200,7 +200,7 @@ fn a_file_that_can_not_be_written_is_a_problem_that_leaves_the_tunnel_alone() {
     let product = &mut scene.product;
     product.client.stop().unwrap();
 
-    // Who asks for the file and nothing else hears it at once.
+    // An administrator who asks for the file and nothing else is told at once.
     "--dns file".clone_into(&mut product.client.arguments);
     product.client.launch().unwrap();
     let ended = product.client.process().unwrap().wait(SOON).unwrap();
@@ -243,7 +243,7 @@ fn resolved_asks_the_client_for_names_of_resources_alone_and_is_told_again_when_
     let upstream = format!("{PUBLIC_DNS}:53");
     assert_eq!(status["dns"]["upstreams"], serde_json::json!([upstream]));
 
-    // Whoever resolves other names does not notice the client at all.
+    // A user who resolves other names does not notice the client at all.
     let other = "other.example.org";
     scene.names[0].set(other, &[PUBLIC_ADDRESS.parse().unwrap()]);
     scene.product.client.process().unwrap().pause().unwrap();
@@ -269,7 +269,8 @@ fn resolved_asks_the_client_for_names_of_resources_alone_and_is_told_again_when_
     assert!(!scene.addresses(PUBLIC_NAME).is_empty());
     assert_eq!(scene.now(), "nameserver 127.0.0.53\n");
 
-    // Who asks for it and nothing else hears that it is not there.
+    // An administrator who asks for systemd-resolved and nothing else is told that it is not
+    // running.
     resolved.kill().unwrap();
     "--dns resolved".clone_into(&mut scene.product.client.arguments);
     scene.product.client.launch().unwrap();
@@ -303,7 +304,7 @@ fn resolvconf_names_the_client_and_forgets_it_even_after_a_crash() {
     scene.product.client.stop().unwrap();
     assert_eq!(scene.now(), before);
 
-    // What a crash leaves behind is undone, whatever way is taken then.
+    // The remains of a crash are undone, whatever method is used then.
     scene.product.client.start().unwrap();
     scene.comes_to_be_applied();
     scene.product.client.kill().unwrap();

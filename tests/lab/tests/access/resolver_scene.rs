@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Where the resolver of the client's network answers, which knows [`PUBLIC_NAME`] alone.
+/// The resolver of the client's network, which knows [`PUBLIC_NAME`] alone.
 pub(crate) const PUBLIC_DNS: &str = "198.51.100.53";
 /// A resolver that is named first, and is not there.
 const DEAD_DNS: &str = "198.51.100.54";
@@ -20,7 +20,7 @@ pub(crate) const OTHER_DNS: &str = "198.51.100.55";
 
 pub(crate) const PUBLIC_NAME: &str = "www.example.org";
 pub(crate) const PUBLIC_ADDRESS: &str = "203.0.113.80";
-/// What the other resolver says of the same name.
+/// The other resolver's address for the same name.
 pub(crate) const OTHER_ADDRESS: &str = "203.0.113.81";
 
 /// An upstream that is silent is given up after 1.5 s, and the file is looked at every five.
@@ -44,7 +44,7 @@ impl Scene {
     pub(crate) fn with_bus(arguments: &str) -> (Self, Process) {
         let mut scene = Self::new(arguments);
         let dir = scene.product.dir();
-        // Whoever is on the bus has given up being root, and watches for it.
+        // Programs on the bus run without root's rights, and watch the directory for it.
         fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).unwrap();
         let (bus, configuration) = (dir.join("bus"), dir.join("bus.conf"));
         fs::write(&configuration, bus_configuration(&bus)).unwrap();
@@ -104,7 +104,7 @@ impl Scene {
     pub(crate) fn with_openresolv(arguments: &str, lease: &str) -> Self {
         let mut scene = Self::new(arguments);
         let program = peer_program("resolvconf").unwrap();
-        // What lies in the directory of programs is a link into the package.
+        // The entry in the directory of programs is a link into the package.
         let package = fs::canonicalize(&program).unwrap();
         let package = package.ancestors().nth(2).unwrap();
         let configuration = format!(
@@ -176,7 +176,7 @@ impl Scene {
         fs::read_to_string(self.path()).unwrap()
     }
 
-    /// What the status says of the system's resolver.
+    /// The part of the status about the system's resolver.
     pub(crate) fn control(&self) -> Value {
         let status = self.product.client.status();
         status.unwrap()["dns"]["control"].clone()
@@ -211,12 +211,12 @@ impl Scene {
     }
 }
 
-/// What a machine with systemd-resolved has at `/run/systemd`.
+/// The directory `/run/systemd` as it is with systemd-resolved.
 fn dir_of_resolved(dir: &Path) -> PathBuf {
     dir.join("run-systemd")
 }
 
-/// What a network hands out: a resolver that is not there, and one that is.
+/// The DNS settings that a network hands out: a resolver that is not there, and one that is.
 pub(crate) fn before() -> String {
     format!(
         "# by hand\nsearch lan\nnameserver {DEAD_DNS}\nnameserver {PUBLIC_DNS}\noptions edns0\n"
@@ -264,7 +264,7 @@ fn bus_configuration(bus: &Path) -> String {
     )
 }
 
-/// Whether an address stands for a name of a resource.
+/// True if an address stands for a name of a resource.
 fn is_of_names(address: &IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.octets()[0] == 100 && address.octets()[1] & 0xe0 == 0x60,

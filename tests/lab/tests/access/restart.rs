@@ -9,10 +9,10 @@ use std::net::TcpListener;
 const CLIENT_INTERFACE: &str = "culvert0";
 const GATEWAY_INTERFACE: &str = "culvert-gw0";
 
-/// Where gateways listen.
+/// The UDP port of gateways.
 const GATEWAY_PORT: u16 = 51820;
 
-/// Whether it keeps an interface and both sockets of both families.
+/// True if it keeps an interface and both sockets of both families.
 fn is_whole(manager: &ServiceManager) -> bool {
     let kept = manager.kept();
     let has = |name: &str| kept.iter().any(|it| it == name);

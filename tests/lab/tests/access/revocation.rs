@@ -1,4 +1,4 @@
-//! What is taken away stops at once.
+//! Access that is taken away stops at once.
 
 use crate::common::{Bed, SECOND};
 use anyhow::Result;

@@ -43,7 +43,7 @@ fn host(batch: usize, number: usize) -> String {
     format!("h{number}.b{batch}.example.test")
 }
 
-/// How long each name of a batch takes to be found, in milliseconds, the longest last.
+/// The times in which the names of a batch are found, in milliseconds, the longest last.
 fn times(scene: &Scene, batch: usize, program: &str) -> Vec<u64> {
     let script = format!(
         "for i in $(seq 0 {}); do s=$(date +%s%N); {program} h$i.b{batch}.example.test | \

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// "within five seconds if it fell silent"
 const TAKEN_OVER: Duration = Duration::from_secs(5);
 
-/// How long one attempt to connect may take: the next one is a new packet.
+/// The limit of one attempt to connect: the next attempt is a new packet.
 const ATTEMPT: Duration = Duration::from_millis(300);
 
 /// Drops whatever comes to the gateway, leaves it or would pass it. Its sockets stay as they are.
@@ -42,7 +42,7 @@ fn is_taken_over(bed: &mut Bed, fail: impl FnOnce(&mut Gateway)) -> usize {
     failing
 }
 
-/// Whether the web server takes a new connection of the client at once.
+/// True if the web server accepts a new connection of the client at once.
 fn connects(bed: &Bed) -> bool {
     let target: IpAddr = PRIVATE_V4.parse().unwrap();
     let target = SocketAddr::new(target, WEB_PORT);
@@ -50,7 +50,7 @@ fn connects(bed: &Bed) -> bool {
     bed.product.client.namespace.inside(attempt).is_ok()
 }
 
-/// Whether the client found out by itself.
+/// True if the client noticed it by itself.
 fn client_noticed(bed: &Bed) -> bool {
     let said = bed.product.client.output();
     said.contains("a gateway does not answer")

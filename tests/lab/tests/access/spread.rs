@@ -2,7 +2,8 @@
 
 use crate::common::{Bed, SOON};
 use culvert_lab::product::Client;
-/// How many clients use each gateway, as the web server sees it, where all begin at the same moment.
+/// The number of clients at each gateway, as the web server sees it, if all begin at the same
+/// moment.
 fn shares(bed: &Bed, clients: &[&Client]) -> Vec<usize> {
     let ways: Vec<usize> = std::thread::scope(|scope| {
         let asking: Vec<_> = clients

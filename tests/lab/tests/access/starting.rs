@@ -16,8 +16,8 @@ const HURRIED: Duration = Duration::from_secs(2);
 /// "A 'no' stands for up to ten seconds before the portal is asked again"
 const NO_STANDS: Duration = Duration::from_secs(10);
 
-/// A handshake that the gateway's restart has made void is made again: after 2 s of silence a client
-/// begins one, and it is lost where the gateway is not there yet.
+/// A handshake that the gateway's restart has made void is made again. After 2 s of silence a client
+/// begins one, and it is lost if the gateway is not there yet.
 const NEW_HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// The programs as `culvert wg` runs them begin a handshake after 15 s of silence (WireGuard's keepalive
@@ -30,7 +30,7 @@ fn longest_wait(attempts: u64) -> Duration {
     Duration::from_secs(1 + spread_s.min(30))
 }
 
-/// How often the client has tried to reach the portal.
+/// The number of the client's attempts to reach the portal.
 fn attempts(product: &Product) -> u64 {
     let status = product.client.status();
     let attempts = status.map(|status| status["portal"]["attempts"].as_u64());
@@ -178,7 +178,7 @@ fn a_gateway_that_was_away_for_long_without_the_portal_goes_on_with_its_grants()
     .unwrap();
 }
 
-/// What the usual access lacks: two more servers for the same group.
+/// Additions to the usual access: two more servers for the same group.
 fn more_access(web_policy_keys: &str) -> String {
     let mut access = crate::common::access_with(web_policy_keys);
     for (name, address) in [("other", PRIVATE_OTHER_V4), ("six", PRIVATE_V6)] {
@@ -201,7 +201,7 @@ resource = "{name}"
     access
 }
 
-/// Whether who has the client's keys, and asks nobody, gets an answer.
+/// True if someone who has the client's keys, and asks nobody, gets an answer.
 fn gets(forger: &Forger, address: &str) -> bool {
     let host = match address.contains(':') {
         true => format!("[{address}]"),
@@ -224,7 +224,7 @@ fn three_grants() -> Bed {
     bed
 }
 
-/// How many grants the gateway says that it enforces.
+/// The number of grants that the gateway reports as enforced.
 fn enforced(product: &Product) -> u64 {
     let status = product.gateways[0].status().unwrap();
     status["grant_count"].as_u64().unwrap()

@@ -13,7 +13,7 @@ const WORKERS: usize = 2;
 /// Datagrams that leave at once: as many meet each other on the way.
 const BURST: u32 = 8;
 
-/// How long the flows are watched.
+/// The time for which the flows are watched.
 const WATCHED: Duration = Duration::from_secs(6);
 
 /// A bed with two workers at each end of the tunnel, and the echo server reached by name as well.
@@ -45,7 +45,7 @@ fn keep_order(product: &Product) {
     }
 }
 
-/// How many threads of a process carry packets.
+/// The number of threads of a process that carry packets.
 fn workers(namespace: &Namespace, process_id: u32) -> usize {
     let names = format!("cat /proc/{process_id}/task/*/comm");
     let names = namespace.shell(&names).unwrap();
@@ -143,7 +143,7 @@ fn with_two_workers_a_deleted_policy_cuts_all_flows_within_a_second() {
     }
     let answers = stream.answers();
     assert!(stream.goes_on(SECOND).is_err(), "after {answers} answers");
-    // What another policy gives goes on.
+    // Access that another policy gives continues.
     let by_name = named(&bed);
     wait_until("the name", SOON, || {
         Download::start(&bed.product.client.namespace, by_name, WEB_PORT).is_ok()

@@ -6,12 +6,12 @@ use crate::page::{self, STORED_SCRIPT};
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 
-/// What is written into every field of a form at once, with what it is.
+/// The texts that are written into every field of a form at once, each with its description.
 fn inputs() -> [(&'static str, String); 4] {
     [
         ("nothing", String::new()),
         ("a script", STORED_SCRIPT.to_owned()),
-        // What a form asks for stands in the address: with some fields of this, it still has room there.
+        // The address contains the values of a form; with some fields of this length, it still has room.
         ("1,000 letters", "x".repeat(1000)),
         (
             "control characters",
@@ -34,7 +34,7 @@ fn no_form_breaks_by_what_is_written_into_it_and_scripts_are_shown_as_text() {
                 .unwrap();
         }
     }
-    // What was accepted, such as a name, is now on pages that others read.
+    // An accepted value, such as a name, is now on pages that others read.
     console.sign_in("audrey").unwrap();
     let mut shown = 0;
     crawl::walk(&console, |_| {
@@ -48,7 +48,7 @@ fn no_form_breaks_by_what_is_written_into_it_and_scripts_are_shown_as_text() {
 
 /// Fills a form and sends it as the browser would without its own checks.
 fn send(console: &Console, form: &Form, text: &str) -> Result<()> {
-    // What was sent before has left things behind whose rows have forms of their own: places do not last.
+    // Earlier forms have created rows that have forms of their own, so positions do not last.
     const FILL: &str = "const form = [...document.forms].find(form =>
             form.method + ' ' + new URL(form.action).pathname === arguments[0]);
         for (const field of form.elements) {

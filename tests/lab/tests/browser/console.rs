@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Something on this machine that should happen at once may take this long when others compile.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
-/// Whatever people of these tests sign in with.
+/// The password of all people in these tests.
 pub(crate) const PASSWORD: &str = "correct horse battery staple";
 
 /// Everybody who signs in, by name and role.
@@ -25,7 +25,7 @@ pub(crate) const PEOPLE: [(&str, &str); 4] = [
 #[derive(Debug)]
 pub(crate) struct Console {
     pub(crate) browser: Browser,
-    /// Where the portal is.
+    /// The portal's address.
     pub(crate) url: String,
     pub(crate) product: Product,
 }
@@ -61,8 +61,8 @@ impl Console {
         console.peopled()
     }
 
-    /// With people, and a gateway and a client that have connected, a provider, a sink, a flow log, and a
-    /// request that was denied: each kind of page shows something.
+    /// With people, a connected gateway and client, a provider, a sink, a flow log, and a denied request,
+    /// so that each kind of page shows something.
     pub(crate) fn with_everything() -> Result<Self> {
         let mut console = Self::new(1)?.peopled()?;
         let provider =

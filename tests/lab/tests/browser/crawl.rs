@@ -12,13 +12,13 @@ const MAX_PAGES: usize = 100;
 /// A page and one of its forms.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Form {
-    /// Where the page is.
+    /// The page's address.
     pub(crate) page: String,
-    /// How and where it is sent, as `post /sites`.
+    /// The method and the path, as `post /sites`.
     pub(crate) action: String,
 }
 
-/// What a walk has found.
+/// The result of a walk.
 #[derive(Debug, Default)]
 pub(crate) struct Walk {
     /// A path of each kind of page, by the kind.
@@ -31,7 +31,7 @@ pub(crate) struct Walk {
 const KINDS_OF_EVERYTHING: [&str; 3] = ["/clients/id", "/gateways/id", "/settings/providers/id"];
 
 impl Walk {
-    /// Whether it came by every thing of [`Console::with_everything`].
+    /// True if it passed every object of [`Console::with_everything`].
     pub(crate) fn has_everything(&self) -> bool {
         let has = |kind: &&str| self.pages.contains_key(*kind);
         KINDS_OF_EVERYTHING.iter().all(has)
@@ -49,7 +49,7 @@ pub(crate) fn walk(console: &Console, mut visit: impl FnMut(&str) -> Result<()>)
         if !loaded.is_page {
             continue;
         }
-        // Who may not read the overview is shown another page in its place.
+        // A user who may not read the overview is shown another page in its place.
         let shown = console.path()?;
         if loaded.status != 200 {
             bail!("a link leads to {path}, which answers {}", loaded.status);
@@ -75,12 +75,12 @@ pub(crate) fn walk(console: &Console, mut visit: impl FnMut(&str) -> Result<()>)
     Ok(walk)
 }
 
-/// Where the links of a page lead within the portal.
+/// The targets of a page's links within the portal.
 const LINKS: &str = "return [...document.querySelectorAll('a[href]')]
     .map(link => new URL(link.href)).filter(url => url.origin === location.origin)
     .map(url => url.pathname + url.search)";
 
-/// Where the forms of a page are sent, and nothing for those without a field to write into.
+/// The targets of the forms of a page; nothing for a form without a field to write into.
 const FORMS: &str = "return [...document.forms].map(form => [...form.elements].some(field =>
     field.matches('textarea, input:not([type=hidden]):not([type=checkbox]):not([type=radio])'))
     ? form.method + ' ' + new URL(form.action).pathname : '')";

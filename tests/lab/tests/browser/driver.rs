@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
 
-/// Where the driver listens; its namespace is its own.
+/// The address of the driver; its namespace is its own.
 const DRIVER: &str = "http://127.0.0.1:9515";
 
 /// A page, or the browser's start, may take this long when others compile.
@@ -37,7 +37,7 @@ pub(crate) struct Browser {
 pub(crate) struct Element(String);
 
 impl Browser {
-    /// Starts one in a namespace. What it writes goes below `dir`.
+    /// Starts one in a namespace. Its files go below `dir`.
     pub(crate) fn start(namespace: &Namespace, dir: &Path) -> Result<Self> {
         let find = |tool: &str| culvert_lab::run(&format!("which {tool}"));
         if find("chromium").is_err() || find("chromedriver").is_err() {
@@ -83,7 +83,7 @@ impl Browser {
         self.leave_by(|| self.click(on))
     }
 
-    /// Where it is.
+    /// The current address.
     pub(crate) fn url(&self) -> Result<String> {
         let url = self.get("/url")?;
         Ok(url.as_str().context("no URL")?.to_owned())
@@ -121,7 +121,7 @@ impl Browser {
         element(&self.post("/element", &by)?)
     }
 
-    /// What has the focus.
+    /// The focused element.
     pub(crate) fn focused(&self) -> Result<Element> {
         element(&self.get("/element/active")?)
     }
@@ -204,12 +204,12 @@ impl Browser {
         self.post("/goog/cdp/execute", &command)
     }
 
-    /// What the page's console was told since this was last asked.
+    /// The entries of the page's console since the last call.
     pub(crate) fn console(&self) -> Result<Vec<Value>> {
         self.log("browser")
     }
 
-    /// What the browser did on the network since this was last asked: events of the protocol for developers.
+    /// The browser's network events since the last call, in the developer tools protocol.
     pub(crate) fn network(&self) -> Result<Vec<Value>> {
         let entries = self.log("performance")?;
         let events = entries.iter().map(|entry| {
@@ -245,12 +245,13 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // It writes into its directory until it has ended. What does not end by itself, its namespace ends.
+        // It writes into its directory until it has ended. The namespace ends a browser that does not end
+        // by itself.
         let _ended = self.call("DELETE", "", None);
     }
 }
 
-/// What the browser is started with.
+/// The capabilities with which the browser is started.
 fn capabilities(home: &impl std::fmt::Display) -> Value {
     let arguments = [
         "--headless=new".to_owned(),

@@ -25,7 +25,7 @@ fn the_console_leads_from_the_first_start_to_the_first_protected_connection() {
     console.product.gateways[0].start().unwrap();
     comes_to_steps(&console, 3);
 
-    // What comes next stands there once the page is opened again.
+    // The next step is on the page when it is opened again.
     console.open("/first-steps").unwrap();
     let fields = [
         ("name", "web"),

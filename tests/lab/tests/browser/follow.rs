@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use culvert_lab::wait_until;
 use serde_json::json;
 
-/// How much had happened when the page was made that is shown, and what it says of following.
+/// The event number of the shown page, and its text about following.
 fn live(console: &Console) -> Result<(String, String)> {
     const ASK: &str = "const live = document.getElementById('live');
         return [live.dataset.since, live.textContent];";

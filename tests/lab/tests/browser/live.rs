@@ -4,7 +4,7 @@ use crate::console::{Console, SOON};
 use culvert_lab::wait_until;
 use serde_json::json;
 
-/// What a page says of itself.
+/// The status text of a page.
 const STATE: &str = "return document.getElementById('live').textContent";
 
 /// Up to where the page has taken over what happened.
@@ -49,7 +49,7 @@ fn a_live_page_leaves_alone_what_someone_has_in_hand() {
     browser.fill(field, "half of a na").unwrap();
     rename(&console, "ursula", "undine");
     comes_to_show(&console, "undine");
-    // Where the focus is, what is typed next goes on.
+    // The focus stays, so typing continues there.
     browser.press("me").unwrap();
     let written = "return document.activeElement.name + ': ' + document.activeElement.value";
     let written = browser.run(written, &[]).unwrap();
@@ -64,7 +64,7 @@ fn a_live_page_leaves_alone_what_someone_has_in_hand() {
     browser.run("document.activeElement.blur()", &[]).unwrap();
     comes_to_show(&console, "ulrike");
 
-    // What someone has marked stays, and so does the mark.
+    // Marked content stays, and so does the mark.
     let mark = "getSelection().selectAllChildren(document.querySelector('main dl'));
         return getSelection().toString()";
     let marked = browser.run(mark, &[]).unwrap();

@@ -15,7 +15,7 @@ const PROVIDER_NET: Subnet = Subnet(40);
 const SUBJECT: &str = "s-4711";
 const NAME: &str = "paula";
 
-/// How the portal's page for signing in leads to it.
+/// The text of the link to the provider on the portal's page for signing in.
 const WAY: &str = "Sign in with Example";
 
 /// A portal with people, and a provider that it knows.
@@ -86,7 +86,7 @@ impl Scene {
         Ok(())
     }
 
-    /// What the page says, on which all is well.
+    /// The text of the page, which must have no fault.
     fn reads(&self) -> Result<String> {
         page::look(&self.console)?;
         self.console.browser.page_text()
@@ -144,7 +144,7 @@ fn a_person_signs_in_by_a_provider_and_what_led_back_is_good_once() {
     scene.reads().unwrap();
     page::keep_pictures(console, "sign-in-by-a-provider").unwrap();
 
-    // Who turns back at the provider reads why nobody was signed in.
+    // A person who turns back at the provider reads the reason why nobody was signed in.
     scene.leave_for_the_provider().unwrap();
     scene.forget_what_happened().unwrap();
     let browser = &console.browser;

@@ -1,21 +1,21 @@
-//! What holds for every page, whichever it is.
+//! Checks that hold for every page.
 
 use crate::console::Console;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::sync::OnceLock;
 
-/// What `scripts/axe.sh` fetches: rules for pages that everybody can use, as a script.
+/// The script that `scripts/axe.sh` fetches: accessibility rules for pages.
 const AXE: &str = "target/tools/axe-core/axe.min.js";
 
-/// Where pictures are kept for people to look at.
+/// The directory of pictures for people to look at.
 const PICTURES: &str = "target/screenshots";
 
-/// What pages are looked at on, by their widths in pixels.
+/// The screens on which pages are viewed, by their widths in pixels.
 const SCREENS: [(&str, u64); 2] = [("desk", 1280), ("phone", 360)];
 const SCHEMES: [&str; 2] = ["light", "dark"];
 
-/// What a script that came out of a field would do.
+/// A text that runs a script on a page that does not escape it.
 pub(crate) const STORED_SCRIPT: &str =
     "<script>window.intruder=1</script><img src=x onerror=window.intruder=1>\"'&{{7*7}}";
 
@@ -24,14 +24,14 @@ pub(crate) const STORED_SCRIPT: &str =
 pub(crate) struct Loaded {
     /// Its status of HTTP.
     pub(crate) status: u64,
-    /// Whether it is a page, and not a file.
+    /// True for a page, as opposed to a file.
     pub(crate) is_page: bool,
     /// All that was asked for on the way to it, by URL.
     pub(crate) asked: Vec<String>,
 }
 
-/// Looks at the page that was just opened: nothing was asked of anybody but the portal, the console was told
-/// of no error, and no script of a field ran.
+/// Checks the page that was just opened. All requests went to the portal, the browser's console has no
+/// error, and no script of a field ran.
 pub(crate) fn look(console: &Console) -> Result<Loaded> {
     look_after(console, None)
 }
@@ -83,7 +83,8 @@ pub(crate) fn look_after(console: &Console, elsewhere: Option<&str>) -> Result<L
     Ok(loaded)
 }
 
-/// Whether the browser asks the portal, or nobody: what is in a page, and the empty page that it starts with.
+/// True if the request goes to the portal or to nobody: content within a page, and the empty page at the
+/// start.
 fn is_own(console: &Console, url: &str) -> bool {
     let rest = url.strip_prefix(&console.url);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -91,7 +92,7 @@ fn is_own(console: &Console, url: &str) -> bool {
         || url.starts_with("chrome:")
 }
 
-/// Whether an entry of the browser's console tells of the page itself.
+/// True if an entry of the browser's console is about the page itself.
 fn is_about(console: &Console, entry: &Value) -> bool {
     let message = entry["message"].as_str().unwrap_or_default();
     let about = message.split(' ').next().unwrap_or_default();

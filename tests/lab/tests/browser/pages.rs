@@ -54,7 +54,7 @@ fn pages_after_a_form_are_usable_by_everybody() {
     let (status, _) = sent("What it is", &wrong, "refused-form");
     assert_eq!(status, 422);
 
-    // What someone else has changed meanwhile.
+    // Another person has made a change meanwhile.
     let groups = console.api("GET", "/groups", None).unwrap();
     let path = format!("/groups/{}", groups["items"][0]["id"].as_str().unwrap());
     console.open(&path).unwrap();

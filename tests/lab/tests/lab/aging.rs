@@ -1,4 +1,4 @@
-//! What happens when a session grows old.
+//! Tests of an old session.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,9 +11,9 @@ use crate::support::SOON;
 /// five more for a busy machine.
 const REKEYED_AT_AGE_S: u64 = 130;
 
-/// Longer than that, so that a session which is not rekeyed is seen. It may have begun later than the first
-/// handshake: wireguard-go forgets that one was answered if the answer comes before it has set its timer, and makes
-/// another after 5 s, several times in a row on a busy machine.
+/// Longer than that, so that a session which is not rekeyed is seen. The session may be younger than the first
+/// handshake. If the answer comes before wireguard-go has set its timer, it forgets the answer, and makes another
+/// handshake after 5 s. On a busy machine that happens several times in a row.
 const WATCHED_S: u32 = 135;
 
 /// A ping each 20 ms: several meet each step of a rekeying.
@@ -91,15 +91,15 @@ fn a_session_is_rekeyed_under_load_without_a_lost_packet() {
     }
 }
 
-/// When the end had its last handshake with the other one.
+/// The time of the end's last handshake with the other one.
 fn handshake_s(end: &WireGuardEnd, tunnel: &Tunnel) -> u64 {
     let is_left = end.interface == tunnel.left.interface;
     let peer = if is_left { &tunnel.right } else { &tunnel.left };
     end.latest_handshake_s(&peer.keys.public_key).unwrap()
 }
 
-/// Packets and records that were dropped because there was no key for them. (Whether TCP repeats a
-/// segment tells less: it does so on a busy machine without any loss.)
+/// Packets and records that were dropped because there was no key for them. (Repeated TCP segments
+/// tell less: a busy machine has them without any loss.)
 fn lost_for_want_of_a_key(end: &WireGuardEnd) -> u64 {
     [
         ("stage", "full"),

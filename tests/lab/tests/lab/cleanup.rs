@@ -12,8 +12,8 @@ use crate::support::SOON;
 /// The kernel kills at once.
 const A_MOMENT: Duration = Duration::from_millis(500);
 
-/// What belongs to the process `id`: namespaces, interfaces' sockets, files, and the processes that
-/// have their files or interfaces there.
+/// Remains of the process `id`: namespaces, interfaces' sockets, files, and the processes that have
+/// their files or interfaces there.
 fn left_behind(id: u32) -> String {
     // A file may be removed while `find` looks at it.
     let found = culvert_lab::run(&format!(

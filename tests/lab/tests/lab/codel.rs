@@ -9,7 +9,7 @@ use rustix::net::sockopt;
 use crate::ecn::{DISCARD_PORT, ECT_0, NOT_ECT, count_inside};
 use crate::support::{SOON, culvert_tunnel};
 
-/// What a packet of a queue that stands has met so far: marks, and losses.
+/// The marks and losses by CoDel at an end so far.
 fn told(end: &WireGuardEnd) -> (u64, u64) {
     let status = end.culvert_json().unwrap();
     let workers = status["workers"].as_array().unwrap().iter();

@@ -11,7 +11,7 @@ use crate::support::{SOON, culvert_tunnel};
 /// Longer than any test takes; the load is ended when its purpose is fulfilled.
 const ENDLESS_S: u32 = 300;
 
-/// How often the workers of an end chose to stay on their processors.
+/// The number of times that the workers of an end chose to stay on their processors.
 fn pinned(end: &WireGuardEnd) -> u64 {
     let status = end.culvert_json().unwrap();
     let workers = status["workers"].as_array().unwrap();
@@ -58,7 +58,7 @@ fn a_worker_that_has_to_wait_for_a_processor_stays_on_one_and_may_leave_it_when_
 
     for end in [&tunnel.left, &tunnel.right] {
         wait_until("a worker that may go anywhere", SOON * 4, || {
-            // Who sleeps decides nothing.
+            // A worker that sleeps decides nothing.
             tunnel
                 .wait_until_reachable(&tunnel.left.namespace, address)
                 .unwrap();

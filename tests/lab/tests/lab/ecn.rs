@@ -11,7 +11,8 @@ use crate::support::{FAMILIES, PacketCounter, SOON, apply_rule, culvert_tunnel};
 pub(crate) const NOT_ECT: u8 = 0b00;
 pub(crate) const ECT_0: u8 = 0b10;
 
-/// Where datagrams are sent; nobody listens, which does not matter to who counts packets.
+/// The port to which datagrams are sent; nobody listens, which does not matter for counting
+/// packets.
 pub(crate) const DISCARD_PORT: u16 = 9;
 
 const DATAGRAMS: usize = 50;
@@ -112,8 +113,8 @@ fn congestion_marked_on_a_packet_that_cannot_react_drops_it() {
     .unwrap();
     let inside = count_inside(&tunnel, Family::V4, "not-ect");
     send(&tunnel, Family::V4, NOT_ECT);
-    // RFC 6040, §4.2: an outer CE over an inner Not-ECT is dropped. (How many of a burst the queue
-    // of the interface takes is another matter.)
+    // RFC 6040, §4.2: an outer CE over an inner Not-ECT is dropped. (The number of packets of a
+    // burst that fit the interface's queue is another matter.)
     wait_until("the drops to be counted", SOON, || dropped() > before).unwrap();
     assert_eq!(inside.packets().unwrap(), 0);
 }

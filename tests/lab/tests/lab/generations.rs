@@ -53,7 +53,7 @@ fn after_a_new_generation_old_keys_send_nothing_and_both_ends_are_back_in_time()
         b"change@/devices/x\0ACTION=change\0NEW_VMGENID=0\0",
     );
 
-    // What goes under the keys of before arrives at the other end, and nothing of it after.
+    // Packets under the earlier keys arrive at the other end until the change, and none after it.
     let began = Instant::now();
     announce(&left.namespace, ANNOUNCEMENT);
     wait_until("the new generation is noticed", SOON, || changes() == 1).unwrap();

@@ -11,7 +11,7 @@ use culvert_lab::{Direction, Family, Link, LinkShape, Namespace, Relay, Subnet, 
 
 use crate::support::{SOON, carries, culvert_plan, culvert_tunnel};
 
-/// Where the relay listens.
+/// The UDP port of the relay.
 const RELAY_PORT: u16 = 7000;
 
 /// The peak memory that one end may need, whatever happens to it.
@@ -163,7 +163,7 @@ fn an_empty_datagram_is_counted() {
     tunnel.wait_until_up().unwrap();
 }
 
-/// An initiation whose mac1 is right and whose rest is random: anyone who knows the public key can
+/// An initiation whose mac1 is right and whose rest is random. Anyone who knows the public key can
 /// make it (WireGuard paper, §5.4.4), and it costs the receiver a Diffie-Hellman operation.
 fn initiation(responder: &[u8; 32], noise: &mut Noise) -> Vec<u8> {
     let mut message = noise.bytes(148);

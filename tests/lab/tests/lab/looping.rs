@@ -120,7 +120,7 @@ fn sockets_that_are_bound_follow_the_route_to_the_peer_to_another_interface() {
     let router = other.subnet.host(Family::V4, 2);
     left.run(&format!("ip route replace default via {router}"))
         .unwrap();
-    // Whatever comes by the other link is refused, so that answers come by the new one.
+    // Packets of the other link are refused, so that answers come by the new one.
     left.run("ip link set veth1 down").unwrap();
     wait_until("an answer by the other link", SOON, || ends.answers()).unwrap();
 }

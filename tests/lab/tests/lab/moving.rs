@@ -42,7 +42,7 @@ fn a_tunnel_follows_an_end_that_changes_its_address_while_traffic_flows() {
         let interface = &link.interface;
         let old = second_address(&tunnel, 1);
         let new = second_address(&tunnel, 11);
-        // What is promoted when the first address goes.
+        // The address that is promoted when the first one goes.
         tunnel
             .left
             .namespace

@@ -16,7 +16,7 @@ const NARROW_MTU_BYTES: u32 = 1400;
 /// Enough for many runs of full packets.
 const BULK_BYTES: u64 = 1 << 20;
 
-/// Where files are received.
+/// The port on which files are received.
 const FILE_PORT: u16 = 9001;
 
 /// The tunnel's own datagrams are of `outer`.
@@ -182,7 +182,7 @@ fn a_path_that_shrinks_tells_the_inside_and_traffic_goes_on() {
         let told = told.unwrap();
         assert!((1300..1400).contains(&told), "{family:?}: {told}");
 
-        // What is told to fit leaves whole, and many packets together as before.
+        // Packets that fit the reported MTU leave whole, and many together as before.
         let before = fragments(left);
         let sent = sent_in_calls(&tunnel.left);
         assert!(ping(told).status.success(), "{family:?}: {told} bytes fit");

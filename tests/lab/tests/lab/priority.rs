@@ -7,7 +7,7 @@ use culvert_lab::{Family, Implementation, Tunnel, TunnelPlan, WireGuardEnd, wait
 
 use crate::support::{FAMILIES, PacketCounter, SOON, apply_rule, carries, culvert_plan};
 
-/// Where bulk is received.
+/// The port on which bulk data is received.
 const BULK_PORT: u16 = 9000;
 
 /// A flow on this port has priority.
@@ -75,14 +75,14 @@ fn first_read(tunnel: &Tunnel) -> Vec<u8> {
     first
 }
 
-/// What the left end has sent to its peer.
+/// The bytes that the left end has sent to its peer.
 fn sent_bytes(tunnel: &Tunnel) -> u64 {
     let transfer = tunnel.left.show("transfer").unwrap();
     let sent = transfer.split_ascii_whitespace().next_back().unwrap();
     sent.parse().unwrap()
 }
 
-/// How often the workers of the left end looked for an answer.
+/// The number of times that workers of the left end polled for an answer.
 fn busy_polls(tunnel: &Tunnel) -> u64 {
     of_all_workers(&tunnel.left, "busy_polls")
 }

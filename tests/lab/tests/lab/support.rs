@@ -1,4 +1,4 @@
-//! What several tests need.
+//! Helpers of several tests.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr};
@@ -18,7 +18,7 @@ pub(crate) const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 /// Several thousand packets, in a moment even through the slowest peer.
 const CARRIED_BYTES: u64 = 8 << 20;
 
-/// Where files are received.
+/// The port on which files are received.
 const FILE_PORT: u16 = 9000;
 
 /// A plan for two Culvert ends with their defaults.
@@ -50,7 +50,8 @@ pub(crate) fn carries(tunnel: &Tunnel) -> Result<()> {
     Ok(())
 }
 
-/// How many batches of `kind`, such as `received`, held more than one packet so far at a Culvert end.
+/// The number of batches of `kind`, such as `received`, that held more than one packet so far at a
+/// Culvert end.
 ///
 /// # Errors
 /// When it does not say.

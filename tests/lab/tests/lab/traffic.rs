@@ -1,4 +1,4 @@
-//! What a tunnel is for.
+//! Ordinary traffic through a tunnel.
 
 use culvert_lab::measure::{IperfServer, TcpLoad};
 use culvert_lab::{Implementation, Namespace, TunnelPlan, culvert_program};
@@ -111,7 +111,7 @@ fn tcp_streams_run_both_ways_and_wg_shows_the_bytes() {
     }
 }
 
-/// How often a load is tried that a busy machine may have spoilt.
+/// The number of attempts at a load that a busy machine may have spoilt.
 const ATTEMPTS: usize = 3;
 
 #[test]

@@ -7,7 +7,7 @@ use culvert_lab::Family;
 
 use crate::support::{SOON, culvert_plan, culvert_tunnel};
 
-/// Where datagrams are received.
+/// The port on which datagrams are received.
 const PORT: u16 = 9002;
 
 /// More than one turn of a worker carries (64), fewer than may wait at one (128): a few are for what the kernel

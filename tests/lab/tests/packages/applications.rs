@@ -64,7 +64,7 @@ impl Scene {
             .unwrap();
     }
 
-    /// What a service has noted last comes to be so.
+    /// Waits until a service has noted this state last.
     fn comes_to_be(&self, service: &str, state: &str) {
         let path = format!("/run/{service}.state");
         wait_until(&format!("{service} to be {state}"), SOON, || {
@@ -138,7 +138,7 @@ fn services_and_programs_reach_what_their_application_may_also_after_their_slice
             .contains("(no application)")
     );
 
-    // Who is kept out is named, and stays out when its slice comes anew.
+    // An excluded application is named, and stays excluded when its slice is made anew.
     scene.rule("except");
     scene.comes_to_be("member", "refused");
     scene.comes_to_be("stranger", "reached");

@@ -134,7 +134,7 @@ impl Scene {
         }
     }
 
-    /// Whether the client's machine gets the page, by address or by name.
+    /// True if the client's machine gets the page, by address or by name.
     pub(crate) fn reaches(&self, host: &str) -> bool {
         self.client
             .run(&format!("curl -fsS -m 4 http://{host}/"))
@@ -162,7 +162,7 @@ impl Scene {
     }
 }
 
-/// Who may use what: the client both resources.
+/// The policies: the client may use both resources.
 pub(crate) fn access() -> String {
     ACCESS
         .replace("WEB", PRIVATE_V4)
@@ -185,7 +185,7 @@ pub(crate) fn install(machine: &Machine, role: &str, version: Version) {
     machine.shell(&format!("dpkg --install {files}")).unwrap();
 }
 
-/// Where `make test` has the packages put.
+/// The directory in which `make test` puts the packages.
 pub(crate) fn packages_dir() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR");
     let target = target.map_or_else(|| workspace_dir().join("target"), PathBuf::from);

@@ -20,7 +20,7 @@ const KEPT_BY_OTHERS: [&str; 10] = [
     "/etc/.pwd.lock",
 ];
 
-/// What a machine has that Culvert may leave behind.
+/// The files and settings of a machine, by which those that Culvert leaves behind are found.
 #[derive(Debug, PartialEq)]
 struct Traces {
     files: BTreeSet<String>,
@@ -42,7 +42,7 @@ impl Traces {
         }
     }
 
-    /// What is there now and was not.
+    /// Checks that nothing new is left.
     fn is_gone(&self, now: &Self) {
         let left: Vec<_> = now.files.difference(&self.files).collect();
         assert!(left.is_empty(), "files are left: {left:#?}");
@@ -105,7 +105,7 @@ fn services_are_installed_connect_are_upgraded_and_leave_nothing_when_they_are_p
     }
 }
 
-/// What a machine without systemd-resolved asks.
+/// The `resolv.conf` of a machine without systemd-resolved.
 const RESOLV_CONF: &str = "nameserver 198.51.100.54\n";
 
 #[test]

@@ -1,4 +1,4 @@
-//! What the units allow their services, and what they have the kernel do, as systemd sees it.
+//! The restrictions of the units on their services, as systemd and the kernel apply them.
 
 use culvert_lab::{Namespace, run, workspace_dir};
 

@@ -8,7 +8,7 @@ use culvert_ids::{ActorId, ClientId, GatewayId, GroupId, ResourceId, SiteId};
 use culvert_store::{Change, Client, Entity, Gateway};
 use std::collections::BTreeSet;
 
-/// What was before a change.
+/// The state before a change.
 pub(crate) struct Before {
     memberships: Vec<(ActorId, GroupId)>,
     policies: Vec<(GroupId, ResourceId)>,
@@ -130,7 +130,8 @@ impl Concerned<'_> {
             Entity::Client(row) => self.client_and_its_gateways(row.id),
             Entity::Gateway(row) => {
                 self.gateway(row.id);
-                // Whoever it serves or was about to serve, and who is to serve them instead.
+                // A gateway is affected by the clients that it serves or was about to serve, and so
+                // is the gateway that is to serve them instead.
                 for state in self.states {
                     let places = state.places.iter().filter(|(_, site)| *site == row.site);
                     for (resource, _) in places {
@@ -168,7 +169,7 @@ impl Concerned<'_> {
             for (_, gateway) in state.grants.iter().filter(|(client, _)| *client == id) {
                 self.gateway(*gateway);
             }
-            // What is on offer, nobody but the portal knows.
+            // Only the portal knows the resources on offer.
             for (_, shown) in state.shown.iter().filter(|(client, _)| *client == id) {
                 for resource in shown {
                     self.gateways_of(*resource);

@@ -16,7 +16,7 @@ pub(crate) struct Application {
     pub(crate) service: Service,
     pub(crate) every_ms: u64,
     pub(crate) port: u16,
-    /// What the name stands for, and since when that is known.
+    /// The address of the name, and the time in ms at which it was learned.
     pub(crate) address: Option<(IpAddr, u64)>,
     probes: u32,
     /// When each of the last probes was sent, by number, and where to.
@@ -24,7 +24,7 @@ pub(crate) struct Application {
     pub(crate) log: Log,
 }
 
-/// What an application has seen.
+/// The events that an application has seen.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
     /// Probes that were sent.
@@ -91,17 +91,17 @@ impl Application {
         self.name().is_some() && !self.address.is_some_and(is_fresh)
     }
 
-    /// What the resolver answered. Where it says that there is none, there is none.
+    /// Takes the resolver's answer. Where it says that there is none, there is none.
     pub(crate) fn take_address(&mut self, address: Option<IpAddr>, now_ms: u64) {
         self.address = address.map(|address| (address, now_ms));
     }
 
-    /// What a name stood for, it stands for no longer.
+    /// The name loses the address that it had.
     pub(crate) fn forget_address(&mut self) {
         self.address = self.address.filter(|_| self.name().is_none());
     }
 
-    /// Where the next probe goes, and its number.
+    /// The destination of the next probe, and its number.
     pub(crate) fn next_probe(&mut self, now_ms: u64) -> Option<(IpAddr, u64)> {
         let (address, _) = self.address?;
         self.probes += 1;

@@ -1,4 +1,4 @@
-//! Who and what there is in a run: ids, keys and addresses by number.
+//! The objects of a run: ids, keys and addresses by number.
 
 use culvert_ids::{
     AccountId, ActorId, ClientId, GatewayId, GroupId, ID_LEN, MembershipId, PolicyId, ResourceId,
@@ -23,7 +23,7 @@ pub enum Machine {
     Gateway(usize),
 }
 
-/// Where an application wants to go.
+/// The destination of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Destination {
     /// To an address.
@@ -34,7 +34,7 @@ pub enum Destination {
     Name6(&'static str),
 }
 
-/// What an application wants there.
+/// The service that an application wants there.
 pub type Wanted = Service;
 
 /// Numbers make ids that sort by them, as if the smaller had been born earlier.

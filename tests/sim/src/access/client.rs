@@ -58,7 +58,7 @@ pub(crate) struct ClientNode {
     pub(crate) is_rogue: bool,
 }
 
-/// What the engine knows of a peer.
+/// The engine's state of a peer.
 #[derive(Debug, Default)]
 struct Tunnel {
     sessions: VecDeque<u64>,
@@ -114,7 +114,7 @@ impl ClientNode {
         self.core.is_some() && self.ending.is_none()
     }
 
-    /// Where it is in the outer network.
+    /// Its address in the outer network.
     pub(crate) fn address(&self) -> SocketAddr {
         client_address(self.number, self.moves)
     }
@@ -206,7 +206,7 @@ impl ClientNode {
     pub(crate) fn move_to_next_address(&mut self, net: &mut Net) {
         net.trace(|| format!("client {} moves", self.number));
         self.moves += 1;
-        // What was sent from the old address reaches nobody any more, and is answered by nobody.
+        // Packets sent from the old address reach nobody any more, and are answered by nobody.
         if let Some(wire) = self.wire {
             net.break_off(wire);
         }
@@ -415,7 +415,7 @@ impl ClientNode {
             probe,
         );
         net.tally.sent += 1;
-        // What the host has no route for does not come to the tunnel.
+        // A packet that the host has no route for does not come to the tunnel.
         if self.routes.iter().any(|route| route.contains(destination)) {
             self.send(destination, packet, net);
         }
@@ -437,7 +437,7 @@ impl ClientNode {
         self.drain(net);
     }
 
-    /// Whether the route of the destination is for other services alone.
+    /// True if the route of the destination is for other services alone.
     fn lacks_route(&self, facts: &PacketFacts) -> bool {
         let ranges = self.services.iter();
         let around = ranges.filter(|(range, _)| range.contains(facts.destination));
@@ -572,7 +572,7 @@ impl ClientNode {
         let Some(seen) = packets::read_answer(packet) else {
             net.fail(&format!("client {} got a packet that is none", self.number));
         };
-        // What comes out of a tunnel must be from where the tunnel leads.
+        // The source of a packet from a tunnel must be an address to which that tunnel leads.
         if self.peer_for(seen.source) != Some(gateway) {
             return;
         }
@@ -760,7 +760,7 @@ impl ClientNode {
     }
 }
 
-/// What an application meant with a packet.
+/// The intent of an application with a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Intent {
     pub(crate) client: usize,

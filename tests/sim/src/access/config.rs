@@ -1,5 +1,5 @@
-//! What the portal's database keeps, in memory: the rows, the grants that live, what was last seen
-//! of machines.
+//! The contents of the portal's database, in memory: the rows, the grants that live, the last
+//! sightings of machines.
 
 use super::catalog::{ACCOUNT, Machine, client_id, gateway_id, tunnel_addresses};
 use culvert_ids::{ActorId, ClientId, GatewayId, GrantId, SiteId, TokenId};
@@ -15,8 +15,8 @@ use std::net::IpAddr;
 /// A row as it is to be; none where it is to go.
 pub type Edit = (EntityId, Option<Entity>);
 
-/// How long what the portal writes of grants may take to reach the disk, in milliseconds. A portal
-/// that is killed loses what was said last.
+/// The longest time that the portal's writes about grants take to reach the disk, in milliseconds.
+/// A portal that is killed loses what was said last.
 const WRITE_LAG_MS: u64 = 20;
 
 /// The configuration and everything else that outlives the portal.
@@ -29,7 +29,7 @@ pub struct Config {
     saved: BTreeMap<GrantId, Grant>,
     /// Writes that may not have reached the disk, and when they were made.
     writing: VecDeque<(u64, Write)>,
-    /// Where clients were last seen.
+    /// The addresses at which clients were last seen.
     pub(crate) seen: BTreeMap<ClientId, IpAddr>,
 }
 
@@ -55,7 +55,7 @@ impl Config {
         }
     }
 
-    /// How long a grant lasts at most, in milliseconds.
+    /// The longest lifetime of a grant, in milliseconds.
     pub fn grant_lifetime_ms(&self) -> u64 {
         u64::from(self.settings.grant_lifetime_s) * 1_000
     }
@@ -109,7 +109,7 @@ impl Config {
         })
     }
 
-    /// Makes changes in one transaction. What changes nothing is not recorded.
+    /// Makes changes in one transaction. An edit that changes nothing is not recorded.
     pub(crate) fn commit(&mut self, edits: Vec<Edit>, at: Timestamp) -> Vec<Change> {
         let mut changes = Vec::new();
         for (id, after) in edits {
@@ -166,7 +166,8 @@ impl Config {
         }
     }
 
-    /// What the portal asks before it lets a machine speak: whether its token is good.
+    /// True if the token of a machine is good; the portal checks this before it lets the machine
+    /// speak.
     pub(crate) fn is_token_good(&self, id: TokenId, now: Timestamp) -> bool {
         self.row::<Token>(id).is_some_and(|token| {
             let is_alive = token
@@ -350,7 +351,7 @@ fn apply(grants: &mut BTreeMap<GrantId, Grant>, write: &Write) {
     }
 }
 
-/// Whether two versions of a row say the same.
+/// True if two versions of a row are equal.
 fn is_same(before: &Entity, after: &Entity) -> bool {
     let with_stamp_of = |row: &Entity| set_stamp(row.clone(), before.stamp());
     with_stamp_of(after) == *before

@@ -1,4 +1,4 @@
-//! What must work, and what must hold whenever one looks.
+//! The expectations: accesses that must work, and invariants that hold at all times.
 
 use super::application::Application;
 use super::catalog::{Destination, Machine, site};
@@ -9,14 +9,14 @@ use culvert_ids::GrantId;
 use culvert_store::Grant;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// When everything works that is allowed, once the network is whole and everyone runs, in
-/// milliseconds: 12 s until a connection to a host that is gone is given up, 2 s until the next
-/// attempt, 10 s for which a "no" stands that was said meanwhile, and some to say everything.
+/// The time after which every allowed access works, once the network is whole and everyone runs, in
+/// milliseconds. A connection to a host that is gone is given up after 12 s, and the next attempt
+/// comes 2 s later. A "no" that was said meanwhile stands for 10 s. The rest is for messages.
 pub const SETTLE_MS: u64 = 26_000;
 
-/// For how long a "no" may still have its effect that was right when it was said, in milliseconds: 10 s for
-/// which it stands, a second until the application tries again, and one for the grant. Time alone may allow
-/// what was not allowed before: a window opens.
+/// The time for which a "no" that was right when it was said may still have its effect, in milliseconds. It
+/// stands for 10 s, the application tries again within a second, and the grant takes one more. Time alone
+/// may allow what was not allowed before: a window opens.
 const NO_STANDS_MS: u64 = 12_000;
 
 /// For how long one looks whether it works, in milliseconds: longer than applications pause.
@@ -40,7 +40,7 @@ impl World {
         self.run_ms(SETTLE_MS - NO_STANDS_MS);
         let before: BTreeSet<usize> = self.expected(0).into_iter().collect();
         self.run_ms(NO_STANDS_MS);
-        // Whose process ended since the portal would not have it, may be had by now.
+        // A machine whose process ended because the portal refused it may be accepted by now.
         self.start_all();
         let mut expected = self.expected(LOOK_MS);
         expected.retain(|id| before.contains(id));
@@ -75,7 +75,7 @@ impl World {
         }
     }
 
-    /// What must hold at any time: nothing grows without bound.
+    /// Checks the invariant of all times: nothing grows without bound.
     pub fn check_bounds(&self) {
         let resources = self.config().rows().count();
         let pairs = self.clients.len() * resources;
@@ -142,7 +142,7 @@ impl World {
         is_allowed && has_gateway && has_address
     }
 
-    /// Whether clients may be given to the gateway.
+    /// True if clients may be given to the gateway.
     fn serves(&self, number: usize) -> bool {
         let node = &self.gateways[number];
         let is_admitted = self.config().gateway_of(number).is_some_and(|row| {

@@ -24,7 +24,7 @@ const MAX_FLOWS: usize = 256;
 /// Sessions of one client that are kept: WireGuard's last, current and next.
 const MAX_SESSIONS: usize = 3;
 
-/// How long resources take to answer, and the DNS, in milliseconds.
+/// The time that resources and the DNS take to answer, in milliseconds.
 const ANSWER_MS: u64 = 20;
 const DNS_MS: u64 = 60;
 /// When a resolver gives up, in milliseconds.
@@ -43,7 +43,7 @@ pub(crate) struct GatewayNode {
     making: u8,
     moves: u16,
     ciphers: Vec<Cipher>,
-    /// What a restart finds.
+    /// The state that a restart finds.
     kept: Option<String>,
     /// Grants in it that have ended or changed since.
     void: BTreeSet<GrantId>,
@@ -466,7 +466,7 @@ impl GatewayNode {
             Destination::Address(address) if address == seen.destination => {
                 vec![intent.destination]
             }
-            // What stands for a name at one client or another.
+            // The names that have the address at one client or another.
             Destination::Address(_) => net.names.having(seen.destination),
             Destination::Name4(name) | Destination::Name6(name) => {
                 match net.names.ever_had(name, seen.destination) {

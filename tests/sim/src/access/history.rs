@@ -66,8 +66,8 @@ const fn v4(a: u8, b: u8, c: u8, d: u8) -> Destination {
     Destination::Address(IpAddr::V4(Ipv4Addr::new(a, b, c, d)))
 }
 
-/// A few minutes in which administrators change, machines die and move, networks break and forgers
-/// try; then peace, in which everything must work that is allowed; then the end of all grants.
+/// A few minutes in which administrators make changes, machines die and move, networks break and
+/// forgers try. Then peace, in which everything allowed must work. Then the end of all grants.
 /// Returns what was counted.
 ///
 /// # Panics
@@ -91,9 +91,9 @@ pub fn run_history(seed: u64, is_traced: bool) -> Tally {
     history.world.tally().clone()
 }
 
-/// A day of such hours. After each hour of disturbance comes peace, in which everything works that is allowed,
-/// and then nothing of it is left: portal, clients and gateways hold as much as at the beginning.
-/// Returns what was counted.
+/// A day of such hours. After each hour of disturbance comes peace, in which everything allowed works. Then
+/// nothing of it is left: portal, clients and gateways hold as much as at the beginning. Returns what was
+/// counted.
 ///
 /// # Panics
 /// If something is not as it must be.
@@ -423,7 +423,7 @@ impl History {
         self.world.lie(client, text);
     }
 
-    /// What a client would say to get at what is not its own.
+    /// A message by which a client would try to get another client's access.
     fn lie(&mut self, victim: usize) -> String {
         let on = resource(1 + self.below(9));
         let grants = self.world.config().grants();

@@ -1,5 +1,6 @@
-//! What is allowed to pass: every grant that the portal has made, held against the rules when it is
-//! made and whenever anything changes, and what must have ended by when.
+//! The ledger of accesses that may pass. Every grant that the portal has made is compared with the
+//! rules when it is made and whenever anything changes. The ledger also has the time by which each
+//! must have ended.
 
 use super::catalog::Destination;
 use super::config::Config;
@@ -13,12 +14,12 @@ use culvert_wire::{GrantClaims, PublicKey};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// How long after a change something may still pass that it forbids, where portal and gateway reach
+/// The time after a change for which forbidden packets may still pass, if portal and gateway reach
 /// each other, in milliseconds (`docs/access.md`, "Gateway").
 const GRACE_MS: u64 = 1_000;
 
-/// How far a gateway's idea of the portal's clock may lag, in milliseconds: the portal tells it in
-/// full seconds, and the telling takes its time.
+/// The most that a gateway's idea of the portal's clock may lag, in milliseconds. The portal tells
+/// it in full seconds, and the message takes its time.
 const CLOCK_LAG_MS: u64 = 1_500;
 
 /// All grants that were ever offered to a gateway, and the links to gateways.
@@ -47,19 +48,19 @@ struct Limit {
     ends_ms: u64,
 }
 
-/// When portal and gateway could speak to each other.
+/// The times at which portal and gateway could speak to each other.
 #[derive(Debug, Default)]
 struct Link {
     /// The gateway's session, and since when it has worked without a break.
     up: Option<(WireId, u64)>,
     session: Option<WireId>,
     before: Vec<(u64, u64)>,
-    /// How much longer than they should the grants last that it kept over a restart, since its own
-    /// clock is all that it had then, in milliseconds.
+    /// The excess lifetime of grants that it kept over a restart, in milliseconds: it had only its
+    /// own clock then.
     slack_ms: u64,
 }
 
-/// Why something that has passed should not have.
+/// The reason for which a packet should not have passed.
 pub(crate) type Fault = String;
 
 impl Ledger {
@@ -104,7 +105,8 @@ impl Ledger {
             let unix_ms = portal_epoch_ms + now_ms;
             let until = permitted_until(&entry.claims, config, unix_ms);
             let ends_ms = until.map_or(now_ms, |until| until.saturating_sub(portal_epoch_ms));
-            // What is allowed again may pass again, whether the gateway heard of it meanwhile or not.
+            // Access that is allowed again may pass again, whether the gateway heard of it meanwhile
+            // or not.
             if until.is_some() {
                 entry.limits.retain(|limit| limit.ends_ms >= ends_ms);
             }
@@ -129,7 +131,7 @@ impl Ledger {
     pub(crate) fn link_up(&mut self, gateway: usize, wire: WireId, at_ms: u64) {
         let link = self.links.entry(gateway).or_default();
         if link.session != Some(wire) {
-            // What ended meanwhile, `welcome` has ended.
+            // Grants that ended meanwhile were ended by `welcome`.
             link.slack_ms = 0;
         }
         link.session = Some(wire);
@@ -166,7 +168,7 @@ impl Ledger {
         self.links.entry(gateway).or_default().slack_ms = behind_ms;
     }
 
-    /// Whether the address inside the tunnel is one of the client with this key.
+    /// True if the address inside the tunnel is one of the client with this key.
     pub(crate) fn is_address_of(&self, key: PublicKey, address: IpAddr) -> bool {
         let mut claims = self.entries.values().map(|entry| &entry.claims);
         claims.any(|claims| {
@@ -175,7 +177,7 @@ impl Ledger {
         })
     }
 
-    /// Whether a packet of the client with this key may have passed the gateway just now.
+    /// Judges a packet of the client with this key that has passed the gateway just now.
     pub(crate) fn judge(
         &self,
         gateway: usize,
@@ -238,7 +240,7 @@ impl Ledger {
         }
     }
 
-    /// Whether filters that held from an instant on may still hold at the gateway.
+    /// True if filters that held from `from_ms` on may still hold at the gateway.
     fn is_current(&self, entry: &Entry, filters: &[Filter], from_ms: u64, now_ms: u64) -> bool {
         let history = self.filters.get(&entry.claims.resource);
         let mut later = history.into_iter().flatten();
@@ -246,7 +248,7 @@ impl Ledger {
         replaced.is_none_or(|(at_ms, _)| !self.could_tell(entry.gateway, *at_ms, now_ms))
     }
 
-    /// Whether the portal has had the time to tell the gateway something since.
+    /// True if the portal had the time to tell the gateway something since.
     fn could_tell(&self, gateway: usize, since_ms: u64, now_ms: u64) -> bool {
         let Some(link) = self.links.get(&gateway) else {
             return false;

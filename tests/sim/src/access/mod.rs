@@ -1,10 +1,10 @@
 //! Clients, gateways and the portal: the shipped cores, the shipped gate, and a reference model.
 //!
 //! A [`World`] holds one portal, clients and gateways on one virtual clock, control connections and
-//! packets between them, applications and resources at the ends. Whatever a gateway lets pass is held
-//! against `docs/access.md`, read once more in the plainest way: `rules` says what is allowed, `ledger`
-//! until when what was allowed may still pass. What is not the cores' is plain: the database is a map,
-//! a tunnel is a message with the keys of its ends in it, the DNS is a table.
+//! packets between them, applications and resources at the ends. Packets that a gateway lets pass are
+//! compared with a second, plainest reading of `docs/access.md`: `rules` tells the allowed accesses,
+//! and `ledger` the time until which they may still pass. Everything else is plain: the database is a
+//! map, a tunnel is a message with the keys of its ends in it, the DNS is a table.
 //!
 //! One seed gives one run, down to the last message. A violation panics.
 

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 /// For how long an answer may be kept, in seconds.
 pub(crate) const TTL_S: u32 = 10;
 
-/// What the DNS says of each name.
+/// The DNS records of each name.
 #[derive(Debug, Default)]
 pub struct NameServers {
     records: BTreeMap<&'static str, Record>,
@@ -19,7 +19,7 @@ pub struct NameServers {
 #[derive(Debug, Default)]
 struct Record {
     addresses: Vec<IpAddr>,
-    /// Whether it has had an IPv4 address from the beginning on, and an IPv6 one.
+    /// True for each family (IPv4, IPv6) of which it has had an address from the beginning on.
     always: [bool; 2],
     /// Every address that the name has ever had: a flow keeps its address while it lasts.
     ever: BTreeSet<IpAddr>,
@@ -35,20 +35,20 @@ impl NameServers {
         record.ever.extend(record.addresses.iter().copied());
         for (always, is_ipv4) in record.always.iter_mut().zip([true, false]) {
             let mut addresses = record.addresses.iter();
-            // What leads to the gateway itself is no address of a name.
+            // A loopback address leads to the gateway itself, and is no address of a name.
             let has = addresses.any(|it| it.is_ipv4() == is_ipv4 && !it.is_loopback());
             *always = has && (*always || is_new);
         }
     }
 
-    /// Whether the name has an address of the family and was never without one: what is missing is
-    /// remembered for minutes.
+    /// True if the name has an address of the family and was never without one; a missing address
+    /// is remembered for minutes.
     pub(crate) fn has_always_had(&self, name: &str, is_ipv4: bool) -> bool {
         let record = self.records.get(name);
         record.is_some_and(|record| record.always[usize::from(!is_ipv4)])
     }
 
-    /// Whether the name has, or has ever had, the address.
+    /// True if the name has, or ever had, the address.
     pub(crate) fn ever_had(&self, name: &str, address: IpAddr) -> bool {
         let record = self.records.get(name);
         record.is_some_and(|record| record.ever.contains(&address))

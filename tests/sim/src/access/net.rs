@@ -1,4 +1,4 @@
-//! What is between the nodes: time, what is under way, control connections, and what goes wrong.
+//! The network between the nodes: time, packets in flight, control connections, and faults.
 
 use super::application::Application;
 use super::catalog::Machine;
@@ -27,10 +27,10 @@ const PING_MS: u64 = 5_000;
 const RETRIES_MS: [u64; 3] = [1_000, 3_000, 7_000];
 const ATTEMPT_LIMIT_MS: u64 = 10_000;
 
-/// What a cut control connection needs to go on once the cut is over, in milliseconds.
+/// The time that a cut control connection needs to continue once the cut is over, in milliseconds.
 pub(crate) const RECOVERY_MS: u64 = 200;
 
-/// What a core says of a portal that does not answer `hello`.
+/// The error of a core about a portal that does not answer `hello`.
 pub(crate) const NO_WELCOME: &str = "the portal did not answer hello in time";
 
 /// The first whole millisecond that is not before an instant.
@@ -45,7 +45,7 @@ pub(crate) enum Side {
     Portal,
 }
 
-/// What goes over a control connection.
+/// A message on a control connection.
 #[derive(Clone, Debug)]
 pub(crate) enum Frame {
     Text(String),
@@ -62,7 +62,7 @@ pub(crate) struct Wire {
     /// Which life of the machine has it.
     pub(crate) life: u32,
     pub(crate) session: Option<SessionId>,
-    /// What is sent reaches nobody any more.
+    /// True if messages reach nobody any more.
     is_broken: bool,
     machine_end: End,
     portal_end: End,
@@ -71,9 +71,9 @@ pub(crate) struct Wire {
 #[derive(Debug, Default)]
 struct End {
     is_open: bool,
-    /// What this end said while the link was cut.
+    /// Messages of this end while the link was cut.
     held: Vec<Frame>,
-    /// When the last of what this end said arrives.
+    /// The arrival time of this end's last message.
     last_arrival_ms: u64,
     /// Silence that was noticed before this number was raised does not count.
     serial: u32,
@@ -134,16 +134,16 @@ pub(crate) enum Event {
     Noticed { client: usize, life: u32 },
 }
 
-/// How the network treats what is sent, times in milliseconds.
+/// The properties of the network; times are in milliseconds.
 #[derive(Clone, Debug)]
 pub struct Weather {
-    /// How long a control message takes.
+    /// The delay of a control message.
     pub control_ms: Range<u64>,
-    /// How long a packet takes. A range reorders.
+    /// The delay of a packet. A range reorders.
     pub data_ms: Range<u64>,
-    /// How many of a thousand packets are lost.
+    /// The number of lost packets in a thousand.
     pub loss_per_mille: u32,
-    /// How many of a thousand packets arrive twice.
+    /// The number of packets in a thousand that arrive twice.
     pub copies_per_mille: u32,
 }
 
@@ -173,7 +173,7 @@ pub(crate) struct Net {
     next_wire: u64,
     /// The last packet's number in its session, which all sessions share.
     last_counter: u64,
-    /// Who was told something twice: it breaks off.
+    /// Machines that were told something twice: each breaks off.
     pub(crate) misled: BTreeSet<Machine>,
     pub(crate) is_portal_up: bool,
     /// The portal's Unix time at the beginning of the run.
@@ -182,7 +182,7 @@ pub(crate) struct Net {
     pub(crate) ledger: Ledger,
     pub(crate) names: NameServers,
     pub(crate) tally: Tally,
-    /// What applications mean with their packets, by their numbers.
+    /// The intents of applications with their packets, by the numbers of the packets.
     pub(crate) intents: Vec<Intent>,
     pub(crate) is_traced: bool,
 }
@@ -217,7 +217,7 @@ impl Net {
         panic!("at {} ms: {what}", self.now_ms)
     }
 
-    /// What was meant with a packet.
+    /// The intent of a packet.
     pub(crate) fn intent(&self, probe: u64) -> Intent {
         let (id, _) = Application::of_probe(probe);
         match self.intents.get(id) {
@@ -421,7 +421,7 @@ impl Net {
         }
     }
 
-    /// What either end sends from here on is lost, until both have noticed.
+    /// Messages that either end sends from here on are lost, until both have noticed.
     pub(crate) fn break_off(&mut self, id: WireId) {
         if let Some(wire) = self.wires.get_mut(&id) {
             wire.is_broken = true;
@@ -522,7 +522,7 @@ impl Net {
         );
     }
 
-    /// Whether the silence that was noticed still lasts; the end is closed then.
+    /// True if the silence that was noticed still lasts; the end is closed then.
     pub(crate) fn take_silence(&mut self, id: WireId, side: Side, serial: u32) -> bool {
         let Some(wire) = self.wires.get_mut(&id) else {
             return false;

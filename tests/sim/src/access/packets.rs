@@ -28,7 +28,7 @@ pub(crate) fn probe(
     build(source, destination, service, source_port, None, number)
 }
 
-/// What a resource answers.
+/// A resource's answer.
 pub(crate) fn answer(to: &Seen) -> Vec<u8> {
     let port = to.source_port;
     build(
@@ -158,7 +158,7 @@ pub(crate) fn query(id: u16, name: &str, is_ipv4: bool) -> Vec<u8> {
     bytes
 }
 
-/// What a resolver that knows no name answers.
+/// The answer of a resolver that knows no name.
 pub(crate) fn no_such_name(query: &[u8]) -> Vec<u8> {
     let mut bytes = query.to_vec();
     if let Some(flags) = bytes.get_mut(2..4) {

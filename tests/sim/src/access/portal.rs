@@ -26,7 +26,7 @@ pub(crate) struct Portal {
     /// Which actor each client belongs to, and which site each gateway.
     actors: Vec<u16>,
     sites: Vec<u16>,
-    /// Who was told something since this was last taken.
+    /// Machines that were told something since this was last taken.
     told: BTreeSet<Machine>,
 }
 
@@ -443,7 +443,7 @@ fn now(net: &Net) -> Timestamp {
     Timestamp::from_unix_ms(net.portal_unix_ms())
 }
 
-/// What a grant says, whoever has signed it.
+/// The claims of a grant, whoever has signed it.
 pub(crate) fn claims_of(token: &str) -> Option<GrantClaims> {
     let token = UntrustedToken::<Public, V4>::try_from(token).ok()?;
     serde_json::from_slice(token.untrusted_payload()).ok()

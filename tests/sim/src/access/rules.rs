@@ -16,7 +16,7 @@ use std::net::IpAddr;
 const MINUTE_MS: u64 = 60_000;
 const DAY_MS: u64 = 24 * 60 * MINUTE_MS;
 
-/// How far windows are followed: beyond any grant of a run.
+/// The time for which windows are followed: beyond any grant of a run.
 const LONGEST_MS: u64 = 4 * 3_600_000;
 
 /// Access that no time ends.
@@ -110,7 +110,7 @@ pub(crate) fn resource_for(
     alike.into_iter().find(|row| allows(&row.filters, service))
 }
 
-/// Whether a resource's target is where the destination is.
+/// True if the destination is within a resource's target.
 pub(crate) fn leads_to(target: &Target, destination: Destination) -> bool {
     match (target.kind, destination) {
         (TargetKind::Cidr, Destination::Address(address)) => {
@@ -127,7 +127,7 @@ pub(crate) fn leads_to(target: &Target, destination: Destination) -> bool {
     }
 }
 
-/// Whether filters allow a service.
+/// True if filters allow a service.
 pub(crate) fn allows(filters: &[Filter], service: Service) -> bool {
     filters.iter().any(|filter| match (filter, service) {
         (Filter::Any, _) | (Filter::Icmp, Service::Icmp) => true,
@@ -260,8 +260,8 @@ fn same(one: &Target, other: &Target) -> bool {
     one.address == other.address
 }
 
-/// What is more specific is greater. Of names: without wildcards before all, then more literal
-/// labels, then without `**`, then fewer `*`.
+/// A more specific target has a greater rank. Of names: without wildcards before all, then more
+/// literal labels, then without `**`, then fewer `*`.
 fn rank(target: &Target) -> (usize, usize, bool, usize) {
     const NO_STARS: usize = 8;
     match target.kind {

@@ -1,9 +1,9 @@
-//! What was counted in a run.
+//! The counters of a run.
 
 use culvert_policy::gate::DropReason;
 use std::collections::BTreeMap;
 
-/// What was counted in a run.
+/// The counters of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// Packets that applications sent.

@@ -1,5 +1,5 @@
-//! What client and gateway send each other: WireGuard's messages without their cryptography. What
-//! keys do is kept: a tunnel exists where both ends know each other, with the same secret and suite.
+//! Messages between client and gateway: WireGuard's without their cryptography. The effect of keys
+//! is kept: a tunnel exists if both ends know each other, with the same secret and suite.
 
 use culvert_wire::{Cipher, PresharedKey, PublicKey};
 use std::collections::BTreeSet;
@@ -47,7 +47,7 @@ pub(crate) struct Replays {
 const MAX_SEEN: usize = 1_024;
 
 impl Replays {
-    /// Whether the packet with this counter is new; what is older than all that is remembered is none.
+    /// True if the packet with this counter is new; a counter that is older than the window is not.
     pub(crate) fn take(&mut self, counter: u64) -> bool {
         let is_full = self.seen.len() >= MAX_SEEN;
         let is_old = is_full && self.seen.first().is_some_and(|first| counter < *first);

@@ -17,14 +17,14 @@ use culvert_policy::Service;
 use culvert_wire::{Cipher, PresharedKey};
 use std::net::{IpAddr, Ipv4Addr};
 
-/// What one application is, to ask for its log.
+/// The name of an application, to ask for its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ApplicationId(pub usize);
 
 /// Times that the same instant may be looked at: more than all that happens at once.
 const MAX_TURNS: u32 = 20_000;
 
-/// Who there is in a run, and how wrong their clocks are.
+/// The machines of a run, and the errors of their clocks.
 #[derive(Clone, Debug)]
 pub struct Layout {
     /// The actor of each client.
@@ -33,7 +33,7 @@ pub struct Layout {
     pub gateways: Vec<u16>,
     /// The longest life of a grant, in seconds.
     pub grant_lifetime_s: u32,
-    /// How far each clock may be off, in milliseconds.
+    /// The largest error of each clock, in milliseconds.
     pub skew_ms: u64,
 }
 
@@ -94,12 +94,12 @@ impl World {
         &self.net.config
     }
 
-    /// What was counted so far.
+    /// The counters so far.
     pub const fn tally(&self) -> &Tally {
         &self.net.tally
     }
 
-    /// How the hub is; none where the portal does not run.
+    /// The hub's status; none if the portal does not run.
     pub fn hub_status(&self) -> Option<HubStatus> {
         self.portal.hub().map(culvert_hub::Hub::status)
     }
@@ -124,9 +124,10 @@ impl World {
         self.net.now_ms = end_ms;
     }
 
-    // What administrators do.
+    // Actions of administrators.
 
-    /// Changes the configuration in one transaction. Who is not concerned must not be told anything.
+    /// Changes the configuration in one transaction. A machine that is not concerned must not be
+    /// told anything.
     pub fn commit(&mut self, edits: Vec<Edit>) {
         let before = affected::Before::of(&self.net.config);
         let now_ms = self.net.now_ms;
@@ -146,7 +147,7 @@ impl World {
         );
     }
 
-    // What happens to nodes.
+    // Events at nodes.
 
     /// Starts whoever does not run.
     pub fn start_all(&mut self) {
@@ -198,7 +199,7 @@ impl World {
         }
     }
 
-    /// What the gateway kept for its next start is gone.
+    /// The gateway loses the state that it kept for its next start.
     pub fn lose_kept(&mut self, gateway: usize) {
         self.gateways[gateway].forget_kept();
     }
@@ -232,7 +233,7 @@ impl World {
         self.gateways[gateway].drain_clients(on, &mut self.net);
     }
 
-    /// Whether the machine's process runs and means to go on.
+    /// True if the machine's process runs and means to go on.
     pub fn is_up(&self, machine: Machine) -> bool {
         match machine {
             Machine::Client(number) => self.clients[number].is_up(),
@@ -240,9 +241,9 @@ impl World {
         }
     }
 
-    // What happens between them.
+    // Events between nodes.
 
-    /// How the networks treat what is sent from here on.
+    /// Sets the properties of the networks from here on.
     pub fn set_weather(&mut self, weather: Weather) {
         self.net.weather = weather;
     }
@@ -299,7 +300,7 @@ impl World {
         &self.net.names
     }
 
-    // What applications do.
+    // Actions of applications.
 
     /// An application of a client that wants an answer every `every_ms`.
     pub fn add_application(
@@ -322,7 +323,7 @@ impl World {
         ApplicationId(id)
     }
 
-    /// What the application has seen.
+    /// The log of the application.
     ///
     /// # Panics
     /// Where it has ended.
@@ -338,7 +339,7 @@ impl World {
         }
     }
 
-    // What forgers do.
+    // Actions of forgers.
 
     /// A client sends a packet of its own making into all of its tunnels.
     pub fn forge_packet(&mut self, client: usize, source: IpAddr, to: IpAddr, service: Service) {
@@ -530,7 +531,7 @@ impl World {
         if self.net.is_open(wire, to) {
             self.hear(wire, to, frame);
         } else if matches!(frame, Frame::Text(_)) {
-            // Who sends to what is closed gets a reset.
+            // A packet to a closed port gets a reset.
             let from = match to {
                 Side::Machine => Side::Portal,
                 Side::Portal => Side::Machine,

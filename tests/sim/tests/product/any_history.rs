@@ -1,5 +1,5 @@
-//! Whatever happens, in whatever order: nothing passes that is not allowed; when it stops happening,
-//! everything works that is; and in the end nothing is left.
+//! Any events in any order: only allowed packets pass. Once the events stop, everything allowed
+//! works; in the end nothing is left.
 
 use crate::seeds;
 use culvert_policy::gate::DropReason;

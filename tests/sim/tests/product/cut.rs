@@ -1,5 +1,5 @@
-//! What is no longer allowed ends within a second, with the flows that live, and takes nothing else
-//! along.
+//! Access that is no longer allowed ends within a second, with the flows that live, and without any
+//! other access.
 
 use crate::scene::{
     EVERYBODY, START_MS, Scene, TRIP_MS, allow_under, application, edit_token, forbid, last_ms,
@@ -13,13 +13,13 @@ use culvert_wire::model::{Condition, Filter, WrittenExpires, WrittenVerified};
 /// Within how long after a change nothing passes that it forbids (`docs/access.md`, "Gateway").
 const CUT_MS: u64 = 1_000;
 
-/// How much later a gateway ends a grant by itself, which knows the portal's clock in full seconds
-/// and as late as messages take.
+/// The delay with which a gateway ends a grant by itself. It knows the portal's clock in full
+/// seconds, and as late as messages arrive.
 const ALONE_MS: u64 = 1_500;
 
 type Change = fn(&mut World);
 
-/// What takes access from the first client alone.
+/// Changes that take access from the first client alone.
 const FROM_ONE: [(&str, Change); 6] = [
     ("the membership is removed", |world| leave(world, 1)),
     ("the actor is disabled", |world| {
@@ -45,7 +45,7 @@ const FROM_ONE: [(&str, Change); 6] = [
     ),
 ];
 
-/// What takes resource 1 from everybody.
+/// Changes that take resource 1 from everybody.
 const FROM_ALL: [(&str, Change); 6] = [
     ("the policy is removed", forbid),
     ("the policy is disabled", |world| {

@@ -20,7 +20,7 @@ const VICTIM: usize = 1;
 const FORGERS: u16 = EVERYBODY;
 const VICTIMS: u16 = 2;
 
-/// How long everything takes that a forgery may lead to, in milliseconds.
+/// The time in which every effect of a forgery shows, in milliseconds.
 const EFFECT_MS: u64 = 1_000;
 
 /// The forger may reach 10.1.2.0/24 by TCP port 80, the victim 10.1.9.0/24 by everything; a second
@@ -73,7 +73,8 @@ fn quiet(seed: u64, is_traced: bool) -> World {
     world
 }
 
-/// What a forged packet is from, where it goes, what it wants, and why it is dropped.
+/// A forged packet: its source, its destination, its service, and the reason for which it is
+/// dropped.
 struct Forgery {
     source: IpAddr,
     to: IpAddr,
@@ -107,7 +108,7 @@ fn forgeries(world: &World) -> Vec<Forgery> {
         (own, v4(10, 1, 2, 3), Service::Tcp(22), Port),
         (own, v4(10, 1, 2, 3), Service::Udp(80), Protocol),
         (own, v4(10, 1, 2, 3), Service::Icmp, Protocol),
-        // What nothing is forwarded to.
+        // Nothing is forwarded to these addresses.
         (own, v4(127, 0, 0, 1), web, NotForwarded),
         (own, v4(169, 254, 169, 254), web, NotForwarded),
         (own, v4(224, 0, 0, 1), web, NotForwarded),
@@ -124,7 +125,7 @@ fn forgeries(world: &World) -> Vec<Forgery> {
     forgeries.collect()
 }
 
-/// What was dropped since.
+/// The packets that were dropped since.
 fn dropped_since(world: &World, before: &Tally) -> Vec<(DropReason, u64)> {
     let dropped = world.tally().dropped.iter().map(|(reason, count)| {
         let known = before.dropped.get(reason).copied().unwrap_or(0);
@@ -163,7 +164,7 @@ fn every_forged_packet_is_dropped_for_its_own_reason() {
     seeds::run(20, forged_packets);
 }
 
-/// What a client says to get at what is not its own.
+/// Messages by which a client tries to get another client's access.
 fn lies(world: &World) -> Vec<String> {
     let row = world.config().client_of(VICTIM).expect("it enrolled");
     let grants = world.config().grants();

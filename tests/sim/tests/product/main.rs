@@ -1,5 +1,6 @@
-//! What access withstands. One behaviour a file, all on virtual time, all against the reference
-//! model of `culvert_sim::access`. How to run more of it, and how to replay what fails: see there.
+//! Faults and attacks that access withstands. One behaviour a file, all on virtual time, all
+//! against the reference model of `culvert_sim::access`. The model's documentation tells how to run
+//! more of it, and how to replay a failure.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

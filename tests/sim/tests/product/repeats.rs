@@ -10,7 +10,7 @@ fn repeated(seed: u64, is_traced: bool) -> Tally {
     for client in [0, 1] {
         application(&mut world, client, 1);
     }
-    // What was said last is `grant_accepted`, `request_access`, or `load` by now.
+    // The last message is `grant_accepted`, `request_access`, or `load` by now.
     world.run_ms(100 + seed % 3_001);
     for machine in [Machine::Gateway(0), Machine::Client(0)] {
         world.repeat(machine);

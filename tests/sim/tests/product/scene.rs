@@ -1,4 +1,4 @@
-//! What the scenarios have in common: one site, some gateways, clients whose actors are all in one
+//! The common part of the scenarios: one site, some gateways, clients whose actors are all in one
 //! group, which may use two networks.
 
 use culvert_policy::Service;
@@ -13,16 +13,16 @@ use std::net::{IpAddr, Ipv4Addr};
 /// The group of everybody.
 pub(crate) const EVERYBODY: u16 = 1;
 
-/// How long machines take to start, connect and get their first grants, in milliseconds.
+/// The time in which machines start, connect and get their first grants, in milliseconds.
 pub(crate) const START_MS: u64 = 10_000;
 
-/// How often applications of scenarios want an answer, in milliseconds.
+/// The interval at which applications of scenarios want an answer, in milliseconds.
 pub(crate) const EVERY_MS: u64 = 100;
 
-/// How long an answer may take on its way, and one more may have to be waited for, in milliseconds.
+/// The longest round trip of an answer, and the wait for one more, in milliseconds.
 pub(crate) const TRIP_MS: u64 = 400;
 
-/// Who there is in a scenario.
+/// The machines of a scenario.
 pub(crate) struct Scene {
     pub(crate) clients: Vec<u16>,
     pub(crate) gateways: usize,
@@ -102,13 +102,13 @@ pub(crate) fn longest_gap_ms(log: &Log, from_ms: u64, to_ms: u64) -> u64 {
     longest_ms
 }
 
-/// When the last packet was sent that was answered.
+/// The sending time of the last packet that was answered.
 pub(crate) fn last_ms(log: &Log) -> u64 {
     let sent = log.answered.iter().map(|(sent_ms, _)| *sent_ms);
     sent.max().unwrap_or(0)
 }
 
-/// When the first packet that was sent at this time or later was answered.
+/// The time of the answer to the first packet that was sent at `from_ms` or later.
 pub(crate) fn first_answer_ms(log: &Log, from_ms: u64) -> Option<u64> {
     let later = log
         .answered

@@ -1,5 +1,5 @@
-//! Whatever happens, in whatever order, the model holds; and when it stops happening, everything
-//! that is sent arrives.
+//! Any events in any order: the model holds, and once the events stop, every packet that is sent
+//! arrives.
 
 use crate::{RECOVERY_MAX, millis, seconds};
 use culvert_sim::{Conditions, NodeId, World, address_of};

@@ -1,4 +1,4 @@
-//! Whatever a network does to datagrams, sessions recover once it stops.
+//! Sessions recover from every treatment of datagrams once it stops.
 
 use crate::{A, B, RECOVERY_MAX, millis, seconds};
 use culvert_sim::{Conditions, World};

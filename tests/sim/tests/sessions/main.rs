@@ -1,4 +1,4 @@
-//! What sessions withstand. One behaviour a file, all on virtual time.
+//! Faults and attacks that sessions withstand. One behaviour a file, all on virtual time.
 
 mod any_history;
 mod flood;
@@ -15,9 +15,9 @@ const A: NodeId = NodeId(0);
 const B: NodeId = NodeId(1);
 const C: NodeId = NodeId(2);
 
-/// The longest that two ends may take to find each other again: §6.4's 15 s without an answer, or
-/// 5 s between two attempts, each with its jitter, and a few round trips; twice over, for ends
-/// whose first attempts cross.
+/// The longest that two ends may take to find each other again. §6.4 takes 15 s without an answer,
+/// or 5 s between two attempts, each with its jitter, and a few round trips. The sum is doubled,
+/// for ends whose first attempts cross.
 const RECOVERY_MAX: Duration = Duration::from_secs(2 * (15 + 5 + 1));
 
 const fn seconds(seconds: u64) -> Duration {

@@ -17,10 +17,10 @@ const DATABASE_PORT: u16 = 5432;
 /// The length of each measurement.
 const MEASURED_S: u32 = 5;
 
-/// How long a new way may take to be found before something is wrong.
+/// The limit for finding a new path; a longer search is a fault.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What the administrator of the demonstration declares.
+/// The access file of the demonstration's administrator.
 const ACCESS: &str = include_str!("access.toml");
 
 /// Shows who gets where, and who does not.

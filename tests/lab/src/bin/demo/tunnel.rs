@@ -13,7 +13,7 @@ const FILE_BYTES: u64 = 256 << 20;
 /// The length of each measurement.
 const MEASURED_S: u32 = 5;
 
-/// Where the file's receiver waits.
+/// The port on which the file is received.
 const FILE_PORT: u16 = 9000;
 
 /// Shows two machines with a tunnel between them.
