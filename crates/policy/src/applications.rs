@@ -87,7 +87,7 @@ impl Applications {
         few(names).map(Self::Except)
     }
 
-    /// Whether every program may: there is nothing to enforce.
+    /// True if every program may: there is nothing to enforce.
     #[must_use]
     pub fn is_any(&self) -> bool {
         matches!(self, Self::Except(names) if names.is_empty())

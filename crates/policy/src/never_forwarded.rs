@@ -6,9 +6,9 @@
 use crate::Prefix;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Ranges without a host behind the gateway that a client may have business with: the gateway itself, its
-/// links, groups, and the metadata services of clouds, which hand credentials of the gateway's machine to
-/// whoever asks. No two overlap.
+/// Ranges that no client may reach through a gateway: the gateway itself, its links, multicast
+/// groups, and the metadata services of clouds. Those hand out credentials of the gateway's machine
+/// to anyone who asks. No two ranges overlap.
 ///
 /// Metadata services at link-local addresses are those of Amazon, Google, Azure, DigitalOcean, Hetzner,
 /// Oracle, OpenStack (also `fe80::a9fe:a9fe`), Tencent (`169.254.0.23`) and Scaleway (`169.254.42.42`).
@@ -54,8 +54,8 @@ pub const NEVER_FORWARDED: [Prefix; 19] = [
     ipv6([0xff00, 0, 0, 0, 0, 0, 0, 0], 8),
 ];
 
-/// Where IPv6 addresses hold an IPv4 address that a translator or a tunnel of the network takes them for.
-/// Each is judged by that address.
+/// The places in IPv6 addresses at which translators or tunnels of the network find an IPv4
+/// address. Each is judged by that IPv4 address.
 ///
 /// A network's own translation prefix (RFC 6052 §2.2) may be any prefix, so it is not among them.
 pub const EMBEDDINGS: [Embedding; 10] = [
@@ -243,7 +243,7 @@ mod tests {
         }
     }
 
-    /// What the kernel's rules do with an address.
+    /// Judges an address as the kernel's rules do.
     fn is_in_refused_range(v6: Ipv6Addr) -> bool {
         EMBEDDINGS.iter().any(|embedding| {
             let (mask, fixed) = embedding.known_by();

@@ -20,8 +20,8 @@ impl Prefix {
     ///
     /// # Errors
     /// [`TargetError::PrefixLength`] beyond the 32 or 128 bits of an address, and
-    /// [`TargetError::HostBits`] where a bit behind the length is set: whoever writes `10.1.2.3/8`
-    /// means either less or more than what they get, so they are told both.
+    /// [`TargetError::HostBits`] if a bit behind the length is set. The author of `10.1.2.3/8`
+    /// means either less or more than they get, so the error tells them both.
     pub fn new(address: IpAddr, len: u8) -> Result<Self, TargetError> {
         let range = Self::around(address, len)?;
         if range.address == address {
@@ -65,7 +65,7 @@ impl Prefix {
         self.address
     }
 
-    /// How many leading bits count.
+    /// The number of leading bits that count.
     #[expect(
         clippy::len_without_is_empty,
         reason = "a length in bits, not of a container"
@@ -75,14 +75,14 @@ impl Prefix {
         self.len
     }
 
-    /// Whether the address is in the range. An IPv4 address is in no IPv6 range and the reverse.
+    /// True if the address is in the range. An IPv4 address is in no IPv6 range and the reverse.
     #[must_use]
     pub fn contains(self, address: IpAddr) -> bool {
         self.address.is_ipv4() == address.is_ipv4()
             && mask(bits(address), self.len) == bits(self.address)
     }
 
-    /// Whether it is a single address.
+    /// True if it is a single address.
     #[must_use]
     pub const fn is_host(self) -> bool {
         self.len == width(self.address)
