@@ -20,14 +20,15 @@ pub enum Mutation {
         /// The digest, which never leaves the store again.
         digest: SecretDigest,
     },
-    /// The actor signs in with this password, as this, from now on. What it had before is void.
+    /// From now on the actor signs in with this password and this role. An earlier password is
+    /// void.
     SetPassword {
-        /// Who.
+        /// The actor.
         actor: ActorId,
-        /// What it may do then; without one, what it may do now, and an actor that no longer signs in
-        /// stays so.
+        /// Its new role. Without one, the role stays, and an actor that no longer signs in stays
+        /// so.
         role: Option<Role>,
-        /// What the password is checked by; it is never in the change log.
+        /// The verifier of the password; it is never in the change log.
         verifier: SecretBytes,
         /// The version of the actor that the asker has seen; without one, whatever it is now.
         expected_version: Option<u64>,
@@ -81,7 +82,7 @@ pub enum Mutation {
     },
 }
 
-/// Who changed something.
+/// The author of a change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Author {
     /// The actor; none where the portal itself or a site's machine did it.
@@ -115,7 +116,7 @@ impl Author {
 #[serde(transparent)]
 pub struct Seq(pub u64);
 
-/// What was done to a row.
+/// The operation on a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
@@ -132,13 +133,13 @@ pub enum Operation {
 pub struct Change {
     /// Its place.
     pub seq: Seq,
-    /// Whose configuration.
+    /// The account whose configuration changed.
     pub account: AccountId,
-    /// When.
+    /// The time of the change.
     pub at: Timestamp,
     /// By whom.
     pub author: Author,
-    /// What was done.
+    /// The operation.
     pub operation: Operation,
     /// To which row.
     pub id: EntityId,

@@ -1,4 +1,4 @@
-//! What an administrator configures, and the machines that enrolled.
+//! The rows that an administrator configures, and the machines that enrolled.
 
 mod account;
 mod actor;
@@ -25,14 +25,15 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// What the store writes on every row; what a caller puts here when it creates one is ignored.
+/// The fields that the store writes on every row. Values that a caller puts here when it creates
+/// one are ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
     /// 1 for a new row, one more with every change: the row's `ETag`.
     pub version: u64,
-    /// When the row came into being.
+    /// The time of the row's creation.
     pub created: Timestamp,
-    /// When it last changed.
+    /// The time of its last change.
     pub updated: Timestamp,
 }
 
@@ -99,7 +100,7 @@ macro_rules! entities {
                 match self { $(Self::$name(row) => row.stamp,)* }
             }
 
-            /// What people call it; memberships and identities have no name.
+            /// The name that people give it; memberships and identities have none.
             pub fn name(&self) -> Option<&str> {
                 crate::rules::name(self)
             }
@@ -203,9 +204,9 @@ entities! {
     Client(ClientId) = "client";
     /// A machine that gives access.
     Gateway(GatewayId) = "gateway";
-    /// Who vouches for people who sign in.
+    /// A provider that vouches for people who sign in.
     Provider(ProviderId) = "provider";
-    /// Whom a provider knows, as an actor.
+    /// A person as a provider knows them, with their actor.
     Identity(IdentityId) = "identity";
 }
 

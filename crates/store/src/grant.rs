@@ -18,7 +18,7 @@ pub struct Grant {
     pub policy: PolicyId,
     /// The suite that it binds.
     pub cipher: Cipher,
-    /// When it was made.
+    /// The time at which it was issued.
     pub issued: Timestamp,
     /// The first instant at which it no longer holds.
     pub expires: Timestamp,

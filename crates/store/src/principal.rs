@@ -1,4 +1,4 @@
-//! Who a token turned out to be.
+//! The principal that a token stands for.
 
 use crate::{ActorKind, Author, Role};
 use culvert_ids::{AccountId, ActorId, SiteId, TokenId};
@@ -12,13 +12,13 @@ pub struct Principal {
     pub account: AccountId,
     /// Which token.
     pub token: TokenId,
-    /// Whose it is.
+    /// Its holder.
     pub holder: Holder,
     /// The first instant at which the token is no longer accepted.
     pub expires: Option<Timestamp>,
 }
 
-/// Whose a token is.
+/// The holder of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
     /// Nobody's: it makes the first administrator.
@@ -27,25 +27,25 @@ pub enum Holder {
     Api {
         /// As whom.
         actor: ActorId,
-        /// What the actor is.
+        /// The actor's kind.
         actor_kind: ActorKind,
-        /// What it may do: no more than the actor, where the actor signs in.
+        /// Its role: no more than the actor's, if the actor signs in.
         role: Role,
     },
     /// An actor's, to connect clients.
     Client {
         /// Whose.
         actor: ActorId,
-        /// What the actor is.
+        /// The actor's kind.
         actor_kind: ActorKind,
     },
     /// A browser's, in which an actor signed in.
     Session {
         /// Who.
         actor: ActorId,
-        /// What the actor is.
+        /// The actor's kind.
         actor_kind: ActorKind,
-        /// What it may do.
+        /// Its role.
         role: Role,
     },
     /// A site's, to connect gateways.
@@ -77,7 +77,7 @@ impl Holder {
         }
     }
 
-    /// What it may do with the configuration now.
+    /// The role that it has now with the configuration.
     pub const fn role(self) -> Option<Role> {
         match self {
             Self::Api { role, .. } | Self::Session { role, .. } => Some(role),

@@ -12,11 +12,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub struct Client {
     /// Which one.
     pub id: ClientId,
-    /// Whose it is.
+    /// Its owner.
     pub actor: ActorId,
     /// The text that the machine keeps for itself; with the actor it says which client this is.
     pub machine: String,
-    /// What people call it; no two of an account alike that are not revoked.
+    /// The name that people give it; no two of an account alike that are not revoked.
     pub name: String,
     /// Its key; no two machines of an account have the same.
     pub public_key: PublicKey,
@@ -28,7 +28,8 @@ pub struct Client {
     pub verified: Option<Timestamp>,
     /// Since when it is not let in.
     pub revoked: Option<Timestamp>,
-    /// When and where from it was last seen. Not configuration: it is not in the change log, and
+    /// The time and address at which it was last seen. Not configuration: it is not in the change
+    /// log, and
     /// changes no version.
     #[serde(skip)]
     pub seen: Option<Seen>,
@@ -44,11 +45,11 @@ pub struct Client {
 pub struct Gateway {
     /// Which one.
     pub id: GatewayId,
-    /// Where it is.
+    /// Its site.
     pub site: SiteId,
     /// The text that the machine keeps for itself; with the site it says which gateway this is.
     pub machine: String,
-    /// What people call it; no two of an account alike that are not revoked.
+    /// The name that people give it; no two of an account alike that are not revoked.
     pub name: String,
     /// Its key; no two machines of an account have the same.
     pub public_key: PublicKey,
@@ -66,7 +67,8 @@ pub struct Gateway {
     pub draining: bool,
     /// Since when it is not let in.
     pub revoked: Option<Timestamp>,
-    /// When and where from it was last seen. Not configuration: it is not in the change log, and
+    /// The time and address at which it was last seen. Not configuration: it is not in the change
+    /// log, and
     /// changes no version.
     #[serde(skip)]
     pub seen: Option<Seen>,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Site {
     /// Which one.
     pub id: SiteId,
-    /// What people call it.
+    /// The name that people give it.
     pub name: String,
     /// Version and times.
     #[serde(flatten)]
@@ -23,13 +23,13 @@ pub struct Site {
 pub struct Resource {
     /// Which one.
     pub id: ResourceId,
-    /// Where it lies.
+    /// The site that it belongs to.
     pub site: SiteId,
-    /// What people call it.
+    /// The name that people give it.
     pub name: String,
     /// Which addresses or names it is.
     pub target: model::Target,
-    /// What of it may be used; an empty list is nothing.
+    /// The services of it that may be used; an empty list is none.
     pub filters: Vec<model::Filter>,
     /// Which programs of a client may reach it.
     #[serde(default)]

@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 pub struct Token {
     /// Which one.
     pub id: TokenId,
-    /// What it is for, and whose it is.
+    /// Its purpose and its owner.
     #[serde(flatten)]
     pub scope: TokenScope,
-    /// What people call it; no two of an account alike that are not revoked.
+    /// The name that people give it; no two of an account alike that are not revoked.
     pub name: String,
-    /// How often it may be used.
+    /// The number of its uses: one or many.
     pub uses: TokenUses,
     /// The first instant at which it is no longer accepted.
     pub expires: Option<Timestamp>,
@@ -36,7 +36,7 @@ pub struct Token {
     pub stamp: Stamp,
 }
 
-/// What a token is for, and whose it is.
+/// The purpose of a token and its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum TokenScope {
@@ -46,7 +46,7 @@ pub enum TokenScope {
     Api {
         /// As whom.
         actor: ActorId,
-        /// What it may do there.
+        /// The role that it has there.
         role: Role,
     },
     /// Connects clients of an actor.
@@ -59,15 +59,15 @@ pub enum TokenScope {
         /// Where.
         site: SiteId,
     },
-    /// A browser in which someone signed in. What it may do is what the actor's
-    /// [`SignIn`](super::SignIn) says at that moment.
+    /// A browser in which someone signed in. Its rights are those of the actor's
+    /// [`SignIn`](super::SignIn) at that moment.
     Session {
-        /// Who.
+        /// The actor.
         actor: ActorId,
     },
 }
 
-/// What an API token, or who signs in, may do.
+/// The rights of an API token, or of someone who signs in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -81,7 +81,7 @@ pub enum Role {
     Owner,
 }
 
-/// How often a token may be used.
+/// The number of a token's uses: one or many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenUses {
@@ -131,7 +131,7 @@ impl TokenScope {
         }
     }
 
-    /// What it may do with the API, where the token itself says so.
+    /// Its role with the API, if the token itself says so.
     pub const fn role(&self) -> Option<Role> {
         match self {
             Self::Api { role, .. } => Some(*role),
