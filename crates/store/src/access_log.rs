@@ -1,4 +1,4 @@
-//! The access log: allowed and denied requests.
+//! The access log: allowed and denied requests, and the ends of grants.
 
 use crate::SearchText;
 use culvert_ids::{ActorId, ClientId, GatewayId, GrantId, PolicyId, ResourceId};
