@@ -59,7 +59,7 @@ pub(super) async fn sign_in(
     }
 }
 
-/// How it stands, for the page of who signed in.
+/// The state of the second factor, for a person's own page.
 pub(super) fn state(factors: &OwnFactors) -> Cell {
     let keys = match factors.passkeys {
         0 => None,

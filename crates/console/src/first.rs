@@ -98,7 +98,7 @@ pub(super) async fn ask_sign_in(
     sign_in_page(&console, sign_in_form("", &next), &next).await
 }
 
-/// Begins a session. Whatever session the browser had before is another, and ends.
+/// Begins a session. A session that the browser had before ends.
 pub(super) async fn sign_in(
     State(console): State<Console>,
     Extension(PublicAddress(from)): Extension<PublicAddress>,

@@ -1,4 +1,4 @@
-//! How long logs are kept, and where they go besides.
+//! The retention of logs, and their sinks.
 
 use super::Console;
 use super::forms::{Asked, Posted, done};

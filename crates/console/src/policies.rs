@@ -32,7 +32,7 @@ fn new_form(written: Option<&Fields>) -> Form {
     Form::new("New policy", AT, "Create", fields)
 }
 
-/// What it is called, whom it lets in and to what, each by its name.
+/// The fields for its name, its group and its resource, each by name.
 fn place_fields([name, group, resource]: [&str; 3]) -> [Field; 3] {
     [
         Field::line("name", "Name").value(name),
