@@ -1,4 +1,4 @@
-//! What a provider says of itself (OpenID Connect Discovery 1.0), and its keys (RFC 7517).
+//! A provider's metadata (OpenID Connect Discovery 1.0), and its keys (RFC 7517).
 
 use super::fault::{SignInFault, copyable};
 use super::fetch::{Fetcher, https};
@@ -82,8 +82,8 @@ impl Metadata {
         format!("{endpoint}{joined}{query}")
     }
 
-    /// Whether the answer says that it is from this provider: who mixes two of them up is found out
-    /// (RFC 9207 §2.4).
+    /// Checks that the answer says that it is from this provider, against mix-up attacks (RFC 9207
+    /// §2.4).
     pub(super) fn check_issuer(&self, said: Option<&str>) -> Result<(), SignInFault> {
         match said {
             Some(said) if said == self.issuer => Ok(()),
