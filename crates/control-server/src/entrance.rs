@@ -1,4 +1,4 @@
-//! What is asked of a request before it becomes a session.
+//! The checks of a request before it becomes a session.
 
 use super::upgrade::Upgrade;
 use super::{Shared, Side, Visitor, session};
@@ -16,7 +16,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// When to come back to a portal that has no room, or whose database does not answer.
+/// The time until a machine comes back to a portal that has no room, or whose database does not
+/// answer.
 const COME_BACK: Duration = Duration::from_secs(5);
 
 pub(super) fn router(shared: Arc<Shared>) -> Router {

@@ -30,7 +30,8 @@ pub(super) struct Upgrade {
     on_upgrade: OnUpgrade,
 }
 
-/// Why a request can't become a WebSocket: what came, and what a proxy in front is to write.
+/// The reason for which a request can't become a WebSocket, with the lines that a proxy in front
+/// needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NoUpgrade(String);
 
