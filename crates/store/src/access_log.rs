@@ -8,20 +8,20 @@ use serde::{Deserialize, Serialize};
 /// An entry of the access log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessEntry {
-    /// When.
+    /// The time.
     pub at: Timestamp,
     /// The client that asked.
     pub client: ClientId,
     /// The owner of the client, if known.
     #[serde(default)]
     pub actor: Option<ActorId>,
-    /// For what.
+    /// The resource.
     pub resource: ResourceId,
-    /// Through which gateway, where it came so far.
+    /// The gateway, if the request came so far.
     pub gateway: Option<GatewayId>,
-    /// By which policy, where one allowed it.
+    /// The policy that allowed it, if one did.
     pub policy: Option<PolicyId>,
-    /// Which grant, where there is one.
+    /// The grant, if there is one.
     pub grant: Option<GrantId>,
     /// The decision.
     pub decision: Decision,

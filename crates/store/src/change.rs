@@ -35,14 +35,14 @@ pub enum Mutation {
     },
     /// The portal has this secret at the provider from now on.
     SetProviderSecret {
-        /// At which.
+        /// The provider.
         provider: ProviderId,
         /// The secret; it is never in the change log.
         secret: SecretBytes,
     },
     /// A change of how a person who signs in with a password proves the rest.
     ChangeFactor {
-        /// Who.
+        /// The actor.
         actor: ActorId,
         /// What.
         change: FactorChange,
@@ -51,15 +51,15 @@ pub enum Mutation {
     ///
     /// A session that is the author of the write that makes it needs such a proof before it.
     Prove {
-        /// Who.
+        /// The actor.
         actor: ActorId,
-        /// By what.
+        /// The proof.
         by: Proof,
     },
     /// Notes in the session when its person was proven by what comes before it in the same write. It is no configuration:
     /// nothing is recorded.
     RenewProof {
-        /// Which session.
+        /// The session.
         session: TokenId,
     },
     /// The row is to be like this. Where it is already, nothing changes and nothing is recorded.
@@ -72,7 +72,7 @@ pub enum Mutation {
     /// The row is to go. Memberships and policies of a group, policies of a resource and memberships
     /// of an actor go along, each as a change of its own.
     Delete {
-        /// Which row.
+        /// The row.
         id: EntityId,
         /// The version that the asker has seen; without one, whatever it is now.
         expected_version: Option<u64>,
@@ -137,7 +137,7 @@ pub struct Change {
     pub account: AccountId,
     /// The time of the change.
     pub at: Timestamp,
-    /// By whom.
+    /// The author of the change.
     pub author: Author,
     /// The operation.
     pub operation: Operation,

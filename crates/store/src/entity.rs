@@ -44,7 +44,7 @@ pub trait Kind: Clone + Into<Entity> + Send + 'static {
     /// Its id.
     type Id: Into<EntityId> + Copy + Send + 'static;
 
-    /// Which row.
+    /// The row's id.
     fn id(&self) -> Self::Id;
     /// The row, if it is of this type.
     fn from_entity(entity: Entity) -> Option<Self>;
@@ -62,7 +62,7 @@ macro_rules! entities {
         #[serde(untagged)]
         pub enum Entity { $($(#[$doc])* $name($name),)* }
 
-        /// Which row, of any kind. Its text says the kind: `res_…`.
+        /// The id of the row, of any kind. Its text says the kind: `res_…`.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum EntityId { $($(#[$doc])* $name($id),)* }
 
@@ -90,7 +90,7 @@ macro_rules! entities {
                 match self { $(Self::$name(_) => EntityKind::$name,)* }
             }
 
-            /// Which row.
+            /// The row's id.
             pub const fn id(&self) -> EntityId {
                 match self { $(Self::$name(row) => EntityId::$name(row.id),)* }
             }

@@ -18,7 +18,7 @@ pub enum StoreError {
     /// Someone else changed the row in between.
     #[error("{id} has been changed: it is at version {current}; read it again")]
     VersionConflict {
-        /// Which row.
+        /// The row.
         id: EntityId,
         /// Its version now.
         current: u64,
@@ -49,7 +49,7 @@ pub enum StoreError {
     /// Others refer to the row, and the deletion was not to take them along.
     #[error("{id} is in use by {total} others, among them {}", list(by))]
     InUse {
-        /// Which row.
+        /// The row.
         id: EntityId,
         /// The rows that use it, at most [`crate::MAX_USERS_NAMED`] of them.
         by: Vec<EntityId>,
@@ -69,7 +69,7 @@ pub enum StoreError {
     /// More at once, or in all, than there may be.
     #[error("more than {limit} {what}")]
     TooMany {
-        /// Of what.
+        /// The things of which there are too many.
         what: &'static str,
         /// The limit.
         limit: u64,
@@ -174,7 +174,7 @@ impl StoreError {
         }
     }
 
-    /// The same local fault once more, for who asks later; none of what is no local one.
+    /// The same local fault once more, for later askers; none for other faults.
     pub fn again(&self) -> Option<Self> {
         let detail = match self {
             Self::ReadOnly { detail }

@@ -24,7 +24,7 @@ pub enum FactorChange {
     RemoveApp,
     /// A passkey more.
     AddPasskey {
-        /// Which one.
+        /// The passkey.
         passkey: NewPasskey,
         /// Recovery codes, where the person had no second factor before.
         codes: Vec<SecretDigest>,
@@ -53,9 +53,9 @@ pub enum FactorChange {
     ///
     /// It is denied where a code of this step or a later one was used before, or the app has another secret by now.
     UseStep {
-        /// By which secret the code is right.
+        /// The secret by which the code is right.
         secret: SecretBytes,
-        /// Of which step it is.
+        /// The time step of the code.
         step: u64,
     },
     /// Uses up a recovery code. It is denied where there is none that has this digest.
@@ -86,7 +86,7 @@ pub struct Passkey {
     pub public_key: Vec<u8>,
     /// The name that the person gives it.
     pub name: String,
-    /// Since when it is there.
+    /// The time at which it was added.
     pub created: Timestamp,
     /// The time of its last use to sign in.
     pub last_used: Option<Timestamp>,

@@ -17,7 +17,7 @@ pub struct FlowEntry {
     pub client: ClientId,
     /// The owner of the client, if known.
     pub actor: Option<ActorId>,
-    /// To what.
+    /// The resource.
     pub resource: ResourceId,
     /// The grant by which it passed last.
     pub grant: GrantId,
@@ -46,9 +46,9 @@ pub struct FlowEntry {
 pub struct FlowBatch {
     /// Whose.
     pub gateway: GatewayId,
-    /// Which run of the gateway, below 2^63.
+    /// The run of the gateway, below 2^63.
     pub run: u64,
-    /// Which of the run: 1, 2, 3…
+    /// The number of the report in the run: 1, 2, 3…
     pub batch: u64,
     /// Flows that the gateway could not keep.
     pub lost: u64,
@@ -65,7 +65,7 @@ pub struct FlowSeq(pub u64);
 pub struct LoggedFlow {
     /// Its place.
     pub seq: FlowSeq,
-    /// Through which gateway.
+    /// The gateway that it went through.
     pub gateway: GatewayId,
     /// The flow.
     pub entry: FlowEntry,

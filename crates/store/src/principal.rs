@@ -5,12 +5,12 @@ use culvert_ids::{AccountId, ActorId, SiteId, TokenId};
 use culvert_wire::Timestamp;
 use culvert_wire::token::TokenKind;
 
-/// Whom an accepted token stands for.
+/// The holder and the account of an accepted token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Principal {
-    /// In which account.
+    /// The account.
     pub account: AccountId,
-    /// Which token.
+    /// The token.
     pub token: TokenId,
     /// Its holder.
     pub holder: Holder,
@@ -41,7 +41,7 @@ pub enum Holder {
     },
     /// A browser's, in which an actor signed in.
     Session {
-        /// Who.
+        /// The actor.
         actor: ActorId,
         /// The actor's kind.
         actor_kind: ActorKind,

@@ -118,7 +118,7 @@ pub fn name(entity: &Entity) -> Option<&str> {
     }
 }
 
-/// Since when the row is revoked, where its kind can be.
+/// The time since which the row is revoked, if its kind can be.
 pub fn revoked(entity: &Entity) -> Option<Timestamp> {
     match entity {
         Entity::Token(row) => row.revoked,
@@ -144,7 +144,7 @@ pub const fn can_be_revoked(kind: EntityKind) -> bool {
     )
 }
 
-/// By what names are compared.
+/// The form in which names are compared.
 pub fn name_key(name: &str) -> String {
     name.to_lowercase()
 }

@@ -112,7 +112,7 @@ pub trait Store: Logs + Debug + Send + Sync + 'static {
     /// also looks every second.
     fn watch(&self) -> Box<dyn CommitWatch>;
 
-    /// Whom a token stands for.
+    /// The principal that a token stands for.
     ///
     /// # Errors
     /// [`StoreError::Denied`]. Other errors deny too, but say nothing about the token.
@@ -124,7 +124,8 @@ pub trait Store: Logs + Debug + Send + Sync + 'static {
         now: Timestamp,
     ) -> Result<Principal, StoreError>;
 
-    /// Whom a token stands for now that was accepted before: for what lasts longer than its request.
+    /// The principal that a token accepted before stands for now: for things that last longer than
+    /// their request.
     ///
     /// # Errors
     /// As [`Self::authenticate`].
@@ -150,7 +151,7 @@ pub trait Store: Logs + Debug + Send + Sync + 'static {
         provider: ProviderId,
     ) -> Result<Option<SecretBytes>, StoreError>;
 
-    /// Whom the provider knows under the subject, as it is written.
+    /// The identity that the provider knows under the subject, as it is written.
     async fn identity(
         &self,
         account: AccountId,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// An organisation: nothing crosses it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
-    /// Which one.
+    /// Its id.
     pub id: AccountId,
     /// The name that people give it.
     pub name: String,
@@ -29,7 +29,7 @@ pub struct AccountSettings {
     pub ranges: Ranges,
     /// The longest lifetime of a grant, in seconds: 60 to 86,400.
     pub grant_lifetime_s: u32,
-    /// Which programs of a client may use the tunnel at all.
+    /// The programs of a client that may use the tunnel at all.
     pub applications: Applications,
     /// The way in which clients resolve names that belong to no resource.
     pub dns: Dns,

@@ -20,7 +20,7 @@ pub enum ActorKind {
 /// An actor: a person or a service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Actor {
-    /// Which one.
+    /// Its id.
     pub id: ActorId,
     /// Its kind.
     pub kind: ActorKind,
@@ -43,10 +43,11 @@ pub struct Actor {
 pub struct SignIn {
     /// The person's role.
     pub role: Role,
-    /// Since when the password is the one that it is; without one, there is none.
+    /// The time at which the password was last set; none without a password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password_set: Option<Timestamp>,
-    /// Since when codes are asked for beside the password, where they are.
+    /// The time since which codes of an app are asked for beside the password; none if they are
+    /// not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second_factor: Option<Timestamp>,
     /// Recovery codes that are left.
@@ -67,7 +68,7 @@ impl SignIn {
 /// A set of actors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
-    /// Which one.
+    /// Its id.
     pub id: GroupId,
     /// The name that people give it.
     pub name: String,
@@ -79,7 +80,7 @@ pub struct Group {
 /// An actor's place in a group. It is made and deleted, never changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Membership {
-    /// Which one.
+    /// Its id.
     pub id: MembershipId,
     /// The group.
     pub group: GroupId,

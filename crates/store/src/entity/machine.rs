@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// administrator changes its name, verifies it and revokes it, which is final.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Client {
-    /// Which one.
+    /// Its id.
     pub id: ClientId,
     /// Its owner.
     pub actor: ActorId,
@@ -24,13 +24,13 @@ pub struct Client {
     pub ipv4: Ipv4Addr,
     /// The same of the other family.
     pub ipv6: Ipv6Addr,
-    /// Since when an administrator vouches for it, or rather for its key: a new key ends it.
+    /// The time since which an administrator vouches for it, or rather for its key: a new key ends
+    /// it.
     pub verified: Option<Timestamp>,
-    /// Since when it is not let in.
+    /// The time since which it is not let in.
     pub revoked: Option<Timestamp>,
     /// The time and address at which it was last seen. Not configuration: it is not in the change
-    /// log, and
-    /// changes no version.
+    /// log, and changes no version.
     #[serde(skip)]
     pub seen: Option<Seen>,
     /// Version and times.
@@ -43,7 +43,7 @@ pub struct Client {
 /// revokes it, which is final.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gateway {
-    /// Which one.
+    /// Its id.
     pub id: GatewayId,
     /// Its site.
     pub site: SiteId,
@@ -57,7 +57,8 @@ pub struct Gateway {
     pub ipv4: Ipv4Addr,
     /// The same of the other family.
     pub ipv6: Ipv6Addr,
-    /// Since when an administrator vouches for it, or rather for its key: a new key ends it.
+    /// The time since which an administrator vouches for it, or rather for its key: a new key ends
+    /// it.
     #[serde(default)]
     pub verified: Option<Timestamp>,
     /// The token that it presented with its key. Unknown for gateways from before it was recorded.
@@ -65,11 +66,10 @@ pub struct Gateway {
     pub enrolled_with: Option<TokenId>,
     /// It gets no new clients.
     pub draining: bool,
-    /// Since when it is not let in.
+    /// The time since which it is not let in.
     pub revoked: Option<Timestamp>,
     /// The time and address at which it was last seen. Not configuration: it is not in the change
-    /// log, and
-    /// changes no version.
+    /// log, and changes no version.
     #[serde(skip)]
     pub seen: Option<Seen>,
     /// Version and times.

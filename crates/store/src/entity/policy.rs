@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// A group's permission to use a resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
-    /// Which one.
+    /// Its id.
     pub id: PolicyId,
     /// The name that people give it.
     pub name: String,

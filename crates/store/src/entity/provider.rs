@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// An identity provider that speaks OpenID Connect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provider {
-    /// Which one.
+    /// Its id.
     pub id: ProviderId,
     /// The name that people give it.
     pub name: String,
@@ -16,8 +16,8 @@ pub struct Provider {
     pub issuer: String,
     /// The client id of this portal there.
     pub client_id: String,
-    /// Since when the portal's secret there is the one that it is; it lies apart. Without one, the portal is
-    /// a public client.
+    /// The time at which the portal's secret there was last set; the secret itself is stored apart.
+    /// Without one, the portal is a public client.
     pub secret_set: Option<Timestamp>,
     /// Nobody signs in by it.
     pub disabled: bool,
@@ -35,9 +35,9 @@ pub struct ProviderSettings {
     pub ca: Option<String>,
     /// The scopes that it is asked for beside `openid`.
     pub scopes: Vec<String>,
-    /// Which claim names the groups that somebody is in.
+    /// The claim that names the groups that somebody is in.
     pub groups_claim: Option<String>,
-    /// Which groups those are here.
+    /// The groups here that those stand for.
     pub groups: Vec<GroupOfClaim>,
     /// The treatment of people whom nobody knows yet.
     pub unknown: UnknownPeople,
@@ -63,13 +63,14 @@ pub enum UnknownPeople {
     Make,
 }
 
-/// Whom a provider knows, as an actor. Its subject is the only thing that somebody is known by: names and
-/// addresses are given anew. But for memberships it is made and deleted, never changed.
+/// A person whom a provider knows, as an actor. Its subject is the only thing that somebody is
+/// known by: names and addresses are given anew. But for memberships it is made and deleted, never
+/// changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
-    /// Which one.
+    /// Its id.
     pub id: IdentityId,
-    /// At whom.
+    /// The provider.
     pub provider: ProviderId,
     /// The subject that the person is there; no two of a provider alike.
     pub subject: String,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// A token. Of an existing one, name, expiry and revocation may change, and a revocation is final.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {
-    /// Which one.
+    /// Its id.
     pub id: TokenId,
     /// Its purpose and its owner.
     #[serde(flatten)]
@@ -20,7 +20,7 @@ pub struct Token {
     pub uses: TokenUses,
     /// The first instant at which it is no longer accepted.
     pub expires: Option<Timestamp>,
-    /// Since when it is not accepted.
+    /// The time since which it is not accepted.
     pub revoked: Option<Timestamp>,
     /// The use of a token that has one.
     pub used: Option<TokenUse>,
@@ -123,7 +123,7 @@ impl TokenScope {
         }
     }
 
-    /// Which site's gateways it connects.
+    /// The site whose gateways it connects.
     pub const fn site(&self) -> Option<SiteId> {
         match self {
             Self::Gateway { site } => Some(*site),
