@@ -138,9 +138,9 @@ pub enum DnsRuleError {
     /// A server that is named twice.
     #[error("the server {server} of the domain {zone} is there twice")]
     ServerTwice {
-        /// Of which domain.
+        /// The domain.
         zone: DnsZone,
-        /// Which.
+        /// The server.
         server: IpAddr,
     },
 }

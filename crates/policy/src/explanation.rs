@@ -24,7 +24,8 @@ pub struct PolicyOutcome {
     pub policy: PolicyId,
     /// Its group.
     pub group: GroupId,
-    /// Until when it allows (none: until something else changes), or what stands against it.
+    /// The instant until which it allows (none: until something else changes), or the conditions
+    /// that are not met.
     pub outcome: Result<Option<UnixTime>, Vec<Unmet>>,
 }
 

@@ -1,4 +1,4 @@
-//! Which protocols and ports of a resource may be used.
+//! The protocols and ports of a resource that may be used.
 
 use crate::FilterError;
 use crate::prefix::quotable;

@@ -105,7 +105,7 @@ pub struct Embedding {
     octets: [u8; 4],
     /// All bits of the IPv4 address are inverted.
     is_inverted: bool,
-    /// Which of several places holds the IPv4 address is not known.
+    /// The IPv4 address may be in one of several places.
     is_ambiguous: bool,
 }
 
@@ -170,7 +170,8 @@ impl Embedding {
         })
     }
 
-    /// Which bits of an address say that it is written in this way, and what they are then.
+    /// The bits of an address that show that it is written in this way, as a mask, and their values
+    /// then.
     #[must_use]
     pub const fn known_by(self) -> (Ipv6Addr, Ipv6Addr) {
         (

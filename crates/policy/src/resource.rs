@@ -28,7 +28,7 @@ pub struct Resource {
     pub target: Target,
     /// The services of it that may be used.
     pub filters: Filters,
-    /// Which programs of a client may reach it.
+    /// The programs of a client that may reach it.
     pub applications: Applications,
     /// The name that people give it.
     pub name: ResourceName,
@@ -113,8 +113,8 @@ impl fmt::Display for ResourceName {
     }
 }
 
-/// Which of several resources that hold an address or a name is meant: the smallest. Ranges and
-/// names are never compared, since an address is looked up among ranges alone and a name among
+/// The order of several resources that hold an address or a name: the smallest is meant. Ranges and
+/// names are never compared, because an address is looked up among ranges alone and a name among
 /// names; the order puts ranges first.
 ///
 /// 1. Ranges: the longer prefix. A single address and a range of one address have the same target.

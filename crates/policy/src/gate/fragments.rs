@@ -1,7 +1,8 @@
-//! Which datagrams the later fragments of belong to admitted first ones.
+//! Assigns later fragments of a datagram to the flow of its admitted first one.
 //!
 //! Only the first fragment of a datagram says which ports it is for. It is judged like any packet,
-//! and what identifies the datagram is remembered with its flow; later fragments follow that flow.
+//! and the fields that identify the datagram are remembered with its flow; later fragments follow
+//! that flow.
 //! One of a client that arrives before the first one [waits](super::early). Nothing is reassembled.
 //! A fragment cannot change the ports of another one. Ports are in the first four bytes of a
 //! datagram, and later fragments begin at byte eight or later. (An IPv6 datagram with options

@@ -156,7 +156,7 @@ struct Lead {
 enum Goes {
     /// The one that the client sends them to.
     There,
-    /// To what the range, a single address then, stands for.
+    /// To the address that the range, a single address then, stands for.
     To(IpAddr),
     /// Nowhere: the name that it stands for has no address that its resource allows.
     Outside,
@@ -209,7 +209,7 @@ impl ClientGrants {
         self
     }
 
-    /// Which peer it is.
+    /// Its peer.
     #[must_use]
     pub const fn peer(&self) -> PeerKey {
         self.peer

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 const PAYLOAD_LEN: usize = 100;
 
-/// From where and to where: translated, forwarded as they are, denied, and forged.
+/// Source and destination: translated, forwarded as they are, denied, and forged.
 const WAYS: [(End, End); 6] = [
     ((CLIENT, 5000), (NAME, 443)),
     ((CLIENT, 5001), (NAME, 443)),

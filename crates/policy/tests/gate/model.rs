@@ -342,7 +342,7 @@ proptest! {
                     prop_assert_eq!(sent, expected, "{:?} at {}", flow, now_ms);
                 }
                 Step::Answer { flow } => {
-                    // From where the model believes the flow to go.
+                    // From the address to which the flow goes by the model.
                     let live = model.flows.get(&flow);
                     let from = live.and_then(|live| live.resolved);
                     let shown = flow.packet(true);

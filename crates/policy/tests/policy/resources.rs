@@ -1,4 +1,4 @@
-//! Which of several resources is meant.
+//! The choice among several resources.
 
 use culvert_base::UnixTime;
 use culvert_ids::{ResourceId, SiteId};
