@@ -22,7 +22,7 @@ const AT: &str = "/log/changes";
 /// Fields that say which other row is meant. No other field is taken for one: people choose what stands in it.
 const REFERENCES: [&str; 5] = ["actor", "group", "provider", "resource", "site"];
 
-/// Which changes the form asks for.
+/// The changes that the form asks for.
 pub(super) async fn filter(
     console: &Console,
     person: &Person,

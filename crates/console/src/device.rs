@@ -1,4 +1,4 @@
-//! A machine asks to be signed in: who sits before it compares a code here.
+//! A machine asks to be signed in: the person at it compares a code here.
 
 use super::Console;
 use super::forms::{Asked, Posted};

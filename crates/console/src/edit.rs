@@ -1,4 +1,5 @@
-//! Changing and deleting what others change too: who was slower sees what the other wrote, and loses nothing.
+//! Changes and deletions of things that others change too: the slower one sees the other's change,
+//! and loses nothing.
 
 use super::forms::{Fields, done};
 use super::person::Person;

@@ -103,7 +103,7 @@ fn remove_form() -> Form {
     form
 }
 
-/// Which of the forms was refused.
+/// The form that was refused.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
     Begin,

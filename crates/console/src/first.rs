@@ -17,7 +17,7 @@ use zeroize::Zeroizing;
 /// The cookie of a known browser: guesses under its person's name use up no attempts there. It signs nobody in.
 const BROWSER: &str = "__Host-culvert-browser";
 
-/// For how long: 400 days, the longest that browsers keep a cookie.
+/// The lifetime of the cookie: 400 days, the longest that browsers keep one.
 const BROWSER_KNOWN_S: u32 = 400 * 24 * 60 * 60;
 
 pub(super) fn page(title: &str, form: Form, more: Vec<Section>) -> Page {

@@ -1,4 +1,4 @@
-//! Whom identity providers know: on the page of an actor, and on that of who has signed in.
+//! Identities of identity providers: on the page of an actor, and on a person's own page.
 
 use super::forms::{Posted, done};
 use super::person::Person;

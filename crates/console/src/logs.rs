@@ -96,7 +96,7 @@ pub(super) async fn client_of(
     Ok(Some(found.map_err(|fault| fault.at_field("client"))?.id))
 }
 
-/// Which entries the form asks for.
+/// The entries that the form asks for.
 pub(super) async fn access_filter(
     console: &Console,
     person: &Person,

@@ -32,7 +32,7 @@ const fn page(path: &'static str, name: &'static str) -> Link {
     Link { path, name }
 }
 
-/// The pages of who may read everything.
+/// The pages of people who may read everything.
 const PAGES: &[Link] = &[
     page("/", "Overview"),
     page("/sites", "Sites"),
@@ -50,7 +50,7 @@ const PAGES: &[Link] = &[
     page("/settings", "Settings"),
 ];
 
-/// The pages of who sees the own clients alone.
+/// The pages of people who see only their own clients.
 const OWN_PAGES: &[Link] = &[page("/clients", "My clients")];
 
 /// The page of the list that has this path: where signing in may lead, and nowhere else.

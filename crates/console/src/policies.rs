@@ -146,7 +146,7 @@ pub(super) async fn create(
     taken(made.await, form, |_| done(AT, "made"), page).await
 }
 
-/// Whom a form lets in, and to what.
+/// The group and the resource that a form names.
 async fn ends(
     console: &Console,
     person: &Person,

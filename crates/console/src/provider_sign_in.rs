@@ -21,7 +21,7 @@ use zeroize::Zeroizing;
 /// The cookie of a browser on the way to a provider: for ten minutes, for this host alone.
 const COOKIE: &str = "__Host-culvert-way";
 
-/// In the query of who was led to the portal's own name.
+/// The mark in the query of people who were led to the portal's own name.
 const MOVED: &str = "moved";
 
 pub(super) async fn begin(

@@ -200,7 +200,7 @@ impl Cell {
 #[derive(Clone, Debug)]
 pub(super) struct Action {
     pub(super) name: &'static str,
-    /// To what, for who hears the page.
+    /// The thing that it is done to, for people who hear the page.
     pub(super) what: String,
     pub(super) path: String,
     /// The version that the page shows.
