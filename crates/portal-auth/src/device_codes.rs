@@ -17,7 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
-/// For how long a code is good: a person finds a browser and signs in there.
+/// The lifetime of a code: a person finds a browser and signs in there.
 pub const LIFETIME: Duration = Duration::from_secs(10 * 60);
 
 /// The interval at which a machine asks, and its increase after a request that came too soon (RFC
@@ -96,7 +96,7 @@ pub enum Decision {
     Issuing,
 }
 
-/// A machine that waits, for who decides.
+/// A machine that waits, for the person who decides.
 #[derive(Clone, Debug)]
 pub struct WaitingDevice {
     /// As people write it.
@@ -105,7 +105,7 @@ pub struct WaitingDevice {
     pub machine: String,
     /// The address that it asks from.
     pub from: IpAddr,
-    /// Since when.
+    /// The time at which it began to wait.
     pub since: Timestamp,
 }
 

@@ -33,7 +33,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// For how long a provider is believed to be as it said.
+/// The time for which a provider's metadata is believed.
 const METADATA_LIFETIME: Duration = Duration::from_secs(60 * 60);
 
 /// The shortest interval between requests for a provider's keys after a signature failed under all known ones: whoever makes

@@ -70,7 +70,7 @@ pub enum SignInFault {
          this subject, to link it with your actor: {subject}"
     )]
     Unknown {
-        /// Whom it knows.
+        /// The subject that it knows.
         subject: String,
     },
     /// The person may not sign in.

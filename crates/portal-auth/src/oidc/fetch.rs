@@ -17,7 +17,7 @@ use std::fmt;
 use std::time::Duration;
 use zeroize::Zeroizing;
 
-/// For how long a request may take, connecting included: a person waits for it.
+/// The time limit of a request, connecting included: a person waits for it.
 pub(super) const LIMIT: Duration = Duration::from_secs(10);
 
 /// Bytes of an answer. Keys of the largest providers take 20 KiB, a token with a thousand groups 100 KiB.
@@ -39,7 +39,7 @@ pub(super) struct Ask<'a> {
     pub(super) form: Option<Zeroizing<String>>,
     /// Types of an answer that is understood.
     pub(super) accept: &'static str,
-    /// For how long it may take.
+    /// The time limit of the request.
     pub(super) limit: Duration,
 }
 

@@ -18,10 +18,11 @@ use zeroize::Zeroizing;
 /// The page of the console that approves machines.
 pub const DEVICE_PAGE: &str = "/device";
 
-/// For how long somebody may be on the way: finding a second factor included.
+/// The longest time on the way: finding a second factor included.
 const LIFETIME: Duration = Duration::from_secs(10 * 60);
 
-/// For how long the portal remembers them: whoever is a little late hears that it was too late.
+/// The time for which the portal remembers them: a person who is a little late is told that it was
+/// too late.
 const KEPT: Duration = Duration::from_secs(2 * LIFETIME.as_secs());
 
 /// The bounds of people on the way at once. Of some 1.4 KiB each with their places in the table
@@ -64,18 +65,18 @@ pub enum Purpose {
     },
     /// To prove once more who they are, as somebody who has signed in.
     Prove {
-        /// Who.
+        /// The actor.
         actor: ActorId,
-        /// In which session.
+        /// The session in which they have signed in.
         session: TokenId,
         /// The form that waits for it.
         form: String,
     },
     /// To be known by this provider as well, as somebody who has signed in.
     Link {
-        /// Who.
+        /// The actor.
         actor: ActorId,
-        /// In which session.
+        /// The session in which they have signed in.
         session: TokenId,
     },
 }
@@ -98,7 +99,7 @@ impl Purpose {
 }
 
 impl Flow {
-    /// For how long the person has been on the way.
+    /// The time since the person left for the provider.
     pub(super) fn age(&self) -> Duration {
         self.began.elapsed()
     }

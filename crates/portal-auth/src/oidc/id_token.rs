@@ -30,7 +30,7 @@ const ALGORITHMS: [Algorithm; 9] = [
     Algorithm::EdDSA,
 ];
 
-/// Of what is no JWT, or none of this kind.
+/// The refusal of a text that is no JWT, or none of this kind.
 const UNREADABLE: &str = "its token is not a readable JWT";
 
 /// The values that a token must match.
