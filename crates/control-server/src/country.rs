@@ -1,4 +1,4 @@
-//! In which country an address is.
+//! Looks up the country of an address.
 
 use crate::CountriesError;
 use culvert_policy::Country;

@@ -76,7 +76,8 @@ async fn admit(shared: Arc<Shared>, side: Side, mut request: Request) -> Result<
     let Some(PublicAddress(from)) = request.extensions().get().copied() else {
         return Err(Fault::internal("a request without the address that it comes from").into());
     };
-    // Before the token: who looks for a fault without one is told of it as well.
+    // Before the token, so that someone who looks for a fault without a token is told of it as
+    // well.
     let upgrade = Upgrade::of(&mut request).map_err(|error| {
         if let Some(count) = shared.no_upgrade.due(Instant::now()) {
             tracing::warn!(count, %from, "a machine is refused: {error}");

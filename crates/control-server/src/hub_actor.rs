@@ -23,8 +23,8 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 /// Commands that wait for the hub: while it is busy, sessions wait before they read on.
 const MAX_COMMANDS: usize = 1_024;
 
-/// Reports of flows that were written and whose gateways do not know it yet: one a gateway. Of what
-/// does not fit, the gateway asks again.
+/// Reports of flows that were written and whose gateways do not know it yet: one a gateway. The
+/// gateway asks again about reports that do not fit.
 const MAX_WRITTEN: usize = 1_024;
 
 /// The longest sleep until the hub's next timeout: the wall clock may be set in between.
@@ -33,7 +33,7 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// The interval at which it is recorded that machines are still there.
 const SEEN_EVERY: Duration = Duration::from_secs(60);
 
-/// Over how long machines come back after the portal has stopped: at 10,000 sessions, 1,000 a
+/// The time over which machines come back after the portal has stopped: at 10,000 sessions, 1,000 a
 /// second.
 const COME_BACK_WITHIN_S: u32 = 10;
 

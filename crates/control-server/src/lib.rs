@@ -65,7 +65,7 @@ const MACHINE_STARTS_AT_ONCE: u32 = 5;
 /// The time limit for sessions to close once the portal stops, and for records to be written.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Which end a session has.
+/// The side of a session: a client or a gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Client,
@@ -77,7 +77,7 @@ enum Side {
 struct Visitor {
     side: Side,
     principal: Principal,
-    /// From where, as the portal sees it.
+    /// The address that it comes from, as the portal sees it.
     from: IpAddr,
     /// The same, where that is the machine and no proxy which does not say for whom it asks.
     address: Option<IpAddr>,

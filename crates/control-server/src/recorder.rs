@@ -90,7 +90,7 @@ pub(super) struct Told {
     pub(super) written: mpsc::Sender<WrittenFlows>,
 }
 
-/// Which report is in the log.
+/// A report that is in the log.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WrittenFlows {
     pub(super) session: SessionId,
@@ -350,7 +350,7 @@ async fn attempt(store: &dyn Store, account: AccountId, record: &Record) -> Resu
             let batch = told.batch.clone();
             let (run, number) = (batch.run, batch.batch);
             store.append_flows(account, vec![batch]).await?;
-            // Of what is not told now, the gateway asks again.
+            // The gateway asks again about reports that it is not told of now.
             let _ = told.written.try_send(WrittenFlows {
                 session: told.session,
                 run,
