@@ -44,7 +44,7 @@ pub enum Mutation {
     ChangeFactor {
         /// The actor.
         actor: ActorId,
-        /// What.
+        /// The change.
         change: FactorChange,
     },
     /// Refuses the write unless this still proves who the person is. It changes nothing.

@@ -44,7 +44,7 @@ pub struct FlowEntry {
 /// A gateway's report of flows. One that is in the log already is passed over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowBatch {
-    /// Whose.
+    /// The gateway.
     pub gateway: GatewayId,
     /// The run of the gateway, below 2^63.
     pub run: u64,

@@ -34,7 +34,7 @@ pub enum Holder {
     },
     /// An actor's, to connect clients.
     Client {
-        /// Whose.
+        /// The actor.
         actor: ActorId,
         /// The actor's kind.
         actor_kind: ActorKind,
@@ -50,7 +50,7 @@ pub enum Holder {
     },
     /// A site's, to connect gateways.
     Gateway {
-        /// Where.
+        /// The site.
         site: SiteId,
     },
 }

@@ -157,8 +157,8 @@ fn invalid(kind: EntityKind, field: &'static str, reason: impl Into<String>) -> 
     }
 }
 
-/// Whether the row may be, by itself. A name that the row had before is not judged again, so that rows
-/// from before a rule of names can be changed, disabled and revoked.
+/// Checks the row by itself. A name that the row had before is not judged again. Rows from before a
+/// rule of names can therefore be changed, disabled and revoked.
 pub fn check(before: Option<&Entity>, entity: &Entity) -> Result<(), StoreError> {
     let kind = entity.kind();
     if let Some(wanted) = name(entity)

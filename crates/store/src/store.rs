@@ -339,9 +339,9 @@ pub struct Enrolment<I> {
 /// The last report of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenMachine {
-    /// Of which.
+    /// The machine.
     pub id: MachineId,
-    /// What.
+    /// The report.
     pub seen: Seen,
 }
 

@@ -80,9 +80,9 @@ pub struct Gateway {
 /// The last that was seen of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
-    /// When.
+    /// The time.
     pub at: Timestamp,
-    /// Where its session came from, as the portal saw it.
+    /// The address that its session came from, as the portal saw it.
     pub address: Option<IpAddr>,
     /// The version of its software.
     pub software: String,

@@ -24,8 +24,8 @@ pub struct Token {
     pub revoked: Option<Timestamp>,
     /// The use of a token that has one.
     pub used: Option<TokenUse>,
-    /// When it was last accepted, to the minute or so. Not configuration: it is not in the change
-    /// log, and changes no version.
+    /// The time at which it was last accepted, to the minute or so. Not configuration: it is not in
+    /// the change log, and changes no version.
     #[serde(skip)]
     pub last_used: Option<Timestamp>,
     /// The time at which the person of a session last proved who they are. Not configuration either.
@@ -51,12 +51,12 @@ pub enum TokenScope {
     },
     /// Connects clients of an actor.
     Client {
-        /// Whose.
+        /// The actor.
         actor: ActorId,
     },
     /// Connects gateways of a site.
     Gateway {
-        /// Where.
+        /// The site.
         site: SiteId,
     },
     /// A browser in which someone signed in. Its rights are those of the actor's
@@ -95,7 +95,7 @@ pub enum TokenUses {
 /// The use of a token that has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenUse {
-    /// When.
+    /// The time.
     pub at: Timestamp,
     /// The machine that enrolled with it.
     pub machine: Option<MachineId>,
