@@ -101,7 +101,7 @@ impl Applications {
         }
     }
 
-    /// Whether a program of this application, or of none, may.
+    /// True if a program of this application, or of none, may.
     #[must_use]
     pub fn admit(&self, application: Option<&ApplicationName>) -> bool {
         let is_named = application.is_some_and(|name| self.names().contains(name));

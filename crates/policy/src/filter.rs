@@ -194,7 +194,7 @@ impl Filters {
             }
     }
 
-    /// Whether anything of the service's protocol may be used, on whatever port.
+    /// True if anything of the service's protocol may be used, on whatever port.
     #[must_use]
     pub const fn allows_protocol(&self, service: Service) -> bool {
         self.any

@@ -80,8 +80,8 @@ pub const EMBEDDINGS: [Embedding; 10] = [
 
 const LAST_OCTETS: [u8; 4] = [12, 13, 14, 15];
 
-/// Whether packets are forwarded to the address, whatever is granted. A name that resolves to an address
-/// that is not forwarded to is refused likewise.
+/// True if packets are forwarded to the address at all, whatever is granted. A name that resolves
+/// to any other address is refused likewise.
 #[must_use]
 pub fn is_forwarded(address: IpAddr) -> bool {
     let is_refused = |address: IpAddr| NEVER_FORWARDED.iter().any(|range| range.contains(address));

@@ -132,8 +132,8 @@ fn rewrite_headers(
     })
 }
 
-/// Where the fields of a transport header are, in bytes from the packet's start, those that are
-/// there.
+/// The offsets of a transport header's fields, in bytes from the packet's start; none for fields
+/// that it does not have.
 struct Transport {
     source_port: Option<usize>,
     destination_port: Option<usize>,

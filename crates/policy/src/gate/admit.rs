@@ -384,7 +384,8 @@ impl Gate {
         flow.is_named = permit.way.is_named();
     }
 
-    /// Whether what allowed the flow still does, without looking at the table.
+    /// True if the table and the grant that allowed the flow are still current: the table itself is
+    /// not read.
     #[inline(always)]
     fn is_current(&self, place: Place, table: &GateTable, now: BootTime) -> bool {
         let flow = self.flows.get(place);

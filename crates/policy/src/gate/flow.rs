@@ -238,7 +238,7 @@ impl Flow {
         }
     }
 
-    /// Whether a TCP connection is over, so that its silence is its end.
+    /// True if a TCP connection is over, so that its silence is its end.
     pub(super) fn is_closed(&self) -> bool {
         let progress = self.progress;
         progress.reset || progress.client_finished && progress.remote_finished

@@ -34,7 +34,7 @@ pub(crate) struct Heading {
     pub(super) identification: u32,
     /// True if later fragments of its datagram follow.
     pub(super) is_first_fragment: bool,
-    /// Where the transport header begins, in bytes from the packet's start.
+    /// The beginning of the transport header, in bytes from the packet's start.
     pub(crate) transport: usize,
     /// Bytes of the packet; of a quoted one 0, as errors cut it short.
     pub(crate) len: usize,
@@ -199,7 +199,7 @@ impl Heading {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quotation {
     pub(crate) heading: Heading,
-    /// Where it begins, in bytes from the start of the packet that quotes it.
+    /// Its beginning, in bytes from the start of the packet that quotes it.
     pub(crate) start: usize,
 }
 
