@@ -19,7 +19,7 @@ pub fn other_method(console: Console) -> MethodRouter<(), Infallible> {
     any(wrong_method).layer(from_fn_with_state(console, around))
 }
 
-/// Whether a browser asks for a page, rather than a program for what the API has.
+/// True if a browser asks for a page, and not a program for an answer of the API.
 fn is_for_a_page(request: &Request) -> bool {
     let accepted = request.headers().get_all(header::ACCEPT).iter();
     let mut accepted = accepted.filter_map(|value| value.to_str().ok());

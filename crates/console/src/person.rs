@@ -59,8 +59,8 @@ pub(super) fn page_of(path: &str) -> Option<&'static str> {
     known.map(|page| page.path)
 }
 
-/// Where signing in leads, of what a page or a link asks for: a page of a list, or a machine that waits with
-/// its code; the overview otherwise.
+/// The page after a sign-in, of those that a page or a link may ask for: a page of a list, or a
+/// machine that waits with its code; the overview otherwise.
 pub(super) fn next_page(asked: &str) -> String {
     if let Some(page) = page_of(asked) {
         return page.to_owned();
