@@ -25,7 +25,7 @@ pub const LIFETIME: Duration = Duration::from_secs(10 * 60);
 pub const INTERVAL: Duration = Duration::from_secs(2);
 const SLOWER_BY: Duration = Duration::from_secs(5);
 
-/// The longest interval, which whoever never waits comes to.
+/// The longest interval: a machine that never waits comes to it.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A machine that asks this much early is not too fast: packets do not all take as long.

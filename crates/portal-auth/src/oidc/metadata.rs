@@ -8,7 +8,7 @@ use jsonwebtoken::jwk::{Jwk, PublicKeyUse};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Where a provider says what it is, below its issuer.
+/// The path of a provider's metadata, below its issuer.
 const WELL_KNOWN: &str = "/.well-known/openid-configuration";
 
 /// Keys of a provider that are looked at: those in use, and those before and after.
@@ -95,7 +95,7 @@ impl Metadata {
         }
     }
 
-    /// Whether the portal's secret goes into the form, because the provider knows no other way.
+    /// True if the portal's secret goes into the form, because the provider knows no other way.
     pub(super) fn takes_secret_in_form(&self) -> bool {
         // Discovery §3: "If omitted, the default is client_secret_basic".
         let methods = self.token_endpoint_auth_methods_supported.as_deref();
