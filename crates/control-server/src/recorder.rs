@@ -242,8 +242,8 @@ struct Pile {
 }
 
 impl Pile {
-    /// Whether the record may be written together with these: grants are saved before others end, so
-    /// that one which has ended is not saved again; and a pile has an end.
+    /// True if the record may be written together with these. Grants are saved before others end,
+    /// so a grant that has ended is never saved again. A pile also has a bound.
     fn goes_with(&self, record: &Record) -> bool {
         let len = self.saves.len() + self.ends.len() + self.log.len() + self.seen.len();
         let told = self.flows.iter().map(|told| told.batch.flows.len());

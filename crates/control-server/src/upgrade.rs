@@ -109,7 +109,7 @@ fn check(request: &Request) -> Result<String, String> {
     Ok(derive_accept_key(key.as_bytes()))
 }
 
-/// Whether the header's list has the word, whatever the case of its letters.
+/// True if the header's list has the word, whatever the case of its letters.
 fn has_word(headers: &HeaderMap, name: &header::HeaderName, word: &str) -> bool {
     headers
         .get_all(name)
