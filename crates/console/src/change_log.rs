@@ -1,4 +1,4 @@
-//! Who changed what, the newest first.
+//! The change log, the newest entry first.
 
 use super::Console;
 use super::forms::Asked;
@@ -22,7 +22,7 @@ const AT: &str = "/log/changes";
 /// Fields that say which other row is meant. No other field is taken for one: people choose what stands in it.
 const REFERENCES: [&str; 5] = ["actor", "group", "provider", "resource", "site"];
 
-/// Which changes the form asks for.
+/// The changes that the form asks for.
 pub(super) async fn filter(
     console: &Console,
     person: &Person,
@@ -153,18 +153,19 @@ fn id_of(entry: &ChangeLogEntry) -> Option<EntityId> {
     entry.entity_id.parse().ok()
 }
 
-/// What it was called then.
+/// The name that it had then.
 fn own_name(entry: &ChangeLogEntry) -> Option<&str> {
     field(entry, "name")?.as_str()
 }
 
-/// How a field became; how it was, of what is gone.
+/// A field's new value; of a deleted thing, the last value.
 fn field<'e>(entry: &'e ChangeLogEntry, name: &str) -> Option<&'e Value> {
     let state = entry.after.as_ref().or(entry.before.as_ref())?;
     state.get(name)
 }
 
-/// What was changed, by the name that it had then. What has no name is known by what it joins.
+/// The changed thing, by the name that it had then. A thing without a name is shown by the things
+/// that it joins.
 fn which(entry: &ChangeLogEntry, names: &Names) -> Cell {
     let Some(id) = id_of(entry) else {
         return Cell::code(&entry.entity_id);

@@ -12,13 +12,13 @@ const STEP: usize = 10;
 #[derive(Clone, Debug)]
 pub(super) struct Chart {
     pub(super) title: &'static str,
-    /// What it says, in a sentence.
+    /// The content of the chart, in a sentence.
     pub(super) summary: String,
-    /// How it is drawn: a class of the style sheet.
+    /// The style of the drawing: a class of the style sheet.
     pub(super) class: &'static str,
-    /// What is counted.
+    /// The unit that is counted.
     pub(super) unit: &'static str,
-    /// Where other spans of time are, and whether it is this one.
+    /// Links to the spans of time; true marks the current one.
     pub(super) spans: Vec<(String, &'static str, bool)>,
     pub(super) bars: Vec<Bar>,
     /// The steps in which something happened.
@@ -40,7 +40,7 @@ impl Chart {
         self.steps * STEP
     }
 
-    /// What gateways carried a second.
+    /// The traffic through gateways, in bytes a second.
     pub(super) fn throughput(path: &str, activity: &Activity) -> Self {
         let step_s = u64::from(activity.step_s.max(1));
         let rate = |step: &ActivityStep| step.bytes / step_s;
@@ -62,7 +62,7 @@ impl Chart {
         }
     }
 
-    /// How many requests were denied.
+    /// The number of denied requests.
     pub(super) fn denials(path: &str, activity: &Activity) -> Self {
         let denied = |step: &ActivityStep| step.denied;
         let total: u64 = activity.steps.iter().map(denied).sum();
@@ -91,7 +91,7 @@ impl Chart {
         let numbered = activity.steps.iter().enumerate();
         let happened = numbered.filter(|(_, step)| value(step) > 0);
         let bars = happened.clone().map(|(number, step)| {
-            // What there was is seen, however little it was.
+            // A value above 0 is always visible, however small it is.
             let part = u128::from(value(step)) * u128::from(HEIGHT) / u128::from(most);
             let height = u64::try_from(part).unwrap_or(HEIGHT).clamp(1, HEIGHT);
             Bar {
@@ -125,7 +125,7 @@ impl Chart {
     }
 }
 
-/// How far back a page is asked to look; an hour, where it does not say anything that is known.
+/// The span of time that a page is asked for; an hour by default and for unknown values.
 pub(super) fn span(asked: &Asked) -> ActivitySpan {
     match asked.0.text("span") {
         "day" => ActivitySpan::Day,

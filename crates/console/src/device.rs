@@ -1,4 +1,4 @@
-//! A machine asks to be signed in: who sits before it compares a code here.
+//! A machine asks to be signed in: the person at it compares a code here.
 
 use super::Console;
 use super::forms::{Asked, Posted};
@@ -12,8 +12,8 @@ use culvert_portal_base::Fault;
 
 const AT: &str = culvert_portal_auth::oidc::DEVICE_PAGE;
 
-/// Asks for the code, or shows whose it is. Who has not signed in does that first, and comes back with the
-/// code.
+/// Asks for the code, or shows the machine that it belongs to. People who have not signed in do
+/// that first, and come back with the code.
 pub(super) async fn show(
     State(console): State<Console>,
     person: Result<Person, PageRefusal>,

@@ -1,4 +1,4 @@
-//! What clients do with names that are no resource's (ADR 0012).
+//! The settings for names that belong to no resource (ADR 0012).
 
 use super::Console;
 use super::edit::{Edit, Now};

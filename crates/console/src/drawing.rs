@@ -12,7 +12,7 @@ const QUIET: i32 = 4;
 pub(super) struct Drawing {
     /// Of a side, in modules.
     pub(super) size: i32,
-    /// What is dark.
+    /// The dark squares, as the path of an SVG.
     pub(super) path: String,
 }
 

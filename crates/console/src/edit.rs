@@ -1,4 +1,5 @@
-//! Changing and deleting what others change too: who was slower sees what the other wrote, and loses nothing.
+//! Changes and deletions of things that others change too: the slower one sees the other's change,
+//! and loses nothing.
 
 use super::forms::{Fields, done};
 use super::person::Person;
@@ -15,11 +16,11 @@ pub(super) struct Edit<'a> {
     pub(super) at: &'static str,
     /// The form as it was sent, without its version.
     pub(super) form: Form,
-    /// Where it leads once it is done, and what was done then.
+    /// The page after the change, and the word for the change.
     pub(super) onward: (String, &'static str),
 }
 
-/// How a thing is at this moment.
+/// The present state of a thing.
 pub(super) struct Now {
     pub(super) facts: Vec<(&'static str, Cell)>,
     pub(super) version: u64,
@@ -100,7 +101,7 @@ pub(super) fn delete_form(path: &str, all: &'static str) -> Form {
     Form::new("Delete", format!("{path}/delete"), "Delete", vec![cascade]).grave()
 }
 
-/// Whether the form of [`delete_form`] takes along what belongs to the thing.
+/// True if the form of [`delete_form`] also deletes everything that belongs to the thing.
 pub(super) fn is_cascade(fields: &Fields) -> bool {
     fields.text("cascade") == "yes"
 }

@@ -1,4 +1,4 @@
-//! Why a client may use a resource, or may not.
+//! Explains why a client may use a resource, or may not.
 
 use super::Console;
 use super::forms::Asked;
@@ -33,7 +33,7 @@ pub(super) async fn show(
     let mut page = person.page("Explain", AT);
     let (Some(client), Some(resource)) = (fields.filled("client"), fields.filled("resource"))
     else {
-        // Who may read nothing of it is not asked either.
+        // People who may not read the answer see no form either.
         person.caller.may_read()?;
         page.sections.push(Section::Form(form));
         return Ok(page.into_response());

@@ -59,7 +59,7 @@ pub(super) async fn sign_in(
     }
 }
 
-/// How it stands, for the page of who signed in.
+/// The state of the second factor, for a person's own page.
 pub(super) fn state(factors: &OwnFactors) -> Cell {
     let keys = match factors.passkeys {
         0 => None,
@@ -103,7 +103,7 @@ fn remove_form() -> Form {
     form
 }
 
-/// Which of the forms was refused.
+/// The form that was refused.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
     Begin,

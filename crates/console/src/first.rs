@@ -17,7 +17,7 @@ use zeroize::Zeroizing;
 /// The cookie of a known browser: guesses under its person's name use up no attempts there. It signs nobody in.
 const BROWSER: &str = "__Host-culvert-browser";
 
-/// For how long: 400 days, the longest that browsers keep a cookie.
+/// The lifetime of the cookie: 400 days, the longest that browsers keep one.
 const BROWSER_KNOWN_S: u32 = 400 * 24 * 60 * 60;
 
 pub(super) fn page(title: &str, form: Form, more: Vec<Section>) -> Page {
@@ -98,7 +98,7 @@ pub(super) async fn ask_sign_in(
     sign_in_page(&console, sign_in_form("", &next), &next).await
 }
 
-/// Begins a session. Whatever session the browser had before is another, and ends.
+/// Begins a session. A session that the browser had before ends.
 pub(super) async fn sign_in(
     State(console): State<Console>,
     Extension(PublicAddress(from)): Extension<PublicAddress>,

@@ -21,7 +21,7 @@ use culvert_wire::words;
 
 pub(super) const AT: &str = "/first-steps";
 
-/// How far it is.
+/// The progress of the first steps.
 struct Progress {
     site: Option<(SiteId, String)>,
     is_gateway_connected: bool,
@@ -199,7 +199,7 @@ async fn page(
     Ok(page)
 }
 
-/// What a step made.
+/// The result of a step.
 enum Made {
     Thing,
     Token(IssuedToken),
@@ -328,7 +328,7 @@ async fn make_resource(
     Ok(Made::Thing)
 }
 
-/// Where names may lead; an empty field asks for nothing.
+/// The ranges that names may lead into; none for an empty field.
 fn networks(fields: &Fields) -> Vec<String> {
     let each = fields.text("within").split_whitespace();
     let networks: Vec<String> = each.map(str::to_owned).collect();

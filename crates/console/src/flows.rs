@@ -20,7 +20,7 @@ use culvert_wire::messages::FlowEnd;
 
 const AT: &str = "/log/flows";
 
-/// Which flows the form asks for.
+/// The flows that the form asks for.
 pub(super) async fn filter(
     console: &Console,
     person: &Person,

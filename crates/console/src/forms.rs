@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 /// Fields of a form; the largest of ours has a dozen.
 const MAX_FIELDS: usize = 64;
 
-/// What someone wrote into a form, passwords among it.
+/// The fields of a sent form, passwords among them.
 pub(super) struct Fields(Vec<(String, Zeroizing<String>)>);
 
 /// A form of a page that someone sees who signed in.
@@ -25,7 +25,7 @@ pub(super) struct Posted {
 }
 
 impl Fields {
-    /// What stands in a field, without the spaces around it.
+    /// The text of a field, without the spaces around it.
     pub(super) fn text(&self, name: &str) -> &str {
         self.raw(name).trim()
     }
@@ -36,7 +36,7 @@ impl Fields {
         found.map_or("", |(_, value)| value)
     }
 
-    /// What stands in a field that may be left empty.
+    /// The text of a field that may be left empty.
     pub(super) fn filled(&self, name: &str) -> Option<&str> {
         Some(self.text(name)).filter(|text| !text.is_empty())
     }
@@ -50,7 +50,7 @@ impl Fields {
             .collect()
     }
 
-    /// What a field says that can be read as something.
+    /// The value of a field, read from its text.
     pub(super) fn parse<T: FromStr<Err: std::fmt::Display>>(&self, name: &str) -> Result<T, Fault> {
         let text = self.text(name);
         text.parse().map_err(|error| Fault::invalid(name, error))
@@ -159,7 +159,7 @@ impl Posted {
     }
 }
 
-/// What a form came to: onward, or its page again with what is wrong with it.
+/// The answer to a form: onward, or its page again with the fault.
 pub(super) async fn taken<T, P: Future<Output = Result<Page, Fault>>>(
     came: Result<T, Fault>,
     form: impl FnOnce() -> Form,
@@ -190,7 +190,7 @@ impl<S: Sync> FromRequestParts<S> for Asked {
 }
 
 impl Asked {
-    /// What the page before did, of the things that pages do.
+    /// The text about the change that the page before made, if its word is known.
     pub(super) fn done(&self) -> Option<&'static str> {
         let done = self.0.filled("done")?;
         let known = DONE.iter().find(|(word, _)| *word == done);
@@ -213,7 +213,7 @@ impl Asked {
         Some(format!("{path}?{}", query.finish()))
     }
 
-    /// What was asked, but for where in the list.
+    /// The query without the position in the list.
     fn query(&self) -> form_urlencoded::Serializer<'static, String> {
         let mut query = form_urlencoded::Serializer::new(String::new());
         let kept = self.0.0.iter();
@@ -250,13 +250,13 @@ impl Asked {
         Form::new("Search", path, "Search", vec![search]).question()
     }
 
-    /// Where the list goes on.
+    /// The position at which the list continues.
     pub(super) fn cursor(&self) -> Option<String> {
         self.0.filled("cursor").map(str::to_owned)
     }
 }
 
-/// What may have been done, by the word in the address.
+/// Texts about finished changes, by the word in the address.
 const DONE: &[(&str, &str)] = &[
     ("made", "It is made."),
     ("changed", "It is changed."),

@@ -35,7 +35,8 @@ impl Form {
     }
 }
 
-/// Whether a request is for the portal at `url`, and, if it changes something, from a page of its own.
+/// True if a request is for the portal at `url`, and, if it changes something, from a page of its
+/// own.
 pub fn is_from_here<B>(url: &str, request: &Request<B>) -> bool {
     HostRefusal::of(url, request.method(), request.headers()).is_none()
 }

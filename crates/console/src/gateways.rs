@@ -37,7 +37,7 @@ pub(super) fn state(
     }
 }
 
-/// What a gateway has to do at this moment.
+/// The load of a gateway at this moment.
 pub(super) fn load(session: &GatewaySession) -> String {
     format!(
         "{} %, {}, {} clients, {} flows",

@@ -1,5 +1,5 @@
-//! What every request to the console goes through: whether it was meant for this portal, and whether a page
-//! of this portal sent it.
+//! The checks of every request to the console: it was meant for this portal, and a page of this
+//! portal sent it.
 
 use super::Console;
 use super::host::{HostRefusal, host_that_came, is_at_own_name, own_host};
@@ -14,8 +14,8 @@ use culvert_portal_base::{Fault, check_address};
 use culvert_wire::api::Problem;
 use zeroize::Zeroizing;
 
-/// What pages may load and where their forms may go: this portal, and nothing that stands in the page
-/// itself.
+/// The content security policy. Pages load this portal's style sheets and nothing else, and their
+/// forms go to this portal alone. Inline styles and scripts do not count.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; \
      frame-ancestors 'none'",
@@ -80,7 +80,7 @@ pub(super) async fn around(
     response
 }
 
-/// Who gets an answer that is no page yet.
+/// The sender of a request whose answer is no page yet.
 struct Asker {
     method: Method,
     path: String,

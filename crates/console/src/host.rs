@@ -23,7 +23,7 @@ const PASS_HOST: &str = "nginx: `proxy_set_header Host $http_host;`\n\
 const PASS_ORIGIN: &str = "Where a reverse proxy is in front of the portal, it must pass both on. No line of its \
      configuration may take away `Origin` or `Sec-Fetch-Site`.";
 
-/// Why a request gets no page.
+/// The reason for which a request gets no page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HostRefusal {
     pub(super) status: StatusCode,
@@ -65,8 +65,8 @@ impl Refusals {
 }
 
 impl HostRefusal {
-    /// Why a request to the portal at `url` is refused; none where it was meant for it and, if it changes something,
-    /// one of its pages sent it.
+    /// The reason for which a request to the portal at `url` is refused. None if it was meant for
+    /// this portal and, if it changes something, one of the portal's pages sent it.
     pub(super) fn of(url: &str, method: &Method, headers: &HeaderMap) -> Option<Self> {
         let host = host_of(headers);
         let Some(host) = host.filter(|host| is_own(url, host) || is_address(host)) else {

@@ -1,4 +1,4 @@
-//! Whom identity providers know: on the page of an actor, and on that of who has signed in.
+//! Identities of identity providers: on the page of an actor, and on a person's own page.
 
 use super::forms::{Posted, done};
 use super::person::Person;
@@ -14,7 +14,7 @@ use culvert_portal_base::{Fault, Id, PublicAddress};
 use culvert_portal_service::{KnownProvider, ListRequest};
 use culvert_wire::api::{Actor, ActorKind, Identity, NewIdentity};
 
-/// What stands on the page of an actor.
+/// The identities on the page of an actor.
 pub(super) async fn of_actor(
     console: &Console,
     person: &Person,
@@ -47,7 +47,7 @@ pub(super) async fn of_actor(
     Ok(sections)
 }
 
-/// What stands on the page of who has signed in.
+/// The identities on a person's own page.
 pub(super) async fn own(console: &Console, person: &Person) -> Result<Vec<Section>, Fault> {
     let providers = console.service.known_providers().await?;
     let known = console.service.own_identities(&person.caller).await?;

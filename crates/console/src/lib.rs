@@ -61,12 +61,12 @@ pub use not_found::{nowhere, other_method};
 use std::fmt;
 use std::sync::Arc;
 
-/// What the pages share.
+/// The state that pages share.
 #[derive(Clone)]
 pub struct Console {
     /// The rules.
     pub service: Arc<Service>,
-    /// Where the portal is to be found.
+    /// The portal's address.
     pub portal: Arc<dyn Fn() -> Portal + Send + Sync>,
     /// Pages that follow what happens.
     pub streams: Streams,

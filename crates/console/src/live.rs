@@ -33,15 +33,16 @@ const MAX_STREAMS_PER_SESSION: u32 = 4;
 /// However much happens, a page is asked for again once in that time.
 const AT_MOST_EVERY: Duration = Duration::from_secs(1);
 
-/// How often a stream without news says that it is there, and looks whether its session is.
+/// The interval at which a stream without news shows that it lives, and checks that its session
+/// does.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// What a stream begins with: browsers come back after five seconds.
+/// The beginning of a stream: browsers come back after five seconds.
 const BEGIN: &str = "retry: 5000\n\n";
 const CHANGED: &str = "data: changed\n\n";
 const STILL_HERE: &str = ":\n\n";
 
-/// Who follows.
+/// The places for open streams: in all, and for each session.
 #[derive(Clone, Debug)]
 pub struct Streams {
     all: Arc<Semaphore>,
@@ -74,7 +75,7 @@ pub(super) async fn follow(
     let of_session = by_session.take(caller.token(), MAX_STREAMS_PER_SESSION);
     let of_session = of_session.ok_or_else(full)?;
     let listener = console.service.listen();
-    // How much had happened when the page was made.
+    // The number of events when the page was made.
     let since: u64 = asked.parse("since")?;
     let is_late = since != listener.count();
     let mut watch = Watch {
@@ -105,22 +106,23 @@ struct Watch {
     console: Console,
     session: Zeroizing<String>,
     role: Role,
-    /// What who sees the own clients alone was told of last.
+    /// The clients of the last message, for a person who sees only their own.
     own: Option<Vec<Client>>,
     listener: Listener,
-    /// When it may say something again.
+    /// The earliest time of the next message.
     next_at: Instant,
     _places: (OwnedSemaphorePermit, Place<TokenId>),
 }
 
 impl Watch {
-    /// What it says next; nothing where the session is over or the portal stops.
+    /// The next message; none if the session is over or the portal stops.
     async fn next(&mut self) -> Option<&'static str> {
         let beats = timeout(KEEP_ALIVE, self.listener.next()).await;
         match beats {
             Ok(false) => return None,
             Ok(true) => {
-                // What happens meanwhile goes with it. A portal that stops waits a second for it.
+                // One message covers all events until then. A portal that stops waits a second for
+                // it.
                 sleep_until(self.next_at).await;
                 self.listener.take();
             }
@@ -152,7 +154,7 @@ impl Watch {
         CHANGED
     }
 
-    /// Who sees the own clients alone does not learn from the stream when others do something.
+    /// People who see only their own clients do not learn from the stream about changes of others.
     async fn own_clients(&self, caller: &Caller) -> Result<Option<Vec<Client>>, Fault> {
         if self.role != Role::User {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! How long logs are kept, and where they go besides.
+//! The retention of logs, and their sinks.
 
 use super::Console;
 use super::forms::{Asked, Posted, done};
@@ -103,7 +103,7 @@ pub(super) async fn change_retention(
     posted: Posted,
 ) -> Result<Response, Fault> {
     let Posted { person, fields } = posted;
-    // Before it is looked at what it says: who may not change anything learns nothing from it.
+    // Before the text is looked at: people who may not change anything learn nothing from it.
     person.caller.may_change()?;
     let patch = || -> Result<RetentionPatch, Fault> {
         Ok(RetentionPatch {
@@ -279,7 +279,7 @@ pub(super) async fn create_sink(
     posted: Posted,
 ) -> Result<Response, Fault> {
     let Posted { person, fields } = posted;
-    // Before it is looked at what it says: who may not change anything learns nothing from it.
+    // Before the text is looked at: people who may not change anything learn nothing from it.
     person.caller.may_change()?;
     let is_file = fields.text("kind") == "file";
     let new = || -> Result<NewSink, Fault> {

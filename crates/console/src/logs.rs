@@ -40,7 +40,7 @@ pub(super) fn search(asked: &Asked) -> Result<Option<SearchText>, Fault> {
     search_text(asked.0.filled("search"))
 }
 
-/// What stands there without entries. A page of a search may have none and older ones follow.
+/// The text in place of entries. A page of a search may have none, though older ones follow.
 pub(super) const fn none(has_next: bool) -> &'static str {
     match has_next {
         true => {
@@ -96,7 +96,7 @@ pub(super) async fn client_of(
     Ok(Some(found.map_err(|fault| fault.at_field("client"))?.id))
 }
 
-/// Which entries the form asks for.
+/// The entries that the form asks for.
 pub(super) async fn access_filter(
     console: &Console,
     person: &Person,

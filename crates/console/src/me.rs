@@ -1,4 +1,4 @@
-//! Who has signed in: sessions and the password.
+//! A person's own page: sessions and the password.
 
 use super::Console;
 use super::factors;

@@ -8,8 +8,8 @@ use culvert_store::EntityId;
 use culvert_wire::api::DEFAULT_PAGE_LEN;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-/// Look-ups for a page: four things for each of its entries, as the access log has. What is beyond is shown by
-/// its id.
+/// Look-ups for a page: four things for each of its entries, as the access log has. Further things
+/// are shown by their ids.
 const MAX_LOOK_UPS: usize = 4 * DEFAULT_PAGE_LEN as usize;
 
 /// The names of rows. Those that have none, and those that are gone, are not here.

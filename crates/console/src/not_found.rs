@@ -9,17 +9,17 @@ use axum::routing::{MethodRouter, any};
 use culvert_portal_base::{Fault, no_route};
 use std::convert::Infallible;
 
-/// What answers where there is no route.
+/// Answers requests without a route.
 pub fn nowhere(console: Console) -> MethodRouter<(), Infallible> {
     any(nothing).layer(from_fn_with_state(console, around))
 }
 
-/// What answers where the route knows other methods; `Allow` says which.
+/// Answers requests whose route knows other methods; `Allow` lists them.
 pub fn other_method(console: Console) -> MethodRouter<(), Infallible> {
     any(wrong_method).layer(from_fn_with_state(console, around))
 }
 
-/// Whether a browser asks for a page, rather than a program for what the API has.
+/// True if a browser asks for a page, and not a program for an answer of the API.
 fn is_for_a_page(request: &Request) -> bool {
     let accepted = request.headers().get_all(header::ACCEPT).iter();
     let mut accepted = accepted.filter_map(|value| value.to_str().ok());
@@ -42,7 +42,8 @@ async fn nothing(request: Request) -> Fault {
     }
 }
 
-/// What answers a form stands at the form's address: who loads it again is led to the page that the form was on.
+/// The answer to a form is at the form's address. Someone who loads it again is led to the page
+/// that the form was on.
 async fn wrong_method(request: Request) -> Response {
     let parent = request.uri().path().rsplit_once('/');
     match parent {

@@ -1,4 +1,4 @@
-//! What is so at this moment.
+//! The overview: the present state.
 
 use super::Console;
 use super::chart::{Chart, span};

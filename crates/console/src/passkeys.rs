@@ -34,7 +34,7 @@ pub(super) fn sign_in_form(console: &Console, next: &str) -> Result<Option<Form>
     Ok(Some(form.for_passkey(PasskeyKind::Get, question)))
 }
 
-/// The form that follows a password that was right, for who has passkeys.
+/// The form that follows a right password, for people with passkeys.
 pub(super) fn second_form(ticket: &str, next: &str, question: Question) -> Form {
     let mut form = Form::new(
         "Passkey",
@@ -236,7 +236,7 @@ fn remove_form(key: &OwnPasskey) -> Form {
     Form::new("Remove", action, "Remove the passkey", Vec::new()).grave()
 }
 
-/// Which of the forms was refused.
+/// The form that was refused.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
     Rename,

@@ -19,7 +19,7 @@ use culvert_wire::api::{
 
 pub(super) const AT: &str = "/people";
 
-/// What goes with an actor.
+/// The things that are deleted with an actor.
 const ALL: &str = "with its tokens and clients";
 
 const KINDS: &[(&str, &str)] = &[

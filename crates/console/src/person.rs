@@ -1,4 +1,4 @@
-//! Who asks for a page: the session of a browser.
+//! The person that asks for a page: the session of a browser.
 
 use super::Console;
 use super::confirm;
@@ -21,17 +21,18 @@ use zeroize::Zeroizing;
 /// The cookie. Its prefix has browsers take it only with `Secure`, for `/`, and from this host alone.
 const COOKIE: &str = "__Host-culvert";
 
-/// What the form token of a session is a code of.
+/// The message whose HMAC, keyed with the session, is its form token.
 const FORM_TOKEN: &[u8] = b"culvert console form";
 
-/// What the script of a page says that asks for the page again: nobody uses the session then.
+/// The header that the page's script sends when it loads the page again: that does not count as use
+/// of the session.
 const LIVE: &str = "x-culvert-live";
 
 const fn page(path: &'static str, name: &'static str) -> Link {
     Link { path, name }
 }
 
-/// The pages of who may read everything.
+/// The pages of people who may read everything.
 const PAGES: &[Link] = &[
     page("/", "Overview"),
     page("/sites", "Sites"),
@@ -49,7 +50,7 @@ const PAGES: &[Link] = &[
     page("/settings", "Settings"),
 ];
 
-/// The pages of who sees the own clients alone.
+/// The pages of people who see only their own clients.
 const OWN_PAGES: &[Link] = &[page("/clients", "My clients")];
 
 /// The page of the list that has this path: where signing in may lead, and nowhere else.
@@ -58,8 +59,8 @@ pub(super) fn page_of(path: &str) -> Option<&'static str> {
     known.map(|page| page.path)
 }
 
-/// Where signing in leads, of what a page or a link asks for: a page of a list, or a machine that waits with
-/// its code; the overview otherwise.
+/// The page after a sign-in, of those that a page or a link may ask for: a page of a list, or a
+/// machine that waits with its code; the overview otherwise.
 pub(super) fn next_page(asked: &str) -> String {
     if let Some(page) = page_of(asked) {
         return page.to_owned();
@@ -72,7 +73,8 @@ pub(super) fn next_page(asked: &str) -> String {
     }
 }
 
-/// What is open to who must get a second factor first. The service refuses the rest as well.
+/// The paths that are open to people who must get a second factor first. The service refuses the
+/// rest as well.
 const UNTIL_ENROLLED: &[&str] = &[
     factors::AT,
     "/me/second-factor/confirm",
@@ -86,7 +88,7 @@ const UNTIL_ENROLLED: &[&str] = &[
     "/sign-out",
 ];
 
-/// Why a page is not shown to who asks for it.
+/// The reason for which a page is not shown.
 #[derive(Debug)]
 pub(super) enum PageRefusal {
     Fault(Fault),
@@ -118,7 +120,8 @@ pub(super) struct Person {
 }
 
 impl Person {
-    /// Whose session it is, where that person sees pages at all; the session is not used by it.
+    /// The person of a session, if they may see pages at all. It does not count as use of the
+    /// session.
     pub(super) async fn of_session(console: &Console, session: &str) -> Result<Self, PageRefusal> {
         let caller = console.service.resume_unused(session).await?;
         match caller.must_enrol() {
@@ -138,7 +141,8 @@ impl Person {
         })
     }
 
-    /// Whether forms are shown that change the configuration. The service decides whether they do.
+    /// True if forms are shown that change the configuration. The service decides about each
+    /// change.
     pub(super) fn may_change(&self) -> bool {
         matches!(self.caller.role(), Role::Admin | Role::Owner)
     }
@@ -221,7 +225,7 @@ impl Person {
         })
     }
 
-    /// Whether the form is of this session. It takes as long wherever the two differ.
+    /// True if the form is of this session. The comparison takes constant time.
     pub(super) fn sent(&self, form_token: &str) -> bool {
         let wanted = self.form_token.as_bytes();
         aws_lc_rs::constant_time::verify_slices_are_equal(wanted, form_token.as_bytes()).is_ok()
@@ -232,7 +236,7 @@ impl FromRequestParts<Console> for Person {
     type Rejection = PageRefusal;
 
     async fn from_request_parts(parts: &mut Parts, console: &Console) -> Result<Self, PageRefusal> {
-        // Whoever was asked for a fresh proof is known already.
+        // A person who was asked for a fresh proof is known already.
         if let Some(person) = parts.extensions.remove::<Self>() {
             return Ok(person);
         }
@@ -241,13 +245,13 @@ impl FromRequestParts<Console> for Person {
 }
 
 impl Person {
-    /// Whose session the browser presents.
+    /// The person of the session that the browser presents.
     pub(super) async fn from_session(
         parts: &mut Parts,
         console: &Console,
     ) -> Result<Self, PageRefusal> {
         let session = session(&parts.headers).ok_or(Fault::Unauthenticated)?;
-        // Who sends a form uses the session, whatever the request says of itself.
+        // Sending a form counts as use of the session, whatever the request's headers say.
         let is_unused = parts.method == Method::GET && parts.headers.contains_key(LIVE);
         let caller = match is_unused {
             true => console.service.resume_unused(&session).await?,
@@ -261,7 +265,7 @@ impl Person {
     }
 }
 
-/// What the browser presents.
+/// The session that the browser presents.
 pub(super) fn session(headers: &HeaderMap) -> Option<Zeroizing<String>> {
     cookie_of(headers, COOKIE)
 }

@@ -32,7 +32,7 @@ fn new_form(written: Option<&Fields>) -> Form {
     Form::new("New policy", AT, "Create", fields)
 }
 
-/// What it is called, whom it lets in and to what, each by its name.
+/// The fields for its name, its group and its resource, each by name.
 fn place_fields([name, group, resource]: [&str; 3]) -> [Field; 3] {
     [
         Field::line("name", "Name").value(name),
@@ -146,7 +146,7 @@ pub(super) async fn create(
     taken(made.await, form, |_| done(AT, "made"), page).await
 }
 
-/// Whom a form lets in, and to what.
+/// The group and the resource that a form names.
 async fn ends(
     console: &Console,
     person: &Person,

@@ -18,10 +18,10 @@ use culvert_portal_base::{Fault, Id, PublicAddress};
 use culvert_portal_service::{Arrived, CameBack};
 use zeroize::Zeroizing;
 
-/// What a browser keeps that is on the way to a provider: for ten minutes, for this host alone.
+/// The cookie of a browser on the way to a provider: for ten minutes, for this host alone.
 const COOKIE: &str = "__Host-culvert-way";
 
-/// In the query of who was led to the portal's own name.
+/// The mark in the query of people who were led to the portal's own name.
 const MOVED: &str = "moved";
 
 pub(super) async fn begin(
@@ -72,7 +72,7 @@ fn cookie(value: &str, more: &str) -> Option<HeaderValue> {
     Some(value)
 }
 
-/// Whoever comes back from a provider.
+/// Receives a browser that comes back from a provider.
 pub(super) async fn finish(
     State(console): State<Console>,
     headers: HeaderMap,
@@ -102,7 +102,7 @@ pub(super) async fn finish(
         .await;
     let mut response = match arrived {
         Ok(Arrived::SignedIn { begun, next }) => {
-            // Whatever session the browser had before is another, and ends.
+            // A session that the browser had before ends.
             if let Some(caller) = &caller {
                 console.service.sign_out(caller).await?;
             }
@@ -125,7 +125,7 @@ fn refused(fault: &SignInFault, is_signed_in: bool) -> Response {
         _ => StatusCode::FORBIDDEN,
     };
     match is_signed_in {
-        // Who goes back in the browser, or could not link an identity.
+        // The person went back in the browser, or could not link an identity.
         true => guard::plain_to(
             "Nothing was changed",
             format!("{fault} You are signed in as before."),

@@ -96,7 +96,7 @@ fn new_form(filled: Option<&Fields>) -> Form {
     Form::new("New identity provider", AT, "Create", fields)
 }
 
-/// What stands in fields of new and of existing ones.
+/// The values in the fields of new and of existing providers.
 struct Filled<'a> {
     client_id: &'a str,
     ca: &'a str,
@@ -171,7 +171,7 @@ fn words(fields: &Fields, name: &str) -> Vec<String> {
     words.map(str::to_owned).collect()
 }
 
-/// What was written as a secret, if anything.
+/// The secret in the form, if it has one.
 fn secret(fields: &Fields) -> Option<String> {
     let secret = fields.raw("client_secret").to_owned();
     Some(secret).filter(|secret| !secret.is_empty())
@@ -219,7 +219,7 @@ pub(super) async fn show(
     Ok(page.into_response())
 }
 
-/// How it is, in the words of the form.
+/// The present settings, in the words of the form.
 struct AsItIs {
     scopes: String,
     groups: String,
@@ -268,7 +268,7 @@ fn form_as_it_is(provider: &Provider, now: &AsItIs) -> Form {
     change_form(provider, &provider.name, &filled, now.disabled)
 }
 
-/// What somebody has written, so that nothing of it is lost.
+/// The form with everything that somebody has written, so that nothing of it is lost.
 fn form_as_written(provider: &Provider, fields: &Fields) -> Form {
     let filled = Filled {
         client_id: fields.text("client_id"),

@@ -56,7 +56,7 @@ pub(super) async fn list(
     Ok(page.into_response())
 }
 
-/// What stands in the form.
+/// The values in the form.
 struct Written {
     name: String,
     site: String,

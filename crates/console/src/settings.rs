@@ -1,4 +1,4 @@
-//! What is set for the whole account, section by section.
+//! The settings of the whole account, section by section.
 
 use super::Console;
 use super::edit::{Edit, Now};
@@ -69,7 +69,7 @@ pub(super) async fn list(person: Person, asked: Asked) -> Result<Response, Fault
     Ok(page.into_response())
 }
 
-/// What stands in the form.
+/// The values in the form.
 struct Written {
     name: String,
     grant_lifetime_s: String,

@@ -16,7 +16,7 @@ use culvert_wire::api::{NewSite, Site, SitePatch};
 
 const AT: &str = "/sites";
 
-/// What goes with a site.
+/// The things that are deleted with a site.
 const ALL: &str = "with its gateways, resources, their policies, and tokens";
 
 pub(super) async fn list(

@@ -18,7 +18,8 @@ use culvert_wire::token::TokenKind;
 const AT: &str = "/settings/tokens";
 const LIST: &str = "/settings";
 
-/// What a token is for that is made where its machine belongs.
+/// The kind of machine that a token is for, if it is made on the page of the machine's actor or
+/// site.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Machine {
     Client,
@@ -34,7 +35,7 @@ impl Machine {
     }
 }
 
-/// What machines may use a token, and until when.
+/// The fields for the number of a token's uses and its end.
 fn uses_fields(written: Option<&Fields>) -> [Field; 2] {
     let text = |name| written.map_or("", |fields| fields.text(name));
     let uses = [
@@ -62,7 +63,7 @@ pub(super) fn machine_form(path: &str, machine: Machine, written: Option<&Fields
     Form::new(title, format!("{path}/token"), "Create", form)
 }
 
-/// What that form asks for; whose it is to be is still to be said.
+/// The token that the form asks for, still without its owner.
 pub(super) fn machine_token(fields: &Fields, machine: Machine) -> Result<NewToken, Fault> {
     Ok(NewToken {
         kind: machine.kind(),
@@ -121,7 +122,7 @@ pub(super) fn row(person: &Person, token: &Token) -> Vec<Cell> {
     ]
 }
 
-/// What stands above [`row`].
+/// The column titles above [`row`].
 pub(super) fn columns() -> Vec<&'static str> {
     vec!["Name", "Kind", "State", "Ends", "Last used", "Actions"]
 }

@@ -132,7 +132,7 @@ pub(super) async fn change(
     State(console): State<Console>,
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
-    // Before it is looked at what it says: who may not change anything learns nothing from it.
+    // Before the text is looked at: people who may not change anything learn nothing from it.
     person.caller.may_change()?;
     let version = fields.version()?;
     let written = fields.text("require_verified_gateways");

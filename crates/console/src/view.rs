@@ -1,4 +1,4 @@
-//! What a page is made of. Pages are values; the templates alone write HTML, and escape all of it.
+//! The parts of a page. Pages are values; the templates alone write HTML, and escape all of it.
 
 use super::chart::Chart;
 use super::drawing::Drawing;
@@ -18,21 +18,21 @@ use std::fmt;
 #[template(path = "page.html")]
 pub(super) struct Page {
     pub(super) title: String,
-    /// Who sees it; nobody has signed in without.
+    /// The person who sees it; none without a sign-in.
     pub(super) who: Option<Who>,
     /// The path of the page in the list of pages that it belongs to.
     pub(super) at: &'static str,
-    /// What was just done.
+    /// The change that was just made.
     pub(super) done: Option<&'static str>,
     pub(super) sections: Vec<Section>,
 }
 
-/// Who sees a page.
+/// The person who sees a page.
 #[derive(Clone)]
 pub(super) struct Who {
     pub(super) name: String,
     pub(super) pages: &'static [Link],
-    /// What every form sends back, to show that it came from a page of this session.
+    /// The token that every form sends back, to show that it came from a page of this session.
     pub(super) form_token: String,
 }
 
@@ -67,7 +67,7 @@ pub(super) enum Section {
         text: String,
     },
     Steps(Steps),
-    /// What went wrong, or needs to be seen to.
+    /// A fault, or something that needs attention.
     Alert(String),
     /// Text whose line breaks count.
     Lines {
@@ -90,11 +90,11 @@ pub(super) enum Section {
     Form(Form),
 }
 
-/// What is to be done, one after the other.
+/// Steps to do, one after the other.
 #[derive(Clone, Debug)]
 pub(super) struct Steps {
     pub(super) title: String,
-    /// How far it is, for who hears the page.
+    /// The progress, for people who hear the page.
     pub(super) news: String,
     pub(super) steps: Vec<Step>,
 }
@@ -108,7 +108,7 @@ pub(super) struct Step {
     pub(super) text: String,
     /// A command to copy.
     pub(super) command: Option<String>,
-    /// Where it is done.
+    /// The page on which it is done.
     pub(super) link: Option<(String, &'static str)>,
 }
 
@@ -117,13 +117,13 @@ pub(super) struct Table {
     pub(super) title: String,
     pub(super) columns: Vec<&'static str>,
     pub(super) rows: Vec<Vec<Cell>>,
-    /// What stands there without rows.
+    /// The text of a table without rows.
     pub(super) empty: &'static str,
-    /// Where the next page is.
+    /// The address of the next page.
     pub(super) next: Option<String>,
 }
 
-/// What stands in a table or behind a name.
+/// The content of a table's cell, or of a named fact.
 #[derive(Clone, Debug)]
 pub(super) enum Cell {
     Text(String),
@@ -200,18 +200,19 @@ impl Cell {
 #[derive(Clone, Debug)]
 pub(super) struct Action {
     pub(super) name: &'static str,
-    /// To what, for who hears the page.
+    /// The thing that it is done to, for people who hear the page.
     pub(super) what: String,
     pub(super) path: String,
     /// The version that the page shows.
     pub(super) version: Option<u64>,
     /// It takes something away.
     pub(super) is_grave: bool,
-    /// What goes with it for good: the button is shown once that was.
+    /// The text about things that are lost for good with it. The button appears only once the text
+    /// was shown.
     pub(super) loss: Option<&'static str>,
 }
 
-/// Where the buttons of one thing lead.
+/// The targets of the buttons of one thing.
 #[derive(Clone, Debug)]
 pub(super) struct Buttons<'a> {
     /// The path of the thing.
@@ -259,13 +260,14 @@ pub(super) struct Form {
     pub(super) hidden: Vec<(Cow<'static, str>, String)>,
     pub(super) submit: &'static str,
     pub(super) is_grave: bool,
-    /// What is wrong with the whole.
+    /// The fault of the whole form.
     pub(super) problem: Option<String>,
-    /// What an authenticator is asked, and how: its answer goes into the field `credential`.
+    /// The kind and the options of the request to an authenticator: its answer goes into the field
+    /// `credential`.
     pub(super) passkey: Option<(&'static str, String)>,
 }
 
-/// What an authenticator is to do.
+/// The task of an authenticator.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum PasskeyKind {
     /// Create a key.
@@ -482,7 +484,7 @@ impl Form {
 }
 
 impl Page {
-    /// Whether it does more where it can run the portal's script.
+    /// True if it does more in a browser that can run the portal's script.
     fn is_scripted(&self) -> bool {
         let is_scripted = |section: &Section| {
             matches!(
@@ -505,7 +507,7 @@ impl Page {
         self
     }
 
-    /// Whether it asks an authenticator.
+    /// True if it asks an authenticator.
     fn asks_authenticator(&self) -> bool {
         let asks =
             |section: &Section| matches!(section, Section::Form(form) if form.passkey.is_some());

@@ -16,7 +16,7 @@ use culvert_wire::messages::{FromClient, FromGateway, ReasonCode};
 use culvert_wire::{Cipher, PROTOCOL, PublicKey};
 use std::time::Instant;
 
-/// When to come back where the database does not answer, or has no address left.
+/// Seconds until a machine comes back if the database does not answer, or has no address left.
 const COME_BACK_S: u32 = 5;
 const NO_ADDRESS_S: u32 = 60;
 
@@ -123,7 +123,7 @@ impl Shared {
         Ok((Join::Gateway(join), seen))
     }
 
-    /// What does not need the database.
+    /// The checks that need no database.
     fn look_at(
         &self,
         visitor: &Visitor,
@@ -188,7 +188,7 @@ fn unavailable() -> Refused {
     Refused::later(COME_BACK_S, "the portal's database does not answer")
 }
 
-/// What the machine is told; the log has the rest.
+/// The refusal as the machine is told; the log has the rest.
 fn refusal(error: &StoreError) -> Refused {
     match error {
         StoreError::Denied(denial) => {

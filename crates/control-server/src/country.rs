@@ -1,4 +1,4 @@
-//! In which country an address is.
+//! Looks up the country of an address.
 
 use crate::CountriesError;
 use culvert_policy::Country;
@@ -54,7 +54,7 @@ impl CountryFile {
         Ok(())
     }
 
-    /// Where the file is.
+    /// The path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -64,7 +64,7 @@ impl CountryFile {
 impl Countries for CountryFile {
     fn country(&self, address: IpAddr) -> Option<Country> {
         let reader = self.reader.read().unwrap_or_else(PoisonError::into_inner);
-        // What can't be looked up is not known.
+        // The country of an address without an entry is unknown.
         let found = reader.lookup(address.to_canonical()).ok()?;
         let entry: maxminddb::geoip2::Country<'_> = found.decode().ok()??;
         entry.country.iso_code?.parse().ok()

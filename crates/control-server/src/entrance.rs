@@ -1,4 +1,4 @@
-//! What is asked of a request before it becomes a session.
+//! The checks of a request before it becomes a session.
 
 use super::upgrade::Upgrade;
 use super::{Shared, Side, Visitor, session};
@@ -16,7 +16,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// When to come back to a portal that has no room, or whose database does not answer.
+/// The time until a machine comes back to a portal that has no room, or whose database does not
+/// answer.
 const COME_BACK: Duration = Duration::from_secs(5);
 
 pub(super) fn router(shared: Arc<Shared>) -> Router {
@@ -75,7 +76,8 @@ async fn admit(shared: Arc<Shared>, side: Side, mut request: Request) -> Result<
     let Some(PublicAddress(from)) = request.extensions().get().copied() else {
         return Err(Fault::internal("a request without the address that it comes from").into());
     };
-    // Before the token: who looks for a fault without one is told of it as well.
+    // Before the token, so that someone who looks for a fault without a token is told of it as
+    // well.
     let upgrade = Upgrade::of(&mut request).map_err(|error| {
         if let Some(count) = shared.no_upgrade.due(Instant::now()) {
             tracing::warn!(count, %from, "a machine is refused: {error}");

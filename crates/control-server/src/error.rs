@@ -1,8 +1,8 @@
-//! What can go wrong at the start.
+//! Errors at the start.
 
 use std::path::PathBuf;
 
-/// Why the sessions do not start.
+/// The reason for which the sessions do not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// Local: the database.
@@ -19,6 +19,6 @@ pub enum StartError {
 pub struct CountriesError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The fault.
     pub reason: String,
 }

@@ -10,16 +10,16 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{MissedTickBehavior, interval};
 
-/// How often the feed is looked at without being woken: a lost wake-up costs that long.
+/// The interval at which the feed is read without being woken: a lost wake-up costs that long.
 const POLL: Duration = Duration::from_secs(1);
 
-/// How old the last look may be for the feed to be called current: some polls.
+/// The largest age of the last read for which the feed is called current: some polls.
 const STALE: Duration = Duration::from_secs(5);
 
 /// Sessions that wait for a look: all that may be starting.
 const MAX_WAITING: usize = 1_024;
 
-/// How the feed is.
+/// A handle of the feed.
 #[derive(Clone, Debug)]
 pub(super) struct Feed {
     looks: mpsc::Sender<oneshot::Sender<bool>>,
@@ -67,7 +67,7 @@ impl Feed {
         self.looks.send(done).await.is_ok() && answer.await.unwrap_or(false)
     }
 
-    /// What is wrong with it; none where it is current.
+    /// The fault of the feed; none if it is current.
     pub(super) fn fault(&self) -> Option<String> {
         let health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(fault) = &health.fault {
@@ -112,7 +112,7 @@ impl Follower {
             let is_current = fault.is_none();
             self.note(fault);
             for look in waiting {
-                // Who asked may be gone.
+                // The asker may be gone.
                 let _ = look.send(is_current);
             }
         }

@@ -20,20 +20,20 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
-/// What waits for the hub: while it is busy, sessions wait before they read on.
+/// Commands that wait for the hub: while it is busy, sessions wait before they read on.
 const MAX_COMMANDS: usize = 1_024;
 
-/// Reports of flows that were written and whose gateways do not know it yet: one a gateway. Of what
-/// does not fit, the gateway asks again.
+/// Reports of flows that were written and whose gateways do not know it yet: one a gateway. The
+/// gateway asks again about reports that do not fit.
 const MAX_WRITTEN: usize = 1_024;
 
 /// The longest sleep until the hub's next timeout: the wall clock may be set in between.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
-/// How often it is noted that machines are still there.
+/// The interval at which it is recorded that machines are still there.
 const SEEN_EVERY: Duration = Duration::from_secs(60);
 
-/// Over how long machines come back after the portal has stopped: at 10,000 sessions, 1,000 a
+/// The time over which machines come back after the portal has stopped: at 10,000 sessions, 1,000 a
 /// second.
 const COME_BACK_WITHIN_S: u32 = 10;
 
@@ -45,7 +45,7 @@ pub(super) enum Outgoing {
     Close(ReasonCode),
 }
 
-/// What a session says.
+/// A message from a session.
 #[derive(Debug)]
 pub(super) enum Incoming {
     Client(FromClient),
@@ -53,7 +53,7 @@ pub(super) enum Incoming {
     Unknown(String),
 }
 
-/// Who joins.
+/// A machine that joins.
 #[derive(Debug)]
 pub(super) enum Join {
     Client(ClientJoin),
@@ -201,7 +201,7 @@ impl HubHandle {
         self.ask(Question::Gateways).await
     }
 
-    /// Whether the clients of a gateway keep their access without it.
+    /// True if the clients of a gateway keep their access without it.
     pub(super) async fn is_dispensable(&self, gateway: GatewayId) -> Option<bool> {
         self.ask(|answer| Question::IsDispensable { gateway, answer })
             .await
@@ -230,7 +230,7 @@ impl HubHandle {
 
     /// Tells every session to come back later, and ends.
     pub(super) async fn stop(&self) {
-        // Whoever stopped it before has done so.
+        // An earlier caller may have stopped it already.
         let _ = self.commands.send(Command::Stop).await;
         self.commands.closed().await;
     }
@@ -291,7 +291,7 @@ impl HubActor {
         self.hub.handle_stop(COME_BACK_WITHIN_S);
         self.hand_out();
         self.note_seen();
-        // Whoever waits for the end finds everything recorded.
+        // Tells those who wait for the end: everything is recorded by now.
         drop(commands);
         // A session whose end is dropped is cut: each has its last messages first.
         for end in self.sessions.values() {
@@ -363,7 +363,7 @@ impl HubActor {
         }
     }
 
-    /// Whoever asked may be gone.
+    /// The asker may be gone.
     fn answer(&self, question: Question) {
         match question {
             Question::Status(answer) => drop(answer.send(self.hub.status())),
@@ -395,7 +395,7 @@ impl HubActor {
         }
     }
 
-    /// What the core says next. What it logs is written before.
+    /// The next output of the core. Its log entries are written before.
     fn next_output(&mut self) -> Option<Output> {
         while let Some(end) = self.hub.poll_log() {
             write_log(&end);

@@ -1,11 +1,11 @@
 //! The control channel from the side of the portal: the WebSockets of clients and gateways around the hub (`culvert_hub`).
 //!
-//! A request becomes a session in this order, and ends at the first thing that is not so: there is
-//! room, its token comes not too often, the token is good, hello comes, the machine is enrolled,
-//! every change up to then is known, the hub lets it in. One task (`hub_actor`) has the hub, one
-//! (`feed`) follows the store's changes, one (`recorder`) writes down what happened, and each
-//! session has a task of its own; all queues between them are bounded, and whoever does not keep up
-//! is cut and comes back.
+//! A request becomes a session in this order, and ends at the first condition that fails. There is
+//! room. Its token does not come too often. The token is good. Hello comes. The machine is
+//! enrolled. Every change up to then is known. The hub lets it in. One task (`hub_actor`) has the
+//! hub, one (`feed`) follows the store's changes, one (`recorder`) writes down events, and each
+//! session has a task of its own. All queues between them are bounded, and a session that does not
+//! keep up is cut and comes back.
 
 #![forbid(unsafe_code)]
 
@@ -52,32 +52,32 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
-/// How often one token may begin sessions from one address: a rack of machines with the token of one
-/// service account, all started at once.
+/// The rate at which one token may begin sessions from one address: a rack of machines with the
+/// token of one service account, all started at once.
 const STARTS_PER_S: u32 = 100;
 const STARTS_AT_ONCE: u32 = 2_000;
 
-/// How often one machine may begin sessions: it waits a second at least between two attempts, and
-/// may have been restarted in between.
+/// The rate at which one machine may begin sessions: it waits a second at least between two
+/// attempts, and may have been restarted in between.
 const MACHINE_STARTS_PER_S: u32 = 1;
 const MACHINE_STARTS_AT_ONCE: u32 = 5;
 
 /// The time limit for sessions to close once the portal stops, and for records to be written.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Which end a session has.
+/// The side of a session: a client or a gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Client,
     Gateway,
 }
 
-/// Who has come, with a token that was accepted.
+/// A machine that has come with an accepted token.
 #[derive(Clone, Copy, Debug)]
 struct Visitor {
     side: Side,
     principal: Principal,
-    /// From where, as the portal sees it.
+    /// The address that it comes from, as the portal sees it.
     from: IpAddr,
     /// The same, where that is the machine and no proxy which does not say for whom it asks.
     address: Option<IpAddr>,
@@ -150,7 +150,7 @@ impl Sessions {
         entrance::router(Arc::clone(&self.0))
     }
 
-    /// What stands in the way of serving; nothing where the portal is ready.
+    /// The obstacles to serving; none if the portal is ready.
     pub fn obstacles(&self) -> Vec<String> {
         let mut obstacles = Vec::from_iter(self.0.feed.fault());
         if self.0.stopping.load(Ordering::Relaxed) {
@@ -164,7 +164,7 @@ impl Sessions {
         self.0.pulse.listen()
     }
 
-    /// How the sessions are, in numbers; none where the portal is stopping.
+    /// The state of the sessions in numbers; none if the portal is stopping.
     pub async fn status(&self) -> Option<HubStatus> {
         self.0.hub.status().await
     }
@@ -179,15 +179,16 @@ impl Sessions {
         self.0.hub.gateways().await
     }
 
-    /// Why the client may use the resource now, or may not; none where the account has no such
-    /// client or no such resource. What was committed before the call counts, if the database
-    /// answers.
+    /// The reasons for which the client may use the resource now, or may not. None if the account
+    /// has no such client or no such resource. Changes that were committed before the call count,
+    /// if the database answers.
     pub async fn explain(&self, client: ClientId, resource: ResourceId) -> Option<Explained> {
         self.0.feed.catch_up().await;
         self.0.hub.explain(client, resource).await
     }
 
-    /// Whether the clients of a gateway keep their access without it; none where the portal is stopping.
+    /// True if the clients of a gateway keep their access without it; none if the portal is
+    /// stopping.
     pub async fn is_dispensable(&self, gateway: GatewayId) -> Option<bool> {
         self.0.feed.catch_up().await;
         self.0.hub.is_dispensable(gateway).await
@@ -200,7 +201,7 @@ impl Sessions {
         self.0.hub.drain_now(gateway).await
     }
 
-    /// What waits to be written down, and what was lost of it.
+    /// The records that wait to be written down, and the number of lost ones.
     pub fn backlog(&self) -> Backlog {
         self.0.recorder.backlog()
     }

@@ -1,4 +1,4 @@
-//! How often somebody may do something, without a record of everybody.
+//! A rate limit for each key, without a record of every key.
 
 use culvert_base::{TokenBucket, TokenRate, Uptime};
 use std::hash::{BuildHasher, Hash, RandomState};

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// Where the pulse is felt. A copy is the same pulse.
+/// The sending end of the pulse. A copy is the same pulse.
 #[derive(Clone, Debug)]
 pub(super) struct Pulse(Arc<watch::Sender<Beat>>);
 
-/// How far the pulse is.
+/// The state of the pulse.
 #[derive(Clone, Copy, Debug, Default)]
 struct Beat {
     count: u64,
@@ -40,7 +40,7 @@ impl Pulse {
 }
 
 impl Listener {
-    /// How often it has beaten.
+    /// The number of its beats.
     pub fn count(&self) -> u64 {
         self.0.borrow().count
     }
@@ -55,7 +55,7 @@ impl Listener {
         self.0.mark_unchanged();
     }
 
-    /// Whether the portal stops.
+    /// True if the portal stops.
     pub fn is_over(&self) -> bool {
         self.0.borrow().is_last
     }

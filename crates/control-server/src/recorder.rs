@@ -1,5 +1,5 @@
-//! What comes at a high rate goes into the database apart from everything else, in batches, and
-//! again when the database did not take it.
+//! Writes records that come at a high rate: apart from everything else, in batches, and again if
+//! the database did not take them.
 
 use super::pulse::Pulse;
 use culvert_hub::SessionId;
@@ -17,16 +17,16 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
-/// Records that wait for the database. Where all sessions come back at once to a portal that was
-/// killed, each brings the use of its token, a line or two of the log, a grant or two, and perhaps
-/// its end, while writing waits behind the machines that enrol: 8 each. A record is mostly one
-/// row of some hundred bytes, so that is tens of megabytes at worst.
+/// Records that wait for the database. The worst case is a killed portal to which all sessions come
+/// back at once. Each then brings 8 records: the use of its token, a line or two of the log, a
+/// grant or two, and perhaps its end. Writing waits meanwhile behind the machines that enrol. A
+/// record is mostly one row of some hundred bytes, so that is tens of megabytes at worst.
 const MAX_WAITING: usize = 8 * MAX_SESSIONS;
 
 /// Pause before a batch is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// How often uses of tokens are written down, each token once.
+/// The interval at which uses of tokens are written down, each token once.
 const TOUCH_EVERY: Duration = Duration::from_secs(10);
 
 /// Tokens whose use waits to be written down: one batch.
@@ -47,15 +47,14 @@ pub(super) enum Record {
     Seen(Vec<SeenMachine>),
     Touch(TokenId, Timestamp),
     Flows(Told),
-    /// What gateways carried until then, in bytes.
+    /// Traffic through gateways until then, in bytes.
     Carried(Timestamp, u64),
     /// Everything before it has been written, or given up.
     Done(oneshot::Sender<()>),
 }
 
 impl Record {
-    /// What it is, for the log.
-    /// How much of the log or of the grants it is.
+    /// The number of its lines of the log, or of its grants.
     fn len(&self) -> usize {
         match self {
             Self::Save(grants) => grants.len(),
@@ -68,6 +67,7 @@ impl Record {
         }
     }
 
+    /// Its kind, for the log.
     const fn what(&self) -> &'static str {
         match self {
             Self::Save(_) => "grants that began",
@@ -90,7 +90,7 @@ pub(super) struct Told {
     pub(super) written: mpsc::Sender<WrittenFlows>,
 }
 
-/// Which report is in the log.
+/// A report that is in the log.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WrittenFlows {
     pub(super) session: SessionId,
@@ -122,8 +122,8 @@ impl Recorder {
         (recorder, write(store, account, records, (pulse, lost)))
     }
 
-    /// What does not fit is lost: of grants a new start asks the policies again, so that nothing is
-    /// opened by it, and lines of the log can't be kept for ever.
+    /// Records that do not fit are lost. For grants, a new start asks the policies again, so that
+    /// the loss opens nothing. Lines of the log can't be kept for ever.
     pub(super) fn record(&self, record: Record) {
         match self.records.try_send(record) {
             Ok(()) => {}
@@ -143,7 +143,7 @@ impl Recorder {
         }
     }
 
-    /// What is not written down at this moment.
+    /// The records that are not written down at this moment.
     pub(super) fn backlog(&self) -> Backlog {
         let taken = self.records.max_capacity() - self.records.capacity();
         Backlog {
@@ -242,8 +242,8 @@ struct Pile {
 }
 
 impl Pile {
-    /// Whether the record may be written together with these: grants are saved before others end, so
-    /// that one which has ended is not saved again; and a pile has an end.
+    /// True if the record may be written together with these. Grants are saved before others end,
+    /// so a grant that has ended is never saved again. A pile also has a bound.
     fn goes_with(&self, record: &Record) -> bool {
         let len = self.saves.len() + self.ends.len() + self.log.len() + self.seen.len();
         let told = self.flows.iter().map(|told| told.batch.flows.len());
@@ -350,7 +350,7 @@ async fn attempt(store: &dyn Store, account: AccountId, record: &Record) -> Resu
             let batch = told.batch.clone();
             let (run, number) = (batch.run, batch.batch);
             store.append_flows(account, vec![batch]).await?;
-            // Of what is not told now, the gateway asks again.
+            // The gateway asks again about reports that it is not told of now.
             let _ = told.written.try_send(WrittenFlows {
                 session: told.session,
                 run,

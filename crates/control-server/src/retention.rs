@@ -1,4 +1,4 @@
-//! What is over is forgotten, and of the logs what is older or more than the account keeps.
+//! Deletes ended things, and entries of logs beyond the age or number that the account keeps.
 
 use culvert_ids::AccountId;
 use culvert_portal_base::now;
@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
-/// How often it is looked at what is over.
+/// The interval between two turns of deletion.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// How long other writers have between two steps. A step is [`MAX_PRUNE_ROWS`] rows of one log, some
-/// tens of milliseconds of the writer, so that at most a tenth of its time goes into forgetting.
+/// The pause for other writers between two steps. A step is [`MAX_PRUNE_ROWS`] rows of one log,
+/// some tens of milliseconds of the writer, so that deletion takes at most a tenth of its time.
 const REST: Duration = Duration::from_millis(250);
 
 /// Steps of one log in a turn: 1,000,000 rows. Where a log was cut to much less, the rest goes in the
@@ -22,7 +22,7 @@ const MAX_STEPS: u32 = 100;
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 
-/// How long it is known what was carried and denied in each minute: a chart shows a week.
+/// The age up to which the traffic and the denials of each minute are kept: a chart shows a week.
 const ACTIVITY_KEPT_MS: u64 = 8 * DAY_MS;
 
 /// Forgets for as long as the portal runs.

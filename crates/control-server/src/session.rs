@@ -15,13 +15,13 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
-/// How long a machine may take to say hello.
+/// The time within which a machine must say hello.
 const HELLO_WAIT: Duration = Duration::from_secs(10);
 
-/// How long the portal may take to answer it; a machine waits 10 s (docs/access.md).
+/// The time within which the portal must answer it; a machine waits 10 s (docs/access.md).
 const WELCOME_WAIT: Duration = Duration::from_secs(8);
 
-/// How often a machine is pinged, and after how much silence it is given up (docs/access.md).
+/// The interval of pings to a machine, and the silence after which it is given up (docs/access.md).
 const PING_EVERY: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(12);
 
@@ -32,13 +32,13 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 const LETTERS_AT_ONCE: usize = 64;
 
 /// Messages per second that a machine may send for long, and at once. Clients ask; gateways answer
-/// for thousands of them. Who sends more is read more slowly.
+/// for thousands of them. Machines that send more are read more slowly.
 const CLIENT_RATE_PER_S: u32 = 100;
 const CLIENT_BURST: u32 = 1_000;
 const GATEWAY_RATE_PER_S: u32 = 5_000;
 const GATEWAY_BURST: u32 = 20_000;
 
-/// Why a session does not come about.
+/// The reason for which a session does not come about.
 #[derive(Debug)]
 pub(super) struct Refused {
     pub(super) reason: Reason,
@@ -69,7 +69,7 @@ impl Refused {
     }
 }
 
-/// What a machine says of itself.
+/// The first message of a machine.
 #[derive(Debug)]
 pub(super) enum Hello {
     Client(FromClient),
@@ -119,7 +119,7 @@ async fn begin(
 struct Connection {
     socket: Socket,
     side: Side,
-    /// When the machine was last heard of.
+    /// The time at which the machine was last heard of.
     heard: Instant,
     rate: Rate,
 }
@@ -276,7 +276,7 @@ impl Connection {
                 while let Some(Ok(_)) = self.socket.next().await {}
             }
         };
-        // Who does not answer is gone anyway.
+        // A peer that does not answer is gone anyway.
         let _ = timeout(CLOSE_TIMEOUT, close).await;
     }
 }
@@ -310,7 +310,7 @@ fn too_long(error: &Error) -> Option<Refused> {
     matches!(error, Error::Capacity(_)).then(|| Refused::protocol("the message is too long"))
 }
 
-/// Whether it was written before the machine would be given up.
+/// True if it was written before the machine would be given up.
 async fn in_time(written: impl Future<Output = Result<(), Error>>) -> bool {
     matches!(timeout(SILENCE, written).await, Ok(Ok(())))
 }

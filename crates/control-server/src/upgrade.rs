@@ -30,7 +30,8 @@ pub(super) struct Upgrade {
     on_upgrade: OnUpgrade,
 }
 
-/// Why a request can't become a WebSocket: what came, and what a proxy in front is to write.
+/// The reason for which a request can't become a WebSocket, with the lines that a proxy in front
+/// needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NoUpgrade(String);
 
@@ -108,7 +109,7 @@ fn check(request: &Request) -> Result<String, String> {
     Ok(derive_accept_key(key.as_bytes()))
 }
 
-/// Whether the header's list has the word, whatever the case of its letters.
+/// True if the header's list has the word, whatever the case of its letters.
 fn has_word(headers: &HeaderMap, name: &header::HeaderName, word: &str) -> bool {
     headers
         .get_all(name)

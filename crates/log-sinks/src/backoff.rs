@@ -1,4 +1,4 @@
-//! How long a sink that takes nothing is left alone.
+//! The pause before a failed sink is tried again.
 
 use std::time::Duration;
 

@@ -6,14 +6,14 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Where lines go.
+/// The destination of lines.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     pub(super) dir: PathBuf,
     pub(super) name: String,
     /// Another file is begun before this one becomes longer.
     pub(super) max_bytes: u64,
-    /// How many are kept beside the one that is written.
+    /// The number of files that are kept beside the current one.
     pub(super) keep: u32,
 }
 
@@ -45,7 +45,7 @@ pub(super) fn append(target: &Target, lines: &[u8]) -> Result<(), SinkError> {
         .and_then(|()| file.write_all(lines))
         .and_then(|()| file.sync_data());
     if written.is_err() {
-        // What was written of them comes again; where it can't be taken back, it is there twice.
+        // The lines come again. A part that can't be taken back is then there twice.
         let _left = file.set_len(before);
     }
     written.map_err(wrong)
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(read(&target, "a.jsonl.1"), "ijkl\nmnop\n");
         assert_eq!(read(&target, "a.jsonl.2"), "abcd\nefgh\n");
         assert_eq!(fs::read_dir(&target.dir).unwrap().count(), 3);
-        // What is longer than a file may be is not cut.
+        // A line longer than a file may be is not cut.
         append(&target, b"a line that is too long\n").unwrap();
         assert_eq!(read(&target, "a.jsonl"), "a line that is too long\n");
     }

@@ -21,19 +21,20 @@ const LIMITS: Limits = Limits {
     answer_bytes: 64 * 1024,
 };
 
-/// Whether it is a URL that can be asked.
+/// Checks that it is a URL that can be asked.
 pub fn check_url(url: &str) -> Result<(), String> {
     Target::parse(url)
         .map(drop)
         .map_err(|error| error.to_string())
 }
 
-/// Whether a token may go there: nobody on the way can read it.
+/// True if a token may go there: nobody on the way can read it.
 pub fn is_safe_for_tokens(url: &str) -> bool {
     Target::parse(url).is_ok_and(|target| target.is_private())
 }
 
-/// Sends lines. Whatever is no 2xx has not taken them; it is sent nowhere else (redirects).
+/// Sends lines. An answer other than 2xx means that they were not taken. Redirects are not
+/// followed.
 pub(super) async fn post(
     url: &str,
     token: Option<&SecretBytes>,

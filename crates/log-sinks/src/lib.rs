@@ -1,9 +1,9 @@
 //! Log sinks: entries of the logs, as JSON lines, in a file or at an endpoint (docs/logs.md).
 //!
-//! The database is the queue. A sink's place in each log is kept there and moves on once what is
-//! before it was taken, so that nothing is lost over a restart or while a sink is away, as long as
-//! the log itself is kept; after a crash the last lines may come a second time. A sink of its own
-//! slows nobody down: each has a task, and reads while the log goes on.
+//! The database is the queue. A sink's place in each log is kept there, and moves on once the sink
+//! took all entries before it. So nothing is lost over a restart or while a sink is away, as long
+//! as the log itself is kept. After a crash the last lines may come a second time. A sink delays no
+//! other one: each has a task, and reads while the log goes on.
 
 #![forbid(unsafe_code)]
 
@@ -29,10 +29,10 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// How often it is looked at which sinks there are, besides after changes.
+/// The interval at which the list of sinks is read, besides after changes.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// Why a sink did not take something; it holds no secret.
+/// The reason for which a sink did not take something; it holds no secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SinkError(String);
@@ -43,16 +43,16 @@ impl SinkError {
     }
 }
 
-/// How a sink does, since the portal's start.
+/// The progress of a sink since the portal's start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Lines that it took.
     pub delivered: u64,
     /// Lines that were gone before it took them.
     pub missed: u64,
-    /// When it last took lines.
+    /// The time at which it last took lines.
     pub delivered_at: Option<Timestamp>,
-    /// Why it takes none now.
+    /// The reason for which it takes none now.
     pub error: Option<String>,
 }
 
@@ -60,7 +60,7 @@ pub struct Progress {
 pub struct Sinks {
     store: Arc<dyn Store>,
     account: AccountId,
-    /// Where their files are.
+    /// The directory of their files.
     dir: PathBuf,
     progress: Mutex<BTreeMap<String, Progress>>,
 }
@@ -76,7 +76,7 @@ impl Sinks {
         }
     }
 
-    /// How this sink does.
+    /// The progress of this sink.
     pub fn progress(&self, sink: &str) -> Progress {
         let all = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         all.get(sink).cloned().unwrap_or_default()

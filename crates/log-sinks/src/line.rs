@@ -51,7 +51,7 @@ pub(super) fn of(entries: LogEntries) -> Result<Option<Lines>, SinkError> {
     Ok(Some(lines).filter(|lines| lines.count > 0))
 }
 
-/// What a sink gets that is tried out.
+/// The line that is sent to try a sink out.
 pub(super) fn test() -> String {
     let at = now();
     format!("{{\"log\":\"test\",\"at\":\"{at}\",\"text\":\"a test of this log sink\"}}\n")

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 /// Entries that are sent together: some 200 KiB, and at 2 KiB a change a megabyte.
 const BATCH: u32 = 500;
 
-/// How long a sink that has everything rests: its lag at best.
+/// The pause of a sink that has everything: its smallest lag.
 const REST: Duration = Duration::from_secs(1);
 
 /// Sends what comes, for as long as the task lives.

@@ -1,4 +1,4 @@
-//! Whether a client may use a resource now: the portal's decision.
+//! The portal's decision: may a client use a resource now?
 
 use crate::conditions::{Conditions, Subject, Unmet};
 use culvert_base::UnixTime;
@@ -9,9 +9,9 @@ use culvert_ids::{GroupId, PolicyId, ResourceId};
 pub struct Policy {
     /// Its id.
     pub id: PolicyId,
-    /// Who may.
+    /// The group whose members may use it.
     pub group: GroupId,
-    /// What they may use.
+    /// The resource that they may use.
     pub resource: ResourceId,
     /// A disabled policy allows nothing.
     pub disabled: bool,
@@ -19,7 +19,7 @@ pub struct Policy {
     pub conditions: Conditions,
 }
 
-/// Whether a client may use a resource.
+/// The decision about a client's use of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// It may.
@@ -31,28 +31,28 @@ pub enum Decision {
     },
     /// It may not.
     Deny {
-        /// What stands against each policy that joins one of its groups with the resource; empty
-        /// where there is none.
+        /// The refusals of the policies that join one of its groups with the resource, one for
+        /// each; empty if there is no such policy.
         reasons: Vec<PolicyRefusal>,
     },
 }
 
 impl Decision {
-    /// Whether it may.
+    /// True for [`Self::Allow`].
     #[must_use]
     pub const fn is_allow(&self) -> bool {
         matches!(self, Self::Allow { .. })
     }
 }
 
-/// Why a policy does not allow.
+/// The reasons for which a policy does not allow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyRefusal {
     /// The policy.
     pub policy: PolicyId,
     /// Its group, of which the client is a member.
     pub group: GroupId,
-    /// What stands against it: at least one thing.
+    /// The conditions that are not met: at least one.
     pub unmet: Vec<Unmet>,
 }
 
@@ -131,7 +131,7 @@ pub(crate) fn outcome(
     }
 }
 
-/// Whether what time does not change stands in the policy's way.
+/// True if every condition that time alone does not change is met.
 fn may_ever_hold(policy: &Policy, subject: &Subject, now: UnixTime) -> bool {
     let mut conditions = policy.conditions.iter();
     conditions.all(|condition| condition.may_ever_hold(subject, now))

@@ -1,4 +1,4 @@
-//! Which programs of a client may reach something.
+//! The programs of a client that may reach something.
 //!
 //! The portal keeps these rules and passes them on; the client's kernel is who obeys them, since no
 //! packet tells a gateway which program sent it (`docs/adr/0010-applications-by-cgroup.md`).
@@ -58,7 +58,7 @@ impl fmt::Debug for ApplicationName {
     }
 }
 
-/// Which programs may reach something.
+/// The programs that may reach something.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Applications {
     /// Those of the named applications, and no other program. Without names: none.
@@ -87,7 +87,7 @@ impl Applications {
         few(names).map(Self::Except)
     }
 
-    /// Whether every program may: there is nothing to enforce.
+    /// True if every program may: there is nothing to enforce.
     #[must_use]
     pub fn is_any(&self) -> bool {
         matches!(self, Self::Except(names) if names.is_empty())
@@ -101,7 +101,7 @@ impl Applications {
         }
     }
 
-    /// Whether a program of this application, or of none, may.
+    /// True if a program of this application, or of none, may.
     #[must_use]
     pub fn admit(&self, application: Option<&ApplicationName>) -> bool {
         let is_named = application.is_some_and(|name| self.names().contains(name));

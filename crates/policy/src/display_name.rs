@@ -32,9 +32,9 @@ impl fmt::Display for DeceptiveCharacter {
     }
 }
 
-/// Whether the character is invisible, reorders its neighbours or controls a terminal: control characters, those
-/// that Unicode calls `Default_Ignorable_Code_Point`, separators of lines, interlinear annotation, and
-/// the empty Braille pattern.
+/// True if the character is invisible, reorders its neighbours or controls a terminal. Such are
+/// control characters, those that Unicode calls `Default_Ignorable_Code_Point`, separators of
+/// lines, interlinear annotation, and the empty Braille pattern.
 #[must_use]
 pub fn is_deceptive(char: char) -> bool {
     char.is_control()
@@ -86,7 +86,7 @@ pub fn composed(text: &str) -> String {
     text.nfc().collect()
 }
 
-/// Whether the text is in Normalization Form C, as every name is that [`normalized_name`] returned.
+/// True if the text is in Normalization Form C, as every name is that [`normalized_name`] returned.
 #[must_use]
 pub fn is_normalized(text: &str) -> bool {
     is_nfc(text)

@@ -1,5 +1,5 @@
-//! What an administrator says about names for all clients of an account: domains that short names are
-//! completed with, and servers that names of a domain are asked of.
+//! The administrator's rules about names for all clients of an account: search domains, which
+//! complete short names, and the DNS servers that resolve the names of a domain.
 
 use crate::{DnsRuleError, DomainName, is_forwarded};
 use culvert_base::quotable;
@@ -184,13 +184,13 @@ impl DnsRules {
         rules
     }
 
-    /// What short names are completed with, in this order.
+    /// The domains that complete short names, in this order.
     #[must_use]
     pub fn search(&self) -> &[DomainName] {
         &self.search
     }
 
-    /// Whose names are asked of which servers.
+    /// The servers that resolve the names of each zone.
     #[must_use]
     pub const fn zones(&self) -> &BTreeMap<DnsZone, Vec<DnsServer>> {
         &self.zones
@@ -271,7 +271,8 @@ mod tests {
             "169.254.1.1",
             "fe80::1",
             "::ffff:127.0.0.1",
-            // Where no gateway forwards packets to: DNS and metadata of clouds, and addresses in another spelling.
+            // Addresses to which no gateway forwards: DNS and metadata of clouds, and addresses in
+            // another spelling.
             "168.63.129.16",
             "100.100.100.200",
             "fd00:ec2::253",

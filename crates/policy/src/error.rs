@@ -1,12 +1,12 @@
-//! What this crate refuses. All of it is configuration: packets are not refused by errors but by
-//! verdicts ([`crate::gate::DropReason`]), and a subject that may not is told by a decision
+//! The errors of this crate. All of them are about configuration. Refused packets have verdicts
+//! instead ([`crate::gate::DropReason`]), and a refused subject has a decision
 //! ([`crate::Decision`]).
 
 use crate::{DnsZone, DomainName, Prefix, PrefixError};
 use culvert_ids::ResourceId;
 use std::net::IpAddr;
 
-/// What is wrong with something that an administrator or the portal configured.
+/// An error in something that an administrator or the portal configured.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyError {
@@ -25,7 +25,7 @@ pub enum PolicyError {
     /// A rule about names.
     #[error(transparent)]
     Dns(#[from] DnsRuleError),
-    /// Where names may lead.
+    /// Ranges that names may lead into.
     #[error(transparent)]
     Within(#[from] WithinError),
     /// A grant, or a gateway's table of them.
@@ -33,7 +33,7 @@ pub enum PolicyError {
     Grant(#[from] GrantError),
 }
 
-/// What is wrong with a rule about applications.
+/// An error in a rule about applications.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApplicationError {
@@ -47,7 +47,7 @@ pub enum ApplicationError {
     /// More names than a rule may have.
     #[error("{count} applications in one rule: at most {max}", max = crate::MAX_APPLICATIONS)]
     TooMany {
-        /// How many there are.
+        /// Their number.
         count: usize,
     },
     /// A form of rule that this version does not know.
@@ -55,7 +55,7 @@ pub enum ApplicationError {
     Unknown,
 }
 
-/// What is wrong with the ranges that names of a resource may lead into.
+/// An error in the ranges that names of a resource may lead into.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WithinError {
@@ -71,7 +71,7 @@ pub enum WithinError {
     /// More ranges than one resource may have.
     #[error("{count} networks: at most {max}", max = crate::MAX_WITHIN)]
     TooMany {
-        /// How many there are.
+        /// Their number.
         count: usize,
     },
     /// An address that no packet is forwarded to, whatever is granted.
@@ -79,7 +79,7 @@ pub enum WithinError {
     NeverForwarded(Prefix),
 }
 
-/// What is wrong with rules about names.
+/// An error in rules about names.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DnsRuleError {
@@ -94,13 +94,13 @@ pub enum DnsRuleError {
     NotAServer {
         /// The address.
         address: IpAddr,
-        /// Why not.
+        /// The reason.
         why: &'static str,
     },
     /// More search domains than a resolver takes.
     #[error("{count} search domains: at most {max}", max = crate::MAX_SEARCH_DOMAINS)]
     TooManySearch {
-        /// How many there are.
+        /// Their number.
         count: usize,
     },
     /// Longer search domains than a resolver takes.
@@ -109,7 +109,7 @@ pub enum DnsRuleError {
         max = crate::MAX_SEARCH_LEN
     )]
     SearchLength {
-        /// How many bytes there are.
+        /// Their total length in bytes.
         len: usize,
     },
     /// A search domain that is named twice.
@@ -118,7 +118,7 @@ pub enum DnsRuleError {
     /// More domains with servers than there may be.
     #[error("{count} domains with servers: at most {max}", max = crate::MAX_DNS_ZONES)]
     TooManyZones {
-        /// How many there are.
+        /// Their number.
         count: usize,
     },
     /// A domain that is named twice.
@@ -132,20 +132,20 @@ pub enum DnsRuleError {
     TooManyServers {
         /// Of which domain.
         zone: DnsZone,
-        /// How many there are.
+        /// Their number.
         count: usize,
     },
     /// A server that is named twice.
     #[error("the server {server} of the domain {zone} is there twice")]
     ServerTwice {
-        /// Of which domain.
+        /// The domain.
         zone: DnsZone,
-        /// Which.
+        /// The server.
         server: IpAddr,
     },
 }
 
-/// What is wrong with the target or the name of a resource, or with a set of resources.
+/// An error in the target or the name of a resource, or in a set of resources.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TargetError {
@@ -213,7 +213,7 @@ pub enum TargetError {
     Duplicate(ResourceId),
 }
 
-/// What is wrong with filters.
+/// An error in filters.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FilterError {
@@ -223,9 +223,9 @@ pub enum FilterError {
     /// A range that ends before it begins.
     #[error("ports {first}-{last} end before they begin: write {last}-{first}")]
     Reversed {
-        /// Where it begins.
+        /// The first port.
         first: u16,
-        /// Where it ends.
+        /// The last port.
         last: u16,
     },
     /// More ranges than filters may have.
@@ -236,7 +236,7 @@ pub enum FilterError {
     TooManyRanges,
 }
 
-/// What is wrong with conditions.
+/// An error in conditions.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConditionError {
@@ -274,7 +274,7 @@ pub enum ConditionError {
     Empty,
 }
 
-/// What is wrong with grants.
+/// An error in grants.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GrantError {
@@ -299,9 +299,9 @@ pub enum GrantError {
     /// IPv4 for IPv6, or the reverse.
     #[error("{visible} and {resolved} are of two families: names are translated within one")]
     Families {
-        /// What the client sends to.
+        /// The address that the client sends to.
         visible: IpAddr,
-        /// What the name stands for.
+        /// The address that the name stands for.
         resolved: IpAddr,
     },
     /// An address that no packet is forwarded to: this host itself, a link, a group of hosts.

@@ -1,4 +1,4 @@
-//! Why a decision is what it is: in full for administrators, in brief for clients.
+//! The reasons of a decision: in full for administrators, in brief for clients.
 
 use crate::access::{concerning, outcome};
 use crate::conditions::{Subject, Unmet};
@@ -17,19 +17,20 @@ pub struct Explanation {
     other_groups: usize,
 }
 
-/// What one policy comes to.
+/// The outcome of one policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyOutcome {
     /// The policy.
     pub policy: PolicyId,
     /// Its group.
     pub group: GroupId,
-    /// Until when it allows (none: until something else changes), or what stands against it.
+    /// The instant until which it allows (none: until something else changes), or the conditions
+    /// that are not met.
     pub outcome: Result<Option<UnixTime>, Vec<Unmet>>,
 }
 
 impl Explanation {
-    /// What [`evaluate`] decides about the same things, and why.
+    /// The decision of [`evaluate`] about the same things, with its reasons.
     #[must_use]
     pub fn new(
         policies: &[Policy],
@@ -57,13 +58,13 @@ impl Explanation {
         &self.decision
     }
 
-    /// What each policy comes to that joins a group of the client with the resource.
+    /// The outcome of each policy that joins a group of the client with the resource.
     #[must_use]
     pub fn policies(&self) -> &[PolicyOutcome] {
         &self.policies
     }
 
-    /// What the client may know.
+    /// The part that the client may know.
     #[must_use]
     pub fn brief(&self) -> Brief {
         self.decision.brief()
@@ -71,8 +72,9 @@ impl Explanation {
 }
 
 impl Decision {
-    /// What the client may know: it names neither policies nor groups, nor what would have been
-    /// allowed instead, and does not tell a resource without policies from one that is not there.
+    /// The part that the client may know. It names neither policies nor groups, nor anything that
+    /// would have been allowed instead. A resource without policies looks the same as one that does
+    /// not exist.
     #[must_use]
     pub fn brief(&self) -> Brief {
         let Self::Deny { reasons } = self else {
@@ -108,7 +110,7 @@ pub struct Brief {
     pub text: String,
 }
 
-/// What programs tell apart.
+/// The codes of a brief explanation, for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BriefCode {

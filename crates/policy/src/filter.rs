@@ -1,4 +1,4 @@
-//! Which protocols and ports of a resource may be used.
+//! The protocols and ports of a resource that may be used.
 
 use crate::FilterError;
 use culvert_base::quotable;
@@ -104,7 +104,7 @@ impl FromStr for Ports {
     }
 }
 
-/// What of a resource may be used. Without filters: nothing.
+/// The services of a resource that may be used. Without filters: none.
 ///
 /// Kept in one form, so that equal permissions are equal: ports sorted, ranges that touch joined.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -176,13 +176,13 @@ impl Filters {
         union
     }
 
-    /// Whether nothing is allowed.
+    /// True if nothing is allowed.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         !self.any && !self.icmp && self.tcp.is_empty() && self.udp.is_empty()
     }
 
-    /// Whether the service may be used.
+    /// True if the service may be used.
     #[must_use]
     pub fn allows(&self, service: Service) -> bool {
         self.any
@@ -194,7 +194,7 @@ impl Filters {
             }
     }
 
-    /// Whether anything of the service's protocol may be used, on whatever port.
+    /// True if anything of the service's protocol may be used, on whatever port.
     #[must_use]
     pub const fn allows_protocol(&self, service: Service) -> bool {
         self.any
@@ -206,7 +206,7 @@ impl Filters {
             }
     }
 
-    /// What is allowed, in one order: the shortest list that makes equal filters.
+    /// The allowed services in a fixed order: the shortest list that makes equal filters.
     pub fn iter(&self) -> impl Iterator<Item = Filter> + '_ {
         let any = self.any.then_some(Filter::Any).into_iter();
         let tcp = self.tcp.iter().copied().map(Filter::Tcp);
@@ -216,7 +216,7 @@ impl Filters {
     }
 }
 
-/// What at an address a packet is for.
+/// The service at an address that a packet is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Service {
     /// This port of TCP.
@@ -337,7 +337,7 @@ mod tests {
             sparse(MAX_PORT_RANGES as u16 + 1),
             Err(FilterError::TooManyRanges)
         );
-        // What touches is one range.
+        // Ranges that touch become one range.
         let dense = (0..1000).map(|port| Filter::Udp(Ports::one(port)));
         assert_eq!(Filters::new(dense).unwrap().iter().count(), 1);
     }

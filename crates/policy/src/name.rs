@@ -147,8 +147,8 @@ pub(crate) enum PatternLabel<'a> {
     Many,
 }
 
-/// How specific a pattern is: the smaller, the more. Without wildcards, then by literal labels,
-/// then `*` before `**`, then the pattern with fewer `*`, which leave less open.
+/// The order of patterns by breadth: a smaller value is more specific. Without wildcards, then by
+/// literal labels, then `*` before `**`, then the pattern with fewer `*`, which leave less open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Breadth {
     has_wildcards: bool,
@@ -164,7 +164,7 @@ impl NamePattern {
         &self.0
     }
 
-    /// Whether it is a name without wildcards.
+    /// True if it is a name without wildcards.
     #[must_use]
     pub fn is_literal(&self) -> bool {
         !self.0.contains('*')
@@ -179,7 +179,7 @@ impl NamePattern {
         domain.parse().ok()
     }
 
-    /// Whether the name fits.
+    /// True if the name fits.
     #[must_use]
     pub fn matches(&self, name: &DomainName) -> bool {
         let pattern: Vec<_> = self.labels_from_root().collect();
@@ -268,7 +268,7 @@ impl fmt::Debug for NamePattern {
     }
 }
 
-/// Whether labels without `**` fit as many labels of a name.
+/// True if labels without `**` fit as many labels of a name.
 fn fit(pattern: &[PatternLabel<'_>], name: &[&str]) -> bool {
     pattern
         .iter()
@@ -279,8 +279,9 @@ fn fit(pattern: &[PatternLabel<'_>], name: &[&str]) -> bool {
         })
 }
 
-/// True if programs read it as an IPv4 address, valid or not, and never ask the DNS for it: `10.0.0.256`, `1.2.3`,
-/// `0x7f.1` (the URL standard's "ends in a number"; no top-level domain is one, RFC 3696 section 2).
+/// True if programs read it as an IPv4 address, valid or not, and never ask the DNS for it:
+/// `10.0.0.256`, `1.2.3`, `0x7f.1`. The URL standard says "ends in a number"; no top-level domain
+/// is one (RFC 3696 section 2).
 fn ends_in_number(text: &str) -> bool {
     let last = text.rsplit('.').next().unwrap_or(text);
     let hexadecimal = last.strip_prefix("0x").or_else(|| last.strip_prefix("0X"));

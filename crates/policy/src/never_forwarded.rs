@@ -6,9 +6,9 @@
 use crate::Prefix;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Ranges without a host behind the gateway that a client may have business with: the gateway itself, its
-/// links, groups, and the metadata services of clouds, which hand credentials of the gateway's machine to
-/// whoever asks. No two overlap.
+/// Ranges that no client may reach through a gateway: the gateway itself, its links, multicast
+/// groups, and the metadata services of clouds. Those hand out credentials of the gateway's machine
+/// to anyone who asks. No two ranges overlap.
 ///
 /// Metadata services at link-local addresses are those of Amazon, Google, Azure, DigitalOcean, Hetzner,
 /// Oracle, OpenStack (also `fe80::a9fe:a9fe`), Tencent (`169.254.0.23`) and Scaleway (`169.254.42.42`).
@@ -54,8 +54,8 @@ pub const NEVER_FORWARDED: [Prefix; 19] = [
     ipv6([0xff00, 0, 0, 0, 0, 0, 0, 0], 8),
 ];
 
-/// Where IPv6 addresses hold an IPv4 address that a translator or a tunnel of the network takes them for.
-/// Each is judged by that address.
+/// The places in IPv6 addresses at which translators or tunnels of the network find an IPv4
+/// address. Each is judged by that IPv4 address.
 ///
 /// A network's own translation prefix (RFC 6052 §2.2) may be any prefix, so it is not among them.
 pub const EMBEDDINGS: [Embedding; 10] = [
@@ -80,8 +80,8 @@ pub const EMBEDDINGS: [Embedding; 10] = [
 
 const LAST_OCTETS: [u8; 4] = [12, 13, 14, 15];
 
-/// Whether packets are forwarded to the address, whatever is granted. A name that resolves to an address
-/// that is not forwarded to is refused likewise.
+/// True if packets are forwarded to the address at all, whatever is granted. A name that resolves
+/// to any other address is refused likewise.
 #[must_use]
 pub fn is_forwarded(address: IpAddr) -> bool {
     let is_refused = |address: IpAddr| NEVER_FORWARDED.iter().any(|range| range.contains(address));
@@ -105,7 +105,7 @@ pub struct Embedding {
     octets: [u8; 4],
     /// All bits of the IPv4 address are inverted.
     is_inverted: bool,
-    /// Which of several places holds the IPv4 address is not known.
+    /// The IPv4 address may be in one of several places.
     is_ambiguous: bool,
 }
 
@@ -170,7 +170,8 @@ impl Embedding {
         })
     }
 
-    /// Which bits of an address say that it is written in this way, and what they are then.
+    /// The bits of an address that show that it is written in this way, as a mask, and their values
+    /// then.
     #[must_use]
     pub const fn known_by(self) -> (Ipv6Addr, Ipv6Addr) {
         (
@@ -251,7 +252,7 @@ mod tests {
         }
     }
 
-    /// What the kernel's rules do with an address.
+    /// Judges an address as the kernel's rules do.
     fn is_in_refused_range(v6: Ipv6Addr) -> bool {
         EMBEDDINGS.iter().any(|embedding| {
             let (mask, fixed) = embedding.known_by();

@@ -24,17 +24,17 @@ pub struct Resource {
     pub id: ResourceId,
     /// The site whose gateways reach it.
     pub site: SiteId,
-    /// Where it is.
+    /// The addresses or names of it.
     pub target: Target,
-    /// What of it may be used.
+    /// The services of it that may be used.
     pub filters: Filters,
-    /// Which programs of a client may reach it.
+    /// The programs of a client that may reach it.
     pub applications: Applications,
-    /// What people call it.
+    /// The name that people give it.
     pub name: ResourceName,
 }
 
-/// Where a resource is.
+/// The target of a resource.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Target {
     /// A range of addresses.
@@ -82,7 +82,7 @@ impl fmt::Debug for Target {
     }
 }
 
-/// What people call a resource.
+/// The name that people give a resource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceName(Box<str>);
 
@@ -113,8 +113,8 @@ impl fmt::Display for ResourceName {
     }
 }
 
-/// Which of several resources that hold an address or a name is meant: the smallest. Ranges and
-/// names are never compared, since an address is looked up among ranges alone and a name among
+/// The order of several resources that hold an address or a name: the smallest is meant. Ranges and
+/// names are never compared, because an address is looked up among ranges alone and a name among
 /// names; the order puts ranges first.
 ///
 /// 1. Ranges: the longer prefix. A single address and a range of one address have the same target.
@@ -273,13 +273,13 @@ impl Resources {
         self.by_id.values()
     }
 
-    /// How many there are.
+    /// The number of resources.
     #[must_use]
     pub fn len(&self) -> usize {
         self.by_id.len()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.by_id.is_empty()

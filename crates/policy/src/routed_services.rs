@@ -27,14 +27,15 @@ impl RoutedServices {
         lacks_some.then_some(all)
     }
 
-    /// Whether a service is one of a resource without a grant alone: the route of the range is not for it.
+    /// True if a service is only one of a resource without a grant: the route of the range is not
+    /// for it.
     #[must_use]
     pub fn lacks_route(&self, service: Service) -> bool {
         self.unrouted.allows(service) && !self.routed.allows(service)
     }
 
-    /// Whether a packet is for such a service. Fragments go where their datagram's first one went, and errors of ICMP belong
-    /// to flows that there are.
+    /// True if a packet is for such a service. Fragments go where their datagram's first one went,
+    /// and ICMP errors belong to existing flows.
     #[must_use]
     pub fn lacks_route_for(&self, packet: &IpView<'_>) -> bool {
         let service = Service::of(packet);

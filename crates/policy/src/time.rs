@@ -2,9 +2,9 @@
 //!
 //! A window holds while a clock on the wall of that zone shows a time in it. When clocks are put
 //! forward, what lies in the gap does not happen: a window from 02:00 until 03:00 does not open
-//! that night, one from 02:30 opens when the clocks show 03:00. When they are put back, what lies
-//! in the fold happens twice: a window until 02:30 closes at the first 02:30, and opens again when
-//! the clocks show 02:00 once more.
+//! that night, one from 02:30 opens when the clocks show 03:00. When clocks are put back, times in
+//! the fold happen twice. A window until 02:30 closes at the first 02:30, and opens again when the
+//! clocks show 02:00 once more.
 
 use crate::ConditionError;
 use culvert_base::UnixTime;
@@ -96,13 +96,13 @@ impl FromStr for Weekday {
 pub struct Weekdays(u8);
 
 impl Weekdays {
-    /// Whether the day is one of them.
+    /// True if the day is one of them.
     #[must_use]
     pub const fn contains(self, day: Weekday) -> bool {
         self.0 & 1 << day as u8 != 0
     }
 
-    /// Whether there is none.
+    /// True if there is none.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
@@ -187,7 +187,7 @@ impl Zone {
         &self.name
     }
 
-    /// How far the zone's clocks are ahead of UTC, in milliseconds.
+    /// The zone's offset from UTC, in milliseconds; positive ahead of UTC.
     fn offset_ms(&self, at: Timestamp) -> i64 {
         i64::from(self.rules.to_offset(at).seconds()) * 1000
     }
@@ -275,19 +275,19 @@ impl TimeWindow {
         self.days
     }
 
-    /// When it begins.
+    /// The time of day at which it begins.
     #[must_use]
     pub const fn from(&self) -> TimeOfDay {
         self.from
     }
 
-    /// When it ends.
+    /// The time of day at which it ends.
     #[must_use]
     pub const fn until(&self) -> TimeOfDay {
         self.until
     }
 
-    /// Whose clocks count.
+    /// The zone whose clocks count.
     #[must_use]
     pub const fn zone(&self) -> &Zone {
         &self.zone
@@ -321,7 +321,7 @@ impl TimeWindow {
         unix_time(at.as_millisecond())
     }
 
-    /// What the zone's clocks show, in milliseconds since Monday 00:00.
+    /// The time on the zone's clocks, in milliseconds since Monday 00:00.
     fn in_week_ms(&self, at: Timestamp) -> i64 {
         let local_ms = at.as_millisecond() + self.zone.offset_ms(at);
         (local_ms + EPOCH_IN_WEEK_MS).rem_euclid(MS_PER_WEEK)
@@ -339,8 +339,8 @@ impl TimeWindow {
         began_today || began_yesterday && minute < self.until.minutes
     }
 
-    /// How far ahead the window next closes (or opens, if it is not open), in milliseconds of an
-    /// even week; none if it is the same all week.
+    /// The time until the window next closes (or opens, if it is not open), in milliseconds of a
+    /// week without clock changes; none if it is the same all week.
     fn change_in_week_ms(&self, in_week_ms: i64, is_open: bool) -> Option<i64> {
         let day_ms = i64::from(MINUTES_PER_DAY) * MS_PER_MINUTE;
         let bounds = [self.from, self.until].map(|bound| i64::from(bound.minutes) * MS_PER_MINUTE);

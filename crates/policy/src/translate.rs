@@ -1,14 +1,14 @@
 //! Replaces addresses and ports of a packet in place, and mends its checksums.
 //!
-//! Checksums are updated by what changed (RFC 1624), never computed anew: a packet that was damaged
-//! on its way stays recognisably damaged, and a superframe of 64 KiB costs as much as a packet of
-//! 40 bytes.
+//! Checksums are updated by the changed fields (RFC 1624), never computed anew. A packet that was
+//! damaged on its way stays recognisably damaged, and a superframe of 64 KiB costs as much as a
+//! packet of 40 bytes.
 
 use crate::gate::{Heading, Kind, Quotation};
 use culvert_packet::checksum::Sum;
 use culvert_packet::ip::{IpVersion, Protocol};
 
-/// What the transport checksum field of a packet holds.
+/// The content of a packet's transport checksum field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Checksum {
     /// The checksum.
@@ -19,8 +19,8 @@ pub enum Checksum {
     Partial,
 }
 
-/// What to put into a packet's headers: each value is of the packet's own family, IPv4 addresses
-/// in the low bits.
+/// The values to put into a packet's headers. Each is of the packet's own family, IPv4 addresses in
+/// the low bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rewrite {
     pub(crate) source: Option<u128>,
@@ -132,8 +132,8 @@ fn rewrite_headers(
     })
 }
 
-/// Where the fields of a transport header are, in bytes from the packet's start, those that are
-/// there.
+/// The offsets of a transport header's fields, in bytes from the packet's start; none for fields
+/// that it does not have.
 struct Transport {
     source_port: Option<usize>,
     destination_port: Option<usize>,
@@ -150,7 +150,7 @@ impl Transport {
         if heading.kind == Kind::LaterFragment {
             return None;
         }
-        // What errors quote may end anywhere.
+        // Packets quoted by errors may end anywhere.
         let field = |offset: usize| {
             let at = heading.transport + offset;
             (at + 2 <= packet_len).then_some(at)

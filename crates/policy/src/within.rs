@@ -1,4 +1,4 @@
-//! Where the addresses of a resource's names may be.
+//! The ranges in which the addresses of a resource's names may be.
 
 use crate::{Prefix, WithinError, is_forwarded};
 use std::fmt;
@@ -8,8 +8,8 @@ use std::net::IpAddr;
 /// address of each name.
 pub const MAX_WITHIN: usize = 64;
 
-/// The only ranges that names of a resource may lead into. Whoever may change a record of the zone could
-/// otherwise lead clients to every host that the gateway reaches.
+/// The only ranges that names of a resource may lead into. Anyone who may change a record of the
+/// zone could otherwise lead clients to every host that the gateway reaches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Within(Box<[Prefix]>);
 
@@ -35,7 +35,7 @@ impl Within {
         Ok(Self(ranges.into()))
     }
 
-    /// Whether a name may lead to the address.
+    /// True if a name may lead to the address.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         self.0.iter().any(|range| range.contains(address))

@@ -1,7 +1,8 @@
 //! Browsers in which a person has given the right password before: device cookies, as OWASP describes them.
 //!
-//! Whoever knows a name can use up the guesses that everybody has under it, and those of an address that many share.
-//! A browser with a mark has guesses of its own, so that the person still gets in. Nothing is kept of marks.
+//! Anyone who knows a name can use up the guesses that everybody has under it, and those of an
+//! address that many share. A browser with a mark has guesses of its own, so that the person still
+//! gets in. No record of marks is kept.
 
 use aws_lc_rs::{constant_time, hmac};
 use base64::Engine;

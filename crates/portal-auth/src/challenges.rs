@@ -17,10 +17,12 @@ const NONCE_LEN: usize = 16;
 const TIME_LEN: usize = 8;
 const TAG_LEN: usize = 16;
 
-/// What authenticators are asked, so that an answer is of use once, for a while, and for one thing.
+/// The challenges of authenticators. An answer to one is of use once, for a while, and for one
+/// thing.
 ///
-/// A challenge shows by itself that it was made here, and what for: pages may be asked for as often as anyone likes,
-/// and nothing is kept of them. Like all that waits, it is of one process.
+/// A challenge itself proves that it was made here, and its purpose: pages may be asked for as
+/// often as anyone likes, and no record of challenges is kept. Like all that waits, it is of one
+/// process.
 #[derive(Debug)]
 pub struct Challenges {
     key: hmac::Key,

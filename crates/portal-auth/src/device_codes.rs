@@ -17,14 +17,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
-/// For how long a code is good: a person finds a browser and signs in there.
+/// The lifetime of a code: a person finds a browser and signs in there.
 pub const LIFETIME: Duration = Duration::from_secs(10 * 60);
 
-/// How often a machine asks, and how much less often it does who asked too soon (RFC 8628 §3.5).
+/// The interval at which a machine asks, and its increase after a request that came too soon (RFC
+/// 8628 §3.5).
 pub const INTERVAL: Duration = Duration::from_secs(2);
 const SLOWER_BY: Duration = Duration::from_secs(5);
 
-/// The longest interval, which whoever never waits comes to.
+/// The longest interval: a machine that never waits comes to it.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A machine that asks this much early is not too fast: packets do not all take as long.
@@ -34,8 +35,8 @@ const EARLY: Duration = Duration::from_millis(500);
 /// table they take 5.6 MiB.
 const MAX_CODES: usize = 4_096;
 
-/// Codes of one subscriber at once. Whoever has as many has to wait. When there are too many in all, the oldest
-/// of the largest holder gives way.
+/// Codes of one subscriber at once. A subscriber with as many has to wait. When there are too many
+/// in all, the oldest of the largest holder gives way.
 const MAX_CODES_FROM: usize = 64;
 
 const BOUNDS: Bounds = Bounds {
@@ -86,25 +87,25 @@ pub enum Decision {
     Denied,
     /// The machine gets a token.
     Approved {
-        /// Who approved it.
+        /// The author of the approval.
         author: Author,
-        /// Whose token it gets.
+        /// The actor whose token it gets.
         actor: ActorId,
     },
     /// Its token is being made: nobody else gets one by this code.
     Issuing,
 }
 
-/// A machine that waits, for who decides.
+/// A machine that waits, for the person who decides.
 #[derive(Clone, Debug)]
 pub struct WaitingDevice {
     /// As people write it.
     pub code: String,
-    /// What it calls itself; anybody could.
+    /// The name that it gives itself; anybody could give that name.
     pub machine: String,
-    /// Where it asks from.
+    /// The address that it asks from.
     pub from: IpAddr,
-    /// Since when.
+    /// The time at which it began to wait.
     pub since: Timestamp,
 }
 
@@ -144,7 +145,7 @@ impl DeviceCodes {
     /// Counts a code that this address begins.
     ///
     /// # Errors
-    /// How long to wait.
+    /// The time to wait.
     pub fn take_beginning(&self, from: IpAddr, at: Instant) -> Result<(), Duration> {
         self.begun_from.take(from, at)
     }
@@ -152,7 +153,7 @@ impl DeviceCodes {
     /// Counts a code that this person tries.
     ///
     /// # Errors
-    /// How long to wait.
+    /// The time to wait.
     pub fn take_trial(&self, actor: ActorId, at: Instant) -> Result<(), Duration> {
         self.tried_by.take_for(&actor, at)
     }
@@ -210,7 +211,8 @@ impl DeviceCodes {
         Ok((device_code, user_code))
     }
 
-    /// What a machine is told that asks. The first that asks once it is approved gets the token.
+    /// The answer to a machine that asks. The first one that asks after the approval gets the
+    /// token.
     pub fn ask(&self, key: [u8; 32], at: Instant) -> Told {
         let since = self.since(at);
         let mut all = self.all();
@@ -285,18 +287,18 @@ impl DeviceCodes {
     }
 }
 
-/// What a machine is told.
+/// The answer to a machine that asks.
 #[derive(Clone, Debug)]
 pub enum Told {
     /// This.
     Answer(DeviceAnswer),
     /// Its token, which is yet to be made.
     Approved {
-        /// What it calls itself.
+        /// The name that it gives itself.
         machine: String,
-        /// Who approved it.
+        /// The author of the approval.
         author: Author,
-        /// Whose token it gets.
+        /// The actor whose token it gets.
         actor: ActorId,
     },
 }

@@ -1,5 +1,6 @@
-//! How people prove who they are: passwords, second factors, passkeys and identity providers, device codes, and what waits
-//! for the next step of a sign-in. Who may sign in, and what for, is decided above.
+//! Proofs of people's identity: passwords, second factors, passkeys and identity providers, device
+//! codes, and sign-ins that wait for their next step. The crates above decide who may sign in, and
+//! for which purpose.
 
 #![forbid(unsafe_code)]
 
@@ -22,8 +23,9 @@ pub use waiting::{Share, Waiting};
 
 use std::time::Duration;
 
-/// Attempts to sign in from one address, or in one browser that is known: a person who mistypes, and 8,640
-/// guesses a day, which no password of twelve characters that is not in a list falls to.
+/// Attempts to sign in from one address, or in one browser that is known: enough for a person who
+/// mistypes. They allow 8,640 guesses a day. No password of twelve characters falls to that, unless
+/// it is in a list.
 pub const ONE_SIGN_IN_EVERY: Duration = Duration::from_secs(10);
 /// The same at once.
 pub const SIGN_INS_AT_ONCE: u32 = 20;

@@ -33,7 +33,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// For how long a provider is believed to be as it said.
+/// The time for which a provider's metadata is believed.
 const METADATA_LIFETIME: Duration = Duration::from_secs(60 * 60);
 
 /// The shortest interval between requests for a provider's keys after a signature failed under all known ones: whoever makes
@@ -44,10 +44,10 @@ const KEYS_AGAIN_AFTER: Duration = Duration::from_secs(60);
 /// remembered.
 pub const MAX_PROVIDERS: usize = 32;
 
-/// What is known of providers, and who is on the way to one.
+/// The known providers, and the people on the way to one.
 #[derive(Debug, Default)]
 pub struct Oidc {
-    /// Who is on the way to a provider.
+    /// The people on the way to a provider.
     pub flows: Flows,
     known: Mutex<BTreeMap<ProviderId, Arc<Known>>>,
 }
@@ -73,7 +73,8 @@ struct CachedKeys {
 }
 
 impl Oidc {
-    /// Where a browser is sent that signs in by `provider`, and what it is to keep meanwhile.
+    /// The URL to which a browser is sent that signs in by `provider`, and the secret that it keeps
+    /// meanwhile.
     pub async fn begin(
         &self,
         from: IpAddr,
@@ -137,8 +138,9 @@ impl Oidc {
 }
 
 impl Known {
-    /// What `check` makes of a token, by the keys of this provider. Providers change keys, some without changing their
-    /// ids: where no key has signed the token, they are asked for anew, at most once a minute.
+    /// The result of `check` for a token, by the keys of this provider. Providers change keys, some
+    /// without changing their ids. If no key has signed the token, keys are asked for anew, at most
+    /// once a minute.
     async fn verified<T>(
         &self,
         check: impl Fn(&Keys) -> Result<T, SignInFault>,

@@ -30,7 +30,7 @@ const LANES: u32 = 1;
 /// leave the other cores to clients and gateways.
 const AT_ONCE: usize = 2;
 
-/// For how long a check waits for its turn: some hundred checks. Whoever waits longer is told so.
+/// The longest wait of a check for its turn: some hundred checks. After that the asker is told so.
 const TURN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Checks that wait or are under way: at ten to thirty milliseconds each, [`AT_ONCE`] at once, the last has its turn
@@ -42,7 +42,7 @@ const QUEUE: Bounds = Bounds {
     settling: TURN_TIMEOUT,
 };
 
-/// Who has a password checked or made.
+/// The asker for a check or a new verifier.
 #[derive(Clone, Copy, Debug)]
 pub enum Asker {
     /// Somebody at this address.
@@ -51,7 +51,7 @@ pub enum Asker {
     Known(Known),
 }
 
-/// What the password of a name is checked by that nobody has: of the same cost, and of no password.
+/// The verifier for names that nobody has: of the same cost, and of no password.
 const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$Y3VsdmVydCBub2JvZHkhIQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
 /// Makes and checks what the store keeps of passwords.
@@ -126,7 +126,7 @@ impl Default for Passwords {
 }
 
 impl Passwords {
-    /// What a password that someone chose is to be checked by.
+    /// The verifier for a password that someone chose.
     ///
     /// # Errors
     /// [`Fault::Invalid`] about `field` where it is too short, too long or the name itself.
@@ -161,7 +161,7 @@ impl Passwords {
         ))
     }
 
-    /// Whether it is the password. Without a verifier it is not, which takes as long.
+    /// True if it is the password. Without a verifier the answer is false, and takes as long.
     pub async fn check(
         &self,
         asker: Asker,

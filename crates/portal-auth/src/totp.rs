@@ -42,7 +42,7 @@ fn code_at(secret: &[u8], step: u64) -> String {
     format!("{:0DIGITS$}", number % 1_000_000)
 }
 
-/// Whether a text without spaces has the form of a code.
+/// True if a text without spaces has the form of a code.
 pub fn is_code(text: &str) -> bool {
     text.len() == DIGITS && text.bytes().all(|byte| byte.is_ascii_digit())
 }
@@ -52,7 +52,7 @@ pub fn as_text(secret: &[u8]) -> Zeroizing<String> {
     Zeroizing::new(BASE32_NOPAD.encode(secret))
 }
 
-/// What an app reads out of a picture.
+/// The URI that an app reads out of a picture.
 pub fn uri(secret: &[u8], issuer: &str, name: &str) -> Zeroizing<String> {
     let escaped = |text: &str| {
         let bytes = form_urlencoded::byte_serialize(text.as_bytes());

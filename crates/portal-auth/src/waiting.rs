@@ -1,4 +1,4 @@
-//! What waits for a person's next step: bounded, and for a while.
+//! Things that wait for a person's next step: bounded, and for a while.
 
 use culvert_base::Uptime;
 use culvert_fair::{Bounds, FairMap, Subscriber};
@@ -28,12 +28,12 @@ const USUAL: Share = Share {
     of_one: MAX_OF_ONE,
 };
 
-/// Whose share was too large, in the log: a person is not named there.
+/// The name in the log for a person whose share was too large: the log names no person.
 const PERSON: &str = "a person";
 
-/// Things of people that wait for a while under a key. Who has too many loses the own oldest; when there are too
-/// many in all, the person with the most loses one. It is the memory of one process: a portal that starts
-/// anew has people begin anew.
+/// Things of people that wait for a while under a key. A person with too many loses their own
+/// oldest one. When there are too many in all, the person with the most loses one. It is the memory
+/// of one process: when a portal restarts, people begin anew.
 #[derive(Debug)]
 pub struct Waiting<K, V> {
     entries: Mutex<FairMap<K, V>>,

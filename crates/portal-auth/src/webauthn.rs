@@ -24,10 +24,11 @@ pub use cose::ALGORITHMS;
 /// takes 6 KB.
 const MAX_TEXT_LEN: usize = 16 << 10;
 
-/// What authenticators nest: an attestation statement holds lists of certificates.
+/// The nesting of authenticators' CBOR: an attestation statement holds lists of certificates.
 const MAX_CBOR_DEPTH: usize = 8;
 
-/// Why something is not accepted. Who adds a key hears it; of who signs in by one, the log has it.
+/// The reason for which something is not accepted. A person who adds a key is told it. For a
+/// sign-in by a key, only the log has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WebauthnError {
     /// This part is not as the specification has it.
@@ -61,7 +62,7 @@ pub enum WebauthnError {
 pub struct RelyingParty {
     /// The domain that keys are bound to.
     pub id: String,
-    /// Where the portal's pages are.
+    /// The origin of the portal's pages.
     origin: String,
 }
 
@@ -90,7 +91,7 @@ impl RelyingParty {
     }
 }
 
-/// What a browser brings of a passkey that was just made: `PublicKeyCredential.toJSON()`.
+/// The browser's message about a passkey that was just made: `PublicKeyCredential.toJSON()`.
 #[derive(Debug)]
 pub struct Registration {
     client_data: ClientData,
@@ -149,7 +150,7 @@ impl Registration {
         })
     }
 
-    /// What the page had asked with.
+    /// The challenge that the page had asked with.
     pub fn challenge(&self) -> &[u8] {
         &self.client_data.challenge
     }
@@ -187,12 +188,12 @@ impl Registration {
     }
 }
 
-/// What a browser brings of a passkey that was just used.
+/// The browser's message about a passkey that was just used.
 #[derive(Debug)]
 pub struct Assertion {
-    /// What the authenticator calls the key.
+    /// The authenticator's id of the key.
     pub credential: Vec<u8>,
-    /// Whose the key is, as the authenticator was told when it made it.
+    /// The owner of the key, as the authenticator was told when it made it.
     pub user: Option<Vec<u8>>,
     client_data: ClientData,
     authenticator_data: Vec<u8>,
@@ -215,7 +216,7 @@ impl Assertion {
         })
     }
 
-    /// What the page had asked with.
+    /// The challenge that the page had asked with.
     pub fn challenge(&self) -> &[u8] {
         &self.client_data.challenge
     }

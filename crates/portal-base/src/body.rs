@@ -14,7 +14,7 @@ const MAX_APPLY_BYTES: usize = 4 * 1024 * 1024;
 /// The one path whose body may have [`MAX_APPLY_BYTES`].
 const APPLY_PATH: &str = "/api/v1/apply";
 
-/// For how long a client may take over a body: 4 MiB at 150 kB/s.
+/// The time limit for a body: 4 MiB at 150 kB/s.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Most bytes of a body for the path.

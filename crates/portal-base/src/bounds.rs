@@ -1,4 +1,4 @@
-//! How many connections there may be, and which of them gives way to a newcomer (ADR 0029).
+//! The bounds of connections, and the choice of the one that gives way to a newcomer (ADR 0029).
 
 use super::connection::{Connection, Seated};
 use super::metrics::Metrics;
@@ -60,7 +60,7 @@ pub const DESCRIPTORS_NEEDED: u64 = (MAX_CONNECTIONS + OTHER_DESCRIPTORS) as u64
 /// The least that a portal is of use with: descriptors for connections.
 const LEAST_CONNECTIONS: usize = 64;
 
-/// What a connection is counted as.
+/// The class in which a connection is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     /// Its TLS handshake is not finished.
@@ -71,11 +71,11 @@ pub enum Class {
     Caller,
     /// A session of a client or gateway.
     Machine,
-    /// Whoever reads metrics at the listener for them.
+    /// A collector of metrics, at the listener for metrics.
     Collector,
 }
 
-/// How many connections of each class there may be.
+/// The largest number of connections of each class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     handshakes: usize,
@@ -86,7 +86,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Where descriptors are no matter.
+    /// The limits if file descriptors are no constraint.
     pub const FULL: Self = Self {
         handshakes: MAX_HANDSHAKES,
         strangers: MAX_STRANGERS,
@@ -163,7 +163,7 @@ impl Classes {
     }
 }
 
-/// Where a connection is counted.
+/// The place at which a connection is counted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seat {
     pub(super) class: Class,

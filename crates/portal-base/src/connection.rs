@@ -19,7 +19,7 @@ pub struct Connection {
     _open: OwnedSemaphorePermit,
 }
 
-/// What a table knows of a connection.
+/// A connection as a table knows it.
 #[derive(Debug)]
 pub(super) struct Seated {
     pub(super) address: IpAddr,

@@ -22,8 +22,8 @@ impl Evictions {
         }
     }
 
-    /// An entry gave way, or was refused where none gives way. `whose` says whose share was too large, as far as
-    /// a log may say it.
+    /// An entry gave way, or was refused in a table where none gives way. The name of the holder
+    /// with a too large share is `whose`, as far as a log may say it.
     pub fn note(&self, whose: &str, now: Instant) {
         self.count.fetch_add(1, Ordering::Relaxed);
         if let Some(count) = self.notice.due(now) {

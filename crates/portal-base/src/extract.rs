@@ -41,7 +41,7 @@ impl<S: Send + Sync> FromRequestParts<S> for ActorInPath {
     }
 }
 
-/// What can't be an id names nothing.
+/// A text that can't be an id names nothing, so the answer is "not found".
 async fn param<S, T>(parts: &mut Parts, state: &S, name: &str) -> Result<T, Fault>
 where
     S: Send + Sync,

@@ -1,11 +1,11 @@
-//! Why a request is refused.
+//! The reasons for which a request is refused.
 
 use culvert_store::{Denial, StoreError};
 use culvert_wire::api::FieldProblem;
 use std::fmt;
 use std::time::Duration;
 
-/// Why a request is refused; its answer is a problem document.
+/// The reason for which a request is refused; its answer is a problem document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Not HTTP or not JSON as the API speaks it.
@@ -34,7 +34,7 @@ pub enum Fault {
         /// The most that it may have, in bytes.
         limit: usize,
     },
-    /// What is asked for, path and query, is too long.
+    /// The address, path and query, is too long.
     AddressTooLong {
         /// The most that it may have, in bytes.
         limit: usize,
@@ -43,7 +43,7 @@ pub enum Fault {
     UnsupportedMediaType,
     /// Too many requests.
     TooMany {
-        /// How long to wait.
+        /// The time to wait.
         wait: Duration,
     },
     /// A fault of the portal, which the log has.
@@ -105,7 +105,7 @@ impl From<StoreError> for Fault {
     }
 }
 
-/// What is wrong with the database, for whoever asks: paths are for the log.
+/// The database's fault, in words for every asker: paths are for the log.
 pub const fn obstacle(error: &StoreError) -> &'static str {
     match error {
         StoreError::Full { .. } => "the database is full: make room on its file system",

@@ -1,5 +1,5 @@
-//! What the crates of the portal have in common: why a request is refused, the bounds of connections and requests, what is
-//! counted, and the clock.
+//! The shared parts of the portal's crates: refusals of requests, the bounds of connections and
+//! requests, counters, and the clock.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What the portal counts, in the text format of Prometheus.
+//! The portal's metrics, in the text format of Prometheus.
 
 use super::bounds::Class;
 use culvert_hub::HubStatus;
@@ -38,7 +38,7 @@ pub struct Metrics {
     pub rate_limited: Counter,
     /// Tokens that were not accepted.
     pub denied_tokens: Counter,
-    /// What the sessions report.
+    /// The state of the sessions.
     pub live: LiveMetrics,
 }
 
@@ -51,7 +51,7 @@ pub struct Backlog {
     pub lost: u64,
 }
 
-/// What the sessions say of themselves, set before it is shown.
+/// The state of the sessions, set before it is shown.
 #[derive(Debug, Default)]
 pub struct LiveMetrics {
     clients: Gauge,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How many places each holder has; whoever has none is not kept.
+/// The number of places of each holder; a holder without a place is not kept.
 #[derive(Clone, Debug)]
 pub struct Places<K>(Arc<Mutex<HashMap<K, u32>>>);
 

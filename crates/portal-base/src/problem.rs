@@ -119,7 +119,7 @@ pub fn render(mut response: Response, request_id: &str) -> Response {
     response
 }
 
-/// Takes the problem that a response is to have, for who shows it otherwise.
+/// Takes the pending problem out of a response, for callers that show it otherwise.
 pub fn take_problem(response: &mut Response) -> Option<Problem> {
     let pending = response.extensions_mut().remove::<Pending>();
     pending.map(|Pending(problem)| problem)

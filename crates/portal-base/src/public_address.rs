@@ -1,4 +1,4 @@
-//! Where a request comes from.
+//! The address that a request comes from.
 
 use axum::http::HeaderMap;
 use culvert_policy::Prefix;
@@ -9,21 +9,22 @@ use std::net::{IpAddr, SocketAddr};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PublicAddress(pub IpAddr);
 
-/// A trusted proxy did not say where the request came from, so its [`PublicAddress`] is a proxy's. What depends on
-/// the client's address must not take it for that. It is an extension of such requests.
+/// A trusted proxy did not say where the request came from, so its [`PublicAddress`] is a proxy's.
+/// Checks that depend on the client's address must not take it for that. It is an extension of such
+/// requests.
 #[derive(Clone, Copy, Debug)]
 pub struct UnnamedClient;
 
-/// What is known of where a request comes from.
+/// The origin of a request, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// The address.
     pub address: PublicAddress,
-    /// Whether trusted proxies said so.
+    /// The word of trusted proxies about it.
     pub word: ProxysWord,
 }
 
-/// Whether trusted proxies said where a request came from.
+/// The word of trusted proxies about a request's origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProxysWord {
     /// Nobody had to, or they did.
@@ -42,7 +43,7 @@ const MAX_HOPS: usize = 16;
 
 impl Origin {
     /// Takes the word of trusted proxies alone: from the last hop back to the first that is not one
-    /// of them. What that one says of others is its own invention.
+    /// of them. An untrusted hop's word about others may be its own invention.
     pub fn of(peer: IpAddr, headers: &HeaderMap, trusted: &[Prefix]) -> Self {
         let is_trusted = |address: IpAddr| trusted.iter().any(|prefix| prefix.contains(address));
         let mut address = peer.to_canonical();
@@ -194,7 +195,7 @@ mod tests {
         let origin_of = |hops: &[&str]| origin("10.0.0.1", hops, trusted).word;
         assert_eq!(origin_of(&[&endless]), ProxysWord::Unreadable);
         assert_eq!(origin_of(&[]), ProxysWord::Missing);
-        // What the client wrote before the proxy's word is nobody's concern.
+        // The client's entries before the proxy's word do not count.
         assert_eq!(origin_of(&["unknown, 203.0.113.7"]), ProxysWord::Good);
         assert_eq!(origin("192.0.2.1", &["?"], trusted).word, ProxysWord::Good);
     }

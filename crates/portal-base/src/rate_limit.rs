@@ -1,4 +1,4 @@
-//! How much one subscriber may ask before anybody knows who it is.
+//! The rate limit of a subscriber's requests before anybody knows who it is.
 
 use culvert_base::Uptime;
 use culvert_fair::Subscriber;

@@ -1,4 +1,4 @@
-//! Who was let to what, and who was not.
+//! The access log: allowed and denied requests, and the ends of grants.
 
 use crate::SearchText;
 use culvert_ids::{ActorId, ClientId, GatewayId, GrantId, PolicyId, ResourceId};
@@ -8,28 +8,28 @@ use serde::{Deserialize, Serialize};
 /// An entry of the access log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessEntry {
-    /// When.
+    /// The time.
     pub at: Timestamp,
-    /// Who asked.
+    /// The client that asked.
     pub client: ClientId,
-    /// Whose client that was, where it was known.
+    /// The owner of the client, if known.
     #[serde(default)]
     pub actor: Option<ActorId>,
-    /// For what.
+    /// The resource.
     pub resource: ResourceId,
-    /// Through which gateway, where it came so far.
+    /// The gateway, if the request came so far.
     pub gateway: Option<GatewayId>,
-    /// By which policy, where one allowed it.
+    /// The policy that allowed it, if one did.
     pub policy: Option<PolicyId>,
-    /// Which grant, where there is one.
+    /// The grant, if there is one.
     pub grant: Option<GrantId>,
-    /// What came of it.
+    /// The decision.
     pub decision: Decision,
-    /// Why, in full, for administrators; cut after [`crate::MAX_REASON_LEN`] bytes.
+    /// The reason in full, for administrators; cut after [`crate::MAX_REASON_LEN`] bytes.
     pub reason: String,
 }
 
-/// What came of a request, or of a grant.
+/// The result of a request, or the end of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
@@ -68,7 +68,7 @@ pub struct AccessSeq(pub u64);
 pub struct LoggedAccess {
     /// Its place.
     pub seq: AccessSeq,
-    /// What happened.
+    /// The event.
     #[serde(flatten)]
     pub entry: AccessEntry,
 }

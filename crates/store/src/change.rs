@@ -20,45 +20,46 @@ pub enum Mutation {
         /// The digest, which never leaves the store again.
         digest: SecretDigest,
     },
-    /// The actor signs in with this password, as this, from now on. What it had before is void.
+    /// From now on the actor signs in with this password and this role. An earlier password is
+    /// void.
     SetPassword {
-        /// Who.
+        /// The actor.
         actor: ActorId,
-        /// What it may do then; without one, what it may do now, and an actor that no longer signs in
-        /// stays so.
+        /// Its new role. Without one, the role stays, and an actor that no longer signs in stays
+        /// so.
         role: Option<Role>,
-        /// What the password is checked by; it is never in the change log.
+        /// The verifier of the password; it is never in the change log.
         verifier: SecretBytes,
         /// The version of the actor that the asker has seen; without one, whatever it is now.
         expected_version: Option<u64>,
     },
     /// The portal has this secret at the provider from now on.
     SetProviderSecret {
-        /// At which.
+        /// The provider.
         provider: ProviderId,
         /// The secret; it is never in the change log.
         secret: SecretBytes,
     },
     /// A change of how a person who signs in with a password proves the rest.
     ChangeFactor {
-        /// Who.
+        /// The actor.
         actor: ActorId,
-        /// What.
+        /// The change.
         change: FactorChange,
     },
     /// Refuses the write unless this still proves who the person is. It changes nothing.
     ///
     /// A session that is the author of the write that makes it needs such a proof before it.
     Prove {
-        /// Who.
+        /// The actor.
         actor: ActorId,
-        /// By what.
+        /// The proof.
         by: Proof,
     },
     /// Notes in the session when its person was proven by what comes before it in the same write. It is no configuration:
     /// nothing is recorded.
     RenewProof {
-        /// Which session.
+        /// The session.
         session: TokenId,
     },
     /// The row is to be like this. Where it is already, nothing changes and nothing is recorded.
@@ -71,7 +72,7 @@ pub enum Mutation {
     /// The row is to go. Memberships and policies of a group, policies of a resource and memberships
     /// of an actor go along, each as a change of its own.
     Delete {
-        /// Which row.
+        /// The row.
         id: EntityId,
         /// The version that the asker has seen; without one, whatever it is now.
         expected_version: Option<u64>,
@@ -81,7 +82,7 @@ pub enum Mutation {
     },
 }
 
-/// Who changed something.
+/// The author of a change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Author {
     /// The actor; none where the portal itself or a site's machine did it.
@@ -115,7 +116,7 @@ impl Author {
 #[serde(transparent)]
 pub struct Seq(pub u64);
 
-/// What was done to a row.
+/// The operation on a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
@@ -132,13 +133,13 @@ pub enum Operation {
 pub struct Change {
     /// Its place.
     pub seq: Seq,
-    /// Whose configuration.
+    /// The account whose configuration changed.
     pub account: AccountId,
-    /// When.
+    /// The time of the change.
     pub at: Timestamp,
-    /// By whom.
+    /// The author of the change.
     pub author: Author,
-    /// What was done.
+    /// The operation.
     pub operation: Operation,
     /// To which row.
     pub id: EntityId,

@@ -1,4 +1,4 @@
-//! What an administrator configures, and the machines that enrolled.
+//! The rows that an administrator configures, and the machines that enrolled.
 
 mod account;
 mod actor;
@@ -25,14 +25,15 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// What the store writes on every row; what a caller puts here when it creates one is ignored.
+/// The fields that the store writes on every row. Values that a caller puts here when it creates
+/// one are ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
     /// 1 for a new row, one more with every change: the row's `ETag`.
     pub version: u64,
-    /// When the row came into being.
+    /// The time of the row's creation.
     pub created: Timestamp,
-    /// When it last changed.
+    /// The time of its last change.
     pub updated: Timestamp,
 }
 
@@ -43,7 +44,7 @@ pub trait Kind: Clone + Into<Entity> + Send + 'static {
     /// Its id.
     type Id: Into<EntityId> + Copy + Send + 'static;
 
-    /// Which row.
+    /// The row's id.
     fn id(&self) -> Self::Id;
     /// The row, if it is of this type.
     fn from_entity(entity: Entity) -> Option<Self>;
@@ -61,7 +62,7 @@ macro_rules! entities {
         #[serde(untagged)]
         pub enum Entity { $($(#[$doc])* $name($name),)* }
 
-        /// Which row, of any kind. Its text says the kind: `res_…`.
+        /// The id of the row, of any kind. Its text says the kind: `res_…`.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum EntityId { $($(#[$doc])* $name($id),)* }
 
@@ -89,7 +90,7 @@ macro_rules! entities {
                 match self { $(Self::$name(_) => EntityKind::$name,)* }
             }
 
-            /// Which row.
+            /// The row's id.
             pub const fn id(&self) -> EntityId {
                 match self { $(Self::$name(row) => EntityId::$name(row.id),)* }
             }
@@ -99,7 +100,7 @@ macro_rules! entities {
                 match self { $(Self::$name(row) => row.stamp,)* }
             }
 
-            /// What people call it; memberships and identities have no name.
+            /// The name that people give it; memberships and identities have none.
             pub fn name(&self) -> Option<&str> {
                 crate::rules::name(self)
             }
@@ -203,9 +204,9 @@ entities! {
     Client(ClientId) = "client";
     /// A machine that gives access.
     Gateway(GatewayId) = "gateway";
-    /// Who vouches for people who sign in.
+    /// A provider that vouches for people who sign in.
     Provider(ProviderId) = "provider";
-    /// Whom a provider knows, as an actor.
+    /// A person as a provider knows them, with their actor.
     Identity(IdentityId) = "identity";
 }
 

@@ -1,10 +1,10 @@
-//! What can go wrong, and whose fault it is.
+//! Errors of the store, and whose fault they are.
 
 use crate::{EntityId, EntityKind};
 use culvert_secrets::KeyId;
 use std::fmt;
 
-/// Why the store did not do what it was asked for. Whatever it is, nothing was changed.
+/// The reason for which the store did not do as asked. After every error, nothing was changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -18,7 +18,7 @@ pub enum StoreError {
     /// Someone else changed the row in between.
     #[error("{id} has been changed: it is at version {current}; read it again")]
     VersionConflict {
-        /// Which row.
+        /// The row.
         id: EntityId,
         /// Its version now.
         current: u64,
@@ -34,7 +34,7 @@ pub enum StoreError {
         kind: EntityKind,
         /// The name.
         name: String,
-        /// Who has it.
+        /// The row that has it.
         by: EntityId,
     },
     /// The row exists already: the id is in use, or the actor is in the group.
@@ -43,35 +43,35 @@ pub enum StoreError {
     /// Another machine of the account has the public key.
     #[error("another machine ({by}) has this public key; make a new one on this machine")]
     KeyTaken {
-        /// Who has it.
+        /// The row that has it.
         by: EntityId,
     },
     /// Others refer to the row, and the deletion was not to take them along.
     #[error("{id} is in use by {total} others, among them {}", list(by))]
     InUse {
-        /// Which row.
+        /// The row.
         id: EntityId,
-        /// Who uses it, at most [`crate::MAX_USERS_NAMED`] of them.
+        /// The rows that use it, at most [`crate::MAX_USERS_NAMED`] of them.
         by: Vec<EntityId>,
-        /// How many use it.
+        /// The number of rows that use it.
         total: u64,
     },
     /// A field holds what it must not.
     #[error("{kind}: {field}: {reason}")]
     Invalid {
-        /// What kind of row, or of which row the answer was to be.
+        /// The kind of the row, or of the row that the answer was about.
         kind: EntityKind,
-        /// Which field.
+        /// The field.
         field: &'static str,
-        /// What is wrong with it, and what would be right.
+        /// The fault, and a right value.
         reason: String,
     },
     /// More at once, or in all, than there may be.
     #[error("more than {limit} {what}")]
     TooMany {
-        /// Of what.
+        /// The things of which there are too many.
         what: &'static str,
-        /// How many there may be.
+        /// The limit.
         limit: u64,
     },
     /// The token, or the machine behind it, is not let in. The text tells nobody why;
@@ -105,7 +105,7 @@ pub enum StoreError {
          directory, and that the file system is not mounted read-only"
     )]
     ReadOnly {
-        /// What the database said.
+        /// The text of the database's error.
         detail: String,
     },
 
@@ -143,7 +143,7 @@ pub enum StoreError {
     /// There is no room for more.
     #[error("the database is full: {detail}; make room on its file system")]
     Full {
-        /// What the database said.
+        /// The text of the database's error.
         detail: String,
     },
     /// Someone else holds the database.
@@ -152,13 +152,13 @@ pub enum StoreError {
          backup tool): end that one, since one portal at a time may use it"
     )]
     Locked {
-        /// What the database said.
+        /// The text of the database's error.
         detail: String,
     },
-    /// What was read is not what was written.
+    /// The rows read differ from those written.
     #[error("the database is damaged: {detail}; restore the last backup")]
     Corrupt {
-        /// What is wrong.
+        /// The fault.
         detail: String,
     },
     /// The database can't be reached.
@@ -174,7 +174,7 @@ impl StoreError {
         }
     }
 
-    /// The same local fault once more, for who asks later; none of what is no local one.
+    /// The same local fault once more, for later askers; none for other faults.
     pub fn again(&self) -> Option<Self> {
         let detail = match self {
             Self::ReadOnly { detail }
@@ -214,8 +214,8 @@ fn list(ids: &[EntityId]) -> String {
     ids.join(", ")
 }
 
-/// Why a token was not accepted. Its text is the same for all, since it goes to the peer: who
-/// guesses tokens learns nothing from it.
+/// The reason for which a token was not accepted. Its text is the same for all, because it goes to
+/// the peer: nobody who guesses tokens learns from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Denial {
@@ -244,7 +244,7 @@ pub enum Denial {
 }
 
 impl Denial {
-    /// Why, for the log.
+    /// The reason, for the log.
     pub const fn cause(self) -> &'static str {
         match self {
             Self::UnknownToken => "unknown token",

@@ -5,17 +5,17 @@ use culvert_ids::ActorId;
 use culvert_wire::Timestamp;
 use culvert_wire::token::SecretDigest;
 
-/// What is to become of a person's second factor. The person signs in with a password, or there is
-/// nothing that it could be second to.
+/// A change of a person's second factor. The person signs in with a password, or there is nothing
+/// that it could be second to.
 #[derive(Clone, Debug)]
 pub enum FactorChange {
-    /// From now on codes of an authenticator app are asked for. What there was before is void.
+    /// From now on codes of an authenticator app are asked for. Earlier codes and secrets are void.
     Set {
-        /// What the codes are made of.
+        /// The secret that the codes are made of.
         secret: SecretBytes,
         /// The time step of the code that confirmed it, which is used up.
         step: u64,
-        /// What recovery codes are known by; at most [`crate::MAX_RECOVERY_CODES`].
+        /// The digests of recovery codes; at most [`crate::MAX_RECOVERY_CODES`].
         codes: Vec<SecretDigest>,
     },
     /// Other recovery codes; those from before are void.
@@ -24,16 +24,16 @@ pub enum FactorChange {
     RemoveApp,
     /// A passkey more.
     AddPasskey {
-        /// Which one.
+        /// The passkey.
         passkey: NewPasskey,
         /// Recovery codes, where the person had no second factor before.
         codes: Vec<SecretDigest>,
     },
     /// Another name for a passkey. It is no configuration: nothing is recorded.
     RenamePasskey {
-        /// What the authenticator calls it.
+        /// The authenticator's id of the credential.
         credential: Vec<u8>,
-        /// What the person calls it.
+        /// The name that the person gives it.
         name: String,
     },
     /// A passkey less. Recovery codes go with the last factor.
@@ -44,18 +44,18 @@ pub enum FactorChange {
     ///
     /// It is denied where the authenticator has not counted on since the last use: two have the same key.
     UsePasskey {
-        /// What the authenticator calls it.
+        /// The authenticator's id of the credential.
         credential: Vec<u8>,
-        /// How often the authenticator has signed; 0 where it does not count.
+        /// The authenticator's count of signatures; 0 if it does not count.
         uses: u32,
     },
     /// Uses up the code of a time step, and all before it. It is no configuration: nothing is recorded.
     ///
     /// It is denied where a code of this step or a later one was used before, or the app has another secret by now.
     UseStep {
-        /// By which secret the code is right.
+        /// The secret by which the code is right.
         secret: SecretBytes,
-        /// Of which step it is.
+        /// The time step of the code.
         step: u64,
     },
     /// Uses up a recovery code. It is denied where there is none that has this digest.
@@ -65,29 +65,29 @@ pub enum FactorChange {
 /// A passkey as it is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewPasskey {
-    /// What the authenticator calls it, at most [`crate::MAX_CREDENTIAL_LEN`] bytes.
+    /// The authenticator's id of the credential, at most [`crate::MAX_CREDENTIAL_LEN`] bytes.
     pub credential: Vec<u8>,
     /// The key that checks its signatures, as COSE has it; at most [`crate::MAX_PUBLIC_KEY_LEN`] bytes.
     pub public_key: Vec<u8>,
-    /// How often the authenticator has signed; 0 where it does not count.
+    /// The authenticator's count of signatures; 0 if it does not count.
     pub uses: u32,
-    /// What the person calls it.
+    /// The name that the person gives it.
     pub name: String,
 }
 
 /// A passkey as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passkey {
-    /// Whose it is.
+    /// Its owner.
     pub actor: ActorId,
-    /// What the authenticator calls it.
+    /// The authenticator's id of the credential.
     pub credential: Vec<u8>,
     /// The key that checks its signatures, as COSE has it.
     pub public_key: Vec<u8>,
-    /// What the person calls it.
+    /// The name that the person gives it.
     pub name: String,
-    /// Since when it is there.
+    /// The time at which it was added.
     pub created: Timestamp,
-    /// When it was last used to sign in.
+    /// The time of its last use to sign in.
     pub last_used: Option<Timestamp>,
 }

@@ -1,4 +1,4 @@
-//! What was carried: flows that have ended.
+//! The flow log: flows that have ended.
 
 use crate::SearchText;
 use culvert_ids::{ActorId, ClientId, GatewayId, GrantId, ResourceId};
@@ -9,46 +9,46 @@ use std::net::IpAddr;
 /// An entry of the flow log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowEntry {
-    /// When its last packet came.
+    /// The time of its last packet.
     pub at: Timestamp,
-    /// When its first packet came.
+    /// The time of its first packet.
     pub started: Timestamp,
-    /// Who began it.
+    /// The client that began it.
     pub client: ClientId,
-    /// Whose client that was, where it was known.
+    /// The owner of the client, if known.
     pub actor: Option<ActorId>,
-    /// To what.
+    /// The resource.
     pub resource: ResourceId,
     /// The grant by which it passed last.
     pub grant: GrantId,
     /// Number of the IP protocol.
     pub protocol: u8,
-    /// Where it went.
+    /// The address that it went to.
     pub address: IpAddr,
     /// The resource's port; 0 where the protocol has none.
     pub port: u16,
     /// The application that it came from, where that is known.
     pub application: Option<String>,
-    /// What the client sent, in bytes.
+    /// Traffic from the client, in bytes.
     pub sent_bytes: u64,
-    /// What the client sent, in packets.
+    /// Traffic from the client, in packets.
     pub sent_packets: u64,
-    /// What the client was sent, in bytes.
+    /// Traffic to the client, in bytes.
     pub received_bytes: u64,
-    /// What the client was sent, in packets.
+    /// Traffic to the client, in packets.
     pub received_packets: u64,
-    /// Why it ended.
+    /// The cause of its end.
     pub end: FlowEnd,
 }
 
 /// A gateway's report of flows. One that is in the log already is passed over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowBatch {
-    /// Whose.
+    /// The gateway.
     pub gateway: GatewayId,
-    /// Which run of the gateway, below 2^63.
+    /// The run of the gateway, below 2^63.
     pub run: u64,
-    /// Which of the run: 1, 2, 3…
+    /// The number of the report in the run: 1, 2, 3…
     pub batch: u64,
     /// Flows that the gateway could not keep.
     pub lost: u64,
@@ -65,9 +65,9 @@ pub struct FlowSeq(pub u64);
 pub struct LoggedFlow {
     /// Its place.
     pub seq: FlowSeq,
-    /// Through which gateway.
+    /// The gateway that it went through.
     pub gateway: GatewayId,
-    /// What was carried.
+    /// The flow.
     pub entry: FlowEntry,
 }
 

@@ -6,19 +6,19 @@ use culvert_wire::{Cipher, Timestamp};
 /// A permission of one client for one resource through one gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// Which one.
+    /// Its id.
     pub id: GrantId,
     /// To whom.
     pub client: ClientId,
-    /// Through which gateway.
+    /// The gateway that the traffic goes through.
     pub gateway: GatewayId,
-    /// To what.
+    /// The resource.
     pub resource: ResourceId,
     /// The policy that allowed it.
     pub policy: PolicyId,
     /// The suite that it binds.
     pub cipher: Cipher,
-    /// When it was made.
+    /// The time at which it was issued.
     pub issued: Timestamp,
     /// The first instant at which it no longer holds.
     pub expires: Timestamp,

@@ -3,7 +3,7 @@
 //! [`Store`] is all that the portal knows of it: the configuration of an account and its change
 //! log, tokens, machines that enrol, grants that live, and the log of access. [`rules`] say what a row may be and
 //! [`range`] which addresses are free: implementations ask them, so that all refuse alike. The crate `store-sql` is one.
-//! Whatever implements the trait passes the suite in its `tests/conformance/`.
+//! Every implementation of the trait passes the suite in its `tests/conformance/`.
 //!
 //! Three rules hold everywhere:
 //!
@@ -12,9 +12,9 @@
 //! - **Every change of the configuration is in the change log**, in the same transaction, with what
 //!   was before and after: it is the feed that sessions follow and the audit log at once. An
 //!   account's changes are numbered 1, 2, 3… without a gap, in the order in which they were
-//!   committed. What changes at a high rate (when a machine was last seen, grants, who accessed
-//!   what) is not configuration and never in it; nor are secrets and their digests.
-//! - **What can't be read is an error**, never an empty answer.
+//!   committed. Data that changes at a high rate is not configuration and never in it: the times at
+//!   which machines were last seen, grants, and the access log. Nor are secrets and their digests.
+//! - **Unreadable data is an error**, never an empty answer.
 //!
 //! Ids, instants and random bytes are arguments.
 

@@ -1,4 +1,4 @@
-//! How much of each thing there may be, and why.
+//! The limits of each thing, with their reasons.
 
 /// Rows on a page of a list: what a screen or a script takes at a time; at some kilobytes a row a
 /// page stays below a megabyte.
@@ -61,14 +61,15 @@ pub const MAX_CREDENTIAL_LEN: usize = 1_023;
 /// Bytes of a passkey's public key as CBOR: RSA keys of 4,096 bits have 512 of them.
 pub const MAX_PUBLIC_KEY_LEN: usize = 1_024;
 
-/// How many of the rows that stand in the way of a deletion are named: enough to see what they are.
+/// The number of named rows that stand in the way of a deletion: enough to see what they are.
 pub const MAX_USERS_NAMED: usize = 10;
 
-/// How long an address of a revoked or deleted machine stays unused, in milliseconds: 24 hours, the
-/// longest that a grant may last, so no grant in force names an address that another machine has.
+/// The time for which an address of a revoked or deleted machine stays unused, in milliseconds: 24
+/// hours. That is the longest lifetime of a grant, so no grant in force names an address that
+/// another machine has.
 pub const ADDRESS_REST_MS: u64 = 24 * 60 * 60 * 1_000;
 
-/// How long a session of a browser lasts that nobody uses, in milliseconds: a long meeting, and not a
+/// The idle time after which a browser's session ends, in milliseconds: a long meeting, and not a
 /// night.
 pub const SESSION_IDLE_MS: u64 = 2 * 60 * 60 * 1_000;
 

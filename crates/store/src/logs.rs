@@ -1,4 +1,4 @@
-//! What the portal asks of its logs, and of those who get them besides.
+//! The interface of the portal's logs, also for sinks that receive copies of them.
 
 use crate::{Author, SecretBytes, StoreError};
 use crate::{Change, FlowBatch, FlowFilter, FlowSeq, LoggedAccess, LoggedFlow, Page, PageLimit};
@@ -9,7 +9,7 @@ use culvert_wire::model::Log;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How long a bucket of [`Logs::activity`] is, in milliseconds: a minute.
+/// The length of a bucket of [`Logs::activity`], in milliseconds: a minute.
 pub const ACTIVITY_BUCKET_MS: u64 = 60_000;
 
 /// The flow log, what all logs have in common, and what is counted for charts.
@@ -92,7 +92,7 @@ pub trait Logs: std::fmt::Debug + Send + Sync + 'static {
         older_than: Timestamp,
     ) -> Result<u64, StoreError>;
 
-    /// How far a sink has come: the last number of each log that it has.
+    /// The position of a sink: the last number of each log that it has.
     async fn sink_positions(
         &self,
         account: AccountId,
@@ -107,7 +107,7 @@ pub trait Logs: std::fmt::Debug + Send + Sync + 'static {
         positions: &BTreeMap<Log, u64>,
     ) -> Result<(), StoreError>;
 
-    /// What the sink shows to be let in; it is in no change log.
+    /// The secret by which the sink is let in; it is in no change log.
     async fn sink_secret(
         &self,
         account: AccountId,
@@ -143,12 +143,12 @@ pub enum LogEntries {
     Flows(Vec<LoggedFlow>),
 }
 
-/// What happened in a step of time.
+/// The activity in a step of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
-    /// When the step begins.
+    /// The beginning of the step.
     pub at: Timestamp,
-    /// What gateways carried, in bytes of both directions.
+    /// Traffic through gateways, in bytes of both directions.
     pub bytes: u64,
     /// Grants that were given.
     pub granted: u64,

@@ -5,13 +5,13 @@ use crate::{EntityId, EntityKind, MAX_PAGE};
 /// A page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<T, C> {
-    /// What is on it.
+    /// The rows on it.
     pub items: Vec<T>,
-    /// Where the next one begins; none on the last page.
+    /// The beginning of the next page; none on the last one.
     pub next: Option<C>,
 }
 
-/// How many rows a page has at most: 1 to [`MAX_PAGE`].
+/// The largest number of rows on a page: 1 to [`MAX_PAGE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PageLimit(u16);
 

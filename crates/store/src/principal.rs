@@ -1,24 +1,24 @@
-//! Who a token turned out to be.
+//! The principal that a token stands for.
 
 use crate::{ActorKind, Author, Role};
 use culvert_ids::{AccountId, ActorId, SiteId, TokenId};
 use culvert_wire::Timestamp;
 use culvert_wire::token::TokenKind;
 
-/// Whom an accepted token stands for.
+/// The holder and the account of an accepted token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Principal {
-    /// In which account.
+    /// The account.
     pub account: AccountId,
-    /// Which token.
+    /// The token.
     pub token: TokenId,
-    /// Whose it is.
+    /// Its holder.
     pub holder: Holder,
     /// The first instant at which the token is no longer accepted.
     pub expires: Option<Timestamp>,
 }
 
-/// Whose a token is.
+/// The holder of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
     /// Nobody's: it makes the first administrator.
@@ -27,30 +27,30 @@ pub enum Holder {
     Api {
         /// As whom.
         actor: ActorId,
-        /// What the actor is.
+        /// The actor's kind.
         actor_kind: ActorKind,
-        /// What it may do: no more than the actor, where the actor signs in.
+        /// Its role: no more than the actor's, if the actor signs in.
         role: Role,
     },
     /// An actor's, to connect clients.
     Client {
-        /// Whose.
+        /// The actor.
         actor: ActorId,
-        /// What the actor is.
+        /// The actor's kind.
         actor_kind: ActorKind,
     },
     /// A browser's, in which an actor signed in.
     Session {
-        /// Who.
+        /// The actor.
         actor: ActorId,
-        /// What the actor is.
+        /// The actor's kind.
         actor_kind: ActorKind,
-        /// What it may do.
+        /// Its role.
         role: Role,
     },
     /// A site's, to connect gateways.
     Gateway {
-        /// Where.
+        /// The site.
         site: SiteId,
     },
 }
@@ -77,7 +77,7 @@ impl Holder {
         }
     }
 
-    /// What it may do with the configuration now.
+    /// The role that it has now with the configuration.
     pub const fn role(self) -> Option<Role> {
         match self {
             Self::Api { role, .. } | Self::Session { role, .. } => Some(role),

@@ -14,7 +14,7 @@ pub enum Proof {
     Password(SecretBytes),
     /// The provider of this identity knows the person, which is a whole proof.
     Identity {
-        /// Which one.
+        /// The identity.
         id: IdentityId,
         /// The time of the person's proof there; unknown if the provider does not say. A session of the provider
         /// may be hours old.

@@ -19,7 +19,7 @@ impl Range {
     /// From `address/length`, of addresses with `len` bytes (4 or 16).
     ///
     /// # Errors
-    /// What is wrong, for people.
+    /// A text for people that says what is wrong.
     pub fn parse(text: &str, len: usize) -> Result<Self, String> {
         let example = if len == 4 {
             "100.64.0.0/11"
@@ -69,8 +69,8 @@ impl Range {
         self.len == len && number >= self.first && number - self.first < self.size
     }
 
-    /// How many addresses machines can have: all but the first (the network's own, or the anycast
-    /// address of its routers) and the last (the broadcast address of IPv4).
+    /// The number of addresses that machines can have: all but the first (the network's own, or the
+    /// anycast address of its routers) and the last (the broadcast address of IPv4).
     pub fn hosts(&self) -> u128 {
         self.size - 2
     }

@@ -1,4 +1,4 @@
-//! What a row must be like, whichever database keeps it.
+//! The rules of a row, for every database.
 
 use crate::limits::{
     GRANT_LIFETIME_S, MAX_MACHINE_LEN, MAX_NAME_CHARS, MAX_SOFTWARE_LEN, MAX_SUBJECT_LEN,
@@ -29,7 +29,7 @@ const fn user(kind: EntityKind, column: &'static str, always_cascades: bool) -> 
     }
 }
 
-/// Who refers to rows of a kind.
+/// The kinds of rows that refer to rows of a kind.
 pub const fn users_of(kind: EntityKind) -> &'static [User] {
     use EntityKind as K;
     match kind {
@@ -78,7 +78,7 @@ pub fn column_to(kind: EntityKind, to: EntityKind) -> Option<&'static str> {
     Some(user.column)
 }
 
-/// What a row refers to.
+/// The rows that a row refers to.
 pub fn references(entity: &Entity) -> Vec<EntityId> {
     match entity {
         Entity::Membership(row) => vec![row.group.into(), row.actor.into()],
@@ -118,7 +118,7 @@ pub fn name(entity: &Entity) -> Option<&str> {
     }
 }
 
-/// Since when the row is revoked, where its kind can be.
+/// The time since which the row is revoked, if its kind can be.
 pub fn revoked(entity: &Entity) -> Option<Timestamp> {
     match entity {
         Entity::Token(row) => row.revoked,
@@ -144,7 +144,7 @@ pub const fn can_be_revoked(kind: EntityKind) -> bool {
     )
 }
 
-/// By what names are compared.
+/// The form in which names are compared.
 pub fn name_key(name: &str) -> String {
     name.to_lowercase()
 }
@@ -157,8 +157,8 @@ fn invalid(kind: EntityKind, field: &'static str, reason: impl Into<String>) -> 
     }
 }
 
-/// Whether the row may be, by itself. A name that the row had before is not judged again, so that rows
-/// from before a rule of names can be changed, disabled and revoked.
+/// Checks the row by itself. A name that the row had before is not judged again. Rows from before a
+/// rule of names can therefore be changed, disabled and revoked.
 pub fn check(before: Option<&Entity>, entity: &Entity) -> Result<(), StoreError> {
     let kind = entity.kind();
     if let Some(wanted) = name(entity)
@@ -182,10 +182,10 @@ pub fn check(before: Option<&Entity>, entity: &Entity) -> Result<(), StoreError>
     }
 }
 
-/// Whether the text may be the name of a row.
+/// Checks that the text may be the name of a row.
 ///
 /// # Errors
-/// [`StoreError::Invalid`] says why not.
+/// [`StoreError::Invalid`] with the reason.
 pub fn check_name(kind: EntityKind, name: &str) -> Result<(), StoreError> {
     let reason = if name.is_empty() {
         "it is empty".to_owned()
@@ -211,7 +211,7 @@ fn check_machine(kind: EntityKind, machine: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Whether the text may be a machine's software version.
+/// Checks that the text may be a machine's software version.
 pub fn check_software(kind: EntityKind, software: &str) -> Result<(), StoreError> {
     if software.len() > MAX_SOFTWARE_LEN {
         let reason = format!("it has at most {MAX_SOFTWARE_LEN} bytes");
@@ -289,9 +289,9 @@ fn check_token(token: &Token) -> Result<(), StoreError> {
     Err(invalid(EntityKind::Token, "uses", reason))
 }
 
-/// What a row becomes when someone asks for `wanted`; none if it is like that already.
+/// The row after an update to `wanted`; none if it is like that already.
 ///
-/// What the store alone writes is kept, and whoever asks for another value is refused.
+/// Fields that the store alone writes are kept, and a request for another value is refused.
 pub fn merge(before: &Entity, mut wanted: Entity) -> Result<Option<Entity>, StoreError> {
     wanted.set_stamp(before.stamp());
     let kept = match (before, &mut wanted) {

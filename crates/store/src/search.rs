@@ -1,4 +1,4 @@
-//! What logs are searched for.
+//! Search texts for logs.
 
 use culvert_policy::composed;
 use std::fmt;
@@ -18,7 +18,7 @@ pub struct SearchText {
     len: usize,
 }
 
-/// Why a text can't be looked for.
+/// The reason for which a text can't be searched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SearchTextError {
     /// There is nothing to look for.

@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 pub enum SecretName {
     /// The key that signs grants.
     GrantSigning,
-    /// What the pre-shared keys of pairs are derived from.
+    /// The secret from which the pre-shared keys of pairs are derived.
     Pairs,
 }
 

@@ -4,9 +4,10 @@ use crate::{
     Account, Actor, Client, Gateway, Group, Membership, Policy, Resource, Seq, Site, Token,
 };
 
-/// The configuration of an account that sessions of machines follow, as it was right after the change `seq`: with the changes
-/// after it, it stays current. How people sign in ([`Provider`](crate::Provider),
-/// [`Identity`](crate::Identity)) is not in it. Each list is in the order of ids.
+/// The configuration of an account that sessions of machines follow, as it was right after the
+/// change `seq`. With the changes after it, it stays current. Sign-in data
+/// ([`Provider`](crate::Provider), [`Identity`](crate::Identity)) is not in it. Each list is in the
+/// order of ids.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
     /// The last change that it holds.
@@ -17,7 +18,7 @@ pub struct Snapshot {
     pub actors: Vec<Actor>,
     /// All groups.
     pub groups: Vec<Group>,
-    /// Who is in them.
+    /// The members of groups.
     pub memberships: Vec<Membership>,
     /// All sites.
     pub sites: Vec<Site>,

@@ -1,4 +1,4 @@
-//! What the portal asks of its database.
+//! The interface of the portal's database.
 
 use crate::{
     AccessEntry, AccessFilter, AccessSeq, Account, Author, Change, ChangeFilter, Client, Entity,
@@ -42,7 +42,7 @@ pub trait Store: Logs + Debug + Send + Sync + 'static {
         limit: PageLimit,
     ) -> Result<Page<Account, AccountId>, StoreError>;
 
-    /// Whether the account has an admin who is not disabled: until then a set-up token makes one.
+    /// True if the account has an admin who is not disabled. Until then a set-up token makes one.
     async fn is_set_up(&self, account: AccountId) -> Result<bool, StoreError>;
 
     /// Does all mutations, in their order, or none. The answer is what the change log got, which
@@ -112,7 +112,7 @@ pub trait Store: Logs + Debug + Send + Sync + 'static {
     /// also looks every second.
     fn watch(&self) -> Box<dyn CommitWatch>;
 
-    /// Whom a token stands for.
+    /// The principal that a token stands for.
     ///
     /// # Errors
     /// [`StoreError::Denied`]. Other errors deny too, but say nothing about the token.
@@ -124,7 +124,8 @@ pub trait Store: Logs + Debug + Send + Sync + 'static {
         now: Timestamp,
     ) -> Result<Principal, StoreError>;
 
-    /// Whom a token stands for now that was accepted before: for what lasts longer than its request.
+    /// The principal that a token accepted before stands for now: for things that last longer than
+    /// their request.
     ///
     /// # Errors
     /// As [`Self::authenticate`].
@@ -135,8 +136,8 @@ pub trait Store: Logs + Debug + Send + Sync + 'static {
         now: Timestamp,
     ) -> Result<Principal, StoreError>;
 
-    /// Who signs in under the name, whatever the case of its letters, and what the password is to be
-    /// checked by; nobody who is disabled or has none.
+    /// The actor that signs in under the name, whatever the case of its letters, and the verifier
+    /// of the password. None if the actor is disabled or has no password.
     async fn password(
         &self,
         account: AccountId,
@@ -150,7 +151,7 @@ pub trait Store: Logs + Debug + Send + Sync + 'static {
         provider: ProviderId,
     ) -> Result<Option<SecretBytes>, StoreError>;
 
-    /// Whom the provider knows under the subject, as it is written.
+    /// The identity that the provider knows under the subject, as it is written.
     async fn identity(
         &self,
         account: AccountId,
@@ -158,7 +159,7 @@ pub trait Store: Logs + Debug + Send + Sync + 'static {
         subject: &str,
     ) -> Result<Option<Identity>, StoreError>;
 
-    /// What the codes of a person's authenticator app are made of, where they are asked for.
+    /// The secret of the codes of a person's authenticator app, if codes are asked for.
     async fn totp_secret(
         &self,
         account: AccountId,
@@ -312,8 +313,8 @@ pub trait Store: Logs + Debug + Send + Sync + 'static {
         candidate: Option<SecretBytes>,
     ) -> Result<Option<SecretBytes>, StoreError>;
 
-    /// Whether the database answers and can be written. Asked again within a second, it need not
-    /// try anew; while others write, what came of the last write is the answer.
+    /// Checks that the database answers and can be written. A second call within a second need not
+    /// try anew. While others write, the result of the last write is the answer.
     async fn ping(&self) -> Result<(), StoreError>;
 
     /// Finishes what is under way and lets go of the database. Calls after it fail.
@@ -327,20 +328,20 @@ pub struct Enrolment<I> {
     pub new_id: I,
     /// The text that the machine keeps for itself.
     pub machine: String,
-    /// What people call the machine.
+    /// The name that people give the machine.
     pub name: String,
     /// Its key.
     pub public_key: PublicKey,
-    /// Where its session comes from, and its software.
+    /// The address of its session, and its software.
     pub seen: Seen,
 }
 
-/// What was last seen of a machine.
+/// The last report of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenMachine {
-    /// Of which.
+    /// The machine.
     pub id: MachineId,
-    /// What.
+    /// The report.
     pub seen: Seen,
 }
 

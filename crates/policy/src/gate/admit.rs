@@ -130,8 +130,8 @@ impl Gate {
         }
     }
 
-    /// What each flow is that is remembered, for reports about those that last. One that both ends have
-    /// closed, and that is remembered for what comes late, has ended.
+    /// Records of the remembered flows, for reports about flows that last. A flow that both ends
+    /// have closed counts as ended, though it is still remembered for late packets.
     pub fn flows(&self) -> impl Iterator<Item = FlowRecord> {
         self.some_flows(0, usize::MAX).into_iter().flatten()
     }
@@ -148,7 +148,7 @@ impl Gate {
         Some(self.flows.part(start, count)?.map(record))
     }
 
-    /// How many flows have not ended.
+    /// The number of flows that have not ended.
     #[must_use]
     pub fn flow_count(&self) -> usize {
         self.flows.len()
@@ -205,7 +205,7 @@ impl Gate {
         Ok(Verdict::Admit(peer))
     }
 
-    /// Whether later fragments waited for this first one. They are released.
+    /// True if later fragments waited for this first one. They are released.
     #[cold]
     fn releases(&mut self, heading: &Heading, now: BootTime) -> bool {
         if self.early.is_empty() {
@@ -384,7 +384,8 @@ impl Gate {
         flow.is_named = permit.way.is_named();
     }
 
-    /// Whether what allowed the flow still does, without looking at the table.
+    /// True if the table and the grant that allowed the flow are still current: the table itself is
+    /// not read.
     #[inline(always)]
     fn is_current(&self, place: Place, table: &GateTable, now: BootTime) -> bool {
         let flow = self.flows.get(place);
@@ -480,8 +481,9 @@ fn permit(
     }
 }
 
-/// Whether a flow that is allowed goes on as it is. One by address does; one by a name does by the
-/// same resource's name, and keeps its address though the name may stand for another by now.
+/// True if an allowed flow continues unchanged. A flow by address does. A flow by name does if the
+/// permit is for a name of the same resource; it keeps its address, though the name may stand for
+/// another one by now.
 fn is_same_way(flow: &Flow, permit: &Permit) -> bool {
     match permit.way {
         Way::Itself => !flow.is_named,

@@ -1,11 +1,11 @@
-//! Why a packet is dropped.
+//! The reasons for which packets are dropped.
 
 use std::fmt;
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
-        /// Why a packet is dropped. Every drop of the gate has one; the name is the label of its
-        /// counter.
+        /// The reason for which a packet is dropped. Every drop of the gate has one; the name is
+        /// the label of its counter.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum DropReason {
             $($(#[$doc])* $variant,)*

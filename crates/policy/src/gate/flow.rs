@@ -9,18 +9,19 @@ use culvert_packet::ip::{IpVersion, Protocol};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// How long a TCP connection may be silent: RFC 5382 REQ-5, "not less than 2 hours 4 minutes".
+/// Idle time of a TCP connection: RFC 5382 REQ-5, "not less than 2 hours 4 minutes".
 const TCP_IDLE: Duration = Duration::from_secs(7440);
-/// How long one that has not been answered yet: RFC 5382 REQ-5, "not less than 4 minutes".
+/// Idle time of a TCP connection that is not answered yet: RFC 5382 REQ-5, "not less than 4
+/// minutes".
 const TCP_OPENING_IDLE: Duration = Duration::from_secs(240);
-/// How long after both ends said goodbye, or one hung up: answers to what was lost on the way need
-/// seconds, and ports are used again after a minute on Linux.
+/// Idle time after both ends closed a TCP connection, or one reset it. Answers to lost packets need
+/// seconds, and Linux uses ports again after a minute.
 const TCP_CLOSED_IDLE: Duration = Duration::from_secs(30);
-/// How long a UDP flow may be silent: RFC 4787 REQ-5, at least two minutes, five recommended.
+/// Idle time of a UDP flow: RFC 4787 REQ-5, at least two minutes, five recommended.
 pub const UDP_IDLE: Duration = Duration::from_secs(300);
 /// RFC 5508 REQ-2: at least 60 seconds.
 const ICMP_IDLE: Duration = Duration::from_secs(60);
-/// What Linux gives protocols that it does not know (`nf_conntrack_generic_timeout`).
+/// The idle time that Linux gives unknown protocols (`nf_conntrack_generic_timeout`).
 pub(super) const OTHER_IDLE: Duration = Duration::from_secs(600);
 
 const SCTP: Protocol = Protocol(132);
@@ -29,7 +30,7 @@ const TCP_FIN: u8 = 0x01;
 const TCP_SYN: u8 = 0x02;
 const TCP_RST: u8 = 0x04;
 
-/// What a flow is known by, as one of its two ends sees it.
+/// The key of a flow, as one of its two ends sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FlowKey {
     pub(super) client: AddressBits,
@@ -102,7 +103,7 @@ impl FlowKey {
         address(self.version(), self.remote)
     }
 
-    /// What filters are asked for.
+    /// The service that filters are asked about.
     pub(super) const fn service(&self) -> Service {
         match (self.protocol(), self.version()) {
             (Protocol::TCP, _) => Service::Tcp(self.remote_port()),
@@ -118,7 +119,7 @@ impl FlowKey {
         !self.has_ports() && self.protocol() != SCTP
     }
 
-    /// Whether flows of its protocol are told apart by the client's port.
+    /// True if flows of its protocol are told apart by the client's port.
     pub(super) const fn has_ports(&self) -> bool {
         !matches!(self.service(), Service::Other(_))
     }
@@ -152,7 +153,7 @@ impl Tally {
     }
 }
 
-/// How far a TCP connection has come; of other protocols nothing is ever set but `answered`.
+/// The state of a TCP connection; for other protocols only `answered` is ever set.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
     answered: bool,
@@ -179,7 +180,7 @@ pub(super) struct Flow {
     pub(super) started: BootTime,
     pub(super) grant: GrantId,
     pub(super) resource: ResourceId,
-    /// Whether its address stands for a name.
+    /// True if its address stands for a name.
     pub(super) is_named: bool,
 }
 
@@ -214,7 +215,7 @@ impl Flow {
         self.near.remote != self.far.remote || self.near.word != self.far.word
     }
 
-    /// Whether it has been silent for too long.
+    /// True if it has been silent for too long.
     #[inline(always)]
     pub(super) fn is_idle(&self, now: BootTime) -> bool {
         now.has_passed(self.last, self.idle())
@@ -237,13 +238,13 @@ impl Flow {
         }
     }
 
-    /// Whether a TCP connection is over, so that its silence is its end.
+    /// True if a TCP connection is over, so that its silence is its end.
     pub(super) fn is_closed(&self) -> bool {
         let progress = self.progress;
         progress.reset || progress.client_finished && progress.remote_finished
     }
 
-    /// Whether a packet of the client begins another connection between the same ports.
+    /// True if a packet of the client begins another connection between the same ports.
     #[inline(always)]
     pub(super) fn begins_anew(&self, heading: &Heading) -> bool {
         heading.tcp_flags & TCP_SYN != 0 && self.is_closed()
@@ -270,7 +271,7 @@ impl Flow {
         self.progress.reset |= tcp_flags & TCP_RST != 0;
     }
 
-    /// What is reported of it.
+    /// The record of it for reports.
     pub(super) fn record(&self, ended: Option<End>) -> FlowRecord {
         let Self { near, far, .. } = self;
         FlowRecord {
@@ -292,7 +293,7 @@ impl Flow {
     }
 }
 
-/// What a flow was, for reports.
+/// A flow as it was, for reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowRecord {
     /// The client's peer.
@@ -303,9 +304,9 @@ pub struct FlowRecord {
     pub resource: ResourceId,
     /// The client's tunnel address.
     pub client: IpAddr,
-    /// What the client sent to.
+    /// The address that the client sent to.
     pub visible: IpAddr,
-    /// Where it went: for names what the name stood for, otherwise the same.
+    /// The address that it went to: for names the one that the name stood for, otherwise the same.
     pub remote: IpAddr,
     /// TCP, UDP, ICMP or another protocol.
     pub protocol: Protocol,
@@ -317,22 +318,22 @@ pub struct FlowRecord {
     pub started: BootTime,
     /// The time of its last packet.
     pub last: BootTime,
-    /// What the client sent.
+    /// Traffic that the client sent.
     pub to_remote: Tally,
-    /// What the client was sent.
+    /// Traffic that was sent to the client.
     pub to_client: Tally,
-    /// Why it ended; none while it lasts.
+    /// The cause of its end; none while it lasts.
     pub ended: Option<End>,
 }
 
-/// Why a flow ended.
+/// The cause of a flow's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum End {
     /// Both ends of a TCP connection closed it, or one reset it.
     Closed,
     /// It was silent for too long.
     Idle,
-    /// What it passed by no longer allows it, for this reason.
+    /// It is no longer allowed, for this reason.
     Denied(DropReason),
     /// Another flow between the same ends took its place: the grant now leads elsewhere, or the
     /// address went to another client.

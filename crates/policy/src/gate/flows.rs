@@ -33,11 +33,11 @@ pub const MAX_ENDED: usize = 4096;
 /// Tries to find a port that tells a translated flow from the others. Of 64,512 ports even 60,000
 /// taken ones leave a free one among 64 tries with a probability of 99 %.
 const PORT_TRIES: u64 = 64;
-/// Where those ports begin: below are the ones that services and privileged clients use.
+/// The first of those ports: lower ones are used by services and privileged clients.
 const FIRST_PORT: u64 = 1024;
 
-/// What nobody who sends packets may know, so that nobody can choose flows that all lie in one
-/// place of the table. Drawn once for each gate.
+/// A secret of the gate, drawn once for each. Senders of packets must not know it, so that they
+/// cannot choose flows that all share one place of the table.
 #[derive(Clone, Copy)]
 pub struct Seed(pub(super) [u64; 4]);
 
@@ -70,7 +70,7 @@ pub(super) struct Flows {
     max: usize,
     max_per_client: usize,
     evicted: Evicted,
-    /// Where the next look for flows to end begins.
+    /// The place at which the next search for expired flows begins.
     hand: usize,
     ended: VecDeque<FlowRecord>,
     records_lost: u64,
@@ -156,7 +156,7 @@ impl Flows {
         }
     }
 
-    /// Where the flow is, if it still lasts.
+    /// The place of the flow, if it still lasts.
     pub(super) fn resolve(&self, flow: FlowRef) -> Option<Place> {
         let slot = self.flows.get(flow.place as usize)?;
         (slot.is_used && slot.generation == flow.generation).then_some(flow.place)
@@ -325,7 +325,7 @@ impl Flows {
         let Seed([a, b, c, d]) = self.seed;
         let low = fold(key.client as u64 ^ a, key.remote as u64 ^ b);
         let high = fold((key.client >> 64) as u64 ^ c, (key.remote >> 64) as u64 ^ d);
-        // Whoever chooses ports does not know what they are mixed with.
+        // Senders choose ports, but do not know the seed that they are mixed with.
         fold(low ^ key.word(), high ^ b)
     }
 }

@@ -1,11 +1,13 @@
-//! Which datagrams the later fragments of belong to admitted first ones.
+//! Assigns later fragments of a datagram to the flow of its admitted first one.
 //!
 //! Only the first fragment of a datagram says which ports it is for. It is judged like any packet,
-//! and what identifies the datagram is remembered with its flow; later fragments follow that flow.
-//! One of a client that arrives before the first one [waits](super::early). Nothing is reassembled. A fragment cannot change the ports of another one: they are in the
-//! first four bytes of a datagram (one of IPv6 with options before them is refused), and later
-//! fragments begin eight bytes in at the earliest. A second first fragment of the same datagram is
-//! judged by its own ports.
+//! and the fields that identify the datagram are remembered with its flow; later fragments follow
+//! that flow.
+//! One of a client that arrives before the first one [waits](super::early). Nothing is reassembled.
+//! A fragment cannot change the ports of another one. Ports are in the first four bytes of a
+//! datagram, and later fragments begin at byte eight or later. (An IPv6 datagram with options
+//! before its ports is refused.) A second first fragment of the same datagram is judged by its own
+//! ports.
 
 use super::PeerKey;
 use super::flows::{FlowRef, Seed};
@@ -29,7 +31,7 @@ const SWEPT_PLACES: usize = 2;
 /// RFC 791 §3.2 has a receiver wait 15 seconds for the rest of a datagram.
 const LIFETIME: Duration = Duration::from_secs(15);
 
-/// What identifies a datagram (RFC 791 §2.3, RFC 8200 §4.5).
+/// The fields that identify a datagram (RFC 791 §2.3, RFC 8200 §4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DatagramKey {
     pub(super) source: AddressBits,
@@ -38,7 +40,7 @@ pub(super) struct DatagramKey {
     pub(super) version: IpVersion,
     /// Of IPv6 none: there the field names what follows in each single fragment.
     pub(super) protocol: Option<Protocol>,
-    /// Whether a client sent it.
+    /// True if a client sent it.
     pub(super) is_of_client: bool,
 }
 
@@ -56,7 +58,7 @@ pub(super) struct Fragments {
     entries: Box<[Option<Entry>; DATAGRAMS]>,
     free: Vec<Place>,
     holders: Holders,
-    /// Where the next look for what is out of date begins.
+    /// The place at which the next search for expired entries begins.
     hand: Place,
 }
 

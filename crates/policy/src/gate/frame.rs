@@ -30,7 +30,7 @@ pub struct Frame<'a> {
     /// The IP packet; bytes behind its total length are left alone. Where it is admitted its
     /// addresses, ports and checksums may have been changed, its length never.
     pub packet: &'a mut [u8],
-    /// How many packets it stands for.
+    /// The number of packets that it stands for.
     pub packets: u32,
     /// The sums of those behind the first, where they are still apart and `packet` is the first.
     pub later: Later,

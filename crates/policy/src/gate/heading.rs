@@ -1,4 +1,4 @@
-//! What a packet says of itself, as far as a verdict needs it.
+//! The fields of a packet that a verdict needs.
 
 use super::DropReason;
 use culvert_packet::ip::{
@@ -32,9 +32,9 @@ pub(crate) struct Heading {
     pub(super) destination_port: u16,
     /// Of a fragment: which datagram it is of.
     pub(super) identification: u32,
-    /// Whether later fragments of its datagram follow.
+    /// True if later fragments of its datagram follow.
     pub(super) is_first_fragment: bool,
-    /// Where the transport header begins, in bytes from the packet's start.
+    /// The beginning of the transport header, in bytes from the packet's start.
     pub(crate) transport: usize,
     /// Bytes of the packet; of a quoted one 0, as errors cut it short.
     pub(crate) len: usize,
@@ -42,7 +42,7 @@ pub(crate) struct Heading {
     pub(crate) destination: AddressBits,
 }
 
-/// What a packet carries.
+/// The kind of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A packet of TCP, UDP, or of a protocol without ports.
@@ -179,7 +179,7 @@ impl Heading {
             }
             IpVersion::V6 => {
                 let chain = walk(bytes);
-                // What is inside of a fragment of a fragment shows only after two reassemblies.
+                // The content of a fragment inside a fragment shows only after two reassemblies.
                 let only = chain.fragment.filter(|_| chain.fragments == 1);
                 let fragment = only.ok_or(DropReason::HeaderChain)?;
                 if fragment.has_more && chain.is_fragment_chained {
@@ -199,13 +199,14 @@ impl Heading {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quotation {
     pub(crate) heading: Heading,
-    /// Where it begins, in bytes from the start of the packet that quotes it.
+    /// Its beginning, in bytes from the start of the packet that quotes it.
     pub(crate) start: usize,
 }
 
 impl Quotation {
-    /// Reads what `packet`, an ICMP error, quotes: at least the ports or the identifier must be
-    /// there. None if they are not. What it quotes may be an error itself, which belongs to no flow.
+    /// Reads the packet quoted by `packet`, an ICMP error: at least the ports or the identifier
+    /// must be there. None if they are not. The quoted packet may be an error itself, which belongs
+    /// to no flow.
     pub(super) fn parse(packet: &[u8], error: &Heading) -> Option<Self> {
         let start = error.transport + ICMP_HEADER_LEN;
         let bytes = packet.get(start..error.len)?;
@@ -290,7 +291,7 @@ const fn icmp_v6(kind: u8) -> Option<Kind> {
     }
 }
 
-/// Whether the walk over extension headers ended at one of them.
+/// True if the walk over extension headers ended at one of them.
 const fn is_unfinished(protocol: Protocol) -> bool {
     matches!(
         protocol.0,
@@ -336,7 +337,7 @@ struct Walk {
     is_source_routed: bool,
     fragments: usize,
     fragment: Option<FragmentHeader>,
-    /// Whether further headers stand behind that of a fragment.
+    /// True if further headers follow that of a fragment.
     is_fragment_chained: bool,
 }
 

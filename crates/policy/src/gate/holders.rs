@@ -1,5 +1,5 @@
-//! Whose the entries of a bounded table are: the entries of each client in order, and which client has the
-//! most.
+//! The holders of a bounded table's entries: the entries of each client in order, and the client
+//! that has the most.
 //!
 //! Made once and never grown. An entry is added, removed or chosen in constant time: clients with equally
 //! many entries are in one list, and a client moves to a neighbouring list at each change. (The same lists
@@ -40,7 +40,7 @@ struct Holder {
     after: u32,
 }
 
-/// Where an entry is in the ring of its holder.
+/// The place of an entry in the ring of its holder.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     holder: u32,
@@ -62,7 +62,7 @@ impl Holders {
         }
     }
 
-    /// How many entries a client has.
+    /// The number of entries of a client.
     pub(super) fn count(&self, peer: PeerKey) -> usize {
         self.find(peer).map_or(0, |holder| self.count_of(holder))
     }

@@ -35,7 +35,7 @@ impl Gate {
                 destination: Some(flow.far.remote),
                 ..Rewrite::default()
             };
-            // What is quoted came from the resource: there the client's port is the destination.
+            // The quoted packet came from the resource: there the client's port is the destination.
             let quoted_change = Rewrite {
                 source: Some(flow.far.remote),
                 destination_port: Some(flow.far.client_port()),

@@ -8,9 +8,9 @@
 //! client ← Gate::admit_to_client   ← resource     passes only as part of such a flow
 //! ```
 //!
-//! A packet of a known flow costs one look-up. The flow holds the epoch of the table that allowed it
-//! and the expiry of its grant: when the table has changed since, or the grant has expired, the flow
-//! is judged anew by the table before anything passes. Nothing here allocates once a gate is made.
+//! A packet of a known flow costs one look-up. The flow holds the epoch of the table that allowed
+//! it and the expiry of its grant. When the table has changed since, or the grant has expired, the
+//! table judges the flow anew before anything passes. Nothing here allocates once a gate is made.
 //!
 //! A grant for a name leads to an address that stands for it at the client. The gate translates it
 //! to the one the name has when the flow begins, and back; the flow keeps it while it lasts.

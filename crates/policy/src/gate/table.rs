@@ -32,15 +32,15 @@ pub struct Grant {
     pub id: GrantId,
     /// The resource.
     pub resource: ResourceId,
-    /// Where it is.
+    /// The addresses that it leads to.
     pub reach: Reach,
-    /// What of it may be used.
+    /// The services there that may be used.
     pub filters: Filters,
     /// Its end. That instant is no longer within it.
     pub expires: BootTime,
 }
 
-/// Where a grant leads.
+/// The addresses that a grant leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// To addresses.
@@ -102,13 +102,13 @@ impl Mapping {
         Self { visible, leads }
     }
 
-    /// What the client sends to.
+    /// The address that the client sends to.
     #[must_use]
     pub const fn visible(self) -> IpAddr {
         self.visible
     }
 
-    /// Where new flows go, if anywhere.
+    /// The destination of new flows, if they have one.
     #[must_use]
     pub const fn resolved(self) -> Option<IpAddr> {
         match self.leads {
@@ -147,16 +147,16 @@ pub struct ClientGrants {
 struct Lead {
     /// Its place in [`ClientGrants::grants`].
     grant: usize,
-    /// Where new flows go.
+    /// The destination of new flows.
     goes: Goes,
 }
 
-/// Where new flows to a range go.
+/// The destination of new flows to a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Goes {
     /// The one that the client sends them to.
     There,
-    /// To what the range, a single address then, stands for.
+    /// To the address that the range, a single address then, stands for.
     To(IpAddr),
     /// Nowhere: the name that it stands for has no address that its resource allows.
     Outside,
@@ -165,7 +165,7 @@ enum Goes {
 }
 
 impl ClientGrants {
-    /// What the client behind `peer` may reach from these tunnel addresses.
+    /// The grants of the client behind `peer`, from these tunnel addresses.
     ///
     /// # Errors
     /// [`GrantError`] where a bound is exceeded or an address would stand for two; the client is to
@@ -209,7 +209,7 @@ impl ClientGrants {
         self
     }
 
-    /// Which peer it is.
+    /// Its peer.
     #[must_use]
     pub const fn peer(&self) -> PeerKey {
         self.peer
@@ -227,7 +227,7 @@ impl ClientGrants {
         &self.grants
     }
 
-    /// Whether the client may use the service at the address now.
+    /// The permit of the client for the service at the address, if it may use it now.
     ///
     /// The longest range around the address decides alone: where its grants have expired or do
     /// not allow the service, a wider one is not asked.
@@ -297,7 +297,7 @@ impl SiteDns {
     }
 }
 
-/// What lets a flow pass.
+/// The permission by which a flow passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Permit {
     pub(super) grant: GrantId,
@@ -346,7 +346,7 @@ impl GateTable {
         Self::default()
     }
 
-    /// How often it has been changed.
+    /// The number of its changes.
     #[must_use]
     pub const fn epoch(&self) -> u64 {
         self.epoch
@@ -366,7 +366,7 @@ impl GateTable {
         &self.host_addresses
     }
 
-    /// Whether an address is such a one.
+    /// True if an address is one of these.
     #[must_use]
     pub fn is_host_address(&self, address: IpAddr) -> bool {
         self.host_addresses.contains(&address)
@@ -404,8 +404,8 @@ impl GateTable {
         }
     }
 
-    /// A table that admits nothing, to be published in place of this one. What is published next, be it
-    /// closed or not, is newer.
+    /// A table that admits nothing, to be published in place of this one. The next table to be
+    /// published, closed or not, is newer.
     #[must_use]
     pub fn closed(&mut self) -> Self {
         self.epoch += 1;

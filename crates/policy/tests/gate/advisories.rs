@@ -1,5 +1,5 @@
-//! What went wrong in other products and is tried here: a packet must not pass because its headers
-//! hide what it is for.
+//! Mistakes of other products, tried here: a packet must not pass because its headers hide its
+//! destination.
 
 use crate::packets::{tcp, udp, with_empty_extension, with_extension, with_options};
 use crate::setup::{CLIENT, CLIENT_V6, Setup, grant};

@@ -226,7 +226,7 @@ fn what_flows_carry_is_counted() {
     setup.now_ms += 5;
     // A superframe of 44 packets.
     assert!(setup.answer_partial(&answer, 44).is_ok());
-    // What is dropped is not counted.
+    // Dropped packets are not counted.
     setup.assert_no_answer(&tcp((SERVER, 3), (CLIENT, 1)), DropReason::NotAFlow);
     let flow = setup.gate.flows().next().unwrap();
     assert_eq!(flow.ended, None);
@@ -387,7 +387,7 @@ fn in_a_full_gate_a_flow_of_the_client_with_the_most_makes_room() {
         assert!(setup.is_answered(&udp((SERVER, 53), ("100.64.0.3", port))));
     }
     assert_eq!(setup.gate.evicted().full, 210);
-    // What it wants beyond its part is at its own cost.
+    // A client pays itself for flows beyond its share.
     for port in 0..60 {
         begin(&mut setup, 2, port);
     }

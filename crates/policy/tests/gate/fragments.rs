@@ -292,7 +292,7 @@ fn many_clients_with_datagrams_on_their_way_leave_room_for_those_of_another() {
     }
     assert!(send(&mut setup, 10, &later));
     assert!(send(&mut setup, 10, &later_of_next));
-    // What is out of date makes room before anything else does.
+    // Expired entries make room first.
     setup.now_ms += 15_000;
     for number in 0..60 {
         let [first, _] = cut(1, 1000 + number);

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 const PAYLOAD_LEN: usize = 100;
 
-/// From where and to where: translated, forwarded as they are, denied, and forged.
+/// Source and destination: translated, forwarded as they are, denied, and forged.
 const WAYS: [(End, End); 6] = [
     ((CLIENT, 5000), (NAME, 443)),
     ((CLIENT, 5001), (NAME, 443)),
@@ -27,7 +27,7 @@ fn setup() -> Setup {
     ])
 }
 
-/// What the client sends: which way, and what.
+/// A packet of the client: its direction and its content.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     way: usize,
@@ -152,7 +152,7 @@ fn by_flow(packets: Vec<Vec<u8>>) -> BTreeMap<Vec<u8>, Vec<Vec<u8>>> {
     flows
 }
 
-/// What is remembered and reported, without the bytes, of which a frame's headers count once.
+/// The remembered and reported flows, without their byte counts: a frame counts its headers once.
 fn records(setup: &mut Setup) -> Vec<FlowRecord> {
     let mut records: Vec<_> = setup.gate.flows().collect();
     records.extend(setup.ended());

@@ -1,4 +1,4 @@
-//! What grants let pass.
+//! Packets that grants let pass.
 
 use crate::packets::{echo, other, tcp, udp};
 use crate::setup::{

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// What the client sends to; the last one stands for a name.
+/// The addresses that the client sends to; the last one stands for a name.
 const REMOTES: [&str; 4] = ["10.0.0.1", "10.0.0.2", "10.1.0.1", NAME];
 const RESOLVED: [&str; 2] = ["10.9.9.8", "10.9.9.9"];
 const PORTS: [u16; 3] = [22, 53, 443];
@@ -122,7 +122,7 @@ impl Model {
         }
     }
 
-    /// Where the client's packet goes.
+    /// The destination of the client's packet, or the reason of its drop.
     fn send(&mut self, flow: FlowName, now_ms: u64) -> Result<IpAddr, DropReason> {
         self.drop_if_idle(flow, now_ms);
         let judged = self
@@ -158,7 +158,7 @@ impl Model {
         Ok(to)
     }
 
-    /// Whether an answer passes.
+    /// The verdict on an answer.
     fn answer(&mut self, flow: FlowName, now_ms: u64) -> Result<(), DropReason> {
         self.drop_if_idle(flow, now_ms);
         let Some(live) = self.flows.get(&flow).cloned() else {
@@ -342,7 +342,7 @@ proptest! {
                     prop_assert_eq!(sent, expected, "{:?} at {}", flow, now_ms);
                 }
                 Step::Answer { flow } => {
-                    // From where the model believes the flow to go.
+                    // From the address to which the flow goes by the model.
                     let live = model.flows.get(&flow);
                     let from = live.and_then(|live| live.resolved);
                     let shown = flow.packet(true);

@@ -95,7 +95,7 @@ impl Setup {
         self.table.set_client(client).unwrap();
     }
 
-    /// Whether a packet reaches a client, whoever it is.
+    /// True if a packet reaches a client, whoever it is.
     pub(crate) fn is_answered(&mut self, packet: &[u8]) -> bool {
         let mut packet = packet.to_vec();
         let frame = Frame::packet(&mut packet);

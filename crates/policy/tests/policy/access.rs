@@ -1,4 +1,4 @@
-//! What policies and conditions come to.
+//! Decisions by policies and conditions.
 
 use crate::time::{at, window};
 use culvert_base::UnixTime;

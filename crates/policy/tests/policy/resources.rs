@@ -1,4 +1,4 @@
-//! Which of several resources is meant.
+//! The choice among several resources.
 
 use culvert_base::UnixTime;
 use culvert_ids::{ResourceId, SiteId};
@@ -110,7 +110,7 @@ fn the_more_specific_pattern_wins() {
         assert_eq!(named(&set, probe), Some(id(wins)), "{probe}");
     }
     assert_eq!(named(&set, "example"), None);
-    // What loses its best match falls to the next.
+    // An address that loses its best match falls to the next.
     for (gone, wins) in [(4, 3), (3, 2), (2, 6), (6, 5), (5, 1)] {
         assert!(set.remove(id(gone)).is_some());
         assert_eq!(

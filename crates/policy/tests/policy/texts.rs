@@ -1,4 +1,4 @@
-//! How the configuration's values are read, written and looked into.
+//! Reading, writing and inspecting the configuration's values.
 
 use culvert_policy::conditions::{Countries, PublicAddresses, Times, Verified};
 use culvert_policy::{

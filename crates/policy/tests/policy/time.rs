@@ -343,7 +343,7 @@ fn any_window() -> impl Strategy<Value = TimeWindow> {
     )
 }
 
-/// What the clocks show, by another way through the library than the window takes.
+/// The time on the clocks, by another way through the library than the window takes.
 fn shows(window: &TimeWindow, now: UnixTime) -> bool {
     let local = timestamp(now).in_tz(window.zone().name()).unwrap();
     let minutes = |time: TimeOfDay| {

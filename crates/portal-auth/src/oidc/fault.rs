@@ -1,4 +1,4 @@
-//! Why nobody was signed in.
+//! The reasons for which nobody was signed in.
 
 use culvert_portal_base::Fault;
 use std::borrow::Cow;
@@ -10,7 +10,7 @@ const MAX_REPEATED_CHARS: usize = 200;
 /// Characters of a URL or name that people copy. Longer issuers than this are rare, and a page stays a page.
 const MAX_COPIED_CHARS: usize = 400;
 
-/// Why nobody was signed in by a provider, as the page says it.
+/// The reason for which nobody was signed in by a provider, as the page says it.
 #[derive(Debug, Error)]
 pub enum SignInFault {
     /// Nobody is on the way with this state.
@@ -70,10 +70,10 @@ pub enum SignInFault {
          this subject, to link it with your actor: {subject}"
     )]
     Unknown {
-        /// Whom it knows.
+        /// The subject that it knows.
         subject: String,
     },
-    /// Who it is does not sign in.
+    /// The person may not sign in.
     #[error("You may not sign in here: an administrator has to let you.")]
     MayNot,
     /// The identity is another's.
@@ -93,7 +93,7 @@ pub enum SignInFault {
 }
 
 impl SignInFault {
-    /// What the provider says itself, cut to what a page has room for.
+    /// The provider's own error, cut to the room that a page has.
     pub fn answered(error: &str, description: Option<&str>) -> Self {
         let said = match description {
             Some(description) => format!("{error}: {description}"),

@@ -17,7 +17,7 @@ use std::fmt;
 use std::time::Duration;
 use zeroize::Zeroizing;
 
-/// For how long a request may take, connecting included: a person waits for it.
+/// The time limit of a request, connecting included: a person waits for it.
 pub(super) const LIMIT: Duration = Duration::from_secs(10);
 
 /// Bytes of an answer. Keys of the largest providers take 20 KiB, a token with a thousand groups 100 KiB.
@@ -26,12 +26,12 @@ const MAX_ANSWER_BYTES: usize = 256 * 1024;
 /// Bytes of an answer that is not JSON which an error shows: enough to tell a sign-in page from a proxy's.
 const MAX_SHOWN_BYTES: usize = 80;
 
-/// How a provider is asked.
+/// Sends requests to a provider.
 pub(super) struct Fetcher {
     network: Network,
 }
 
-/// What is asked.
+/// A request to a provider.
 pub(super) struct Ask<'a> {
     pub(super) url: &'a str,
     pub(super) authorization: Option<Zeroizing<String>>,
@@ -39,7 +39,7 @@ pub(super) struct Ask<'a> {
     pub(super) form: Option<Zeroizing<String>>,
     /// Types of an answer that is understood.
     pub(super) accept: &'static str,
-    /// For how long it may take.
+    /// The time limit of the request.
     pub(super) limit: Duration,
 }
 
@@ -125,7 +125,7 @@ impl fmt::Debug for Fetcher {
 }
 
 impl Answer {
-    /// What it says, where it says that all is well.
+    /// The JSON of the answer, if its status says that all is well.
     pub(super) fn good<T: DeserializeOwned>(&self, url: &str) -> Result<T, SignInFault> {
         self.check_status(url)?;
         self.json(url)
@@ -148,7 +148,7 @@ impl Answer {
         Ok(())
     }
 
-    /// What it says.
+    /// The JSON of the answer.
     pub(super) fn json<T: DeserializeOwned>(&self, url: &str) -> Result<T, SignInFault> {
         serde_json::from_slice(&self.bytes).map_err(|error| {
             let url = copyable(url);

@@ -1,4 +1,5 @@
-//! Who is on the way to a provider: from the page for signing in to the answer, once, in one browser.
+//! The people on the way to a provider: from the page for signing in to the answer, once, in one
+//! browser.
 
 use super::fault::SignInFault;
 use aws_lc_rs::digest::{SHA256, digest};
@@ -17,15 +18,16 @@ use zeroize::Zeroizing;
 /// The page of the console that approves machines.
 pub const DEVICE_PAGE: &str = "/device";
 
-/// For how long somebody may be on the way: finding a second factor included.
+/// The longest time on the way: finding a second factor included.
 const LIFETIME: Duration = Duration::from_secs(10 * 60);
 
-/// For how long the portal remembers them: whoever is a little late hears that it was too late.
+/// The time for which the portal remembers them: a person who is a little late is told that it was
+/// too late.
 const KEPT: Duration = Duration::from_secs(2 * LIFETIME.as_secs());
 
-/// How many may be on the way at once. Of some 1.4 KiB each with their places in the table they take 5.6 MiB.
-/// One subscriber begins 80 in [`LIFETIME`] (`SIGN_INS_AT_ONCE`), and a /48 four times as many. Where its share or all
-/// is full, the oldest of the largest holder has to begin anew.
+/// The bounds of people on the way at once. Of some 1.4 KiB each with their places in the table
+/// they take 5.6 MiB. One subscriber begins 80 in [`LIFETIME`] (`SIGN_INS_AT_ONCE`), and a /48 four
+/// times as many. If its share or all is full, the oldest of the largest holder has to begin anew.
 const BOUNDS: Bounds = Bounds {
     capacity: 4_096,
     per_subscriber: 128,
@@ -44,7 +46,7 @@ pub struct Flows {
 pub struct Flow {
     /// The provider.
     pub provider: ProviderId,
-    /// What for.
+    /// The purpose.
     pub purpose: Purpose,
     pub(super) nonce: String,
     pub(super) verifier: Zeroizing<String>,
@@ -53,7 +55,7 @@ pub struct Flow {
     began: Instant,
 }
 
-/// What somebody goes to a provider for.
+/// The purpose for which somebody goes to a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// To sign in, and then to this page of the console.
@@ -63,25 +65,25 @@ pub enum Purpose {
     },
     /// To prove once more who they are, as somebody who has signed in.
     Prove {
-        /// Who.
+        /// The actor.
         actor: ActorId,
-        /// In which session.
+        /// The session in which they have signed in.
         session: TokenId,
         /// The form that waits for it.
         form: String,
     },
     /// To be known by this provider as well, as somebody who has signed in.
     Link {
-        /// Who.
+        /// The actor.
         actor: ActorId,
-        /// In which session.
+        /// The session in which they have signed in.
         session: TokenId,
     },
 }
 
 impl Purpose {
-    /// The provider is told to ask, whatever session it has with the person. Who is on the way to the page that
-    /// approves machines is asked at once, and not a second time there.
+    /// The provider is told to ask, even if it has a session with the person. A person on the way
+    /// to the page that approves machines is asked at once, and not a second time there.
     pub(super) fn asks_anew(&self) -> bool {
         match self {
             Self::Prove { .. } => true,
@@ -97,7 +99,7 @@ impl Purpose {
 }
 
 impl Flow {
-    /// For how long the person has been on the way.
+    /// The time since the person left for the provider.
     pub(super) fn age(&self) -> Duration {
         self.began.elapsed()
     }
@@ -105,9 +107,9 @@ impl Flow {
 
 /// A way that was begun.
 pub struct Begun {
-    /// Where the browser is sent.
+    /// The URL to which the browser is sent.
     pub url: String,
-    /// What it keeps, so that nobody else goes on.
+    /// The secret that the browser keeps, so that nobody else goes on.
     pub browser: Zeroizing<String>,
     pub(super) state: String,
     pub(super) nonce: String,
@@ -165,7 +167,7 @@ impl Flows {
         self.evictions.counted()
     }
 
-    /// Who comes back. Whatever is wrong with it, the state is used up.
+    /// The flow of a browser that comes back. The state is used up even if something is wrong.
     pub fn take(&self, state: &str, browser: Option<&str>) -> Result<Flow, SignInFault> {
         self.take_at(state, browser, Instant::now())
     }

@@ -1,4 +1,4 @@
-//! Whether an ID token proves who somebody is (OpenID Connect Core 1.0 §3.1.3.7).
+//! Checks that an ID token proves who somebody is (OpenID Connect Core 1.0 §3.1.3.7).
 
 use super::fault::{SignInFault, copyable, repeated};
 use super::metadata::Keys;
@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use std::time::Duration;
 
-/// How far the provider's clock may be off, in seconds.
+/// The largest accepted difference of the provider's clock, in seconds.
 const LEEWAY_S: u64 = 60;
 
 /// Algorithms by which tokens may be signed. Those with a shared secret are none of them: whoever has it
@@ -30,10 +30,10 @@ const ALGORITHMS: [Algorithm; 9] = [
     Algorithm::EdDSA,
 ];
 
-/// Of what is no JWT, or none of this kind.
+/// The refusal of a text that is no JWT, or none of this kind.
 const UNREADABLE: &str = "its token is not a readable JWT";
 
-/// What a token must be about.
+/// The values that a token must match.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted<'a> {
     pub(super) issuer: &'a str,
@@ -43,7 +43,7 @@ pub(super) struct Wanted<'a> {
     pub(super) asked_anew: Option<Duration>,
 }
 
-/// What a token says that is believed.
+/// The claims of a token that are believed.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct IdClaims {
     /// The library compares it, but also accepts a list. OpenID Connect Core 1.0 §2 allows one string only.
@@ -72,7 +72,7 @@ enum Audience {
     None,
 }
 
-/// What the token says, once it is proven that the provider says it, here and now, to this browser.
+/// The token's claims, once it is proven that this provider made them now, for this browser.
 pub(super) fn check(token: &str, keys: &Keys, wanted: Wanted<'_>) -> Result<IdClaims, SignInFault> {
     let required = ["exp", "iss", "aud", "sub"];
     let claims = verify(token, keys, (wanted.issuer, wanted.client_id), &required)?;
@@ -146,7 +146,7 @@ fn verify<T: DeserializeOwned>(
     Err(refused)
 }
 
-/// What the library does not compare.
+/// Checks the claims that the library does not compare.
 fn about(claims: IdClaims, wanted: Wanted<'_>) -> Result<IdClaims, SignInFault> {
     let refuse = |why| Err(SignInFault::token(why));
     if claims.nonce.as_deref() != Some(wanted.nonce) {
@@ -219,7 +219,8 @@ fn instant(at_s: u64) -> Timestamp {
     Timestamp::from_unix_ms(at_s.saturating_mul(1_000))
 }
 
-/// Why a token is refused. A claim that differs is shown beside what was expected: the signature was good then.
+/// The reason for which a token is refused. A claim that differs is shown beside the expected
+/// value: the signature was good then.
 fn refusal(kind: &ErrorKind, token: &str, (issuer, client_id): (&str, &str)) -> SignInFault {
     let differs = |what: &str, claim: &str, expected: &str| {
         let came = said(token, claim);

@@ -1,4 +1,4 @@
-//! What a provider says of itself (OpenID Connect Discovery 1.0), and its keys (RFC 7517).
+//! A provider's metadata (OpenID Connect Discovery 1.0), and its keys (RFC 7517).
 
 use super::fault::{SignInFault, copyable};
 use super::fetch::{Fetcher, https};
@@ -8,7 +8,7 @@ use jsonwebtoken::jwk::{Jwk, PublicKeyUse};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Where a provider says what it is, below its issuer.
+/// The path of a provider's metadata, below its issuer.
 const WELL_KNOWN: &str = "/.well-known/openid-configuration";
 
 /// Keys of a provider that are looked at: those in use, and those before and after.
@@ -82,8 +82,8 @@ impl Metadata {
         format!("{endpoint}{joined}{query}")
     }
 
-    /// Whether the answer says that it is from this provider: who mixes two of them up is found out
-    /// (RFC 9207 §2.4).
+    /// Checks that the answer says that it is from this provider, against mix-up attacks (RFC 9207
+    /// §2.4).
     pub(super) fn check_issuer(&self, said: Option<&str>) -> Result<(), SignInFault> {
         match said {
             Some(said) if said == self.issuer => Ok(()),
@@ -95,7 +95,7 @@ impl Metadata {
         }
     }
 
-    /// Whether the portal's secret goes into the form, because the provider knows no other way.
+    /// True if the portal's secret goes into the form, because the provider knows no other way.
     pub(super) fn takes_secret_in_form(&self) -> bool {
         // Discovery §3: "If omitted, the default is client_secret_basic".
         let methods = self.token_endpoint_auth_methods_supported.as_deref();

@@ -1,4 +1,4 @@
-//! From a code to who somebody is: the token endpoint, the ID token, and what more is to be known.
+//! From a code to a person: the token endpoint, the ID token, and further claims.
 
 use super::Known;
 use super::claims;
@@ -18,15 +18,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use zeroize::Zeroizing;
 
-/// For how long the userinfo endpoint may take where only a name is wanted, without which a person can sign in too.
+/// The time limit for the userinfo endpoint if only a name is wanted, without which a person can
+/// sign in too.
 const NAME_LIMIT: Duration = Duration::from_secs(3);
 
-/// Who somebody is at the provider.
+/// A person as the provider knows them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claims {
     /// The only thing that somebody is known by.
     pub subject: String,
-    /// What the person may be called, the best first.
+    /// Names for the person, the best first.
     pub names: Vec<String>,
     /// Their groups there.
     pub groups: Groups,

@@ -1,4 +1,4 @@
-//! What the authenticator says of itself and of who was there (section 6.1).
+//! The authenticator's data about itself and the person who was present (section 6.1).
 
 use super::{WebauthnError, next_value};
 

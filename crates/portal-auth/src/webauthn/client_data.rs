@@ -1,4 +1,4 @@
-//! What the browser says of the page that asked, as the authenticator signs it.
+//! The browser's data about the page that asked, as the authenticator signs it.
 
 use super::{WebauthnError, bytes};
 use serde::Deserialize;
@@ -29,8 +29,9 @@ struct Json {
 
 impl ClientData {
     pub(super) fn parse(text: Vec<u8>) -> Result<Self, WebauthnError> {
-        // "Let JSONtext be the result of running UTF-8 decode on the value of response.clientDataJSON." What is no
-        // UTF-8 is refused as a whole: from bytes, the parser would pass over it in fields that it does not know.
+        // "Let JSONtext be the result of running UTF-8 decode on the value of
+        // response.clientDataJSON." Invalid UTF-8 is refused as a whole. The parser, if given
+        // bytes, would ignore it in unknown fields.
         let malformed = || WebauthnError::Malformed("clientDataJSON");
         let decoded = str::from_utf8(&text).map_err(|_| malformed())?;
         // "Let C, the client data claimed as collected during the credential creation, be the result of running an

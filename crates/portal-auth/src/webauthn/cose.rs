@@ -7,8 +7,8 @@ use aws_lc_rs::signature::{
 };
 use ciborium::Value;
 
-/// What is asked for, the best first, by the numbers of the COSE registry: ES256, EdDSA over Ed25519, and RS256,
-/// which the TPMs of many laptops know alone.
+/// The algorithms that are asked for, the best first, by the numbers of the COSE registry: ES256,
+/// EdDSA over Ed25519, and RS256, the only one that the TPMs of many laptops know.
 pub const ALGORITHMS: [i64; 3] = [ES256, EDDSA, RS256];
 
 const ES256: i64 = -7;

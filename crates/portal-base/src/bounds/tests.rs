@@ -15,7 +15,7 @@ async fn admit(bounds: &Bounds, address: &str) -> Option<Arc<Connection>> {
     bounds.admit(ip(address), false, Class::Handshake, room)
 }
 
-/// Whether a connection was told to give way.
+/// True if a connection was told to give way.
 async fn is_evicted(connection: &Connection) -> bool {
     timeout(Duration::ZERO, connection.evicted()).await.is_ok()
 }

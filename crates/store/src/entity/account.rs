@@ -9,53 +9,53 @@ use serde::{Deserialize, Serialize};
 /// An organisation: nothing crosses it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
-    /// Which one.
+    /// Its id.
     pub id: AccountId,
-    /// What people call it.
+    /// The name that people give it.
     pub name: String,
-    /// What holds for all of it.
+    /// The settings of the whole account.
     pub settings: AccountSettings,
     /// Version and times.
     #[serde(flatten)]
     pub stamp: Stamp,
 }
 
-/// What holds for a whole account.
+/// The settings of a whole account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AccountSettings {
     /// Networks that are used inside the tunnel. A machine whose address is outside of them gets
     /// another one when it next connects.
     pub ranges: Ranges,
-    /// How long a grant lasts at most, in seconds: 60 to 86,400.
+    /// The longest lifetime of a grant, in seconds: 60 to 86,400.
     pub grant_lifetime_s: u32,
-    /// Which programs of a client may use the tunnel at all.
+    /// The programs of a client that may use the tunnel at all.
     pub applications: Applications,
-    /// What clients do with names that are no resource's.
+    /// The way in which clients resolve names that belong to no resource.
     pub dns: Dns,
-    /// What becomes of the logs.
+    /// The retention of logs and their sinks.
     pub logs: LogSettings,
-    /// Who must have a second factor besides a password.
+    /// The people who must have a second factor besides a password.
     pub second_factor: SecondFactorRule,
     /// A gateway that no administrator has verified gets no grants.
     pub require_verified_gateways: bool,
 }
 
-/// Who must have a second factor besides the password with which they sign in.
+/// The people who must have a second factor besides the password with which they sign in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SecondFactorRule {
     /// Nobody; whoever wants may.
     #[default]
     Off,
-    /// Who sees or changes more than the own clients: all roles but [`Role::User`].
+    /// Everyone who sees or changes more than their own clients: all roles but [`Role::User`].
     Administrators,
     /// Everybody.
     Everybody,
 }
 
 impl SecondFactorRule {
-    /// Whether it is about those who sign in as this.
+    /// True if it applies to people who sign in with this role.
     pub const fn binds(self, role: Role) -> bool {
         match self {
             Self::Off => false,

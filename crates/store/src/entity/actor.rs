@@ -1,11 +1,11 @@
-//! Who acts, and in which groups.
+//! Actors, groups and memberships.
 
 use super::{Role, Stamp};
 use culvert_ids::{ActorId, GroupId, MembershipId};
 use culvert_wire::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// What an actor is.
+/// The kind of an actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActorKind {
@@ -17,14 +17,15 @@ pub enum ActorKind {
     ServiceAccount,
 }
 
-/// Who acts.
+/// An actor: a person or a service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Actor {
-    /// Which one.
+    /// Its id.
     pub id: ActorId,
-    /// What it is.
+    /// Its kind.
     pub kind: ActorKind,
-    /// What people call it; no two of an account alike, whatever the case of their letters.
+    /// The name that people give it. No two of an account are alike, whatever the case of their
+    /// letters.
     pub name: String,
     /// Its tokens are not accepted, and it does not sign in.
     pub disabled: bool,
@@ -40,12 +41,13 @@ pub struct Actor {
 /// or both. The hash lies apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignIn {
-    /// What the person may do then.
+    /// The person's role.
     pub role: Role,
-    /// Since when the password is the one that it is; without one, there is none.
+    /// The time at which the password was last set; none without a password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password_set: Option<Timestamp>,
-    /// Since when codes are asked for beside the password, where they are.
+    /// The time since which codes of an app are asked for beside the password; none if they are
+    /// not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second_factor: Option<Timestamp>,
     /// Recovery codes that are left.
@@ -57,7 +59,7 @@ pub struct SignIn {
 }
 
 impl SignIn {
-    /// Whether something is asked for beside the password.
+    /// True if something is asked for beside the password.
     pub const fn has_second_factor(&self) -> bool {
         self.second_factor.is_some() || self.passkeys > 0
     }
@@ -66,9 +68,9 @@ impl SignIn {
 /// A set of actors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
-    /// Which one.
+    /// Its id.
     pub id: GroupId,
-    /// What people call it.
+    /// The name that people give it.
     pub name: String,
     /// Version and times.
     #[serde(flatten)]
@@ -78,11 +80,11 @@ pub struct Group {
 /// An actor's place in a group. It is made and deleted, never changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Membership {
-    /// Which one.
+    /// Its id.
     pub id: MembershipId,
     /// The group.
     pub group: GroupId,
-    /// Who is in it.
+    /// The actor that is in it.
     pub actor: ActorId,
     /// Version and times.
     #[serde(flatten)]

@@ -10,13 +10,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// administrator changes its name, verifies it and revokes it, which is final.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Client {
-    /// Which one.
+    /// Its id.
     pub id: ClientId,
-    /// Whose it is.
+    /// Its owner.
     pub actor: ActorId,
     /// The text that the machine keeps for itself; with the actor it says which client this is.
     pub machine: String,
-    /// What people call it; no two of an account alike that are not revoked.
+    /// The name that people give it; no two of an account alike that are not revoked.
     pub name: String,
     /// Its key; no two machines of an account have the same.
     pub public_key: PublicKey,
@@ -24,12 +24,13 @@ pub struct Client {
     pub ipv4: Ipv4Addr,
     /// The same of the other family.
     pub ipv6: Ipv6Addr,
-    /// Since when an administrator vouches for it, or rather for its key: a new key ends it.
+    /// The time since which an administrator vouches for it, or rather for its key: a new key ends
+    /// it.
     pub verified: Option<Timestamp>,
-    /// Since when it is not let in.
+    /// The time since which it is not let in.
     pub revoked: Option<Timestamp>,
-    /// When and where from it was last seen. Not configuration: it is not in the change log, and
-    /// changes no version.
+    /// The time and address at which it was last seen. Not configuration: it is not in the change
+    /// log, and changes no version.
     #[serde(skip)]
     pub seen: Option<Seen>,
     /// Version and times.
@@ -42,13 +43,13 @@ pub struct Client {
 /// revokes it, which is final.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gateway {
-    /// Which one.
+    /// Its id.
     pub id: GatewayId,
-    /// Where it is.
+    /// Its site.
     pub site: SiteId,
     /// The text that the machine keeps for itself; with the site it says which gateway this is.
     pub machine: String,
-    /// What people call it; no two of an account alike that are not revoked.
+    /// The name that people give it; no two of an account alike that are not revoked.
     pub name: String,
     /// Its key; no two machines of an account have the same.
     pub public_key: PublicKey,
@@ -56,7 +57,8 @@ pub struct Gateway {
     pub ipv4: Ipv4Addr,
     /// The same of the other family.
     pub ipv6: Ipv6Addr,
-    /// Since when an administrator vouches for it, or rather for its key: a new key ends it.
+    /// The time since which an administrator vouches for it, or rather for its key: a new key ends
+    /// it.
     #[serde(default)]
     pub verified: Option<Timestamp>,
     /// The token that it presented with its key. Unknown for gateways from before it was recorded.
@@ -64,10 +66,10 @@ pub struct Gateway {
     pub enrolled_with: Option<TokenId>,
     /// It gets no new clients.
     pub draining: bool,
-    /// Since when it is not let in.
+    /// The time since which it is not let in.
     pub revoked: Option<Timestamp>,
-    /// When and where from it was last seen. Not configuration: it is not in the change log, and
-    /// changes no version.
+    /// The time and address at which it was last seen. Not configuration: it is not in the change
+    /// log, and changes no version.
     #[serde(skip)]
     pub seen: Option<Seen>,
     /// Version and times.
@@ -78,9 +80,9 @@ pub struct Gateway {
 /// The last that was seen of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
-    /// When.
+    /// The time.
     pub at: Timestamp,
-    /// Where its session came from, as the portal saw it.
+    /// The address that its session came from, as the portal saw it.
     pub address: Option<IpAddr>,
     /// The version of its software.
     pub software: String,

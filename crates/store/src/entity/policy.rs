@@ -1,4 +1,4 @@
-//! Who may use what.
+//! Policies: a group may use a resource.
 
 use super::Stamp;
 use culvert_ids::{GroupId, PolicyId, ResourceId};
@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 /// A group's permission to use a resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
-    /// Which one.
+    /// Its id.
     pub id: PolicyId,
-    /// What people call it.
+    /// The name that people give it.
     pub name: String,
-    /// Who may.
+    /// The group whose members may use the resource.
     pub group: GroupId,
-    /// What.
+    /// The resource.
     pub resource: ResourceId,
     /// It allows nothing for now.
     pub disabled: bool,

@@ -1,4 +1,4 @@
-//! Who vouches for people who sign in, and whom it knows.
+//! Identity providers, which vouch for people who sign in, and the people that they know.
 
 use super::Stamp;
 use culvert_ids::{ActorId, GroupId, IdentityId, MembershipId, ProviderId};
@@ -8,38 +8,38 @@ use serde::{Deserialize, Serialize};
 /// An identity provider that speaks OpenID Connect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provider {
-    /// Which one.
+    /// Its id.
     pub id: ProviderId,
-    /// What people call it.
+    /// The name that people give it.
     pub name: String,
     /// Its URL. It never changes: a subject means somebody at this issuer alone.
     pub issuer: String,
-    /// What it calls this portal.
+    /// The client id of this portal there.
     pub client_id: String,
-    /// Since when the portal's secret there is the one that it is; it lies apart. Without one, the portal is
-    /// a public client.
+    /// The time at which the portal's secret there was last set; the secret itself is stored apart.
+    /// Without one, the portal is a public client.
     pub secret_set: Option<Timestamp>,
     /// Nobody signs in by it.
     pub disabled: bool,
-    /// How it is used.
+    /// The settings of its use.
     pub settings: ProviderSettings,
     /// Version and times.
     #[serde(flatten)]
     pub stamp: Stamp,
 }
 
-/// How a provider is used.
+/// The settings of a provider's use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProviderSettings {
     /// Authorities that vouch for its certificate beside those that the system trusts, in PEM.
     pub ca: Option<String>,
-    /// What it is asked for beside `openid`.
+    /// The scopes that it is asked for beside `openid`.
     pub scopes: Vec<String>,
-    /// Which claim names the groups that somebody is in.
+    /// The claim that names the groups that somebody is in.
     pub groups_claim: Option<String>,
-    /// Which groups those are here.
+    /// The groups here that those stand for.
     pub groups: Vec<GroupOfClaim>,
-    /// What becomes of people whom nobody knows yet.
+    /// The treatment of people whom nobody knows yet.
     pub unknown: UnknownPeople,
 }
 
@@ -48,11 +48,11 @@ pub struct ProviderSettings {
 pub struct GroupOfClaim {
     /// One of the values of the claim.
     pub value: String,
-    /// Who has it is in this group. Where the group is gone, it stands for nothing.
+    /// The group of the people who have it. If the group is gone, it stands for nothing.
     pub group: GroupId,
 }
 
-/// What becomes of people who sign in for the first time.
+/// The treatment of people who sign in for the first time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UnknownPeople {
@@ -63,17 +63,18 @@ pub enum UnknownPeople {
     Make,
 }
 
-/// Whom a provider knows, as an actor. Its subject is the only thing that somebody is known by: names and
-/// addresses are given anew. But for memberships it is made and deleted, never changed.
+/// A person whom a provider knows, as an actor. Its subject is the only thing that somebody is
+/// known by: names and addresses are given anew. But for memberships it is made and deleted, never
+/// changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
-    /// Which one.
+    /// Its id.
     pub id: IdentityId,
-    /// At whom.
+    /// The provider.
     pub provider: ProviderId,
-    /// Who it is there; no two of a provider alike.
+    /// The subject that the person is there; no two of a provider alike.
     pub subject: String,
-    /// Who that is here.
+    /// The actor that the person is here.
     pub actor: ActorId,
     /// Memberships that the provider's groups have made, and may take away again.
     pub memberships: Vec<MembershipId>,

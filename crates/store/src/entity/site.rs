@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 /// A place with resources and the gateways that reach them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Site {
-    /// Which one.
+    /// Its id.
     pub id: SiteId,
-    /// What people call it.
+    /// The name that people give it.
     pub name: String,
     /// Version and times.
     #[serde(flatten)]
@@ -21,17 +21,17 @@ pub struct Site {
 /// whoever writes them has checked them, whoever acts on them converts them again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resource {
-    /// Which one.
+    /// Its id.
     pub id: ResourceId,
-    /// Where it lies.
+    /// The site that it belongs to.
     pub site: SiteId,
-    /// What people call it.
+    /// The name that people give it.
     pub name: String,
-    /// Which addresses or names it is.
+    /// Its addresses or names.
     pub target: model::Target,
-    /// What of it may be used; an empty list is nothing.
+    /// The services of it that may be used; an empty list is none.
     pub filters: Vec<model::Filter>,
-    /// Which programs of a client may reach it.
+    /// The programs of a client that may reach it.
     #[serde(default)]
     pub applications: model::Applications,
     /// Of names: the only networks that their addresses may be in; none where they may lead anywhere.

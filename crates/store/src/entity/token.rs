@@ -9,23 +9,23 @@ use serde::{Deserialize, Serialize};
 /// A token. Of an existing one, name, expiry and revocation may change, and a revocation is final.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {
-    /// Which one.
+    /// Its id.
     pub id: TokenId,
-    /// What it is for, and whose it is.
+    /// Its purpose and its owner.
     #[serde(flatten)]
     pub scope: TokenScope,
-    /// What people call it; no two of an account alike that are not revoked.
+    /// The name that people give it; no two of an account alike that are not revoked.
     pub name: String,
-    /// How often it may be used.
+    /// The number of its uses: one or many.
     pub uses: TokenUses,
     /// The first instant at which it is no longer accepted.
     pub expires: Option<Timestamp>,
-    /// Since when it is not accepted.
+    /// The time since which it is not accepted.
     pub revoked: Option<Timestamp>,
     /// The use of a token that has one.
     pub used: Option<TokenUse>,
-    /// When it was last accepted, to the minute or so. Not configuration: it is not in the change
-    /// log, and changes no version.
+    /// The time at which it was last accepted, to the minute or so. Not configuration: it is not in
+    /// the change log, and changes no version.
     #[serde(skip)]
     pub last_used: Option<Timestamp>,
     /// The time at which the person of a session last proved who they are. Not configuration either.
@@ -36,7 +36,7 @@ pub struct Token {
     pub stamp: Stamp,
 }
 
-/// What a token is for, and whose it is.
+/// The purpose of a token and its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum TokenScope {
@@ -46,28 +46,28 @@ pub enum TokenScope {
     Api {
         /// As whom.
         actor: ActorId,
-        /// What it may do there.
+        /// The role that it has there.
         role: Role,
     },
     /// Connects clients of an actor.
     Client {
-        /// Whose.
+        /// The actor.
         actor: ActorId,
     },
     /// Connects gateways of a site.
     Gateway {
-        /// Where.
+        /// The site.
         site: SiteId,
     },
-    /// A browser in which someone signed in. What it may do is what the actor's
-    /// [`SignIn`](super::SignIn) says at that moment.
+    /// A browser in which someone signed in. Its rights are those of the actor's
+    /// [`SignIn`](super::SignIn) at that moment.
     Session {
-        /// Who.
+        /// The actor.
         actor: ActorId,
     },
 }
 
-/// What an API token, or who signs in, may do.
+/// The rights of an API token, or of someone who signs in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -81,7 +81,7 @@ pub enum Role {
     Owner,
 }
 
-/// How often a token may be used.
+/// The number of a token's uses: one or many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenUses {
@@ -95,7 +95,7 @@ pub enum TokenUses {
 /// The use of a token that has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenUse {
-    /// When.
+    /// The time.
     pub at: Timestamp,
     /// The machine that enrolled with it.
     pub machine: Option<MachineId>,
@@ -123,7 +123,7 @@ impl TokenScope {
         }
     }
 
-    /// Which site's gateways it connects.
+    /// The site whose gateways it connects.
     pub const fn site(&self) -> Option<SiteId> {
         match self {
             Self::Gateway { site } => Some(*site),
@@ -131,7 +131,7 @@ impl TokenScope {
         }
     }
 
-    /// What it may do with the API, where the token itself says so.
+    /// Its role with the API, if the token itself says so.
     pub const fn role(&self) -> Option<Role> {
         match self {
             Self::Api { role, .. } => Some(*role),
