@@ -30,6 +30,7 @@ mod policy_entry;
 mod providers;
 mod resources;
 mod retention;
+mod shell;
 mod sinks;
 mod sites;
 mod status;
@@ -38,12 +39,8 @@ mod words;
 
 use crate::exit::{Failure, Status};
 use crate::help::ADMIN_EXIT_STATUS;
-use crate::token_input::STANDARD_INPUT;
-use api::Api;
 use clap::{Args, Subcommand};
-use http::Http;
-use output::Format;
-use std::path::{Path, PathBuf};
+use shell::CommonArguments;
 use std::process::ExitCode;
 
 pub(crate) use credentials::SecretFile;
@@ -65,46 +62,6 @@ pub(crate) struct AdminArguments {
     common: CommonArguments,
     #[command(subcommand)]
     command: AdminCommand,
-}
-
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Options of every command")]
-struct CommonArguments {
-    /// The file with the API token, mode 0600, or - for standard input
-    ///
-    /// Without it, CULVERT_ADMIN_TOKEN may hold the token itself; without that, the one counts that
-    /// "setup" or "login" saved. "setup" and "login" take their token from here alone.
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "CULVERT_ADMIN_TOKEN_FILE",
-        global = true
-    )]
-    token_file: Option<PathBuf>,
-
-    /// Where the portal is: https://HOST or https://HOST:PORT
-    ///
-    /// Without it, where the token says. The certificate must be the one that the token names in either
-    /// case.
-    #[arg(long, value_name = "URL", env = "CULVERT_ADMIN_PORTAL", global = true)]
-    portal: Option<String>,
-
-    /// Print one line of JSON with a schema_version; of logs, an entry a line
-    #[arg(long, global = true)]
-    json: bool,
-
-    /// The earlier spelling of --json, for scripts that have it: table or json
-    #[arg(
-        long,
-        short,
-        value_name = "FORMAT",
-        env = "CULVERT_ADMIN_OUTPUT",
-        value_enum,
-        default_value_t = Format::Table,
-        hide = true,
-        global = true
-    )]
-    output: Format,
 }
 
 #[derive(Debug, Subcommand)]
@@ -179,12 +136,6 @@ Exit status:
   4  the portal cannot be reached, or is another one than the token names
   5  denied: by the token's role, or what \"explain\" explains";
 
-/// What commands share.
-struct Shell {
-    api: Api,
-    format: Format,
-}
-
 /// Carries out `culvert admin`.
 pub(crate) fn run(arguments: AdminArguments) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -229,29 +180,4 @@ async fn dispatch(arguments: AdminArguments) -> Result<ExitCode, Failure> {
         AdminCommand::Sink(command) => sinks::run(&mut common.shell()?, command).await,
     };
     done.map(|()| ExitCode::SUCCESS)
-}
-
-impl CommonArguments {
-    /// The format of results.
-    fn format(&self) -> Format {
-        match self.json {
-            true => Format::Json,
-            false => self.output,
-        }
-    }
-
-    /// Whether the token is read from standard input.
-    fn token_on_input(&self) -> bool {
-        self.token_file.as_deref() == Some(Path::new(STANDARD_INPUT))
-    }
-
-    /// The portal's API, by the token that is at hand. Nothing is sent yet.
-    fn shell(&self) -> Result<Shell, Failure> {
-        let token = credentials::api_token(self.token_file.as_deref())?;
-        let portal = credentials::portal_of(&token, self.portal.as_deref())?;
-        Ok(Shell {
-            api: Api::new(Http::new(portal, token.bearer)),
-            format: self.format(),
-        })
-    }
 }

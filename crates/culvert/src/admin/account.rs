@@ -1,9 +1,9 @@
 //! `culvert admin account`.
 
-use super::Shell;
 use super::api::Query;
 use super::common::{Switch, ask, can_ask, something, usage};
 use super::output::{instant, note};
+use super::shell::Shell;
 use super::words::{Lifetime, applications, parse_applications, parse_lifetime};
 use crate::exit::Failure;
 use clap::{Args, Subcommand, ValueEnum};

@@ -1,8 +1,8 @@
 //! `culvert admin actor`.
 
-use super::Shell;
 use super::common::{DeleteWithOthers, Search, Seen, Which, something};
 use super::output::instant;
+use super::shell::Shell;
 use crate::exit::Failure;
 use clap::{Args, Subcommand, ValueEnum};
 use culvert_wire::api::{Actor, ActorKind, ActorPatch, NewActor};

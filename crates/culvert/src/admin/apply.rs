@@ -1,6 +1,5 @@
 //! `culvert admin apply`: the configuration as code.
 
-use super::CommonArguments;
 use super::access_file::AccessFile;
 use super::api::{Api, Query};
 use super::common::{ask, can_ask, usage};
@@ -8,6 +7,7 @@ use super::diff::{render, summary};
 use super::http::RequestError;
 use super::output;
 use super::output::{Colours, Format, print_json, print_line};
+use super::shell::CommonArguments;
 use crate::exit::{Failure, Status, print, print_ahead};
 use clap::Args;
 use culvert_wire::api::{

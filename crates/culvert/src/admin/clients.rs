@@ -1,9 +1,9 @@
 //! `culvert admin client`.
 
-use super::Shell;
 use super::api::{MAX_LIST_LEN, Query};
 use super::common::{Delete, Rename, Search, Seen, Which};
 use super::output::{Listed, connected, instant};
+use super::shell::Shell;
 use crate::exit::Failure;
 use clap::{Args, Subcommand};
 use culvert_ids::ClientId;

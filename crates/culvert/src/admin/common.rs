@@ -1,8 +1,8 @@
 //! Arguments and steps that kinds of things share.
 
-use super::Shell;
 use super::api::{Entity, Query};
 use super::output::Format;
+use super::shell::Shell;
 use crate::exit::{Failure, Status};
 use crate::visible::visible;
 use clap::{Args, ValueEnum};

@@ -1,7 +1,7 @@
 //! `culvert admin dns`.
 
-use super::Shell;
 use super::common::usage;
+use super::shell::Shell;
 use crate::exit::Failure;
 use clap::{Args, Subcommand};
 use culvert_wire::api::{Account, AccountPatch, DesiredDns, DesiredDnsDomain};

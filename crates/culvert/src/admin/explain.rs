@@ -1,8 +1,8 @@
 //! `culvert admin explain`.
 
-use super::Shell;
 use super::api::Query;
 use super::output::{Format, print_json, print_line};
+use super::shell::Shell;
 use crate::exit::{Failure, Status};
 use crate::port::Port;
 use crate::visible::visible;

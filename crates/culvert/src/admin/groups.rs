@@ -1,9 +1,9 @@
 //! `culvert admin group`.
 
-use super::Shell;
 use super::api::{MAX_LIST_LEN, Query};
 use super::common::{Delete, Rename, Search, Which};
 use super::output::instant;
+use super::shell::Shell;
 use crate::exit::{Failure, Status};
 use clap::{Args, Subcommand};
 use culvert_ids::{ActorId, GroupId};

@@ -1,12 +1,12 @@
 //! `culvert admin setup`, `login` and `logout`: where the token comes from, and where it is kept.
 
-use super::CommonArguments;
 use super::api::{Api, Query};
 use super::common::usage;
 use super::credentials::{Profile, SecretFile, named_token, portal_of};
 use super::http::{Http, RequestError};
 use super::interrupt::uninterrupted;
 use super::output::{Format, note, print_json, print_line};
+use super::shell::CommonArguments;
 use crate::exit::{Failure, Status, print_once};
 use crate::password_input;
 use crate::token_input::STANDARD_INPUT;

@@ -4,8 +4,8 @@ mod export;
 mod follow;
 mod rows;
 
-use super::Shell;
 use super::api::{MAX_LIST_LEN, Query};
+use super::shell::Shell;
 use super::words::{Ago, parse_ago};
 use crate::exit::Failure;
 use clap::{Args, Subcommand, ValueEnum};

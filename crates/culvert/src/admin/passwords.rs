@@ -1,8 +1,8 @@
 //! `culvert admin password`.
 
-use super::Shell;
 use super::api::Query;
 use super::common::{Which, usage};
+use super::shell::Shell;
 use crate::exit::Failure;
 use crate::password_input;
 use crate::token_input::STANDARD_INPUT;

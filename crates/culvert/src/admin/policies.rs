@@ -1,10 +1,10 @@
 //! `culvert admin policy`.
 
-use super::Shell;
 use super::common::{Delete, Search, Seen, Which, something, usage, yes_or_no};
 use super::condition_arguments::{ConditionArguments, FieldName};
 use super::output::instant;
 use super::policy_entry::default_name;
+use super::shell::Shell;
 use super::words::conditions;
 use crate::exit::Failure;
 use clap::{Args, Subcommand};

@@ -1,9 +1,9 @@
 //! `culvert admin provider`.
 
-use super::Shell;
 use super::api::{MAX_LIST_LEN, Query};
 use super::common::{Delete, Search, Seen, Which, something, usage, yes_or_no};
 use super::output::instant;
+use super::shell::Shell;
 use crate::exit::{Failure, Status};
 use crate::token_input;
 use clap::{Args, Subcommand, ValueEnum};

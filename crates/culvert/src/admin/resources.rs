@@ -1,8 +1,8 @@
 //! `culvert admin resource`.
 
-use super::Shell;
 use super::common::{Delete, Search, Seen, Which, something, usage};
 use super::output::{self, instant};
+use super::shell::Shell;
 use super::words::{
     Allowed, allowed, applications, filters, parse_allowed, parse_applications, target_kind, within,
 };

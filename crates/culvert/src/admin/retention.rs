@@ -1,8 +1,8 @@
 //! `culvert admin retention`.
 
-use super::Shell;
 use super::api::Query;
 use super::common::{Switch, on_or_off, something};
+use super::shell::Shell;
 use crate::exit::Failure;
 use clap::{Args, Subcommand};
 use culvert_wire::api::{Retention, RetentionPatch};

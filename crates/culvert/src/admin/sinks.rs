@@ -1,9 +1,9 @@
 //! `culvert admin sink`.
 
-use super::Shell;
 use super::api::Query;
 use super::common::{Consent, usage};
 use super::output::instant;
+use super::shell::Shell;
 use crate::exit::{Failure, Status};
 use crate::token_input;
 use clap::{Args, Subcommand};

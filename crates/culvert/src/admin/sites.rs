@@ -1,8 +1,8 @@
 //! `culvert admin site`.
 
-use super::Shell;
 use super::common::{DeleteWithOthers, Rename, Search, Which};
 use super::output::instant;
+use super::shell::Shell;
 use crate::exit::Failure;
 use clap::Subcommand;
 use culvert_wire::api::{NewSite, Site, SitePatch};

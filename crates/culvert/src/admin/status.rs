@@ -1,8 +1,8 @@
 //! `culvert admin status`.
 
-use super::Shell;
 use super::api::{MAX_LIST_LEN, Query};
 use super::output::{Format, instant, print_json, record, table};
+use super::shell::Shell;
 use crate::exit::{Failure, print};
 use clap::Args;
 use culvert_wire::api::{Client, ClientSession, Gateway, GatewaySession, PortalStatus};

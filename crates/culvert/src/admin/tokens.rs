@@ -1,11 +1,11 @@
 //! `culvert admin token`.
 
-use super::Shell;
 use super::api::{Api, Query};
 use super::common::{Delete, Search, Seen, Which, usage, yes_or_no};
 use super::credentials::SecretFile;
 use super::interrupt::uninterrupted;
 use super::output::{Format, instant, note, print_secret_json};
+use super::shell::Shell;
 use super::words::{Ahead, now, parse_ahead};
 use crate::exit::{Failure, Status, print_once};
 use clap::{Args, Subcommand, ValueEnum};

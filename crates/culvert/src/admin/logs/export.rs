@@ -1,7 +1,7 @@
 //! A log as CSV or JSON lines: the portal's export, as it comes.
 
-use super::super::Shell;
 use super::super::api::Query;
+use super::super::shell::Shell;
 use crate::exit::{Failure, print};
 
 /// Forms that the portal exports.

@@ -1,9 +1,9 @@
 //! A log as it grows.
 
-use super::super::Shell;
 use super::super::api::{Api, MAX_LIST_LEN, Query};
 use super::super::http::RequestError;
 use super::super::output::note;
+use super::super::shell::Shell;
 use super::rows::{Entry, LogNames};
 use crate::exit::{Failure, Status, print};
 use crate::visible::visible;
