@@ -1,6 +1,6 @@
 //! `culvert admin`: the administrator's shell, over the portal's API.
 //!
-//! A command asks the portal, prints what it says, and ends. What it knows of itself is a token;
+//! A command asks the portal, prints the answer, and ends. It keeps no state but a token.
 //! `docs/access-toml.md` describes the file that `culvert admin apply` takes.
 
 mod access_file;
@@ -82,7 +82,7 @@ struct CommonArguments {
     )]
     token_file: Option<PathBuf>,
 
-    /// Where the portal is: https://HOST or https://HOST:PORT
+    /// URL of the portal: https://HOST or https://HOST:PORT
     ///
     /// Without it, where the token says. The certificate must be the one that the token names in either
     /// case.
@@ -179,7 +179,7 @@ Exit status:
   4  the portal cannot be reached, or is another one than the token names
   5  denied: by the token's role, or what \"explain\" explains";
 
-/// What commands share.
+/// State that all commands share.
 struct Shell {
     api: Api,
     format: Format,
@@ -240,7 +240,7 @@ impl CommonArguments {
         }
     }
 
-    /// Whether the token is read from standard input.
+    /// True if the token is read from standard input.
     fn token_on_input(&self) -> bool {
         self.token_file.as_deref() == Some(Path::new(STANDARD_INPUT))
     }

@@ -1,4 +1,4 @@
-//! What the service manager keeps of a client or gateway while it is started anew.
+//! The descriptors that the service manager keeps of a client or gateway during a restart.
 
 use crate::exit::{Failure, Status};
 use culvert_engine::{DescriptorStore, StoredDescriptors};

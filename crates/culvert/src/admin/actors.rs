@@ -38,7 +38,7 @@ pub(super) enum ActorCommand {
 pub(super) struct CreateArguments {
     /// Its name
     name: String,
-    /// What it is; it stays that
+    /// Kind of actor; it can't be changed later
     #[arg(long, value_enum)]
     kind: Kind,
 }
@@ -58,7 +58,7 @@ pub(super) struct SetArguments {
     enable: bool,
 }
 
-/// What an actor is, on the command line.
+/// The kind of an actor, as the command line names it.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum Kind {
     /// A person who may have API tokens

@@ -1,4 +1,4 @@
-//! What is done with the API's things, whichever kind they are of.
+//! Operations on objects of the API that are the same for every kind.
 
 use super::http::{Ask, Http, RequestError};
 use crate::exit::{Failure, Status};
@@ -76,7 +76,7 @@ entities! {
     Token(TokenId) = "token", "/tokens", revoked;
 }
 
-/// What stands behind the `?` of a request.
+/// The query string of a request.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Query(Vec<(&'static str, String)>);
 
@@ -124,7 +124,7 @@ impl Api {
         Self { http }
     }
 
-    /// Where the portal is.
+    /// The URL of the portal.
     pub(super) fn url(&self) -> &str {
         &self.http.portal().url
     }

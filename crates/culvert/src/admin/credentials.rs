@@ -78,7 +78,7 @@ fn saved() -> Result<Zeroizing<String>, Failure> {
     }
 }
 
-/// Where a token is kept for later commands.
+/// The place in which a token is kept for later commands.
 pub(super) struct Profile {
     dir: StateDir,
 }

@@ -1,4 +1,4 @@
-//! What a configuration changes, for people.
+//! Prints the changes that a configuration makes, for people.
 
 use super::dns::in_words;
 use super::output::Colours;

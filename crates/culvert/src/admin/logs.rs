@@ -21,11 +21,11 @@ use rows::{Entry, LogNames};
 #[derive(Debug, Subcommand)]
 #[command(disable_help_subcommand = true, after_help = EXAMPLES)]
 pub(super) enum LogCommand {
-    /// Who changed what, and how it was before
+    /// Changes: the person who made each, and the value before it
     Changes(ChangesArguments),
-    /// Who was let to what, who was not, and why
+    /// Decisions about access: allowed or denied, and the reason
     Access(AccessArguments),
-    /// What was carried: flows that have ended, where there is a flow log
+    /// Ended flows that gateways forwarded, if there is a flow log
     Flows(FlowsArguments),
 }
 

@@ -1,4 +1,4 @@
-//! What commands print: tables for people, JSON for programs.
+//! Output of commands: tables for people, JSON for programs.
 
 use super::api::Entity;
 use crate::exit::{Failure, Status, print, print_once};
@@ -19,7 +19,7 @@ const SCHEMA_VERSION: u32 = 1;
 /// The fewest columns of a terminal that tables are laid out for.
 const MIN_WIDTH: usize = 80;
 
-/// How results are printed.
+/// The format in which results are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
     /// For people
@@ -72,7 +72,7 @@ impl Format {
         }
     }
 
-    /// What was done, in a sentence, to a thing as it is now.
+    /// Prints what was done to an object, as a sentence, with the object as it is now.
     pub(super) fn done<T: Serialize>(
         self,
         item: &T,
@@ -84,7 +84,7 @@ impl Format {
         }
     }
 
-    /// What was done to several things, in a sentence for each.
+    /// Prints what was done to several objects, a sentence for each.
     pub(super) fn done_to_each<T: Serialize>(
         self,
         items: &[T],
@@ -274,7 +274,7 @@ pub(super) fn connected(since: Option<Timestamp>) -> String {
     }
 }
 
-/// What of a text is coloured, where a terminal shows it.
+/// The parts of a text that are coloured, if a terminal shows it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Colours {
     on: bool,

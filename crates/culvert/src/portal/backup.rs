@@ -55,9 +55,9 @@ struct Made {
 
 /// Make a portal's state directory from a backup
 ///
-/// The directory must be empty or missing. Start the portal on it afterwards, where machines find it
-/// at the URL that it had. What was changed after the backup is undone by it: tokens and machines
-/// that were revoked since are accepted again.
+/// The directory must be empty or missing. Start the portal on it afterwards, where machines find
+/// it at the URL that it had. The restore undoes every change made after the backup: tokens and
+/// machines that were revoked since are accepted again.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = RESTORE_EXAMPLES)]
 pub(super) struct RestoreArguments {

@@ -97,7 +97,7 @@ impl Portal {
         Shell { home }
     }
 
-    /// Where tests may put files.
+    /// A path at which tests may put files.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
@@ -185,7 +185,7 @@ pub(crate) struct Shell {
     pub(crate) home: PathBuf,
 }
 
-/// What a command said.
+/// The output of a command.
 #[derive(Debug)]
 pub(crate) struct Said(pub(crate) Output);
 

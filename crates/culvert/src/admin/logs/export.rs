@@ -48,7 +48,7 @@ impl Lines {
         }
     }
 
-    /// What of the part belongs to the lines that are wanted.
+    /// The portion of the part that belongs to the lines that are wanted.
     fn wanted<'part>(&mut self, part: &'part [u8]) -> &'part [u8] {
         let Some(left) = &mut self.left else {
             return part;

@@ -10,8 +10,8 @@ use crate::visible::visible;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// How often the portal is asked. It serves fifty requests a second of one address, and people look
-/// at what comes no more often.
+/// Interval between two requests to the portal. It serves fifty requests a second of one address,
+/// and people look at what comes no more often.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The longest pause between attempts to reach a portal that does not answer.
@@ -117,7 +117,7 @@ async fn show<T: Entry>(
     Ok(last)
 }
 
-/// Whether it may be otherwise later: the portal restarts, or has too much to do.
+/// True if a later try may succeed: the portal restarts, or is overloaded.
 const fn is_passing(refusal: &RequestError) -> bool {
     match refusal {
         RequestError::Failure(failure) => matches!(failure.status, Status::PortalUnreachable),

@@ -102,7 +102,7 @@ fn parse<T>(text: &str, at: fn(Timestamp) -> T, span: fn(u64) -> T) -> Result<T,
     })
 }
 
-/// How long something lasts.
+/// A length of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lifetime {
     /// In whole seconds.
