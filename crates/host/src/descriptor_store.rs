@@ -1,9 +1,10 @@
 //! The service manager's descriptor store (`FileDescriptorStoreMax=` of systemd.service(5)): descriptors that it keeps
 //! while this program is started anew.
 //!
-//! A descriptor has a name, which is its group's with its number in it: `tun.0`. What is there at the start comes with
-//! `LISTEN_FDS`, as sockets of socket units do. The variables stay, since no safe code takes one out of the environment:
-//! `LISTEN_PID` says that they are this process's, and the descriptors are closed for every program that it starts.
+//! A descriptor has a name, which is its group's with its number in it: `tun.0`. Descriptors that
+//! exist at the start come with `LISTEN_FDS`, as sockets of socket units do. The variables stay,
+//! since no safe code takes one out of the environment: `LISTEN_PID` says that they are this
+//! process's, and the descriptors are closed for every program that it starts.
 
 use crate::HostError;
 use sd_notify::NotifyState;
@@ -16,13 +17,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// and it would be woken with every packet.
 const UNWATCHED: NotifyState<'static> = NotifyState::Custom("FDPOLL=0");
 
-/// What the service manager keeps for this program.
+/// The descriptors that the service manager keeps for this program.
 #[derive(Debug)]
 pub struct DescriptorStore(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// What came at the start and nobody has taken, by group and number.
+    /// Descriptors that came at the start and that nobody has taken, by group and number.
     inherited: BTreeMap<&'static str, BTreeMap<usize, OwnedFd>>,
     /// The numbers that the store has of each group.
     held: BTreeMap<&'static str, BTreeSet<usize>>,
@@ -69,8 +70,8 @@ impl DescriptorStore {
         }
     }
 
-    /// What came of a group, in the order of its numbers, the first time; nothing where one is missing. The service
-    /// manager keeps it all the same.
+    /// The inherited descriptors of a group, in the order of their numbers, at the first call; none
+    /// if a number is missing. The service manager keeps it all the same.
     pub fn take(&self, group: &'static str) -> Vec<OwnedFd> {
         let taken = self.lock().inherited.remove(group).unwrap_or_default();
         let is_whole = taken.keys().copied().eq(0..taken.len());

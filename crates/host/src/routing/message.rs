@@ -41,7 +41,7 @@ pub(super) struct Route {
     pub(super) target: Target,
 }
 
-/// Where a route of ours leads.
+/// The target of a route of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Target {
     /// Into the interface of this index.
@@ -81,7 +81,7 @@ impl Route {
         message
     }
 
-    /// What a message says if it is a route as we make them.
+    /// Reads a message if it is a route as we make them.
     pub(super) fn read(message: &RouteMessage) -> Option<Self> {
         let RouteHeader {
             protocol,
@@ -168,8 +168,8 @@ pub(crate) fn table_of(message: &RouteMessage) -> u32 {
     attribute.unwrap_or_else(|| message.header.table.into())
 }
 
-/// What may be a host's local network: private use (RFC 1918, RFC 4193) and the link itself (RFC 3927,
-/// RFC 4291).
+/// The ranges that may be a host's local network: private use (RFC 1918, RFC 4193) and the link
+/// itself (RFC 3927, RFC 4291).
 ///
 /// Where everything goes into the tunnel, only these may be led elsewhere by what the table `main`
 /// knows in particular. Otherwise whoever hands out addresses could take any part of the Internet out
@@ -239,7 +239,7 @@ pub(crate) fn address_of(message: &AddressMessage) -> Option<IpAddr> {
     local.or(address)
 }
 
-/// Whether a message is about an address as [`address_message`] makes them.
+/// True if a message is about an address as [`address_message`] makes them.
 pub(super) fn is_alone(message: &AddressMessage, address: IpAddr) -> bool {
     message.header.prefix_len == host_length(address)
 }

@@ -60,7 +60,7 @@ fn with_interface() -> culvert_lab::Namespace {
     namespace
 }
 
-/// Whether the kernel takes a datagram of this process for there.
+/// True if the kernel takes a datagram of this process for there.
 fn may_send(to: &str) -> bool {
     let from = if to.starts_with('[') {
         "[::]:0"

@@ -1,4 +1,4 @@
-//! What the kernel does with packets under the gateway's firewall.
+//! The kernel's treatment of packets under the gateway's firewall.
 
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -371,7 +371,7 @@ impl Network {
         cut_off(&self.client, address)
     }
 
-    /// Whether a TCP connection to the gateway's listener is made within `timeout`.
+    /// True if a TCP connection to the gateway's listener is made within `timeout`.
     fn client_connects(&self, address: &str, timeout: Duration) -> bool {
         let address = SocketAddr::new(address.parse().expect("an address"), PORT);
         let connected = self

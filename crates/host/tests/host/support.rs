@@ -1,4 +1,5 @@
-//! What the tests share: namespaces of their own, and asynchronous work inside them. Needs root.
+//! The common parts of the tests: namespaces of their own, and asynchronous work inside them. Needs
+//! root.
 
 use std::process::Command;
 

@@ -9,7 +9,7 @@ const SHORT: &str = "nameserver ::1";
 struct Scene {
     directory: tempfile::TempDir,
     state: StateDir,
-    /// Whether the file is to be overwritten instead of exchanged.
+    /// True if the file is to be overwritten instead of exchanged.
     overwrite: bool,
 }
 
@@ -96,7 +96,7 @@ fn wanted(search: &[&str]) -> ResolverWanted {
     }
 }
 
-/// What is in the file before, and with what: each a name of a reviewed file.
+/// The file before, and the input that it gets: each a name of a reviewed file.
 const SHAPES: [(&str, Option<&str>, &str, &[&str]); 8] = [
     ("none", None, "100.64.0.7", &[]),
     ("none_search", None, "100.64.0.7", SEARCH),
