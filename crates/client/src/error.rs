@@ -1,9 +1,9 @@
-//! Why a client can't run, said to whoever can mend it.
+//! The reasons why a client can't run, worded for the person who can mend them.
 
 use std::io;
 use std::net::SocketAddr;
 
-/// Why a client did not start, or ended by itself.
+/// The reason why a client did not start, or ended by itself.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
@@ -43,16 +43,16 @@ pub enum ClientError {
     DnsListen {
         /// Where.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 
     /// Local: the operating system refused something else.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was tried.
+        /// The attempted action.
         what: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 

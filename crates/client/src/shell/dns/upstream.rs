@@ -70,8 +70,8 @@ async fn exchange_udp(query: &[u8], server: &Server) -> io::Result<Vec<u8>> {
     let mut buffer = vec![0; MAX_ANSWER_LEN];
     loop {
         let len = socket.recv(&mut buffer).await?;
-        // Whoever guesses addresses and port must guess the id too, and may go on guessing: neither a wrong
-        // id nor a wrong question ends the wait.
+        // An attacker who guesses addresses and port must guess the id too, and may go on guessing:
+        // neither a wrong id nor a wrong question ends the wait.
         if may_answer(&buffer[..len], query) {
             buffer.truncate(len);
             return Ok(buffer);
