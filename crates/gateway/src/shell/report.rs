@@ -71,7 +71,7 @@ impl Shell {
         })
     }
 
-    /// Why clients should not be sent here.
+    /// The reason why clients should not be sent here.
     pub(super) fn not_ready(&self) -> Option<String> {
         match self.core.readiness() {
             Err(why) => Some(why.to_string()),
