@@ -157,7 +157,7 @@ struct RunArguments {
     )]
     dns_scope: DnsNames,
 
-    /// Answer DNS at ADDR:PORT as well, to whoever reaches it; may be repeated
+    /// Answer DNS at ADDR:PORT as well, for anyone who reaches it; may be repeated
     #[arg(
         long,
         value_name = "ADDR:PORT",
@@ -406,7 +406,7 @@ fn settings(arguments: RunArguments) -> Result<Settings, Failure> {
     })
 }
 
-/// `usual` with what was chosen instead. A table takes the next number along.
+/// `usual` with the numbers that were chosen instead. A table takes the next number along.
 pub(crate) fn routing(
     usual: Routing,
     mark: Option<Mark>,

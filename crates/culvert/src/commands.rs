@@ -286,7 +286,7 @@ enum Goal {
 enum Step {
     /// It is so, in words.
     There(String),
-    /// Not yet; this is what is waited for.
+    /// Not yet; the text names the condition that is waited for.
     Waits(Exit, String),
     /// It won't be.
     Ends(Exit, String),
@@ -330,7 +330,7 @@ impl Wait {
     }
 }
 
-/// Has the client do it, and waits until it has; tells meanwhile what is waited for.
+/// Has the client do it, and waits until it has; reports meanwhile the condition that it waits for.
 async fn wait_for(
     socket: &Path,
     request: Request,

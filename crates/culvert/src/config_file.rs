@@ -103,7 +103,7 @@ impl Form {
         }
     }
 
-    /// The values of the option, or what was expected instead.
+    /// The values of the option, or the type that was expected instead.
     fn values(self, value: &Value) -> Result<Vec<String>, &'static str> {
         match (self, value) {
             (Self::Switch, Value::Boolean(switch)) => Ok(vec![switch.to_string()]),

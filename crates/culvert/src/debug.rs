@@ -146,7 +146,7 @@ impl Bundle {
     fn make(path: Option<&Path>) -> Result<Self, Failure> {
         let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
         let path = path.map_or_else(|| format!("culvert-debug-{now}").into(), Path::to_owned);
-        // It must be new: what is in it comes from here, and nobody else reads it.
+        // It must be new, so that all its content comes from here and nobody else reads it.
         let made = DirBuilder::new().mode(0o700).create(&path);
         made.map_err(|error| {
             let what = format_args!("{}: {error}; name a new directory by --out", path.display());

@@ -21,7 +21,7 @@ pub(crate) enum Status {
     NotEnrolled,
     /// The portal can't be reached.
     PortalUnreachable,
-    /// The portal denies what was asked for.
+    /// The portal denies the request.
     Denied,
     /// `culvert run`: the client does not take the program into the application.
     NotJoined,

@@ -106,7 +106,7 @@ Exit status:
 enum Step {
     /// All the way, in words.
     There(String, Way),
-    /// Nothing is decided yet; this is what is waited for.
+    /// Nothing is decided yet; the text names the condition that is waited for.
     Waits(Exit, String),
     /// It ends here.
     Ends(Exit, String),

@@ -24,7 +24,7 @@ impl Store {
         Ok(opened.map(|store| Arc::new(Self(store))))
     }
 
-    /// Throws away what came and means nothing. To be called once there is a log.
+    /// Throws away inherited descriptors that have no use. To be called once there is a log.
     pub(crate) fn drop_unknown(&self) {
         self.0.drop_unknown();
     }

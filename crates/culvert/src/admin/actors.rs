@@ -21,7 +21,7 @@ pub(super) enum ActorCommand {
     ///
     /// The tokens and clients of a disabled actor are refused, and its live connections end.
     Set(SetArguments),
-    /// Take a person's second factor away, for who has lost it
+    /// Remove the second factor of a person who has lost it
     ///
     /// The person signs in to the console by password alone then, and sets up another. The sessions that
     /// there are end.

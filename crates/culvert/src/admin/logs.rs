@@ -15,7 +15,7 @@ use culvert_wire::api::{
 use export::Form;
 use rows::{Entry, LogNames};
 
-/// Logs: who changed what, who was let to what, and what was carried
+/// Logs: changes, decisions about access, and forwarded flows
 ///
 /// Shows the newest 50 entries, the newest first, unless you say otherwise. Filters narrow each other.
 #[derive(Debug, Subcommand)]
@@ -58,7 +58,7 @@ pub(super) struct AccessArguments {
     /// Only through this gateway
     #[arg(long, value_name = "GATEWAY")]
     gateway: Option<String>,
-    /// Only what came out like this
+    /// Only entries with this outcome
     #[arg(long, value_enum, value_name = "DECISION")]
     decision: Option<Decision>,
     #[command(flatten)]

@@ -133,7 +133,7 @@ pub(super) fn print_line(line: impl Display) -> Result<(), Failure> {
     print(format!("{line}\n").as_bytes())
 }
 
-/// Says something to whoever sits there, which is no result.
+/// Prints a message for the person at the terminal, which is no result.
 pub(super) fn note(line: impl Display) {
     // Standard error may be closed; then nobody sits there.
     let _ = writeln!(std::io::stderr(), "{}", visible(&line.to_string()));
@@ -144,8 +144,8 @@ pub(super) fn warn(text: &str) {
     note(format_args!("warning: {text}"));
 }
 
-/// Rows under headings. No cell is broken, so that what is copied or searched for is whole. A row is one
-/// line where no terminal is; where one is, cells that do not fit go below, indented.
+/// Rows under headings. No cell is broken, so that text to copy or to search for is whole. Without a
+/// terminal a row is one line; at a terminal, cells that do not fit go below, indented.
 pub(super) fn table(columns: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     table_within(width(), columns, rows)
 }

@@ -58,8 +58,8 @@ pub(super) struct CreateArguments {
     applications: Applications,
     /// Only of names: a network that their addresses must be in, or "anywhere"; may be repeated
     ///
-    /// Without it, names may lead to any host that the site's gateways reach, for whoever may change a
-    /// record of the zone.
+    /// Without it, anyone who may change a record of the zone can point names to any host that the
+    /// site's gateways reach.
     #[arg(long, value_name = "NETWORK")]
     within: Vec<String>,
 }

@@ -128,7 +128,7 @@ pub(crate) fn refuse_while_running(socket: &Path, program: &str) -> Result<(), F
     }
 }
 
-/// Says what was removed.
+/// Lists the removed parts.
 pub(crate) fn report(removed: &[String]) -> Result<(), Failure> {
     let lines: String = removed.iter().map(|line| format!("{line}\n")).collect();
     print(lines.as_bytes())

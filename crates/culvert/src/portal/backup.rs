@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 /// Write all that the portal needs to come back into one file
 ///
-/// The portal may be running, and others may change things meanwhile: the file holds what was so at
+/// The portal may be running, and others may change things meanwhile: the file holds the state of
 /// one instant. It is as secret as the portal itself, has mode 0600, and replaces no other. A
 /// certificate that was given with --cert is not in it. Run it as the portal's user, on its machine.
 ///
@@ -177,7 +177,7 @@ fn identities(arguments: &RestoreArguments) -> Result<Vec<Identity>, Failure> {
     Ok(identities)
 }
 
-/// Says where, but nothing of what is there: it may be a secret.
+/// Names the position, but not the text there: it may be a secret.
 fn no_key(path: &Path, (line, error): (usize, KeyError)) -> Failure {
     let path = path.display();
     match line {

@@ -206,7 +206,7 @@ fn read_key(path: &Path) -> Result<Sealer, Failure> {
     parse(&text, path)
 }
 
-/// Says where, but nothing of what is there: it may be another secret.
+/// Names the position, but not the text there: it may be another secret.
 fn parse(text: &TokenText, path: &Path) -> Result<Sealer, Failure> {
     let key = text.expose().parse::<SecretsKey>();
     let key = key

@@ -15,7 +15,7 @@ use tokio::runtime::Runtime;
 
 pub(crate) const CULVERT: &str = env!("CARGO_BIN_EXE_culvert");
 
-/// Variables that the environment of whoever runs the tests may hold.
+/// Variables that the environment of the test run may hold.
 const VARIABLES: [&str; 6] = [
     "CULVERT_ADMIN_OUTPUT",
     "CULVERT_ADMIN_PORTAL",

@@ -33,7 +33,7 @@ pub(super) async fn run(
     Ok(shell.api.stream(&path, query, take).await?)
 }
 
-/// Counts the lines of what comes in parts. A line break between quotes ends none: CSV has them in
+/// Counts the lines of an answer that comes in parts. A line break between quotes ends none: CSV has them in
 /// values, JSON has none at all.
 struct Lines {
     left: Option<usize>,

@@ -60,8 +60,8 @@ pub(super) async fn run<T: Entry>(
     }
 }
 
-/// Prints what came since the entry `seen`, and says which is the last one now. Only where something
-/// came is the filter asked, whatever it leaves of it.
+/// Prints the entries since `seen`, and returns the last one now. The filter is asked only if there are
+/// new entries, even if it leaves none of them.
 async fn step<T: Entry>(
     api: &mut Api,
     query: &Query,
