@@ -32,8 +32,8 @@ struct State {
 }
 
 impl DescriptorStore {
-    /// Takes in what came at the start; nothing where no service manager listens (`NOTIFY_SOCKET`). Descriptors of other
-    /// groups than `groups` are closed.
+    /// Takes in the inherited descriptors; nothing if no service manager listens (`NOTIFY_SOCKET`).
+    /// Descriptors of other groups than `groups` are closed.
     ///
     /// To be called before any program is started, and once: a second call is told of nothing.
     ///
@@ -59,7 +59,7 @@ impl DescriptorStore {
         Ok(Some(Self(Mutex::new(state))))
     }
 
-    /// Has the service manager throw away what came and means nothing, and says so in the log.
+    /// Has the service manager throw away inherited descriptors that have no use, and logs that.
     pub fn drop_unknown(&self) {
         for name in std::mem::take(&mut self.lock().unknown) {
             tracing::warn!(

@@ -76,7 +76,7 @@ pub enum FileRefusal {
     Missing,
     /// This process may not open it.
     Forbidden,
-    /// It is a symbolic link: whoever may change the link chooses the file.
+    /// It is a symbolic link: a user who may change the link chooses the file.
     SymbolicLink,
     /// It is neither a regular file nor a link: a directory, a device, a pipe, a socket.
     NotAFile,

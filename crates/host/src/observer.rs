@@ -1,5 +1,5 @@
-//! Between a running client or gateway and whoever asks how it is: health, status, and the service
-//! manager's watchdog.
+//! The channel between a running client or gateway and processes that ask for its state: health, status,
+//! and the service manager's watchdog.
 
 use crate::notify::{notify_alive, watchdog_span};
 use crate::{HostError, OnlyStatus, Request, StatusRequest, StatusSocket};
@@ -198,7 +198,7 @@ mod tests {
     async fn who_asks_one_that_does_not_answer_is_not_kept_waiting() {
         let (observer, mut observed) = observe::<u8, OnlyStatus>();
         assert_eq!(observer.status().await, None);
-        // The request is still there: whoever made it is gone.
+        // The request is still there: its sender is gone.
         assert!(observed.next().await.answer.is_closed());
         drop(observed);
         assert_eq!(observer.status().await, None);

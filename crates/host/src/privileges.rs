@@ -117,7 +117,7 @@ pub struct Confinement {
 }
 
 impl Confinement {
-    /// Says in the log what is kept, and why where that is more than it has to be.
+    /// Logs the rights that are kept, with the reason if they are more than needed.
     pub fn log(&self) {
         match self.uid {
             0 => tracing::info!(

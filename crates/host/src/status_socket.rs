@@ -1,4 +1,4 @@
-//! The socket at which a running client or gateway tells its state, and a client is told what to do: a
+//! The socket at which a running client or gateway reports its state, and a client takes commands: a
 //! line of JSON, answered by a line of JSON (docs/socket.md).
 
 use crate::{HostError, MAX_TOKEN_FILE_BYTES, PeerCredentials, PeerProcess, commanders};
@@ -73,7 +73,7 @@ enum Answer<S> {
     Error(String),
 }
 
-/// A request to whoever runs.
+/// A request to the running program.
 #[derive(Debug)]
 pub struct StatusRequest<S, R = OnlyStatus> {
     /// The request.
@@ -128,7 +128,7 @@ impl Drop for StatusSocket {
     }
 }
 
-/// Asks whoever answers at `path`, which is to be a running `program` (`client` or `gateway`).
+/// Asks the program that answers at `path`, which is to be a running `program` (`client` or `gateway`).
 ///
 /// # Errors
 /// The problem, for people.

@@ -84,7 +84,7 @@ pub struct NetworkChange {
     pub addresses: bool,
     /// The ways to the destinations: another interface, next hop or source address, or none at all.
     pub ways: bool,
-    /// The rules that lead to our tables, by our own doing or another's: apply what is wanted again,
+    /// The rules that lead to our tables, by our own doing or another's: apply the wanted state again,
     /// which changes nothing where nothing is missing.
     pub rules: bool,
 }
@@ -100,7 +100,7 @@ struct Snapshot {
 }
 
 impl NetworkWatch {
-    /// Begins to watch: what differs from now on is told. Must be called in a tokio runtime. Needs no
+    /// Begins to watch: changes from now on are reported. Must be called in a tokio runtime. Needs no
     /// privilege.
     ///
     /// # Errors
@@ -201,7 +201,7 @@ impl NetworkWatch {
         }
     }
 
-    /// Compares what is with what was.
+    /// Compares the present state with the last one.
     async fn look(&mut self) -> Result<Option<NetworkChange>, HostError> {
         match Snapshot::take(&mut self.network, &self.options).await {
             Ok(snapshot) => {

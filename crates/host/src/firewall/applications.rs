@@ -27,7 +27,7 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// Adds what was refused since.
+    /// Adds the packets refused since.
     pub fn add(&mut self, more: &Self) {
         self.others += more.others;
         for (application, count) in &more.applications {

@@ -1,7 +1,7 @@
 //! Tables in the kernel's packet filter: a gateway's, and a client's about [`applications`].
 //!
-//! One table of our own each, replaced whole in one transaction, and never read back as rules: what others
-//! have set up stays as it is. `accept` in one table does not overrule `drop` in another, so tables
+//! One table of our own each, replaced whole in one transaction, and never read back as rules: tables of
+//! others stay as they are. `accept` in one table does not overrule `drop` in another, so tables
 //! that drop what we forward are looked for and reported ([`forward_conflicts`]).
 
 mod applications;

@@ -33,7 +33,7 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// The standard output of a run that had to succeed; `action` says what was tried.
+    /// The standard output of a run that had to succeed; `action` names the attempt.
     pub(super) fn success(self, action: &str) -> Result<String, HostError> {
         if self.status.success() {
             return Ok(self.stdout);

@@ -302,7 +302,7 @@ impl UdpIdle {
     }
 }
 
-/// Drops what is for an IPv4 address that is never forwarded to, written as an IPv6 address.
+/// Drops packets for an IPv4 address that is never forwarded to, written as an IPv6 address.
 fn embedded_ipv4() -> Chain {
     let drop = |embedding: &Embedding| {
         let ((mask, fixed), place) = (embedding.known_by(), embedding.place());
@@ -379,7 +379,7 @@ impl Display for Table {
     }
 }
 
-/// An anonymous set of what is given; `None` of nothing.
+/// An anonymous set of the given elements; `None` if there are none.
 fn set(elements: impl Iterator<Item = impl Display>) -> Option<String> {
     let mut text = String::new();
     for element in elements {

@@ -1,4 +1,4 @@
-//! `/etc/resolv.conf` as a plain file: what was there is kept in the state directory, and put back.
+//! `/etc/resolv.conf` as a plain file: the earlier text is kept in the state directory, and put back.
 //!
 //! The file is exchanged if it can be, so that a reader finds one or the other; its mode stays. It
 //! is overwritten if it is mounted by itself, as in containers, lies in a directory that may not be
@@ -148,7 +148,7 @@ impl FileControl {
         Ok(())
     }
 
-    /// Returns once somebody has changed what was written.
+    /// Returns once somebody has changed the written text.
     pub(super) async fn changed(&mut self) {
         let watch = match self.watch() {
             Ok(watch) => Some(watch),
@@ -195,7 +195,7 @@ impl FileControl {
         written.is_some() && matches!(self.read(), Ok(now) if now.as_deref() == written)
     }
 
-    /// Puts back what was there before. Text that others have written since stays.
+    /// Puts the earlier text back. Text that others have written since stays.
     pub(super) fn restore(&mut self, state: &StateDir) -> Result<(), HostError> {
         let written = self.written.take();
         // A crash may have left it behind.
@@ -255,7 +255,7 @@ impl FileControl {
     ) -> Vec<Step> {
         let theirs = now.and_then(|now| edited_since(now, backup, written));
         let mut steps = match (now, backup) {
-            // Another program has edited what was written.
+            // Another program has edited the written text.
             (Some(now), Some(_)) if theirs.is_some() => {
                 self.plan_writing(Some(now), &theirs.unwrap_or_default())
             }

@@ -29,7 +29,7 @@ use std::time::Duration;
 /// resolver waits for an answer.
 const CHECK_EVERY: Duration = Duration::from_secs(5);
 
-/// By which way the system is told whom to ask.
+/// The way by which the system is told the resolver to ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResolverMode {
     /// systemd-resolved, over D-Bus: names in [`ResolverWanted::domains`] are asked of the client.
@@ -139,7 +139,7 @@ impl Default for Paths {
 }
 
 impl ResolverControl {
-    /// Changes nothing yet. `state` keeps what was there before.
+    /// Changes nothing yet. `state` keeps the earlier settings.
     #[must_use]
     pub fn new(choice: ResolverChoice, state: StateDir) -> Self {
         Self {
@@ -230,8 +230,8 @@ impl ResolverControl {
         })
     }
 
-    /// The search domains by now, as the file has them that the C library reads, whoever wrote it. Nothing where
-    /// the names without those domains are asked in a way that the client can't take.
+    /// The present search domains, as they are in the file that the C library reads, whoever wrote it. None if
+    /// names without those domains are asked in a way that the client can't take.
     #[must_use]
     pub fn search(&self) -> Vec<DomainName> {
         if matches!(&self.backend, Some(Backend::Resolved(resolved)) if resolved.encrypts()) {

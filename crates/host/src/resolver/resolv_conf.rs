@@ -32,7 +32,7 @@ pub(super) struct Server {
 }
 
 impl ResolvConf {
-    /// Reads it; what is no directive is left out, as the C library does.
+    /// Reads it; lines without a directive are left out, as the C library does.
     pub(super) fn parse(text: &str) -> Self {
         let mut servers = Vec::new();
         let mut directives = Vec::new();

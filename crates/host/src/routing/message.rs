@@ -46,7 +46,7 @@ pub(super) struct Route {
 pub(super) enum Target {
     /// Into the interface of this index.
     Tunnel(u32),
-    /// Nowhere: who sends is told so.
+    /// Nowhere: the sender gets an error.
     Unreachable,
 }
 
@@ -210,7 +210,7 @@ pub(crate) fn rule_table(message: &RuleMessage) -> u32 {
 }
 
 /// An address of the tunnel. It is used at once, without asking the link whether somebody else has
-/// it, and makes no route: what is behind the tunnel say the prefixes.
+/// it, and makes no route: the prefixes say which addresses are behind the tunnel.
 pub(super) fn address_message(index: u32, address: IpAddr) -> AddressMessage {
     let mut message = AddressMessage::default();
     message.header.family = address_family(Family::of(address));

@@ -128,7 +128,7 @@ impl Network {
     ///
     /// A client that starts again should not call this: until it knows its resources, leftovers keep
     /// packets from leaving in the clear, and [`apply`](Self::apply) takes over what is still wanted.
-    /// It is for who gives the tunnel up, and for tables that are no longer used.
+    /// It is for a client that gives the tunnel up, and for tables that are no longer used.
     ///
     /// # Errors
     /// As [`apply`](Self::apply).
@@ -160,7 +160,7 @@ impl Network {
                 Ok(()) => done.push(text),
                 // Somebody else has removed it, or the interface took it along.
                 Err(error) if removes && is_gone(&error) => {}
-                // Somebody else has added it: what is wanted is there.
+                // Somebody else has added it: it is there as wanted.
                 Err(error) if !removes && is(&error, Errno::EXIST) => {}
                 Err(error) => return Err(HostError::system(&text, error)),
             }
@@ -266,7 +266,7 @@ impl Network {
             .await
         {
             Ok(entries) => entries,
-            // The interface went after it was looked up: whoever held its last descriptor closed it.
+            // The interface went after it was looked up: the holder of its last descriptor closed it.
             Err(error) if is(&error, Errno::NODEV) => Vec::new(),
             Err(error) => return Err(HostError::system("list the addresses", error)),
         };

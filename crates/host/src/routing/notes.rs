@@ -236,7 +236,7 @@ fn swallowed(wanted: &Wanted, interface: &str, own: IpNet) -> Option<Note> {
     })
 }
 
-/// The preference of a rule that leads packets to a table whoever sends them and wherever they go. Those
+/// The preference of a rule that leads packets to a table, whatever their source and destination. Those
 /// that tell packets apart by a mark do so for packets of their own.
 fn preference_of_all(rule: &RuleMessage) -> Option<u32> {
     let header = &rule.header;

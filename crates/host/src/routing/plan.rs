@@ -254,7 +254,7 @@ fn remove_rules(routing: &Routing, wanted: &[Rule], current: &Current) -> Vec<St
     steps
 }
 
-/// Removes from our tables what is not wanted: routes into the tunnel before those that refuse.
+/// Removes unwanted routes from our tables: routes into the tunnel before those that refuse.
 fn remove_routes(wanted: &BTreeSet<Route>, current: &Current) -> Vec<Step> {
     let unwanted =
         |message: &&RouteMessage| Route::read(message).is_none_or(|route| !wanted.contains(&route));

@@ -126,7 +126,7 @@ fn install(processor: TargetArch) -> Result<(), seccompiler::Error> {
     Ok(())
 }
 
-/// By number; what has no rules is refused whatever its arguments are.
+/// By number; a call without rules is refused whatever its arguments are.
 fn refused() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError> {
     let mut refused: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
     for call in REFUSED.iter().chain(REFUSED_HERE) {

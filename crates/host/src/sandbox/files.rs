@@ -28,10 +28,10 @@ const WANTED: ABI = ABI::V6;
 
 const READ: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile | ReadDir});
 
-/// Reading, and running what is there.
+/// Reading, and running programs.
 const RUN: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile | ReadDir | Execute});
 
-/// Everything but running what is there, devices, and pipes.
+/// Everything but running programs, devices, and pipes.
 const KEEP: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
     ReadFile | ReadDir | WriteFile | Truncate | MakeReg | MakeDir | MakeSym | RemoveFile | RemoveDir
 });
@@ -158,7 +158,7 @@ pub(super) fn close(needs: &SandboxNeeds<'_>) -> Barrier {
     }
 }
 
-/// A rule takes what is there. A directory that can't be made is reported later by the code that
+/// A rule takes a path that exists. A directory that can't be made is reported later by the code that
 /// needs it.
 fn make_directories(needs: &SandboxNeeds<'_>) {
     let socket = needs

@@ -1,7 +1,7 @@
 //! The parts of the machine that a service goes on needing; all others are closed to it, whichever
 //! user it is by then.
 //!
-//! [`confine`](crate::confine) takes rights; this takes what is left to a user without rights: files that
+//! [`confine`](crate::confine) takes rights; this takes powers that a user without rights still has: files that
 //! are no business of the service (Landlock), and system calls that no part of it makes (seccomp). Both
 //! bind a thread and what it starts, so this too comes before there is a second thread. It holds until
 //! the process ends, over every set-up of the host in between. `docs/adr/0014-sandbox.md` has the reasons.
@@ -111,7 +111,7 @@ impl Sandbox {
         self.files == Barrier::Closed && self.system_calls == Barrier::Closed
     }
 
-    /// Says in the log what is closed.
+    /// Logs the parts that are closed.
     pub fn log(&self) {
         tracing::info!("sandbox: {self}");
     }

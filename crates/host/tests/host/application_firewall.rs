@@ -25,7 +25,7 @@ fn application() -> ApplicationName {
     application_name().parse().expect("a name")
 }
 
-/// `rule` for what is behind the interface `cv0`, but for one address.
+/// `rule` for the addresses behind the interface `cv0`, except one.
 fn rules(rule: Applications) -> ApplicationRules {
     ApplicationRules {
         interface: "cv0".parse().expect("a name"),

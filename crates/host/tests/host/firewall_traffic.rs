@@ -77,7 +77,7 @@ fn a_gateway_whose_host_is_a_resource_lets_clients_reach_it() {
     }
 }
 
-/// As containers publish ports: the kernel forwards what came for an address of the host.
+/// As containers publish ports: the kernel forwards packets for an address of the host.
 #[test]
 fn a_port_that_the_gateway_publishes_for_others_is_closed_to_clients_as_the_gateway_is() {
     let network = Network::new();

@@ -1,4 +1,4 @@
-//! Interface, rules and routes: what the kernel decides with them, and what is left of them.
+//! Interface, rules and routes: the kernel's decisions with them, and their leftovers.
 
 use std::io;
 use std::net::UdpSocket;

@@ -119,7 +119,7 @@ const DOMAIN: &str = "domain lan\nnameserver 192.0.2.53\noptions rotate";
 /// More domains than every resolver reads beside ours.
 const LONG: &str = "search a.lan b.lan c.lan d.lan e.lan f.lan\nnameserver 192.0.2.53\n";
 
-/// With `CULVERT_BLESS=1` in the environment, what is there is written down as reviewed.
+/// With `CULVERT_BLESS=1` in the environment, the result is written down as reviewed.
 #[test]
 fn what_is_written_is_as_reviewed_and_goes_without_a_trace() {
     let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/host/golden");
