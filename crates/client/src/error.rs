@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// Configuration: what was given is no token of a client.
+    /// Configuration: the given token is not that of a client.
     #[error("the token can't be used: {0}")]
     BadToken(#[from] culvert_wire::token::TokenError),
 
@@ -19,7 +19,7 @@ pub enum ClientError {
     #[error("the token can't be used: {0}; have an administrator make a new one")]
     BadUrl(culvert_link::ConnectError),
 
-    /// Configuration: there is nobody to be.
+    /// Configuration: there is no token to sign in with.
     #[error("signed out: run `culvert sign-in` first")]
     SignedOut,
 

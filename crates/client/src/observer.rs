@@ -1,4 +1,4 @@
-//! Between a running client and whoever asks how it is, or tells it what to do.
+//! The channel between a running client and processes that ask for its state, or command it.
 
 use crate::request::Request;
 use crate::status::{SCHEMA_VERSION, Status};

@@ -157,7 +157,7 @@ impl FirewallHandle {
         });
     }
 
-    /// Ends, and removes what was set up.
+    /// Ends, and removes the set-up.
     pub(crate) async fn remove(self) {
         // An actor that has ended has nothing to remove.
         let _ended = self.requests.send(Request::Remove).await;
@@ -354,7 +354,7 @@ impl FirewallActor {
         }
     }
 
-    /// Another program has changed the rules: what is to be said of it, and how long they are not put back.
+    /// Another program has changed the rules: the text to report, and the time for which they are not put back.
     fn changed_by(&mut self, by: Option<&str>) -> (String, Option<Duration>) {
         let by = by.map(|name| format!(" ({name})")).unwrap_or_default();
         let why = format!("another program{by} has changed the rules about applications");
@@ -396,7 +396,7 @@ impl FirewallActor {
         let _ended = self.told.send(event).await;
     }
 
-    /// Adds what was refused since this was last done.
+    /// Adds the refusals since the last call.
     async fn count(&mut self) {
         let Some(installed) = &self.installed else {
             return;

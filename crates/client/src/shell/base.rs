@@ -25,7 +25,7 @@ pub(super) struct Base {
 }
 
 impl Base {
-    /// Makes what is missing in the state directory, and changes nothing else.
+    /// Makes the missing files in the state directory, and changes nothing else.
     pub(super) fn load(settings: Settings, state: &StateDir) -> Result<Self, ClientError> {
         let identity = Identity::load(state, settings.id.as_deref())?;
         let key = PrivateKey::from_bytes(*identity.key.expose());
@@ -94,7 +94,7 @@ impl Base {
     }
 
     /// Makes the host as it was before a client that did not end in order, or that failed.
-    /// Says what is left of it, each a line.
+    /// Lists the leftovers, each a line.
     pub(super) async fn clean_up(&self) -> Vec<String> {
         let mut left = Vec::new();
         if let Some(store) = &self.settings.store {
@@ -116,7 +116,7 @@ impl Base {
         } = &self.settings;
         match clean_up_network(interface, routing).await {
             Ok(removed) if removed.is_empty() => {}
-            // It can't have left anything either; going up says what is missing.
+            // It can't have left anything either; going up reports the missing parts.
             Err(ClientError::Host(HostError::NeedsNetAdmin)) => {}
             Ok(removed) => tracing::info!(?removed, "what a crash left behind is removed"),
             Err(error) => left.push(format!("rules and routes of a crash are left: {error}")),

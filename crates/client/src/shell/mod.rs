@@ -31,8 +31,8 @@ use std::future::Future;
 /// for a restart leaves everything but the system's resolver as it is.
 ///
 /// # Errors
-/// [`ClientError`] says what to do. A client that takes commands ends by none of the portal's: it tells
-/// who asks, and waits to be told what to do.
+/// [`ClientError`] names the remedy. A client that takes commands does not end by an error of the portal:
+/// it reports the error and waits for the next command.
 pub async fn run(
     settings: Settings,
     observed: Observed,

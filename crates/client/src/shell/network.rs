@@ -72,7 +72,7 @@ impl Host {
         self.wanted.send_replace(Some(wanted));
     }
 
-    /// The rules are others than they were, by our own doing or another's: what is missing is set up again.
+    /// The rules are others than they were, by our own doing or another's: missing parts are set up again.
     pub(crate) fn repeat(&self) {
         self.again.send_modify(|count| *count += 1);
     }
@@ -101,7 +101,7 @@ impl Host {
         problems
     }
 
-    /// Ends, and removes what was set up.
+    /// Ends, and removes the set-up.
     pub(crate) async fn remove(self) {
         for task in &self.tasks {
             task.abort();

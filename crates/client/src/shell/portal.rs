@@ -105,7 +105,7 @@ impl Portal {
         }
     }
 
-    /// Ends in order: what was said leaves first.
+    /// Ends in order: messages that are queued leave first.
     pub(super) async fn close(self) {
         match self.state {
             State::Idle => {}

@@ -1,5 +1,5 @@
-//! The life of a client: connected as long as it runs, by the administrator's token; without one, up and
-//! down as it is told.
+//! The life of a client. With an administrator's token it is connected as long as it runs; without one,
+//! commands bring it up and down.
 
 use super::base::Base;
 use super::clock::Now;
@@ -108,7 +108,7 @@ impl<R: FnMut(&str) + Send> Service<R> {
         self.is_announced = true;
     }
 
-    /// Is up until it is told otherwise, or can't be; nothing where it is to end.
+    /// Is up until a command says otherwise, or it fails; nothing if it is to end.
     async fn be_up<F: Future<Output = Shutdown>>(
         &mut self,
         is_awaited: bool,
@@ -259,8 +259,8 @@ fn going_down(status: Status) -> Status {
     status
 }
 
-/// Answers until this is dropped: the state to who asks for it, and to who tells it something that it is
-/// to be told again in a moment.
+/// Answers until this is dropped: requests for the state with the state, and commands with the advice to
+/// repeat them in a moment.
 async fn answer_all(observed: &mut Observed, status: &Status) {
     loop {
         observed.beat(status.not_ready_because.clone());

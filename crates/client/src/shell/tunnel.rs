@@ -40,7 +40,7 @@ const GONE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The pause between two checks that the interface has gone.
 const GONE_POLL: Duration = Duration::from_millis(10);
 
-/// The engine's device with what comes out of it.
+/// The engine's device with its events.
 pub(crate) struct Tunnel {
     device: Arc<Device>,
     /// Packets without a route.

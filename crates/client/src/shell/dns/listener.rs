@@ -148,7 +148,7 @@ impl Listeners {
         });
     }
 
-    /// Sends an answer to whoever asked.
+    /// Sends an answer to the sender of the query.
     pub(crate) fn answer(&self, bytes: Vec<u8>, to: SocketAddr, transport: Transport) {
         let mut askers = lock(&self.askers);
         match transport {
@@ -245,7 +245,7 @@ async fn receive(
             transport: Transport::Udp,
             from,
         };
-        // A full queue loses the query; whoever asked asks again.
+        // A full queue loses the query; its sender asks again.
         let _queued = events.try_send(query);
     }
 }
@@ -390,7 +390,7 @@ mod tests {
         assert_eq!(bytes, b"newcomer");
         let ended = timeout(SOON, held[1].read(&mut [0; 1])).await.unwrap();
         assert_eq!(ended.unwrap_or(0), 0);
-        // All others are there still, and whoever asked is answered.
+        // All others are still there, and their senders are answered.
         let mut byte = [0; 1];
         let mut is_open = |stream: &TcpStream| match stream.try_read(&mut byte) {
             Ok(read) => read > 0,

@@ -23,8 +23,8 @@ pub(crate) struct Server {
     pub(crate) tls: Option<TlsServer>,
 }
 
-/// Asks, and tells the core what came of it: an answer, or that nobody is there. Of an upstream that
-/// only stays silent the core hears nothing; it has a clock of its own.
+/// Asks, and reports the result to the core: an answer, or that nobody is there. A silent upstream is not
+/// reported, because the core has a clock of its own.
 pub(crate) async fn ask_upstream(
     id: ForwardId,
     query: Vec<u8>,
