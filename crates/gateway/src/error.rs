@@ -6,7 +6,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GatewayError {
-    /// Configuration: what was given is no token of a gateway.
+    /// Configuration: the given token is not that of a gateway.
     #[error("the token can't be used: {0}")]
     BadToken(#[from] culvert_wire::token::TokenError),
 

@@ -1,4 +1,4 @@
-//! Between a running gateway and whoever asks how it is.
+//! The channel between a running gateway and processes that ask for its state.
 
 use crate::status::{SCHEMA_VERSION, Status};
 use culvert_host::{OnlyStatus, StatusError};

@@ -162,7 +162,7 @@ impl Welcomed {
         assert_eq!(self.gateway.counters().refused, refused + 1, "{token}");
         match answer {
             Some(FromGateway::GrantRefused { reason, .. }) => Some(reason.code),
-            // Of what has no id that can be read, nothing can be said.
+            // A grant without a readable id can't be named in an answer.
             None => None,
             other => panic!("{other:?} to {token}"),
         }

@@ -81,7 +81,7 @@ impl Shell {
         }
     }
 
-    /// Tells a service manager and whoever watches health how it stands.
+    /// Reports the state to a service manager and to health checks.
     pub(super) fn tell(&mut self) {
         self.observed.beat(self.not_ready());
         let is_connected = self.core.is_connected();

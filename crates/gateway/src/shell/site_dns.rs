@@ -1,7 +1,7 @@
 //! DNS questions of clients, at the gateway's address in the tunnel.
 //!
-//! Only packets of clients with a grant to names come here: the gate sees to that, and the kernel's guard to what comes
-//! from elsewhere. Whether a client may ask for the name that it asks for, the core says.
+//! Only packets of clients with a grant to names come here: the gate sees to that, and the kernel's guard stops packets
+//! from elsewhere. The core decides if a client may ask for a name.
 
 mod message;
 
@@ -58,7 +58,7 @@ enum Answer {
     Connection(oneshot::Sender<Vec<u8>>),
 }
 
-/// The sockets, and what came of questions.
+/// The sockets, and the results of questions.
 #[derive(Debug)]
 pub(crate) struct SiteDns {
     at: Option<SocketAddr>,

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 /// Leaves out the addresses of a family if this machine can send to none of them, but to one of the
 /// other family. A program without Happy Eyeballs (RFC 8305) would hang at the first of them. If
-/// neither family can be reached, all addresses stay, and the sender gets an ICMP error.
+/// neither family can be reached, all addresses stay, and the sender learns the reason.
 pub(super) fn retain_carried(found: &mut Found, carries: impl Fn(IpAddr) -> bool) {
     let v4 = found.ipv4.iter().any(|address| carries((*address).into()));
     let v6 = found.ipv6.iter().any(|address| carries((*address).into()));
