@@ -1,13 +1,13 @@
-//! Why a client can't run, said to whoever can mend it.
+//! The reasons why a client can't run, worded for the person who can mend them.
 
 use std::io;
 use std::net::SocketAddr;
 
-/// Why a client did not start, or ended by itself.
+/// The reason why a client did not start, or ended by itself.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// Configuration: what was given is no token of a client.
+    /// Configuration: the given token is not that of a client.
     #[error("the token can't be used: {0}")]
     BadToken(#[from] culvert_wire::token::TokenError),
 
@@ -19,7 +19,7 @@ pub enum ClientError {
     #[error("the token can't be used: {0}; have an administrator make a new one")]
     BadUrl(culvert_link::ConnectError),
 
-    /// Configuration: there is nobody to be.
+    /// Configuration: there is no token to sign in with.
     #[error("signed out: run `culvert sign-in` first")]
     SignedOut,
 
@@ -43,16 +43,16 @@ pub enum ClientError {
     DnsListen {
         /// Where.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 
     /// Local: the operating system refused something else.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was tried.
+        /// The attempted action.
         what: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 

@@ -1,9 +1,9 @@
 //! The client: asks the portal for access, and keeps tunnels to gateways.
 //!
 //! `culvert-client-core` decides and does no I/O, so that tests and the simulation drive what is shipped; [`run`]
-//! puts sockets, the data plane and the host around it. A running client tells its [`status`] to
-//! whoever asks at its socket ([`ask`]), or in its process ([`Observer`]); one that was given no token does
-//! as it is told there ([`Request`]).
+//! puts sockets, the data plane and the host around it. A running client reports its [`status`] at its
+//! socket ([`ask`]) and in its process ([`Observer`]). One that was given no token takes commands
+//! there ([`Request`]).
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Between a running client and whoever asks how it is, or tells it what to do.
+//! The channel between a running client and processes that ask for its state, or command it.
 
 use crate::request::Request;
 use crate::status::{SCHEMA_VERSION, Status};
@@ -8,13 +8,13 @@ use std::path::Path;
 /// Asks a client of this process.
 pub type Observer = culvert_host::Observer<Status, Request>;
 
-/// What [`run`](crate::run) needs to answer.
+/// The side that [`run`](crate::run) needs to answer.
 pub type Observed = culvert_host::Observed<Status, Request>;
 
 /// A request, and where its answer goes.
 pub(crate) type StatusRequest = culvert_host::StatusRequest<Status, Request>;
 
-/// Whether this process is in an application.
+/// True if this process is in an application.
 ///
 /// # Errors
 /// The system's, or that this is no name of an application.
@@ -27,7 +27,7 @@ pub fn is_in_application(application: &str) -> std::io::Result<bool> {
 /// Asks the client that answers at `path` for something; the answer is its state.
 ///
 /// # Errors
-/// What is wrong, for people.
+/// The problem, for people.
 pub async fn ask(path: &Path, request: Request) -> Result<Status, StatusError> {
     culvert_host::ask(path, "client", SCHEMA_VERSION, request).await
 }
@@ -35,7 +35,7 @@ pub async fn ask(path: &Path, request: Request) -> Result<Status, StatusError> {
 /// Asks the client that answers at `path` for its state.
 ///
 /// # Errors
-/// What is wrong, for people.
+/// The problem, for people.
 pub async fn ask_status(path: &Path) -> Result<Status, StatusError> {
     ask(path, Request::Status).await
 }

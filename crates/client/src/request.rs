@@ -1,11 +1,11 @@
-//! What a client is asked for at its socket (docs/socket.md).
+//! Requests to a client at its socket (docs/socket.md).
 
 use culvert_ids::ResourceId;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-/// What a client is asked for. Each request is answered by its state, at once: what comes of it is in
+/// A request to a client. Each is answered at once with the client's state; its results appear in
 /// later states.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -38,7 +38,7 @@ impl culvert_host::Request for Request {
     }
 }
 
-/// How the client comes to be somebody.
+/// The way in which the client signs in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SignIn {

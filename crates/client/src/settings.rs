@@ -1,4 +1,4 @@
-//! What a client is told at its start.
+//! The settings that a client gets at its start.
 
 use crate::{ClientError, Upstream};
 use culvert_engine::DescriptorStore;
@@ -8,21 +8,21 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What a client is told at its start.
+/// The settings that a client gets at its start.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The tunnel's interface.
     pub interface: InterfaceName,
-    /// Where the machine's id and key are kept.
+    /// The directory of the machine's id and key.
     pub state_dir: PathBuf,
-    /// What people call the machine.
+    /// The display name of the machine.
     pub name: String,
     /// The software's version.
     pub version: String,
     /// The machine's id, instead of the one in the state directory.
     pub id: Option<String>,
-    /// Who it is to the portal, and where that is, by the administrator's token. Without it the client
-    /// does as it is told at its socket.
+    /// The portal and the client's credentials there, from the administrator's token. Without it
+    /// the client does as it is told at its socket.
     pub enrolment: Option<Enrolment>,
     /// Packet workers.
     pub workers: usize,
@@ -30,25 +30,25 @@ pub struct Settings {
     pub mtu: u16,
     /// Tables, rules and the mark.
     pub routing: Routing,
-    /// Where DNS queries come in, besides port 53 of the tunnel's addresses. Whoever reaches them may
-    /// ask.
+    /// Where DNS queries come in, besides port 53 of the tunnel's addresses. Anyone who reaches
+    /// them may ask.
     pub dns_listen: Vec<SocketAddr>,
-    /// How the system comes to ask here.
+    /// The way in which the system is set to ask here.
     pub dns: ResolverChoice,
     /// For which names the system asks here.
     pub dns_scope: DnsScope,
     /// Resolvers for names that are no resource; without them those that the system asked before, where
     /// it asks here for such names.
     pub dns_upstreams: Vec<Upstream>,
-    /// Where it answers `culvert status`, and takes commands.
+    /// The socket that answers `culvert status` and takes commands.
     pub status_socket: PathBuf,
-    /// Whether the first attempt that does not reach the portal ends the client.
+    /// True if the first attempt that does not reach the portal ends the client.
     pub exit_when_unreachable: bool,
-    /// What the process was confined to, for people.
+    /// The limits to which the process was confined, for people.
     pub confinement: Option<Confinement>,
-    /// What is closed to the process, for people.
+    /// The parts of the machine that are closed to the process, for people.
     pub sandbox: Option<Sandbox>,
-    /// Who keeps interface and sockets while it is started anew.
+    /// The keeper of interface and sockets during a restart.
     pub store: Option<Arc<dyn DescriptorStore>>,
 }
 
@@ -62,10 +62,10 @@ pub enum DnsScope {
     All,
 }
 
-/// What a token says.
+/// The content of a token.
 #[derive(Clone, Debug)]
 pub struct Enrolment {
-    /// What is presented.
+    /// The credential that is presented.
     pub bearer: Bearer,
     /// Where.
     pub portal: Portal,

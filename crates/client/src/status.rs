@@ -21,7 +21,7 @@ pub struct Status {
     pub schema_version: u32,
     /// The software's version.
     pub version: String,
-    /// When this was written.
+    /// The time at which this was written.
     pub at: Timestamp,
     /// For how long the client has been running, in milliseconds.
     pub running_for_ms: u64,
@@ -30,11 +30,11 @@ pub struct Status {
     /// The MTU that it was made with.
     #[serde(default)]
     pub mtu_bytes: Option<u16>,
-    /// What people call the machine.
+    /// The display name of the machine.
     pub name: String,
     /// The text by which the portal knows the machine again.
     pub machine: String,
-    /// Who the client is, once the portal has said so.
+    /// The client's id, once the portal has said it.
     pub client: Option<ClientId>,
     /// Its key.
     pub public_key: PublicKey,
@@ -42,13 +42,13 @@ pub struct Status {
     pub ipv4: Option<Ipv4Addr>,
     /// The same of the other family.
     pub ipv6: Option<Ipv6Addr>,
-    /// Whether it is to be connected, and who says so.
+    /// The wish to be connected, and the authority that decides it.
     #[serde(default)]
     pub service: ServiceStatus,
-    /// What the process may do on this machine.
+    /// The rights of the process on this machine.
     #[serde(default)]
     pub privileges: Option<PrivilegesStatus>,
-    /// What is closed to the process, if it closes anything.
+    /// The parts of the machine that are closed to the process, if any.
     #[serde(default)]
     pub sandbox: Option<Sandbox>,
     /// The portal's URL; empty while the client is signed out.
@@ -58,9 +58,9 @@ pub struct Status {
     pub portal_pin: Option<String>,
     /// The session with the portal.
     pub portal: PortalStatus,
-    /// Whether packets for resources have somewhere to go: as `/readyz` tells it.
+    /// True if packets for resources have somewhere to go: as `/readyz` tells it.
     pub ready: bool,
-    /// Why it is not ready.
+    /// The reason why it is not ready.
     pub not_ready_because: Option<String>,
     /// Every resource that the client may ask for.
     pub resources: Vec<ResourceStatus>,
@@ -73,41 +73,41 @@ pub struct Status {
     pub names: Vec<NameStatus>,
     /// The resolver for names.
     pub dns: DnsStatus,
-    /// What was dropped, since the start, where it is not zero.
+    /// The drops since the start, without those that are zero.
     pub drops: Vec<DropStatus>,
-    /// How often what happened, by name.
+    /// The number of events, by name.
     pub counters: Vec<CounterStatus>,
-    /// What programs were refused by rules about applications.
+    /// The refusals of programs by rules about applications.
     #[serde(default)]
     pub applications: ApplicationsStatus,
-    /// What is wrong on this machine at the moment, each a line with its fix.
+    /// The problems on this machine at the moment, each a line with its fix.
     #[serde(default)]
     pub problems: Vec<String>,
 }
 
-/// What the client is there for, and how far it is.
+/// The service that the client gives, and its progress.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceStatus {
-    /// Who says whether it is to be connected.
+    /// The authority that decides if it is to be connected.
     pub control: Control,
-    /// How far it is.
+    /// The progress.
     pub state: ServiceState,
-    /// Why it is not up although it is to be.
+    /// The reason why it is not up although it is to be.
     pub trouble: Option<TroubleStatus>,
 }
 
-/// Who says whether the client is to be connected.
+/// The authority that decides if the client is to be connected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Control {
     /// The administrator, by a token on the machine: it is, as long as it runs.
     #[default]
     Token,
-    /// Whoever may use its socket.
+    /// The users of its socket.
     Commands,
 }
 
-/// How far the client is.
+/// The progress of the client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ServiceState {
@@ -126,16 +126,16 @@ pub enum ServiceState {
     Failed,
 }
 
-/// What the process may do on this machine.
+/// The rights of the process on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PrivilegesStatus {
     /// The number of its user.
     pub uid: u32,
-    /// What it has of root's rights, such as `CAP_NET_ADMIN`.
+    /// The rights of root that it has, such as `CAP_NET_ADMIN`.
     pub capabilities: Vec<String>,
 }
 
-/// Why the client is not up although it is to be.
+/// The reason why the client is not up although it is to be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TroubleStatus {
     /// For programs.
@@ -144,7 +144,7 @@ pub struct TroubleStatus {
     pub text: String,
 }
 
-/// Why the client is not up although it is to be.
+/// The kinds of reason why the client is not up although it is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trouble {
@@ -160,7 +160,7 @@ pub enum Trouble {
     Failed,
 }
 
-/// What programs were refused by rules about applications, since the client's start.
+/// The refusals of programs by rules about applications, since the client's start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApplicationsStatus {
     /// Of applications that rules name, where there were any.
@@ -170,7 +170,7 @@ pub struct ApplicationsStatus {
     pub refused_others: u64,
 }
 
-/// What programs of one application were refused.
+/// The refusals of programs of one application.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedStatus {
     /// Its name.
@@ -182,17 +182,17 @@ pub struct RefusedStatus {
 /// The resolver for names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DnsStatus {
-    /// Where it answers.
+    /// The addresses at which it answers.
     pub listening: Vec<SocketAddr>,
-    /// Who answers all other names.
+    /// The servers that answer all other names.
     pub upstreams: Vec<SocketAddr>,
     /// Those of them that are asked over TLS.
     #[serde(default)]
     pub over_tls: Vec<TlsUpstreamStatus>,
-    /// How the system comes to ask here; none before that is known.
+    /// The way in which the system is set to ask here; none before that is known.
     #[serde(default)]
     pub control: Option<DnsControlStatus>,
-    /// What short names are completed with, as the account's administrator says.
+    /// The search domains for short names, as the account's administrator sets them.
     #[serde(default)]
     pub search: Vec<String>,
     /// Domains whose names are asked of servers of their own, as the account's administrator says.
@@ -211,12 +211,12 @@ pub struct TlsUpstreamStatus {
     pub trouble: Option<String>,
 }
 
-/// How the system comes to ask the client.
+/// The way in which the system is set to ask the client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DnsControlStatus {
     /// `resolved`, `resolvconf`, `file` or `off`.
     pub mode: String,
-    /// Whether it does ask here.
+    /// True if it does ask here.
     pub applied: bool,
     /// The domains that are asked here; none where every name is.
     pub domains: Option<Vec<String>>,

@@ -1,6 +1,6 @@
 //! `culvert admin`: the administrator's shell, over the portal's API.
 //!
-//! A command asks the portal, prints what it says, and ends. What it knows of itself is a token;
+//! A command asks the portal, prints the answer, and ends. It keeps no state but a token.
 //! `docs/access-toml.md` describes the file that `culvert admin apply` takes.
 
 mod access_file;

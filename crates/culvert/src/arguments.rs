@@ -280,7 +280,7 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "ADDR:PORT", env = "CULVERT_METRICS", value_parser = socket_address)]
     pub(crate) metrics: Option<SocketAddr>,
 
-    /// What to log: info in the foreground or with --log-file, otherwise warn
+    /// Log level: info in the foreground or with --log-file, otherwise warn
     ///
     /// LOG_LEVEL (verbose, debug, error or silent), which wireguard-go knows, counts where neither
     /// this nor CULVERT_LOG_LEVEL is given.
@@ -294,7 +294,7 @@ pub(crate) struct RunArguments {
     pub(crate) log_file: Option<PathBuf>,
 }
 
-/// What a WireGuard of the kernel starts with: 1500 bytes less the headers of IPv6, UDP and
+/// The default MTU of the kernel's WireGuard: 1500 bytes less the headers of IPv6, UDP and
 /// WireGuard, and 8 to spare for PPPoE.
 pub(crate) const DEFAULT_MTU: u16 = 1420;
 /// Every IPv4 host takes datagrams of 576 bytes (RFC 791); IPv6 inside needs 1280.
@@ -346,7 +346,7 @@ impl ValueEnum for Cipher {
     }
 }
 
-/// How much is logged.
+/// The amount that is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogLevel {
     Off,

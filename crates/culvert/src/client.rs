@@ -24,10 +24,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Where a client finds its token unless it is told otherwise.
+/// The default path of a client's token file.
 const DEFAULT_TOKEN_FILE: &str = "/etc/culvert/token";
 
-/// Where a client answers `culvert status`, and takes commands.
+/// The default path of the socket on which a client answers `culvert status` and takes commands.
 pub(crate) const DEFAULT_STATUS_SOCKET: &str = "/run/culvert/culvert.sock";
 
 /// Threads besides the packet workers: one owns the client, the other carries what waits for the
@@ -87,7 +87,7 @@ struct RunArguments {
     )]
     interface: InterfaceName,
 
-    /// Where the machine's id and key are kept; nobody else may enter it
+    /// Directory of the machine's id and key; nobody else may enter it
     #[arg(
         long,
         value_name = "DIR",
@@ -103,7 +103,7 @@ struct RunArguments {
     #[arg(long, value_name = "NAME", env = "CULVERT_CLIENT_USER")]
     user: Option<String>,
 
-    /// What people call the machine [default: its host name]
+    /// Display name of the machine [default: its host name]
     #[arg(long, value_name = "TEXT", env = "CULVERT_CLIENT_NAME")]
     name: Option<String>,
 
@@ -129,7 +129,7 @@ struct RunArguments {
     #[arg(long, value_name = "N", env = "CULVERT_CLIENT_TABLE", value_parser = table)]
     table: Option<Table>,
 
-    /// How the system comes to ask the client for names of resources
+    /// Method by which the system is set to ask the client for names of resources
     #[arg(
         long,
         value_name = "MODE",
@@ -141,12 +141,13 @@ struct RunArguments {
 
     /// For which names the system asks the client, where it can tell names apart
     ///
-    /// systemd-resolved asks different resolvers for different names: with "split" it asks the client for
-    /// names of resources, and for those in domains that the portal's administrator has set ("culvert admin
-    /// dns"), and all others as before. With "all" it asks the client for every name, which then asks
-    /// whom the system asked before, or those that the administrator or --dns-upstream names: nothing is
-    /// asked past the tunnel by other interfaces. resolvconf and /etc/resolv.conf can't tell names apart:
-    /// there it is always every name.
+    /// systemd-resolved asks different resolvers for different names. With "split" it asks the
+    /// client for names of resources, and for those in domains that the portal's administrator has
+    /// set ("culvert admin dns"). All other names it asks as before. With "all" it asks the client
+    /// for every name. The client then asks the servers that the system used before, or those that
+    /// the administrator or --dns-upstream names: nothing is asked past the tunnel by other
+    /// interfaces. resolvconf and /etc/resolv.conf can't tell names apart: there it is always every
+    /// name.
     #[arg(
         long,
         value_name = "NAMES",
@@ -156,7 +157,7 @@ struct RunArguments {
     )]
     dns_scope: DnsNames,
 
-    /// Answer DNS at ADDR:PORT as well, to whoever reaches it; may be repeated
+    /// Answer DNS at ADDR:PORT as well, for anyone who reaches it; may be repeated
     #[arg(
         long,
         value_name = "ADDR:PORT",
@@ -180,7 +181,7 @@ struct RunArguments {
     )]
     dns_upstream: Vec<Upstream>,
 
-    /// Where it answers "culvert status", and takes commands
+    /// Socket that answers "culvert status" and takes commands
     #[arg(
         long,
         value_name = "PATH",
@@ -191,10 +192,10 @@ struct RunArguments {
 
     /// Serve http://ADDR/healthz, /readyz and /metrics, for example on 127.0.0.1:9589
     ///
-    /// /healthz is 200 while the client works; /readyz is 200 while packets for resources have somewhere to
-    /// go: the portal has welcomed it or it goes on with access that it was given, and interface and
-    /// routes stand. /metrics are those of Prometheus. There is no authentication: bind to an address
-    /// that only supervisor and collector reach.
+    /// /healthz is 200 while the client works. /readyz is 200 while it can carry packets for
+    /// resources: interface and routes are up, and the portal has welcomed it or it goes on with
+    /// access that it was given. /metrics are those of Prometheus. There is no authentication: bind
+    /// to an address that only supervisor and collector reach.
     #[arg(long, value_name = "ADDR:PORT", env = "CULVERT_CLIENT_HEALTH", value_parser = crate::arguments::socket_address)]
     health: Option<SocketAddr>,
 
@@ -214,7 +215,7 @@ struct RunArguments {
     #[arg(long, value_name = "DIR", env = "CULVERT_CLIENT_LOG_DIR")]
     log_dir: Option<PathBuf>,
 
-    /// What to log
+    /// Log level
     #[arg(
         long,
         value_name = "LEVEL",
@@ -235,10 +236,10 @@ impl ClientArguments {
     }
 }
 
-/// How the system's resolver is pointed at the client.
+/// The method by which the system's resolver is pointed at the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum DnsMode {
-    /// What fits the machine
+    /// The method that fits the machine
     Auto,
     /// systemd-resolved, for the domains of resources
     Resolved,
@@ -325,7 +326,7 @@ pub(crate) fn run(arguments: ClientArguments) -> Result<ExitCode, Failure> {
     };
     let (health, log_dir, log_level) = (run.health, run.log_dir.clone(), run.log_level);
     let (user, no_sandbox) = (run.user.clone(), run.no_sandbox);
-    // What root alone may read and open comes before it is somebody else.
+    // Everything that only root may read or open is read and opened before root is given up.
     let mut settings = settings(*run)?;
     let store = Store::open()?;
     // A client has one address for all that it tells.
@@ -405,7 +406,7 @@ fn settings(arguments: RunArguments) -> Result<Settings, Failure> {
     })
 }
 
-/// `usual` with what was chosen instead. A table takes the next number along.
+/// `usual` with the numbers that were chosen instead. A table takes the next number along.
 pub(crate) fn routing(
     usual: Routing,
     mark: Option<Mark>,

@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::time::{Instant, sleep};
 
-/// How often the client is asked how far it is.
+/// Interval between two requests for the client's progress.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Connect the client on this machine, now and after each restart
@@ -97,7 +97,7 @@ pub(crate) struct SignOutArguments {
     wait: Wait,
 }
 
-/// How a command waits and what it says.
+/// The settings by which a command waits and reports.
 #[derive(Debug, Args)]
 struct Wait {
     /// Print one line of JSON with a schema_version: the client's state in the end
@@ -117,7 +117,7 @@ struct Wait {
     socket: ClientSocket,
 }
 
-/// How what goes up ends.
+/// Exit statuses of commands that bring the client up.
 macro_rules! up_status {
     () => {
         "\
@@ -131,7 +131,7 @@ Exit status:
     };
 }
 
-/// How what goes down ends.
+/// Exit statuses of commands that bring the client down.
 macro_rules! down_status {
     () => {
         "\
@@ -205,7 +205,7 @@ pub(crate) fn sign_in(arguments: &SignInArguments) -> Result<ExitCode, Failure> 
         (None, None) => token_input::read(Path::new(STANDARD_INPUT))?,
         (None, Some(portal)) => {
             let out = arguments.token_out.as_deref();
-            // What can go wrong here goes wrong before somebody signs in.
+            // Every error that can be found here is found before somebody signs in.
             let out = out.map(SecretFile::create).transpose()?;
             let manner = Manner {
                 json: wait.json,
@@ -265,7 +265,7 @@ fn runtime() -> Result<Runtime, Failure> {
         .map_err(|error| Failure::io("starting", &error))
 }
 
-/// What `--token-out` came to, for programs.
+/// The result of `--token-out`, for programs.
 #[derive(Serialize)]
 struct Written<'a> {
     schema_version: u32,
@@ -273,7 +273,7 @@ struct Written<'a> {
     actor: &'a str,
 }
 
-/// What is waited for.
+/// The state that is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Goal {
     Up,
@@ -281,12 +281,12 @@ enum Goal {
     SignedOut,
 }
 
-/// How far it is.
+/// The progress towards the goal.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
     /// It is so, in words.
     There(String),
-    /// Not yet; this is what is waited for.
+    /// Not yet; the text names the condition that is waited for.
     Waits(Exit, String),
     /// It won't be.
     Ends(Exit, String),
@@ -330,7 +330,7 @@ impl Wait {
     }
 }
 
-/// Has the client do it, and waits until it has; tells meanwhile what is waited for.
+/// Has the client do it, and waits until it has; reports meanwhile the condition that it waits for.
 async fn wait_for(
     socket: &Path,
     request: Request,
@@ -374,7 +374,7 @@ async fn wait_for(
             return Err(Failure::new(exit, what));
         }
         if told != waits_for {
-            // Who waits may have closed standard error.
+            // The caller may have closed standard error.
             let _unseen = writeln!(std::io::stderr(), "{}", visible(&waits_for));
             told = waits_for;
         }

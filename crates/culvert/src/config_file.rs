@@ -47,7 +47,7 @@ impl ConfigFile {
         }
     }
 
-    /// What the file gives to the option `id` of the service's `run` command.
+    /// The value that the file gives to the option `id` of the service's `run` command.
     pub(crate) fn value(&self, run: &Command, id: &str) -> Result<Option<String>, Failure> {
         let defaults = self.defaults(run)?;
         let found = defaults.into_iter().find(|(key, _)| key == id);
@@ -74,7 +74,7 @@ impl ConfigFile {
     }
 }
 
-/// What an option takes, as TOML writes it.
+/// The form in which TOML writes an option's value.
 #[derive(Clone, Copy)]
 enum Form {
     Switch,
@@ -103,7 +103,7 @@ impl Form {
         }
     }
 
-    /// The values of the option, or what was expected instead.
+    /// The values of the option, or the type that was expected instead.
     fn values(self, value: &Value) -> Result<Vec<String>, &'static str> {
         match (self, value) {
             (Self::Switch, Value::Boolean(switch)) => Ok(vec![switch.to_string()]),
@@ -168,7 +168,7 @@ fn keys(command: &Command) -> impl Iterator<Item = (String, &Arg)> {
     options.filter_map(|option| Some((option.get_long()?.replace('-', "_"), option)))
 }
 
-/// Whether the option takes the value; otherwise why not.
+/// Checks that the option takes the value; the error says why it does not.
 fn check(option: &Arg, value: &str) -> Result<(), String> {
     if matches!(Form::of(option), Form::Switch) {
         return Ok(());
@@ -202,7 +202,7 @@ mod tests {
         role.find_subcommand("run").unwrap().clone()
     }
 
-    /// What a client's file gives, or the error.
+    /// The arguments that a client's file gives, or the error.
     fn read(text: &str) -> Result<Vec<String>, String> {
         let values = |defaults: Defaults| {
             let one = |(id, values): (String, Vec<String>)| format!("{id}: {}", values.join(" "));

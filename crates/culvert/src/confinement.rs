@@ -7,19 +7,19 @@ use culvert_host::{
 };
 use std::path::Path;
 
-/// What programs that a service starts to set up its host (nft) may do at most.
+/// The most capabilities that programs may have which a service starts to set up its host (nft).
 const OF_CHILDREN: [Capability; 1] = [Capability::NetAdmin];
 
-/// What a service has that a user whom it becomes must be able to use.
+/// The resources of a service that must stay usable for the user that it becomes.
 pub(crate) struct Service<'a> {
     pub(crate) state_dir: &'a Path,
     pub(crate) log_dir: Option<&'a Path>,
     pub(crate) socket: &'a Path,
-    /// Whether it opens ports below 1024 while it runs.
+    /// True if it opens ports below 1024 while it runs.
     pub(crate) has_low_ports: bool,
-    /// Whether it makes cgroups for applications.
+    /// True if it makes cgroups for applications.
     pub(crate) has_cgroups: bool,
-    /// How it changes the system's resolver, if it does.
+    /// The way in which it changes the system's resolver, if it does.
     pub(crate) resolver: Option<ResolverChoice>,
 }
 

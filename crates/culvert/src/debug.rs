@@ -25,7 +25,7 @@ const MAX_OUTPUT_LEN: u64 = 8 * 1024 * 1024;
 /// For how long a command may run, in seconds, as `timeout` takes it.
 const COMMAND_LIMIT_S: &str = "10";
 
-/// What is asked of the machine, and the file that it goes to.
+/// The commands that are run on the machine, and the file that takes the output of each.
 const COMMANDS: [(&str, &[&str]); 6] = [
     ("versions.txt", &["uname -a", "ip -V", "nft --version"]),
     ("links.txt", &["ip -d -s link", "ip address"]),
@@ -70,11 +70,11 @@ struct BundleArguments {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
-    /// Where the client answers [default: as "culvert status" finds it]
+    /// Socket of the client [default: as "culvert status" finds it]
     #[arg(long, value_name = "PATH", env = "CULVERT_CLIENT_STATUS_SOCKET")]
     client_socket: Option<PathBuf>,
 
-    /// Where the gateway answers [default: as "culvert gateway status" finds it]
+    /// Socket of the gateway [default: as "culvert gateway status" finds it]
     #[arg(long, value_name = "PATH", env = "CULVERT_GATEWAY_STATUS_SOCKET")]
     gateway_socket: Option<PathBuf>,
 
@@ -146,7 +146,7 @@ impl Bundle {
     fn make(path: Option<&Path>) -> Result<Self, Failure> {
         let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
         let path = path.map_or_else(|| format!("culvert-debug-{now}").into(), Path::to_owned);
-        // It must be new: what is in it comes from here, and nobody else reads it.
+        // It must be new, so that all its content comes from here and nobody else reads it.
         let made = DirBuilder::new().mode(0o700).create(&path);
         made.map_err(|error| {
             let what = format_args!("{}: {error}; name a new directory by --out", path.display());
@@ -187,7 +187,7 @@ impl Bundle {
     }
 }
 
-/// What was answered, or why nothing was.
+/// The answer as text, or the reason why there is none.
 fn told(answer: Result<impl Serialize, StatusError>) -> Result<String, Failure> {
     match answer {
         Ok(status) => json_line(&status),
@@ -195,7 +195,7 @@ fn told(answer: Result<impl Serialize, StatusError>) -> Result<String, Failure> 
     }
 }
 
-/// What a command says, behind its own line, or why it says nothing.
+/// The output of a command after a line with the command itself, or the reason why there is none.
 fn output(line: &str) -> String {
     let mut command = Command::new("timeout");
     command.arg(COMMAND_LIMIT_S).args(line.split(' '));

@@ -19,7 +19,7 @@ use zeroize::Zeroizing;
 /// Characters of what this machine calls itself that the portal takes.
 const MAX_MACHINE_CHARS: usize = 60;
 
-/// What a portal that asks for none, or for hours, gets between two questions.
+/// The allowed range of the interval between two polls, in seconds, whatever the portal asks for.
 const INTERVALS: std::ops::RangeInclusive<u64> = 1..=60;
 
 /// The longest that a code is waited for, whatever the portal says.
@@ -31,7 +31,7 @@ pub(crate) struct Obtained {
     pub(crate) actor: String,
 }
 
-/// How the person is told.
+/// The manner in which the person is told.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Manner {
     /// A line of JSON for programs.
@@ -40,7 +40,7 @@ pub(crate) struct Manner {
     pub(crate) no_browser: bool,
 }
 
-/// What programs are told.
+/// The JSON that programs are told.
 #[derive(Serialize)]
 struct Told<'a> {
     schema_version: u32,
@@ -146,7 +146,7 @@ fn tell(begun: &DeviceBegun, manner: Manner) -> Result<(), Failure> {
         visible(&begun.user_code),
         begun.expires_in_s / 60,
     );
-    // Who waits may have closed standard error.
+    // The caller may have closed standard error.
     let _unseen = std::io::stderr().write_all(text.as_bytes());
     if !manner.no_browser && has_desktop() {
         let opened = Command::new("xdg-open")
@@ -168,7 +168,7 @@ fn has_desktop() -> bool {
         && !rustix::process::geteuid().is_root()
 }
 
-/// What this machine calls itself.
+/// The name that this machine gives itself.
 fn machine() -> String {
     let system = rustix::system::uname();
     let name = system.nodename().to_string_lossy();

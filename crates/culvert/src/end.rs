@@ -25,7 +25,7 @@ impl HelperLost {
     }
 }
 
-/// Done once the process is told to end: by SIGTERM or SIGINT for good, by SIGUSR2 for a restart
+/// Done once a signal asks the process to end: by SIGTERM or SIGINT for good, by SIGUSR2 for a restart
 /// (`RestartKillSignal=` of systemd.kill(5)). Without its helper it finds no names, and a process in a sandbox can't
 /// start another: it ends for a restart then.
 pub(crate) fn told_to_end(

@@ -1,12 +1,12 @@
-//! How the program ends: one line that says what, why and how to mend it, and an exit status.
+//! The end of the program: one line with the failure, the reason and the fix, and an exit status.
 
 use crate::visible::visible;
 use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// Why the program ends, as the exit statuses that `--help` documents, beside 0. `culvert wg` and the
-/// commands that speak with a portal give 3 and 4 to different things.
+/// The reason of the program's end, as the exit statuses that `--help` documents, beside 0.
+/// `culvert wg` and the commands that speak with a portal give 3 and 4 to different things.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
     /// Something failed.
@@ -21,7 +21,7 @@ pub(crate) enum Status {
     NotEnrolled,
     /// The portal can't be reached.
     PortalUnreachable,
-    /// The portal denies what was asked for.
+    /// The portal denies the request.
     Denied,
     /// `culvert run`: the client does not take the program into the application.
     NotJoined,
@@ -47,7 +47,7 @@ impl From<Status> for ExitCode {
     }
 }
 
-/// Why the program ends, for whoever started it.
+/// The reason of the program's end, for the caller.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) status: Status,
@@ -68,7 +68,7 @@ impl Failure {
         Self { message, ..self }
     }
 
-    /// `what` failed with `error`.
+    /// The failure of the action `what` with `error`.
     pub(crate) fn io(what: impl fmt::Display, error: &io::Error) -> Self {
         let (status, fix) = match error.kind() {
             io::ErrorKind::PermissionDenied => (Status::Permission, "; run as root"),

@@ -6,9 +6,9 @@ use std::fmt::{Display, Write};
 /// A text format for metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// What every collector reads.
+    /// The format that every collector reads.
     Prometheus,
-    /// What newer collectors ask for.
+    /// The format that newer collectors ask for.
     OpenMetrics,
 }
 

@@ -25,10 +25,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Where a gateway finds its token unless it is told otherwise.
+/// The default path of a gateway's token file.
 const DEFAULT_TOKEN_FILE: &str = "/etc/culvert/gateway-token";
 
-/// Where a gateway answers `culvert gateway status`.
+/// The default path of the socket on which a gateway answers `culvert gateway status`.
 pub(crate) const DEFAULT_STATUS_SOCKET: &str = "/run/culvert/gateway.sock";
 
 /// Threads besides the packet workers: one owns the gateway, the other carries what waits for the
@@ -104,7 +104,7 @@ struct RunArguments {
     #[arg(long, value_name = "NAME", env = "CULVERT_GATEWAY_USER")]
     user: Option<String>,
 
-    /// What people call the machine [default: its host name]
+    /// Display name of the machine [default: its host name]
     #[arg(long, value_name = "TEXT", env = "CULVERT_GATEWAY_NAME")]
     name: Option<String>,
 
@@ -118,7 +118,7 @@ struct RunArguments {
     #[arg(long, value_name = "PORT", env = "CULVERT_GATEWAY_LISTEN_PORT", default_value_t = 51_820, value_parser = clap::value_parser!(u16).range(1..))]
     listen_port: u16,
 
-    /// Where clients reach it besides the addresses of its interfaces; may be repeated
+    /// Address at which clients reach it, besides those of its interfaces; may be repeated
     ///
     /// For a gateway behind a router that forwards a port to it. A name is looked up again every
     /// minute.
@@ -160,7 +160,7 @@ struct RunArguments {
     #[arg(long, value_name = "N", env = "CULVERT_GATEWAY_TABLE", value_parser = crate::client::table)]
     table: Option<Table>,
 
-    /// Where "culvert gateway status" asks
+    /// Socket that answers "culvert gateway status"
     #[arg(
         long,
         value_name = "PATH",
@@ -171,8 +171,8 @@ struct RunArguments {
 
     /// Serve http://ADDR/healthz and /readyz, for example on 127.0.0.1:9588
     ///
-    /// /healthz is 200 while the gateway works; /readyz is 200 while clients may be sent to it: the portal
-    /// has welcomed it or it goes on with grants that it holds, and it does not drain.
+    /// /healthz is 200 while the gateway works. /readyz is 200 while clients may be sent to it: it
+    /// does not drain, and the portal has welcomed it or it goes on with grants that it holds.
     #[arg(long, value_name = "ADDR:PORT", env = "CULVERT_GATEWAY_HEALTH", value_parser = crate::arguments::socket_address)]
     health: Option<SocketAddr>,
 
@@ -199,7 +199,7 @@ struct RunArguments {
     #[arg(long, value_name = "DIR", env = "CULVERT_GATEWAY_LOG_DIR")]
     log_dir: Option<PathBuf>,
 
-    /// What to log
+    /// Log level
     #[arg(
         long,
         value_name = "LEVEL",
@@ -266,7 +266,7 @@ pub(crate) fn run(arguments: GatewayArguments) -> Result<ExitCode, Failure> {
     let (health, metrics) = (run.health, run.metrics);
     let (log_dir, log_level, user) = (run.log_dir.clone(), run.log_level, run.user.clone());
     let no_sandbox = run.no_sandbox;
-    // What root alone may read and open comes before it is somebody else.
+    // Everything that only root may read or open is read and opened before root is given up.
     let mut settings = settings(*run)?;
     let store = Store::open()?;
     let listeners = Listeners::bind(health, metrics)?;

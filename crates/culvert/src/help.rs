@@ -16,7 +16,7 @@ Exit status:
   4  the portal cannot be reached, or is another one than the token names
   5  denied: by the token's role, or what \"explain\" explains";
 
-/// What stands above examples.
+/// The heading above examples.
 const EXAMPLES: &str = "Examples:";
 
 /// The command line with help for each command.

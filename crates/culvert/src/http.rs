@@ -21,7 +21,7 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// Pause after an accept that failed for want of descriptors or memory, so as not to spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What is asked for, by GET or HEAD.
+/// A request by GET or HEAD.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request<'a> {
     /// Without what stands behind a question mark.
@@ -39,7 +39,7 @@ pub(crate) struct Response {
 }
 
 impl Response {
-    /// What was asked for.
+    /// The answer to a successful request.
     pub(crate) fn ok(content_type: &'static str, body: String) -> Self {
         Self {
             status: "200 OK",

@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 /// Sockets that are open before the service starts: an address that can't be used ends it at once.
 pub(crate) struct Listeners(Vec<(TcpListener, Routes)>);
 
-/// What is served at one address.
+/// The routes that are served at one address.
 #[derive(Clone, Copy, Debug, Default)]
 struct Routes {
     health: bool,
@@ -93,7 +93,7 @@ fn answer<S, R: culvert_host::Request>(
     }
 }
 
-/// Whether the process works. What it depends on is for [`ready`].
+/// Answers that the process works. Its dependencies are the matter of [`ready`].
 fn alive(health: &Health) -> Response {
     match health {
         Health::Ready | Health::NotReady(_) => Response::text("200 OK", "alive\n"),
@@ -101,7 +101,7 @@ fn alive(health: &Health) -> Response {
     }
 }
 
-/// Whether it does what it is there for.
+/// Answers with the readiness of the service.
 fn ready(health: &Health) -> Response {
     match health {
         Health::Ready => Response::text("200 OK", "ready\n"),

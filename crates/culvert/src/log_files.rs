@@ -14,10 +14,10 @@ const MAX_FILES: usize = 14;
 /// minutes fill it. All files together take less than a gibibyte.
 const MAX_FILE_LEN: u64 = 64 * 1024 * 1024;
 
-/// What is written goes into the file of the day.
+/// Each line goes into the file of its day.
 pub(crate) struct LogFiles {
     dir: LogDir,
-    /// What the names begin with.
+    /// The prefix of the names.
     role: &'static str,
     max_file_len: u64,
     current: Current,

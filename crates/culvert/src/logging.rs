@@ -1,4 +1,4 @@
-//! Where the log goes and how much of it there is.
+//! The destination of the log and its level.
 
 use crate::arguments::{LogLevel, RunArguments};
 use crate::exit::{Failure, Status};
@@ -34,7 +34,7 @@ pub(crate) fn start(arguments: &RunArguments, foreground: bool) -> Result<(), Fa
     Ok(())
 }
 
-/// Where a service in the foreground logs to.
+/// The destination of the log of a service in the foreground.
 pub(crate) enum Destination<'a> {
     /// Standard error, which its supervisor keeps.
     StandardError,

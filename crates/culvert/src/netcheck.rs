@@ -25,14 +25,14 @@ use tokio::time::{Instant, sleep};
 /// The version of the JSON form. Checks and fields may be added within one version.
 const SCHEMA_VERSION: u32 = 1;
 
-/// Where a client finds its token unless it is told otherwise.
+/// The default path of a client's token file.
 const USUAL_TOKEN_FILE: &str = "/etc/culvert/token";
 
-/// How long a gateway may take that the client has only begun to speak with: a handshake that is lost is
-/// made again after five seconds.
+/// The time limit for a gateway that the client has only begun to speak with: a lost handshake is
+/// repeated after five seconds.
 const GATEWAY_LIMIT: Duration = Duration::from_secs(6);
 
-/// How often the client is asked how far it is.
+/// Interval between two requests for the client's progress.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Look at what a tunnel needs of this machine and its network, and say what is missing and what to do
@@ -56,7 +56,7 @@ pub(crate) struct NetcheckArguments {
     socket: ClientSocket,
 }
 
-/// How it ends.
+/// Exit statuses of the command.
 macro_rules! exit_status {
     () => {
         "\
@@ -88,7 +88,7 @@ struct Report {
     schema_version: u32,
     /// The portal's URL, where it is known.
     portal: Option<String>,
-    /// Whether a client runs.
+    /// True if a client runs.
     client_runs: bool,
     findings: Vec<Finding>,
 }

@@ -19,7 +19,7 @@ pub(crate) fn portal(portal: &PortalStatus, text: &mut Exposition<'_>) {
     text.sample("portal_sessions_total", &[], portal.sessions);
 }
 
-/// What happened; `help` says to what.
+/// Counters of events; `help` says what they happened to.
 pub(crate) fn events(counters: &[CounterStatus], help: &str, text: &mut Exposition<'_>) {
     text.counter("events", help);
     for counter in counters {
@@ -28,7 +28,7 @@ pub(crate) fn events(counters: &[CounterStatus], help: &str, text: &mut Expositi
     }
 }
 
-/// What was dropped.
+/// Counters of dropped packets.
 pub(crate) fn drops(drops: &[DropStatus], text: &mut Exposition<'_>) {
     text.counter(
         "drops",

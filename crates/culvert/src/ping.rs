@@ -18,11 +18,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How long a way may take to come about: the portal has ten seconds for an answer, and a handshake
-/// that is lost is made again after five.
+/// The time limit until a path exists: the portal has ten seconds for an answer, and a lost
+/// handshake is repeated after five.
 const LIMIT: Duration = Duration::from_secs(16);
 
-/// How often the client is asked how far it is.
+/// Interval between two requests for the client's progress.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Codes of a "no" that says that there shall be no access. Others say that there could not be any.
@@ -102,11 +102,11 @@ Exit status:
   4  the client is not up, or not connected to the portal
   5  access is denied, or the filters forbid the port";
 
-/// How far the way to a resource goes.
+/// The progress on the way to a resource.
 enum Step {
     /// All the way, in words.
     There(String, Way),
-    /// Nothing is decided yet; this is what is waited for.
+    /// Nothing is decided yet; the text names the condition that is waited for.
     Waits(Exit, String),
     /// It ends here.
     Ends(Exit, String),

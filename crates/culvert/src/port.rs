@@ -41,7 +41,7 @@ impl fmt::Display for Port {
 }
 
 impl Port {
-    /// Whether these filters let it through; none do that can't be read.
+    /// True if these filters let it through; filters that can't be read let nothing through.
     pub(crate) fn passes(self, filters: &[Filter]) -> bool {
         let service = match self {
             Self::Tcp(port) => Service::Tcp(port),

@@ -70,7 +70,7 @@ struct RunArguments {
     #[arg(long, value_name = "ADDR:PORT", env = "CULVERT_PORTAL_LISTEN", value_parser = crate::arguments::socket_address)]
     listen: Option<SocketAddr>,
 
-    /// Where machines reach it: https://HOST or https://HOST:PORT
+    /// URL at which machines reach it: https://HOST or https://HOST:PORT
     ///
     /// Tokens carry it. Without it, the address that this machine uses towards the Internet.
     #[arg(long, value_name = "URL", env = "CULVERT_PORTAL_URL")]
@@ -136,7 +136,7 @@ struct RunArguments {
     #[arg(long, value_name = "FILE", env = "CULVERT_PORTAL_GEOIP")]
     geoip: Option<PathBuf>,
 
-    /// What to log, to standard error
+    /// Log level, on standard error
     #[arg(
         long,
         value_name = "LEVEL",
@@ -163,7 +163,7 @@ struct SetupTokenArguments {
 
 #[derive(Debug, Args)]
 struct StateArguments {
-    /// Where the portal keeps its database and its certificate; nobody else may enter it
+    /// Directory of the portal's database and certificate; nobody else may enter it
     #[arg(
         long,
         value_name = "DIR",
@@ -320,7 +320,7 @@ async fn open_store(path: &Path, secrets: SecretsAccess) -> Result<Arc<dyn Store
     Ok(Arc::new(store))
 }
 
-/// What whoever starts the portal is to see, on standard output: the log is for others.
+/// Greets the person who starts the portal on standard output, because the log has other readers.
 fn greet(portal: &Portal, state_dir: &Path) -> Result<(), Failure> {
     let at = portal.whereabouts();
     let mut text = format!("Portal: {}\n", at.url);
@@ -506,7 +506,7 @@ fn failure(error: PortalError) -> Failure {
     Failure::new(status, error)
 }
 
-/// What signals ask for.
+/// The action that a signal asks for.
 enum Wish {
     /// SIGTERM or SIGINT.
     End,

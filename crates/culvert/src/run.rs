@@ -11,8 +11,9 @@ use std::process::{Command, ExitCode};
 
 /// Start a program in an application, for which the portal may have rules
 ///
-/// The running client takes this process into the application's cgroup, then it becomes the program.
-/// What the program starts is in the application too. Root and the group of the client's socket may.
+/// The running client takes this process into the application's cgroup, then it becomes the
+/// program. Programs that it starts are in the application too. Root and the group of the client's
+/// socket may.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = EXAMPLES)]
 pub(crate) struct RunArguments {

@@ -1,4 +1,4 @@
-//! Where the client or gateway of this machine answers.
+//! The socket on which the client or gateway of this machine answers.
 
 use crate::arguments::Arguments;
 use crate::client;
@@ -35,7 +35,7 @@ pub(crate) fn of_gateway(named: Option<&Path>) -> Result<PathBuf, Failure> {
     path("gateway", named, gateway::DEFAULT_STATUS_SOCKET)
 }
 
-/// What was named, else what the service's configuration file says, else `usual`.
+/// The path that was named, else the one in the service's configuration file, else `usual`.
 fn path(role: &str, named: Option<&Path>, usual: &str) -> Result<PathBuf, Failure> {
     if let Some(named) = named {
         return Ok(named.to_owned());
@@ -45,8 +45,8 @@ fn path(role: &str, named: Option<&Path>, usual: &str) -> Result<PathBuf, Failur
     Ok(configured(role, file.as_deref())?.unwrap_or_else(|| usual.into()))
 }
 
-/// What the configuration file says. One that this user may not read says nothing: the socket itself
-/// decides who may use it.
+/// The path in the configuration file. One that this user may not read says nothing: the socket
+/// itself decides who may use it.
 fn configured(role: &str, file: Option<&Path>) -> Result<Option<PathBuf>, Failure> {
     let usual = PathBuf::from(format!("/etc/culvert/{role}.toml"));
     let unread = read_config_file(file.unwrap_or(&usual)).err();

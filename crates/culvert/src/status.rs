@@ -46,7 +46,7 @@ Exit status:
   2  the command line is wrong
   4  the client is not connected to the portal (with --check)";
 
-/// What the client says that answers at `socket`.
+/// The status of the client that answers at `socket`.
 pub(crate) fn ask(socket: &Path) -> Result<culvert_client::status::Status, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

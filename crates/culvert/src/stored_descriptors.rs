@@ -1,4 +1,4 @@
-//! What the service manager keeps of a client or gateway while it is started anew.
+//! The descriptors that the service manager keeps of a client or gateway during a restart.
 
 use crate::exit::{Failure, Status};
 use culvert_engine::{DescriptorStore, StoredDescriptors};
@@ -24,7 +24,7 @@ impl Store {
         Ok(opened.map(|store| Arc::new(Self(store))))
     }
 
-    /// Throws away what came and means nothing. To be called once there is a log.
+    /// Throws away inherited descriptors that have no use. To be called once there is a log.
     pub(crate) fn drop_unknown(&self) {
         self.0.drop_unknown();
     }

@@ -7,7 +7,7 @@ use std::io::{BufRead, IsTerminal, Read, Write};
 use std::path::Path;
 use zeroize::Zeroizing;
 
-/// What stands for standard input in the place of a file's name.
+/// The text that names standard input in the place of a file.
 pub(crate) const STANDARD_INPUT: &str = "-";
 
 /// The token in a file, or on standard input where that is named.

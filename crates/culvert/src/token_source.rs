@@ -15,7 +15,8 @@ const TOKEN_VARIABLE: &str = "CULVERT_TOKEN";
 /// Says to the process that takes the place of this one that the token is its standard input.
 const ON_INPUT_VARIABLE: &str = "CULVERT_TOKEN_ON_INPUT";
 
-/// Where the service manager has put a unit's credentials (systemd.exec(5)).
+/// The variable with the directory of a unit's credentials, set by the service manager
+/// (systemd.exec(5)).
 const CREDENTIALS_VARIABLE: &str = "CREDENTIALS_DIRECTORY";
 
 /// The credential that is the token: `LoadCredential=token:FILE`.
@@ -71,7 +72,7 @@ pub(crate) fn token(
     sources.find(program, start_anew)
 }
 
-/// Whether the environment holds the token itself, or did before this process took its own place.
+/// True if the environment holds the token itself, or did before this process replaced itself.
 pub(crate) fn is_in_environment() -> bool {
     [TOKEN_VARIABLE, ON_INPUT_VARIABLE]
         .iter()
@@ -188,7 +189,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    /// What is found, as `source: token`, or the error.
+    /// The result as `source: token`, or the error.
     fn find(sources: Sources<'_>) -> String {
         let handed_on = |token: &str| no_token(format_args!("handed on: {token}"));
         match sources.find("client", handed_on) {

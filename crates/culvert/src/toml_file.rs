@@ -1,4 +1,4 @@
-//! What is wrong with a TOML file, and on which line.
+//! An error in a TOML file, with its line.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ pub(crate) struct FileError {
 }
 
 impl FileError {
-    /// What the parser says of `text`.
+    /// The error of the parser for `text`.
     pub(crate) fn of(error: &toml::de::Error, text: &str) -> Self {
         Self {
             line: error.span().map(|span| line_of(text, span.start)),

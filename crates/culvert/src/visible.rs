@@ -19,8 +19,8 @@ pub(crate) fn visible(text: &str) -> String {
     shown
 }
 
-/// What no name has ([`is_deceptive`]). The joiners U+200C and U+200D and the variation selectors of emoji
-/// are letters of other texts and stay.
+/// Characters that no name has ([`is_deceptive`]). The joiners U+200C and U+200D and the variation
+/// selectors of emoji are letters of other texts and stay.
 fn is_hidden(letter: char) -> bool {
     let stays = matches!(letter, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}');
     is_deceptive(letter) && !stays

@@ -118,7 +118,7 @@ fn wait_until_end(end: &Receiver<End>, device: &Device) -> Option<EngineError> {
     }
 }
 
-/// Why an interface ends.
+/// The reason of an interface's end.
 #[derive(Debug)]
 enum End {
     /// SIGTERM or SIGINT.

@@ -17,7 +17,7 @@ fn script(shell: &str) -> (tempfile::TempDir, PathBuf) {
     (dir, path)
 }
 
-/// What bash offers for the last word of a line.
+/// The words that bash offers for the last word of a line.
 fn offered(line: &str) -> Vec<String> {
     let (_dir, path) = script("bash");
     let program = "source \"$1\"; shift; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); \

@@ -229,7 +229,7 @@ fn the_service_manager_hears_that_a_gateway_goes_on_and_why_it_is_not_connected(
         let heard = manager.hears(text, times, PATIENCE);
         heard.unwrap_or_else(|error| panic!("{error:#}\n{}", process.output()));
     };
-    // It has started although nobody answers: whoever waits for that does not wait for the portal.
+    // It has started although nobody answers: a process that waits for the start does not wait for the portal.
     hears("READY=1\nSTATUS=not connected to the portal: ", 1);
     hears("WATCHDOG=1", 5);
     process.terminate().unwrap();
@@ -319,7 +319,7 @@ fn a_gateway_is_ready_once_welcomed_and_not_while_it_drains() {
     });
 }
 
-/// The process of the gateway: what was started may be another that runs it.
+/// The process of the gateway: the started one may be another that runs it.
 fn gateway_id(process: &Process) -> i32 {
     fn below(id: u32) -> Vec<u32> {
         let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));

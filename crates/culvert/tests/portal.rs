@@ -1,5 +1,4 @@
-//! `culvert portal` as whoever starts it meets it: what it prints, how it ends, and with which
-//! status.
+//! `culvert portal` from the view of its caller: its output, its end, and its exit status.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

@@ -1,12 +1,12 @@
-//! Why a gateway can't run, said to whoever can mend it.
+//! The reasons why a gateway can't run, worded for the person who can mend them.
 
 use std::io;
 
-/// Why a gateway did not start, or ended by itself.
+/// The reason why a gateway did not start, or ended by itself.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GatewayError {
-    /// Configuration: what was given is no token of a gateway.
+    /// Configuration: the given token is not that of a gateway.
     #[error("the token can't be used: {0}")]
     BadToken(#[from] culvert_wire::token::TokenError),
 
@@ -29,9 +29,9 @@ pub enum GatewayError {
     /// Local: the operating system refused something else.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was tried.
+        /// The attempted action.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 

@@ -1,4 +1,4 @@
-//! Between a running gateway and whoever asks how it is.
+//! The channel between a running gateway and processes that ask for its state.
 
 use crate::status::{SCHEMA_VERSION, Status};
 use culvert_host::{OnlyStatus, StatusError};
@@ -7,7 +7,7 @@ use std::path::Path;
 /// Asks a gateway of this process.
 pub type Observer = culvert_host::Observer<Status>;
 
-/// What [`run`](crate::run) needs to answer.
+/// The side that [`run`](crate::run) needs to answer.
 pub type Observed = culvert_host::Observed<Status>;
 
 /// Asks for the state; the answer goes into the channel.
@@ -16,7 +16,7 @@ pub(crate) type StatusRequest = culvert_host::StatusRequest<Status>;
 /// Asks the gateway that answers at `path`.
 ///
 /// # Errors
-/// What is wrong, for people.
+/// The problem, for people.
 pub async fn ask_status(path: &Path) -> Result<Status, StatusError> {
     culvert_host::ask(path, "gateway", SCHEMA_VERSION, OnlyStatus::Status).await
 }

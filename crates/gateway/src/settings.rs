@@ -1,4 +1,4 @@
-//! What a gateway is told at its start.
+//! The settings that a gateway gets at its start.
 
 use crate::GatewayError;
 use culvert_engine::DescriptorStore;
@@ -9,24 +9,24 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// What a gateway is told at its start.
+/// The settings that a gateway gets at its start.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The tunnel's interface.
     pub interface: InterfaceName,
     /// Where the machine's id, its key and its grants are kept.
     pub state_dir: PathBuf,
-    /// What people call the machine.
+    /// The display name of the machine.
     pub name: String,
     /// The software's version.
     pub version: String,
     /// The machine's id, instead of the one in the state directory.
     pub id: Option<String>,
-    /// Who it is to the portal, and where that is.
+    /// The portal and the gateway's credentials there.
     pub enrolment: Enrolment,
     /// UDP port that clients send to.
     pub listen_port: u16,
-    /// Where clients may reach it besides the addresses of its interfaces.
+    /// The addresses at which clients may reach it, besides those of its interfaces.
     pub public_endpoints: Vec<PublicEndpoint>,
     /// Packet workers.
     pub workers: usize,
@@ -34,21 +34,21 @@ pub struct Settings {
     pub mtu: u16,
     /// Tables, rules and the mark.
     pub routing: Routing,
-    /// What resources see as the source of packets.
+    /// The source address of packets, as resources see it.
     pub source: SourceAddress,
     /// Whether clients may reach the gateway's own host, as far as their grants allow it.
     pub host_access: HostAccess,
-    /// Whether to switch the kernel's forwarding on where it is off.
+    /// True if the kernel's forwarding is to be switched on when it is off.
     pub enable_forwarding: bool,
-    /// Where `culvert gateway status` asks.
+    /// The socket that answers `culvert gateway status`.
     pub status_socket: PathBuf,
-    /// Whether the first attempt that does not reach the portal ends the gateway.
+    /// True if the first attempt that does not reach the portal ends the gateway.
     pub exit_when_unreachable: bool,
-    /// What the process was confined to, for people.
+    /// The limits to which the process was confined, for people.
     pub confinement: Option<Confinement>,
-    /// What is closed to the process, for people.
+    /// The parts of the machine that are closed to the process, for people.
     pub sandbox: Option<Sandbox>,
-    /// Who keeps interface and sockets while it is started anew.
+    /// The keeper of interface and sockets during a restart.
     pub store: Option<Arc<dyn DescriptorStore>>,
 }
 
@@ -92,10 +92,10 @@ impl FromStr for PublicEndpoint {
     }
 }
 
-/// What a token says.
+/// The content of a token.
 #[derive(Clone, Debug)]
 pub struct Enrolment {
-    /// What is presented.
+    /// The credential that is presented.
     pub bearer: Bearer,
     /// Where.
     pub portal: Portal,

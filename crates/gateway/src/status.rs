@@ -20,17 +20,17 @@ pub struct Status {
     pub schema_version: u32,
     /// The software's version.
     pub version: String,
-    /// When this was written.
+    /// The time at which this was written.
     pub at: Timestamp,
     /// For how long the gateway has been running, in milliseconds.
     pub running_for_ms: u64,
     /// The tunnel's interface.
     pub interface: String,
-    /// What people call the machine.
+    /// The display name of the machine.
     pub name: String,
     /// The text by which the portal knows the machine again.
     pub machine: String,
-    /// Who the gateway is, once the portal has said so.
+    /// The gateway's id, once the portal has said it.
     pub gateway: Option<GatewayId>,
     /// Where it stands, once the portal has said so.
     pub site: Option<SiteId>,
@@ -51,49 +51,49 @@ pub struct Status {
     pub ipv6: Option<Ipv6Addr>,
     /// UDP port that clients send to.
     pub listen_port: u16,
-    /// Where clients may reach it.
+    /// The addresses at which clients may reach it.
     pub candidates: Vec<SocketAddr>,
     /// The portal's URL.
     pub portal_url: String,
     /// The session with the portal.
     pub portal: PortalStatus,
-    /// Whether it serves, or would serve whoever comes: as `/readyz` tells it.
+    /// True if it serves clients, or would serve any that come: as `/readyz` tells it.
     pub ready: bool,
-    /// Why it is not ready.
+    /// The reason why it is not ready.
     pub not_ready_because: Option<String>,
-    /// Whether it takes no new clients.
+    /// True if it takes no new clients.
     pub draining: bool,
-    /// Whether somebody at this machine asked for that.
+    /// True if somebody at this machine asked for that.
     pub draining_by_itself: bool,
     /// Clients that hold a grant.
     pub clients: Vec<ClientStatus>,
-    /// How many there are.
+    /// The number of clients.
     pub client_count: usize,
-    /// How many grants are in force.
+    /// The number of grants in force.
     pub grant_count: usize,
     /// Grants that wait for the DNS.
     pub waiting_grants: usize,
     /// Names that are resolved.
     pub names: Vec<NameStatus>,
-    /// How many there are.
+    /// The number of names.
     pub name_count: usize,
-    /// How busy it is.
+    /// The load.
     pub load: LoadStatus,
-    /// What is closed to the process, if it closes anything.
+    /// The parts of the machine that are closed to the process, if any.
     #[serde(default)]
     pub sandbox: Option<Sandbox>,
     /// Its table in the kernel's packet filter.
     pub firewall: FirewallStatus,
-    /// What was dropped, since the start, where it is not zero.
+    /// The drops since the start, without those that are zero.
     pub drops: Vec<DropStatus>,
-    /// How often what happened, by name.
+    /// The number of events, by name.
     pub counters: Vec<CounterStatus>,
-    /// What is wrong on this machine at the moment, each a line with its fix.
+    /// The problems on this machine at the moment, each a line with its fix.
     #[serde(default)]
     pub problems: Vec<String>,
 }
 
-/// How busy the gateway is, over the last seconds.
+/// The load of the gateway, over the last seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadStatus {
     /// Flows that pass.
@@ -109,15 +109,15 @@ pub struct LoadStatus {
 pub struct FirewallStatus {
     /// Its name, of the family `inet`.
     pub table: String,
-    /// How it stands.
+    /// The state of the table.
     pub state: FirewallState,
     /// Since it was looked at, in milliseconds.
     pub checked_ms_ago: Option<u64>,
-    /// How often somebody had changed or removed it, and it was put back.
+    /// The number of times that somebody had changed or removed it, and it was put back.
     pub restored: u64,
 }
 
-/// How the table stands. Where it can't be put back the gateway ends.
+/// The state of the table. If it can't be put back, the gateway ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FirewallState {

@@ -1,5 +1,5 @@
-//! What went wrong in other products and is tried here: a gateway that believes a grant because it
-//! looks like one.
+//! Faults of other products that are tried here: a gateway that believes a grant because it looks
+//! like one.
 
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
@@ -19,7 +19,7 @@ use culvert_wire::{
 use pasetors::keys::AsymmetricSecretKey;
 use pasetors::version4::{PublicToken, V4};
 
-/// What makes other claims of the usual ones.
+/// A function that changes the usual claims.
 type Change<'a> = &'a dyn Fn(&mut GrantClaims);
 
 /// The portal's clock at the gateway's first millisecond.
@@ -131,7 +131,7 @@ impl Welcomed {
         std::iter::from_fn(|| self.gateway.poll_output()).collect()
     }
 
-    /// What the gateway does with a token: the peers that it tells the data plane, and its answer.
+    /// The gateway's reaction to a token: the peers that it tells the data plane, and its answer.
     fn take(&mut self, token: &str) -> (Vec<PeerUpdate>, Option<FromGateway>) {
         self.say(ToGateway::Grant {
             token: token.to_owned(),
@@ -162,7 +162,7 @@ impl Welcomed {
         assert_eq!(self.gateway.counters().refused, refused + 1, "{token}");
         match answer {
             Some(FromGateway::GrantRefused { reason, .. }) => Some(reason.code),
-            // Of what has no id that can be read, nothing can be said.
+            // A grant without a readable id can't be named in an answer.
             None => None,
             other => panic!("{other:?} to {token}"),
         }
@@ -288,7 +288,7 @@ fn ghsa_mrpr_a_well_signed_grant_is_worth_nothing_elsewhere_or_at_another_time()
         let refused = gateway.assert_opens_nothing(&with(change));
         assert_eq!(refused, Some(code), "case {number}");
     }
-    // What another client has is not for a second one: its key, or one of its addresses.
+    // A second client must not get the key or an address of another one.
     gateway.take(&portal().sign(&claims()));
     let other = |change: Change<'_>| {
         with(&|it| {

@@ -141,7 +141,7 @@ pub(crate) fn is_of_guest(networks: &[NearNetwork], address: IpAddr) -> bool {
     })
 }
 
-/// What of a link decides about its addresses.
+/// The properties of a link that decide about its addresses.
 #[derive(Debug)]
 struct Link<'a> {
     name: &'a str,
@@ -178,7 +178,7 @@ impl<'a> Link<'a> {
         link
     }
 
-    /// Whether it is the host's end of a pair or tap whose other end a container or virtual machine
+    /// True if it is the host's end of a pair or tap whose other end a container or virtual machine
     /// has.
     fn leads_to_a_guest(&self) -> bool {
         matches!(

@@ -14,7 +14,7 @@ use culvert_policy::ApplicationName;
 
 use crate::{HostError, PeerProcess};
 
-/// How deep below the root the cgroup of an application is: `culvert.slice/culvert-NAME.slice`.
+/// The depth of an application's cgroup below the root: `culvert.slice/culvert-NAME.slice`.
 pub(crate) const APPLICATION_LEVEL: u32 = 2;
 
 /// The tree that all of them are in.
@@ -36,10 +36,10 @@ const LEVELS_OF_NAMESPACE_SINCE: (u32, u32) = (6, 12);
 /// Another client, whose tree is the same, may remove a cgroup between two steps here.
 const ATTEMPTS: usize = 8;
 
-/// Where cgroups of applications are made.
+/// The place in which cgroups of applications are made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApplicationCgroups {
-    /// Where cgroup2 is mounted.
+    /// The mount point of cgroup2.
     mount: PathBuf,
 }
 
@@ -130,7 +130,7 @@ impl ApplicationCgroups {
     /// Removes the cgroup of an application if no process is in it, and the tree with the last one.
     pub fn remove(&self, application: &ApplicationName) {
         let path = self.path(application);
-        // What is in use, or gone, stays as it is.
+        // A cgroup that is in use, or gone, stays as it is.
         for empty in [path.join(LEAF), path, self.mount.join(TREE)] {
             let _in_use = fs::remove_dir(empty);
         }
@@ -153,7 +153,7 @@ impl ApplicationCgroups {
         [self.mount.clone(), self.mount.join(TREE)]
     }
 
-    /// What the kernel knows an application's cgroup by, if it is there.
+    /// The inode by which the kernel knows an application's cgroup, if it is there.
     pub(crate) fn inode(&self, application: &ApplicationName) -> Option<u64> {
         let found = fs::metadata(self.path(application)).ok()?;
         Some(found.ino())

@@ -43,7 +43,7 @@ impl CgroupWatch {
             .map_err(|error| HostError::system("listen for changes of cgroups", error))
     }
 
-    /// Watches the tree anew, which may be another one of that name; what is watched already stays so.
+    /// Watches the tree anew, which may be another one of that name; present watches stay.
     fn renew(&self) -> io::Result<()> {
         let changes = WatchFlags::CREATE | WatchFlags::DELETE | WatchFlags::ONLYDIR;
         let [root, tree] = self.cgroups.watched();

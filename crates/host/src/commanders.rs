@@ -1,4 +1,5 @@
-//! Who may tell a running program what to do: root, the user as whom it runs, and members of a group.
+//! The processes that may command a running program: those of root, of the user as whom it runs,
+//! and of members of a group.
 //!
 //! Users and groups are asked for as the system knows them (`nsswitch.conf`), so that those of a
 //! directory count too.
@@ -25,7 +26,7 @@ pub(crate) fn give(socket: &Path) {
     }
 }
 
-/// Whether a command of `peer` is done; otherwise why not, and how to mend it.
+/// Admits a command of `peer`; the error says why it is refused, and how to mend it.
 pub(crate) fn admit(peer: PeerCredentials) -> Result<(), String> {
     let judged = SystemAccess::of_process().admit(peer);
     judged.unwrap_or_else(|error| Err(format!("who asks can't be found out: {error}")))

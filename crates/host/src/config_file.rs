@@ -13,8 +13,9 @@ pub const MAX_CONFIG_FILE_BYTES: usize = 64 * 1024;
 
 /// Reads a configuration file.
 ///
-/// Whoever may change it says what a privileged program does: it must be a regular file of root or the
-/// user who runs this, and nobody else may write it. That is checked on the descriptor that is read.
+/// Anyone who can change the file controls a privileged program. It must therefore be a regular
+/// file of root or of the user who runs this, and nobody else may write it. That is checked on the
+/// descriptor that is read.
 ///
 /// # Errors
 /// [`HostError::FileRefused`] with the fix; [`FileRefusal::Missing`] where there is no such file.

@@ -1,9 +1,10 @@
 //! The service manager's descriptor store (`FileDescriptorStoreMax=` of systemd.service(5)): descriptors that it keeps
 //! while this program is started anew.
 //!
-//! A descriptor has a name, which is its group's with its number in it: `tun.0`. What is there at the start comes with
-//! `LISTEN_FDS`, as sockets of socket units do. The variables stay, since no safe code takes one out of the environment:
-//! `LISTEN_PID` says that they are this process's, and the descriptors are closed for every program that it starts.
+//! A descriptor has a name, which is its group's with its number in it: `tun.0`. Descriptors that
+//! exist at the start come with `LISTEN_FDS`, as sockets of socket units do. The variables stay,
+//! since no safe code takes one out of the environment: `LISTEN_PID` says that they are this
+//! process's, and the descriptors are closed for every program that it starts.
 
 use crate::HostError;
 use sd_notify::NotifyState;
@@ -16,13 +17,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// and it would be woken with every packet.
 const UNWATCHED: NotifyState<'static> = NotifyState::Custom("FDPOLL=0");
 
-/// What the service manager keeps for this program.
+/// The descriptors that the service manager keeps for this program.
 #[derive(Debug)]
 pub struct DescriptorStore(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// What came at the start and nobody has taken, by group and number.
+    /// Descriptors that came at the start and that nobody has taken, by group and number.
     inherited: BTreeMap<&'static str, BTreeMap<usize, OwnedFd>>,
     /// The numbers that the store has of each group.
     held: BTreeMap<&'static str, BTreeSet<usize>>,
@@ -31,8 +32,8 @@ struct State {
 }
 
 impl DescriptorStore {
-    /// Takes in what came at the start; nothing where no service manager listens (`NOTIFY_SOCKET`). Descriptors of other
-    /// groups than `groups` are closed.
+    /// Takes in the inherited descriptors; nothing if no service manager listens (`NOTIFY_SOCKET`).
+    /// Descriptors of other groups than `groups` are closed.
     ///
     /// To be called before any program is started, and once: a second call is told of nothing.
     ///
@@ -58,7 +59,7 @@ impl DescriptorStore {
         Ok(Some(Self(Mutex::new(state))))
     }
 
-    /// Has the service manager throw away what came and means nothing, and says so in the log.
+    /// Has the service manager throw away inherited descriptors that have no use, and logs that.
     pub fn drop_unknown(&self) {
         for name in std::mem::take(&mut self.lock().unknown) {
             tracing::warn!(
@@ -69,8 +70,8 @@ impl DescriptorStore {
         }
     }
 
-    /// What came of a group, in the order of its numbers, the first time; nothing where one is missing. The service
-    /// manager keeps it all the same.
+    /// The inherited descriptors of a group, in the order of their numbers, at the first call; none
+    /// if a number is missing. The service manager keeps it all the same.
     pub fn take(&self, group: &'static str) -> Vec<OwnedFd> {
         let taken = self.lock().inherited.remove(group).unwrap_or_default();
         let is_whole = taken.keys().copied().eq(0..taken.len());

@@ -1,4 +1,4 @@
-//! What can go wrong with the host, said to the person who can mend it.
+//! Errors of the host, worded for the person who can mend them.
 
 use std::io;
 use std::net::IpAddr;
@@ -8,7 +8,8 @@ use crate::file_check::{FileRefusal, FileRefused};
 use crate::forwarding::sysctl_name;
 use crate::{Family, InterfaceName};
 
-/// Why the host could not be set up. Each text is one line that names the remedy where there is one.
+/// The reason why the host could not be set up. Each text is one line that names the remedy where
+/// there is one.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostError {
@@ -28,7 +29,7 @@ pub enum HostError {
     /// Configuration: this can't be a machine's id.
     #[error("{from}: an id has 1 to 128 letters, digits and any of `-_.:`")]
     InvalidMachineId {
-        /// Where it came from.
+        /// The source of the id.
         from: String,
     },
 
@@ -125,7 +126,7 @@ pub enum HostError {
         "only root can become user {name}: start it as root, or as {name}, or leave --user out"
     )]
     NotRoot {
-        /// Who was to be become.
+        /// The user that the process was to become.
         name: String,
     },
 
@@ -168,7 +169,7 @@ pub enum HostError {
     /// Local: nothing here tells which program a packet comes from.
     #[error("programs can't be told apart here: {why}")]
     NoApplications {
-        /// Why, and what would mend it.
+        /// The reason, and the remedy.
         why: String,
     },
 
@@ -180,7 +181,7 @@ pub enum HostError {
     /// Local: `nft` refused.
     #[error("cannot {action}: nft says {message:?}")]
     Nft {
-        /// What was tried, as a verb phrase.
+        /// The attempted action, as a verb phrase.
         action: String,
         /// The first line of its error text.
         message: String,
@@ -225,7 +226,7 @@ pub enum HostError {
          systemd-resolved`), or choose another --dns"
     )]
     ResolvedMissing {
-        /// What came back.
+        /// The output of the program.
         message: String,
     },
 
@@ -237,7 +238,7 @@ pub enum HostError {
     ResolvedRefused {
         /// The call.
         action: &'static str,
-        /// What it said.
+        /// The message of the program.
         message: String,
     },
 
@@ -264,7 +265,7 @@ pub enum HostError {
     /// Local: the program `resolvconf` refused.
     #[error("resolvconf can't be told of the tunnel: {message}; choose another --dns")]
     ResolvconfRefused {
-        /// What it said.
+        /// The message of the program.
         message: String,
     },
 
@@ -277,7 +278,7 @@ pub enum HostError {
     ResolvConfLink {
         /// The file.
         path: PathBuf,
-        /// Where it leads.
+        /// The target of the link.
         target: PathBuf,
     },
 
@@ -290,7 +291,7 @@ pub enum HostError {
     ResolvConfOfAnother {
         /// The file.
         path: PathBuf,
-        /// Where the backup would be.
+        /// The path that the backup would have.
         state: PathBuf,
     },
 
@@ -317,7 +318,7 @@ pub enum HostError {
     /// Local: the system refused.
     #[error("cannot {action}: {source}")]
     System {
-        /// What was tried, as a verb phrase.
+        /// The attempted action, as a verb phrase.
         action: String,
         /// The system's answer.
         source: io::Error,
@@ -325,7 +326,7 @@ pub enum HostError {
 }
 
 impl HostError {
-    /// Whether a file was refused for this.
+    /// True if a file was refused for this.
     #[must_use]
     pub fn is_refusal(&self, refusal: FileRefusal) -> bool {
         matches!(self, Self::FileRefused(refused) if refused.refusal == refusal)

@@ -68,7 +68,7 @@ pub struct FileRefused {
     pub refusal: FileRefusal,
 }
 
-/// Why a file or directory is refused.
+/// The reason why a file or directory is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileRefusal {
@@ -76,7 +76,7 @@ pub enum FileRefusal {
     Missing,
     /// This process may not open it.
     Forbidden,
-    /// It is a symbolic link: whoever may change the link chooses the file.
+    /// It is a symbolic link: a user who may change the link chooses the file.
     SymbolicLink,
     /// It is neither a regular file nor a link: a directory, a device, a pipe, a socket.
     NotAFile,
@@ -99,7 +99,7 @@ pub enum FileRefusal {
     },
     /// It has further names, under which others may reach it.
     SeveralLinks {
-        /// How many names it has.
+        /// The number of its hard links.
         links: u64,
     },
     /// It is longer than such a file can be.
@@ -180,7 +180,7 @@ impl fmt::Display for FileRefused {
 
 impl std::error::Error for FileRefused {}
 
-/// What kind of thing a path must name.
+/// The kind of file that a path must name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A regular file.
@@ -189,7 +189,7 @@ pub(crate) enum Kind {
     Directory,
 }
 
-/// What others than its owner may do with it.
+/// The access that users other than its owner may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Others {
     /// Nothing. A file has no further names.
@@ -288,7 +288,7 @@ fn own_user_id() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// What an open descriptor turned out to be.
+/// The properties of an open descriptor.
 #[derive(Debug, Clone, Copy)]
 struct Found {
     /// Kind and permission bits.

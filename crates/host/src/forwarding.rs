@@ -1,4 +1,4 @@
-//! Whether the kernel forwards packets between interfaces, which a gateway needs.
+//! Forwarding of packets between interfaces in the kernel, which a gateway needs.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};

@@ -7,8 +7,9 @@ use crate::HostError;
 use crate::addresses::{NearNetwork, is_of_guest, near_networks};
 use crate::routing::Network;
 
-/// The time for which the networks of the host are believed: a container on a new bridge is answered when it repeats its
-/// question. Whatever a neighbour sends, they are read once in that time.
+/// The time for which the networks of the host are believed: a container on a new bridge is
+/// answered when it repeats its question. They are read at most once in that time, whatever a
+/// neighbour sends.
 const BELIEVED_FOR: Duration = Duration::from_secs(1);
 
 /// The time limit for reading them: programs of the host ask at the same sockets, and wait behind it. It takes a

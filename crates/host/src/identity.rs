@@ -1,4 +1,4 @@
-//! Who the machine is: its id and its private key, made once and kept.
+//! The identity of the machine: its id and its private key, made once and kept.
 
 use crate::{HostError, StateDir};
 use base64::Engine;
@@ -17,7 +17,7 @@ const MAX_ID_CHARS: usize = 128;
 /// Bytes of a private key (X25519).
 const KEY_LEN: usize = 32;
 
-/// Who the machine is.
+/// The identity of the machine.
 #[derive(Debug)]
 pub struct Identity {
     /// The text by which the portal knows the machine again.

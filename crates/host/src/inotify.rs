@@ -23,7 +23,7 @@ impl Inotify {
         register(events).map(Self)
     }
 
-    /// Watches; what is watched already stays so.
+    /// Adds watches; present ones stay.
     pub(crate) fn watch(&self, path: &Path, what: WatchFlags) -> rustix::io::Result<()> {
         add_watch(self.0.get_ref(), path, what).map(drop)
     }

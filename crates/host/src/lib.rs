@@ -1,7 +1,7 @@
 //! Set-up of a Linux host for client and gateway.
 //!
-//! What is set up is described as a wanted state and reconciled: each step can be repeated, does
-//! nothing where the state is already there, and can be undone after a crash.
+//! Every set-up is described as a wanted state and reconciled: each step can be repeated, does
+//! nothing if the state is already there, and can be undone after a crash.
 
 #![deny(unsafe_code)]
 

@@ -10,7 +10,7 @@ use crate::HostError;
 use crate::file_check::{Kind, Others, open_checked};
 use crate::state_dir::make_directory;
 
-/// A directory in which nobody else can put files: what is opened for writing is ours.
+/// A directory in which nobody else can put files: a file opened for writing is ours.
 #[derive(Debug)]
 pub struct LogDir {
     dir: File,

@@ -10,12 +10,12 @@ use rustix::io::Errno;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// How long the kernel may take to answer. It answers while the request is being sent; only a dump of
-/// millions of routes takes longer than a moment.
+/// The time limit for an answer of the kernel. It answers while the request is being sent; only a
+/// dump of millions of routes takes longer than a moment.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How often a dump is tried that changes interrupted. An interrupted one may lack entries or have
-/// them twice; changes that come faster than five dumps do not come from people.
+/// Maximum number of attempts at a dump that changes interrupt. An interrupted one may lack entries
+/// or have them twice; changes that come faster than five dumps do not come from people.
 const MAX_DUMP_TRIES: usize = 5;
 
 /// The most entries of a dump: twice as many as the routes of the most prefixes that can be wanted

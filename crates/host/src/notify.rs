@@ -1,8 +1,8 @@
 //! Telling the service manager how this program is doing (`sd_notify(3)`).
 //!
-//! Where nobody asked to be told nothing happens, and a service manager that does not listen is no
-//! reason to stop. The library reads who listens from the environment (`NOTIFY_SOCKET`); no program
-//! started from here inherits it.
+//! Without a listener nothing happens, and a service manager that does not listen is no reason to
+//! stop. The library reads who listens from the environment (`NOTIFY_SOCKET`); no program started
+//! from here inherits it.
 
 use sd_notify::NotifyState;
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub fn notify_ready(status: &str) {
     notify(&[NotifyState::Ready, NotifyState::Status(&one_line(status))]);
 }
 
-/// What this program is doing, in one line for people.
+/// Reports the activity of this program, in one line for people.
 pub fn notify_status(status: &str) {
     notify(&[NotifyState::Status(&one_line(status))]);
 }
@@ -33,8 +33,8 @@ pub(crate) fn notify_alive() {
     notify(&[NotifyState::Watchdog]);
 }
 
-/// How long the service manager waits for [`notify_alive`] before it ends and restarts the program;
-/// nothing where it does not wait for it.
+/// The time that the service manager waits for [`notify_alive`] before it ends and restarts the
+/// program; nothing if it does not wait for it.
 pub(crate) fn watchdog_span() -> Option<Duration> {
     sd_notify::watchdog_enabled()
 }

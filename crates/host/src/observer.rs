@@ -1,5 +1,5 @@
-//! Between a running client or gateway and whoever asks how it is: health, status, and the service
-//! manager's watchdog.
+//! The channel between a running client or gateway and processes that ask for its state: health, status,
+//! and the service manager's watchdog.
 
 use crate::notify::{notify_alive, watchdog_span};
 use crate::{HostError, OnlyStatus, Request, StatusRequest, StatusSocket};
@@ -12,17 +12,18 @@ use tokio::time::Instant;
 /// Status requests that wait for an answer: the connections of the socket, and some collectors.
 const MAX_WAITING_REQUESTS: usize = 16;
 
-/// Who runs looks around at least this often, so that its pulse tells something.
+/// The running side looks around at least this often, so that its pulse is recent enough to tell
+/// something.
 const LONGEST_REST: Duration = Duration::from_secs(2);
 
 /// One that did not look around for five times as long hangs.
 const PULSE_LIMIT: Duration = Duration::from_secs(10);
 
-/// How long one that lives may take over an answer.
+/// The time limit for an answer of a running program.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
-/// Who asks, and what the one that runs needs to answer. `S` is the form in which it tells its state,
-/// `R` what it may be asked for.
+/// Makes the two ends: one asks, and the running program answers by the other. `S` is the form in
+/// which it tells its state, `R` what it may be asked for.
 #[must_use]
 pub fn observe<S, R>() -> (Observer<S, R>, Observed<S, R>) {
     let (requests, received) = mpsc::channel(MAX_WAITING_REQUESTS);
@@ -50,7 +51,7 @@ pub struct Observer<S, R = OnlyStatus> {
     pulse: watch::Receiver<Pulse>,
 }
 
-/// How it is.
+/// The health of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
     /// It does what it is there for.
@@ -62,7 +63,7 @@ pub enum Health {
 }
 
 impl<S, R: Request> Observer<S, R> {
-    /// How it is, without waiting for it.
+    /// The health of the program, without waiting for it.
     #[must_use]
     pub fn health(&self) -> Health {
         let has_ended = self.pulse.has_changed().is_err();
@@ -92,14 +93,14 @@ impl<S, R: Request> Observer<S, R> {
     }
 }
 
-/// What it saw of itself when it last looked.
+/// The program's view of itself at its last look.
 #[derive(Debug)]
 struct Pulse {
     at: Instant,
     not_ready: Option<String>,
 }
 
-/// When the service manager is to hear that the event loop goes on.
+/// The times at which the service manager is told that the event loop goes on.
 #[derive(Debug)]
 struct Watchdog {
     /// A quarter of what it waits for: with a turn of the loop at least as often, it hears in half.
@@ -161,7 +162,7 @@ impl<S, R> Observed<S, R> {
         }
     }
 
-    /// How long the event loop may sleep at most.
+    /// The longest sleep that the event loop may take.
     #[must_use]
     pub fn longest_rest(&self) -> Duration {
         let watchdog = self.watchdog.as_ref();
@@ -197,7 +198,7 @@ mod tests {
     async fn who_asks_one_that_does_not_answer_is_not_kept_waiting() {
         let (observer, mut observed) = observe::<u8, OnlyStatus>();
         assert_eq!(observer.status().await, None);
-        // The request is still there: whoever made it is gone.
+        // The request is still there: its sender is gone.
         assert!(observed.next().await.answer.is_closed());
         drop(observed);
         assert_eq!(observer.status().await, None);

@@ -1,10 +1,11 @@
-//! Who is at the other end of a Unix socket.
+//! The process at the other end of a Unix socket.
 
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::AsFd;
 
-/// Who connected a Unix socket, as the kernel remembers it from that moment (`SO_PEERCRED`, unix(7)).
+/// The process that connected a Unix socket, as the kernel remembers it from that moment
+/// (`SO_PEERCRED`, unix(7)).
 ///
 /// `uid` and `gid` can't be forged. The process of `pid` may have ended since, and its number be
 /// another's: [`PeerProcess`](crate::PeerProcess) tells them apart.
@@ -19,7 +20,7 @@ pub struct PeerCredentials {
 }
 
 impl PeerCredentials {
-    /// Who is at the other end of `socket`.
+    /// The process at the other end of `socket`.
     ///
     /// # Errors
     /// The system's, where it is no connected Unix socket.

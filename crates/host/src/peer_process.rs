@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Where the start time is after the command's name in `/proc/PID/stat` (field 22 of
+/// The index of the start time after the command's name in `/proc/PID/stat` (field 22 of
 /// proc_pid_stat(5); field 3 is the first after the name).
 const START_TIME_AFTER_NAME: usize = 22 - 3;
 
@@ -51,7 +51,7 @@ impl PeerProcess {
         self.pid
     }
 
-    /// Whether it has not ended: its number is no other process's then.
+    /// True if the process has not ended: its number is no other process's then.
     pub(crate) fn is_running(&self) -> bool {
         match &self.identity {
             Identity::Descriptor(descriptor) => {

@@ -19,7 +19,7 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-/// What a process may need of root's rights (capabilities(7)).
+/// The rights of root that a process may need (capabilities(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Capability {
     /// Interfaces, routes, rules, packet marks, large socket buffers.
@@ -107,17 +107,17 @@ fn gid(gid: NixGid) -> Gid {
     Gid::from_raw(gid.as_raw())
 }
 
-/// What a process is confined to.
+/// The limits to which a process is confined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Confinement {
     /// The number of its user.
     pub uid: u32,
-    /// What it has of root's rights.
+    /// The rights of root that it keeps.
     pub capabilities: Vec<Capability>,
 }
 
 impl Confinement {
-    /// Says in the log what is kept, and why where that is more than it has to be.
+    /// Logs the rights that are kept, with the reason if they are more than needed.
     pub fn log(&self) {
         match self.uid {
             0 => tracing::info!(
@@ -173,7 +173,8 @@ pub fn confine(
         permitted: keep,
         inheritable: inherited,
     };
-    // What is ambient is inheritable: the ambient set shrinks with it.
+    // Ambient capabilities are always inheritable: the ambient set shrinks with the inheritable
+    // one.
     set_capabilities(None, sets).map_err(cannot("give capabilities up"))?;
     clear_ambient_capability_set().map_err(cannot("give capabilities up"))?;
     for capability in singles(inherited) {

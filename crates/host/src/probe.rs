@@ -1,4 +1,4 @@
-//! What a machine must have, each missing thing told with its remedy.
+//! The requirements on a machine; each missing one is reported with its remedy.
 
 use std::path::{Path, PathBuf};
 
@@ -7,8 +7,8 @@ use rustix::thread::CapabilitySet;
 
 use crate::HostError;
 
-/// Where `nft` is looked for. A fixed list and not `PATH`: whoever starts a program that has
-/// capabilities may set `PATH`.
+/// The paths at which `nft` is looked for. The list is fixed and not `PATH`, because anyone who
+/// starts a program that has capabilities may set `PATH`.
 const NFT_PATHS: [&str; 5] = [
     "/usr/sbin/nft",
     "/sbin/nft",
@@ -17,7 +17,7 @@ const NFT_PATHS: [&str; 5] = [
     "/run/current-system/sw/bin/nft",
 ];
 
-/// Where TUN devices are made.
+/// The device by which TUN devices are made.
 const TUN_DEVICE: &str = "/dev/net/tun";
 
 /// Requires the right to change the network.
@@ -34,7 +34,7 @@ pub fn require_net_admin() -> Result<(), HostError> {
     }
 }
 
-/// Where the program `nft` is.
+/// The path of the program `nft`.
 ///
 /// # Errors
 /// [`HostError::NftMissing`].

@@ -5,6 +5,6 @@
 pub enum Shutdown {
     /// The host as it was before.
     ForGood,
-    /// What it has set up, for the process that comes in its place.
+    /// The set-up stays for the process that comes in its place.
     ForRestart,
 }

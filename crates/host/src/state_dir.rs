@@ -23,7 +23,7 @@ const PARENT_MODE: u32 = 0o755;
 /// The file whose lock says that the directory is in use.
 const LOCK_FILE: &str = ".lock";
 
-/// What is added to the name of a file while it is being written.
+/// The suffix of a file's name while it is being written.
 const UNFINISHED_SUFFIX: &str = ".unfinished";
 
 /// A directory that nobody but its owner can enter.
@@ -170,14 +170,14 @@ impl StateDir {
             })
             .and_then(|()| Ok(rustix::fs::fsync(&self.dir)?));
         written.map_err(|error| {
-            // What cannot be removed now is removed by the next write of this file.
+            // A file that cannot be removed now is removed by the next write of this file.
             let _left = rustix::fs::unlinkat(&self.dir, &unfinished, AtFlags::empty());
             HostError::file("write", &path, error)
         })
     }
 
-    /// Opens the file `name` to add to it; makes it with mode 0600 if it is missing. What is added outlives
-    /// the process at once, a loss of power once the file is synced.
+    /// Opens the file `name` to add to it; makes it with mode 0600 if it is missing. Added data
+    /// outlives the process at once, and a loss of power once the file is synced.
     ///
     /// # Errors
     /// [`HostError::FileRefused`] as [`read`](Self::read), or the system's.
@@ -226,7 +226,8 @@ impl StateDir {
         file.sync_all()
     }
 
-    /// Where the file `name` is; a name that leads elsewhere or collides with our own is refused.
+    /// The path of the file `name`; a name that leads elsewhere or collides with our own is
+    /// refused.
     fn file_path(&self, name: &str) -> Result<PathBuf, HostError> {
         let plain = !name.is_empty()
             && !name.starts_with('.')

@@ -1,4 +1,4 @@
-//! The socket at which a running client or gateway tells its state, and a client is told what to do: a
+//! The socket at which a running client or gateway reports its state, and a client takes commands: a
 //! line of JSON, answered by a line of JSON (docs/socket.md).
 
 use crate::{HostError, MAX_TOKEN_FILE_BYTES, PeerCredentials, PeerProcess, commanders};
@@ -19,7 +19,7 @@ use zeroize::Zeroizing;
 /// Connections at once: some people and some collectors.
 const MAX_CONNECTIONS: usize = 16;
 
-/// How long a connection may take in all.
+/// The time limit for a whole connection.
 const CONNECTION_LIMIT: Duration = Duration::from_secs(5);
 
 /// The longest request, in bytes: a token, and two fields around it.
@@ -28,21 +28,21 @@ const MAX_REQUEST_LEN: usize = MAX_TOKEN_FILE_BYTES + 1024;
 /// The longest answer, in bytes: a client's 20,000 resources and 32,000 names of half a kilobyte each.
 const MAX_ANSWER_LEN: u64 = 32 * 1024 * 1024;
 
-/// Owner and group may ask; the kernel keeps others from connecting. What is told is no secret to who
-/// administers the machine, but names of resources are not for everybody.
+/// Owner and group may ask; the kernel keeps others from connecting. The status is no secret to
+/// people who administer the machine, but names of resources are not for everybody.
 const SOCKET_MODE: u32 = 0o660;
 
-/// What a running program is asked for. Each request is answered by the state.
+/// A request to a running program. Each request is answered by the state.
 pub trait Request: Serialize + DeserializeOwned + Send + 'static {
     /// The request for the state alone.
     const STATUS: Self;
 
-    /// Whether it changes what the program does. Such a request is refused to those who may only look:
+    /// True if it changes the program's work. Such a request is refused to those who may only look:
     /// see [`PeerCredentials`] and [`COMMAND_GROUP`](crate::COMMAND_GROUP).
     fn is_change(&self) -> bool;
 }
 
-/// What a program is asked for that tells its state and nothing else.
+/// The only request to a program that takes no commands: its state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnlyStatus {
@@ -65,7 +65,7 @@ struct Envelope<R> {
     request: R,
 }
 
-/// What is answered.
+/// The answer to a request.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Answer<S> {
@@ -73,16 +73,16 @@ enum Answer<S> {
     Error(String),
 }
 
-/// A request to whoever runs.
+/// A request to the running program.
 #[derive(Debug)]
 pub struct StatusRequest<S, R = OnlyStatus> {
-    /// What is asked for.
+    /// The request.
     pub request: R,
-    /// Who asks; nobody where it is this process itself.
+    /// The process that asks; none if it is this process itself.
     pub peer: Option<PeerCredentials>,
     /// The process that asks, if it had not ended when its connection was accepted.
     pub process: Option<PeerProcess>,
-    /// Where the state goes, or why the request is refused; whoever asked may be gone.
+    /// The receiver of the state, or of the reason why the request is refused; it may be gone.
     pub answer: oneshot::Sender<Result<S, String>>,
 }
 
@@ -128,10 +128,10 @@ impl Drop for StatusSocket {
     }
 }
 
-/// Asks whoever answers at `path`, which is to be a running `program` (`client` or `gateway`).
+/// Asks the program that answers at `path`, which is to be a running `program` (`client` or `gateway`).
 ///
 /// # Errors
-/// What is wrong, for people.
+/// The problem, for people.
 pub async fn ask<S: DeserializeOwned, R: Request>(
     path: &Path,
     program: &'static str,
@@ -176,7 +176,7 @@ pub async fn ask<S: DeserializeOwned, R: Request>(
     }
 }
 
-/// Why there is no status.
+/// The reason why there is no status.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StatusError {
@@ -185,7 +185,7 @@ pub enum StatusError {
     NotRunning {
         /// Where.
         path: PathBuf,
-        /// What was to answer.
+        /// The program that was to answer.
         program: &'static str,
     },
     /// This user may not ask.
@@ -197,9 +197,9 @@ pub enum StatusError {
     /// It does not know the request, or will not do it.
     #[error("the {program} answers: {text}")]
     Refused {
-        /// What was to answer.
+        /// The program that was to answer.
         program: &'static str,
-        /// What it said.
+        /// The text of the answer.
         text: String,
     },
     /// Anything else.
@@ -207,13 +207,13 @@ pub enum StatusError {
     Io {
         /// Where.
         path: PathBuf,
-        /// What was wrong.
+        /// The cause.
         source: io::Error,
     },
 }
 
 impl StatusError {
-    /// Whether whoever was asked took too long.
+    /// True if the program took too long to answer.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::TimedOut)
@@ -250,7 +250,7 @@ async fn accept<S: Serialize + Send + 'static, R: Request>(
     schema_version: u32,
     requests: mpsc::Sender<StatusRequest<S, R>>,
 ) {
-    /// How long accepting pauses where there are no file descriptors left.
+    /// The pause of accepting when no file descriptors are left.
     const PAUSE: Duration = Duration::from_millis(100);
     let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {

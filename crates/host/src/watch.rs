@@ -17,8 +17,8 @@ use crate::netlink::{is_overflow, receive, register};
 use crate::routing::{Path, rule_table, table_of};
 use crate::{HostError, InterfaceName, Network, Routing, Table};
 
-/// How long changes are gathered before they are looked at. A cable that is plugged in, an address
-/// from DHCP and its routes come within less.
+/// The time for which changes are gathered before they are looked at. A cable that is plugged in,
+/// an address from DHCP and its routes come within less.
 pub const DEBOUNCE: Duration = Duration::from_millis(500);
 
 /// The most destinations of a [`NetworkWatch`]: the portal and the gateways that a client uses at one
@@ -43,14 +43,14 @@ const GROUPS: [u32; 7] = [
     libc::RTNLGRP_IPV6_RULE,
 ];
 
-/// How often in a row looking may fail before the watch gives up: with [`DEBOUNCE`] in between, more
-/// than what passes while interfaces come and go.
+/// Maximum number of failed looks in a row before the watch gives up: with [`DEBOUNCE`] in between,
+/// more than occur while interfaces come and go.
 const MAX_FAILURES: u32 = 10;
 
 /// The kernel's table of addresses of its own, which change with the addresses themselves.
 const LOCAL_TABLE: u32 = 255;
 
-/// What to watch.
+/// The changes to watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchOptions {
     /// Interfaces whose changes are nobody's news: Culvert's own.
@@ -60,7 +60,7 @@ pub struct WatchOptions {
     /// Where packets go that matter, such as the portal and the gateways in use; where none are given,
     /// the Internet. At most [`MAX_DESTINATIONS`]; further ones are passed over.
     pub destinations: Vec<IpAddr>,
-    /// How long changes are gathered: [`DEBOUNCE`].
+    /// The time for which changes are gathered: [`DEBOUNCE`].
     pub debounce: Duration,
 }
 
@@ -71,20 +71,20 @@ pub struct NetworkWatch {
     events: Events,
     options: WatchOptions,
     snapshot: Snapshot,
-    /// When to look next, if something has happened since the last look.
+    /// The time of the next look, if something has happened since the last one.
     due: Option<Instant>,
-    /// How often in a row looking has failed.
+    /// The number of failed looks in a row.
     failures: u32,
 }
 
-/// What has changed, at least one of them.
+/// The kinds of change, at least one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NetworkChange {
     /// The usable addresses of this host.
     pub addresses: bool,
     /// The ways to the destinations: another interface, next hop or source address, or none at all.
     pub ways: bool,
-    /// The rules that lead to our tables, by our own doing or another's: apply what is wanted again,
+    /// The rules that lead to our tables, by our own doing or another's: apply the wanted state again,
     /// which changes nothing where nothing is missing.
     pub rules: bool,
 }
@@ -100,7 +100,7 @@ struct Snapshot {
 }
 
 impl NetworkWatch {
-    /// Begins to watch: what differs from now on is told. Must be called in a tokio runtime. Needs no
+    /// Begins to watch: changes from now on are reported. Must be called in a tokio runtime. Needs no
     /// privilege.
     ///
     /// # Errors
@@ -121,8 +121,8 @@ impl NetworkWatch {
         })
     }
 
-    /// Waits until the network has changed, and settled for [`WatchOptions::debounce`]. What came and
-    /// went within that time is not told.
+    /// Waits until the network has changed, and settled for [`WatchOptions::debounce`]. A change
+    /// that came and went within that time is not reported.
     ///
     /// Dropping the future loses nothing: the next call goes on where this one was.
     ///
@@ -138,7 +138,7 @@ impl NetworkWatch {
                     *self.due.insert(due)
                 }
             };
-            // Whatever else happens until then is looked at together.
+            // All further events until then are looked at together.
             match tokio::time::timeout_at(due, self.await_nothing()).await {
                 Ok(error) => return Err(error),
                 Err(_) => {
@@ -201,7 +201,7 @@ impl NetworkWatch {
         }
     }
 
-    /// Compares what is with what was.
+    /// Compares the present state with the last one.
     async fn look(&mut self) -> Result<Option<NetworkChange>, HostError> {
         match Snapshot::take(&mut self.network, &self.options).await {
             Ok(snapshot) => {
@@ -308,8 +308,8 @@ fn is_relevant(event: &RouteNetlinkMessage, own_tables: &[u32; 2]) -> bool {
     }
 }
 
-/// What the kernel tells those who listen. The kernel's own queue bounds what waits; what does not fit
-/// is told as loss.
+/// The kernel's events. The kernel's own queue bounds what waits; what does not fit is told as
+/// loss.
 struct Events {
     socket: AsyncFd<Socket>,
     buffer: Vec<u8>,
@@ -349,7 +349,7 @@ impl std::fmt::Debug for Events {
     }
 }
 
-/// Whether an event of a datagram is as asked for, or cannot be read.
+/// True if an event of a datagram is as asked for, or cannot be read.
 fn has_event(datagram: &[u8], is_wanted: impl Fn(&RouteNetlinkMessage) -> bool) -> bool {
     Messages::of(datagram).any(|message| {
         let Ok(message) = message else {

@@ -14,13 +14,14 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// How long after a failure the host is asked again.
+/// The time after a failure until the host is asked again.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
-/// How often the rules are looked at, which takes a run of `nft`, where nothing was heard of a change.
+/// The interval at which the rules are checked, which takes a run of `nft`, if no change is
+/// reported.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
-/// How often their cgroups are looked at, where nothing was heard of them.
+/// The interval at which their cgroups are checked, if no change is reported.
 const LOOK_AT_CGROUPS_EVERY: Duration = Duration::from_secs(1);
 
 /// Answers to the core that wait: the newest rules follow those that are being loaded, and a look
@@ -30,12 +31,13 @@ const MAX_WAITING_EVENTS: usize = 8;
 /// Requests that wait: as many as the status socket has connections.
 const MAX_WAITING_REQUESTS: usize = 16;
 
-/// What the host says of rules, for [`Client::handle_guard`](culvert_client_core::Client::handle_guard).
+/// The host's report about rules, for
+/// [`Client::handle_guard`](culvert_client_core::Client::handle_guard).
 #[derive(Debug)]
 pub(crate) struct GuardEvent {
     /// Which.
     pub(crate) rules: GuardRules,
-    /// Whether they are in force, or why nobody can be sure of any.
+    /// Success if they are in force, else the reason why nobody can be sure of any.
     pub(crate) result: Result<(), String>,
 }
 
@@ -44,17 +46,17 @@ pub(crate) struct GuardEvent {
 pub(crate) struct Joining {
     /// The name of the application, as it was asked for.
     pub(crate) application: String,
-    /// Who asks, as the kernel says.
+    /// The process that asks, as the kernel says.
     pub(crate) peer: Option<PeerCredentials>,
     /// The process that asks, unless it has ended.
     pub(crate) process: Option<PeerProcess>,
-    /// What is answered where it is taken in.
+    /// The answer if the process is taken in.
     pub(crate) status: Status,
-    /// Where the answer goes, or why it is not taken in.
+    /// The receiver of the answer, or of the reason why it is not taken in.
     pub(crate) answer: Answer,
 }
 
-/// Where the state goes, or why something is refused.
+/// The receiver of the state, or of the reason for a refusal.
 type Answer = oneshot::Sender<Result<Status, String>>;
 
 /// The task that keeps the rules.
@@ -66,7 +68,7 @@ pub(crate) struct FirewallHandle {
 }
 
 enum Request {
-    /// What was refused since the start.
+    /// Asks for the refusals since the start.
     Refused(oneshot::Sender<Refused>),
     /// Take a process into an application.
     Join(ApplicationName, Box<Joining>),
@@ -99,7 +101,8 @@ impl FirewallHandle {
         }
     }
 
-    /// What an earlier process left goes, where no rules are wanted by now.
+    /// Checks the rules again: leftovers of an earlier process are removed if no rules are wanted
+    /// by now.
     pub(crate) fn check_again(&self) {
         // Seen as a new wish, even where it is the same.
         self.wanted.send_modify(|_| {});
@@ -149,12 +152,12 @@ impl FirewallHandle {
             if asked && let Ok(refused) = received.await {
                 status.applications = shown(refused);
             }
-            // Whoever asked may be gone.
+            // The process that asked may be gone.
             let _unheard = answer.send(Ok(status));
         });
     }
 
-    /// Ends, and removes what was set up.
+    /// Ends, and removes the set-up.
     pub(crate) async fn remove(self) {
         // An actor that has ended has nothing to remove.
         let _ended = self.requests.send(Request::Remove).await;
@@ -165,7 +168,7 @@ impl FirewallHandle {
 }
 
 fn refuse(joining: Joining, why: String) {
-    // Whoever asked may be gone.
+    // The process that asked may be gone.
     let _unheard = joining.answer.send(Err(why));
 }
 
@@ -351,7 +354,7 @@ impl FirewallActor {
         }
     }
 
-    /// Another program has changed the rules: what is to be said of it, and how long they are not put back.
+    /// Another program has changed the rules: the text to report, and the time for which they are not put back.
     fn changed_by(&mut self, by: Option<&str>) -> (String, Option<Duration>) {
         let by = by.map(|name| format!(" ({name})")).unwrap_or_default();
         let why = format!("another program{by} has changed the rules about applications");
@@ -393,7 +396,7 @@ impl FirewallActor {
         let _ended = self.told.send(event).await;
     }
 
-    /// Adds what was refused since this was last done.
+    /// Adds the refusals since the last call.
     async fn count(&mut self) {
         let Some(installed) = &self.installed else {
             return;

@@ -1,4 +1,4 @@
-//! What a client is as long as it runs, whether it is up or not.
+//! The parts of a client that live as long as it runs, whether it is up or not.
 
 use super::clock::Now;
 use crate::clean_up::clean_up_network;
@@ -15,7 +15,7 @@ use culvert_policy::DomainName;
 use culvert_session::{PrivateKey, Suite};
 use culvert_wire::{Cipher, PublicKey, Timestamp};
 
-/// What a client is as long as it runs.
+/// The parts of a client that live as long as it runs.
 pub(super) struct Base {
     pub(super) settings: Settings,
     pub(super) machine: String,
@@ -25,7 +25,7 @@ pub(super) struct Base {
 }
 
 impl Base {
-    /// Makes what is missing in the state directory, and changes nothing else.
+    /// Makes the missing files in the state directory, and changes nothing else.
     pub(super) fn load(settings: Settings, state: &StateDir) -> Result<Self, ClientError> {
         let identity = Identity::load(state, settings.id.as_deref())?;
         let key = PrivateKey::from_bytes(*identity.key.expose());
@@ -38,7 +38,7 @@ impl Base {
         })
     }
 
-    /// Who says whether the client is to be connected.
+    /// The authority that decides if the client is to be connected.
     pub(super) const fn control(&self) -> Control {
         match self.settings.enrolment {
             Some(_) => Control::Token,
@@ -94,7 +94,7 @@ impl Base {
     }
 
     /// Makes the host as it was before a client that did not end in order, or that failed.
-    /// Says what is left of it, each a line.
+    /// Lists the leftovers, each a line.
     pub(super) async fn clean_up(&self) -> Vec<String> {
         let mut left = Vec::new();
         if let Some(store) = &self.settings.store {
@@ -116,7 +116,7 @@ impl Base {
         } = &self.settings;
         match clean_up_network(interface, routing).await {
             Ok(removed) if removed.is_empty() => {}
-            // It can't have left anything either; going up says what is missing.
+            // It can't have left anything either; going up reports the missing parts.
             Err(ClientError::Host(HostError::NeedsNetAdmin)) => {}
             Ok(removed) => tracing::info!(?removed, "what a crash left behind is removed"),
             Err(error) => left.push(format!("rules and routes of a crash are left: {error}")),
@@ -153,8 +153,8 @@ pub(super) fn core<P>(base: &Base, portal_url: &str, now: Now) -> Result<Client<
     Ok(Client::new(options, seed, now.boot))
 }
 
-/// What has the system ask here. What a crash left of it is undone first: the portal's name may have to
-/// be found.
+/// Makes the control that has the system ask here. Its leftovers of a crash are undone first,
+/// because the portal's name may have to be resolved.
 pub(super) async fn resolver_control(settings: &Settings) -> Result<ResolverControl, ClientError> {
     let mut control = ResolverControl::new(settings.dns, StateDir::open(&settings.state_dir)?);
     if let Err(error) = control.clean_up().await {

@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 /// Messages that wait for the core, which takes one in microseconds.
 pub(crate) const MAX_WAITING_MESSAGES: usize = 1024;
 
-/// What comes in for the core.
+/// Input for the core.
 #[derive(Debug)]
 pub(crate) enum DnsEvent {
     /// A program asks.

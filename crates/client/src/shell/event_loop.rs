@@ -35,8 +35,8 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
-/// How long after a failure the DNS sockets are opened again: a new IPv6 address is
-/// tried for a duplicate for a second before it can be used.
+/// The time after a failure until the DNS sockets are opened again: duplicate detection of a new
+/// IPv6 address takes a second before it can be used.
 const DNS_RETRY: Duration = Duration::from_millis(500);
 
 /// Packets and DNS messages that are taken in one go before their outputs are carried out together.
@@ -52,15 +52,15 @@ pub(super) struct EventLoop<'a> {
     dns_events: DnsEvents,
     dns_received: mpsc::Receiver<DnsEvent>,
     portal_at: culvert_wire::token::Portal,
-    /// Whether somebody waits for it to come up.
+    /// True if somebody waits for it to come up.
     is_awaited: bool,
     interface: Option<Interface>,
     routes: Option<BTreeSet<Prefix>>,
     /// The port of the tunnel's sockets, while they are open.
     tunnel_port: Option<u16>,
-    /// Whether anything was asked of the host yet.
+    /// True if anything was asked of the host yet.
     has_wanted: bool,
-    /// Whether rules about applications were asked for of which nothing has been heard.
+    /// True if rules about applications were requested and no result is known yet.
     awaits_guard: bool,
     domains: RoutedDomains,
     search: Vec<DomainName>,
@@ -68,7 +68,7 @@ pub(super) struct EventLoop<'a> {
     dns_retry: Option<BootTime>,
     ending: Option<Ending>,
     is_ready: bool,
-    /// Whether the service manager knows that the client has started.
+    /// True if the service manager knows that the client has started.
     is_announced: bool,
     summary: String,
     portal_url: String,
@@ -76,7 +76,7 @@ pub(super) struct EventLoop<'a> {
     repeats: Repeats,
 }
 
-/// What is to be closed in the end.
+/// The parts that are to be closed in the end.
 pub(super) struct Devices {
     tunnel: Tunnel,
     host: Host,
@@ -92,7 +92,7 @@ pub(super) struct Devices {
 impl Devices {
     /// Ends in order, and leaves the host as `closing` says.
     pub(super) async fn close(self, closing: Closing, interface: &InterfaceName) {
-        // Whatever the end: nobody answers here any more.
+        // Nobody answers here any more, whatever the end.
         self.resolver.remove().await;
         self.portal.close().await;
         match closing {
@@ -108,18 +108,18 @@ impl Devices {
     }
 }
 
-/// What becomes of the host.
+/// The treatment of the host at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Closing {
     /// It is as it was.
     Over,
-    /// What belongs into the tunnel stays unreachable.
+    /// Prefixes that belong into the tunnel stay unreachable.
     Fault,
     /// Everything stays for the process that comes next.
     Restart,
 }
 
-/// Why the loop was left.
+/// The reason why the loop was left.
 pub(super) enum Departure {
     /// The client is to end.
     Stop(Shutdown),
@@ -127,7 +127,7 @@ pub(super) enum Departure {
     Command(StatusRequest),
 }
 
-/// What woke the loop.
+/// The event that woke the loop.
 enum Event {
     Stop(Shutdown),
     Portal(PortalEvent),
@@ -224,7 +224,7 @@ impl<'a> EventLoop<'a> {
         })
     }
 
-    /// What is to be closed, and who asks meanwhile.
+    /// The parts to be closed, and the requests that arrive meanwhile.
     pub(super) fn into_devices(self) -> Devices {
         self.devices
     }
@@ -478,7 +478,7 @@ impl<'a> EventLoop<'a> {
         Ok(())
     }
 
-    /// What the core says next. What it logs is written before.
+    /// The next output of the core. Its log lines are written before.
     fn next_output(&mut self) -> Option<Output<Unrouted>> {
         while let Some(line) = self.core.poll_log() {
             write_log(&line);
@@ -571,8 +571,8 @@ impl<'a> EventLoop<'a> {
         let (Some(interface), Some(routes)) = (self.interface, &self.routes) else {
             return;
         };
-        // What an earlier process left leads to resources whose rules are still to be loaded: they stay in the tunnel
-        // until the routes to them are among those that are wanted.
+        // Routes of an earlier process lead to resources whose rules are still to be loaded. They
+        // stay in the tunnel until the routes to them are among those that are wanted.
         if self.awaits_guard && !self.has_wanted {
             return;
         }
@@ -704,8 +704,8 @@ impl<'a> EventLoop<'a> {
         self.summary = summary;
     }
 
-    /// How long nothing has to be done by itself. Timers stand still while the machine sleeps, and the
-    /// boot-time clock does not: no rest is long.
+    /// The longest time that the loop may sleep. Timers stand still while the machine sleeps, and
+    /// the boot-time clock does not: no rest is long.
     fn rest(&self) -> Duration {
         let now = Now::read().boot;
         let (core, retry) = (&self.core, self.dns_retry);

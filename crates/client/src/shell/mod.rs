@@ -21,18 +21,18 @@ use culvert_host::{Shutdown, StateDir, TableClaim};
 use service::Service;
 use std::future::Future;
 
-/// Runs a client until `stop` is done, or until it can't go on. `ready` is called once, with how things
-/// are: when the portal has said welcome and the host is set up for it, or, without a token of the
-/// administrator's, when commands are taken. Who asks how the client is, through `observed` or at its
-/// socket, is answered meanwhile.
+/// Runs a client until `stop` is done, or until it can't go on. `ready` is called once, with how
+/// things are: when the portal has said welcome and the host is set up for it, or, without a token
+/// of the administrator's, when commands are taken. Requests for the client's state, through
+/// `observed` or at its socket, are answered meanwhile.
 ///
-/// Must be called in a tokio runtime with timers and I/O. What was set up on the host is removed at
-/// an orderly end; after a crash, resources stay unreachable until a client runs again. One that ends for a restart
-/// leaves everything but the system's resolver as it is.
+/// Must be called in a tokio runtime with timers and I/O. The set-up of the host is removed at an
+/// orderly end; after a crash, resources stay unreachable until a client runs again. One that ends
+/// for a restart leaves everything but the system's resolver as it is.
 ///
 /// # Errors
-/// [`ClientError`] says what to do. A client that takes commands ends by none of the portal's: it tells
-/// who asks, and waits to be told what to do.
+/// [`ClientError`] names the remedy. A client that takes commands does not end by an error of the portal:
+/// it reports the error and waits for the next command.
 pub async fn run(
     settings: Settings,
     observed: Observed,

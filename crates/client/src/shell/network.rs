@@ -7,24 +7,24 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-/// How long after a failure the host is asked again.
+/// The time after a failure until the host is asked again.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
-/// How often the host is looked at, whether interface, routes and rules stand: an interface that is
-/// taken down loses its routes without an event that is ours. With the routes of a thousand resources
-/// a look takes some milliseconds.
+/// The interval at which interface, routes and rules of the host are checked: an interface that is
+/// taken down loses its routes without an event that is ours. With the routes of a thousand
+/// resources a look takes some milliseconds.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
-/// What the host did for the last wish, for whoever waits for it and for the status.
+/// The result of the last wish at the host, for tasks that wait for it and for the status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HostState {
-    /// How many wishes have been fulfilled.
+    /// The number of fulfilled wishes.
     pub(crate) applied: u64,
-    /// Whether all was as wanted when it was last looked at.
+    /// True if all was as wanted at the last look.
     pub(crate) stands: bool,
     /// The interface has no IPv6 address, as the host is; a problem says why.
     pub(crate) lacks_ipv6: bool,
-    /// What is wrong, each a line with its fix.
+    /// The problems, each a line with its fix.
     pub(crate) problems: Vec<String>,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Host {
     wanted: watch::Sender<Option<Wanted>>,
     destinations: watch::Sender<Vec<IpAddr>>,
     again: watch::Sender<u64>,
-    /// What the host did.
+    /// The results at the host.
     pub(crate) state: watch::Receiver<HostState>,
     /// Tells of a network that has changed.
     pub(crate) changed: mpsc::Receiver<NetworkChange>,
@@ -72,7 +72,7 @@ impl Host {
         self.wanted.send_replace(Some(wanted));
     }
 
-    /// The rules are others than they were, by our own doing or another's: what is missing is set up again.
+    /// The rules are others than they were, by our own doing or another's: missing parts are set up again.
     pub(crate) fn repeat(&self) {
         self.again.send_modify(|count| *count += 1);
     }
@@ -86,14 +86,14 @@ impl Host {
         });
     }
 
-    /// Why nothing is led into the tunnel.
+    /// The reason why nothing is led into the tunnel.
     pub(crate) fn not_set_up(&self) -> Option<String> {
         let state = self.state.borrow();
         let why = || "its interface and routes are not set up yet".to_owned();
         (!state.stands).then(|| state.problems.first().cloned().unwrap_or_else(why))
     }
 
-    /// What is wrong at the moment.
+    /// The problems at the moment.
     pub(crate) fn problems(&self) -> Vec<String> {
         let mut problems = self.state.borrow().problems.clone();
         let watch = self.watch_problem.lock();
@@ -101,7 +101,7 @@ impl Host {
         problems
     }
 
-    /// Ends, and removes what was set up.
+    /// Ends, and removes the set-up.
     pub(crate) async fn remove(self) {
         for task in &self.tasks {
             task.abort();

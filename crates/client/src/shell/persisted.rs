@@ -1,4 +1,5 @@
-//! What a client that takes commands keeps over restarts: its token, and whether it is to be up.
+//! The state that a client that takes commands keeps over restarts: its token, and the wish to be
+//! up.
 
 use crate::{ClientError, Enrolment, Request, SignIn};
 use culvert_host::{HostError, StateDir};
@@ -9,13 +10,13 @@ const TOKEN_FILE: &str = "token";
 /// The file that says whether the client is to be up.
 const WISH_FILE: &str = "wish";
 
-/// Its content where it is. Whatever else it says, the client is to be down.
+/// Its content where it is. With any other content the client is to be down.
 const UP: &[u8] = b"up\n";
 
 /// Its content where it is not.
 const DOWN: &[u8] = b"down\n";
 
-/// What is kept.
+/// The state that is kept.
 #[derive(Debug)]
 pub(super) struct PersistedState {
     state: StateDir,
@@ -44,21 +45,21 @@ impl PersistedState {
         })
     }
 
-    /// Who the client is, where it is signed in.
+    /// The client's enrolment, if it is signed in.
     pub(super) const fn enrolment(&self) -> Option<&Enrolment> {
         self.enrolment.as_ref()
     }
 
-    /// Whether it is to be up.
+    /// True if it is to be up.
     pub(super) const fn wants_up(&self) -> bool {
         self.wants_up && self.enrolment.is_some()
     }
 
-    /// Keeps what a request asks for. What is written before it fails is the safer half: a token
-    /// without the wish to be up, or no such wish and a token yet to be forgotten.
+    /// Keeps what a request asks for. The part that is written before a failure is the safer half:
+    /// a token without the wish to be up, or no such wish and a token yet to be forgotten.
     ///
     /// # Errors
-    /// Why it can't be done; what is wanted is as before.
+    /// The reason why it can't be done; the wishes are as before.
     pub(super) fn take(&mut self, request: &Request) -> Result<(), ClientError> {
         match request {
             Request::Status | Request::Ask(_) | Request::Join(_) => {}

@@ -18,7 +18,7 @@ enum State {
     Open(Connection, Sender),
 }
 
-/// What happened to the connection.
+/// An event of the connection.
 pub(super) enum PortalEvent {
     /// It is open; the portal's clock, where it told it.
     Opened(Option<UnixTime>),
@@ -57,7 +57,7 @@ impl Portal {
         }
     }
 
-    /// Whether there is a connection from an address that this machine no longer has.
+    /// True if there is a connection from an address that this machine no longer has.
     pub(super) fn has_lost_its_address(&self) -> bool {
         matches!(&self.state, State::Open(connection, _) if !connection.has_its_address())
     }
@@ -70,8 +70,8 @@ impl Portal {
         }
     }
 
-    /// What happens next; never where there is neither attempt nor connection. May be dropped and
-    /// called again without loss.
+    /// The next event; it never comes without an attempt or a connection. May be dropped and called
+    /// again without loss.
     pub(super) async fn next(&mut self) -> PortalEvent {
         match &mut self.state {
             State::Idle => std::future::pending().await,
@@ -105,7 +105,7 @@ impl Portal {
         }
     }
 
-    /// Ends in order: what was said leaves first.
+    /// Ends in order: messages that are queued leave first.
     pub(super) async fn close(self) {
         match self.state {
             State::Idle => {}

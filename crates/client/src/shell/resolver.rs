@@ -11,14 +11,14 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-/// How long after a failure it is tried again: what is wrong waits for a person, or for a service that
-/// starts.
+/// The time after a failure until the next attempt: the problem waits for a person, or for a
+/// service that starts.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// Resources change in bursts, each of them one message: they are told to the system together.
 const DEBOUNCE: Duration = Duration::from_millis(200);
 
-/// How it stands.
+/// The state of the system's resolver.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ResolverState {
     /// For people; none before anything was tried.
@@ -27,14 +27,14 @@ pub(crate) struct ResolverState {
     pub(crate) upstreams: Option<Vec<SocketAddr>>,
     /// The search domains of the machine.
     pub(crate) search: Vec<DomainName>,
-    /// What is wrong, a line with its fix.
+    /// The problem, a line with its fix.
     pub(crate) problem: Option<String>,
 }
 
 /// The task.
 pub(crate) struct Resolver {
     wanted: watch::Sender<Option<ResolverWanted>>,
-    /// How it stands.
+    /// The state of the system's resolver.
     pub(crate) state: watch::Receiver<ResolverState>,
     task: JoinHandle<()>,
 }

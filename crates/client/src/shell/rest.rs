@@ -1,4 +1,4 @@
-//! Where a client stands that takes commands: up, or at rest for one reason or another.
+//! The state of a client that takes commands: up, or at rest for one reason or another.
 
 use super::clock::Now;
 use crate::status::{ServiceState, Trouble, TroubleStatus};
@@ -6,11 +6,11 @@ use crate::{ClientError, Request};
 use culvert_base::BootTime;
 use std::time::Duration;
 
-/// How long after a fault of this machine it is tried again to go up: what is wrong
-/// waits for a person, or for another service.
+/// The time after a fault of this machine until it tries again to go up: the problem waits for a
+/// person, or for another service.
 const RETRY: Duration = Duration::from_secs(10);
 
-/// Where it stands.
+/// The state: up or at rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Stand {
     /// Nobody to be.
@@ -29,7 +29,7 @@ pub(super) enum Stand {
 }
 
 impl Stand {
-    /// Where a request leads that was taken.
+    /// The state after an accepted request.
     pub(super) const fn after(request: &Request, is_signed_in: bool) -> Self {
         match request {
             Request::Up | Request::SignIn(_) => Self::Up { is_awaited: true },
@@ -38,7 +38,7 @@ impl Stand {
         }
     }
 
-    /// Where an end leads that was not asked for.
+    /// The state after an end that was not asked for.
     pub(super) fn after_error(error: &ClientError) -> Self {
         let trouble = TroubleStatus {
             code: code(error),
@@ -53,7 +53,7 @@ impl Stand {
         }
     }
 
-    /// When it is tried again to go up, where it is.
+    /// The time of the next attempt to go up, if there is one.
     pub(super) const fn again(&self) -> Option<BootTime> {
         match self {
             Self::Failed { again, .. } => Some(*again),
@@ -61,7 +61,7 @@ impl Stand {
         }
     }
 
-    /// How that is told.
+    /// The state as it is reported.
     pub(super) const fn state(&self) -> ServiceState {
         match self {
             Self::SignedOut => ServiceState::SignedOut,
@@ -72,7 +72,7 @@ impl Stand {
         }
     }
 
-    /// What is wrong.
+    /// The trouble, if there is any.
     pub(super) const fn trouble(&self) -> Option<&TroubleStatus> {
         match self {
             Self::Refused(trouble) | Self::Failed { trouble, .. } => Some(trouble),

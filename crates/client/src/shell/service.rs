@@ -1,5 +1,5 @@
-//! The life of a client: connected as long as it runs, by the administrator's token; without one, up and
-//! down as it is told.
+//! The life of a client. With an administrator's token it is connected as long as it runs; without one,
+//! commands bring it up and down.
 
 use super::base::Base;
 use super::clock::Now;
@@ -15,12 +15,12 @@ use std::pin::{Pin, pin};
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// What a command is answered where an administrator's token says what is done.
+/// The answer to a command if an administrator's token decides.
 const ADMINISTRATORS: &str = "it does as the administrator's token says and is up as long as it runs: \
                               stop the service instead (`systemctl stop culvert-client`), or take the \
                               token away";
 
-/// What who wants to be in an application is answered where there are none.
+/// The answer to a process that wants to join an application if there are none.
 const NO_APPLICATIONS: &str =
     "the client is down, and knows no rules about applications: `culvert up`";
 
@@ -29,11 +29,11 @@ pub(super) struct Service<R> {
     base: Base,
     observed: Observed,
     ready: R,
-    /// Whether `ready` was called.
+    /// True if `ready` was called.
     is_announced: bool,
-    /// What it keeps where it takes commands.
+    /// The state that it keeps, if it takes commands.
     kept: Option<PersistedState>,
-    /// What a crash left on the host that could not be removed.
+    /// Leftovers of a crash on the host that could not be removed.
     leftovers: Vec<String>,
 }
 
@@ -78,8 +78,9 @@ impl<R: FnMut(&str) + Send> Service<R> {
         Ok(())
     }
 
-    /// Where it stood when it ended. What it left on the host is removed where it is not to be up; where
-    /// it is, that keeps packets out of the clear until it is up again.
+    /// The first state of a run: up if the last run was to be up. Its leftovers on the host are
+    /// removed if it is not to be up. Otherwise they stay and keep packets out of the clear until
+    /// it is up again.
     async fn first(&mut self) -> Stand {
         let kept = self.kept.as_ref();
         if kept.is_some_and(PersistedState::wants_up) {
@@ -107,7 +108,7 @@ impl<R: FnMut(&str) + Send> Service<R> {
         self.is_announced = true;
     }
 
-    /// Is up until it is told otherwise, or can't be; nothing where it is to end.
+    /// Is up until a command says otherwise, or it fails; nothing if it is to end.
     async fn be_up<F: Future<Output = Shutdown>>(
         &mut self,
         is_awaited: bool,
@@ -150,8 +151,8 @@ impl<R: FnMut(&str) + Send> Service<R> {
                     break Ok(None);
                 }
                 Err(error) => {
-                    // What ended by a fault is to run again: until then nothing goes past the tunnel that
-                    // belongs into it.
+                    // A client that ended by a fault is to run again: until then nothing goes past
+                    // the tunnel that belongs into it.
                     if !error.is_of_portal() {
                         closing = Closing::Fault;
                     }
@@ -189,7 +190,7 @@ impl<R: FnMut(&str) + Send> Service<R> {
         self.announce(&line);
         loop {
             self.observed.beat(Some(line.clone()));
-            // Whoever asks every moment does not keep it from being tried again.
+            // Frequent requests must not delay the next attempt.
             let wait = stand
                 .again()
                 .map(|at| at.saturating_since(Now::read().boot));
@@ -258,8 +259,8 @@ fn going_down(status: Status) -> Status {
     status
 }
 
-/// Answers until this is dropped: the state to who asks for it, and to who tells it something that it is
-/// to be told again in a moment.
+/// Answers until this is dropped: requests for the state with the state, and commands with the advice to
+/// repeat them in a moment.
 async fn answer_all(observed: &mut Observed, status: &Status) {
     loop {
         observed.beat(status.not_ready_because.clone());

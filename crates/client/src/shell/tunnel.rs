@@ -27,7 +27,7 @@ use tokio::time::{sleep, timeout};
 /// that many of 64 KiB are 16 MiB, and a burst of first packets fits.
 const MAX_WAITING_PACKETS: usize = 256;
 
-/// How many candidates the core gives a peer is how many the engine takes.
+/// The core gives a peer as many candidates as the engine takes.
 const _: () = assert!(culvert_path::CANDIDATES_MAX <= culvert_engine::MAX_CANDIDATES);
 
 /// A gateway that has nothing to send back is heard in time even where one of its keepalives is lost.
@@ -41,7 +41,7 @@ const GONE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The pause between two checks that the interface has gone.
 const GONE_POLL: Duration = Duration::from_millis(10);
 
-/// The engine's device with what comes out of it.
+/// The engine's device with its events.
 pub(crate) struct Tunnel {
     device: Arc<Device>,
     /// Packets without a route.
@@ -55,7 +55,7 @@ pub(crate) struct Tunnel {
 pub(crate) struct Told {
     /// Everything that was dropped, by stage and reason, where the count is not zero.
     pub(crate) drops: Vec<DropStatus>,
-    /// How often all sessions began anew, because the machine may be a copy.
+    /// The number of times that all sessions began anew, because the machine may be a copy.
     pub(crate) generation_changes: u64,
     /// Problems, each a line with its fix.
     pub(crate) problems: Vec<String>,
@@ -213,7 +213,7 @@ fn port_of(status: &culvert_engine::Status) -> Option<u16> {
     status.is_up.then_some(status.listen_port)
 }
 
-/// Why a gateway did not let a packet pass; `None` where it had no route.
+/// The reason why a gateway did not let a packet pass; `None` if it had no route.
 pub(crate) fn refused_by_gateway(packet: &Unrouted) -> Option<PacketRefusal> {
     packet.refused_by_peer().map(|refusal| match refusal {
         culvert_datapath::RouteRefusal::Prohibited => PacketRefusal::Prohibited,
@@ -274,7 +274,8 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), ClientE
     spawned.map(drop)
 }
 
-/// Why packets of somebody else do not go into the tunnel, and the line that helps.
+/// The reason why packets from foreign sources do not go into the tunnel, and the command that
+/// helps.
 fn foreign_problem(source: ForeignSource, interface: &str, mark: u32) -> String {
     let ForeignSource {
         address,

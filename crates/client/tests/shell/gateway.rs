@@ -85,7 +85,7 @@ impl Gateway {
         self.namespace.run(&add).map(drop)
     }
 
-    /// What the portal says of it.
+    /// The portal's grant of a resource at this gateway.
     pub(crate) fn grant(
         &self,
         request: u64,
@@ -132,7 +132,7 @@ pub(crate) fn gateway_id(number: u8) -> GatewayId {
     GatewayId::from_bytes([number; 16])
 }
 
-/// Where the gateway of this number listens.
+/// The port at which the gateway of this number listens.
 pub(crate) const fn port(number: u8) -> u16 {
     51820 + number as u16
 }

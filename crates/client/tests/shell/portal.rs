@@ -18,7 +18,7 @@ use tokio_rustls::server::TlsStream;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 
-/// How long anything may take that is waited for.
+/// The time limit for anything that is waited for.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
 pub(crate) const CLIENT: Interface = Interface {
@@ -174,5 +174,5 @@ pub(crate) fn resource(number: u8, address: &str) -> Resource {
     }
 }
 
-/// What may be waited for, as a socket address in a message.
+/// Candidates of a message, as socket addresses.
 pub(crate) type Candidates = Vec<SocketAddr>;

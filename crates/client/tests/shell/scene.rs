@@ -41,7 +41,7 @@ impl Scene {
         }
     }
 
-    /// Where the gateway of this number is reached, and where it is not.
+    /// An address at which the gateway of this number is not reached, and the one at which it is.
     pub(crate) fn candidates(&self, number: u8) -> Vec<SocketAddr> {
         let reached = self.link.subnet.host(Family::V4, 2);
         let nowhere = "192.0.2.99".parse().unwrap();
@@ -69,7 +69,7 @@ impl Scene {
         outcome.await.unwrap().unwrap()
     }
 
-    /// What a command in the client's namespace prints, whether it succeeds or not.
+    /// The output of a command in the client's namespace, whether it succeeds or not.
     pub(crate) async fn printed(&self, line: &str) -> String {
         let output = self.command(line).await;
         String::from_utf8_lossy(&output.stdout).into_owned()
@@ -164,7 +164,7 @@ impl Running {
         }
     }
 
-    /// How the client ends by itself.
+    /// The result of a client that ends by itself.
     pub(crate) async fn ended(self) -> Result<(), ClientError> {
         tokio::time::timeout(DEADLINE, self.ended)
             .await

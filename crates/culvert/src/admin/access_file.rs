@@ -12,7 +12,7 @@ use culvert_wire::model::{Applications, Filter, TargetKind};
 use serde::Deserialize;
 use toml::Spanned;
 
-/// What a file asks for, and where in the file it does.
+/// The configuration that a file asks for, with the position of each part in the file.
 #[derive(Debug)]
 pub(super) struct AccessFile {
     pub(super) desired: Desired,
@@ -155,7 +155,7 @@ impl AccessFile {
         Ok(file)
     }
 
-    /// What the portal says of a field, with the line that it speaks of.
+    /// Turns a problem that the portal found in a field into an error with the line of that field.
     pub(super) fn locate(&self, problem: &FieldProblem) -> FileError {
         let located = self.line_and_rest(&problem.field);
         let (line, field) = match located {

@@ -25,7 +25,7 @@ pub(super) struct SetArguments {
     /// Its new name
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// How long a grant lasts unless it is renewed: 1m to 24h, such as 30m
+    /// Lifetime of a grant that is not renewed: 1m to 24h, such as 30m
     ///
     /// So long does access go on without the portal, and so long may a gateway that hears nothing of the
     /// portal keep a grant that was revoked. Grants that are out keep their ends.
@@ -46,10 +46,11 @@ pub(super) struct SetArguments {
     /// It holds for every resource, together with what the resource itself says.
     #[arg(long, value_name = "WHICH", value_parser = parse_applications)]
     applications: Option<Applications>,
-    /// Who must have a second factor besides a password: off, administrators (all roles but user) or
-    /// everybody
+    /// People who must have a second factor besides a password: off, administrators (all roles but
+    /// user) or everybody
     ///
-    /// Whoever has none can do nothing in the console but get one. API tokens are not concerned.
+    /// Without one, a person can do nothing in the console but set one up. API tokens are not
+    /// concerned.
     #[arg(long, value_name = "WHO", value_enum, hide_possible_values = true)]
     second_factor: Option<SecondFactor>,
     /// Require an administrator's "culvert admin gateway verify" before a gateway gets access: on or off
@@ -65,7 +66,7 @@ pub(super) struct SetArguments {
     if_version: Option<u64>,
 }
 
-/// Who must have a second factor, on the command line.
+/// The people who must have a second factor, as the command line names them.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum SecondFactor {
     Off,

@@ -21,7 +21,7 @@ pub(super) enum ActorCommand {
     ///
     /// The tokens and clients of a disabled actor are refused, and its live connections end.
     Set(SetArguments),
-    /// Take a person's second factor away, for who has lost it
+    /// Remove the second factor of a person who has lost it
     ///
     /// The person signs in to the console by password alone then, and sets up another. The sessions that
     /// there are end.
@@ -38,7 +38,7 @@ pub(super) enum ActorCommand {
 pub(super) struct CreateArguments {
     /// Its name
     name: String,
-    /// What it is; it stays that
+    /// Kind of actor; it can't be changed later
     #[arg(long, value_enum)]
     kind: Kind,
 }
@@ -58,7 +58,7 @@ pub(super) struct SetArguments {
     enable: bool,
 }
 
-/// What an actor is, on the command line.
+/// The kind of an actor, as the command line names it.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum Kind {
     /// A person who may have API tokens

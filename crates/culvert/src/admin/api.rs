@@ -1,4 +1,4 @@
-//! What is done with the API's things, whichever kind they are of.
+//! Operations on objects of the API that are the same for every kind.
 
 use super::http::{Ask, Http, RequestError};
 use crate::exit::{Failure, Status};
@@ -76,7 +76,7 @@ entities! {
     Token(TokenId) = "token", "/tokens", revoked;
 }
 
-/// What stands behind the `?` of a request.
+/// The query string of a request.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Query(Vec<(&'static str, String)>);
 
@@ -108,7 +108,7 @@ impl Query {
 pub(super) struct Names<I>(HashMap<I, String>);
 
 impl<I: Eq + Hash + Display> Names<I> {
-    /// The name; of what is gone, the id.
+    /// The name; the id of an object that is gone.
     pub(super) fn of(&self, id: &I) -> String {
         self.0.get(id).cloned().unwrap_or_else(|| id.to_string())
     }
@@ -124,7 +124,7 @@ impl Api {
         Self { http }
     }
 
-    /// Where the portal is.
+    /// The URL of the portal.
     pub(super) fn url(&self) -> &str {
         &self.http.portal().url
     }
@@ -257,7 +257,7 @@ impl Api {
         self.get("/account", &Query::default()).await
     }
 
-    /// Changes what has no id of its own; with a version, if it is still at that.
+    /// Changes an object without an id of its own; with a version, only if it is still at that.
     pub(super) async fn patch<T: DeserializeOwned>(
         &mut self,
         path: &str,
@@ -292,7 +292,7 @@ impl Api {
         Ok(self.post(T::PATH, &Query::default(), new).await?)
     }
 
-    /// Changes what was found, unless someone else has changed it since. `expected` is the version that
+    /// Changes the object, unless someone else has changed it since. `expected` is the version that
     /// the user has seen, where they said so.
     pub(super) async fn change<T: Entity>(
         &mut self,
@@ -347,7 +347,7 @@ impl Api {
         self.or_who_changed(found, done).await
     }
 
-    /// Deletes what was found, unless someone else has changed it since. `fix` is what to do where
+    /// Deletes the object, unless someone else has changed it since. `fix` is what to do where
     /// something still uses it.
     pub(super) async fn delete<T: Entity>(
         &mut self,
@@ -385,7 +385,7 @@ impl Api {
         told
     }
 
-    /// `resource "db" (res_…)`; nothing of what has no name.
+    /// `resource "db" (res_…)`; nothing for an object without a name.
     async fn named(&mut self, id: &str) -> Option<String> {
         match id.split_once('_')?.0 {
             "act" => self.named_as::<Actor>(id).await,
@@ -405,7 +405,7 @@ impl Api {
         Some(format!("{} {:?} ({id})", T::KIND, found.name()))
     }
 
-    /// Deletes what has neither name nor version.
+    /// Deletes an object that has neither name nor version.
     pub(super) async fn remove(&mut self, path: &str) -> Result<(), Failure> {
         let path = format!("{PREFIX}{path}");
         let ask = Ask {

@@ -23,9 +23,9 @@ const MAX_FILE_BYTES: u64 = 8 << 20;
 
 /// Make the configuration what a file says
 ///
-/// Shows what would change, asks, and then does all of it at once or nothing. Done again, it changes
-/// nothing. What the file does not name stays as it is, unless --prune is given. The file is described
-/// in docs/access-toml.md.
+/// Shows what would change, asks, and then does all of it at once or nothing. Done again, it
+/// changes nothing. Objects that the file does not name stay as they are, unless --prune is given.
+/// The file is described in docs/access-toml.md.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ApplyArguments {
@@ -106,7 +106,7 @@ pub(super) async fn run(
     tell_done(shell.format, &planned, &done)
 }
 
-/// What a file, or standard input, asks for.
+/// Reads the configuration that a file, or standard input, asks for.
 pub(super) fn read(path: &Path) -> Result<AccessFile, Failure> {
     AccessFile::parse(&read_text(path)?)
         .map_err(|error| usage(format_args!("{}:{error}", path.display())))

@@ -207,7 +207,7 @@ impl Consent {
     }
 }
 
-/// A question to whoever sits at the terminal, unless the command line answers it.
+/// A question to the person at the terminal, unless the command line answers it.
 #[derive(Debug)]
 pub(super) struct Question {
     is_answered: bool,
@@ -231,7 +231,7 @@ pub(super) fn can_ask(format: Format) -> bool {
 /// Most bytes of an answer to the question whether to go on.
 const MAX_REPLY_BYTES: u64 = 64;
 
-/// Asks whether to do what was shown. Only `y` and `yes` go on.
+/// Asks if the shown change is to be made. Only `y` and `yes` go on.
 pub(super) fn ask(to_do: impl std::fmt::Display) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
         Failure::new(

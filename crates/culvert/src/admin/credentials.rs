@@ -78,7 +78,7 @@ fn saved() -> Result<Zeroizing<String>, Failure> {
     }
 }
 
-/// Where a token is kept for later commands.
+/// The place in which a token is kept for later commands.
 pub(super) struct Profile {
     dir: StateDir,
 }
@@ -174,7 +174,7 @@ impl SecretFile {
             file,
             is_written: false,
         };
-        // The umask may have taken from the owner what is theirs.
+        // The umask may have taken rights from the owner.
         let mode = std::fs::Permissions::from_mode(0o600);
         made.file.set_permissions(mode).map_err(failed)?;
         Ok(made)

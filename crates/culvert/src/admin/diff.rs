@@ -1,4 +1,4 @@
-//! What a configuration changes, for people.
+//! Prints the changes that a configuration makes, for people.
 
 use super::dns::in_words;
 use super::output::Colours;
@@ -22,7 +22,7 @@ pub(super) fn render(changes: &[ApplyChange], colours: Colours) -> String {
         };
         let line = format!("{sign} {} {:?}", change.entity, change.name);
         let _infallible = writeln!(text, "{}", colours.paint(colour, line));
-        // Of what goes, the name says enough; what comes has it above already.
+        // The name is enough for a removed object; an added one has it above already.
         let is_shown = |field: &&FieldChange| match change.operation {
             Operation::Create => field.field != "name",
             Operation::Update => true,

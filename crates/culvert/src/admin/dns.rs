@@ -9,7 +9,7 @@ use culvert_wire::model::Dns;
 
 /// Names on clients: how short ones are completed, and which are asked of servers of your own
 ///
-/// What is set here reaches every connected client within seconds. Names of resources go before it.
+/// A change reaches every connected client within seconds. Names of resources go before it.
 #[derive(Debug, Subcommand)]
 #[command(disable_help_subcommand = true, after_help = EXAMPLES)]
 pub(super) enum DnsCommand {
@@ -19,11 +19,11 @@ pub(super) enum DnsCommand {
     Search(SearchArguments),
     /// Have names in a domain asked of servers of your own, and of nobody else
     ///
-    /// The domain stands for itself and all below it; of several that hold a name, the longest counts.
-    /// "." is every name: then clients of the account ask nobody else, but for the portal's own name. A
-    /// server that lies in a resource is asked through the tunnel, by clients that may use the resource
-    /// (it must allow udp:53 and tcp:53); any other is asked the usual way. What was set for the domain
-    /// before is replaced.
+    /// The domain stands for itself and all below it; of several that hold a name, the longest
+    /// counts. "." is every name: then clients of the account ask nobody else, but for the portal's
+    /// own name. A server that lies in a resource is asked through the tunnel, by clients that may
+    /// use the resource (it must allow udp:53 and tcp:53); any other is asked the usual way.
+    /// Earlier settings of the domain are replaced.
     Set(SetArguments),
     /// Have names in a domain asked as all others
     Remove {
@@ -149,7 +149,7 @@ fn desired(dns: &Dns) -> DesiredDns {
     }
 }
 
-/// Whether two texts name the same domain.
+/// True if two texts name the same domain.
 fn is_same(one: &str, other: &str) -> bool {
     let plain = |text: &str| match text {
         "." => ".".to_owned(),

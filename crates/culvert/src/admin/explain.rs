@@ -32,7 +32,7 @@ pub(super) struct ExplainArguments {
 #[derive(Debug, Serialize)]
 struct PortAnswer {
     port: String,
-    /// Whether the filters of the resource let it through.
+    /// True if the filters of the resource let it through.
     passes: bool,
     text: String,
 }

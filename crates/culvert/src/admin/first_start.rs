@@ -14,14 +14,14 @@ use culvert_wire::api::{Actor, ActorKind, ApplyOptions, NewToken, SetupRequest, 
 use culvert_wire::token::{Portal, Token, TokenKind};
 use std::path::{Path, PathBuf};
 
-/// What is to be done once the portal answers. All that this machine could refuse is settled: the file is
-/// understood, and there is room for every token.
+/// The work that remains once the portal answers. All that this machine could refuse is settled:
+/// the file is understood, and there is room for every token.
 pub(crate) struct FirstStart {
     profile: Profile,
     access: Access,
 }
 
-/// Who may use what, and who is to connect.
+/// The access of the first start: the resource, its policy, and the actors that connect.
 struct Access {
     path: PathBuf,
     file: AccessFile,
@@ -76,7 +76,8 @@ impl FirstStart {
     /// and says what to do with them.
     ///
     /// # Errors
-    /// What the portal refuses. What was done before stays, and the error says how to go on.
+    /// Fails with the portal's refusal. Objects that were already created stay, and the error says
+    /// how to go on.
     pub(crate) async fn carry_out(self, portal: &Portal, setup: &Token) -> Result<(), Failure> {
         let mut api = Api::new(Http::new(portal.clone(), setup.bearer.clone()));
         let user = std::env::var("USER").ok().filter(|name| !name.is_empty());

@@ -185,7 +185,7 @@ struct Removed<'a> {
 struct Missing(Vec<String>);
 
 impl Missing {
-    /// What was done, or nothing where it failed with this actor alone.
+    /// Returns the result, or nothing if it failed for this actor alone.
     fn note<T>(&mut self, which: &str, done: Result<T, Failure>) -> Result<Option<T>, Failure> {
         match done {
             Ok(done) => Ok(Some(done)),

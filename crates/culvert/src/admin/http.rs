@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
-/// How long an answer may take. A portal under load writes a configuration of its largest size, 4 MiB,
+/// Time limit for an answer. A portal under load writes a configuration of its largest size, 4 MiB,
 /// within seconds.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 
@@ -25,8 +25,8 @@ const MAX_ANSWER_BYTES: usize = 16 << 20;
 /// just when it is used.
 const IDLE_LIMIT: Duration = Duration::from_secs(5);
 
-/// How often a request is sent again because the portal wanted fewer at a time. It allows 50 a second,
-/// so it asks to wait for one second; ten are enough beside several other scripts.
+/// Maximum number of repeats of a request that the portal refused by its rate limit. It allows 50 a
+/// second, so it asks to wait for one second; ten are enough beside several other scripts.
 const MAX_REPEATS: usize = 10;
 
 /// The longest wait that a portal may ask for before a request is sent again; longer ones are an error.
@@ -50,7 +50,7 @@ pub(crate) enum RequestError {
     Failure(Failure),
 }
 
-/// What is asked.
+/// A request.
 #[derive(Clone)]
 pub(crate) struct Ask<'a> {
     pub(crate) method: Method,
@@ -91,7 +91,7 @@ impl Http {
         }
     }
 
-    /// Where the portal is.
+    /// The portal that is asked.
     pub(super) const fn portal(&self) -> &Portal {
         &self.portal
     }
@@ -131,8 +131,8 @@ impl Http {
         }
     }
 
-    /// Asks, and hands over the answer as it comes, until `take` has enough. Whatever ends it before
-    /// its end is an error.
+    /// Asks, and hands over the answer as it comes, until `take` has enough. An answer that ends
+    /// early, for whatever reason, is an error.
     pub(super) async fn stream(
         &mut self,
         ask: &Ask<'_>,
@@ -160,7 +160,7 @@ impl Http {
         }
     }
 
-    /// What the portal answers, unless it takes too long.
+    /// The answer of the portal, or an error if it takes too long.
     async fn in_time<T, E: std::fmt::Display>(
         &self,
         ask: &Ask<'_>,
@@ -168,7 +168,7 @@ impl Http {
     ) -> Result<T, Failure> {
         let url = &self.portal.url;
         let ended = |reason: &dyn std::fmt::Display| {
-            // What only reads can be asked again without a thought.
+            // A request that only reads is safe to repeat.
             let fix = match ask.method {
                 Method::GET => "try again",
                 _ => {

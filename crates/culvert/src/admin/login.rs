@@ -25,7 +25,7 @@ use zeroize::Zeroizing;
 #[derive(Debug, Args)]
 #[command(after_help = SETUP_EXAMPLES)]
 pub(super) struct SetupArguments {
-    /// What the owner is called
+    /// Name of the owner
     #[arg(
         long,
         value_name = "NAME",
@@ -34,7 +34,7 @@ pub(super) struct SetupArguments {
         default_value = "owner"
     )]
     owner: String,
-    /// What the account is called
+    /// Name of the account
     #[arg(long, value_name = "NAME")]
     account: Option<String>,
     /// Have the owner sign in to the console as well, with the password in FILE, mode 0600, one line
@@ -80,11 +80,11 @@ const LOGOUT_EXAMPLES: &str = "\
 Examples:
   culvert admin logout";
 
-/// What is not known after Ctrl-C.
+/// The outcome that is not known after Ctrl-C.
 const UNKNOWN: &str = "whether the set-up token was used is unknown: try again, and where it is no longer \
                        accepted, make another by `culvert portal setup-token` on the portal's machine";
 
-/// What set-up made; the token's secret is where `file` says.
+/// The objects that set-up created; the token's secret is in `file`.
 #[derive(Serialize)]
 struct SetUp<'a> {
     account: &'a Account,
@@ -105,7 +105,7 @@ struct LoggedOut {
     file: PathBuf,
 }
 
-/// Where the owner's token is put.
+/// The place in which the owner's token is put.
 pub(super) enum Place {
     Profile(Profile),
     File(SecretFile),

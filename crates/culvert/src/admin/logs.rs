@@ -15,17 +15,17 @@ use culvert_wire::api::{
 use export::Form;
 use rows::{Entry, LogNames};
 
-/// Logs: who changed what, who was let to what, and what was carried
+/// Logs: changes, decisions about access, and forwarded flows
 ///
 /// Shows the newest 50 entries, the newest first, unless you say otherwise. Filters narrow each other.
 #[derive(Debug, Subcommand)]
 #[command(disable_help_subcommand = true, after_help = EXAMPLES)]
 pub(super) enum LogCommand {
-    /// Who changed what, and how it was before
+    /// Changes: the person who made each, and the value before it
     Changes(ChangesArguments),
-    /// Who was let to what, who was not, and why
+    /// Decisions about access: allowed or denied, and the reason
     Access(AccessArguments),
-    /// What was carried: flows that have ended, where there is a flow log
+    /// Ended flows that gateways forwarded, if there is a flow log
     Flows(FlowsArguments),
 }
 
@@ -58,7 +58,7 @@ pub(super) struct AccessArguments {
     /// Only through this gateway
     #[arg(long, value_name = "GATEWAY")]
     gateway: Option<String>,
-    /// Only what came out like this
+    /// Only entries with this outcome
     #[arg(long, value_enum, value_name = "DECISION")]
     decision: Option<Decision>,
     #[command(flatten)]

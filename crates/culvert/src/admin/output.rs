@@ -1,4 +1,4 @@
-//! What commands print: tables for people, JSON for programs.
+//! Output of commands: tables for people, JSON for programs.
 
 use super::api::Entity;
 use crate::exit::{Failure, Status, print, print_once};
@@ -19,7 +19,7 @@ const SCHEMA_VERSION: u32 = 1;
 /// The fewest columns of a terminal that tables are laid out for.
 const MIN_WIDTH: usize = 80;
 
-/// How results are printed.
+/// The format in which results are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
     /// For people
@@ -72,7 +72,7 @@ impl Format {
         }
     }
 
-    /// What was done, in a sentence, to a thing as it is now.
+    /// Prints what was done to an object, as a sentence, with the object as it is now.
     pub(super) fn done<T: Serialize>(
         self,
         item: &T,
@@ -84,7 +84,7 @@ impl Format {
         }
     }
 
-    /// What was done to several things, in a sentence for each.
+    /// Prints what was done to several objects, a sentence for each.
     pub(super) fn done_to_each<T: Serialize>(
         self,
         items: &[T],
@@ -133,7 +133,7 @@ pub(super) fn print_line(line: impl Display) -> Result<(), Failure> {
     print(format!("{line}\n").as_bytes())
 }
 
-/// Says something to whoever sits there, which is no result.
+/// Prints a message for the person at the terminal, which is no result.
 pub(super) fn note(line: impl Display) {
     // Standard error may be closed; then nobody sits there.
     let _ = writeln!(std::io::stderr(), "{}", visible(&line.to_string()));
@@ -144,8 +144,8 @@ pub(super) fn warn(text: &str) {
     note(format_args!("warning: {text}"));
 }
 
-/// Rows under headings. No cell is broken, so that what is copied or searched for is whole. A row is one
-/// line where no terminal is; where one is, cells that do not fit go below, indented.
+/// Rows under headings. No cell is broken, so that text to copy or to search for is whole. Without a
+/// terminal a row is one line; at a terminal, cells that do not fit go below, indented.
 pub(super) fn table(columns: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     table_within(width(), columns, rows)
 }
@@ -274,7 +274,7 @@ pub(super) fn connected(since: Option<Timestamp>) -> String {
     }
 }
 
-/// What of a text is coloured, where a terminal shows it.
+/// The parts of a text that are coloured, if a terminal shows it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Colours {
     on: bool,

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 pub(super) struct PasswordArguments {
     #[command(flatten)]
     which: Which,
-    /// What the person may do then; without it, as before, or what a user may
+    /// Role of the person from then on; by default the role stays, or is user for a new one
     #[arg(long, value_enum)]
     role: Option<Role>,
     /// Read the password from FILE, mode 0600, or from standard input (-), one line
@@ -47,7 +47,7 @@ Examples:
   culvert admin password ada --password-file ada.password";
 
 impl PasswordArguments {
-    /// Whether the password is read from standard input.
+    /// True if the password is read from standard input.
     pub(super) fn on_input(&self) -> bool {
         self.password_file.as_deref() == Some(Path::new(STANDARD_INPUT))
     }

@@ -49,10 +49,10 @@ pub(super) struct ListArguments {
 pub(super) struct CreateArguments {
     /// Its name [default: GROUP may use RESOURCE]
     name: Option<String>,
-    /// Who may
+    /// Group that gets access
     #[arg(long, value_name = "GROUP")]
     group: String,
-    /// What they may use
+    /// Resource that the group may use
     #[arg(long, value_name = "RESOURCE")]
     resource: String,
     /// Make it without effect, until "set --enable"
@@ -69,10 +69,10 @@ pub(super) struct SetArguments {
     /// Its new name
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Who may instead
+    /// Group that gets access instead
     #[arg(long, value_name = "GROUP")]
     group: Option<String>,
-    /// What they may use instead
+    /// Resource that the group may use instead
     #[arg(long, value_name = "RESOURCE")]
     resource: Option<String>,
     /// Let it allow nothing for now

@@ -50,7 +50,7 @@ pub(super) struct CreateArguments {
     /// Its URL, exactly as it says it
     #[arg(long, value_name = "URL")]
     issuer: String,
-    /// What it calls this portal
+    /// Client ID of this portal at the provider
     #[arg(long, value_name = "ID")]
     client_id: String,
     #[command(flatten)]
@@ -64,7 +64,7 @@ pub(super) struct SetArguments {
     /// Its new name
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// What it calls this portal now
+    /// New client ID of this portal at the provider
     #[arg(long, value_name = "ID")]
     client_id: Option<String>,
     #[command(flatten)]
@@ -83,7 +83,7 @@ pub(super) struct SetArguments {
     enable: bool,
 }
 
-/// How it is used.
+/// Settings that say how the provider is used.
 #[derive(Debug, Args)]
 struct Settings {
     /// The file with the portal's secret there, mode 0600; "-" is standard input
@@ -92,7 +92,7 @@ struct Settings {
     /// The file with authorities that vouch for its certificate, in PEM, beside those of the portal's system
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
-    /// What it is asked for beside "openid"; may be repeated [default: profile, email]
+    /// Scope to ask for beside "openid"; may be repeated [default: profile, email]
     #[arg(long, value_name = "SCOPE", value_delimiter = ',')]
     scope: Vec<String>,
     /// Which claim names the groups that somebody is in
@@ -101,7 +101,7 @@ struct Settings {
     /// A value of that claim, and the group here that it stands for; may be repeated, and replaces all
     #[arg(long, value_name = "VALUE=GROUP")]
     group: Vec<String>,
-    /// What becomes of people whom nobody knows yet
+    /// Treatment of people who are not known yet
     #[arg(long, value_enum)]
     unknown_people: Option<Unknown>,
 }
@@ -110,15 +110,15 @@ struct Settings {
 pub(super) struct LinkArguments {
     /// The provider's name or id
     provider: String,
-    /// Who it is there: the claim "sub"
+    /// Person at the provider: the claim "sub"
     #[arg(long, value_name = "SUBJECT")]
     subject: String,
-    /// Who it is here: the actor's name or id
+    /// Person here: the actor's name or id
     #[arg(long, value_name = "ACTOR")]
     actor: String,
 }
 
-/// What becomes of unknown people, on the command line.
+/// The treatment of unknown people, as the command line names it.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Unknown {
     /// They are not let in until they are linked with an actor

@@ -40,15 +40,15 @@ pub(super) struct ListArguments {
 pub(super) struct CreateArguments {
     /// Its name
     name: String,
-    /// Where it lies
+    /// Site of the resource
     #[arg(long, value_name = "SITE")]
     site: String,
-    /// What it is: 10.0.0.0/8, 10.1.2.3, db.corp.example or *.corp.example
+    /// Address: 10.0.0.0/8, 10.1.2.3, db.corp.example or *.corp.example
     ///
     /// In a name, * stands for one label and ** for one or more.
     #[arg(long, value_name = "ADDRESS")]
     address: String,
-    /// What of it may be used: tcp, tcp:80,443, udp:8000-8100, icmp, any, none; may be repeated
+    /// Traffic that is allowed: tcp, tcp:80,443, udp:8000-8100, icmp, any, none; may be repeated
     #[arg(long, value_name = "WHAT", required = true, value_parser = parse_allowed)]
     allow: Vec<Allowed>,
     /// Which programs of a client may reach it: any, only:backup,sync or except:browser
@@ -58,8 +58,8 @@ pub(super) struct CreateArguments {
     applications: Applications,
     /// Only of names: a network that their addresses must be in, or "anywhere"; may be repeated
     ///
-    /// Without it, names may lead to any host that the site's gateways reach, for whoever may change a
-    /// record of the zone.
+    /// Without it, anyone who may change a record of the zone can point names to any host that the
+    /// site's gateways reach.
     #[arg(long, value_name = "NETWORK")]
     within: Vec<String>,
 }
@@ -77,7 +77,7 @@ pub(super) struct SetArguments {
     /// Another address
     #[arg(long, value_name = "ADDRESS")]
     address: Option<String>,
-    /// What of it may be used, instead of what it is now; may be repeated
+    /// Traffic that is allowed, in the place of the present list; may be repeated
     #[arg(long, value_name = "WHAT", value_parser = parse_allowed)]
     allow: Vec<Allowed>,
     /// Which programs of a client may reach it, instead: any, only:backup,sync or except:browser

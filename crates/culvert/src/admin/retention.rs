@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use culvert_wire::api::{Retention, RetentionPatch};
 use culvert_wire::model::Keep;
 
-/// How long logs are kept, and whether there is a flow log
+/// Retention time of logs, and the switch of the flow log
 #[derive(Debug, Subcommand)]
 #[command(disable_help_subcommand = true, after_help = EXAMPLES)]
 pub(super) enum RetentionCommand {
@@ -20,7 +20,7 @@ pub(super) enum RetentionCommand {
 
 #[derive(Debug, Args)]
 pub(super) struct SetArguments {
-    /// Whether gateways tell of flows: it says what each person did and when
+    /// Flow log: gateways report flows, which show the activity of each person with its time
     #[arg(long, value_name = "ON|OFF")]
     flow_log: Option<Switch>,
     /// Days of the access log: 1 to 3650

@@ -24,7 +24,7 @@ pub(super) struct CommonArguments {
     )]
     pub(super) token_file: Option<PathBuf>,
 
-    /// Where the portal is: https://HOST or https://HOST:PORT
+    /// URL of the portal: https://HOST or https://HOST:PORT
     ///
     /// Without it, where the token says. The certificate must be the one that the token names in either
     /// case.

@@ -47,7 +47,7 @@ pub(super) struct DeleteArguments {
 
 #[derive(Debug, Args)]
 pub(super) struct CreateArguments {
-    /// What it is called: lower-case letters, digits, - and _
+    /// Name: lower-case letters, digits, - and _
     #[arg(value_name = "SINK")]
     name: String,
     /// Which logs it gets: access, changes, flows; all without
@@ -64,7 +64,7 @@ pub(super) struct CreateArguments {
     /// After how many MiB another file is begun
     #[arg(long, value_name = "N", default_value_t = 100, requires = "file")]
     max_mib: u32,
-    /// How many files are kept beside the one that is written
+    /// Number of files kept beside the one that is written
     #[arg(long, value_name = "N", default_value_t = 10, requires = "file")]
     keep: u32,
     /// An endpoint that takes POST: https://… or http://…

@@ -49,19 +49,19 @@ pub(super) struct ListArguments {
 
 #[derive(Debug, Args)]
 pub(super) struct CreateArguments {
-    /// What it is for
+    /// Purpose of the token
     #[arg(long, value_enum)]
     kind: Kind,
-    /// Whose it is to be: of client and API tokens
+    /// Actor that owns the token: for client and API tokens
     #[arg(long, value_name = "ACTOR", conflicts_with = "site")]
     actor: Option<String>,
-    /// Whose it is to be: of gateway tokens
+    /// Site that owns the token: for gateway tokens
     #[arg(long, value_name = "SITE")]
     site: Option<String>,
-    /// What an API token allows
+    /// Role that an API token gives
     #[arg(long, value_enum)]
     role: Option<Role>,
-    /// What people call it [default: its kind, its owner and the time]
+    /// Display name [default: its kind, its owner and the time]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// When it ends: 4h, 30d, or an instant such as 2027-01-31T18:00:00Z [default: never]
@@ -75,7 +75,7 @@ pub(super) struct CreateArguments {
     out: Option<PathBuf>,
 }
 
-/// What a token is for, on the command line.
+/// The purpose of a token, as the command line names it.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Kind {
     /// Connect a machine of an actor
@@ -86,7 +86,7 @@ enum Kind {
     Api,
 }
 
-/// What an API token allows, on the command line.
+/// The role that an API token gives, as the command line names it.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Role {
     /// See and give up the actor's own clients
@@ -110,7 +110,7 @@ Examples:
   culvert admin token revoke tok_01jd7m2v9q8k4x0c5t3w6y1z2a
   culvert admin token delete tok_01jd7m2v9q8k4x0c5t3w6y1z2a";
 
-/// What is not known after Ctrl-C.
+/// The outcome that is not known after Ctrl-C.
 const UNKNOWN: &str = "whether the token was made is unknown: `culvert admin token list` shows it, and \
                        it can only be revoked";
 

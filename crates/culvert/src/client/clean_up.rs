@@ -26,7 +26,7 @@ pub(super) struct CleanUpArguments {
     #[arg(long, value_name = "PART", value_enum)]
     only: Option<Part>,
 
-    /// Where the client keeps what was before it
+    /// Directory in which the client keeps the earlier state of the host
     #[arg(
         long,
         value_name = "DIR",
@@ -52,7 +52,7 @@ pub(super) struct CleanUpArguments {
     #[arg(long, value_name = "N", env = "CULVERT_CLIENT_TABLE", value_parser = table)]
     table: Option<Table>,
 
-    /// Where a client that runs answers: nothing is undone then
+    /// Socket of a running client: nothing is undone while it answers
     #[arg(
         long,
         value_name = "PATH",
@@ -62,7 +62,7 @@ pub(super) struct CleanUpArguments {
     status_socket: PathBuf,
 }
 
-/// What a client changes on its host.
+/// A part of the host that a client changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Part {
     /// Whom the system asks for names; resources stay unreachable
@@ -112,7 +112,8 @@ pub(super) fn run(arguments: &CleanUpArguments) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Whoever answers at `socket` needs what would be removed.
+/// Fails if a client or gateway answers at `socket`, because it needs the things that would be
+/// removed.
 pub(crate) fn refuse_while_running(socket: &Path, program: &str) -> Result<(), Failure> {
     match UnixStream::connect(socket) {
         Ok(_) => Err(Failure::new(
@@ -127,7 +128,7 @@ pub(crate) fn refuse_while_running(socket: &Path, program: &str) -> Result<(), F
     }
 }
 
-/// Says what was removed.
+/// Lists the removed parts.
 pub(crate) fn report(removed: &[String]) -> Result<(), Failure> {
     let lines: String = removed.iter().map(|line| format!("{line}\n")).collect();
     print(lines.as_bytes())

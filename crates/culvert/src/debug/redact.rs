@@ -1,9 +1,9 @@
 //! Taking secrets out of text.
 
-/// What a token begins with; its kind follows, such as `client_`.
+/// The prefix of every token; its kind follows, such as `client_`.
 const TOKEN: &str = "cv_";
 
-/// What stands in the place of a token.
+/// The text that replaces a token.
 const REDACTED: &str = "cv_REDACTED";
 
 /// Words behind which a secret stands in what other programs print, up to the end of its word.
@@ -35,7 +35,7 @@ pub(super) fn redact(text: &str) -> String {
     redacted
 }
 
-/// Where the next secret begins, and behind which name.
+/// The start of the next secret, and the prefix that marks it.
 fn next_secret(text: &str) -> Option<(usize, &'static str)> {
     let names = NAMES.into_iter().chain([TOKEN]);
     let found = names.filter_map(|name| Some((text.find(name)?, name)));

@@ -37,7 +37,7 @@ pub(super) struct CleanUpArguments {
     #[arg(long, value_name = "N", env = "CULVERT_GATEWAY_TABLE", value_parser = table)]
     table: Option<Table>,
 
-    /// Where a gateway that runs answers: nothing is undone then
+    /// Socket of a running gateway: nothing is undone while it answers
     #[arg(
         long,
         value_name = "PATH",

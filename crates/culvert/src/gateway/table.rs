@@ -4,7 +4,7 @@ use crate::status::table::{cipher, columns, drops, line, portal, rate, sandbox, 
 use culvert_gateway::status::{ClientStatus, FirewallState, NameStatus, Status};
 use std::fmt::Display;
 
-/// How many grants of one client are written out.
+/// The maximum number of grants of one client that are written out.
 const GRANTS_SHOWN: usize = 8;
 
 /// The state as text.
@@ -116,7 +116,7 @@ fn clients(status: &Status, text: &mut String) {
     }
 }
 
-/// What a client may reach, and for how long.
+/// The resources that a client may reach, with the time that is left.
 fn grants(client: &ClientStatus, status: &Status) -> String {
     let shown = client.grants.iter().take(GRANTS_SHOWN);
     let mut parts: Vec<String> = shown

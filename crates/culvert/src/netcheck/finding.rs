@@ -1,8 +1,8 @@
-//! What a check found.
+//! The finding of a check.
 
 use serde::Serialize;
 
-/// How that is.
+/// The verdict of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Verdict {
@@ -28,16 +28,16 @@ impl Verdict {
     }
 }
 
-/// What a check found, and what to do.
+/// The finding of a check, with the fix.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
-    /// What was looked at.
+    /// The subject of the check.
     pub(super) check: &'static str,
-    /// How that is.
+    /// The verdict of the check.
     pub(super) verdict: Verdict,
-    /// What was found, in a line.
+    /// The finding in one line.
     pub(super) found: String,
-    /// What to do, where there is something to do.
+    /// The fix, if there is something to do.
     pub(super) fix: Option<String>,
 }
 
@@ -78,7 +78,7 @@ impl Finding {
         }
     }
 
-    /// Whether it is about the way to the portal.
+    /// True if the finding is about the way to the portal.
     pub(super) fn is_of_portal(&self) -> bool {
         self.check.starts_with("portal")
     }

@@ -11,8 +11,8 @@ use std::net::SocketAddr;
 const CHECK: &str = "gateway";
 const MTU: &str = "mtu";
 
-/// What a packet of the tunnel has around it at most, in bytes: headers of IPv6, UDP and WireGuard, and the
-/// padding to 16.
+/// The maximum overhead of a packet in the tunnel, in bytes: headers of IPv6, UDP and WireGuard,
+/// and the padding to 16.
 const OVERHEAD: u16 = 40 + 8 + 32;
 
 /// Looks at each gateway that the client uses.
@@ -36,7 +36,7 @@ pub(super) fn check(status: &Status) -> Vec<Finding> {
     findings
 }
 
-/// Whether all of them have.
+/// True if all gateways have answered.
 pub(super) fn have_answered(status: &Status) -> bool {
     status
         .gateways
@@ -44,7 +44,7 @@ pub(super) fn have_answered(status: &Status) -> bool {
         .all(|gateway| handshake(gateway).is_some())
 }
 
-/// Where a gateway answered, and how long ago in milliseconds.
+/// The address at which a gateway answered, and the time since then in milliseconds.
 fn handshake(gateway: &GatewayStatus) -> Option<(SocketAddr, u64)> {
     let made = gateway.endpoint.zip(gateway.handshake_age_ms);
     made.filter(|_| gateway.path != "none")

@@ -1,4 +1,5 @@
-//! What of this machine a tunnel needs: a way out in each family, a resolver, and what the kernel has.
+//! The needs of a tunnel on this machine: a route out in each address family, a resolver, and
+//! features of the kernel.
 
 use super::finding::Finding;
 use culvert_client::status::{DnsControlStatus, ServiceState, Status};
@@ -14,7 +15,7 @@ const RESOLV_CONF: &str = "/etc/resolv.conf";
 /// The most that is read of it, in bytes: a hundred times what it usually is.
 const MAX_RESOLV_CONF_LEN: u64 = 64 * 1024;
 
-/// How the running client is.
+/// The state of the running client.
 pub(super) fn client(status: &Status) -> Finding {
     let why = status.not_ready_because.clone().unwrap_or_default();
     match status.service.state {
@@ -166,7 +167,7 @@ fn control_finding(control: &DnsControlStatus) -> Finding {
     }
 }
 
-/// What the kernel has, and what this user, or the running client, may do with it.
+/// The features of the kernel, and the use that this user, or the running client, may make of them.
 pub(super) fn kernel(status: Option<&Status>) -> Vec<Finding> {
     let runs = status.and_then(|status| status.interface.as_ref());
     let mut findings = Vec::new();

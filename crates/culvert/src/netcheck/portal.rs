@@ -12,7 +12,7 @@ use culvert_wire::token::Portal;
 use hyper::Method;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What a portal says to who asks for a session without a token.
+/// The HTTP status that a portal answers to a session request without a token.
 const UNAUTHORIZED: u16 = 401;
 
 const NAME: &str = "portal-dns";
@@ -43,7 +43,7 @@ const PASS_WEBSOCKETS: &str = "nginx: `proxy_http_version 1.1; proxy_set_header 
 const PASS_HOST: &str = "nginx: `proxy_set_header Host $http_host;`, Caddy: `header_up Host {hostport}`; HAProxy \
      passes `Host` on by itself";
 
-/// What is to be done where somebody else answers in the portal's place.
+/// The fix if another server answers in the portal's place.
 const CAPTIVE: &str = "if this network has a page to log in at, open it in a browser first; otherwise compare \
                        with the administrator what the name leads to";
 
@@ -94,7 +94,7 @@ async fn passes_on(portal: &Portal, answer: &PortalAnswer) -> Vec<Finding> {
     findings
 }
 
-/// Why no session is opened, where the portal says so.
+/// The reason why no session is opened, if the portal gives one.
 fn no_session(said: &Said) -> Option<Finding> {
     let problem: Problem = serde_json::from_str(&said.text).ok()?;
     let detail = visible(&problem.detail?);
@@ -127,7 +127,7 @@ fn console(url: &str, said: &Said) -> Finding {
     Finding::fails(CONSOLE, found, fix)
 }
 
-/// What the steps came to. `now` is this machine's clock.
+/// The findings of the steps. `now` is this machine's clock.
 fn findings(url: &str, probe: &Probe, now: UnixTime) -> Vec<Finding> {
     let mut findings = Vec::new();
     match &probe.addresses {

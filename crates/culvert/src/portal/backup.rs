@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 /// Write all that the portal needs to come back into one file
 ///
-/// The portal may be running, and others may change things meanwhile: the file holds what was so at
+/// The portal may be running, and others may change things meanwhile: the file holds the state of
 /// one instant. It is as secret as the portal itself, has mode 0600, and replaces no other. A
 /// certificate that was given with --cert is not in it. Run it as the portal's user, on its machine.
 ///
@@ -55,9 +55,9 @@ struct Made {
 
 /// Make a portal's state directory from a backup
 ///
-/// The directory must be empty or missing. Start the portal on it afterwards, where machines find it
-/// at the URL that it had. What was changed after the backup is undone by it: tokens and machines
-/// that were revoked since are accepted again.
+/// The directory must be empty or missing. Start the portal on it afterwards, where machines find
+/// it at the URL that it had. The restore undoes every change made after the backup: tokens and
+/// machines that were revoked since are accepted again.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = RESTORE_EXAMPLES)]
 pub(super) struct RestoreArguments {
@@ -177,7 +177,7 @@ fn identities(arguments: &RestoreArguments) -> Result<Vec<Identity>, Failure> {
     Ok(identities)
 }
 
-/// Says where, but nothing of what is there: it may be a secret.
+/// Names the position, but not the text there: it may be a secret.
 fn no_key(path: &Path, (line, error): (usize, KeyError)) -> Failure {
     let path = path.display();
     match line {

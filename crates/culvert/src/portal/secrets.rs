@@ -58,9 +58,9 @@ const STATUS_EXAMPLES: &str = examples!(
 
 /// Encrypt the secrets in the database with a key that is not in it
 ///
-/// Secrets are: the keys that sign grants and that pre-shared keys are derived from, the portal's own TLS
-/// key, secrets of authenticator apps, secrets at identity providers, tokens of log sinks. Whoever gets the
-/// database, or a backup of it, can't use them without the key.
+/// Secrets are: the keys that sign grants and that pre-shared keys are derived from, the portal's
+/// own TLS key, secrets of authenticator apps, secrets at identity providers, tokens of log sinks.
+/// Without the key, a copy of the database or of a backup does not reveal them.
 ///
 /// All commands but "status" and "new-key" need a portal that is stopped. One that is ended halfway leaves the secrets
 /// as they were or as they are to be.
@@ -120,16 +120,16 @@ enum SecretsCommand {
     },
 }
 
-/// How secrets are kept, for scripts.
+/// The protection of secrets, for scripts.
 #[derive(Debug, Serialize)]
 struct Told {
     schema_version: u32,
     is_encrypted: bool,
     key: Option<String>,
-    /// Whether all can be decrypted with the key that was given; absent without one.
+    /// True if all can be decrypted with the key that was given; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     can_be_decrypted: Option<bool>,
-    /// Whether no free page holds what was there before they were encrypted.
+    /// True if no free page holds data from before they were encrypted.
     is_clean: bool,
     /// The number of secrets of each kind.
     secrets: BTreeMap<&'static str, u64>,
@@ -206,7 +206,7 @@ fn read_key(path: &Path) -> Result<Sealer, Failure> {
     parse(&text, path)
 }
 
-/// Says where, but nothing of what is there: it may be another secret.
+/// Names the position, but not the text there: it may be another secret.
 fn parse(text: &TokenText, path: &Path) -> Result<Sealer, Failure> {
     let key = text.expose().parse::<SecretsKey>();
     let key = key

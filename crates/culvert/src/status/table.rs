@@ -103,14 +103,14 @@ fn machine(status: &Status, text: &mut String) {
     );
 }
 
-/// What is not closed to the process; nothing where all of it is.
+/// Lists the parts that are not closed to the process; nothing if all of it is.
 pub(crate) fn sandbox(sandbox: Option<&Sandbox>, text: &mut String) {
     if let Some(sandbox) = sandbox.filter(|it| !it.is_closed()) {
         line(text, format_args!("sandbox    {sandbox}"));
     }
 }
 
-/// How far a client is that does as it is told; nothing of one that is up as long as it runs.
+/// The state of a client that follows commands; nothing for one that is up as long as it runs.
 fn service(status: &Status) -> Option<String> {
     match (status.service.control, status.service.state) {
         (Control::Token, _) => None,
@@ -119,7 +119,7 @@ fn service(status: &Status) -> Option<String> {
     }
 }
 
-/// Whether the system asks the client, and for what.
+/// Tells if the system asks the client, and for which names.
 fn dns(control: &DnsControlStatus) -> String {
     let mode = &control.mode;
     match (&control.domains, control.applied) {

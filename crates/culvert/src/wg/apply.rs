@@ -58,7 +58,7 @@ impl Control for Interface {
     }
 }
 
-/// What the engine is asked to do for `request`.
+/// The change that `request` asks of the engine.
 fn change(
     request: SetRequest,
     index_of: impl Fn(&InterfaceName) -> Option<u32>,

@@ -26,7 +26,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Bytes read at once: a line of the protocol and then some.
 const READ_LEN: usize = 4096;
 
-/// What the socket gives access to.
+/// The interface to which the socket gives access.
 pub(crate) trait Control: Send + Sync {
     /// Carries out a whole request, or nothing of it.
     fn set(&self, request: SetRequest) -> Result<(), UapiRefusal>;
@@ -39,9 +39,9 @@ pub(crate) trait Control: Send + Sync {
 /// A request that was understood and cannot be carried out.
 #[derive(Debug)]
 pub(crate) struct UapiRefusal {
-    /// What the client is told.
+    /// The error number for the client.
     pub(crate) errno: Errno,
-    /// What the log is told.
+    /// The reason for the log.
     pub(crate) reason: String,
 }
 
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(talk("").0, "");
     }
 
-    /// What a client gets for `text`, and which ports were set.
+    /// The answer to a client for `text`, and the ports that were set.
     fn talk(text: &str) -> (String, Vec<Option<u16>>) {
         let control = Recorder(Mutex::default());
         let (mut client, server) = UnixStream::pair().unwrap();

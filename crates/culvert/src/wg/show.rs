@@ -12,8 +12,8 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-/// What throughput is taken over where there is no interval: long enough for several turns of
-/// every timer of TCP, short enough not to be waited for.
+/// The default time over which throughput is measured: long enough for several turns of every timer
+/// of TCP, short enough not to be waited for.
 const SAMPLE: Duration = Duration::from_millis(500);
 
 /// For how long an interface may take to answer. It does so within milliseconds unless it is
@@ -78,7 +78,7 @@ fn show_json(
     }
 }
 
-/// What an interface says of itself.
+/// The answer of an interface about itself.
 struct Answer {
     json: String,
     status: Status,
@@ -132,7 +132,7 @@ fn ask_one(directory: &Path, name: &InterfaceName) -> Result<Answer, Unanswered>
     })
 }
 
-/// Why an interface has no status to show.
+/// The reason why an interface has no status to show.
 #[derive(Debug)]
 enum Unanswered {
     NoInterface,

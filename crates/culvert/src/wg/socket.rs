@@ -14,7 +14,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where `wg` looks for the sockets of userspace interfaces.
+/// The directory in which `wg` looks for the sockets of userspace interfaces.
 pub(crate) const DIRECTORY: &str = "/var/run/wireguard";
 
 /// Connections that wait to be accepted. `wg` makes one at a time; a monitor and a few shells beside
@@ -110,8 +110,8 @@ impl ControlSocket {
         &self.listener
     }
 
-    /// What [`Watch::wait`] waits for; `None` when the kernel gives no more watches, or a second
-    /// time.
+    /// The watch behind [`Watch::wait`]; `None` if the kernel gives no more watches, or at a second
+    /// call.
     pub(crate) fn take_watch(&mut self) -> Option<Watch> {
         Some(Watch {
             events: self.watch.take()?,
@@ -180,7 +180,7 @@ fn in_use(name: &InterfaceName) -> Failure {
     )
 }
 
-/// Whether a process accepts connections at `path`.
+/// True if a process accepts connections at `path`.
 fn is_served(path: &Path) -> io::Result<bool> {
     let socket = rustix::net::socket_with(
         AddressFamily::UNIX,

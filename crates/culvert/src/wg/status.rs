@@ -1,4 +1,4 @@
-//! What `culvert wg show` and the metrics know of an interface: its JSON form.
+//! The JSON form of an interface's status, for `culvert wg show` and the metrics.
 //!
 //! One line of this JSON is the answer to `culvert_status=1`. Within [`SCHEMA_VERSION`] fields are
 //! added, never removed or given another meaning. No field is a secret.
@@ -28,9 +28,9 @@ pub(crate) struct Status {
     pub(crate) listen_port: u16,
     /// 0 is none.
     pub(crate) fwmark: u32,
-    /// Whether the link is up.
+    /// True if the link is up.
     pub(crate) is_up: bool,
-    /// Why the sockets could not be opened, where the interface is up all the same.
+    /// The reason why the sockets could not be opened, if the interface is up all the same.
     #[serde(default)]
     pub(crate) down_because: Option<String>,
     /// Its own datagrams came back into the interface: why, and the fix.
@@ -55,18 +55,18 @@ pub(crate) struct Status {
     pub(crate) peers: Vec<Peer>,
 }
 
-/// Whether an optional mechanism is in use.
+/// The state of an optional mechanism.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Offload {
     /// For example `tso4`.
     pub(crate) name: String,
-    /// Whether it is in use.
+    /// True if it is in use.
     pub(crate) is_on: bool,
-    /// Why not, where it is not.
+    /// The reason why it is not in use.
     pub(crate) off_because: Option<String>,
 }
 
-/// What one worker did.
+/// The counters of one worker.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Worker {
     /// Turns of its loop.
@@ -125,7 +125,7 @@ pub(crate) struct Worker {
     pub(crate) coalesced: Batches,
 }
 
-/// How many packets travelled together.
+/// The distribution of packets per batch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Batches {
     /// Sum of all sizes.
@@ -135,7 +135,7 @@ pub(crate) struct Batches {
 }
 
 impl Batches {
-    /// How many batches there were.
+    /// The number of batches.
     pub(crate) fn count(&self) -> u64 {
         self.counts_by_power_of_two.iter().sum()
     }
@@ -169,7 +169,7 @@ pub(crate) const BATCH_KINDS: [BatchKind; 4] = [
     },
 ];
 
-/// What became of handshake messages.
+/// The outcomes of handshake messages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Handshakes {
     /// Initiations, responses and cookie replies sent.
@@ -180,14 +180,14 @@ pub(crate) struct Handshakes {
     pub(crate) send_failures: u64,
 }
 
-/// Why and how often something was dropped.
+/// The reason and number of drops.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Drops {
-    /// Where on the road.
+    /// The stage of the packet path.
     pub(crate) stage: String,
     /// Why.
     pub(crate) reason: String,
-    /// How often.
+    /// The number of packets.
     pub(crate) count: u64,
 }
 
@@ -196,7 +196,7 @@ pub(crate) struct Drops {
 pub(crate) struct Peer {
     /// Base64, as `wg` writes keys.
     pub(crate) public_key: String,
-    /// Where it was last heard, or is believed to be.
+    /// The address at which it was last heard, or is believed to be.
     pub(crate) endpoint: Option<String>,
     /// Our address that answers go out from, where one is remembered.
     pub(crate) source: Option<String>,
@@ -204,7 +204,7 @@ pub(crate) struct Peer {
     pub(crate) allowed_ips: Vec<String>,
     /// Cipher in force with this peer.
     pub(crate) cipher: String,
-    /// Whether there is a pre-shared key.
+    /// True if there is a pre-shared key.
     pub(crate) has_preshared_key: bool,
     /// Persistent keepalive; none is off.
     pub(crate) keepalive_seconds: Option<u64>,
@@ -214,11 +214,11 @@ pub(crate) struct Peer {
     pub(crate) sent_bytes: u64,
     /// Bytes received from the peer, WireGuard's headers included.
     pub(crate) received_bytes: u64,
-    /// Whether datagrams go one by one because the path refuses segmented sends.
+    /// True if datagrams go one by one because the path refuses segmented sends.
     pub(crate) is_segmentation_refused: bool,
     /// MTU of the path, where it is known to be too small for full-size packets.
     pub(crate) path_mtu_bytes: Option<u16>,
-    /// How long a message and its answer take by the path, as handshakes tell.
+    /// The round-trip time of the path in microseconds, as measured by handshakes.
     pub(crate) round_trip_us: Option<u64>,
 }
 

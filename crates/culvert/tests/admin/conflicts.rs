@@ -1,4 +1,4 @@
-//! What goes wrong between a shell and a portal.
+//! Failures between a shell and a portal.
 
 use crate::scene::{Portal, write_secret};
 use culvert_wire::token::Token;

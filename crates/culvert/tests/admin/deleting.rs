@@ -72,7 +72,7 @@ fn every_delete_on_a_terminal_names_the_thing_and_asks() {
     assert!(shown.contains("deleted"), "{shown}");
 }
 
-/// Applies a text to what is there.
+/// Applies a text to the present configuration.
 fn pruned(shell: &Shell, file: &Path, text: &str, options: &[&str]) -> crate::scene::Said {
     std::fs::write(file, text).unwrap();
     let mut words = vec!["apply", "-f", file.to_str().unwrap()];

@@ -14,7 +14,7 @@ fn names_on_clients_are_set_shown_and_taken_back() {
         .line("dns set corp.example --server 10.0.0.53 --server fd0c::53")
         .ok();
     shell.line("dns set . --server 10.0.0.1").ok();
-    // What is set for a domain takes the place of what was.
+    // New settings of a domain replace the earlier ones.
     shell.line("dns set Corp.Example. --server 10.0.0.54").ok();
     let expected = json!({
         "search": ["corp.example", "lab.example"],

@@ -24,7 +24,7 @@ fn explain_of(shell: &Shell, client: &str) -> (i32, String) {
     (said.0.status.code().unwrap(), text)
 }
 
-/// What is said where a policy `p` with that condition would allow it.
+/// The explanation if a policy `p` with that condition would allow it.
 fn explain_with(shell: &Shell, condition: &[&str]) -> (i32, String) {
     let create = "policy create p --group build --resource db".split(' ');
     let create: Vec<&str> = create.chain(condition.iter().copied()).collect();

@@ -5,7 +5,7 @@ use culvert_wire::token::{Token, TokenKind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the README shows.
+/// The file that the README shows.
 const ACCESS: &str = r#"
 [[site]]
 name = "head office"
@@ -78,7 +78,7 @@ impl WorkingDirectory {
         (output.status.code(), error)
     }
 
-    /// What a command of the administrator prints.
+    /// The output of an administrator's command.
     fn admin(&self, line: &str) -> String {
         let output = self.command(&format!("admin {line}")).output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr);

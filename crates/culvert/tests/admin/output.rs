@@ -1,4 +1,4 @@
-//! What commands print.
+//! The output of commands.
 
 use crate::scene::Portal;
 use crate::terminal::on_terminal;

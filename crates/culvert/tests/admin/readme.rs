@@ -8,7 +8,7 @@ use std::process::Command;
 
 const README: &str = include_str!("../../../../README.md");
 
-/// What stands between the headings of the first connection and of the next section.
+/// The text between the heading of the first connection and that of the next section.
 fn road() -> &'static str {
     let from = README.find("## From nothing to the first").unwrap();
     let rest = &README[from + 3..];
@@ -48,7 +48,7 @@ fn typed(line: &str, dir: &Path) -> Command {
     command
 }
 
-/// What is typed as root, for whom it makes no difference here.
+/// The command without `sudo`, which makes no difference here.
 fn unprivileged(line: &str) -> &str {
     line.strip_prefix("sudo ").unwrap_or(line)
 }

@@ -15,7 +15,7 @@ use tokio::runtime::Runtime;
 
 pub(crate) const CULVERT: &str = env!("CARGO_BIN_EXE_culvert");
 
-/// Variables that the environment of whoever runs the tests may hold.
+/// Variables that the environment of the test run may hold.
 const VARIABLES: [&str; 6] = [
     "CULVERT_ADMIN_OUTPUT",
     "CULVERT_ADMIN_PORTAL",
@@ -97,7 +97,7 @@ impl Portal {
         Shell { home }
     }
 
-    /// Where tests may put files.
+    /// A path at which tests may put files.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
@@ -185,7 +185,7 @@ pub(crate) struct Shell {
     pub(crate) home: PathBuf,
 }
 
-/// What a command said.
+/// The output of a command.
 #[derive(Debug)]
 pub(crate) struct Said(pub(crate) Output);
 

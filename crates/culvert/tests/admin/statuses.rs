@@ -1,4 +1,4 @@
-//! How every command ends: one table of commands, and what each meets.
+//! The exit status of every command: one table of commands with the case of each.
 
 use crate::scene::{Portal, Said, Shell, enrol_client, enrol_gateway};
 
@@ -220,7 +220,7 @@ fn a_role_that_is_too_low_is_status_5_and_changes_nothing() {
     for line in READING {
         auditor(line).ok();
     }
-    // What comes first makes nothing that the later ones would find.
+    // The first commands create nothing that the later ones would find.
     let found = [
         "actor create grace --kind user",
         "actor set ci --disable",

@@ -1,4 +1,4 @@
-//! What somebody sees who sits before a terminal: questions and colours.
+//! The output at a terminal: questions and colours.
 
 use crate::scene::{Portal, Shell};
 use rustix::process::{Pid, Signal, kill_process};

@@ -7,11 +7,11 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// How often names are looked up: providers of names for changing addresses let them be kept for a
-/// minute.
+/// The interval between look-ups of names: providers of names for changing addresses let them be
+/// kept for a minute.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// How long the system may look for one name before it counts as not found.
+/// The time for which the system may look for one name before it counts as not found.
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// The addresses of public endpoints, as they are known now.
@@ -63,7 +63,7 @@ fn literal(endpoint: &PublicEndpoint) -> Vec<SocketAddr> {
     address.into_iter().collect()
 }
 
-/// What was found before stays where nothing is found.
+/// Earlier addresses stay if a look-up finds nothing.
 async fn look_up(endpoint: &PublicEndpoint, known: &mut Vec<SocketAddr>) {
     let lookup = culvert_host::look_up(endpoint.host.clone(), endpoint.port);
     let found = tokio::time::timeout(LIMIT, lookup).await;

@@ -1,4 +1,4 @@
-//! What the gateway needs of its host: addresses, routes to clients, and the kernel's guard.
+//! The gateway's needs at its host: addresses, routes to clients, and the kernel's guard.
 
 use crate::GatewayError;
 use crate::settings::Settings;
@@ -19,24 +19,24 @@ const NO_IPV6: &str = "IPv6 is not forwarded: resources with IPv6 addresses are 
 const HIDDEN_SWITCHES: &str = "whether this machine forwards packets can't be seen, as /proc/sys is hidden: if clients reach \
                                nothing, run `sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1` on the host";
 
-/// What is set up at this host.
+/// The set-up of this host.
 pub(crate) struct Host {
     settings: Settings,
     network: Network,
     firewall: Option<Firewall>,
     wanted: Option<Wanted>,
-    /// When the guard was last looked at.
+    /// The time of the last look at the guard.
     checked: Option<BootTime>,
-    /// How often the guard was put back.
+    /// The number of times that the guard was put back.
     restored: u64,
     /// Tells of changes of the guard, if the kernel does.
     watch: Option<FirewallWatch>,
     pace: RepairPace,
-    /// Why the guard is not put back at the moment.
+    /// The reason why the guard is not put back at the moment.
     unguarded: Option<String>,
-    /// What others forbid that the gateway forwards.
+    /// The rules of others that forbid forwarding to the gateway.
     conflicts: Vec<String>,
-    /// What could not be set up.
+    /// The parts that could not be set up.
     notes: Vec<String>,
 }
 
@@ -143,7 +143,7 @@ impl Host {
         Ok(())
     }
 
-    /// Whether the guard and the routes stand.
+    /// True if the guard and the routes are in place.
     pub(crate) fn is_set_up(&self) -> bool {
         self.firewall.is_some() && self.wanted.is_some()
     }
@@ -163,7 +163,7 @@ impl Host {
         }
     }
 
-    /// What is wrong with the host at the moment, each with its fix.
+    /// The problems of the host at the moment, each with its fix.
     pub(crate) fn problems(&self) -> Vec<String> {
         let mut problems = self.conflicts.clone();
         problems.extend(self.unguarded.clone());
@@ -197,8 +197,8 @@ impl Host {
         }
     }
 
-    /// Whether the guard stands as it should; `by` is who may have changed it. Where nobody knows the
-    /// gateway ends: without its guard it forwards nothing.
+    /// True if the guard is as it should be; `by` is the program that may have changed it. If this
+    /// can't be found out, the gateway ends: without its guard it forwards nothing.
     pub(crate) async fn is_guarded(&mut self, by: Option<&str>) -> Result<bool, GatewayError> {
         let Some(firewall) = &self.firewall else {
             return Ok(true);
@@ -216,8 +216,8 @@ impl Host {
         Ok(state == TableState::Intact)
     }
 
-    /// Puts the guard back, and says whether it did: not where that is taken away again and again. Where
-    /// it fails the gateway ends.
+    /// Puts the guard back, and says whether it did: not where that is taken away again and again.
+    /// If it fails, the gateway ends.
     pub(crate) async fn guard(&mut self) -> Result<bool, GatewayError> {
         let Some(firewall) = &mut self.firewall else {
             return Ok(true);

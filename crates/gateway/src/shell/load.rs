@@ -1,14 +1,14 @@
-//! How busy the gateway is.
+//! The load of the gateway.
 
 use super::tunnel::Carried;
 use culvert_base::{BootTime, whole_millis};
 use culvert_wire::messages::GatewayLoad;
 
-/// What was seen at the last look.
+/// The measurements of the last look.
 #[derive(Debug, Default)]
 pub(crate) struct Load {
     looked: Option<(BootTime, u64, u64)>,
-    /// What it said then.
+    /// The load that was reported then.
     pub(crate) last: GatewayLoad,
 }
 

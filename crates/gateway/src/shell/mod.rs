@@ -45,21 +45,21 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use traffic::Traffic;
 use tunnel::Tunnel;
 
-/// How often the portal hears how busy the gateway is.
+/// The interval at which the load of the gateway is reported to the portal.
 const LOAD_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How often flows that have ended are fetched: as often as the engine looks for them.
+/// The interval at which ended flows are fetched: that at which the engine looks for them.
 const FLOWS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long the gateway waits at its end for the portal to take what flows there were.
+/// The time that the gateway waits at its end for the portal to take the last flows.
 const LAST_FLOWS_WAIT: Duration = Duration::from_secs(2);
 
-/// How often the kernel's table is looked at, where nothing is heard of a change: the gates do not depend
-/// on it, but masquerading does.
+/// The interval at which the kernel's table is checked if no change is reported: the gates do not
+/// depend on it, but masquerading does.
 const GUARD_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Runs a gateway until `stop` is there, or until it can't go on. Who asks how it is, through
-/// `observed` or at its socket, is answered meanwhile.
+/// Runs a gateway until `stop` is there, or until it can't go on. Requests for its state, through
+/// `observed` or at its socket, are answered meanwhile.
 ///
 /// # Errors
 /// [`GatewayError`] says what to do.
@@ -97,25 +97,25 @@ struct Shell {
     traffic: Traffic,
     observed: Observed,
     _status_socket: Option<StatusSocket>,
-    /// Why there is none.
+    /// The reason why there is none.
     socket_problem: Option<String>,
     machine: String,
     public_key: PublicKey,
     began: BootTime,
-    /// Whether there was ever a connection.
+    /// True if there was ever a connection.
     has_connected: bool,
-    /// Whether there was a session when this was last looked at.
+    /// True if there was a session at the last look.
     was_connected: bool,
     /// True once the log says that the gateway waits to be verified.
     was_awaiting: bool,
-    /// Whether the service manager knows that the gateway has started.
+    /// True if the service manager knows that the gateway has started.
     is_announced: bool,
     summary: String,
     repeats: Repeats,
     ending: Option<Ending>,
 }
 
-/// What woke the shell up.
+/// The event that woke the shell up.
 enum Event {
     Stop(Shutdown),
     Timeout,
@@ -337,7 +337,7 @@ impl Shell {
                 self.core.handle_flows(taken.records, taken.lost, now);
             }
             Event::Status(request) => {
-                // Whoever asked may be gone.
+                // The process that asked may be gone.
                 let _unheard = request.answer.send(Ok(self.status()?));
             }
             Event::Guard(by) => {
@@ -402,7 +402,7 @@ impl Shell {
         self.core.handle_candidates(candidates, now);
     }
 
-    /// What the core says next. What it logs is written before.
+    /// The next output of the core. Its log lines are written before.
     fn next_output(&mut self) -> Option<Output> {
         while let Some(line) = self.core.poll_log() {
             write_log(&line);
@@ -504,7 +504,7 @@ impl Shell {
             }
             Shutdown::ForRestart => self.tunnel.leave(),
         }
-        // What was revoked a moment ago does not come back with the next start.
+        // A grant that was revoked a moment ago must not come back with the next start.
         if let Some(persisted) = self.core.persisted() {
             self.journal.persist(persisted);
         }

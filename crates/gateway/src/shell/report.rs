@@ -71,7 +71,7 @@ impl Shell {
         })
     }
 
-    /// Why clients should not be sent here.
+    /// The reason why clients should not be sent here.
     pub(super) fn not_ready(&self) -> Option<String> {
         match self.core.readiness() {
             Err(why) => Some(why.to_string()),
@@ -81,7 +81,7 @@ impl Shell {
         }
     }
 
-    /// Tells a service manager and whoever watches health how it stands.
+    /// Reports the state to a service manager and to health checks.
     pub(super) fn tell(&mut self) {
         self.observed.beat(self.not_ready());
         let is_connected = self.core.is_connected();

@@ -25,14 +25,14 @@ use zoned::{Zoned, Zones};
 /// Answers that wait to be looked at: as many as questions under way.
 const MAX_ANSWERS: usize = MAX_QUESTIONS;
 
-/// Where the system says which resolvers to ask, and which names it knows itself.
+/// The files in which the system names the resolvers to ask, and the names that it knows itself.
 const SYSTEM_FILES: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
 
 /// The most that is read of one of them. Lists of hosts that block advertisements have some 5 MiB.
 const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
-/// How long answers are kept at most, whatever their time to live: an address that was changed in a
-/// hurry is not missed for longer.
+/// The longest time that answers are kept, whatever their time to live: an address that was changed
+/// in a hurry is not missed for longer.
 const MAX_KEPT: Duration = Duration::from_secs(300);
 
 /// The same where a name does not exist: one that was made for a new resource is found soon.
@@ -47,7 +47,7 @@ const MAX_ALIASES: usize = 16;
 /// By what a file is seen to have changed: device, inode, size, and time of change.
 type Stamp = Option<(u64, u64, u64, i64, i64)>;
 
-/// What is asked of the system's resolvers, and what they said.
+/// The questions to the system's resolvers, and their answers.
 pub(crate) struct Resolver {
     /// Or why the system's configuration can't be used: no name is found then.
     resolver: Result<SystemResolver, String>,
@@ -55,7 +55,7 @@ pub(crate) struct Resolver {
     zones: Zones,
     /// Of the files by which `resolver` was made; none where it was made otherwise.
     stamps: Option<[Stamp; 2]>,
-    /// Whether this machine can send packets to an address.
+    /// True if this machine can send packets to an address.
     carries: fn(IpAddr) -> bool,
     said: mpsc::Sender<(DomainName, Resolution)>,
     pub(crate) answers: mpsc::Receiver<(DomainName, Resolution)>,
@@ -146,7 +146,7 @@ impl Resolver {
         }
     }
 
-    /// Why no name is found, or a server is not asked, for who asks for the gateway's state.
+    /// The reason why no name is found, or a server is not asked, for the gateway's status.
     pub(crate) fn problem(&self) -> Option<String> {
         match &self.resolver {
             Err(why) => Some(format!("no name of a resource is found: {why}")),
@@ -489,7 +489,7 @@ mod tests {
         Some(answer)
     }
 
-    /// How often the name that moves was asked for.
+    /// The number of queries for the name that moves.
     static MOVES: AtomicUsize = AtomicUsize::new(0);
 
     fn found(ipv4: &[&str], ipv6: &[&str], ttl_s: u32) -> Resolution {

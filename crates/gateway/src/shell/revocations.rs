@@ -1,9 +1,9 @@
 //! Grants that must not come back with a restart, written before they end.
 //!
-//! The file with the grants is large and is written a while after a change. What a gateway is killed in
-//! between would have it go on with grants that it had ended already. So their ids are added to a short file
-//! first, in one write, which a process that dies does not undo. That they survive a loss of power as well
-//! follows at once, beside the event loop: a disk may take seconds for it.
+//! The file with the grants is large and is written a while after a change. A gateway that is
+//! killed in between would go on with grants that it had already ended. So their ids are added to a
+//! short file first, in one write, which a process that dies does not undo. That they survive a
+//! loss of power as well follows at once, beside the event loop: a disk may take seconds for it.
 
 use super::grant_journal::LatestWriter;
 use crate::GatewayError;
@@ -75,7 +75,7 @@ impl Revocations {
         Ok(())
     }
 
-    /// How far it is written now.
+    /// The length of the file as it is written so far.
     pub(super) fn mark(&self) -> u64 {
         *self.len()
     }
@@ -98,7 +98,8 @@ impl Revocations {
     }
 }
 
-/// What an earlier run has written. None where it can't be read: nobody knows then which grants have ended.
+/// The ids that an earlier run has written. None where it can't be read: nobody knows then which
+/// grants have ended.
 pub(super) fn read(state: &StateDir) -> Option<BTreeSet<GrantId>> {
     let content = match state.read(FILE) {
         Ok(None) => return Some(BTreeSet::new()),

@@ -1,7 +1,7 @@
 //! DNS questions of clients, at the gateway's address in the tunnel.
 //!
-//! Only packets of clients with a grant to names come here: the gate sees to that, and the kernel's guard to what comes
-//! from elsewhere. Whether a client may ask for the name that it asks for, the core says.
+//! Only packets of clients with a grant to names come here: the gate sees to that, and the kernel's guard stops packets
+//! from elsewhere. The core decides if a client may ask for a name.
 
 mod message;
 
@@ -27,8 +27,8 @@ use tokio::time::timeout;
 /// The longest question: a name has 255 bytes, and with all options that resolvers send it is far below.
 const MAX_QUESTION_LEN: usize = 4_096;
 
-/// Questions that wait to be looked at. What comes beyond that is lost, as on a link that is full: all are looked at
-/// within a millisecond.
+/// Questions that wait to be looked at. Further questions are lost, as on a link that is full: all
+/// are looked at within a millisecond.
 const MAX_WAITING: usize = 256;
 
 /// Connections at once, and of one client: a resolver has one at a time, each answer that is too long for a datagram
@@ -58,7 +58,7 @@ enum Answer {
     Connection(oneshot::Sender<Vec<u8>>),
 }
 
-/// The sockets, and what came of questions.
+/// The sockets, and the results of questions.
 #[derive(Debug)]
 pub(crate) struct SiteDns {
     at: Option<SocketAddr>,
@@ -68,7 +68,7 @@ pub(crate) struct SiteDns {
     asked: mpsc::Sender<Question>,
     pub(crate) questions: mpsc::Receiver<Question>,
     done: mpsc::Sender<ClientId>,
-    /// Whose question has been answered.
+    /// The clients whose questions have been answered.
     pub(crate) answered: mpsc::Receiver<ClientId>,
 }
 
@@ -116,7 +116,7 @@ impl SiteDns {
         }
     }
 
-    /// Why nothing is answered, for who asks for the gateway's state.
+    /// The reason why nothing is answered, for the gateway's status.
     pub(crate) fn problem(&self) -> Option<String> {
         self.failed.as_ref().map(|(why, _)| why.clone())
     }

@@ -1,11 +1,11 @@
-//! What each client carried, and how fast.
+//! The traffic of each client, and its rate.
 
 use super::tunnel::Carried;
 use culvert_base::{BootTime, whole_millis};
 use culvert_wire::PublicKey;
 use std::collections::BTreeMap;
 
-/// What was seen at the last two looks.
+/// The measurements of the last two looks.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
     looked: BootTime,

@@ -26,7 +26,7 @@ pub(crate) struct Tunnel {
     pub(crate) ended: oneshot::Receiver<Option<EngineError>>,
 }
 
-/// What the device carried and dropped so far.
+/// The traffic that the device has carried and dropped so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Carried {
     pub(crate) bytes: u64,
@@ -35,11 +35,12 @@ pub(crate) struct Carried {
     pub(crate) peers: Vec<CarriedPeer>,
     /// By stage and reason, where it is not zero.
     pub(crate) drops: Vec<DropStatus>,
-    /// How often all sessions of clients began anew, because the machine may be a copy.
+    /// The number of times that all sessions of clients began anew, because the machine may be a
+    /// copy.
     pub(crate) generation_changes: u64,
 }
 
-/// What the device knows of one peer.
+/// The device's counters and state of one peer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CarriedPeer {
     pub(crate) key: culvert_wire::PublicKey,

@@ -1,8 +1,8 @@
 //! Which programs of this host may send into the tunnel, and where: a table of the client's own.
 //!
-//! The rules stand at the hook for output, where a packet still knows the socket that sent it. What
-//! other machines or containers have this host forward belongs to no program here, so it goes nowhere
-//! that has a rule. `docs/adr/0010-applications-by-cgroup.md` has the reasons.
+//! The rules stand at the hook for output, where a packet still knows the socket that sent it.
+//! Traffic that this host forwards for other machines or containers belongs to no program here, so
+//! no rule handles it. `docs/adr/0010-applications-by-cgroup.md` has the reasons.
 
 mod ranges;
 mod rules;
@@ -17,7 +17,7 @@ use super::{TableState, list, load, nft, rules::remove_text};
 use crate::cgroup::ApplicationCgroups;
 use crate::{HostError, InterfaceName};
 
-/// How many packets were refused, by the application of the program that sent them.
+/// The number of refused packets, by the application of the program that sent them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Refused {
     /// Of applications that rules name.
@@ -27,7 +27,7 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// Adds what was refused since.
+    /// Adds the packets refused since.
     pub fn add(&mut self, more: &Self) {
         self.others += more.others;
         for (application, count) in &more.applications {
@@ -42,7 +42,7 @@ impl Refused {
 pub struct ApplicationFirewall {
     rules: ApplicationRules,
     cgroups: ApplicationCgroups,
-    /// What the kernel knew the cgroups by when the table was loaded.
+    /// The inodes of the cgroups at the time when the table was loaded.
     inodes: BTreeMap<ApplicationName, u64>,
     /// The table as `nft` lists it, compared as text.
     listing: String,
@@ -83,7 +83,7 @@ impl ApplicationFirewall {
         &self.rules
     }
 
-    /// Where the cgroups of the applications are.
+    /// The place of the applications' cgroups.
     #[must_use]
     pub const fn cgroups(&self) -> &ApplicationCgroups {
         &self.cgroups
@@ -115,7 +115,7 @@ impl ApplicationFirewall {
         applications.iter().all(stands)
     }
 
-    /// What has been refused since this was last asked.
+    /// The packets refused since the last call.
     ///
     /// # Errors
     /// As [`install`](Self::install).

@@ -63,7 +63,7 @@ struct Listed<'a> {
     family: &'a str,
     table: &'a str,
     chain: &'a str,
-    /// What follows `type`; chains without a hook have none.
+    /// The word after `type`; chains without a hook have none.
     hook: Option<&'a str>,
 }
 
@@ -106,8 +106,8 @@ fn conflicts_in(list: &str, interface: &InterfaceName) -> Vec<ForwardConflict> {
     conflicts
 }
 
-/// Reads `nft list chains`: tables, in them chains, in those that have a hook one line about it.
-/// What it does not understand it skips: this is for a warning.
+/// Reads `nft list chains`: tables, in them chains, in those that have a hook one line about it. It
+/// skips every line that it does not understand, because this is for a warning.
 fn parse(list: &str) -> Vec<Listed<'_>> {
     let mut table = ("", "");
     let mut chains: Vec<Listed<'_>> = Vec::new();
@@ -178,7 +178,7 @@ mod tests {
         "cv0".parse().expect("a name")
     }
 
-    /// What `nft list chains` prints on hosts with these managers.
+    /// The output of `nft list chains` on hosts with these managers.
     const DOCKER: &str = "\
 table ip nat {
 	chain DOCKER {

@@ -1,7 +1,7 @@
 //! Tables in the kernel's packet filter: a gateway's, and a client's about [`applications`].
 //!
-//! One table of our own each, replaced whole in one transaction, and never read back as rules: what others
-//! have set up stays as it is. `accept` in one table does not overrule `drop` in another, so tables
+//! One table of our own each, replaced whole in one transaction, and never read back as rules: tables of
+//! others stay as they are. `accept` in one table does not overrule `drop` in another, so tables
 //! that drop what we forward are looked for and reported ([`forward_conflicts`]).
 
 mod applications;
@@ -22,7 +22,7 @@ pub use watch::FirewallWatch;
 
 use crate::{HostError, InterfaceName};
 
-/// What became of the table since it was installed.
+/// The state of the table since it was installed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TableState {
     /// It is as it was installed.
@@ -40,7 +40,7 @@ pub struct Firewall {
     rules: GatewayRules,
     /// The table as `nft` lists it, compared as text.
     listing: String,
-    /// Why the kernel remembers UDP flows as long as it does for everybody.
+    /// The reason why the kernel keeps UDP flows only for its general time.
     udp_idle_refused: Option<String>,
 }
 

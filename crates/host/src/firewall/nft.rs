@@ -13,8 +13,8 @@ use tokio::sync::oneshot;
 use crate::HostError;
 use crate::probe::require_nft;
 
-/// How long `nft` may take. A ruleset of ours loads in 20 ms; on a host with 100,000 rules of others
-/// a load or a listing takes seconds, because the kernel handles one at a time.
+/// The time limit for `nft`. A ruleset of ours loads in 20 ms; on a host with 100,000 rules of
+/// others a load or a listing takes seconds, because the kernel handles one at a time.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The most that is read of what `nft` prints. The longest output asked for is a client's table about
@@ -24,7 +24,7 @@ const MAX_OUTPUT_BYTES: usize = 16 << 20;
 /// The most of an error text that is passed on: enough for the first errors with their places.
 const MAX_ERROR_BYTES: usize = 1000;
 
-/// What a run of `nft` left.
+/// The result of a run of `nft`.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) status: ExitStatus,
@@ -33,7 +33,7 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// The standard output of a run that had to succeed; `action` says what was tried.
+    /// The standard output of a run that had to succeed; `action` names the attempt.
     pub(super) fn success(self, action: &str) -> Result<String, HostError> {
         if self.status.success() {
             return Ok(self.stdout);
@@ -47,7 +47,7 @@ impl Outcome {
         })
     }
 
-    /// Whether it failed because what was asked for is not there.
+    /// True if it failed because the object that was asked for is not there.
     pub(super) fn is_missing(&self) -> bool {
         !self.status.success() && self.stderr.contains("No such file or directory")
     }

@@ -1,4 +1,4 @@
-//! How often a table is put back that another program takes away.
+//! The rate at which a table is put back that another program takes away.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ impl RepairPace {
     /// Takes note of a repair, if one may be made now; otherwise how long from now one may.
     ///
     /// # Errors
-    /// How long it takes.
+    /// The time until the next attempt is allowed.
     pub fn take(&mut self, now: Instant) -> Result<(), Duration> {
         let oldest = self.repairs.front().copied();
         if let Some(oldest) = oldest

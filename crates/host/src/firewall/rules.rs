@@ -9,8 +9,8 @@ use ipnet::IpNet;
 
 use crate::{Family, InterfaceName};
 
-/// What the name of a table begins with; the interface follows. One table a tunnel, and nothing
-/// outside of it is ever changed.
+/// The prefix of a table's name; the interface follows. One table a tunnel, and nothing outside of
+/// it is ever changed.
 pub(super) const TABLE_PREFIX: &str = "culvert_";
 
 /// Chains that others lead to.
@@ -19,16 +19,17 @@ const EMBEDDED_IPV4: &str = "embedded_ipv4";
 const FORWARD_FROM_TUNNEL: &str = "forward_from_tunnel";
 const FORWARD_TO_TUNNEL: &str = "forward_to_tunnel";
 
-/// How long the kernel remembers a UDP flow that is silent. RFC 4787 REQ-5 recommends five minutes, as the gateway's own
-/// table has it (both have this one number); the kernel's default is 30 seconds for a flow without an answer, and 120.
+/// The time for which the kernel remembers a silent UDP flow, in seconds. RFC 4787 REQ-5 recommends
+/// five minutes, as the gateway's own table has it (both have this one number); the kernel's
+/// default is 30 seconds for a flow without an answer, and 120.
 pub(super) const UDP_IDLE_S: u64 = culvert_policy::gate::UDP_IDLE.as_secs();
 
 /// Both ends of a TCP connection learn what fits through the tunnel and the network behind the gateway,
 /// where ICMP is lost.
 const CLAMP: &str = "tcp flags & (syn | rst) == syn tcp option maxseg size set rt mtu";
 
-/// What the kernel lets a gateway's tunnel do. It is a guard around the decisions that the program
-/// takes for each packet, and does not repeat them.
+/// The traffic that the kernel lets through a gateway's tunnel. It is a guard around the decisions
+/// that the program takes for each packet, and does not repeat them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GatewayRules {
     /// The tunnel interface. It need not exist yet.
@@ -36,9 +37,9 @@ pub struct GatewayRules {
     /// The gateway's own addresses in the tunnel. They answer pings and questions about names, and only through the
     /// tunnel.
     pub addresses: Vec<IpAddr>,
-    /// Where clients' addresses come from. Of a family without a range nothing is forwarded.
+    /// The ranges of clients' addresses. Of a family without a range nothing is forwarded.
     pub client_ranges: Vec<IpNet>,
-    /// What resources see as the source of clients' packets.
+    /// The source address of clients' packets, as resources see it.
     pub source: SourceAddress,
     /// The port of UDP and TCP at the gateway's own addresses at which it answers questions about names.
     pub dns_port: u16,
@@ -46,7 +47,7 @@ pub struct GatewayRules {
     pub host_access: HostAccess,
 }
 
-/// What resources see as the source of packets that come from clients.
+/// The source address of packets from clients, as resources see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourceAddress {
     /// The gateway's address: the network behind it needs no route back.
@@ -55,7 +56,7 @@ pub enum SourceAddress {
     Keep,
 }
 
-/// Whether packets from the tunnel may be for the gateway's own host.
+/// The access of packets from the tunnel to the gateway's own host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostAccess {
     /// Only pings of the gateway's address in the tunnel, and questions about names there, are answered.
@@ -96,8 +97,8 @@ impl GatewayRules {
         table.to_string()
     }
 
-    /// What is dropped wherever it would go. `raw` comes before connections are tracked: what is
-    /// dropped here costs no entry.
+    /// Packets that are dropped whatever their destination. `raw` comes before connections are
+    /// tracked: what is dropped here costs no entry.
     fn prerouting(&self) -> Chain {
         let mut rules = vec![format!(
             "iifname \"{}\" goto {PREROUTING_FROM_TUNNEL}",
@@ -262,7 +263,7 @@ impl GatewayRules {
     }
 }
 
-/// How long the kernel remembers UDP flows.
+/// The time for which the kernel remembers UDP flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UdpIdle {
     /// For [`UDP_IDLE_S`].
@@ -301,7 +302,7 @@ impl UdpIdle {
     }
 }
 
-/// Drops what is for an IPv4 address that is never forwarded to, written as an IPv6 address.
+/// Drops packets for an IPv4 address that is never forwarded to, written as an IPv6 address.
 fn embedded_ipv4() -> Chain {
     let drop = |embedding: &Embedding| {
         let ((mask, fixed), place) = (embedding.known_by(), embedding.place());
@@ -344,7 +345,8 @@ struct Table {
     chains: [Option<Chain>; 8],
 }
 
-/// A chain at a hook, or one that such a chain leads to. What its rules do not decide goes on to other tables.
+/// A chain at a hook, or one that such a chain leads to. Packets that its rules do not decide go on
+/// to other tables.
 ///
 /// A name of an interface is 16 bytes that are copied and compared for each rule with one, so a chain asks for it once
 /// and the rules stand behind the answer.
@@ -377,7 +379,7 @@ impl Display for Table {
     }
 }
 
-/// An anonymous set of what is given; `None` of nothing.
+/// An anonymous set of the given elements; `None` if there are none.
 fn set(elements: impl Iterator<Item = impl Display>) -> Option<String> {
     let mut text = String::new();
     for element in elements {
@@ -388,7 +390,7 @@ fn set(elements: impl Iterator<Item = impl Display>) -> Option<String> {
     (!text.is_empty()).then(|| text + " }")
 }
 
-/// How a rule names the header of a family.
+/// The word by which a rule names the header of a family.
 fn header(family: Family) -> &'static str {
     match family {
         Family::V4 => "ip",
@@ -396,7 +398,7 @@ fn header(family: Family) -> &'static str {
     }
 }
 
-/// How a rule names a family.
+/// The word by which a rule names a family.
 fn protocol(family: Family) -> &'static str {
     match family {
         Family::V4 => "ipv4",

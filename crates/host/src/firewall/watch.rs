@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::netlink::{is_overflow, receive, register};
 use crate::{HostError, InterfaceName};
 
-/// What `linux/netfilter/nfnetlink.h` calls `NFNLGRP_NFTABLES`: changes of tables and what is in them.
+/// `NFNLGRP_NFTABLES` of `linux/netfilter/nfnetlink.h`: changes of tables and their contents.
 const GROUP: u32 = 7;
 
 /// The high byte of a message's kind: `NFNL_SUBSYS_NFTABLES`.
@@ -29,20 +29,21 @@ const PROGRAM: u16 = 3;
 /// The length of `struct nfgenmsg`, which stands before the attributes.
 const GENERAL_LEN: usize = 4;
 
-/// How long changes are gathered: a transaction that comes in several datagrams is looked at once, and
-/// what it opened is not open for long.
+/// The time for which changes are gathered: a transaction that comes in several datagrams is looked
+/// at once, and a hole that it opened does not stay open for long.
 const DEBOUNCE: Duration = Duration::from_millis(50);
 
 /// Watches the tables of one interface, in the namespace in which it was opened.
 ///
-/// What is told may be our own doing, or nothing: it says when to look.
+/// A notice may come from a change of our own, or mean nothing: it says only that it is time to
+/// look.
 pub struct FirewallWatch {
     socket: AsyncFd<Socket>,
     buffer: Vec<u8>,
     tables: [String; 2],
-    /// When to tell, if something was heard since it was last told.
+    /// The time at which to tell, if something was heard since the last notice.
     due: Option<Instant>,
-    /// Who has made the newest change, as far as the kernel says.
+    /// The program that made the newest change, as far as the kernel says.
     program: Option<String>,
 }
 
@@ -123,12 +124,12 @@ impl std::fmt::Debug for FirewallWatch {
     }
 }
 
-/// What a datagram says.
+/// The content of a datagram.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Heard {
     /// Something of ours was changed, or nobody can tell.
     is_ours: bool,
-    /// Who has made the change.
+    /// The program that made the change.
     program: Option<String>,
 }
 

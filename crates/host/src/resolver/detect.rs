@@ -1,4 +1,5 @@
-//! Who resolves names on this machine: facts are gathered, and one function decides.
+//! Finds the program that resolves names on this machine: facts are gathered, and one function
+//! decides.
 
 use super::resolv_conf::ResolvConf;
 use super::{Paths, ResolverMode};
@@ -7,25 +8,25 @@ use std::fs;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-/// Where systemd-resolved listens for programs that read `resolv.conf`: the second answers with less
-/// work of its own.
+/// The addresses at which systemd-resolved listens for programs that read `resolv.conf`: the second
+/// answers with less work of its own.
 const RESOLVED_STUBS: [IpAddr; 2] = [
     IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 53)),
     IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 54)),
 ];
 
-/// What is known of a machine.
+/// The facts known of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Facts {
     /// systemd-resolved answers on the system bus.
     pub(super) resolved_answers: bool,
     /// There is a command `resolvconf`.
     pub(super) has_resolvconf: bool,
-    /// What `resolv.conf` says, whether it is a link or not.
+    /// The text of `resolv.conf`, whether it is a link or not.
     pub(super) resolv_conf: String,
-    /// Where `resolv.conf` leads, if it is a symbolic link.
+    /// The target of `resolv.conf`, if it is a symbolic link.
     pub(super) link: Option<PathBuf>,
-    /// What `nsswitch.conf` says.
+    /// The text of `nsswitch.conf`.
     pub(super) nsswitch: String,
 }
 
@@ -39,7 +40,7 @@ impl Facts {
         Self {
             resolved_answers,
             has_resolvconf,
-            // What can't be read says nothing; whoever is to change it says why.
+            // A file that can't be read counts as empty; the code that is to change it reports why.
             resolv_conf: access.text(SystemFile::ResolvConf),
             link: fs::read_link(&paths.resolv_conf).ok(),
             nsswitch: access.text(SystemFile::Nsswitch),

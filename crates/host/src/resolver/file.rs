@@ -1,10 +1,11 @@
-//! `/etc/resolv.conf` as a plain file: what was there is kept in the state directory, and put back.
+//! `/etc/resolv.conf` as a plain file: the earlier text is kept in the state directory, and put back.
 //!
-//! The file is exchanged if it can be, so that a reader finds one or the other; its mode stays. If it is mounted by
-//! itself, as in containers, lies in a directory that may not be written, or is not root's, it is overwritten: one
-//! write as long as the longer of the two, which a killed process has made or not, then a cut. What
-//! such a cut would have taken are line ends. The backup is written first and goes last, so a crash
-//! anywhere leaves a file that the next start knows how to undo.
+//! The file is exchanged if it can be, so that a reader finds one or the other; its mode stays. It
+//! is overwritten if it is mounted by itself, as in containers, lies in a directory that may not be
+//! written, or is not root's. That takes one write as long as the longer of the two texts, which a
+//! killed process has made or not, and then a cut. The cut removes only line ends, so a crash
+//! before it does no harm. The backup is written first and goes last, so a crash anywhere leaves a
+//! file that the next start knows how to undo.
 
 use super::resolv_conf::{ResolvConf, edited, had_none_before, has_header, is_ours, ours};
 use super::{CHECK_EVERY, ResolverWanted};
@@ -31,8 +32,8 @@ pub(super) const BACKUP: &str = "resolv.conf.before";
 /// that tools write, with half a page of comments, has 1 KiB.
 const MAX_BYTES: usize = 4096;
 
-/// How often the file is taken where others write it at the same time. What the last of them wrote while it was taken for
-/// the last time is lost.
+/// Maximum number of attempts to take the file while others write it. A write by another program
+/// during the last attempt is lost.
 const TAKES_MAX: usize = 4;
 
 /// The user and the group that a file of the system has.
@@ -43,14 +44,14 @@ const ROOT: (u32, u32) = (0, 0);
 pub(super) struct FileControl {
     path: PathBuf,
     access: SystemAccess,
-    /// What was written last.
+    /// The text that was written last.
     written: Option<Written>,
     changes: Changes,
 }
 
-/// How often others have changed the file of late: at most [`CHANGES_BURST`] in a row, and one in [`CHANGE_EVERY`]
-/// after that, are undone at once. Others wait for their turn: a program that undoes each change of ours at once as well
-/// would keep both busy for ever.
+/// The budget for changes by others: at most [`CHANGES_BURST`] in a row, and one in
+/// [`CHANGE_EVERY`] after that, are undone at once. Others wait for their turn: a program that
+/// undoes each change of ours at once as well would keep both busy for ever.
 #[derive(Debug, Default)]
 struct Changes {
     /// Those that are still counted, and since when fewer are.
@@ -95,7 +96,7 @@ impl FileControl {
         }
     }
 
-    /// Whether this way can be taken at all.
+    /// Checks that this way can be taken at all.
     pub(super) fn check(&self) -> Result<(), HostError> {
         self.read().map(drop)
     }
@@ -147,7 +148,7 @@ impl FileControl {
         Ok(())
     }
 
-    /// Returns once somebody has changed what was written.
+    /// Returns once somebody has changed the written text.
     pub(super) async fn changed(&mut self) {
         let watch = match self.watch() {
             Ok(watch) => Some(watch),
@@ -166,7 +167,7 @@ impl FileControl {
                     None => std::future::pending().await,
                 }
             };
-            // Whatever was heard, the file says.
+            // The file decides, whatever the watch has reported.
             let _heard = timeout(CHECK_EVERY, heard).await;
         }
         sleep(self.changes.pause(Instant::now())).await;
@@ -188,13 +189,13 @@ impl FileControl {
         }
     }
 
-    /// Whether the file still says what was written last.
+    /// True if the file still has the text that was written last.
     pub(super) fn is_in_force(&self) -> bool {
         let written = self.written.as_ref().map(|it| it.text.as_bytes());
         written.is_some() && matches!(self.read(), Ok(now) if now.as_deref() == written)
     }
 
-    /// Puts back what was there before. What others have written since stays.
+    /// Puts the earlier text back. Text that others have written since stays.
     pub(super) fn restore(&mut self, state: &StateDir) -> Result<(), HostError> {
         let written = self.written.take();
         // A crash may have left it behind.
@@ -254,7 +255,7 @@ impl FileControl {
     ) -> Vec<Step> {
         let theirs = now.and_then(|now| edited_since(now, backup, written));
         let mut steps = match (now, backup) {
-            // Another program has edited what was written.
+            // Another program has edited the written text.
             (Some(now), Some(_)) if theirs.is_some() => {
                 self.plan_writing(Some(now), &theirs.unwrap_or_default())
             }
@@ -330,7 +331,7 @@ impl FileControl {
         done.map(|()| None).map_err(failed)
     }
 
-    /// What the file says; `None` where there is none.
+    /// The text of the file; `None` if there is none.
     fn read(&self) -> Result<Option<Vec<u8>>, HostError> {
         let file = match self.access.open(SystemFile::ResolvConfUnlinked) {
             Ok(file) => file,
@@ -384,7 +385,7 @@ impl Changes {
     }
 }
 
-/// What is left over of the longer one is cut off; until then it is empty lines.
+/// The rest of a longer old text is cut off; until then it is empty lines.
 fn plan_overwriting(before: &[u8], content: &[u8]) -> Vec<Step> {
     let mut padded = content.to_vec();
     padded.resize(content.len().max(before.len()), b'\n');

@@ -1,7 +1,7 @@
 //! The system's resolver: names are asked of the client, and as before once it ends.
 //!
 //! [`ResolverControl`] makes it so by one of several ways ([`ResolverMode`]); which one fits the
-//! machine is found out ([`detect`]) or told. What a crash left behind is undone by
+//! machine is found out ([`detect`]) or told. Leftovers of a crash are undone by
 //! [`ResolverControl::clean_up`], whatever way is taken then.
 
 mod detect;
@@ -24,11 +24,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How often the file is looked at where nothing is heard of it: whoever renews a DHCP lease may write it, and names of
-/// resources should not be asked elsewhere for longer than a resolver waits for an answer.
+/// The interval at which the file is checked if no change is reported. A program that renews a DHCP
+/// lease may write it, and names of resources should not be asked elsewhere for longer than a
+/// resolver waits for an answer.
 const CHECK_EVERY: Duration = Duration::from_secs(5);
 
-/// By which way the system is told whom to ask.
+/// The way by which the system is told the resolver to ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResolverMode {
     /// systemd-resolved, over D-Bus: names in [`ResolverWanted::domains`] are asked of the client.
@@ -41,10 +42,10 @@ pub enum ResolverMode {
     Off,
 }
 
-/// What the administrator wants.
+/// The administrator's choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResolverChoice {
-    /// What fits the machine.
+    /// The way that fits the machine.
     Auto,
     /// This way and no other.
     Mode(ResolverMode),
@@ -60,12 +61,12 @@ pub(crate) struct Writes {
 }
 
 impl ResolverChoice {
-    /// What the way may have to write that is taken as the machine is now, or what an earlier client
-    /// left is undone by.
+    /// The paths that may have to be written: by the way that fits the machine now, or to undo the
+    /// changes of an earlier client.
     pub(crate) fn writes(self, state_dir: &Path) -> Writes {
         let mode = match self {
             Self::Mode(mode) => mode,
-            // Whether they answer is asked later.
+            // A later check finds out if they answer.
             Self::Auto => {
                 let access = SystemAccess::of_process();
                 Facts::gather(&Paths::default(), &access, resolved::has_bus(), true).decide()
@@ -79,17 +80,17 @@ impl ResolverChoice {
     }
 }
 
-/// How names are to be asked.
+/// The way in which names are to be asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResolverWanted {
     /// The tunnel's interface.
     pub interface: InterfaceName,
-    /// Who answers, on port 53.
+    /// The address of the resolver, on port 53.
     pub server: IpAddr,
     /// Names that are asked there, where the way can tell them apart.
     pub domains: RoutedDomains,
-    /// What short names are completed with, before whatever the system completes them with by itself; at
-    /// most [`culvert_policy::MAX_SEARCH_DOMAINS`].
+    /// The search domains for short names, before those that the system has by itself; at most
+    /// [`culvert_policy::MAX_SEARCH_DOMAINS`].
     pub search: Vec<DomainName>,
     /// Other names that are asked there are asked of those whom the system asked before.
     pub asks_upstreams: bool,
@@ -138,7 +139,7 @@ impl Default for Paths {
 }
 
 impl ResolverControl {
-    /// Changes nothing yet. `state` keeps what was there before.
+    /// Changes nothing yet. `state` keeps the earlier settings.
     #[must_use]
     pub fn new(choice: ResolverChoice, state: StateDir) -> Self {
         Self {
@@ -153,7 +154,7 @@ impl ResolverControl {
     /// Undoes what a client that did not end in order left behind.
     ///
     /// # Errors
-    /// Why it can't be undone, and what to do.
+    /// The reason why it can't be undone, and the remedy.
     pub async fn clean_up(&mut self) -> Result<(), HostError> {
         let taken_back = resolvconf::remove(&self.state).await;
         self.file().restore(&self.state)?;
@@ -180,7 +181,7 @@ impl ResolverControl {
     /// nothing is wrong.
     ///
     /// # Errors
-    /// Why it can't be taken, and what to do.
+    /// The reason why it can't be taken, and the remedy.
     pub async fn check(&self) -> Result<(), HostError> {
         match self.choice {
             ResolverChoice::Mode(ResolverMode::Resolved) => Resolved::connect().await.map(drop),
@@ -196,7 +197,7 @@ impl ResolverControl {
     /// for all other names, before the first of them comes in.
     ///
     /// # Errors
-    /// Why it can't be done, and what to do. The system is as before then.
+    /// The reason why it can't be done, and the remedy. The system is as before then.
     pub async fn apply(
         &mut self,
         wanted: &ResolverWanted,
@@ -229,8 +230,8 @@ impl ResolverControl {
         })
     }
 
-    /// The search domains by now, as the file has them that the C library reads, whoever wrote it. Nothing where
-    /// the names without those domains are asked in a way that the client can't take.
+    /// The present search domains, as they are in the file that the C library reads, whoever wrote it. None if
+    /// names without those domains are asked in a way that the client can't take.
     #[must_use]
     pub fn search(&self) -> Vec<DomainName> {
         if matches!(&self.backend, Some(Backend::Resolved(resolved)) if resolved.encrypts()) {
@@ -257,7 +258,7 @@ impl ResolverControl {
     /// Makes the system as it was, and forgets which way was taken: another may fit by now.
     ///
     /// # Errors
-    /// Why it can't be done, and what to do.
+    /// The reason why it can't be done, and the remedy.
     pub async fn remove(&mut self) -> Result<(), HostError> {
         match self.backend.take() {
             Some(Backend::Resolved(mut resolved)) => resolved.remove().await,
@@ -293,7 +294,7 @@ impl ResolverControl {
 }
 
 impl ResolverMode {
-    /// Whether the system asks here for the names of [`ResolverWanted::domains`] alone.
+    /// True if the system asks here for the names of [`ResolverWanted::domains`] alone.
     #[must_use]
     pub const fn is_split(self) -> bool {
         match self {

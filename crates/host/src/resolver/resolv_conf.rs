@@ -1,4 +1,4 @@
-//! What `/etc/resolv.conf` says, and what it is to say (`resolv.conf(5)`). Pure.
+//! The text of `/etc/resolv.conf` as it is, and as it is to be (`resolv.conf(5)`). Pure.
 
 use culvert_policy::{DomainName, MAX_SEARCH_DOMAINS, MAX_SEARCH_LEN};
 use std::fmt::Write;
@@ -17,7 +17,7 @@ const DNS_PORT: u16 = 53;
 /// The file as far as Culvert reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ResolvConf {
-    /// Who is asked, in this order.
+    /// The servers that are asked, in this order.
     pub(super) servers: Vec<Server>,
     /// All other directives, such as `search` and `options`, each a line as it stands.
     pub(super) directives: Vec<String>,
@@ -32,7 +32,7 @@ pub(super) struct Server {
 }
 
 impl ResolvConf {
-    /// Reads it; what is no directive is left out, as the C library does.
+    /// Reads it; lines without a directive are left out, as the C library does.
     pub(super) fn parse(text: &str) -> Self {
         let mut servers = Vec::new();
         let mut directives = Vec::new();
@@ -54,7 +54,8 @@ impl ResolvConf {
         }
     }
 
-    /// Who can be asked instead of the C library. Where nobody is named, it asks this machine.
+    /// The servers that can be asked instead of the C library. Where nobody is named, it asks this
+    /// machine.
     pub(super) fn upstreams(&self, zone_index: impl Fn(&str) -> Option<u32>) -> Vec<SocketAddr> {
         if self.servers.is_empty() {
             return vec![(Ipv4Addr::LOCALHOST, DNS_PORT).into()];
@@ -65,8 +66,8 @@ impl ResolvConf {
             .collect()
     }
 
-    /// What short names are completed with. The last line that says so counts, and `domain` is the older
-    /// word for one domain.
+    /// The search domains for short names. The last line that says so counts, and `domain` is the
+    /// older word for one domain.
     pub(super) fn search(&self) -> Vec<&str> {
         let said = self.directives.iter().rev().find_map(|directive| {
             let mut words = directive.split_ascii_whitespace();
@@ -80,7 +81,8 @@ impl ResolvConf {
     }
 }
 
-/// What short names are completed with: `ours`, then `theirs`, as far as every resolver reads a list.
+/// The search domains for short names: `ours`, then `theirs`, as far as every resolver reads a
+/// list.
 pub(super) fn joined_search(ours: &[DomainName], theirs: &[&str]) -> Vec<String> {
     let mut joined: Vec<String> = ours.iter().map(ToString::to_string).collect();
     let mut len: usize = joined.iter().map(|domain| domain.len() + 1).sum();
@@ -138,12 +140,12 @@ pub(super) fn has_header(text: &[u8]) -> bool {
         .any(|line| line == HEADER.as_bytes())
 }
 
-/// Whether a client wrote this.
+/// True if a client wrote this.
 pub(super) fn is_ours(text: &[u8]) -> bool {
     first_line(text) == Some(HEADER.as_bytes())
 }
 
-/// Whether there was no file before what a client wrote.
+/// True if there was no file before the text that a client wrote.
 pub(super) fn had_none_before(text: &[u8]) -> bool {
     is_ours(text) && text.split(|byte| *byte == b'\n').nth(1) == Some(NONE_BEFORE.as_bytes())
 }
@@ -172,8 +174,8 @@ pub(super) fn edited(now: &[u8], written: &str, before: &[u8]) -> Option<Vec<u8>
     Some(text.into_bytes())
 }
 
-/// What the file is to say so that every name is asked of `server` alone, since another one beside it would
-/// be asked for what this one refuses, and short ones are completed with `search` as well.
+/// The text of the file by which every name is asked of `server` alone, and short names are
+/// completed with `search` as well. A second server would be asked for names that this one refuses.
 pub(super) fn ours(before: Option<&[u8]>, server: IpAddr, search: &[DomainName]) -> String {
     let mut text = format!("{HEADER}\n");
     if before.is_none() {

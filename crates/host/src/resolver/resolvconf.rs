@@ -17,19 +17,20 @@ use tokio::time::timeout;
 /// The name of the program.
 const PROGRAM: &str = "resolvconf";
 
-/// What says, in the state directory, that an entry was made: under which name.
+/// The file in the state directory that records an entry: it holds the name of the entry.
 pub(super) const ENTRY: &str = "resolvconf.entry";
 
 /// The longest entry: "tun." and the name of an interface.
 const MAX_ENTRY_BYTES: usize = 64;
 
-/// How long it may take: it runs the scripts of all subscribers, which restart services.
+/// The time limit for a run: it runs the scripts of all subscribers, which restart services.
 const RUN_LIMIT: Duration = Duration::from_secs(10);
 
-/// How often it is looked whether other interfaces have other servers. It takes a process each time.
+/// The interval between two checks for other servers on other interfaces. It takes a process each
+/// time.
 const CHECK_EVERY: Duration = Duration::from_secs(30);
 
-/// What openresolv begins each entry with when it lists them; the name of the entry follows.
+/// The line before each entry in openresolv's list; the name of the entry follows.
 const HEAD: &str = "# resolv.conf from ";
 
 /// Which of the programs it is.
@@ -54,11 +55,11 @@ struct Told {
     others: Others,
 }
 
-/// What other interfaces have told it.
+/// The data that other interfaces have given it.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Others {
     upstreams: Vec<SocketAddr>,
-    /// What short names are completed with, where that is lost unless we say it as well.
+    /// The search domains for short names that are lost unless our entry repeats them.
     search: Vec<String>,
 }
 
@@ -125,8 +126,8 @@ impl Resolvconf {
         }
     }
 
-    /// What other interfaces say. Debian's program tells by the file alone, where what they search stays
-    /// beside ours.
+    /// The data of other interfaces. Debian's program tells by the file alone, where what they
+    /// search stays beside ours.
     async fn others(&self, own: IpAddr, entry: &str) -> Result<Others, HostError> {
         let text = match self.flavour {
             Flavour::Openresolv => without_entry(&run(&["-l"], "").await?, entry),
@@ -141,7 +142,7 @@ impl Resolvconf {
         Ok(Others { upstreams, search })
     }
 
-    /// Whether programs ask here first.
+    /// True if programs ask here first.
     fn is_in_force(&self) -> bool {
         let text = std::fs::read_to_string(&self.resolv_conf).unwrap_or_default();
         let first = ResolvConf::parse(&text)
@@ -165,7 +166,7 @@ pub(super) async fn remove(state: &StateDir) -> Result<(), HostError> {
     }
 }
 
-/// What it is told for the tunnel: an entry that shuts out all others has to say what they search.
+/// The entry for the tunnel: an entry that shuts out all others has to repeat their search domains.
 fn said(server: IpAddr, search: &[DomainName], theirs: &[String]) -> String {
     let theirs: Vec<&str> = theirs.iter().map(String::as_str).collect();
     let joined = joined_search(search, &theirs);
@@ -175,7 +176,7 @@ fn said(server: IpAddr, search: &[DomainName], theirs: &[String]) -> String {
     }
 }
 
-/// What all entries that openresolv lists say that short names are completed with.
+/// The search domains of all entries that openresolv lists.
 fn searched(listed: &str) -> Vec<String> {
     let entries = listed.split(HEAD).map(ResolvConf::parse);
     let searched = entries.map(|entry| {
@@ -185,7 +186,7 @@ fn searched(listed: &str) -> Vec<String> {
     searched.flatten().collect()
 }
 
-/// What openresolv lists, but for what it was told under the name `entry`.
+/// The list of openresolv without the entry named `entry`.
 fn without_entry(listed: &str, entry: &str) -> String {
     let mut is_other = true;
     let others = listed.lines().filter(|line| {
@@ -220,7 +221,7 @@ async fn run(arguments: &[&str], input: &str) -> Result<String, HostError> {
     };
     let exchange = async {
         if let Some(mut stdin) = child.stdin.take() {
-            // Whoever does not read it does not need it.
+            // A program that does not read its input does not need it.
             let _unread = stdin.write_all(input.as_bytes()).await;
         }
         child.wait_with_output().await

@@ -1,7 +1,7 @@
 //! systemd-resolved, over D-Bus: names of given domains are asked of the client, all others as before.
 //!
-//! What it is told belongs to the tunnel's interface and goes with it, so that a crash leaves nothing, unless the
-//! service manager keeps the interface.
+//! Its settings belong to the tunnel's interface and go with it, so that a crash leaves nothing,
+//! unless the service manager keeps the interface.
 
 use super::{ResolverWanted, RoutedDomains, interface_index};
 use crate::HostError;
@@ -20,19 +20,19 @@ use zbus::{Connection, OwnedObjectPath, Proxy};
 
 const SERVICE: &str = "org.freedesktop.resolve1";
 const PATH: &str = "/org/freedesktop/resolve1";
-/// Where the system bus is unless the environment names another place.
+/// The path of the system bus, unless the environment names another one.
 const USUAL_BUS: &str = "/run/dbus/system_bus_socket";
 
 const MANAGER: &str = "org.freedesktop.resolve1.Manager";
 const LINK: &str = "org.freedesktop.resolve1.Link";
 
-/// How long one call may take: it answers in milliseconds, and the bus starts it in some hundred.
+/// The time limit for one call: it answers in milliseconds, and the bus starts it in some hundred.
 const CALL_LIMIT: Duration = Duration::from_secs(1);
 
-/// How long it may be away while it starts again, before that counts as a failure.
+/// The time that it may be away while it starts again, before that counts as a failure.
 const RESTART_LIMIT: Duration = Duration::from_secs(10);
 
-/// How a domain is said that is only for finding the resolver, never for completing names.
+/// The flag of a domain that serves only to find the resolver, never to complete names.
 const ROUTING_ONLY: bool = true;
 
 /// The domain of every name.
@@ -41,7 +41,7 @@ const ROOT: &str = ".";
 /// A server as the bus has it: its interface, the family, the address.
 type BusServer = (i32, i32, Vec<u8>);
 
-/// What happens to systemd-resolved.
+/// An event of systemd-resolved.
 enum Notice {
     /// It has started, or ended.
     Owner { is_there: bool },
@@ -152,7 +152,7 @@ impl Resolved {
             match notice {
                 Notice::Owner { is_there: true } => return,
                 Notice::Owner { is_there: false } => {
-                    // Whether it comes or not: the next attempt tells.
+                    // The result does not matter, because the next attempt shows if it is back.
                     let _back = timeout(RESTART_LIMIT, self.is_back()).await;
                     return;
                 }
@@ -198,8 +198,8 @@ impl Resolved {
         Ok(others.filter_map(reached_at).collect())
     }
 
-    /// Whether it asks over TLS on any other interface than the tunnel's, or wherever nothing else is said, and by which
-    /// mode. Versions that can't do so don't know the question.
+    /// The mode of DNS over TLS on any other interface than the tunnel's, or in the global
+    /// settings; nothing if it does not use TLS. Versions that can't do so don't know the question.
     async fn ask_encrypts(&self) -> Option<String> {
         let is_on = |mode: &String| mode != "no";
         let general = self.manager.get_property::<String>("DNSOverTLS").await;
@@ -265,8 +265,8 @@ async fn proxy(connection: &Connection, interface: &'static str) -> zbus::Result
         .await
 }
 
-/// The domains of the link as `SetLinkDomains` takes them, and whether names in none of them are asked there
-/// as well. What short names are completed with is asked there like the others.
+/// The domains of the link as `SetLinkDomains` takes them, and whether names in none of them are
+/// asked there as well. Search domains are asked there like the others.
 fn link_domains(wanted: &ResolverWanted) -> (Vec<(&str, bool)>, bool) {
     let search = wanted.search.iter().map(DomainName::as_str);
     let mut domains: Vec<_> = search.map(|domain| (domain, !ROUTING_ONLY)).collect();
@@ -288,7 +288,7 @@ fn refused(action: &'static str, error: &zbus::Error) -> HostError {
     }
 }
 
-/// What another program says, as a part of one line.
+/// The message of another program, as a part of one line.
 fn one_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }

@@ -41,12 +41,12 @@ pub(super) struct Route {
     pub(super) target: Target,
 }
 
-/// Where a route of ours leads.
+/// The target of a route of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Target {
     /// Into the interface of this index.
     Tunnel(u32),
-    /// Nowhere: who sends is told so.
+    /// Nowhere: the sender gets an error.
     Unreachable,
 }
 
@@ -81,7 +81,7 @@ impl Route {
         message
     }
 
-    /// What a message says if it is a route as we make them.
+    /// Reads a message if it is a route as we make them.
     pub(super) fn read(message: &RouteMessage) -> Option<Self> {
         let RouteHeader {
             protocol,
@@ -168,8 +168,8 @@ pub(crate) fn table_of(message: &RouteMessage) -> u32 {
     attribute.unwrap_or_else(|| message.header.table.into())
 }
 
-/// What may be a host's local network: private use (RFC 1918, RFC 4193) and the link itself (RFC 3927,
-/// RFC 4291).
+/// The ranges that may be a host's local network: private use (RFC 1918, RFC 4193) and the link
+/// itself (RFC 3927, RFC 4291).
 ///
 /// Where everything goes into the tunnel, only these may be led elsewhere by what the table `main`
 /// knows in particular. Otherwise whoever hands out addresses could take any part of the Internet out
@@ -210,7 +210,7 @@ pub(crate) fn rule_table(message: &RuleMessage) -> u32 {
 }
 
 /// An address of the tunnel. It is used at once, without asking the link whether somebody else has
-/// it, and makes no route: what is behind the tunnel say the prefixes.
+/// it, and makes no route: the prefixes say which addresses are behind the tunnel.
 pub(super) fn address_message(index: u32, address: IpAddr) -> AddressMessage {
     let mut message = AddressMessage::default();
     message.header.family = address_family(Family::of(address));
@@ -239,7 +239,7 @@ pub(crate) fn address_of(message: &AddressMessage) -> Option<IpAddr> {
     local.or(address)
 }
 
-/// Whether a message is about an address as [`address_message`] makes them.
+/// True if a message is about an address as [`address_message`] makes them.
 pub(super) fn is_alone(message: &AddressMessage, address: IpAddr) -> bool {
     message.header.prefix_len == host_length(address)
 }

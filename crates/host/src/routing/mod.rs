@@ -67,12 +67,12 @@ pub struct Network {
     netlink: Netlink,
 }
 
-/// What [`Network::apply`] did.
+/// The result of [`Network::apply`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Applied {
-    /// What was changed, in words and in order; nothing if all was as wanted.
+    /// The changes, in words and in order; none if all was as wanted.
     pub changes: Vec<String>,
-    /// What could not be set up and need not stop anybody.
+    /// Parts that could not be set up and need not stop anybody.
     pub notes: Vec<Note>,
 }
 
@@ -87,13 +87,13 @@ impl Network {
         Ok(Self { netlink })
     }
 
-    /// Makes interface, rules and routes as wanted: what is missing is added, then what is left over
-    /// in our tables is removed. What is as wanted is not touched, and nothing outside of our tables
-    /// ever is. Dropping the future in between leaves a state from which this goes on.
+    /// Makes interface, rules and routes as wanted: first missing parts are added, then leftovers
+    /// in our tables are removed. Parts that are as wanted are not touched, and nothing outside of
+    /// our tables ever is. Dropping the future in between leaves a state from which this goes on.
     ///
     /// # Errors
-    /// [`HostError::NoInterface`], [`HostError::NeedsNetAdmin`], or the system's. What was done until
-    /// then stays; prefixes are unreachable before anything else happens.
+    /// [`HostError::NoInterface`], [`HostError::NeedsNetAdmin`], or the system's. Changes made
+    /// until then stay; prefixes are unreachable before anything else happens.
     pub async fn apply(&mut self, wanted: &Wanted) -> Result<Applied, HostError> {
         wanted.within_bounds()?;
         let link = self.link(&wanted.interface).await?;
@@ -128,7 +128,7 @@ impl Network {
     ///
     /// A client that starts again should not call this: until it knows its resources, leftovers keep
     /// packets from leaving in the clear, and [`apply`](Self::apply) takes over what is still wanted.
-    /// It is for who gives the tunnel up, and for tables that are no longer used.
+    /// It is for a client that gives the tunnel up, and for tables that are no longer used.
     ///
     /// # Errors
     /// As [`apply`](Self::apply).
@@ -160,7 +160,7 @@ impl Network {
                 Ok(()) => done.push(text),
                 // Somebody else has removed it, or the interface took it along.
                 Err(error) if removes && is_gone(&error) => {}
-                // Somebody else has added it: what is wanted is there.
+                // Somebody else has added it: it is there as wanted.
                 Err(error) if !removes && is(&error, Errno::EXIST) => {}
                 Err(error) => return Err(HostError::system(&text, error)),
             }
@@ -266,7 +266,7 @@ impl Network {
             .await
         {
             Ok(entries) => entries,
-            // The interface went after it was looked up: whoever held its last descriptor closed it.
+            // The interface went after it was looked up: the holder of its last descriptor closed it.
             Err(error) if is(&error, Errno::NODEV) => Vec::new(),
             Err(error) => return Err(HostError::system("list the addresses", error)),
         };
@@ -311,7 +311,7 @@ fn has_ipv6() -> bool {
     std::fs::exists(IPV6_ADDRESSES).unwrap_or(false)
 }
 
-/// Whether the kernel's switches for IPv6 are to be seen at all.
+/// True if the kernel's switches for IPv6 are to be seen at all.
 fn has_switches() -> bool {
     std::fs::exists("/proc/sys/net/ipv6/conf").unwrap_or(false)
 }
@@ -337,7 +337,8 @@ fn is(error: &io::Error, errno: Errno) -> bool {
     error.raw_os_error() == Some(errno.raw_os_error())
 }
 
-/// What the kernel says of a rule, a route, an address or an interface that is not there.
+/// True for the kernel's errors about a rule, a route, an address or an interface that is not
+/// there.
 fn is_gone(error: &io::Error) -> bool {
     let gone = [Errno::NOENT, Errno::SRCH, Errno::ADDRNOTAVAIL, Errno::NODEV];
     gone.into_iter().any(|errno| is(error, errno))

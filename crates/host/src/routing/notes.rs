@@ -1,4 +1,5 @@
-//! What an administrator should know of a host that is set up as wanted, and still may not do as wanted.
+//! Notes for an administrator about a host that is set up as wanted, and still may not work as
+//! wanted.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,7 +25,7 @@ const LOCAL_TABLE: u32 = 255;
 /// The value of `rp_filter` that drops what does not come the way that an answer would go.
 const STRICT: u8 = 1;
 
-/// What an administrator should know of a set-up that succeeded.
+/// A note for an administrator about a set-up that succeeded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Note {
@@ -57,7 +58,7 @@ pub enum Note {
     EarlierRule {
         /// Its preference.
         preference: u32,
-        /// Where it leads.
+        /// The table to which it leads.
         table: u32,
         /// The preference of our first rule.
         ours: u32,
@@ -71,7 +72,7 @@ pub enum Note {
 }
 
 impl Note {
-    /// Whether the tunnel's interface has no IPv6 because of it.
+    /// True if the tunnel's interface has no IPv6 because of it.
     #[must_use]
     pub const fn is_lack_of_ipv6(&self) -> bool {
         matches!(self, Self::NoIpv6 | Self::Ipv6OffOnInterface { .. })
@@ -126,7 +127,7 @@ impl fmt::Display for Note {
     }
 }
 
-/// What the host has beside the tunnel.
+/// The configuration of the host beside the tunnel.
 #[derive(Debug, Default)]
 pub(super) struct Surroundings {
     pub(super) links: Vec<LinkMessage>,
@@ -137,7 +138,7 @@ pub(super) struct Surroundings {
 }
 
 impl Surroundings {
-    /// What there is to know where this is wanted; at most [`MAX_NOTES`].
+    /// The notes about this wanted state; at most [`MAX_NOTES`].
     pub(super) fn notes(&self, wanted: &Wanted, ipv6: Ipv6) -> Vec<Note> {
         let mut notes = Vec::new();
         match ipv6 {
@@ -235,7 +236,7 @@ fn swallowed(wanted: &Wanted, interface: &str, own: IpNet) -> Option<Note> {
     })
 }
 
-/// The preference of a rule that leads packets to a table whoever sends them and wherever they go. Those
+/// The preference of a rule that leads packets to a table, whatever their source and destination. Those
 /// that tell packets apart by a mark do so for packets of their own.
 fn preference_of_all(rule: &RuleMessage) -> Option<u32> {
     let header = &rule.header;

@@ -1,6 +1,6 @@
-//! The way from what is there to what is wanted, as requests to the kernel in the order in which they
-//! are safe: what is wanted is added before anything is removed, and packets are refused before they
-//! are led into the tunnel.
+//! The plan from the present state to the wanted one, as requests to the kernel in a safe order.
+//! Wanted parts are added before anything is removed, and packets are refused before they are led
+//! into the tunnel.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -22,14 +22,14 @@ use super::rule::{Rule, RuleKind};
 use super::wanted::{Routing, Table, Wanted};
 use crate::Family;
 
-/// What of all that is wanted exists already, and what exists that is not.
+/// The wanted parts that exist already, and the existing ones that are not wanted.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Current {
     pub(super) link: Link,
     pub(super) ipv6: Ipv6,
     /// All rules, those of others too.
     pub(super) rules: Vec<RuleMessage>,
-    /// What is in our tables.
+    /// The routes in our tables.
     pub(super) routes: Vec<RouteMessage>,
     /// The addresses of the interface.
     pub(super) addresses: Vec<AddressMessage>,
@@ -41,11 +41,11 @@ pub(super) struct Link {
     pub(super) index: u32,
     pub(super) up: bool,
     pub(super) mtu_bytes: u32,
-    /// Whether it gives itself an IPv6 address when it comes up.
+    /// True if it gives itself an IPv6 address when it comes up.
     pub(super) makes_own_address: bool,
 }
 
-/// What IPv6 the host has.
+/// The IPv6 support of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Ipv6 {
     #[default]
@@ -254,7 +254,7 @@ fn remove_rules(routing: &Routing, wanted: &[Rule], current: &Current) -> Vec<St
     steps
 }
 
-/// Removes from our tables what is not wanted: routes into the tunnel before those that refuse.
+/// Removes unwanted routes from our tables: routes into the tunnel before those that refuse.
 fn remove_routes(wanted: &BTreeSet<Route>, current: &Current) -> Vec<Step> {
     let unwanted =
         |message: &&RouteMessage| Route::read(message).is_none_or(|route| !wanted.contains(&route));

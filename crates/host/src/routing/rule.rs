@@ -55,7 +55,7 @@ const ALL_PORTS: RulePortRange = RulePortRange {
 /// `FRA_SPORT_MASK` and `FRA_DPORT_MASK` of `linux/fib_rules.h`, which Linux 6.15 and later say of every single port.
 const PORT_MASKS: [u16; 2] = [28, 29];
 
-/// How far the rules for exemptions are ahead of the first that leads into the tunnel.
+/// The distance by which the rules for exemptions precede the first that leads into the tunnel.
 const EXEMPT_AHEAD: u32 = 1;
 
 const fn only(port: u16) -> RulePortRange {
@@ -186,7 +186,7 @@ impl Rule {
     }
 }
 
-/// Whether an attribute says that all bits of a port count.
+/// True if an attribute says that all bits of a port count.
 fn is_whole_port(attribute: &DefaultNla) -> bool {
     let whole = u16::MAX.to_ne_bytes();
     let mut masks = PORT_MASKS.into_iter();
@@ -238,7 +238,7 @@ impl Said {
         Some(said)
     }
 
-    /// Whether it tells packets apart by what the rules into the tunnel do not look at.
+    /// True if it tells packets apart by a property that the rules into the tunnel do not look at.
     fn has_more(&self) -> bool {
         self.is_from_here
             || self.goto.is_some()

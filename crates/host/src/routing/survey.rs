@@ -1,4 +1,4 @@
-//! What the host has, whoever set it up.
+//! The configuration of the host, whoever set it up.
 
 use std::net::IpAddr;
 
@@ -15,7 +15,7 @@ use super::message::{address_family, host_length};
 use super::{Mark, Network, has_ipv6, is};
 use crate::{Family, HostError};
 
-/// What the kernel says of a destination that no packet can be sent to: no route, one that refuses,
+/// The kernel's errors for a destination that no packet can be sent to: no route, one that refuses,
 /// one whose interface is down, and a family that it does not have.
 const NO_WAY: [Errno; 7] = [
     Errno::NETUNREACH,
@@ -39,7 +39,7 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    /// What the kernel answered; `None` where packets go nowhere.
+    /// The kernel's answer; `None` if packets go nowhere.
     fn read(message: &RouteMessage) -> Option<Self> {
         if !matches!(message.header.kind, RouteType::Unicast | RouteType::Local) {
             return None;

@@ -1,4 +1,4 @@
-//! What is wanted of interface and routes.
+//! The wanted state of interface and routes.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -22,7 +22,7 @@ pub const MAX_EXEMPTIONS: usize = 16;
 /// Tables of the kernel's own: unspecified, default, main, local.
 const RESERVED_TABLES: [u32; 4] = [0, 253, 254, 255];
 
-/// How far the last of our rules is from [`Routing::preference`].
+/// The distance of the last of our rules from [`Routing::preference`].
 pub(super) const PREFERENCE_SPAN: u32 = 30;
 
 /// The preference of the kernel's rule that leads to the table `main`.
@@ -38,9 +38,9 @@ pub struct Wanted {
     /// Its addresses, each alone: what else is behind the tunnel say the prefixes. At most
     /// [`MAX_ADDRESSES`].
     pub addresses: Vec<IpAddr>,
-    /// What is behind the tunnel; host bits are passed over. At most [`MAX_PREFIXES`]. `0.0.0.0/0` and
-    /// `::/0` lead everything into the tunnel but what the host knows a particular route for and may be
-    /// its local network.
+    /// The prefixes behind the tunnel; host bits are ignored. At most [`MAX_PREFIXES`]. `0.0.0.0/0`
+    /// and `::/0` lead everything into the tunnel but what the host knows a particular route for
+    /// and may be its local network.
     pub prefixes: Vec<IpNet>,
     /// Packets of this host that carry the tunnel, in case another program changes their mark. At most
     /// [`MAX_EXEMPTIONS`].
@@ -62,7 +62,7 @@ pub enum Exemption {
 /// Which tables and rules lead to the tunnel. Two tunnels on one host need different tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Routing {
-    /// What packets bear that must never go into the tunnel: those that carry it.
+    /// The mark of packets that must never go into the tunnel: those that carry it.
     pub mark: Mark,
     /// The table for prefixes. It is looked into before `main`: no route that the local network hands
     /// out can lead a resource elsewhere.
@@ -75,7 +75,7 @@ pub struct Routing {
 }
 
 impl Routing {
-    /// What a client uses unless told otherwise.
+    /// The numbers that a client uses by default.
     pub const CLIENT: Self = Self::numbered(17_238, 17_239, 5010);
     /// Numbers of a gateway, unless it is told others. It may run beside a client: its rules come between those of the client's
     /// resources and those that lead everything into the client's tunnel, and none has a preference of the client's.
@@ -185,7 +185,7 @@ impl Preference {
 }
 
 impl Wanted {
-    /// Whether the numbers are within their bounds.
+    /// Checks that the numbers are within their bounds.
     pub(super) fn within_bounds(&self) -> Result<(), HostError> {
         if self.prefixes.len() > MAX_PREFIXES {
             return Err(HostError::TooMany {
@@ -208,7 +208,7 @@ impl Wanted {
         Ok(())
     }
 
-    /// Whether everything of a family goes into the tunnel.
+    /// True if all traffic of a family goes into the tunnel.
     pub(super) fn is_full_tunnel(&self, family: Family) -> bool {
         let mut prefixes = self.prefixes.iter();
         prefixes.any(|prefix| prefix.prefix_len() == 0 && Family::of(prefix.addr()) == family)

@@ -1,8 +1,8 @@
 //! System calls that no part of a service makes, nor any program that it starts (seccomp(2)).
 //!
-//! What is left out of a list of this kind fails open, what is left out of its opposite fails at a
-//! customer's, by the next version of a C library: so this names what is refused. The units of the
-//! packages filter by what systemd knows to be usual as well.
+//! A list of refused calls fails open for a call that it leaves out. A list of allowed calls fails
+//! at a customer's, with the next version of a C library. This one therefore names the refused
+//! calls. The units of the packages filter by what systemd knows to be usual as well.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use seccompiler::{
 
 use super::Barrier;
 
-/// What is refused with "Operation not permitted".
+/// The calls that are refused with "Operation not permitted".
 const REFUSED: &[i64] = &[
     // The memory and the descriptors of other processes.
     libc::SYS_kcmp,
@@ -78,7 +78,7 @@ const REFUSED_HERE: &[i64] = &[libc::SYS_ioperm, libc::SYS_iopl, libc::SYS_modif
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_HERE: &[i64] = &[];
 
-/// What `clone` is refused with: each makes a namespace.
+/// The flags with which `clone` is refused: each makes a namespace.
 const NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWCGROUP,
     libc::CLONE_NEWIPC,
@@ -126,7 +126,7 @@ fn install(processor: TargetArch) -> Result<(), seccompiler::Error> {
     Ok(())
 }
 
-/// By number; what has no rules is refused whatever its arguments are.
+/// By number; a call without rules is refused whatever its arguments are.
 fn refused() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError> {
     let mut refused: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
     for call in REFUSED.iter().chain(REFUSED_HERE) {

@@ -23,15 +23,15 @@ use landlock::{
 use super::{Barrier, SandboxNeeds};
 use crate::state_dir::{make_directory, make_directory_of};
 
-/// What is asked for: that of Linux 6.12. Older kernels do what they know of it.
+/// The requested version: that of Linux 6.12. Older kernels do what they know of it.
 const WANTED: ABI = ABI::V6;
 
 const READ: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile | ReadDir});
 
-/// Reading, and running what is there.
+/// Reading, and running programs.
 const RUN: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile | ReadDir | Execute});
 
-/// Everything but running what is there, devices, and pipes.
+/// Everything but running programs, devices, and pipes.
 const KEEP: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
     ReadFile | ReadDir | WriteFile | Truncate | MakeReg | MakeDir | MakeSym | RemoveFile | RemoveDir
 });
@@ -158,7 +158,8 @@ pub(super) fn close(needs: &SandboxNeeds<'_>) -> Barrier {
     }
 }
 
-/// A rule takes what is there. Whoever needs one that can't be made says so later.
+/// A rule takes a path that exists. A directory that can't be made is reported later by the code that
+/// needs it.
 fn make_directories(needs: &SandboxNeeds<'_>) {
     let socket = needs
         .socket
@@ -179,7 +180,7 @@ fn rules(needs: &SandboxNeeds<'_>) -> Vec<Rule> {
     for path in PROGRAMS {
         add(Path::new(path), RUN);
     }
-    // Where programs are looked for by their names.
+    // The directories in which programs are looked for by name.
     for path in env::split_paths(&env::var_os("PATH").unwrap_or_default()) {
         if path.is_absolute() {
             add(&path, RUN);
@@ -236,7 +237,7 @@ fn restrict(rules: &[Rule], scope: BitFlags<Scope>) -> Result<RestrictionStatus,
         .scope(scope)?
         .create()?;
     for (path, access) in rules {
-        // What is not there needs no rule.
+        // A path that is not there needs no rule.
         let Ok(open) = PathFd::new(path) else {
             continue;
         };

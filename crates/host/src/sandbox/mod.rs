@@ -1,6 +1,7 @@
-//! What a service goes on needing of its machine; everything else is closed to it, whoever it is by then.
+//! The parts of the machine that a service goes on needing; all others are closed to it, whichever
+//! user it is by then.
 //!
-//! [`confine`](crate::confine) takes rights; this takes what is left to a user without rights: files that
+//! [`confine`](crate::confine) takes rights; this takes powers that a user without rights still has: files that
 //! are no business of the service (Landlock), and system calls that no part of it makes (seccomp). Both
 //! bind a thread and what it starts, so this too comes before there is a second thread. It holds until
 //! the process ends, over every set-up of the host in between. `docs/adr/0014-sandbox.md` has the reasons.
@@ -15,22 +16,22 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
 
-/// What a service goes on needing.
+/// The parts of the machine that a service goes on needing.
 #[derive(Clone, Copy, Debug)]
 pub struct SandboxNeeds<'a> {
-    /// Where it keeps its own files. It is made if it is missing.
+    /// The directory of its own files. It is made if it is missing.
     pub state_dir: &'a Path,
-    /// Where its log files are. It is there.
+    /// The directory of its log files. It is there.
     pub log_dir: Option<&'a Path>,
-    /// Where it answers. The directory is made if it is missing.
+    /// The socket on which it answers. The directory is made if it is missing.
     pub socket: &'a Path,
-    /// How it changes the system's resolver, if it does.
+    /// The way in which it changes the system's resolver, if it does.
     pub resolver: Option<ResolverChoice>,
-    /// Whether it makes cgroups.
+    /// True if it makes cgroups.
     pub has_cgroups: bool,
 }
 
-/// What came of it.
+/// The result of entering the sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sandbox {
     /// Files that are none of its business.
@@ -39,7 +40,7 @@ pub struct Sandbox {
     pub system_calls: Barrier,
 }
 
-/// Whether something is closed to this process.
+/// The state of a barrier around this process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", content = "why", rename_all = "snake_case")]
 pub enum Barrier {
@@ -104,13 +105,13 @@ impl Sandbox {
         }
     }
 
-    /// Whether all of it is closed.
+    /// True if all of it is closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.files == Barrier::Closed && self.system_calls == Barrier::Closed
     }
 
-    /// Says in the log what is closed.
+    /// Logs the parts that are closed.
     pub fn log(&self) {
         tracing::info!("sandbox: {self}");
     }

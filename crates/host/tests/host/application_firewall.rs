@@ -25,7 +25,7 @@ fn application() -> ApplicationName {
     application_name().parse().expect("a name")
 }
 
-/// `rule` for what is behind the interface `cv0`, but for one address.
+/// `rule` for the addresses behind the interface `cv0`, except one.
 fn rules(rule: Applications) -> ApplicationRules {
     ApplicationRules {
         interface: "cv0".parse().expect("a name"),
@@ -60,7 +60,7 @@ fn with_interface() -> culvert_lab::Namespace {
     namespace
 }
 
-/// Whether the kernel takes a datagram of this process for there.
+/// True if the kernel takes a datagram of this process for there.
 fn may_send(to: &str) -> bool {
     let from = if to.starts_with('[') {
         "[::]:0"

@@ -197,8 +197,8 @@ fn cap_net_admin_alone_is_enough_and_its_lack_is_told() {
     use rustix::process::Uid;
     use rustix::thread::{CapabilitySet, CapabilitySets};
     let namespace = namespace();
-    // What `setcap cap_net_admin+ep` makes of a program that an ordinary user starts: the capability
-    // is there, and is not handed on by itself. All of this concerns one thread.
+    // The result of `setcap cap_net_admin+ep` on a program that an ordinary user starts: the
+    // capability is there, and is not handed on by itself. All of this concerns one thread.
     let with_capabilities = |capabilities: CapabilitySet| {
         inside(&namespace, async move || {
             rustix::thread::set_keep_capabilities(true)?;

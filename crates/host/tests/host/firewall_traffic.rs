@@ -1,4 +1,4 @@
-//! What the kernel does with packets under the gateway's firewall.
+//! The kernel's treatment of packets under the gateway's firewall.
 
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -77,7 +77,7 @@ fn a_gateway_whose_host_is_a_resource_lets_clients_reach_it() {
     }
 }
 
-/// As containers publish ports: the kernel forwards what came for an address of the host.
+/// As containers publish ports: the kernel forwards packets for an address of the host.
 #[test]
 fn a_port_that_the_gateway_publishes_for_others_is_closed_to_clients_as_the_gateway_is() {
     let network = Network::new();
@@ -371,7 +371,7 @@ impl Network {
         cut_off(&self.client, address)
     }
 
-    /// Whether a TCP connection to the gateway's listener is made within `timeout`.
+    /// True if a TCP connection to the gateway's listener is made within `timeout`.
     fn client_connects(&self, address: &str, timeout: Duration) -> bool {
         let address = SocketAddr::new(address.parse().expect("an address"), PORT);
         let connected = self

@@ -1,4 +1,4 @@
-//! Interface, rules and routes: what the kernel decides with them, and what is left of them.
+//! Interface, rules and routes: the kernel's decisions with them, and their leftovers.
 
 use std::io;
 use std::net::UdpSocket;
@@ -53,7 +53,7 @@ fn what_is_no_resource_goes_its_usual_way() {
 #[test]
 fn no_route_that_the_local_network_hands_out_leads_a_resource_elsewhere() {
     let host = Host::new();
-    // What a DHCP server can make a host do with option 121 (CVE-2024-3661).
+    // The routes that a DHCP server can give a host with option 121 (CVE-2024-3661).
     run(&host.namespace, "ip route add 10.1.2.0/24 via 10.200.1.2");
     run(
         &host.namespace,
@@ -130,7 +130,8 @@ fn packets_that_carry_the_tunnel_stay_out_of_it_whatever_their_mark() {
 fn a_tunnel_for_everything_leaves_the_local_network_alone_and_nothing_else() {
     let host = Host::new();
     run(&host.namespace, "ip route add 10.3.0.0/16 via 10.200.1.2");
-    // What a DHCP server can make a host do with option 121, and with a mask that is too short.
+    // The routes that a DHCP server can give a host with option 121, and with a mask that is too
+    // short.
     run(&host.namespace, "ip route add 192.0.0.0/8 via 10.200.1.2");
     run(&host.namespace, "ip route add 198.0.0.0/7 dev veth1");
     let applied = host.apply(&wanted(&["0.0.0.0/0", "10.1.0.0/16"]));
@@ -174,7 +175,7 @@ fn a_crash_leaves_resources_unreachable() {
             "{to}: {}",
             host.route(to)
         );
-        // What a program of the host's sees at once.
+        // The view of a program on the host, at once.
         let connected = host.namespace.inside(|| {
             let socket = UdpSocket::bind(if to.contains(':') {
                 "[::]:0"
@@ -603,7 +604,7 @@ fn what_of_the_host_is_in_the_tunnels_way_is_named_with_the_fix() {
     );
 }
 
-/// What the host's rules and routes look like with these resources, beside its own.
+/// The host's rules and routes with these resources, beside its own.
 const SHAPES: [(&str, &[&str], &str); 3] = [
     (
         "resources",

@@ -1,5 +1,5 @@
-//! What a service closes to itself. It binds a thread and what that starts, so each test enters it on one
-//! of its own, and the same is tried outside, where it works.
+//! The parts of the machine that a service closes to itself. It binds a thread and what that
+//! starts, so each test enters it on one of its own, and the same is tried outside, where it works.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -17,7 +17,7 @@ use culvert_tun::{BoundState, Device, Options, Steering, SteeringState};
 
 use crate::support::{inside, namespace, nft};
 
-/// What root may.
+/// A command that only root may run.
 const MAKES_A_NAMESPACE: [&str; 3] = ["unshare", "--net", "true"];
 
 fn needs<'a>(dir: &'a Path, socket: &'a Path) -> SandboxNeeds<'a> {
@@ -43,7 +43,7 @@ fn in_sandbox<T: Send>(needs: &SandboxNeeds<'_>, work: impl FnOnce() -> T + Send
     })
 }
 
-/// Whether a program can be run, and ends well.
+/// True if a program can be run, and ends well.
 fn runs(words: &[&str]) -> bool {
     let outcome = Command::new(words[0]).args(&words[1..]).output();
     outcome.is_ok_and(|outcome| outcome.status.success())

@@ -240,7 +240,7 @@ fn a_writer_that_died_leaves_the_old_content_and_does_not_hinder_the_next() {
     let dir = temporary_dir();
     let state = StateDir::open(&dir.path().join("state")).expect("it is made");
     state.write("key", b"old").expect("it is written");
-    // What a crash between writing and renaming leaves, here with a trap in its place as well.
+    // The leftover of a crash between writing and renaming, here with a trap in its place as well.
     let unfinished = state.path().join("key.unfinished");
     fs::write(&unfinished, "half").expect("it is written");
     let read = state

@@ -1,4 +1,5 @@
-//! What the tests share: namespaces of their own, and asynchronous work inside them. Needs root.
+//! The common parts of the tests: namespaces of their own, and asynchronous work inside them. Needs
+//! root.
 
 use std::process::Command;
 
@@ -42,8 +43,8 @@ pub(crate) fn shell(command: &str) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Compares what is there with what was reviewed, `golden/FILE`. With `CULVERT_BLESS=1` in the environment,
-/// what is there is written down as reviewed.
+/// Compares `text` with the reviewed one, `golden/FILE`. With `CULVERT_BLESS=1` in the environment, `text`
+/// is written down as reviewed.
 pub(crate) fn is_as_reviewed(file: &str, text: &str, golden: &str) {
     if std::env::var_os("CULVERT_BLESS").is_some() {
         let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/host/golden");

@@ -82,7 +82,7 @@ impl Host {
         });
     }
 
-    /// What `ip route get` says of an address, in one line; an error text where it has no route.
+    /// The answer of `ip route get` for an address, in one line; an error text if it has no route.
     pub(crate) fn route(&self, to: &str) -> String {
         let output = self
             .namespace
@@ -109,7 +109,7 @@ impl Host {
     }
 }
 
-/// What a client wants with these resources.
+/// The state that a client wants with these resources.
 pub(crate) fn wanted(prefixes: &[&str]) -> Wanted {
     Wanted {
         interface: "cv0".parse().expect("a name"),

@@ -19,14 +19,15 @@ use tokio::time::timeout;
 /// place of the one that has been silent for longest.
 const MAX_CONNECTIONS: usize = 128;
 
-/// How long a TCP connection may be idle. RFC 7766 §6.2.3 asks for a few seconds.
+/// The time for which a TCP connection may be idle. RFC 7766 §6.2.3 asks for a few seconds.
 const IDLE_LIMIT: Duration = Duration::from_secs(10);
 
 /// Answers of one TCP connection that wait to be written; what exceeds it is not answered.
 const MAX_WAITING_ANSWERS: usize = 64;
 
-/// Where UDP queries came from that were not answered yet: twice what the stub lets wait. Beyond it
-/// the ones from longest ago are forgotten: the stub answers within seconds or never.
+/// The maximum number of UDP addresses with an open query: twice the number of queries that the
+/// stub keeps. Beyond it the ones from longest ago are forgotten: the stub answers within seconds
+/// or never.
 const MAX_ASKERS: usize = 4096;
 
 /// The sockets, and who waits at them.
@@ -51,7 +52,7 @@ impl Drop for Bound {
     }
 }
 
-/// Who waits for an answer.
+/// The senders that wait for an answer.
 #[derive(Default)]
 struct Askers {
     /// By which socket the answer leaves.
@@ -71,13 +72,13 @@ struct Connection {
     turn: u64,
 }
 
-/// Who may ask at a listener.
+/// The senders that may ask at a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admit {
     /// Programs on this machine, and in its containers and virtual machines: a neighbour on the network must not learn
     /// names through it.
     Local,
-    /// Whoever reaches it.
+    /// Every sender that reaches it.
     Everybody,
 }
 
@@ -113,7 +114,7 @@ impl Listeners {
         }
     }
 
-    /// Where queries are received.
+    /// The addresses at which queries are received.
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
         self.bound.keys().copied().collect()
     }
@@ -147,7 +148,7 @@ impl Listeners {
         });
     }
 
-    /// Sends an answer to whoever asked.
+    /// Sends an answer to the sender of the query.
     pub(crate) fn answer(&self, bytes: Vec<u8>, to: SocketAddr, transport: Transport) {
         let mut askers = lock(&self.askers);
         match transport {
@@ -229,7 +230,7 @@ async fn receive(
         let (len, from) = match socket.recv_from(&mut buffer).await {
             Ok(received) => received,
             Err(error) => {
-                // What an ICMP error reports of an earlier answer does not concern the next query.
+                // An ICMP error about an earlier answer does not concern the next query.
                 tracing::trace!(%error, "a DNS socket reports an error");
                 tokio::task::yield_now().await;
                 continue;
@@ -244,13 +245,13 @@ async fn receive(
             transport: Transport::Udp,
             from,
         };
-        // A full queue loses the query; whoever asked asks again.
+        // A full queue loses the query; its sender asks again.
         let _queued = events.try_send(query);
     }
 }
 
 async fn accept(listener: TcpListener, events: DnsEvents, askers: Arc<Mutex<Askers>>, door: Door) {
-    /// How long accepting pauses where there are no file descriptors left.
+    /// The pause of accepting when no file descriptors are left.
     const PAUSE: Duration = Duration::from_millis(100);
     loop {
         match listener.accept().await {
@@ -389,7 +390,7 @@ mod tests {
         assert_eq!(bytes, b"newcomer");
         let ended = timeout(SOON, held[1].read(&mut [0; 1])).await.unwrap();
         assert_eq!(ended.unwrap_or(0), 0);
-        // All others are there still, and whoever asked is answered.
+        // All others are still there, and their senders are answered.
         let mut byte = [0; 1];
         let mut is_open = |stream: &TcpStream| match stream.try_read(&mut byte) {
             Ok(read) => read > 0,

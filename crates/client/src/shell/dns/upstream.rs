@@ -23,8 +23,8 @@ pub(crate) struct Server {
     pub(crate) tls: Option<TlsServer>,
 }
 
-/// Asks, and tells the core what came of it: an answer, or that nobody is there. Of an upstream that
-/// only stays silent the core hears nothing; it has a clock of its own.
+/// Asks, and reports the result to the core: an answer, or that nobody is there. A silent upstream is not
+/// reported, because the core has a clock of its own.
 pub(crate) async fn ask_upstream(
     id: ForwardId,
     query: Vec<u8>,
@@ -70,8 +70,8 @@ async fn exchange_udp(query: &[u8], server: &Server) -> io::Result<Vec<u8>> {
     let mut buffer = vec![0; MAX_ANSWER_LEN];
     loop {
         let len = socket.recv(&mut buffer).await?;
-        // Whoever guesses addresses and port must guess the id too, and may go on guessing: neither a wrong
-        // id nor a wrong question ends the wait.
+        // An attacker who guesses addresses and port must guess the id too, and may go on guessing:
+        // neither a wrong id nor a wrong question ends the wait.
         if may_answer(&buffer[..len], query) {
             buffer.truncate(len);
             return Ok(buffer);

@@ -33,7 +33,7 @@ pub(super) async fn run(
     Ok(shell.api.stream(&path, query, take).await?)
 }
 
-/// Counts the lines of what comes in parts. A line break between quotes ends none: CSV has them in
+/// Counts the lines of an answer that comes in parts. A line break between quotes ends none: CSV has them in
 /// values, JSON has none at all.
 struct Lines {
     left: Option<usize>,
@@ -48,7 +48,7 @@ impl Lines {
         }
     }
 
-    /// What of the part belongs to the lines that are wanted.
+    /// The portion of the part that belongs to the lines that are wanted.
     fn wanted<'part>(&mut self, part: &'part [u8]) -> &'part [u8] {
         let Some(left) = &mut self.left else {
             return part;

@@ -10,8 +10,8 @@ use crate::visible::visible;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// How often the portal is asked. It serves fifty requests a second of one address, and people look
-/// at what comes no more often.
+/// Interval between two requests to the portal. It serves fifty requests a second of one address,
+/// and people look at what comes no more often.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The longest pause between attempts to reach a portal that does not answer.
@@ -60,8 +60,8 @@ pub(super) async fn run<T: Entry>(
     }
 }
 
-/// Prints what came since the entry `seen`, and says which is the last one now. Only where something
-/// came is the filter asked, whatever it leaves of it.
+/// Prints the entries since `seen`, and returns the last one now. The filter is asked only if there are
+/// new entries, even if it leaves none of them.
 async fn step<T: Entry>(
     api: &mut Api,
     query: &Query,
@@ -117,7 +117,7 @@ async fn show<T: Entry>(
     Ok(last)
 }
 
-/// Whether it may be otherwise later: the portal restarts, or has too much to do.
+/// True if a later try may succeed: the portal restarts, or is overloaded.
 const fn is_passing(refusal: &RequestError) -> bool {
     match refusal {
         RequestError::Failure(failure) => matches!(failure.status, Status::PortalUnreachable),

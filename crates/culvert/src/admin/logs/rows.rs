@@ -1,4 +1,4 @@
-//! What of an entry stands in a line, and where entries are asked for.
+//! The columns of a line for each kind of log entry, and the path at which entries are requested.
 
 use super::super::api::{Api, Names};
 use super::super::diff;

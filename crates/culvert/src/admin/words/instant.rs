@@ -82,7 +82,7 @@ pub(crate) fn parse_ago(text: &str) -> Result<Ago, String> {
 /// A day, or a time of one, in UTC.
 fn civil(text: &str) -> Option<Timestamp> {
     let at: jiff::civil::DateTime = match text.parse::<jiff::civil::Date>() {
-        // Also of what has a time of day behind it, which is not to be lost.
+        // Also of a date with a time of day behind it, which is not to be lost.
         Ok(date) if text.len() == DATE_LEN => date.into(),
         _ => text.parse().ok()?,
     };
@@ -102,7 +102,7 @@ fn parse<T>(text: &str, at: fn(Timestamp) -> T, span: fn(u64) -> T) -> Result<T,
     })
 }
 
-/// How long something lasts.
+/// A length of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lifetime {
     /// In whole seconds.

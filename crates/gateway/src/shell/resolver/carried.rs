@@ -4,9 +4,9 @@ use super::Found;
 use culvert_host::{Family, Forwarding, forwarding};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-/// Leaves out the addresses of a family to none of which this machine can send, where it can to one of the other: a
-/// program without Happy Eyeballs (RFC 8305) would hang at the first of them. Where neither can be reached, all stay, and
-/// whoever sends hears why.
+/// Leaves out the addresses of a family if this machine can send to none of them, but to one of the
+/// other family. A program without Happy Eyeballs (RFC 8305) would hang at the first of them. If
+/// neither family can be reached, all addresses stay, and the sender learns the reason.
 pub(super) fn retain_carried(found: &mut Found, carries: impl Fn(IpAddr) -> bool) {
     let v4 = found.ipv4.iter().any(|address| carries((*address).into()));
     let v6 = found.ipv6.iter().any(|address| carries((*address).into()));
@@ -17,7 +17,8 @@ pub(super) fn retain_carried(found: &mut Found, carries: impl Fn(IpAddr) -> bool
     }
 }
 
-/// Whether this machine forwards packets of the family and has a route to the address. No packet is sent.
+/// True if this machine forwards packets of the family and has a route to the address. No packet is
+/// sent.
 pub(super) fn carries(address: IpAddr) -> bool {
     /// A connected UDP socket asks for the route alone; its port does not matter.
     const DISCARD: u16 = 9;

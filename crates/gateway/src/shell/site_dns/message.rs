@@ -27,7 +27,7 @@ pub(super) struct Wanted {
 }
 
 impl Asked {
-    /// None for what is no query: it gets no answer.
+    /// None for a message that is no query: it gets no answer.
     pub(super) fn read(bytes: &[u8], is_datagram: bool) -> Option<Self> {
         let message = Message::from_vec(bytes).ok()?;
         if message.metadata.message_type != MessageType::Query {

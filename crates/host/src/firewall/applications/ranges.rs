@@ -57,7 +57,7 @@ pub(super) fn flatten<V: Copy>(
         tell(reached, end, value);
         match end.checked_add(1) {
             Some(next) => reached = reached.max(next),
-            // All of what is around it ends here as well.
+            // All ranges around it end here as well.
             None => break,
         }
     }

@@ -17,7 +17,7 @@ pub const MAX_RULED_RANGES: usize = 32_768;
 /// The counter of all whose application no rule names.
 const OTHERS: &str = "refused_others";
 
-/// What the counter of an application begins with; its name follows.
+/// The prefix of an application's counter; its name follows.
 const REFUSED: &str = "refused_app_";
 
 /// A program that may not hears it at once, as an error of the call that it made.
@@ -28,8 +28,8 @@ const REJECT: &str = "reject with icmpx admin-prohibited";
 pub struct ApplicationRules {
     /// The tunnel interface. It need not exist yet.
     pub interface: InterfaceName,
-    /// Who may send to each range; of several around an address the narrowest counts. What is in
-    /// none has no rule.
+    /// The applications that may send to each range; of several ranges around an address the
+    /// narrowest counts. An address outside all ranges has no rule.
     pub ranges: BTreeMap<Prefix, Applications>,
 }
 

@@ -9,7 +9,7 @@ const SHORT: &str = "nameserver ::1";
 struct Scene {
     directory: tempfile::TempDir,
     state: StateDir,
-    /// Whether the file is to be overwritten instead of exchanged.
+    /// True if the file is to be overwritten instead of exchanged.
     overwrite: bool,
 }
 
@@ -96,7 +96,7 @@ fn wanted(search: &[&str]) -> ResolverWanted {
     }
 }
 
-/// What is in the file before, and with what: each a name of a reviewed file.
+/// The file before, and the input that it gets: each a name of a reviewed file.
 const SHAPES: [(&str, Option<&str>, &str, &[&str]); 8] = [
     ("none", None, "100.64.0.7", &[]),
     ("none_search", None, "100.64.0.7", SEARCH),
@@ -119,7 +119,7 @@ const DOMAIN: &str = "domain lan\nnameserver 192.0.2.53\noptions rotate";
 /// More domains than every resolver reads beside ours.
 const LONG: &str = "search a.lan b.lan c.lan d.lan e.lan f.lan\nnameserver 192.0.2.53\n";
 
-/// With `CULVERT_BLESS=1` in the environment, what is there is written down as reviewed.
+/// With `CULVERT_BLESS=1` in the environment, the result is written down as reviewed.
 #[test]
 fn what_is_written_is_as_reviewed_and_goes_without_a_trace() {
     let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/host/golden");

@@ -1,6 +1,6 @@
-//! Plans against a model of the kernel, which follows requests as the real one does. Whatever was
-//! there before, the state after a plan is the wanted one, others keep what is theirs, and at no step
-//! in between can a packet for a resource leave by another way.
+//! Plans against a model of the kernel, which follows requests as the real one does. After a plan
+//! the state is the wanted one, whatever was there before, and others keep their entries. At no
+//! step in between can a packet for a resource leave by another way.
 
 use std::num::NonZeroU32;
 
@@ -51,7 +51,7 @@ fn follow(kernel: &mut Current, step: &Step) {
     }
 }
 
-/// What of a route there can be only one of.
+/// The key of a route: there can be only one with the same.
 fn place(route: &RouteMessage) -> (Option<IpNet>, u32, u32) {
     let priority = route
         .attributes
@@ -63,7 +63,7 @@ fn place(route: &RouteMessage) -> (Option<IpNet>, u32, u32) {
     (destination(route), table_of(route), priority.unwrap_or(0))
 }
 
-/// Whether packets to `prefix` can only go into the tunnel or nowhere.
+/// True if packets to `prefix` can only go into the tunnel or nowhere.
 fn is_guarded(kernel: &Current, routing: &Routing, prefix: IpNet) -> bool {
     let table = routing.table_for(prefix);
     let family = Family::of(prefix.addr());
