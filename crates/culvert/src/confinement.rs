@@ -7,7 +7,7 @@ use culvert_host::{
 };
 use std::path::Path;
 
-/// The most capabilities that programs may have which a service starts to set up its host (nft).
+/// The most capabilities of a program that a service starts to set up its host (nft).
 const OF_CHILDREN: [Capability; 1] = [Capability::NetAdmin];
 
 /// The resources of a service that must stay usable for the user that it becomes.

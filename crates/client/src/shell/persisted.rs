@@ -10,10 +10,10 @@ const TOKEN_FILE: &str = "token";
 /// The file that says whether the client is to be up.
 const WISH_FILE: &str = "wish";
 
-/// Its content where it is. With any other content the client is to be down.
+/// Its content if the client is to be up. With any other content the client is to be down.
 const UP: &[u8] = b"up\n";
 
-/// Its content where it is not.
+/// Its content if the client is to be down.
 const DOWN: &[u8] = b"down\n";
 
 /// The state that is kept.
@@ -59,7 +59,7 @@ impl PersistedState {
     /// a token without the wish to be up, or no such wish and a token yet to be forgotten.
     ///
     /// # Errors
-    /// The reason why it can't be done; the wishes are as before.
+    /// The reason why it can't be done; the kept state is as before.
     pub(super) fn take(&mut self, request: &Request) -> Result<(), ClientError> {
         match request {
             Request::Status | Request::Ask(_) | Request::Join(_) => {}

@@ -28,8 +28,8 @@ pub(super) const UDP_IDLE_S: u64 = culvert_policy::gate::UDP_IDLE.as_secs();
 /// where ICMP is lost.
 const CLAMP: &str = "tcp flags & (syn | rst) == syn tcp option maxseg size set rt mtu";
 
-/// The traffic that the kernel lets through a gateway's tunnel. It is a guard around the decisions
-/// that the program takes for each packet, and does not repeat them.
+/// The rules by which the kernel limits a gateway's tunnel. They are a guard around the decisions
+/// that the program takes for each packet, and do not repeat them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GatewayRules {
     /// The tunnel interface. It need not exist yet.
@@ -97,8 +97,8 @@ impl GatewayRules {
         table.to_string()
     }
 
-    /// Packets that are dropped whatever their destination. `raw` comes before connections are
-    /// tracked: what is dropped here costs no entry.
+    /// Drops packets whatever their destination. `raw` comes before connections are tracked, so a
+    /// packet that is dropped here costs no entry.
     fn prerouting(&self) -> Chain {
         let mut rules = vec![format!(
             "iifname \"{}\" goto {PREROUTING_FROM_TUNNEL}",

@@ -66,7 +66,7 @@ impl ResolvConf {
             .collect()
     }
 
-    /// The search domains for short names. The last line that says so counts, and `domain` is the
+    /// The search domains for short names. The last such line counts, and `domain` is the
     /// older word for one domain.
     pub(super) fn search(&self) -> Vec<&str> {
         let said = self.directives.iter().rev().find_map(|directive| {
