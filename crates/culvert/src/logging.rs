@@ -1,8 +1,9 @@
 //! The destination of the log and its level.
 
-use crate::arguments::{LogLevel, RunArguments};
 use crate::exit::{Failure, Status};
 use crate::log_files::LogFiles;
+use crate::log_level::LogLevel;
+use crate::wg::RunArguments;
 use std::fs::{File, OpenOptions};
 use std::io::IsTerminal;
 use std::os::unix::fs::OpenOptionsExt;

@@ -1,17 +1,19 @@
 //! `culvert portal`: the portal from its start to its end, and its set-up token.
 
 mod backup;
+mod common;
 mod secrets;
 
 use crate::admin::FirstStart;
-use crate::arguments::LogLevel;
 use crate::exit::{Failure, Status, print};
+use crate::log_level::LogLevel;
 use crate::logging;
 use clap::{Args, Subcommand};
+use common::{EXIT_STATUS, StateArguments, failure};
 use culvert_host::{notify_ready, notify_status, notify_stopping};
 use culvert_ids::AccountId;
 use culvert_policy::Prefix;
-use culvert_portal::{CertificateFiles, Home, Options, Portal, PortalError, SetupState};
+use culvert_portal::{CertificateFiles, Home, Options, Portal, SetupState};
 use culvert_portal_service::{SetupToken, issue_setup_token};
 use culvert_store::{EntityKind, ListFilter, PageLimit, Store, StoreError};
 use culvert_store_sql::SecretsAccess;
@@ -28,8 +30,6 @@ use zeroize::Zeroizing;
 
 /// The port of a portal unless it is told otherwise: it needs no privilege.
 const DEFAULT_PORT: u16 = 8443;
-
-const DEFAULT_STATE_DIR: &str = "/var/lib/culvert/portal";
 
 /// Run the portal, which knows who may use what
 #[derive(Debug, Args)]
@@ -67,7 +67,7 @@ struct RunArguments {
     /// Where to listen for clients, gateways and the API (otherwise port 8443 of all addresses)
     ///
     /// On a machine without IPv6 the default is 0.0.0.0:8443.
-    #[arg(long, value_name = "ADDR:PORT", env = "CULVERT_PORTAL_LISTEN", value_parser = crate::arguments::socket_address)]
+    #[arg(long, value_name = "ADDR:PORT", env = "CULVERT_PORTAL_LISTEN", value_parser = crate::listen_address::listen_address)]
     listen: Option<SocketAddr>,
 
     /// URL at which machines reach it: https://HOST or https://HOST:PORT
@@ -112,7 +112,7 @@ struct RunArguments {
     ///
     /// There is no authentication: bind to an address that only the collector reaches. /metrics of
     /// the portal itself takes a token of any role.
-    #[arg(long, value_name = "ADDR:PORT", env = "CULVERT_PORTAL_METRICS", value_parser = crate::arguments::socket_address)]
+    #[arg(long, value_name = "ADDR:PORT", env = "CULVERT_PORTAL_METRICS", value_parser = crate::listen_address::listen_address)]
     metrics: Option<SocketAddr>,
 
     /// A proxy in front of the portal, whose X-Forwarded-For is believed; may be repeated
@@ -160,24 +160,6 @@ struct SetupTokenArguments {
     #[command(flatten)]
     state: StateArguments,
 }
-
-#[derive(Debug, Args)]
-struct StateArguments {
-    /// Directory of the portal's database and certificate; nobody else may enter it
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "CULVERT_PORTAL_STATE_DIR",
-        default_value = DEFAULT_STATE_DIR
-    )]
-    state_dir: PathBuf,
-}
-
-const EXIT_STATUS: &str = "\
-Exit status:
-  0  done, or the portal ended as asked
-  1  something failed
-  2  the command line is wrong";
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -491,21 +473,6 @@ fn json_of(token: &SetupToken, has_owner: bool, owner: &str) -> Result<Zeroizing
     Ok(Zeroizing::new(line + "\n"))
 }
 
-/// Prints one line of JSON.
-fn print_json_line(value: &impl Serialize) -> Result<(), Failure> {
-    let line = serde_json::to_string(value);
-    let line = line.map_err(|error| Failure::new(Status::Failed, error))? + "\n";
-    print(line.as_bytes())
-}
-
-fn failure(error: PortalError) -> Failure {
-    let status = match error {
-        PortalError::Url { .. } => Status::Usage,
-        _ => Status::Failed,
-    };
-    Failure::new(status, error)
-}
-
 /// The action that a signal asks for.
 enum Wish {
     /// SIGTERM or SIGINT.
@@ -548,6 +515,7 @@ impl Signals {
 
 #[cfg(test)]
 mod tests {
+    use super::common::DEFAULT_STATE_DIR;
     use super::*;
     use crate::arguments::{Arguments, Command};
 

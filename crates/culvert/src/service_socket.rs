@@ -1,11 +1,10 @@
 //! The socket on which the client or gateway of this machine answers.
 
-use crate::arguments::Arguments;
-use crate::client;
+use crate::client::run_arguments as client;
 use crate::config_file::ConfigFile;
 use crate::exit::Failure;
-use crate::gateway;
-use clap::{Args, CommandFactory};
+use crate::gateway::run_arguments as gateway;
+use clap::{Args, Command};
 use culvert_host::{FileRefusal, read_config_file};
 use std::path::{Path, PathBuf};
 
@@ -25,44 +24,62 @@ impl ClientSocket {
     }
 }
 
-/// That of the client, unless another is named.
+/// A service that answers on a socket.
+struct Service {
+    /// Names its configuration file and the variable that names another one.
+    role: &'static str,
+    default_socket: &'static str,
+    /// Adds the options that are the keys of its configuration file.
+    options: fn(Command) -> Command,
+}
+
+const CLIENT: Service = Service {
+    role: "client",
+    default_socket: client::DEFAULT_STATUS_SOCKET,
+    options: client::RunArguments::augment_args,
+};
+
+const GATEWAY: Service = Service {
+    role: "gateway",
+    default_socket: gateway::DEFAULT_STATUS_SOCKET,
+    options: gateway::RunArguments::augment_args,
+};
+
+/// The client's socket, unless another is named.
 pub(crate) fn of_client(named: Option<&Path>) -> Result<PathBuf, Failure> {
-    path("client", named, client::DEFAULT_STATUS_SOCKET)
+    CLIENT.socket(named)
 }
 
-/// That of the gateway, unless another is named.
+/// The gateway's socket, unless another is named.
 pub(crate) fn of_gateway(named: Option<&Path>) -> Result<PathBuf, Failure> {
-    path("gateway", named, gateway::DEFAULT_STATUS_SOCKET)
+    GATEWAY.socket(named)
 }
 
-/// The path that was named, else the one in the service's configuration file, else `usual`.
-fn path(role: &str, named: Option<&Path>, usual: &str) -> Result<PathBuf, Failure> {
-    if let Some(named) = named {
-        return Ok(named.to_owned());
+impl Service {
+    /// The named socket, else the one in the service's configuration file, else the default.
+    fn socket(&self, named: Option<&Path>) -> Result<PathBuf, Failure> {
+        if let Some(named) = named {
+            return Ok(named.to_owned());
+        }
+        let variable = format!("CULVERT_{}_CONFIG", self.role.to_uppercase());
+        let file = std::env::var_os(variable).map(PathBuf::from);
+        let configured = self.configured(file.as_deref())?;
+        Ok(configured.unwrap_or_else(|| self.default_socket.into()))
     }
-    let variable = format!("CULVERT_{}_CONFIG", role.to_uppercase());
-    let file = std::env::var_os(variable).map(PathBuf::from);
-    Ok(configured(role, file.as_deref())?.unwrap_or_else(|| usual.into()))
-}
 
-/// The path in the configuration file. One that this user may not read says nothing: the socket
-/// itself decides who may use it.
-fn configured(role: &str, file: Option<&Path>) -> Result<Option<PathBuf>, Failure> {
-    let usual = PathBuf::from(format!("/etc/culvert/{role}.toml"));
-    let unread = read_config_file(file.unwrap_or(&usual)).err();
-    if unread.is_some_and(|error| error.is_refusal(FileRefusal::Forbidden)) {
-        return Ok(None);
-    }
-    let Some(file) = ConfigFile::read(role, file)? else {
-        return Ok(None);
-    };
-    let command = Arguments::command();
-    let run = command
-        .find_subcommand(role)
-        .and_then(|role| role.find_subcommand("run"));
-    match run {
-        Some(run) => Ok(file.value(run, "status_socket")?.map(PathBuf::from)),
-        None => Ok(None),
+    /// The socket in the configuration file. A file that this user may not read counts as empty: the socket
+    /// itself decides who may use it.
+    fn configured(&self, file: Option<&Path>) -> Result<Option<PathBuf>, Failure> {
+        let usual = PathBuf::from(format!("/etc/culvert/{}.toml", self.role));
+        let unread = read_config_file(file.unwrap_or(&usual)).err();
+        if unread.is_some_and(|error| error.is_refusal(FileRefusal::Forbidden)) {
+            return Ok(None);
+        }
+        let Some(file) = ConfigFile::read(self.role, file)? else {
+            return Ok(None);
+        };
+        let run = (self.options)(Command::new("run"));
+        Ok(file.value(&run, "status_socket")?.map(PathBuf::from))
     }
 }
 
@@ -75,12 +92,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("client.toml");
         std::fs::write(&file, "mtu = 1380\nstatus_socket = '/srv/culvert.sock'\n").unwrap();
-        let moved = configured("client", Some(&file)).unwrap();
+        let moved = CLIENT.configured(Some(&file)).unwrap();
         assert_eq!(moved, Some("/srv/culvert.sock".into()));
         std::fs::write(&file, "mtu = 1380\n").unwrap();
-        assert_eq!(configured("client", Some(&file)).unwrap(), None);
+        assert_eq!(CLIENT.configured(Some(&file)).unwrap(), None);
         std::fs::write(&file, "socket = '/srv/culvert.sock'\n").unwrap();
-        let error = configured("client", Some(&file)).unwrap_err().to_string();
+        let error = CLIENT.configured(Some(&file)).unwrap_err().to_string();
         assert!(error.contains("there is no key `socket`"), "{error}");
     }
 }

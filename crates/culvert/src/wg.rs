@@ -1,6 +1,7 @@
 //! `culvert wg`: an interface from its start to its end.
 
 mod apply;
+mod arguments;
 mod metrics;
 mod serve;
 mod show;
@@ -8,11 +9,13 @@ mod socket;
 mod status;
 mod table;
 
-use crate::arguments::{LeftOut, RunArguments, WgArguments, WgCommand};
 use crate::detach::{Waiting, detach};
 use crate::exit::{Failure, Status};
+use crate::workers::default_workers;
 use crate::{http, logging};
 use apply::Interface;
+use arguments::LeftOut;
+pub(crate) use arguments::{DEFAULT_MTU, RunArguments, WgArguments, WgCommand};
 use culvert_datapath::{Mechanism, Mechanisms};
 use culvert_engine::{Device, EngineError, Options};
 use culvert_tun::TunError;
@@ -184,11 +187,6 @@ fn mechanisms(arguments: &RunArguments) -> Mechanisms {
     switched_off
         .chain(named)
         .fold(Mechanisms::ALL, |all, &mechanism| all.without(mechanism))
-}
-
-pub(crate) fn default_workers() -> usize {
-    let processors = thread::available_parallelism().map_or(1, usize::from);
-    culvert_engine::default_workers(processors)
 }
 
 fn failure(name: &str, error: &EngineError) -> Failure {

@@ -1,7 +1,9 @@
 //! `culvert client cleanup`: the host as it was before a client that was killed.
 
-use super::{DEFAULT_STATUS_SOCKET, failure, mark, routing, table};
+use super::failure::failure;
+use super::run_arguments::DEFAULT_STATUS_SOCKET;
 use crate::exit::{Failure, Status, print};
+use crate::routing_numbers::{mark, routing, table};
 use clap::{Args, ValueEnum};
 use culvert_client::{ClientError, clean_up_network, clean_up_resolver};
 use culvert_host::{FileRefusal, HostError, InterfaceName, Mark, Routing, Table};

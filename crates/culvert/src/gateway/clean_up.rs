@@ -1,8 +1,10 @@
 //! `culvert gateway cleanup`: the host as it was before a gateway that was killed.
 
-use super::{DEFAULT_STATUS_SOCKET, failure};
-use crate::client::{mark, refuse_while_running, report, routing, table};
+use super::failure::failure;
+use super::run_arguments::DEFAULT_STATUS_SOCKET;
+use crate::client::{refuse_while_running, report};
 use crate::exit::{Failure, Status};
+use crate::routing_numbers::{mark, routing, table};
 use clap::Args;
 use culvert_host::{InterfaceName, Mark, Routing, Table};
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! `culvert portal backup` and `culvert portal restore`.
 
-use super::{EXIT_STATUS, StateArguments, failure, print_json_line};
+use super::common::{EXIT_STATUS, StateArguments, failure, print_json_line};
 use crate::exit::{Failure, Status, print_ahead};
 use clap::Args;
 use culvert_age::{Identity, KeyError, Recipient, parse_identities, parse_recipients};

@@ -1,6 +1,6 @@
 //! `culvert portal secrets`: the key that encrypts the database's secrets.
 
-use super::{EXIT_STATUS, StateArguments, failure, print_json_line};
+use super::common::{EXIT_STATUS, StateArguments, failure, print_json_line};
 use crate::exit::{Failure, Status, print, print_ahead};
 use clap::{Args, Subcommand};
 use culvert_host::{FileRefusal, HostError, TokenText, read_credential, read_token_file};

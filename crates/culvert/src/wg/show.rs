@@ -1,8 +1,8 @@
 //! `culvert wg show`: asks running interfaces over their configuration sockets.
 
+use super::arguments::ShowArguments;
 use super::status::{SCHEMA_VERSION, Status};
 use super::{socket, table};
-use crate::arguments::ShowArguments;
 use crate::exit::{self, Failure};
 use culvert_uapi::InterfaceName;
 use std::io::{self, IsTerminal, Read, Write};
