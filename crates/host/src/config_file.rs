@@ -5,7 +5,8 @@ use std::path::Path;
 use rustix::fs::CWD;
 
 use crate::HostError;
-use crate::file_check::{FileRefusal, Kind, Others, open_checked, read_bounded, refuse};
+use crate::file_check::{Kind, Others, open_checked, read_bounded, refuse};
+use crate::file_refusal::FileRefusal;
 
 /// The most bytes of a configuration file. Two dozen options with a few hundred bytes of comment each
 /// are a tenth of it.

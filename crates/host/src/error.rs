@@ -4,9 +4,10 @@ use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use crate::file_check::{FileRefusal, FileRefused};
-use crate::forwarding::sysctl_name;
-use crate::{Family, InterfaceName};
+use crate::file_refusal::{FileRefusal, FileRefused};
+use crate::interface_name::{InterfaceName, InvalidInterfaceName};
+use crate::sysctl::forwarding_switch;
+use culvert_base::Family;
 
 /// The reason why the host could not be set up. Each text is one line that names the remedy where
 /// there is one.
@@ -34,13 +35,8 @@ pub enum HostError {
     },
 
     /// Configuration: this cannot be the name of an interface.
-    #[error(
-        "{name:?} is no name for an interface: use at most 15 of letters, digits, `_`, `-`, `.`"
-    )]
-    InvalidInterfaceName {
-        /// The name as given.
-        name: String,
-    },
+    #[error(transparent)]
+    InvalidInterfaceName(#[from] InvalidInterfaceName),
 
     /// Configuration: rules for another interface than the installed ones.
     #[error("the installed rules are for {installed}: install those for {asked} beside them")]
@@ -192,7 +188,7 @@ pub enum HostError {
         "{family} forwarding is off, so a gateway has nowhere to pass packets on: \
          `sysctl -w {name}=1` (and a file in /etc/sysctl.d to keep it so), or start with \
          --enable-forwarding",
-        name = sysctl_name(*.family)
+        name = forwarding_switch(*.family)
     )]
     ForwardingOff {
         /// The family.
@@ -203,7 +199,7 @@ pub enum HostError {
     #[error(
         "{family} forwarding cannot be turned on from here, /proc/sys is closed to this process: \
          `sysctl -w {name}=1` on the host (and a file in /etc/sysctl.d to keep it so)",
-        name = sysctl_name(*.family)
+        name = forwarding_switch(*.family)
     )]
     ForwardingReadOnly {
         /// The family.

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::PathBuf;
 
+use crate::sysctl::forwarding_switch;
 use crate::{Family, HostError};
 
 /// Flags of `/proc/net/ipv6_route`: a default route, learned from a router's advertisement
@@ -93,18 +94,10 @@ pub fn enable_forwarding(family: Family) -> Result<bool, HostError> {
     }
 }
 
-/// The name by which `sysctl` knows the switch.
-pub(crate) fn sysctl_name(family: Family) -> &'static str {
-    match family {
-        Family::V4 => "net.ipv4.ip_forward",
-        Family::V6 => "net.ipv6.conf.all.forwarding",
-    }
-}
-
 fn path(family: Family) -> PathBuf {
     PathBuf::from(format!(
         "/proc/sys/{}",
-        sysctl_name(family).replace('.', "/")
+        forwarding_switch(family).replace('.', "/")
     ))
 }
 

@@ -4,8 +4,6 @@ use std::fmt;
 use std::os::fd::OwnedFd;
 use std::str::FromStr;
 
-use crate::HostError;
-
 /// The longest name in bytes: the kernel's `IFNAMSIZ` without the terminating zero.
 const MAX_NAME_BYTES: usize = 15;
 
@@ -14,6 +12,14 @@ const MAX_NAME_BYTES: usize = 15;
 /// The kernel takes more, but these need no quoting in a firewall ruleset, a path or a shell.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InterfaceName(String);
+
+/// The text cannot be the name of an interface.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{name:?} is no name for an interface: use at most 15 of letters, digits, `_`, `-`, `.`")]
+pub struct InvalidInterfaceName {
+    /// The name as given.
+    pub name: String,
+}
 
 impl InterfaceName {
     /// The name.
@@ -26,6 +32,11 @@ impl InterfaceName {
     #[must_use]
     pub fn index(&self) -> Option<u32> {
         rustix::net::netdevice::name_to_index(any_socket()?, self.as_str()).ok()
+    }
+
+    /// The kernel's number of the interface of that name, if there is one.
+    pub(crate) fn index_of(name: &str) -> Option<u32> {
+        name.parse::<Self>().ok()?.index()
     }
 
     /// The interface that a zone of an IPv6 address means (RFC 4007, section 11): its name or its number. Nothing where
@@ -52,9 +63,9 @@ fn any_socket() -> Option<OwnedFd> {
 }
 
 impl FromStr for InterfaceName {
-    type Err = HostError;
+    type Err = InvalidInterfaceName;
 
-    fn from_str(name: &str) -> Result<Self, HostError> {
+    fn from_str(name: &str) -> Result<Self, InvalidInterfaceName> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
         let valid = !name.is_empty()
             && name.len() <= MAX_NAME_BYTES
@@ -66,7 +77,7 @@ impl FromStr for InterfaceName {
         if valid {
             Ok(Self(name.to_owned()))
         } else {
-            Err(HostError::InvalidInterfaceName {
+            Err(InvalidInterfaceName {
                 name: name.to_owned(),
             })
         }

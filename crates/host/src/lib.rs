@@ -8,12 +8,14 @@
 mod addresses;
 mod cgroup;
 mod cgroup_watch;
+mod command_group;
 mod commanders;
 mod config_file;
 mod descriptor_store;
 mod descriptors;
 mod error;
 mod file_check;
+mod file_refusal;
 mod firewall;
 mod forwarding;
 mod guests;
@@ -34,8 +36,10 @@ mod retry;
 mod routing;
 mod sandbox;
 mod shutdown;
+mod start_time;
 mod state_dir;
 mod status_socket;
+mod sysctl;
 mod system_helper;
 mod table_claim;
 mod token_file;
@@ -44,13 +48,14 @@ mod watch;
 pub use addresses::MAX_CANDIDATES;
 pub use cgroup::ApplicationCgroups;
 pub use cgroup_watch::CgroupWatch;
-pub use commanders::COMMAND_GROUP;
+pub use command_group::COMMAND_GROUP;
 pub use config_file::{MAX_CONFIG_FILE_BYTES, read_config_file};
 pub use culvert_base::Family;
 pub use descriptor_store::DescriptorStore;
 pub use descriptors::raise_descriptors;
 pub use error::HostError;
-pub use file_check::{FileRefusal, FileRefused, SecretBytes};
+pub use file_check::SecretBytes;
+pub use file_refusal::{FileRefusal, FileRefused};
 pub use firewall::{
     ApplicationFirewall, ApplicationRules, Firewall, FirewallWatch, ForwardConflict, GatewayRules,
     HostAccess, MAX_RULED_RANGES, Refused, RepairPace, SourceAddress, TableState,
@@ -59,7 +64,7 @@ pub use firewall::{
 pub use forwarding::{Forwarding, enable_forwarding, forwarding, require_forwarding};
 pub use guests::Guests;
 pub use identity::{Identity, PrivateKeyBytes};
-pub use interface_name::InterfaceName;
+pub use interface_name::{InterfaceName, InvalidInterfaceName};
 pub use log_dir::LogDir;
 pub use name_services::keep_to_built_in_name_services;
 pub use notify::{notify_ready, notify_status, notify_stopping};

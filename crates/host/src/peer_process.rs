@@ -1,16 +1,11 @@
 //! The process at the other end of a Unix socket, told apart from a later one with its number.
 
-use crate::system_helper::SystemAccess;
+use crate::system_helper::access::SystemAccess;
 use nix::errno::Errno;
 use nix::sys::socket::{getsockopt, sockopt};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-
-/// The index of the start time after the command's name in `/proc/PID/stat` (field 22 of
-/// proc_pid_stat(5); field 3 is the first after the name).
-const START_TIME_AFTER_NAME: usize = 22 - 3;
 
 /// A process that connected a Unix socket. Its number alone may be another's by now.
 #[derive(Debug)]
@@ -69,22 +64,10 @@ impl PeerProcess {
     }
 }
 
-/// The start time of the process with that number, in ticks since boot. A service asks its helper for it:
-/// other processes are closed to a sandbox.
-pub(crate) fn start_time(pid: u32) -> io::Result<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    parse_start_time(&text).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
-}
-
-/// The name is in parentheses and may hold anything, parentheses and blanks too.
-fn parse_start_time(stat: &str) -> Option<u64> {
-    let (_, fields) = stat.rsplit_once(") ")?;
-    fields.split(' ').nth(START_TIME_AFTER_NAME)?.parse().ok()
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::start_time::start_time;
     use rustix::process::{Pid, PidfdFlags, pidfd_open};
     use std::os::unix::net::UnixStream;
     use std::process::{Child, Command};
@@ -146,13 +129,5 @@ pub(crate) mod tests {
         let (here, _there) = UnixStream::pair().unwrap();
         let process = PeerProcess::of(&here, std::process::id()).unwrap();
         assert!(process.is_running());
-    }
-
-    #[test]
-    fn the_start_time_is_read_behind_any_name() {
-        let numbers: Vec<String> = (4..=52).map(|field| field.to_string()).collect();
-        let stat = format!("7 (a) S 9 (b) S {}", numbers.join(" "));
-        assert_eq!(parse_start_time(&stat), Some(22));
-        assert_eq!(parse_start_time("7 (a) S 4"), None);
     }
 }

@@ -10,7 +10,8 @@ use rustix::fs::{AtFlags, CWD, FlockOperation, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 
 use crate::HostError;
-use crate::file_check::{FileRefusal, Kind, SecretBytes, open_private, read_bounded, refuse};
+use crate::file_check::{Kind, SecretBytes, open_private, read_bounded, refuse};
+use crate::file_refusal::FileRefusal;
 use crate::retry::retry_until_released;
 
 /// The most bytes of a file in a [`StateDir`]. Ids and keys take less than a hundred; the largest is the

@@ -9,9 +9,8 @@ use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 use crate::HostError;
-use crate::file_check::{
-    FileRefusal, Kind, Others, open_checked, open_private, read_bounded, refuse,
-};
+use crate::file_check::{Kind, Others, open_checked, open_private, read_bounded, refuse};
+use crate::file_refusal::FileRefusal;
 
 /// The most bytes of a token file. A token is an id, a secret of 43 letters and at most a URL (2,048
 /// bytes in practice, a third more in base64) with a fingerprint.

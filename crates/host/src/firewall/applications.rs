@@ -5,8 +5,11 @@
 //! no rule handles it. `docs/adr/0010-applications-by-cgroup.md` has the reasons.
 
 mod ranges;
-mod rules;
+mod refused;
+pub(super) mod rules;
 
+pub use refused::Refused;
+use rules::table_of;
 pub use rules::{ApplicationRules, MAX_RULED_RANGES};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,25 +19,6 @@ use culvert_policy::ApplicationName;
 use super::{TableState, list, load, nft, rules::remove_text};
 use crate::cgroup::ApplicationCgroups;
 use crate::{HostError, InterfaceName};
-
-/// The number of refused packets, by the application of the program that sent them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Refused {
-    /// Of applications that rules name.
-    pub applications: BTreeMap<ApplicationName, u64>,
-    /// Of all other programs, and of those that this host forwards for.
-    pub others: u64,
-}
-
-impl Refused {
-    /// Adds the packets refused since.
-    pub fn add(&mut self, more: &Self) {
-        self.others += more.others;
-        for (application, count) in &more.applications {
-            *self.applications.entry(application.clone()).or_default() += count;
-        }
-    }
-}
 
 /// An installed table. It stays when this is dropped: a client that crashes leaves it behind, and the
 /// next one replaces it.
@@ -158,12 +142,6 @@ pub async fn remove_application_rules(interface: &InterfaceName) -> Result<(), H
         .await?
         .success("remove the firewall table")?;
     Ok(())
-}
-
-/// The name of the table of an interface, of family `inet`. It is longer than a gateway's can be, so
-/// that the two are never the same.
-pub(super) fn table_of(interface: &InterfaceName) -> String {
-    format!("{}applications_{interface}", super::rules::TABLE_PREFIX)
 }
 
 /// `nft` does not say what it is that the kernel lacks.

@@ -60,7 +60,7 @@ impl FirewallWatch {
         };
         let socket = open()
             .map_err(|error| HostError::system("listen for changes of the firewall", error))?;
-        let of_applications = super::applications::table_of(interface);
+        let of_applications = super::applications::rules::table_of(interface);
         Ok(Self {
             socket,
             buffer: Vec::new(),

@@ -2,11 +2,26 @@
 //! decides.
 
 use super::resolv_conf::ResolvConf;
-use super::{Paths, ResolverMode};
-use crate::system_helper::{SystemAccess, SystemFile};
+use super::wanted::ResolverMode;
+use crate::system_helper::SystemFile;
+use crate::system_helper::access::SystemAccess;
 use std::fs;
 use std::net::IpAddr;
 use std::path::PathBuf;
+
+/// The path of the file that names the resolvers.
+#[derive(Debug)]
+pub(super) struct Paths {
+    pub(super) resolv_conf: PathBuf,
+}
+
+impl Default for Paths {
+    fn default() -> Self {
+        Self {
+            resolv_conf: "/etc/resolv.conf".into(),
+        }
+    }
+}
 
 /// The addresses at which systemd-resolved listens for programs that read `resolv.conf`: the second
 /// answers with less work of its own.

@@ -8,10 +8,11 @@
 //! file that the next start knows how to undo.
 
 use super::resolv_conf::{ResolvConf, edited, had_none_before, has_header, is_ours, ours};
-use super::{CHECK_EVERY, ResolverWanted};
+use super::wanted::ResolverWanted;
 use crate::inotify::Inotify;
-use crate::system_helper::{SystemAccess, SystemFile};
-use crate::{HostError, StateDir};
+use crate::system_helper::SystemFile;
+use crate::system_helper::access::SystemAccess;
+use crate::{HostError, InterfaceName, StateDir};
 use culvert_policy::DomainName;
 use rustix::fs::inotify::WatchFlags;
 use rustix::fs::{Access, AtFlags, CWD, StatxAttributes, StatxFlags};
@@ -23,6 +24,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
+
+/// The interval at which the file is checked if no change is reported. A program that renews a DHCP
+/// lease may write it, and names of resources should not be asked elsewhere for longer than a
+/// resolver waits for an answer.
+const CHECK_EVERY: Duration = Duration::from_secs(5);
 
 /// The backup in the state directory: there it can be written wherever the file itself can, and
 /// belongs to one client.
@@ -125,7 +131,7 @@ impl FileControl {
                 return Err(self.too_long());
             }
             let known = String::from_utf8_lossy(before.as_deref().unwrap_or_default()).into_owned();
-            let upstreams = ResolvConf::parse(&known).upstreams(super::interface_index);
+            let upstreams = ResolvConf::parse(&known).upstreams(InterfaceName::index_of);
             let mut replaced = None;
             for step in self.plan_taking(before.as_deref(), &text) {
                 replaced = self.take(&step, state)?.or(replaced);

@@ -9,47 +9,21 @@ mod file;
 mod resolv_conf;
 mod resolvconf;
 mod resolved;
+mod wanted;
 
-use crate::system_helper::{SystemAccess, SystemFile};
+use crate::system_helper::SystemFile;
+use crate::system_helper::access::SystemAccess;
 use crate::{HostError, InterfaceName, StateDir};
 use culvert_policy::DomainName;
-use detect::Facts;
+use detect::{Facts, Paths};
 use file::FileControl;
 use resolv_conf::ResolvConf;
 use resolvconf::Resolvconf;
 use resolved::Resolved;
-use std::collections::BTreeSet;
-use std::fmt;
-use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::net::SocketAddr;
+use std::path::Path;
 
-/// The interval at which the file is checked if no change is reported. A program that renews a DHCP
-/// lease may write it, and names of resources should not be asked elsewhere for longer than a
-/// resolver waits for an answer.
-const CHECK_EVERY: Duration = Duration::from_secs(5);
-
-/// The way by which the system is told the resolver to ask.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ResolverMode {
-    /// systemd-resolved, over D-Bus: names in [`ResolverWanted::domains`] are asked of the client.
-    Resolved,
-    /// The program `resolvconf`: every name is asked of the client.
-    Resolvconf,
-    /// The file `/etc/resolv.conf`: every name is asked of the client.
-    File,
-    /// Not at all.
-    Off,
-}
-
-/// The administrator's choice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ResolverChoice {
-    /// The way that fits the machine.
-    Auto,
-    /// This way and no other.
-    Mode(ResolverMode),
-}
+pub use wanted::{ResolverChoice, ResolverMode, ResolverWanted, RoutedDomains};
 
 /// Files of the system that a client may have to write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,37 +54,6 @@ impl ResolverChoice {
     }
 }
 
-/// The way in which names are to be asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ResolverWanted {
-    /// The tunnel's interface.
-    pub interface: InterfaceName,
-    /// The address of the resolver, on port 53.
-    pub server: IpAddr,
-    /// Names that are asked there, where the way can tell them apart.
-    pub domains: RoutedDomains,
-    /// The search domains for short names, before those that the system has by itself; at most
-    /// [`culvert_policy::MAX_SEARCH_DOMAINS`].
-    pub search: Vec<DomainName>,
-    /// Other names that are asked there are asked of those whom the system asked before.
-    pub asks_upstreams: bool,
-}
-
-/// Which names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RoutedDomains {
-    /// These and all below them.
-    Within(BTreeSet<String>),
-    /// Every name.
-    All,
-}
-
-/// The path of the file that names the resolvers.
-#[derive(Debug)]
-struct Paths {
-    resolv_conf: PathBuf,
-}
-
 /// Points the system's resolver at the client. One at a time for each state directory.
 #[derive(Debug)]
 pub struct ResolverControl {
@@ -128,14 +71,6 @@ enum Backend {
     Resolvconf(Resolvconf),
     File(FileControl),
     Off,
-}
-
-impl Default for Paths {
-    fn default() -> Self {
-        Self {
-            resolv_conf: "/etc/resolv.conf".into(),
-        }
-    }
 }
 
 impl ResolverControl {
@@ -168,7 +103,7 @@ impl ResolverControl {
             self.choice,
             ResolverChoice::Auto | ResolverChoice::Mode(ResolverMode::Resolved)
         );
-        let index = interface_index(interface.as_str()).and_then(|it| i32::try_from(it).ok());
+        let index = interface.index().and_then(|it| i32::try_from(it).ok());
         if let Some(index) = index.filter(|_| may_know)
             && let Ok(resolved) = Resolved::connect().await
             && let Err(error) = resolved.forget(index).await
@@ -291,31 +226,4 @@ impl ResolverControl {
     fn file(&self) -> FileControl {
         FileControl::new(self.paths.resolv_conf.clone(), self.access.clone())
     }
-}
-
-impl ResolverMode {
-    /// True if the system asks here for the names of [`ResolverWanted::domains`] alone.
-    #[must_use]
-    pub const fn is_split(self) -> bool {
-        match self {
-            Self::Resolved => true,
-            Self::Resolvconf | Self::File | Self::Off => false,
-        }
-    }
-}
-
-impl fmt::Display for ResolverMode {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::Resolved => "resolved",
-            Self::Resolvconf => "resolvconf",
-            Self::File => "file",
-            Self::Off => "off",
-        })
-    }
-}
-
-/// The kernel's number of an interface.
-fn interface_index(name: &str) -> Option<u32> {
-    name.parse::<InterfaceName>().ok()?.index()
 }

@@ -2,8 +2,8 @@
 //! two of that name: Debian's own, and openresolv. A third is systemd-resolved in disguise and is not
 //! taken for one.
 
-use super::ResolverWanted;
 use super::resolv_conf::{ResolvConf, joined_search, without};
+use super::wanted::ResolverWanted;
 use crate::{HostError, InterfaceName, StateDir};
 use culvert_policy::DomainName;
 use std::net::{IpAddr, SocketAddr};
@@ -138,7 +138,7 @@ impl Resolvconf {
             Flavour::Openresolv => searched(&text),
             Flavour::Debian => Vec::new(),
         };
-        let upstreams = known.upstreams(super::interface_index);
+        let upstreams = known.upstreams(InterfaceName::index_of);
         Ok(Others { upstreams, search })
     }
 

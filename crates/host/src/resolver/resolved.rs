@@ -3,8 +3,8 @@
 //! Its settings belong to the tunnel's interface and go with it, so that a crash leaves nothing,
 //! unless the service manager keeps the interface.
 
-use super::{ResolverWanted, RoutedDomains, interface_index};
-use crate::HostError;
+use super::wanted::{ResolverWanted, RoutedDomains};
+use crate::{HostError, InterfaceName};
 use culvert_policy::DomainName;
 use futures_util::{Stream, StreamExt};
 use rustix::net::AddressFamily;
@@ -108,7 +108,7 @@ impl Resolved {
         wanted: &ResolverWanted,
         tell: impl FnOnce(&[SocketAddr]),
     ) -> Result<(), HostError> {
-        let index = interface_index(wanted.interface.as_str())
+        let index = InterfaceName::index_of(wanted.interface.as_str())
             .and_then(|index| i32::try_from(index).ok())
             .ok_or_else(|| HostError::NoInterface {
                 interface: wanted.interface.clone(),

@@ -11,7 +11,7 @@ use seccompiler::{
     SeccompRule, TargetArch,
 };
 
-use super::Barrier;
+use super::barrier::Barrier;
 
 /// The calls that are refused with "Operation not permitted".
 const REFUSED: &[i64] = &[

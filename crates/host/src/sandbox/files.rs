@@ -20,7 +20,8 @@ use landlock::{
     Scope, make_bitflags,
 };
 
-use super::{Barrier, SandboxNeeds};
+use super::barrier::Barrier;
+use super::needs::SandboxNeeds;
 use crate::state_dir::{make_directory, make_directory_of};
 
 /// The requested version: that of Linux 6.12. Older kernels do what they know of it.

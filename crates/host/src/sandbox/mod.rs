@@ -6,30 +6,17 @@
 //! bind a thread and what it starts, so this too comes before there is a second thread. It holds until
 //! the process ends, over every set-up of the host in between. `docs/adr/0014-sandbox.md` has the reasons.
 
+mod barrier;
 mod calls;
 mod files;
+mod needs;
+
+pub use barrier::Barrier;
+pub use needs::SandboxNeeds;
 
 use crate::HostError;
-use crate::ResolverChoice;
-use crate::resolver::Writes;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::path::Path;
-
-/// The parts of the machine that a service goes on needing.
-#[derive(Clone, Copy, Debug)]
-pub struct SandboxNeeds<'a> {
-    /// The directory of its own files. It is made if it is missing.
-    pub state_dir: &'a Path,
-    /// The directory of its log files. It is there.
-    pub log_dir: Option<&'a Path>,
-    /// The socket on which it answers. The directory is made if it is missing.
-    pub socket: &'a Path,
-    /// The way in which it changes the system's resolver, if it does.
-    pub resolver: Option<ResolverChoice>,
-    /// True if it makes cgroups.
-    pub has_cgroups: bool,
-}
 
 /// The result of entering the sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,30 +25,6 @@ pub struct Sandbox {
     pub files: Barrier,
     /// System calls that it never makes.
     pub system_calls: Barrier,
-}
-
-/// The state of a barrier around this process.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "state", content = "why", rename_all = "snake_case")]
-pub enum Barrier {
-    /// It is.
-    Closed,
-    /// As far as this kernel can; why not all of it.
-    Partly(String),
-    /// It is not, and why.
-    Open(String),
-}
-
-impl SandboxNeeds<'_> {
-    /// True if the helper has to change `/etc/resolv.conf`.
-    pub(crate) fn writes_resolv_conf(&self) -> bool {
-        self.resolver_files().has_file
-    }
-
-    fn resolver_files(&self) -> Writes {
-        let choice = self.resolver;
-        choice.map_or_else(Writes::default, |choice| choice.writes(self.state_dir))
-    }
 }
 
 /// Closes to the helper what it does not need. It never fails, as [`Sandbox::enter`].
@@ -124,15 +87,5 @@ impl fmt::Display for Sandbox {
             system_calls,
         } = self;
         write!(f, "files {files}; system calls {system_calls}")
-    }
-}
-
-impl fmt::Display for Barrier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Closed => f.write_str("closed"),
-            Self::Partly(why) => write!(f, "closed in part ({why})"),
-            Self::Open(why) => write!(f, "open ({why})"),
-        }
     }
 }

@@ -1,7 +1,8 @@
 //! The operations themselves, as the helper does them, or a process that has none.
 
 use super::message::{Answer, MAX_ADDRESSES, MAX_RESOLV_CONF_BYTES, Request, SystemFile};
-use crate::{commanders, peer_process};
+use crate::command_group;
+use crate::start_time::start_time;
 use rustix::fs::{CWD, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -61,9 +62,9 @@ impl Operations {
                 rustix::fs::unlink(self.unfinished())?;
                 Answer::Done
             }
-            Request::CommandGroup => Answer::Group(commanders::group()),
-            Request::Admit(peer) => Answer::Admitted(commanders::judge(*peer)),
-            Request::StartTime(pid) => Answer::StartTime(peer_process::start_time(*pid)?),
+            Request::CommandGroup => Answer::Group(command_group::group()),
+            Request::Admit(peer) => Answer::Admitted(command_group::judge(*peer)),
+            Request::StartTime(pid) => Answer::StartTime(start_time(*pid)?),
         };
         Ok((answer, None))
     }

@@ -1,5 +1,7 @@
+use super::access::SystemAccess;
+use super::message::SystemFile;
 use super::*;
-use crate::Sandbox;
+use crate::{PeerCredentials, Sandbox};
 use std::fs;
 use std::path::Path;
 
@@ -97,7 +99,7 @@ fn names_accounts_and_start_times_are_found_through_the_helper() {
     let dir = tempfile::tempdir().unwrap();
     let access = helper(dir.path(), false);
     let own = std::process::id();
-    let started = crate::peer_process::start_time(own).unwrap();
+    let started = crate::start_time::start_time(own).unwrap();
     in_sandbox(dir.path(), || {
         let found = access.look_up("localhost".to_owned(), 443).unwrap();
         assert!(

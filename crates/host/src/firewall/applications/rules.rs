@@ -6,9 +6,9 @@ use std::fmt::Write;
 use culvert_policy::{ApplicationName, Applications, Prefix};
 
 use super::ranges::{flatten, shown};
-use super::{Refused, table_of};
+use super::refused::Refused;
 use crate::cgroup::APPLICATION_LEVEL;
-use crate::firewall::rules::remove_text;
+use crate::firewall::rules::{TABLE_PREFIX, remove_text};
 use crate::{HostError, InterfaceName};
 
 /// Ranges with a rule: as many as the client leads into the tunnel. `nft` loads them in a second.
@@ -200,6 +200,12 @@ fn write_elements(text: &mut String, elements: impl Iterator<Item = String>) -> 
 /// The match of packets whose socket was made in the application's cgroup, or below.
 fn of_application(application: &ApplicationName) -> String {
     format!("socket cgroupv2 level {APPLICATION_LEVEL} @app_{application}")
+}
+
+/// The name of the table of an interface, of family `inet`. It is longer than a gateway's can be, so
+/// that the two are never the same.
+pub(crate) fn table_of(interface: &InterfaceName) -> String {
+    format!("{}applications_{interface}", TABLE_PREFIX)
 }
 
 /// The counters as `nft` prints them: a line with the name, then one with the numbers.
