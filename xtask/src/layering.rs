@@ -1,9 +1,10 @@
 //! The layers of the workspace: who may depend on whom, who may hold unsafe code, what pure crates may
-//! name, which types their instants have, and what types of secrets may derive.
+//! name, which types their instants have, what types of secrets may derive, and how much of a crate are tests.
 
 mod instants;
 mod rules;
 mod secrets;
+mod tested;
 
 use crate::metadata::{Member, Workspace};
 use crate::source;
@@ -28,6 +29,7 @@ pub(crate) fn check(root: &Path, workspace: &Workspace) -> Result<Vec<String>> {
             problems.extend(unsafe_code(&member.name, &shown, &source::parse(path)?));
         }
         problems.extend(lints(root, member)?);
+        problems.extend(tested::shortage(root, member)?);
         let is_product = member.folder.starts_with(root.join("crates"));
         let is_pure = PURE.contains(&member.name.as_str());
         if !is_product && !is_pure {
