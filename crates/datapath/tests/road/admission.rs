@@ -161,7 +161,7 @@ fn a_record_that_holds_no_packet_is_counted() {
         record
     };
     for first in [0x00, 0x45, 0x60, 0xff] {
-        worker.arrive(Lane::V4, remote.seals_records(vec![record(first)]));
+        worker.arrive(Lane::V4, remote.seals_records(&[record(first)]));
     }
     worker.run();
     assert_eq!(worker.drops(), [(Dropped::InnerMalformed, 4)]);
@@ -171,7 +171,7 @@ fn a_record_that_holds_no_packet_is_counted() {
 fn an_empty_record_says_that_the_peer_lives_and_nothing_more() {
     let remote = Remote::new(1);
     let mut worker = plain_worker(&[&remote]);
-    worker.arrive(Lane::V4, remote.seals_records(vec![vec![0; 32]]));
+    worker.arrive(Lane::V4, remote.seals_records(&[vec![0; 32]]));
     worker.run();
     assert_eq!(written(&mut worker), Vec::<Vec<u8>>::new());
     assert_eq!(remote.peer.activity.last_received(), Some(START));
@@ -277,7 +277,7 @@ fn handshakes_and_data_of_several_peers_in_one_run_are_told_apart() {
         let mut record = vec![0; 148];
         let packet = numbered(remote.inner(), HERE, remote.id().0, 80, Ecn::NotEct);
         record[16..16 + packet.len()].copy_from_slice(&packet);
-        remote.seals_records(vec![record]).bytes
+        remote.seals_records(&[record]).bytes
     };
     let mut initiation = vec![0; 148];
     initiation[0] = 1;

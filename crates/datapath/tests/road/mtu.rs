@@ -18,7 +18,7 @@ const FITS: usize = (NARROW as usize - 28 - 32) / 16 * 16;
 fn message(remote: &Remote, message: MtuMessage) -> Run {
     let mut record = vec![0; 16 + message.packet_len() + 16];
     message.write(&mut record[16..][..message.packet_len()]);
-    remote.seals_records(vec![record])
+    remote.seals_records(&[record])
 }
 
 fn probe(generation: u16) -> MtuProbe {

@@ -82,11 +82,11 @@ impl Remote {
             record[DATA_HEADER_LEN..][..packet.len()].copy_from_slice(packet);
             record
         });
-        self.seals_records(records.collect())
+        self.seals_records(&records.collect::<Vec<_>>())
     }
 
     /// Seals records with room for header and tag.
-    pub(crate) fn seals_records(&self, records: Vec<Vec<u8>>) -> Run {
+    pub(crate) fn seals_records(&self, records: &[Vec<u8>]) -> Run {
         let stride = records[0].len();
         let mut bytes = records.concat();
         let count = u32::try_from(records.len()).unwrap();
