@@ -31,7 +31,7 @@ impl Prefix {
         self.address
     }
 
-    /// How many leading bits count.
+    /// The number of leading bits that count.
     #[expect(
         clippy::len_without_is_empty,
         reason = "a length in bits, not of a container"
@@ -162,7 +162,7 @@ impl<T: Copy> Trie<T> {
         }
     }
 
-    /// How many leading bits `child` and the first `len` of `bits` have in common.
+    /// The number of leading bits that `child` and the first `len` of `bits` have in common.
     fn shared_len(&self, child: NodeIndex, bits: u128, len: u8) -> u8 {
         let child = &self.nodes[child as usize];
         let same = (child.bits ^ bits).leading_zeros() as u8;

@@ -33,7 +33,7 @@ pub(crate) const BUDGET_FRAMES: usize = MAX_SEGMENTS;
 /// The least MTU of IPv6 (RFC 8200 section 5), which every path carries.
 pub const MIN_PATH_MTU: u16 = 1280;
 
-/// What one worker needs to send.
+/// The sending side of one worker.
 pub(crate) struct Outbound {
     frame: Box<[u8]>,
     /// The frame that is being cut; what follows it waits in the TUN.
@@ -48,12 +48,12 @@ pub(crate) struct Outbound {
     resumed: VecDeque<Resumed>,
 }
 
-/// How far the frame in the buffer has been cut.
+/// The progress of cutting the frame in the buffer.
 struct Cursor {
     len: usize,
     cut: Cut,
     peer: PeerId,
-    /// Whose frame it is: `peer` may be somebody else's number by the time the socket has room.
+    /// The key of the peer: `peer` may be somebody else's number by the time the socket has room.
     public_key: PublicKey,
     next: usize,
     /// The first packet tells of congestion.
@@ -77,7 +77,7 @@ struct Resumed {
     answer_to: Option<PeerId>,
 }
 
-/// What a turn carries.
+/// The frames that a turn carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     All,
@@ -85,7 +85,7 @@ pub(crate) enum Scope {
     Priority,
 }
 
-/// What a turn left behind.
+/// The end of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// Nothing to read.
@@ -217,13 +217,13 @@ impl Outbound {
         self.batch.try_again();
     }
 
-    /// Whether the batch on its way out goes to an IPv4 endpoint.
+    /// True if the batch on its way out goes to an IPv4 endpoint.
     pub(crate) fn sends_to_v4(&self) -> bool {
         let to = self.batch.to().and_then(|(peer, _)| peer.endpoint());
         to.is_none_or(|to| to.address.is_ipv4())
     }
 
-    /// Whether there is work that does not wait for a device.
+    /// True if there is work that does not wait for a device.
     pub(crate) fn has_work(&self) -> bool {
         !self.is_blocked()
             && (self.cursor.is_some() || !self.batch.is_empty() || !self.resumed.is_empty())

@@ -23,8 +23,8 @@ const PRIORITY_BURST_FRAMES: u32 = 32;
 /// frame, and a worker has others to read.
 const MAX_READ_FAILURES: u32 = 16;
 
-/// How long a queue may refuse packets because its credit is wrong, which only an administrator who changes its length
-/// (`txqueuelen`) and a host without memory bring about. A wake-up in that time costs nothing.
+/// The longest time for which a queue refuses packets because its credit is wrong. Only an administrator who changes its
+/// length (`txqueuelen`) and a host without memory bring that about. One wake-up in that time costs nothing.
 const RECHECK_AFTER: Duration = Duration::from_secs(10);
 
 /// The TUN queues of one worker, and which of them may have something to read.
@@ -41,16 +41,16 @@ pub(crate) struct Queues<A> {
     has_priority: bool,
     /// Choices of the reserved queues since the last frame of a bulk queue.
     priority_burst: u32,
-    /// When to look for what no event has told of.
+    /// The time of the next look for frames that no event has told of.
     recheck_at: BootTime,
 }
 
-/// What is known of what waits in a queue.
+/// The state of one queue that is counted.
 struct QueueState<A> {
     credit: A,
     codel: Codel,
     bound: QueueBound,
-    /// When it was last looked at.
+    /// The time at which its credit was last given back.
     published_at: BootTime,
 }
 
@@ -88,7 +88,7 @@ impl<A: QueueCredit> Queues<A> {
         self.ready |= queues;
     }
 
-    /// How long at most the worker may sleep, where that matters: see [`Self::recheck`].
+    /// The longest sleep of the worker, where that matters: see [`Self::recheck`].
     pub(crate) fn rechecks_after(&self) -> Option<Duration> {
         (!self.states.is_empty()).then_some(RECHECK_AFTER)
     }
@@ -117,7 +117,7 @@ impl<A: QueueCredit> Queues<A> {
             && (self.ready >> PRIORITY_QUEUE & 1 == 1 || self.was_queued(PRIORITY_QUEUE))
     }
 
-    /// Whether the kernel has counted more in the queue than was read.
+    /// True if the kernel has counted more in the queue than was read.
     fn was_queued(&self, queue: usize) -> bool {
         let state = self.states.get(queue);
         state.is_some_and(|state| state.credit.has_waiting())

@@ -108,8 +108,8 @@ impl Outbound {
         self.take_resumed(context)
     }
 
-    /// Tells the sender of the frame that the cursor points at that it should slow down: by a mark on its first packet
-    /// where its transport understands that (RFC 3168), by the loss of it otherwise.
+    /// Tells the sender of the frame at the cursor to slow down. Its first packet is marked if its transport understands
+    /// marks (RFC 3168), and is lost otherwise.
     fn tell_sender<S: Shell>(&mut self, context: &Context<S>) {
         let Some(cursor) = &mut self.cursor else {
             return;

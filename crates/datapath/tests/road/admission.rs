@@ -1,4 +1,4 @@
-//! What is let in: datagrams by their kind, records by their key, packets by their source.
+//! Admission: datagrams by their kind, records by their key, packets by their source.
 
 use crate::device::{Run, START};
 use crate::packets::{HERE, HERE_V6, number_of, numbered, packet_of, syn, udp};
@@ -381,7 +381,7 @@ fn segments_that_a_narrow_path_has_no_room_for_are_not_asked_for() {
     let packet = written(&mut worker).remove(0);
     let option = packet[40..44].to_vec();
     let mss = u16::from_be_bytes([option[2], option[3]]);
-    // What passes: 1,280 bytes less the headers of IPv4, UDP and a record, in whole units of 16, less those of TCP.
+    // The room for a segment: 1,280 bytes less the headers of IPv4, UDP and a record, in whole units of 16, less those of TCP.
     assert_eq!((option[0], mss), (2, (1280 - 28 - 32) / 16 * 16 - 40));
 }
 

@@ -214,7 +214,7 @@ fn a_full_socket_keeps_the_batch_in_its_place_until_it_has_room() {
     worker.run();
     assert!(worker.device().sockets.watched[Lane::V4 as usize]);
     assert_eq!(worker.counters.udp_blocked.read(), 1);
-    // What comes meanwhile waits in the TUN.
+    // Packets that come meanwhile wait in the TUN.
     worker.queue(BULK, frame(&packet(&remote, 1, 100)));
     worker.queue(PRIORITY_QUEUE, frame(&packet(&remote, 2, 100)));
     worker.run();
@@ -489,7 +489,7 @@ fn a_superframe_over_ipv6_destinations_reaches_the_peer_that_owns_them() {
     assert_eq!(remote.opens(&sent), packets);
 }
 
-/// What comes next of a flow to one of two peers.
+/// The next packet of a flow to one of two peers.
 #[derive(Clone, Copy, Debug)]
 struct Next {
     to: usize,

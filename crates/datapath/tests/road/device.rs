@@ -383,7 +383,7 @@ impl Received for Runs {
 /// The numbers that both ends of a queue share.
 pub(crate) struct Count {
     pub(crate) queued: Cell<u64>,
-    /// What the reader has taken, as far as it has said so.
+    /// Bytes that the reader has taken, as far as it has said so.
     pub(crate) told: Cell<u64>,
     pub(crate) bound: Cell<u64>,
 }

@@ -26,11 +26,11 @@ const HANDSHAKE_PEER: PeerId = PeerId(0);
 /// A peer, its keys at this end and its own.
 pub(crate) struct Remote {
     pub(crate) peer: Arc<Peer>,
-    /// What this end seals with.
+    /// The key that this end seals with.
     pub(crate) sending: Arc<Sending>,
-    /// What this end opens with.
+    /// The key that this end opens with.
     pub(crate) receiving: Arc<Transport>,
-    /// What the peer seals and opens with.
+    /// The key that the peer seals and opens with.
     pub(crate) own: Arc<Transport>,
     /// This end answered the handshake and has not heard data since.
     pub(crate) is_unconfirmed: bool,

@@ -145,7 +145,7 @@ fn snapshot_with_inside(remote: &Remote) -> Snapshot {
     }
 }
 
-/// What a peer says of a packet of this end that it does not let pass.
+/// The answer of a peer to a packet of this end that it does not let pass.
 fn refusal_of(packet: &[u8], kind: Unreachable) -> Vec<u8> {
     let mut refusal = [0; 1280];
     let len = icmp::refusal(packet, kind, &mut refusal).unwrap();

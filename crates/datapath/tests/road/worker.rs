@@ -136,7 +136,7 @@ impl Worker {
         self.device().tun.written.take()
     }
 
-    /// What the control thread was told since the last call.
+    /// The news for the control thread since the last call.
     pub(crate) fn events(&mut self) -> Vec<Event> {
         self.device().control.events.take()
     }
