@@ -1,5 +1,7 @@
-//! The layers of the workspace: who may depend on whom, who may hold unsafe code, what pure crates may
-//! name, which types their instants have, what types of secrets may derive, and how much of a crate are tests.
+//! The layers of the workspace: who may depend on whom, who may hold unsafe code, and what pure crates may name.
+//!
+//! Beside them: the types of instants in pure crates, the traits that types of secrets derive, and the share of tests in
+//! a crate.
 
 mod instants;
 mod rules;
@@ -29,7 +31,7 @@ pub(crate) fn check(root: &Path, workspace: &Workspace) -> Result<Vec<String>> {
             problems.extend(unsafe_code(&member.name, &shown, &source::parse(path)?));
         }
         problems.extend(lints(root, member)?);
-        problems.extend(tested::shortage(root, member)?);
+        problems.extend(tested::shortage(member)?);
         let is_product = member.folder.starts_with(root.join("crates"));
         let is_pure = PURE.contains(&member.name.as_str());
         if !is_product && !is_pure {

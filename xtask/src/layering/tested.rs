@@ -1,7 +1,6 @@
 //! Lines of tests beside lines of source, in crates that no device tests.
 
 use super::rules::TESTED;
-use super::shown;
 use crate::metadata::Member;
 use crate::source;
 use anyhow::{Context, Result};
@@ -13,7 +12,7 @@ use std::path::{Path, PathBuf};
 const TEST_ONLY: &str = "#[cfg(test)]";
 
 /// The problem of a crate that has fewer lines of tests than its row in the table asks for.
-pub(super) fn shortage(root: &Path, member: &Member) -> Result<Option<String>> {
+pub(super) fn shortage(member: &Member) -> Result<Option<String>> {
     let Some((_, least)) = TESTED.iter().find(|(name, _)| *name == member.name) else {
         return Ok(None);
     };
@@ -29,8 +28,10 @@ pub(super) fn shortage(root: &Path, member: &Member) -> Result<Option<String>> {
     }
     let lines = Lines::of(&files);
     Ok((!lines.suffice(*least)).then(|| {
-        let (shown, Lines { tests, source }) = (shown(root, &member.folder), lines);
-        format!("{shown} has {tests} lines of tests for {source} of source: {least} for each 100 are the least")
+        let (name, Lines { tests, source }) = (&member.name, lines);
+        format!(
+            "{name} has {tests} lines of tests for {source} of source: {least} for each 100 are the least"
+        )
     }))
 }
 
@@ -167,6 +168,6 @@ mod tests {
             roots: Vec::new(),
         };
         // Nothing is no shortage, and a crate that the table lacks is not counted.
-        assert_eq!(shortage(Path::new("/"), &nowhere).unwrap(), None);
+        assert_eq!(shortage(&nowhere).unwrap(), None);
     }
 }
