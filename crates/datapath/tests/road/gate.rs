@@ -8,7 +8,7 @@ use culvert_datapath::{Dropped, Gates, Lane, Snapshot};
 use culvert_packet::Accept;
 use culvert_packet::ip::IpView;
 use culvert_policy::Filters;
-use culvert_policy::gate::{ClientGrants, DropReason, GateTable, Grant, PeerKey, Reach};
+use culvert_policy::gate::{ClientGrants, DropReason, GateTable, Grant, Mapping, PeerKey, Reach};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -200,14 +200,40 @@ fn a_packet_to_a_client_that_answers_nothing_is_counted_with_each_of_its_segment
     assert_eq!(dropped, 7);
 }
 
+/// The address that stands for [`SERVER`] in the grant by name.
+const NAME: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(100, 96, 0, 1));
+
+/// A client that reaches [`SERVER`] by name alone, so that the gate translates its packets.
+fn table_by_name(client: &Remote) -> Arc<GateTable> {
+    let key = PeerKey(client.id().0);
+    client.peer.set_gate_key(key);
+    let grant = Grant {
+        id: GRANT.parse().unwrap(),
+        resource: RESOURCE.parse().unwrap(),
+        reach: Reach::Names(vec![Mapping::new(NAME, SERVER).unwrap()]),
+        filters: Filters::any(),
+        expires: BootTime::MAX,
+    };
+    let mut table = GateTable::new();
+    let grants = ClientGrants::new(key, vec![client.inner()], vec![grant]);
+    table.set_client(grants.unwrap()).unwrap();
+    Arc::new(table)
+}
+
 #[test]
 fn a_frame_that_waits_for_a_key_passes_the_gate_again_as_it_came() {
     let client = Remote::new(1);
-    let mut worker = worker(gated(&[&client]));
-    let question = udp(client.inner(), SERVER, b"question");
-    assert_eq!(arrive(&mut worker, &client, &question).len(), 1);
+    let gate = Some(table_by_name(&client));
+    let with_key = || Snapshot {
+        gate: gate.clone(),
+        ..snapshot(&[&client])
+    };
+    let mut worker = worker(with_key());
+    let question = udp(client.inner(), NAME, b"question");
+    let arrived = arrive(&mut worker, &client, &question);
+    assert_eq!(arrived, [udp(client.inner(), SERVER, b"question")]);
     let keyless = Snapshot {
-        gate: Some(table(&[&client], BootTime::MAX)),
+        gate: gate.clone(),
         ..snapshot_without_keys(&[&client])
     };
     worker.publish(keyless);
@@ -215,9 +241,10 @@ fn a_frame_that_waits_for_a_key_passes_the_gate_again_as_it_came() {
     worker.queue(BULK, frame(&answer));
     worker.run();
     assert_eq!(worker.sent(), []);
-    worker.publish(gated(&[&client]));
+    worker.publish(with_key());
     worker.run();
-    assert_eq!(client.opens(&worker.sent()), [answer]);
+    let translated = udp_between((NAME, 53), (client.inner(), 40_000), b"answer");
+    assert_eq!(client.opens(&worker.sent()), [translated]);
     assert_eq!(gate_drops(&worker), []);
 }
 

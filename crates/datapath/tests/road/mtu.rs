@@ -74,17 +74,24 @@ fn a_probe_of_a_peer_is_answered_and_is_no_data() {
 fn a_peer_that_floods_with_probes_leaves_room_for_the_answers_to_others() {
     let (flooding, quiet) = (Remote::new(1), Remote::new(2));
     let mut worker = Worker::new(snapshot(&[&flooding, &quiet]));
-    for generation in 0..200 {
-        let run = message(&flooding, MtuMessage::Probe(probe(generation)));
+    // One receive brings more probes than there is room for answers.
+    for _ in 0..3 {
+        let probes = (0..30).map(|generation| {
+            let mut record = vec![0; 16 + 1_400 + 16];
+            MtuMessage::Probe(probe(generation)).write(&mut record[16..1_416]);
+            record
+        });
+        let run = flooding.seals_records(&probes.collect::<Vec<_>>());
         worker.arrive(Lane::V4, run);
     }
     worker.arrive(Lane::V4, message(&quiet, MtuMessage::Probe(probe(9))));
     worker.run();
     let answers: Vec<_> = worker.sent();
-    let (to_quiet, _): (Vec<_>, Vec<_>) = answers
+    let (to_quiet, to_flooding): (Vec<_>, Vec<_>) = answers
         .into_iter()
         .partition(|sent| sent.to.address == crate::remotes::endpoint(2));
     assert_eq!(quiet.opens(&to_quiet).len(), 1);
+    assert_eq!(flooding.opens(&to_flooding).len(), 16, "those of one round");
 }
 
 #[test]

@@ -51,6 +51,15 @@ fn a_worker_sleeps_once_the_answer_is_late() {
     worker.advance(POLL_FOR);
     worker.turn();
     assert_eq!(worker.path.rest(), Rest::Sleep(None));
+}
+
+#[test]
+fn a_packet_that_a_busy_worker_takes_late_is_no_answer() {
+    let remote = Remote::new(1);
+    let mut worker = Worker::new(snapshot(&[&remote]));
+    ask(&mut worker, &remote);
+    // It has not rested since.
+    worker.advance(POLL_FOR);
     answer(&mut worker, &remote);
     assert_eq!(worker.counters.busy_polls_answered.read(), 0);
 }
