@@ -1,10 +1,11 @@
 //! The layers of the workspace. The rules are about dependencies between crates, unsafe code, the
-//! paths that pure crates may name, the types of their instants, and the traits that types of secrets
-//! may derive.
+//! paths that pure crates may name, the types of their instants, the traits that types of secrets
+//! may derive, and the share of tests in a crate.
 
 mod instants;
 mod rules;
 mod secrets;
+mod tested;
 
 use crate::metadata::{Member, Workspace};
 use crate::source;
@@ -29,6 +30,7 @@ pub(crate) fn check(root: &Path, workspace: &Workspace) -> Result<Vec<String>> {
             problems.extend(unsafe_code(&member.name, &shown, &source::parse(path)?));
         }
         problems.extend(lints(root, member)?);
+        problems.extend(tested::shortage(member)?);
         let is_product = member.folder.starts_with(root.join("crates"));
         let is_pure = PURE.contains(&member.name.as_str());
         if !is_product && !is_pure {

@@ -116,7 +116,7 @@ impl<T: Copy> Trie<T> {
         }
     }
 
-    /// How many leading bits `child` and the first `len` of `bits` have in common.
+    /// The number of leading bits that `child` and the first `len` of `bits` have in common.
     fn shared_len(&self, child: NodeIndex, bits: u128, len: u8) -> u8 {
         let child = &self.nodes[child as usize];
         let same = (child.bits ^ bits).leading_zeros() as u8;

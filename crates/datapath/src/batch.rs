@@ -60,7 +60,7 @@ impl Batch {
         self.records == 0
     }
 
-    /// Whether no further record of the length of the first can leave in the same send.
+    /// True if no further record of the length of the first can leave in the same send.
     pub(crate) fn is_full(&self) -> bool {
         self.records > 0
             && (self.closed

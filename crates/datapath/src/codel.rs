@@ -1,8 +1,8 @@
 //! CoDel (Nichols and Jacobson, RFC 8289) for a TUN queue: it looks at how long packets wait, not at how many do.
 //!
-//! A burst may fill a queue: it drains by itself. What doesn't drain within the time that a sender needs to hear of it is
-//! of no use to anyone: it makes what follows wait, and its bytes leave the processor's caches before they are read. Its
-//! senders are told, one at a time and more often the longer it lasts.
+//! A burst may fill a queue: it drains by itself. A backlog that doesn't drain within the time that a sender needs to hear
+//! of it is of no use to anyone. It makes later packets wait, and its bytes leave the processor's caches before they are
+//! read. Its senders are told, one at a time and more often the longer it lasts.
 
 use culvert_base::BootTime;
 use culvert_base::frames::{MIN_BOUND_BYTES, counted_bytes};
@@ -14,7 +14,7 @@ const TARGET: Duration = Duration::from_millis(5);
 /// A backlog that is too long where it lasts, however fast it moves: the lowest bound of a queue, for the same reasons.
 const TARGET_BYTES: u64 = MIN_BOUND_BYTES;
 
-/// How long it must last: the longest usual round trip, so that a sender who was told has had time to slow down
+/// The time for which it must last: the longest usual round trip, so that a sender who was told has had time to slow down
 /// (`INTERVAL` of RFC 8289 section 4.2).
 const INTERVAL: Duration = Duration::from_millis(100);
 
@@ -27,12 +27,12 @@ pub(crate) struct Codel {
     /// A place in the stream of what was queued, and when it was the last: when it is taken, it has waited since then.
     probe: u64,
     probed_at: BootTime,
-    /// What the last probe waited; after an idle time also that, which lasts until the first packet is read.
+    /// The wait of the last probe; after an idle time also that time, which lasts until the first packet is read.
     delay: Duration,
     /// From when on it is told, where it is too long.
     stands_from: Option<BootTime>,
     is_telling: bool,
-    /// How often senders were told while it stood, and how often until it did not the time before.
+    /// The number of times that senders were told while it stood, and that number when it last stopped standing.
     told: u32,
     told_before: u32,
     next: BootTime,
@@ -47,7 +47,7 @@ impl Codel {
     }
 
     /// Notes that, with a frame of `frame_len` bytes the last, `taken` bytes have been taken and `waiting` are left.
-    /// Whether the sender of this frame is to be told.
+    /// True if the sender of this frame is to be told.
     pub(crate) fn note(
         &mut self,
         taken: u64,
@@ -78,7 +78,7 @@ impl Codel {
         self.is_telling = false;
     }
 
-    /// The queue is too long. Whether somebody is to be told now (`dodequeue` and `deque` of RFC 8289 section 5).
+    /// The queue is too long. True if somebody is to be told now (`dodequeue` and `deque` of RFC 8289 section 5).
     fn tell(&mut self, now: BootTime) -> bool {
         let stands_from = *self.stands_from.get_or_insert(now.saturating_add(INTERVAL));
         if self.is_telling {

@@ -1,5 +1,5 @@
-//! What a worker has besides its devices: the time of this turn, counters, the way to the control thread and to the
-//! other workers.
+//! The surroundings of a worker besides its devices: the time of this turn, counters, the way to the control thread and
+//! to the other workers.
 
 use crate::busy_poll::{BusyPoll, Side};
 use crate::copies::CopyWatch;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How often the control thread hears of datagrams that come back. It has something to do at the first; the later ones
+/// The time from one report of datagrams that come back to the next. The control thread has something to do at the first; the later ones
 /// say that it was in vain.
 const LOOP_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -38,7 +38,7 @@ const OTHER_SOURCE_INTERVAL: Duration = Duration::from_millis(5);
 /// error messages by.
 const MAX_ICMP_LEN: usize = 1280;
 
-/// What a worker has besides its devices.
+/// The surroundings of a worker besides its devices.
 pub(crate) struct Context<S> {
     pub(crate) shell: S,
     pub(crate) worker: usize,
@@ -51,7 +51,7 @@ pub(crate) struct Context<S> {
     pub(crate) generation: u64,
     copies: CopyWatch,
     pub(crate) key_wait: KeyWait,
-    /// When the control thread was last told of a loop.
+    /// The time at which the control thread was last told of a loop.
     loop_told: Option<BootTime>,
     foreign_told: Option<(IpAddr, BootTime)>,
     icmp_tokens: TokenBucket<BootTime>,
@@ -117,7 +117,7 @@ impl<S: Shell> Context<S> {
         found
     }
 
-    /// Whether the machine may have become a copy since the turn began: nothing may be sealed.
+    /// True if the machine may have become a copy since the turn began: nothing may be sealed.
     pub(crate) fn may_be_copied(&mut self) -> bool {
         let found = self.copies.look(self.shell.wall(), self.generation);
         self.tell_of_copy();

@@ -10,7 +10,7 @@ use culvert_session::{CLOCK_JUMP, ClockOffset, GenerationChange};
 use std::time::Duration;
 
 pub(crate) struct CopyWatch {
-    /// When the turn began.
+    /// The wall clock at the beginning of the turn.
     wall: Duration,
     /// The generation of the snapshot whose keys a copy may have, and why.
     found: Option<(u64, GenerationChange)>,
@@ -28,7 +28,7 @@ impl CopyWatch {
     }
 
     /// A turn begins at `now`, with the keys of snapshot `generation`, made where the wall clock has the
-    /// offset `expected`. Whether a copy may have those keys.
+    /// offset `expected`. True if a copy may have those keys.
     pub(crate) fn begin_turn(
         &mut self,
         now: BootTime,
@@ -50,7 +50,7 @@ impl CopyWatch {
         self.note(generation, self.compare(wall))
     }
 
-    /// What the control thread is to be told.
+    /// The news for the control thread.
     pub(crate) fn untold(&self) -> Option<(u64, GenerationChange)> {
         self.found.filter(|_| self.is_untold)
     }

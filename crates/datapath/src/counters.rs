@@ -1,4 +1,4 @@
-//! What each worker and the control thread did and why they dropped what they dropped.
+//! Counters of workers and the control thread: their work, and their drops by reason.
 //!
 //! Every counter has one writer, so it is written without a locked instruction; readers see each
 //! number by itself, not a consistent set.
@@ -25,7 +25,7 @@ impl Counter {
 
 macro_rules! drops {
     ($($variant:ident, $stage:literal, $reason:literal, $doc:literal;)*) => {
-        /// Why a packet, a record or a datagram was not passed on.
+        /// The reason for which a packet, a record or a datagram was not passed on.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(usize)]
         pub enum Dropped { $(#[doc = $doc] $variant,)* }
@@ -34,12 +34,12 @@ macro_rules! drops {
             /// Every reason, in the order of the road.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// Where on the road: the `stage` label of the metrics.
+            /// The place on the road: the `stage` label of the metrics.
             pub fn stage(self) -> &'static str {
                 match self { $(Self::$variant => $stage,)* }
             }
 
-            /// Why: the `reason` label of the metrics.
+            /// The cause: the `reason` label of the metrics.
             pub fn reason(self) -> &'static str {
                 match self { $(Self::$variant => $reason,)* }
             }
@@ -76,7 +76,7 @@ drops! {
     TunWriteFailed, "tun_send", "failed", "The TUN refused the packet.";
 }
 
-/// How many packets travelled together: bucket `i` counts batches of 2^i up to 2^(i+1)−1 packets.
+/// Numbers of packets that travelled together: bucket `i` counts batches of 2^i up to 2^(i+1)−1 packets.
 #[derive(Debug, Default)]
 pub struct BatchSizes {
     buckets: [Counter; Self::BUCKETS],
@@ -175,12 +175,12 @@ impl WorkerCounters {
         self.gate_drops[reason as usize].add(amount);
     }
 
-    /// How often the gate dropped something at this worker for `reason`.
+    /// The number of packets that the gate dropped at this worker for `reason`.
     pub fn dropped_by_gate(&self, reason: DropReason) -> u64 {
         self.gate_drops[reason as usize].read()
     }
 
-    /// How often `reason` made this worker drop something.
+    /// The number of packets, records or datagrams that this worker dropped for `reason`.
     pub fn dropped(&self, reason: Dropped) -> u64 {
         self.drops[reason as usize].read()
     }

@@ -26,7 +26,7 @@ pub(crate) struct Delivery<'a> {
     taken_kinds: Option<Accept>,
 }
 
-/// Whose packets the coalescer holds.
+/// The peer whose packets the coalescer holds.
 #[derive(Clone, Copy)]
 struct Sender {
     id: PeerId,
@@ -73,7 +73,7 @@ impl<'a> Delivery<'a> {
         let _fits = self.coalescer.push(bytes, packet);
     }
 
-    /// Delivers what was offered. What the gate or the TUN refuses is counted.
+    /// Delivers what was offered. Packets that the gate or the TUN refuses are counted.
     pub(crate) fn flush<S: Shell>(
         &mut self,
         snapshot: &Snapshot,

@@ -1,4 +1,4 @@
-//! What the gate of a gateway says of what a worker carries, in either direction.
+//! The verdict of a gateway's gate on the packets of a worker, in either direction.
 
 use crate::context::Context;
 use crate::gates::Gates;
@@ -98,7 +98,7 @@ pub(crate) enum Judged {
     Refused(DropReason),
 }
 
-/// Whether a fragment that waited for the first one passes behind it.
+/// True if a fragment that waited for the first one passes behind it.
 #[cold]
 fn passes(
     gates: &Gates,

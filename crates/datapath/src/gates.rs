@@ -20,7 +20,7 @@ const SWEPT_FLOWS: usize = 4096;
 /// Flows that are told of while their gate is locked: packets of its clients wait meanwhile, for some 10 µs.
 const TOLD_AT_ONCE: usize = 256;
 
-/// How often flows are looked at that no packet comes for.
+/// The time from one look at flows that no packet comes for to the next.
 pub const SWEEP_INTERVAL: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// The gates of all workers.
@@ -68,7 +68,7 @@ impl Gates {
         self.0.iter().map(|gate| lock(gate).records_lost()).sum()
     }
 
-    /// What each flow is that has not ended, a gate after the other. Flows that begin or end meanwhile may
+    /// Hands out the flows that have not ended, a gate after the other. Flows that begin or end meanwhile may
     /// be among them or not: packets pass between any two parts of a gate.
     pub fn for_each_lasting(&self, mut take: impl FnMut(FlowRecord)) {
         for gate in &self.0 {
@@ -136,7 +136,7 @@ impl Gates {
     }
 }
 
-/// What a flow was, as the log has it: who reached what, for how long, how much, and why it ended.
+/// An ended flow as the log has it: who reached what, for how long, how much, and why it ended.
 pub struct EndedFlow(pub FlowRecord);
 
 impl fmt::Display for EndedFlow {

@@ -33,7 +33,7 @@ pub(crate) const PRIORITY_BUFFERS: usize = 8;
 /// Bytes of the tag behind each record's plaintext.
 const TAG_LEN: usize = DATA_OVERHEAD - DATA_HEADER_LEN;
 
-/// What one worker needs to receive.
+/// The receiving side of one worker.
 pub(crate) struct Inbound<R> {
     bulk: R,
     priority: R,
@@ -43,7 +43,7 @@ pub(crate) struct Inbound<R> {
     refused: Vec<u8>,
 }
 
-/// Where the datagrams of one receive came from.
+/// The sender and the headers of the datagrams of one receive.
 #[derive(Clone, Copy)]
 struct Arrival {
     stride: usize,
@@ -72,7 +72,7 @@ impl<R: Received> Inbound<R> {
         shell.receive(lane, received)
     }
 
-    /// Carries in one run of what was fetched. What the TUN refuses is counted.
+    /// Carries in one run of what was fetched. Packets that the TUN refuses are counted.
     pub(crate) fn carry<S: Shell<Received = R>>(
         &mut self,
         lane: Lane,
@@ -172,7 +172,7 @@ fn open_all<S: Shell>(
     }
 }
 
-/// Where the run of data messages for `index` ends that goes on at `at`.
+/// The end of the run of data messages for `index` that goes on at `at`.
 fn end_of_run(bytes: &[u8], mut at: usize, stride: usize, index: Index) -> usize {
     while at < bytes.len() {
         let end = (at + stride).min(bytes.len());
@@ -275,9 +275,9 @@ fn open_run<S: Shell>(
     }
 }
 
-/// Waits until the control thread has heard that the key is confirmed, and has made it the one to send under: a
-/// peer that has lost its memory knows no other, and the first answer to it must not be lost. Where handshakes crossed,
-/// another one may stay.
+/// Waits until the control thread has heard that the key is confirmed, and has made it the one to send under. A peer that
+/// has lost its memory knows no other key, and the first answer to it must not be lost. Where handshakes crossed, another
+/// one may stay.
 ///
 /// A newer snapshot alone is no sign of it: the control thread may have published another change. Where
 /// the time runs out ([`KeyWait`](super::key_wait::KeyWait)), the answer goes under the key before, which
@@ -301,7 +301,7 @@ fn is_unconfirmed(snapshot: &Snapshot, index: Index) -> bool {
     receiving.is_some_and(|receiving| receiving.is_unconfirmed)
 }
 
-/// What an authentic run means for its peer: it lives, and this is where. True where it is the first
+/// Notes for its peer that an authentic run has come: the peer lives, and this is its address. True where it is the first
 /// under a key that this end made as responder.
 fn note_arrival<S: Shell>(
     context: &mut Context<S>,

@@ -1,8 +1,7 @@
 //! Pausing between turns under a stream of single UDP packets, as network cards do.
 //!
-//! Such a stream fills no superframe: each packet is a read of its own, and a worker that is as fast as
-//! its sender finds one or two at a time, each time at the price of a poll and of a send through the
-//! whole network stack. A pause of [`PAUSE`] while the queue is empty lets a batch come together in
+//! Such a stream fills no superframe: each packet is a read of its own. A worker that is as fast as its sender finds one
+//! or two at a time. Each time costs a poll and a send through the whole network stack. A pause of [`PAUSE`] while the queue is empty lets a batch come together in
 //! the TUN instead, and leaves the core to the programs that send and receive. It is as long as
 //! what drivers of network cards wait by default before they interrupt (`ethtool -c`).
 //!
@@ -12,7 +11,7 @@ use crate::mix::Mix;
 use culvert_base::BootTime;
 use std::time::Duration;
 
-/// How long a worker pauses.
+/// The length of a pause.
 pub const PAUSE: Duration = Duration::from_micros(50);
 
 /// The stream is judged anew after this time.

@@ -1,10 +1,10 @@
-//! How long a worker may wait for the control thread, so that a peer whose handshakes follow each other
-//! does not make everybody else's packets wait.
+//! The time that a worker may wait for the control thread. It is bounded, so that a peer whose handshakes follow each
+//! other does not make everybody else's packets wait.
 
 use culvert_base::BootTime;
 use std::time::Duration;
 
-/// What a worker waits at once at most. The control thread takes some 50 µs, on a busy machine some
+/// The longest wait at once. The control thread takes some 50 µs, on a busy machine some
 /// time slices of 3 ms.
 const BURST: Duration = Duration::from_millis(10);
 
@@ -13,7 +13,7 @@ const PARTS: u32 = 100;
 
 /// A bucket of time. It fills with the clock and empties with waiting.
 pub(crate) struct KeyWait {
-    /// What could be waited at `counted_at`.
+    /// The time that could be waited at `counted_at`.
     left: Duration,
     counted_at: BootTime,
 }
@@ -26,7 +26,7 @@ impl KeyWait {
         }
     }
 
-    /// How long may be waited from `now` on.
+    /// The time that may be waited from `now` on.
     pub(crate) fn left(&mut self, now: BootTime) -> Duration {
         let earned = now.saturating_since(self.counted_at) / PARTS;
         self.left = self.left.saturating_add(earned).min(BURST);
@@ -46,7 +46,7 @@ mod tests {
 
     const START: BootTime = BootTime::from_nanos(1_000_000_000_000);
 
-    /// What a worker waits that would wait on and on, from handshake to handshake, in `span`.
+    /// The time in `span` that a worker waits which would wait on and on, from handshake to handshake.
     fn waited_in(span: Duration, between: Duration) -> Duration {
         let mut wait = KeyWait::new(START);
         let mut now = START;

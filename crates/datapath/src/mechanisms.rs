@@ -1,4 +1,4 @@
-//! What makes the road fast, each part of which can be left out.
+//! The mechanisms that make the road fast, each of which can be left out.
 //!
 //! That is how one finds out what a mechanism is worth, and how one gets by on a host whose kernel or network card has a
 //! fault in it. Nothing here changes what is carried, only how.
@@ -16,12 +16,12 @@ macro_rules! mechanisms {
             /// Every mechanism, in the order of the road.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// What it is called on the command line.
+            /// Its name on the command line.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// What it does, in a sentence without its full stop.
+            /// Its effect, in a sentence without its full stop.
             pub fn about(self) -> &'static str {
                 match self { $(Self::$variant => $doc,)* }
             }
@@ -71,7 +71,7 @@ impl Mechanisms {
         Self(self.0 & !(1 << mechanism as u16))
     }
 
-    /// Whether `mechanism` is in the set.
+    /// True if `mechanism` is in the set.
     pub fn has(self, mechanism: Mechanism) -> bool {
         self.0 & (1 << mechanism as u16) != 0
     }

@@ -1,4 +1,4 @@
-//! What a worker carries of late: UDP packets, or others.
+//! The packets that a worker carries of late: UDP, or others.
 
 use culvert_base::BootTime;
 
@@ -46,7 +46,7 @@ impl Mix {
     }
 }
 
-/// Whether a well-formed IP packet carries UDP.
+/// True if a well-formed IP packet carries UDP.
 pub(crate) fn is_udp(packet: &[u8]) -> bool {
     const PROTOCOL_UDP: u8 = 17;
     let protocol_at = if packet[0] >> 4 == 4 { 9 } else { 6 };

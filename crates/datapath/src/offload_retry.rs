@@ -1,4 +1,4 @@
-//! When an offload that the kernel has refused is used again.
+//! Retries of an offload that the kernel has refused.
 //!
 //! A refusal may say that this kernel, or this route, does not have the offload; or that memory was short for a moment. One
 //! says the same as the other. So the offload is given up only after several refusals in a row, and tried again after a time
@@ -11,10 +11,10 @@ use std::time::Duration;
 /// one that refuses one send in twenty gives it up once in thousands of sends.
 const TOLERATED: u8 = 3;
 
-/// How long it is left alone at first: what runs out of memory has some again.
+/// The time for which it is left alone at first: a host that ran out of memory has some again.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 
-/// How long it is left alone at most: as long as a path that was found narrow is believed to be (RFC 1191 section 6.3).
+/// The longest time for which it is left alone: as long as a path that was found narrow is believed to be (RFC 1191 section 6.3).
 /// By then one send in ten minutes is spent in vain.
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
@@ -27,17 +27,17 @@ pub(crate) struct OffloadRetry {
 }
 
 impl OffloadRetry {
-    /// Whether it may be used.
+    /// True if it may be used.
     pub(crate) fn allows(&self, now: BootTime) -> bool {
         self.again_at.is_none_or(|at| now >= at)
     }
 
-    /// When it may be used again, where it may not be used at all times.
+    /// The time from which it may be used again, unless it may be used at all times.
     pub(crate) const fn again_at(&self) -> Option<BootTime> {
         self.again_at
     }
 
-    /// Whether a send that the kernel takes changes anything.
+    /// True if a send that the kernel takes changes anything.
     pub(crate) const fn is_doubted(&self) -> bool {
         self.refusals > 0
     }

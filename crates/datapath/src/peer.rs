@@ -1,4 +1,4 @@
-//! What workers and the control thread share of one peer.
+//! The state of one peer that workers and the control thread share.
 
 use crate::offload_retry::OffloadRetry;
 use crate::turns::Turns;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What is believed of any handshake: a busy host takes as long on the same network.
+/// A round trip that is believed of any handshake, in microseconds: a busy host takes as long on the same network.
 const CREDIBLE_ROUND_TRIP_US: u32 = 4_000;
 
 /// For how long a path that refused a run of datagrams for their size is taken to be narrow, unless its MTU is learned
@@ -40,7 +40,7 @@ pub struct Peer {
     apart_until: AtomicU64,
     /// Refusals that [`Self::apart_until`] follows from.
     segmentation: Mutex<OffloadRetry>,
-    /// Whether a segmented send that succeeds changes anything.
+    /// True if a segmented send that succeeds changes anything.
     is_segmentation_doubted: AtomicBool,
     /// MTU of the path to the endpoint where it is known to be too small for full-size records;
     /// 0 otherwise.
@@ -89,7 +89,7 @@ impl Peer {
         self.gate_key.store(u64::from(key) + 1, Ordering::Relaxed);
     }
 
-    /// Where to send, and from which of our addresses.
+    /// The address to send to, and the one of ours to send from.
     pub fn endpoint(&self) -> Option<Destination> {
         *self.lock()
     }
@@ -150,12 +150,12 @@ impl Peer {
         }
     }
 
-    /// Whether datagrams go to the endpoint one by one at the moment.
+    /// True if datagrams go to the endpoint one by one at the moment.
     pub fn is_segmentation_off(&self, now: BootTime) -> bool {
         now.as_nanos() < self.apart_until.load(Ordering::Relaxed)
     }
 
-    /// Whether segmented sends to the endpoint were refused of late.
+    /// True if segmented sends to the endpoint were refused of late.
     pub fn was_segmentation_refused(&self) -> bool {
         self.apart_until.load(Ordering::Relaxed) != 0
     }
@@ -214,7 +214,7 @@ impl Peer {
         self.probes_out.store(count, Ordering::Relaxed);
     }
 
-    /// Whether an answer to a probe is one of those that are expected: a peer that answers more often than it was asked
+    /// True if an answer to a probe is one of those that are expected: a peer that answers more often than it was asked
     /// does not fill the control thread's queue.
     pub fn takes_probe_answer(&self) -> bool {
         let taken = self
@@ -225,8 +225,8 @@ impl Peer {
         taken.is_ok()
     }
 
-    /// Notes how long a handshake took. One that had to wait behind data took longer than its path: it counts as twice
-    /// the one before at most, or as [`CREDIBLE_ROUND_TRIP_US`], so that a path that has grown longer is believed in time.
+    /// Notes the duration of a handshake. One that had to wait behind data took longer than its path. It therefore counts
+    /// as twice the one before at most, or as [`CREDIBLE_ROUND_TRIP_US`]. A path that has grown longer is believed in time.
     pub fn note_round_trip(&self, round_trip: Duration) {
         let new = u32::try_from(round_trip.as_micros())
             .unwrap_or(u32::MAX)
@@ -238,7 +238,7 @@ impl Peer {
         self.round_trip_us.store(known, Ordering::Relaxed);
     }
 
-    /// How long a message and its answer take by the path to the endpoint, where that is known.
+    /// The time that a message and its answer take by the path to the endpoint, where that is known.
     pub fn round_trip(&self) -> Option<Duration> {
         match self.round_trip_us.load(Ordering::Relaxed) {
             0 => None,

@@ -8,14 +8,14 @@ use culvert_base::BootTime;
 use culvert_base::frames::{MAX_BOUND_BYTES, MIN_BOUND_BYTES};
 use std::time::Duration;
 
-/// What a queue holds for each millisecond of the round trip: one millisecond at 10 Gbit/s.
+/// Bytes that a queue holds for each millisecond of the round trip: one millisecond at 10 Gbit/s.
 const BYTES_PER_MS: u64 = 1_250_000;
 
-/// The part of a round trip that is no path: what threads that wake up and two Diffie-Hellman exchanges need on a host
-/// that has other work, as far as the lowest bound holds it anyway.
+/// The part of a round trip that is no path. On a host that has other work, threads that wake up and two Diffie-Hellman
+/// exchanges need that much. The lowest bound holds it anyway.
 const HOST: Duration = Duration::from_millis(2);
 
-/// How long a bound stays after the last frame that wanted it: several bursts of one flow.
+/// The time for which a bound stays after the last frame that wanted it: several bursts of one flow.
 const KEEP: Duration = Duration::from_secs(1);
 
 /// The bound of one queue.

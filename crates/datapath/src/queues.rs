@@ -23,8 +23,8 @@ const PRIORITY_BURST_FRAMES: u32 = 32;
 /// frame, and a worker has others to read.
 const MAX_READ_FAILURES: u32 = 16;
 
-/// How long a queue may refuse packets because its credit is wrong, which only an administrator who changes its length
-/// (`txqueuelen`) and a host without memory bring about. A wake-up in that time costs nothing.
+/// The longest time for which a queue refuses packets because its credit is wrong. Only an administrator who changes its
+/// length (`txqueuelen`) and a host without memory bring that about. One wake-up in that time costs nothing.
 const RECHECK_AFTER: Duration = Duration::from_secs(10);
 
 /// The TUN queues of one worker, and which of them may have something to read.
@@ -39,17 +39,18 @@ pub(crate) struct Queues<A> {
     current: usize,
     /// True if the first [`RESERVED_QUEUES`] are those.
     has_priority: bool,
+    /// Choices of the reserved queues since the last frame of a bulk queue.
     priority_burst: u32,
-    /// When to look for what no event has told of.
+    /// The time of the next look for frames that no event has told of.
     recheck_at: BootTime,
 }
 
-/// What is known of what waits in a queue.
+/// The state of one queue that is counted.
 struct QueueState<A> {
     credit: A,
     codel: Codel,
     bound: QueueBound,
-    /// When it was last looked at.
+    /// The time at which its credit was last given back.
     published_at: BootTime,
 }
 
@@ -87,7 +88,7 @@ impl<A: QueueCredit> Queues<A> {
         self.ready |= queues;
     }
 
-    /// How long at most the worker may sleep, where that matters: see [`Self::recheck`].
+    /// The longest sleep of the worker, where that matters: see [`Self::recheck`].
     pub(crate) fn rechecks_after(&self) -> Option<Duration> {
         (!self.states.is_empty()).then_some(RECHECK_AFTER)
     }
@@ -116,7 +117,7 @@ impl<A: QueueCredit> Queues<A> {
             && (self.ready >> PRIORITY_QUEUE & 1 == 1 || self.was_queued(PRIORITY_QUEUE))
     }
 
-    /// Whether the kernel has counted more in the queue than was read.
+    /// True if the kernel has counted more in the queue than was read.
     fn was_queued(&self, queue: usize) -> bool {
         let state = self.states.get(queue);
         state.is_some_and(|state| state.credit.has_waiting())
@@ -188,6 +189,10 @@ impl<A: QueueCredit> Queues<A> {
             is_congested: false,
         };
         let is_bulk = self.is_bulk(queue);
+        if is_bulk {
+            // Only a frame ends the burst. A bulk queue that was found empty would take the turn of another one.
+            self.priority_burst = 0;
+        }
         if let Some(state) = self.states.get_mut(queue) {
             // Once a turn at least: on a slow link it takes long to come to many bytes.
             if state.credit.take(len) || now != state.published_at {
@@ -223,7 +228,6 @@ impl<A: QueueCredit> Queues<A> {
                 self.priority_burst += 1;
                 return first;
             }
-            self.priority_burst = 0;
         }
         loop {
             if self.is_bulk(self.current)
@@ -261,35 +265,4 @@ impl<A> QueueState<A> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::{MemoryShell, NoQueueCredit};
-    use culvert_base::frames::MAX_FRAME_BYTES;
-
-    #[test]
-    fn a_read_that_fails_is_counted_as_a_lost_frame_and_the_next_frame_is_read() {
-        let mut shell = MemoryShell::new(1);
-        shell.queues[0].push_back(Err(QueueFault::Passing));
-        shell.queues[0].push_back(Ok(b"a frame".to_vec()));
-        let mut queues = Queues::<NoQueueCredit>::new(1, Vec::new(), false);
-        let counters = WorkerCounters::default();
-        let mut buffer = vec![0; MAX_FRAME_BYTES];
-        let mut receive =
-            || queues.receive(&mut shell, &mut buffer, BootTime::ZERO, false, &counters);
-        let received = receive().unwrap().map(|received| received.len);
-        assert_eq!(received, Some("a frame".len()));
-        assert!(receive().unwrap().is_none());
-        assert_eq!(counters.dropped(Dropped::TunReadFailed), 1);
-    }
-
-    #[test]
-    fn a_queue_that_is_gone_ends_the_worker() {
-        let mut shell = MemoryShell::new(1);
-        shell.queues[0].push_back(Err(QueueFault::Gone));
-        let mut queues = Queues::<NoQueueCredit>::new(1, Vec::new(), false);
-        let counters = WorkerCounters::default();
-        let mut buffer = vec![0; MAX_FRAME_BYTES];
-        let received = queues.receive(&mut shell, &mut buffer, BootTime::ZERO, false, &counters);
-        assert!(received.is_err());
-    }
-}
+mod tests;

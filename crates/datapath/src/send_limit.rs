@@ -1,10 +1,9 @@
 //! A dynamic byte limit on the socket's send queue (byte queue limits, BQL): how much may wait between the socket and the wire.
 //!
-//! TCP keeps its own backlog in the host to about a millisecond ("TCP small queues"), but a TUN takes
-//! the packets off its hands, so that brake is gone: whatever the link can't take at once would fill
-//! the queue of the network device, and every other packet would wait behind it. Here the socket's
-//! send buffer is the brake. It is kept just large enough that the device never runs dry while more
-//! is waiting, the idea of the kernel's dynamic queue limits (`lib/dynamic_queue_limits.c`); the rest
+//! TCP keeps its own backlog in the host to about a millisecond ("TCP small queues"). A TUN takes the packets off its
+//! hands, so that brake is gone: the excess of the link would fill the queue of the network device, and every other
+//! packet would wait behind it. Here the socket's send buffer is the brake. It is kept just large enough that the device
+//! never runs dry while more is waiting, as in the kernel's dynamic queue limits (`lib/dynamic_queue_limits.c`). The rest
 //! of the backlog stays in the TUN queues, where flows don't wait for each other.
 
 use crate::lane::Lane;
@@ -20,12 +19,12 @@ const MIN_BYTES: usize = 160 << 10;
 /// The largest send buffer: 2 ms at 8 Gbit/s, more than any wake-up takes.
 const MAX_BYTES: usize = 2 << 20;
 
-/// What should be left when room is reported: enough to bridge the time until the next batch is
-/// there, and less than what is worth waiting behind.
+/// Bytes that should be left when room is reported. They bridge the time until the next batch is there, and are too few
+/// to be worth waiting behind.
 const RESERVE_BYTES: u32 = 48 << 10;
 
-/// How long the least reserve is watched before the buffer is made smaller: long enough to see the
-/// worst wake-up of a busy machine.
+/// The time for which the least reserve is watched before the buffer is made smaller: long enough to see the worst
+/// wake-up of a busy machine.
 const WATCH_FOR: Duration = Duration::from_millis(20);
 
 /// The limits of a worker's sockets.

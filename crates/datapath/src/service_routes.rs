@@ -25,13 +25,13 @@ impl ServiceRoutes {
         }
     }
 
-    /// Whether there is none.
+    /// True if there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.services.is_empty()
     }
 
-    /// Whether the route of a packet's destination is not for its service.
+    /// True if the route of a packet's destination is not for its service.
     pub fn lacks_route(&self, packet: &[u8]) -> bool {
         let Ok(view) = IpView::parse(packet) else {
             return false;

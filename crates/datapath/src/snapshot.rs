@@ -32,7 +32,7 @@ impl Inside {
     }
 }
 
-/// What workers need to know to carry packets, at one moment.
+/// The knowledge that workers need to carry packets, at one moment.
 pub struct Snapshot {
     /// The owners of inner addresses.
     pub routes: Arc<AllowedIps<PeerId>>,

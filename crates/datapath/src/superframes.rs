@@ -71,7 +71,7 @@ impl Superframes {
         self.offered.without(self.off)
     }
 
-    /// Whether a superframe that the TUN takes changes anything.
+    /// True if a superframe that the TUN takes changes anything.
     pub(crate) const fn is_doubted(&self) -> bool {
         self.is_doubted
     }

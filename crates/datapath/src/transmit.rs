@@ -11,10 +11,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Sends `batch` where it is sealed, and empties it. What can't be sent at all is counted.
+/// Sends `batch` where it is sealed, and empties it. Records that can't be sent at all are counted.
 ///
 /// # Errors
-/// What it waits for; what has not left by then is sent by the next call.
+/// The reason for which it waits. The next call sends the records that have not left by then.
 pub(crate) fn send<S: Shell>(batch: &mut Batch, context: &mut Context<S>) -> Result<(), Blocked> {
     let (Some((peer, sending)), Some(sealed)) = (batch.to(), batch.sealed()) else {
         return Ok(());
@@ -100,10 +100,10 @@ struct Repeats {
     record: (usize, u8),
 }
 
-/// How often a single record is repeated that the kernel failed to send: once as it was, and once from whichever address.
+/// The number of times that a single record is repeated which the kernel failed to send: once as it was, and once from whichever address.
 const MAX_REPEATS: u8 = 2;
 
-/// Whether a send of the bytes `chunk` that failed is worth repeating in another way, which is remembered.
+/// True if a send of the bytes `chunk` that failed is worth repeating in another way, which is remembered.
 fn survives<S: Shell>(
     context: &Context<S>,
     peer: &Peer,

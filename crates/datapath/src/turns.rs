@@ -1,4 +1,4 @@
-//! In which order batches under one key leave, and who waits for that.
+//! The order in which batches under one key leave, and the workers that wait for it.
 
 use crate::sync::{AtomicU64, Ordering};
 
@@ -18,8 +18,7 @@ impl Turns {
         }
     }
 
-    /// Whether every batch with counters below `first` has left. Where not, `worker` is woken by
-    /// whoever finishes next.
+    /// True if every batch with counters below `first` has left. If not, the worker that finishes next wakes `worker`.
     pub fn is_turn_of(&self, first: u64, worker: usize) -> bool {
         if self.departed.load(Ordering::Acquire) == first {
             return true;

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 /// A packet, or a superframe of them, that came from the TUN and that no peer has a route for, or what its peer has quoted of a
 /// packet that it refuses.
 ///
-/// Whoever finds a route gives it back.
+/// Its owner gives it back once there is a route.
 pub struct Unrouted {
     /// With the virtio-net header.
     frame: Box<[u8]>,
@@ -39,7 +39,7 @@ impl Unrouted {
         }
     }
 
-    /// Why its peer did not let it pass; `None` where it had no route.
+    /// The reason for which its peer did not let it pass; `None` where it had no route.
     #[must_use]
     pub fn refused_by_peer(&self) -> Option<RouteRefusal> {
         self.refused
@@ -52,7 +52,7 @@ impl Unrouted {
         self.frame.get(VNET_HEADER_LEN..).unwrap_or_default()
     }
 
-    /// Where it wants to go: the road has looked at the headers already.
+    /// Its destination. The road has looked at the headers already.
     #[must_use]
     pub fn destination(&self) -> Option<IpAddr> {
         IpView::parse(self.packet()).ok().map(|ip| ip.destination())
@@ -64,14 +64,14 @@ impl Unrouted {
         self.frame.len()
     }
 
-    /// What the worker that read it is asked once it sees snapshot `generation`.
+    /// The worker that read it, and a request to it once it sees snapshot `generation`.
     #[must_use]
     pub fn resume_at(self, generation: u64) -> (usize, Command) {
         let frame = self.frame;
         (self.worker, Command::Resume { frame, generation })
     }
 
-    /// What the worker that read it is asked where it may go nowhere.
+    /// The worker that read it, and a request to it where the packet may go nowhere.
     #[must_use]
     pub fn refuse(self, refusal: RouteRefusal) -> (usize, Command) {
         let frame = self.frame;

@@ -1,5 +1,6 @@
 use super::*;
 use crate::allowed_ips::AllowedIps;
+use crate::counters::Dropped;
 use crate::event::Event;
 use crate::mechanisms::Mechanisms;
 use crate::peer::Peer;
@@ -7,6 +8,7 @@ use crate::testing::{self, MemoryShell, NoQueueCredit};
 use culvert_base::BootTime;
 use culvert_base::Prefix;
 use culvert_base::frames::PRIORITY_QUEUE;
+use culvert_packet::VNET_HEADER_LEN;
 use culvert_session::{Clock, Handshaker, Output, PrivateKey, Tai64n};
 
 const PEER: PeerId = PeerId(0);
