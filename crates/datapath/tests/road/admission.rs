@@ -81,7 +81,7 @@ fn an_address_of_another_peer_is_no_source() {
 fn a_source_is_judged_by_the_longest_range_around_it() {
     let remotes = [Remote::new(1), Remote::new(2)];
     let mut snapshot = snapshot(&[&remotes[0], &remotes[1]]);
-    let range = |len| culvert_datapath::Prefix::new(inner(1), len).unwrap();
+    let range = |len| culvert_base::Prefix::around(inner(1), len).unwrap();
     let ranges = [(range(8), remotes[0].id()), (range(32), remotes[1].id())];
     snapshot.routes = std::sync::Arc::new(culvert_datapath::AllowedIps::new(&ranges.into()));
     let mut worker = Worker::new(snapshot);

@@ -147,7 +147,7 @@ fn a_forged_source_is_counted_and_not_answered() {
     let (client, victim) = (Remote::new(1), Remote::new(2));
     let mut both = gated(&[&client, &victim]);
     // The routes have the address with the wrong peer: the gate has the last word.
-    let range = culvert_datapath::Prefix::new(inner(0), 8).unwrap();
+    let range = culvert_base::Prefix::around(inner(0), 8).unwrap();
     both.routes = Arc::new(culvert_datapath::AllowedIps::new(
         &[(range, client.id())].into(),
     ));

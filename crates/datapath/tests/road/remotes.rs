@@ -1,7 +1,8 @@
 //! Peers: keys of both ends, and what each end seals and opens with them.
 
 use crate::device::{Device, Run, START, Sent};
-use culvert_datapath::{AllowedIps, Peer, Prefix, Receiving, Road, Sending, Snapshot};
+use culvert_base::Prefix;
+use culvert_datapath::{AllowedIps, Peer, Receiving, Road, Sending, Snapshot};
 use culvert_packet::ecn::Ecn;
 use culvert_packet::ip::IpView;
 use culvert_packet::record::RecordShape;
@@ -152,8 +153,8 @@ pub(crate) fn snapshot(remotes: &[&Remote]) -> Snapshot {
     let mut ranges = std::collections::BTreeMap::new();
     for remote in remotes {
         let id = remote.id();
-        ranges.insert(Prefix::new(inner(id.0), 24).unwrap(), id);
-        ranges.insert(Prefix::new(inner_v6(id.0), 32).unwrap(), id);
+        ranges.insert(Prefix::around(inner(id.0), 24).unwrap(), id);
+        ranges.insert(Prefix::around(inner_v6(id.0), 32).unwrap(), id);
         if snapshot.peers.len() <= id.slot() {
             snapshot.peers.resize(id.slot() + 1, None);
         }

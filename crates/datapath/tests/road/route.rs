@@ -4,8 +4,9 @@ use crate::device::START;
 use crate::packets::{HERE, HERE_V6, echo, frame, icmp_of, packet_of, superframe, udp};
 use crate::remotes::{MTU, Remote, endpoint, inner, inner_v6, snapshot};
 use crate::worker::{BULK, Worker};
+use culvert_base::Prefix;
 use culvert_base::frames::QueueFault;
-use culvert_datapath::{AllowedIps, Dropped, Event, Inside, Prefix};
+use culvert_datapath::{AllowedIps, Dropped, Event, Inside};
 use culvert_packet::ip::IpView;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -40,7 +41,7 @@ fn each_packet_goes_to_the_endpoint_of_the_peer_that_owns_its_destination() {
 fn of_two_ranges_around_a_destination_the_longer_one_decides() {
     let remotes = [Remote::new(1), Remote::new(2)];
     let mut snapshot = snapshot(&[&remotes[0], &remotes[1]]);
-    let range = |len| Prefix::new(inner(1), len).unwrap();
+    let range = |len| Prefix::around(inner(1), len).unwrap();
     let ranges = [(range(8), remotes[0].id()), (range(32), remotes[1].id())];
     snapshot.routes = Arc::new(AllowedIps::new(&ranges.into()));
     let mut worker = Worker::new(snapshot);
