@@ -1,6 +1,6 @@
-//! The layers of the workspace. The rules are about dependencies between crates, unsafe code, the
-//! paths that pure crates may name, the types of their instants, the traits that types of secrets
-//! may derive, and the share of tests in a crate.
+//! The layers of the workspace. The rules are about dependencies between crates, unsafe code and the
+//! paths that pure crates may name. They are also about the types of instants, the traits that types
+//! of secrets may derive, and the share of tests in a crate.
 
 mod instants;
 mod rules;

@@ -24,11 +24,13 @@
 mod key;
 mod layout;
 mod opened;
+mod suite;
 #[cfg_attr(not(target_arch = "x86_64"), path = "absent.rs")]
 mod vector;
 #[cfg(test)]
 mod wycheproof;
 
-pub use key::{KEY_LEN, Key, OpenError, Suite, TAG_LEN};
+pub use key::{Key, OpenError};
 pub use layout::Layout;
 pub use opened::{MAX_RECORDS, Opened};
+pub use suite::{KEY_LEN, Suite, TAG_LEN};

@@ -1,13 +1,17 @@
 //! The header: a file key, wrapped for each recipient, and a MAC over that.
 
+use crate::cipher::cipher;
 use crate::derive::{Key, derive};
-use crate::{AgeError, Identity, MAGIC, Recipient, stream};
-use aws_lc_rs::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use crate::{AgeError, Identity, Recipient, stream};
+use aws_lc_rs::aead::{Aad, Nonce};
 use aws_lc_rs::agreement::{PrivateKey, UnparsedPublicKey, X25519, agree};
 use aws_lc_rs::hmac;
 use data_encoding::BASE64_NOPAD;
 use std::io::{BufRead, Read, Write};
 use zeroize::Zeroizing;
+
+/// The first line of every file.
+pub const MAGIC: &[u8] = b"age-encryption.org/v1\n";
 
 /// A stanza of ours has some 100 bytes, and one of a post-quantum recipient some 1,600: room for 40 of those.
 pub const MAX_HEADER_LEN: usize = 65_536;
@@ -199,13 +203,6 @@ fn wrap_key(
 /// Each wrapping key encrypts once, so that its nonce is zero.
 fn zero_nonce() -> Nonce {
     Nonce::assume_unique_for_key([0; 12])
-}
-
-pub(crate) fn cipher(key: &Key) -> LessSafeKey {
-    let key = UnboundKey::new(&CHACHA20_POLY1305, key.as_slice());
-    LessSafeKey::new(
-        key.unwrap_or_else(|_| unreachable!("a key of ChaCha20-Poly1305 has 32 bytes")),
-    )
 }
 
 fn mac_key(file_key: &FileKey) -> hmac::Key {

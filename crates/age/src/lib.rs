@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod bech32;
+mod cipher;
 mod derive;
 mod error;
 mod header;
@@ -14,13 +15,10 @@ mod keys;
 mod stream;
 
 pub use error::{AgeError, KeyError};
-pub use header::{Envelope, MAX_HEADER_LEN, MAX_RECIPIENTS};
+pub use header::{Envelope, MAGIC, MAX_HEADER_LEN, MAX_RECIPIENTS};
 pub use keys::{Identity, Recipient, parse_identities, parse_recipients};
 
 use std::io::{BufRead, Write};
-
-/// The first line of every file.
-pub const MAGIC: &[u8] = b"age-encryption.org/v1\n";
 
 /// Decrypts a whole file. `target` holds only authenticated plaintext at any time, but all of it only if this
 /// succeeds: remove it otherwise.

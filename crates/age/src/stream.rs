@@ -1,8 +1,8 @@
 //! The payload behind the header: chunks of 64 KiB, each with its number and whether it is the last.
 
 use crate::AgeError;
+use crate::cipher::cipher;
 use crate::derive::Key;
-use crate::header::cipher;
 use aws_lc_rs::aead::{Aad, Nonce};
 use std::io::{Read, Write};
 use zeroize::Zeroizing;

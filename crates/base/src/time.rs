@@ -270,8 +270,8 @@ mod tests {
             Uptime::after(second).nanos(),
         ];
         assert_eq!(clocks, [NANOS_PER_SECOND; 3]);
-        assert!(Uptime::after(second).is_past(Uptime::ZERO, second));
-        assert!(!Uptime::ZERO.is_past(Uptime::after(second), second));
+        assert!(Uptime::after(second).has_passed(Uptime::ZERO, second));
+        assert!(!Uptime::ZERO.has_passed(Uptime::after(second), second));
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use super::hub_actor::{Join, Joined};
 use super::session::{Hello, Refused};
-use super::{Shared, Visitor};
+use super::shared::Shared;
+use super::visitor::Visitor;
 use crate::recorder::Record;
 use culvert_base::UnixTime;
 use culvert_hub::limits::MAX_GRANTS_PER_GATEWAY;

@@ -1,7 +1,9 @@
 //! The checks of a request before it becomes a session.
 
+use super::session;
+use super::shared::Shared;
 use super::upgrade::Upgrade;
-use super::{Shared, Side, Visitor, session};
+use super::visitor::{Side, Visitor};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, header};

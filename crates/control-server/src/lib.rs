@@ -20,7 +20,9 @@ mod pulse;
 mod recorder;
 mod retention;
 mod session;
+mod shared;
 mod upgrade;
+mod visitor;
 
 pub use country::{Countries, CountryFile, NoCountries};
 pub use error::{CountriesError, StartError};
@@ -31,19 +33,17 @@ use culvert_hub::{
     PortalKeys,
 };
 use culvert_ids::{AccountId, ClientId, GatewayId, ResourceId};
-use culvert_policy::{ClientFacts, Country};
+use culvert_policy::ClientFacts;
 use culvert_portal_base::{Backlog, MAX_SESSIONS, Notice, now};
-use culvert_store::{
-    Grant, PageLimit, Principal, SecretBytes, SecretName, Snapshot, Store, StoreError,
-};
+use culvert_store::{Grant, PageLimit, SecretBytes, SecretName, Snapshot, Store, StoreError};
 use culvert_wire::Timestamp;
 use feed::Feed;
 use hub_actor::HubHandle;
 use pace::Pace;
 use pulse::Pulse;
 use recorder::Recorder;
+use shared::Shared;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -65,44 +65,9 @@ const MACHINE_STARTS_AT_ONCE: u32 = 5;
 /// The time limit for sessions to close once the portal stops, and for records to be written.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The side of a session: a client or a gateway.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
-    Client,
-    Gateway,
-}
-
-/// A machine that has come with an accepted token.
-#[derive(Clone, Copy, Debug)]
-struct Visitor {
-    side: Side,
-    principal: Principal,
-    /// The address that it comes from, as the portal sees it.
-    from: IpAddr,
-    /// The same, where that is the machine and no proxy which does not say for whom it asks.
-    address: Option<IpAddr>,
-}
-
 /// The sessions of an account. A copy is the same sessions.
 #[derive(Clone, Debug)]
 pub struct Sessions(Arc<Shared>);
-
-#[derive(Debug)]
-struct Shared {
-    store: Arc<dyn Store>,
-    account: AccountId,
-    countries: Arc<dyn Countries>,
-    hub: HubHandle,
-    feed: Feed,
-    recorder: Recorder,
-    pulse: Pulse,
-    places: Arc<Semaphore>,
-    token_pace: Pace,
-    machine_pace: Pace,
-    no_upgrade: Notice,
-    stopping: AtomicBool,
-    tasks: Mutex<JoinSet<()>>,
-}
 
 impl Sessions {
     /// Takes over what the database has of the account, and is ready for machines to come.
@@ -222,12 +187,6 @@ impl Sessions {
         }
         self.0.recorder.finish(CLOSE_TIMEOUT).await;
         self.0.tasks.lock().await.shutdown().await;
-    }
-}
-
-impl Shared {
-    fn country(&self, address: IpAddr) -> Option<Country> {
-        self.countries.country(address)
     }
 }
 

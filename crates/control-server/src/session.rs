@@ -1,8 +1,9 @@
 //! One session: hello, and then what both sides say, until one of them is silent or gone.
 
 use super::hub_actor::{Incoming, Joined, Outgoing};
+use super::shared::Shared;
 use super::upgrade::Socket;
-use super::{Shared, Side, Visitor};
+use super::visitor::{Side, Visitor};
 use culvert_base::{TokenBucket, TokenRate, Uptime};
 use culvert_wire::messages::{
     FromClient, FromGateway, Reason, ReasonCode, Sequenced, ToClient, ToGateway,

@@ -1,16 +1,14 @@
 //! From a token to an open WebSocket.
 
 use crate::connection::Connection;
+use crate::look_up::{LookUp, system_look_up};
 use crate::tcp::{self, Dial};
 use crate::{ConnectError, tls};
 use culvert_base::{UnixTime, whole_millis};
 use culvert_wire::token::{Bearer, Portal};
 use culvert_wire::{MAX_MESSAGE_LEN, Timestamp};
 use rustls::pki_types::ServerName;
-use std::future::Future;
-use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::net::TcpStream;
@@ -48,18 +46,6 @@ pub struct Destination {
     pub look_up: LookUp,
     /// Told the addresses of the portal that are tried from now on, at most eight.
     pub addresses: Option<watch::Sender<Vec<SocketAddr>>>,
-}
-
-/// Looks up the addresses of a name, for a port.
-pub type LookUp =
-    fn(String, u16) -> Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
-
-/// Looks up a name in this process (getaddrinfo(3)). A process in a sandbox can't.
-pub fn system_look_up(
-    host: String,
-    port: u16,
-) -> Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>> {
-    Box::pin(async move { Ok(tokio::net::lookup_host((host, port)).await?.collect()) })
 }
 
 /// An open connection, and what the portal said on the way.

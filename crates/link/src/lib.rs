@@ -12,16 +12,18 @@ mod connect;
 mod connection;
 mod error;
 mod log;
+mod look_up;
 mod probe;
 mod tcp;
 mod tls;
 
-pub use connect::{Connected, Destination, LookUp, check_url, connect, open, system_look_up};
+pub use connect::{Connected, Destination, check_url, connect, open};
 pub use connection::{
     Closed, Connection, MAX_WAITING_MESSAGES, PING_INTERVAL, SILENCE_LIMIT, Sender,
 };
 pub use error::ConnectError;
 pub use log::write_log;
+pub use look_up::{LookUp, system_look_up};
 pub use probe::{PortalAnswer, Probe, probe};
 pub use tcp::race;
 pub use tls::trusting_authorities;

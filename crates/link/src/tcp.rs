@@ -1,6 +1,7 @@
 //! A TCP connection to whichever address of the portal answers first.
 
-use crate::{ConnectError, LookUp};
+use crate::ConnectError;
+use crate::look_up::LookUp;
 use socket2::SockRef;
 use std::io;
 use std::net::SocketAddr;

@@ -1,6 +1,6 @@
 //! A sink that is a file.
 
-use super::SinkError;
+use crate::error::SinkError;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};

@@ -1,6 +1,6 @@
 //! A sink that is an endpoint.
 
-use super::SinkError;
+use crate::error::SinkError;
 use culvert_http::{
     HttpError, Limits, Network, Target, USER_AGENT, ask, client_config, system_roots,
 };

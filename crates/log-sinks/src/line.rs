@@ -1,7 +1,7 @@
 //! Entries as lines: what the API shows of them, and which log they are of.
 
-use super::SinkError;
 use crate::entries;
+use crate::error::SinkError;
 use culvert_portal_base::now;
 use culvert_store::LogEntries;
 use culvert_wire::model::Log;

@@ -1,7 +1,9 @@
 //! The task of one sink.
 
-use super::backoff::Backoff;
-use super::{SinkError, Sinks, line};
+use crate::backoff::Backoff;
+use crate::error::SinkError;
+use crate::line;
+use crate::sinks::Sinks;
 use culvert_portal_base::now;
 use culvert_wire::model::{Log, Sink};
 use std::collections::BTreeMap;

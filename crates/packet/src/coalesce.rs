@@ -5,6 +5,7 @@
 //! `udp_gro_receive_segment`. This code is stricter in places, and says so there. It is looser
 //! in one point only: the IPv4 identification under DF, which RFC 6864 §4 gives no meaning.
 
+mod accept;
 mod candidate;
 mod gathered;
 mod group;
@@ -12,10 +13,11 @@ mod group;
 use std::ops::Range;
 
 use crate::PacketError;
-use crate::vnet::Gso;
+pub use accept::Accept;
 use candidate::Candidate;
 pub use gathered::Gathered;
 use group::Group;
+pub use group::MAX_UDP_GROUP_PACKETS;
 
 /// Packets between two flushes. A receive buffer holds what one receive call returned: the kernel
 /// coalesces at most 64 datagrams (`UDP_GRO_CNT_MAX`) and lets a superframe of its own host
@@ -24,73 +26,6 @@ pub const MAX_PACKETS: usize = 128;
 /// Flows that can be open at once, as many as in a bucket of the kernel's (`MAX_GRO_SKBS`). When
 /// one more begins, the oldest is closed, which costs efficiency, never order.
 pub const MAX_OPEN_GROUPS: usize = 8;
-/// The most datagrams in a superframe of UDP: kernels before 6.9 accept no more from a TUN
-/// (`UDP_MAX_SEGMENTS` was 64), later ones coalesce no more themselves (`UDP_GRO_CNT_MAX`).
-pub const MAX_UDP_GROUP_PACKETS: usize = 64;
-
-/// The superframes that the TUN device accepts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Accept {
-    /// TCP over IPv4 (`TUN_F_TSO4`).
-    pub tcp4: bool,
-    /// TCP over IPv6 (`TUN_F_TSO6`).
-    pub tcp6: bool,
-    /// UDP over IPv4 (`TUN_F_USO4`).
-    pub udp4: bool,
-    /// UDP over IPv6 (`TUN_F_USO6`).
-    pub udp6: bool,
-}
-
-impl Accept {
-    /// No superframe at all: every packet is emitted by itself.
-    pub const NONE: Self = Self {
-        tcp4: false,
-        tcp6: false,
-        udp4: false,
-        udp6: false,
-    };
-    /// Every kind of superframe.
-    pub const ALL: Self = Self {
-        tcp4: true,
-        tcp6: true,
-        udp4: true,
-        udp6: true,
-    };
-
-    /// Superframes of one kind, over IPv4 or IPv6.
-    #[must_use]
-    pub const fn kind(gso: Gso, is_v4: bool) -> Self {
-        Self {
-            tcp4: matches!(gso, Gso::Tcp4),
-            tcp6: matches!(gso, Gso::Tcp6),
-            udp4: matches!(gso, Gso::Udp) && is_v4,
-            udp6: matches!(gso, Gso::Udp) && !is_v4,
-        }
-    }
-
-    /// The union of both.
-    #[must_use]
-    pub const fn or(self, other: Self) -> Self {
-        Self {
-            tcp4: self.tcp4 || other.tcp4,
-            tcp6: self.tcp6 || other.tcp6,
-            udp4: self.udp4 || other.udp4,
-            udp6: self.udp6 || other.udp6,
-        }
-    }
-
-    /// The difference: all kinds of this one that `other` does not have.
-    #[must_use]
-    pub const fn without(self, other: Self) -> Self {
-        Self {
-            tcp4: self.tcp4 && !other.tcp4,
-            tcp6: self.tcp6 && !other.tcp6,
-            udp4: self.udp4 && !other.udp4,
-            udp6: self.udp6 && !other.udp6,
-        }
-    }
-}
-
 /// Coalesces the packets of one receive buffer into superframes, described as ranges of that
 /// buffer: no payload is copied. A coalescer is reused from buffer to buffer and allocates only
 /// when it is made.

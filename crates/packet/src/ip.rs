@@ -1,10 +1,13 @@
 //! A view of an IP packet: RFC 791 and RFC 8200, as far as a tunnel needs it.
 
+mod protocol;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::PacketError;
 use crate::checksum::{Sum, pseudo_v4, pseudo_v6};
 use crate::ecn::Ecn;
+pub use protocol::Protocol;
 
 /// Length of an IPv4 header without options, in bytes.
 pub const IPV4_HEADER_LEN: usize = 20;
@@ -22,39 +25,6 @@ pub enum IpVersion {
     V4,
     /// IPv6.
     V6,
-}
-
-/// A number of the IANA registry "Assigned Internet Protocol Numbers".
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Protocol(pub u8);
-
-impl Protocol {
-    /// ICMP for IPv4.
-    pub const ICMP: Self = Self(1);
-    /// TCP.
-    pub const TCP: Self = Self(6);
-    /// UDP.
-    pub const UDP: Self = Self(17);
-    /// ICMP for IPv6.
-    pub const ICMPV6: Self = Self(58);
-
-    pub(crate) const HOP_BY_HOP: Self = Self(0);
-    pub(crate) const ROUTING: Self = Self(43);
-    pub(crate) const FRAGMENT: Self = Self(44);
-    pub(crate) const AUTHENTICATION: Self = Self(51);
-    pub(crate) const DESTINATION_OPTIONS: Self = Self(60);
-
-    /// True if this is an extension header of IPv6, so that the walk over them has not come to its end.
-    pub(crate) fn is_extension(self) -> bool {
-        matches!(
-            self,
-            Self::HOP_BY_HOP
-                | Self::ROUTING
-                | Self::FRAGMENT
-                | Self::AUTHENTICATION
-                | Self::DESTINATION_OPTIONS
-        )
-    }
 }
 
 /// An IP packet whose fixed header and lengths have been checked, without anything behind its

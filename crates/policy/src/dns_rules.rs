@@ -1,7 +1,8 @@
 //! The administrator's rules about names for all clients of an account: search domains, which
 //! complete short names, and the DNS servers that resolve the names of a domain.
 
-use crate::{DnsRuleError, DomainName, is_forwarded};
+use crate::error::TargetError;
+use crate::{DomainName, is_forwarded};
 use culvert_base::quotable;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -230,6 +231,72 @@ fn check_servers(zone: &DnsZone, servers: &[DnsServer]) -> Result<(), DnsRuleErr
         }),
         None => Ok(()),
     }
+}
+
+/// The fault of rules about names.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DnsRuleError {
+    /// Not the name of a domain.
+    #[error(transparent)]
+    Name(#[from] TargetError),
+    /// Not the address of a server.
+    #[error("`{0}` is no address of a DNS server: write 10.0.0.53 or fd00::53, without a port")]
+    Server(String),
+    /// An address that no server has for all clients.
+    #[error("{address} can't be a DNS server of all clients: {why}")]
+    NotAServer {
+        /// The address.
+        address: IpAddr,
+        /// The reason.
+        why: &'static str,
+    },
+    /// More search domains than a resolver takes.
+    #[error("{count} search domains: at most {max}", max = crate::MAX_SEARCH_DOMAINS)]
+    TooManySearch {
+        /// The number of search domains.
+        count: usize,
+    },
+    /// Longer search domains than a resolver takes.
+    #[error(
+        "the search domains have {len} characters with the spaces between them: at most {max}",
+        max = crate::MAX_SEARCH_LEN
+    )]
+    SearchLength {
+        /// Their bytes, with the spaces between them.
+        len: usize,
+    },
+    /// A search domain that is named twice.
+    #[error("the search domain {0} is there twice")]
+    SearchTwice(DomainName),
+    /// More domains with servers than there may be.
+    #[error("{count} domains with servers: at most {max}", max = crate::MAX_DNS_ZONES)]
+    TooManyZones {
+        /// The number of domains.
+        count: usize,
+    },
+    /// A domain that is named twice.
+    #[error("the domain {0} is there twice: name all its servers at once")]
+    ZoneTwice(DnsZone),
+    /// A domain without servers.
+    #[error("the domain {0} needs a server that is asked for its names")]
+    NoServers(DnsZone),
+    /// More servers than are ever asked.
+    #[error("{count} servers of the domain {zone}: at most {max}", max = crate::MAX_DNS_SERVERS)]
+    TooManyServers {
+        /// Their domain.
+        zone: DnsZone,
+        /// The number of servers.
+        count: usize,
+    },
+    /// A server that is named twice.
+    #[error("the server {server} of the domain {zone} is there twice")]
+    ServerTwice {
+        /// Its domain.
+        zone: DnsZone,
+        /// The server.
+        server: IpAddr,
+    },
 }
 
 #[cfg(test)]

@@ -2,36 +2,9 @@
 //! instead ([`crate::gate::DropReason`]), and a refused subject has a decision
 //! ([`crate::Decision`]).
 
-use crate::{DnsZone, DomainName, Prefix, PrefixError};
+use crate::{Prefix, PrefixError};
 use culvert_ids::ResourceId;
 use std::net::IpAddr;
-
-/// An error in something that an administrator or the portal configured.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum PolicyError {
-    /// A resource points at nothing that can be pointed at.
-    #[error(transparent)]
-    Target(#[from] TargetError),
-    /// A filter.
-    #[error(transparent)]
-    Filter(#[from] FilterError),
-    /// A condition.
-    #[error(transparent)]
-    Condition(#[from] ConditionError),
-    /// A rule about applications.
-    #[error(transparent)]
-    Application(#[from] ApplicationError),
-    /// A rule about names.
-    #[error(transparent)]
-    Dns(#[from] DnsRuleError),
-    /// Ranges that names may lead into.
-    #[error(transparent)]
-    Within(#[from] WithinError),
-    /// A grant, or a gateway's table of them.
-    #[error(transparent)]
-    Grant(#[from] GrantError),
-}
 
 /// An error in a rule about applications.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -77,72 +50,6 @@ pub enum WithinError {
     /// An address that no packet is forwarded to, whatever is granted.
     #[error("no gateway forwards to {0}: it is its own, its link's, or a cloud's metadata service")]
     NeverForwarded(Prefix),
-}
-
-/// An error in rules about names.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum DnsRuleError {
-    /// Not the name of a domain.
-    #[error(transparent)]
-    Name(#[from] TargetError),
-    /// Not the address of a server.
-    #[error("`{0}` is no address of a DNS server: write 10.0.0.53 or fd00::53, without a port")]
-    Server(String),
-    /// An address that no server has for all clients.
-    #[error("{address} can't be a DNS server of all clients: {why}")]
-    NotAServer {
-        /// The address.
-        address: IpAddr,
-        /// The reason.
-        why: &'static str,
-    },
-    /// More search domains than a resolver takes.
-    #[error("{count} search domains: at most {max}", max = crate::MAX_SEARCH_DOMAINS)]
-    TooManySearch {
-        /// Their number.
-        count: usize,
-    },
-    /// Longer search domains than a resolver takes.
-    #[error(
-        "the search domains have {len} characters with the spaces between them: at most {max}",
-        max = crate::MAX_SEARCH_LEN
-    )]
-    SearchLength {
-        /// Their total length in bytes.
-        len: usize,
-    },
-    /// A search domain that is named twice.
-    #[error("the search domain {0} is there twice")]
-    SearchTwice(DomainName),
-    /// More domains with servers than there may be.
-    #[error("{count} domains with servers: at most {max}", max = crate::MAX_DNS_ZONES)]
-    TooManyZones {
-        /// Their number.
-        count: usize,
-    },
-    /// A domain that is named twice.
-    #[error("the domain {0} is there twice: name all its servers at once")]
-    ZoneTwice(DnsZone),
-    /// A domain without servers.
-    #[error("the domain {0} needs a server that is asked for its names")]
-    NoServers(DnsZone),
-    /// More servers than are ever asked.
-    #[error("{count} servers of the domain {zone}: at most {max}", max = crate::MAX_DNS_SERVERS)]
-    TooManyServers {
-        /// Of which domain.
-        zone: DnsZone,
-        /// Their number.
-        count: usize,
-    },
-    /// A server that is named twice.
-    #[error("the server {server} of the domain {zone} is there twice")]
-    ServerTwice {
-        /// The domain.
-        zone: DnsZone,
-        /// The server.
-        server: IpAddr,
-    },
 }
 
 /// An error in the target or the name of a resource, or in a set of resources.

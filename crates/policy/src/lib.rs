@@ -27,6 +27,7 @@ pub mod gate;
 mod name;
 mod name_index;
 mod never_forwarded;
+mod policy_error;
 mod prefix_map;
 mod resource;
 mod routed_services;
@@ -49,17 +50,17 @@ pub use display_name::{
     normalized_name, readable_name,
 };
 pub use dns_rules::{
-    DnsRules, DnsServer, DnsZone, MAX_DNS_SERVERS, MAX_DNS_ZONES, MAX_SEARCH_DOMAINS,
+    DnsRuleError, DnsRules, DnsServer, DnsZone, MAX_DNS_SERVERS, MAX_DNS_ZONES, MAX_SEARCH_DOMAINS,
     MAX_SEARCH_LEN,
 };
 pub use error::{
-    ApplicationError, ConditionError, DnsRuleError, FilterError, GrantError, PolicyError,
-    TargetError, WithinError,
+    ApplicationError, ConditionError, FilterError, GrantError, TargetError, WithinError,
 };
 pub use explanation::{Brief, BriefCode, Explanation, PolicyOutcome};
 pub use filter::{Filter, Filters, MAX_PORT_RANGES, Ports, Service};
 pub use name::{DomainName, MAX_DOMAIN_NAME_LEN, MAX_WILDCARDS, NamePattern};
 pub use never_forwarded::{EMBEDDINGS, Embedding, NEVER_FORWARDED, is_forwarded};
+pub use policy_error::PolicyError;
 pub use resource::{
     MAX_RESOURCE_NAME_CHARS, MAX_RESOURCES, MatchOrder, Resource, ResourceName, Resources, Target,
 };

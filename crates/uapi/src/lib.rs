@@ -20,19 +20,21 @@
 
 #![forbid(unsafe_code)]
 
+mod bounds;
 mod configuration;
 mod errno;
+mod error;
 mod parser;
 mod request;
 mod types;
 mod value;
 
+pub use bounds::{MAX_LINE, MAX_REQUEST};
 pub use configuration::{Configuration, PeerConfiguration, errno_response, status_response};
 pub use culvert_base::Prefix;
 pub use errno::Errno;
-pub use parser::{
-    MAX_LINE, MAX_REQUEST, RequestError, RequestErrorReason, RequestParser, parse_set,
-};
+pub use error::{RequestError, RequestErrorReason};
+pub use parser::{RequestParser, parse_set};
 pub use request::{AllowedIpChange, Change, InterfaceChange, PeerChange, Request, SetRequest};
 pub use types::{
     Endpoint, FirewallMark, InterfaceName, InvalidInterfaceName, KeepaliveInterval,

@@ -1,16 +1,10 @@
-use crate::{Change, Errno, InterfaceChange, PeerChange, Request, SetRequest, value};
+//! From the bytes of a connection to complete requests.
+
+use crate::bounds::{MAX_LINE, MAX_REQUEST};
+use crate::error::{RequestError, RequestErrorReason};
+use crate::{Change, InterfaceChange, PeerChange, Request, SetRequest, value};
 use core::mem;
 use zeroize::Zeroizing;
-
-/// Most bytes of a line, without its line feed. The longest line with a meaning is an
-/// `endpoint=[…]:65535` with 45 characters of address and 15 of scope name: 78, as is
-/// `preshared_key=` with 64 digits. Three times that leaves room for the keys of a future version.
-pub const MAX_LINE: usize = 256;
-
-/// The most bytes of a request: 65,536 peers (as many as a Culvert interface is meant for) of 256
-/// bytes each. A public key (76), an endpoint (40), two ranges (70), `replace_allowed_ips` (25) and
-/// a keepalive (33) are 244.
-pub const MAX_REQUEST: usize = 65_536 * 256;
 
 /// Parses the first request in `bytes`, which must be a complete `set=1`.
 ///
@@ -232,72 +226,4 @@ fn set_peer(peer: &mut PeerChange, key: &str, value: &str) -> Result<(), Request
         _ => return Err(RequestErrorReason::UnknownKey),
     }
     Ok(())
-}
-
-/// A request that cannot be carried out because its text is wrong. The client is at fault.
-///
-/// It names no value and no key the client wrote: a private key in the wrong place would end up in
-/// a log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {reason}")]
-pub struct RequestError {
-    /// The line in the request, from 1.
-    pub line: u32,
-    /// The fault of the request.
-    pub reason: RequestErrorReason,
-}
-
-impl RequestError {
-    /// The number to answer.
-    pub fn errno(&self) -> Errno {
-        match self.reason {
-            RequestErrorReason::Empty
-            | RequestErrorReason::LineTooLong
-            | RequestErrorReason::NotKeyAndValue
-            | RequestErrorReason::NotText
-            | RequestErrorReason::Truncated => Errno::PROTOCOL,
-            RequestErrorReason::RequestTooLarge => Errno::TOO_BIG,
-            RequestErrorReason::InvalidValue { .. }
-            | RequestErrorReason::UnknownKey
-            | RequestErrorReason::UnknownOperation => Errno::INVALID,
-        }
-    }
-}
-
-/// The kind of fault of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum RequestErrorReason {
-    /// An empty line where a request should begin.
-    #[error("the request is empty")]
-    Empty,
-    /// A value that the key does not take.
-    #[error("the value of {key} is not {expected}")]
-    InvalidValue {
-        /// The key of the protocol.
-        key: &'static str,
-        /// The values that it accepts.
-        expected: &'static str,
-    },
-    /// More than [`MAX_LINE`] bytes in a line.
-    #[error("the line has more than {MAX_LINE} bytes")]
-    LineTooLong,
-    /// A line without `=`.
-    #[error("the line is not key=value")]
-    NotKeyAndValue,
-    /// A line that is not UTF-8.
-    #[error("the line is not text")]
-    NotText,
-    /// More than [`MAX_REQUEST`] bytes in a request.
-    #[error("the request has more than {MAX_REQUEST} bytes")]
-    RequestTooLarge,
-    /// The client closed the connection before the empty line.
-    #[error("the request ends before its empty line")]
-    Truncated,
-    /// A key that is not of the protocol, or not of this section.
-    #[error("the key is not known in this section")]
-    UnknownKey,
-    /// A first line other than `get=1`, `set=1`, `culvert_status=1`.
-    #[error("the operation is not known")]
-    UnknownOperation,
 }

@@ -1,9 +1,7 @@
 //! The values of the protocol, each parsed once into its type.
 
-use crate::{
-    AllowedIpChange, Endpoint, FirewallMark, InterfaceName, KeepaliveInterval, Prefix,
-    RequestErrorReason,
-};
+use crate::error::RequestErrorReason;
+use crate::{AllowedIpChange, Endpoint, FirewallMark, InterfaceName, KeepaliveInterval, Prefix};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use core::num::{NonZeroU16, NonZeroU32};
 use culvert_aead::Suite;

@@ -16,7 +16,7 @@ use culvert_bpf::{
 };
 
 use crate::control::ECN_BITS;
-use crate::{Socket, UdpError, system};
+use crate::{UdpError, system};
 use culvert_base::Family;
 use culvert_base::datagrams::PRIORITY_CLASS;
 
@@ -55,39 +55,43 @@ impl Arrivals {
     }
 }
 
-/// Has all datagrams of one peer and traffic class come to one socket of the group.
-pub(crate) fn share_out(sockets: &mut [Socket], group: Group) -> Result<(), UdpError> {
-    if sockets.len() < 2 {
-        return Ok(());
-    }
+/// Has all datagrams of one peer and traffic class come to one socket of the group that `socket` is of. Returns the
+/// counts of the priority sockets, if the group has any.
+pub(crate) fn sort(
+    socket: BorrowedFd<'_>,
+    family: Family,
+    group: Group,
+) -> Result<Vec<Arrivals>, UdpError> {
     if group.has_priority {
-        return share_out_by_class(sockets, group).map_err(|reason| UdpError::Sorting { reason });
+        return sort_by_class(socket, family, group.workers)
+            .map_err(|reason| UdpError::Sorting { reason });
     }
-    let mut program = classic_program(sockets[0].family, group.workers);
-    system::attach_classic_program(sockets[0].as_fd(), &mut program).map_err(|source| {
-        UdpError::System {
-            action: "spread peers over workers",
-            source,
-        }
-    })
+    let mut program = classic_program(family, group.workers);
+    system::attach_classic_program(socket, &mut program).map_err(|source| UdpError::System {
+        action: "spread peers over workers",
+        source,
+    })?;
+    Ok(Vec::new())
 }
 
-fn share_out_by_class(sockets: &mut [Socket], group: Group) -> Result<(), ProgramOff> {
+fn sort_by_class(
+    socket: BorrowedFd<'_>,
+    family: Family,
+    workers: NonZeroUsize,
+) -> Result<Vec<Arrivals>, ProgramOff> {
     let off = |error: io::Error| ProgramOff::from_error(&error);
-    let workers = group.workers.get();
+    let workers = workers.get();
     let numbers = workers * NUMBERS_PER_WORKER;
     let map = Map::create(NAME, (numbers * size_of::<u64>()) as u32).map_err(off)?;
     let memory = Arc::new(map.share(numbers).map_err(off)?);
-    let program = program(map.as_fd(), sockets[0].family, workers as i32);
+    let program = program(map.as_fd(), family, workers as i32);
     let program = culvert_bpf::load_socket_filter(NAME, &program).map_err(off)?;
-    system::attach_program(sockets[0].as_fd(), program.as_fd()).map_err(off)?;
-    for (worker, priority) in sockets.iter_mut().skip(workers).enumerate() {
-        priority.arrivals = Some(Arrivals {
-            memory: Arc::clone(&memory),
-            worker,
-        });
-    }
-    Ok(())
+    system::attach_program(socket, program.as_fd()).map_err(off)?;
+    let arrivals = (0..workers).map(|worker| Arrivals {
+        memory: Arc::clone(&memory),
+        worker,
+    });
+    Ok(arrivals.collect())
 }
 
 /// 2³² divided by the golden ratio, odd: multiplying by it spreads every input bit over the higher output bits.

@@ -82,7 +82,7 @@ impl Socket {
         for _ in 1..count {
             sockets.push(Self::open(family, port, mark, true)?);
         }
-        group::share_out(&mut sockets, group)?;
+        share_out(&mut sockets, group)?;
         Ok(sockets)
     }
 
@@ -248,6 +248,19 @@ impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// Has all datagrams of one peer and traffic class come to one of `sockets`, those of `group` in order.
+pub(crate) fn share_out(sockets: &mut [Socket], group: Group) -> Result<(), UdpError> {
+    let [first, _, ..] = sockets else {
+        return Ok(());
+    };
+    let arrivals = group::sort(first.as_fd(), first.family, group)?;
+    let priority = sockets.iter_mut().skip(group.workers.get());
+    for (socket, arrivals) in priority.zip(arrivals) {
+        socket.arrivals = Some(arrivals);
+    }
+    Ok(())
 }
 
 /// A fresh non-blocking socket of `family`.

@@ -7,8 +7,8 @@ use rustix::fs::OFlags;
 use rustix::net::sockopt;
 use rustix::net::{AddressFamily, SocketType, ipproto};
 
-use crate::group::{self, Group};
-use crate::socket::{Socket, set_mark};
+use crate::group::Group;
+use crate::socket::{Socket, set_mark, share_out};
 use crate::{UdpError, socket, system};
 use culvert_base::Family;
 
@@ -47,7 +47,7 @@ impl Socket {
             }
             taken.push(prepare(socket, family, bound, mark)?);
         }
-        group::share_out(&mut taken, group)?;
+        share_out(&mut taken, group)?;
         Ok(taken)
     }
 }

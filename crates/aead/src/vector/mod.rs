@@ -15,6 +15,7 @@
 mod aes_gcm;
 mod chacha20_poly1305;
 mod memory;
+mod openable;
 
 use crate::{KEY_LEN, Layout, Opened, Suite};
 
@@ -59,15 +60,6 @@ impl Wide {
             Self::Aes256Gcm(wide) => wide.open_batch(nonces, buffer, layout),
         }
     }
-}
-
-/// The number of records in a buffer that can be opened at all: those that have a nonce and a bit
-/// in [`Opened`], and are long enough.
-fn openable(nonces: &[u64], buffer_len: usize, layout: Layout) -> usize {
-    let count = layout.count(buffer_len).min(crate::MAX_RECORDS);
-    (0..count.min(nonces.len()))
-        .take_while(|&index| layout.sealed(index, buffer_len).is_some())
-        .count()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 #![expect(unsafe_code, reason = "vectors are read and written through pointers")]
 
-use super::{BLOCK, RUN_BLOCKS};
+use super::lanes::{BLOCK, RUN_BLOCKS};
 use std::arch::x86_64::{
     __m512i, _mm512_add_epi32, _mm512_add_epi64, _mm512_and_si512, _mm512_loadu_si512,
     _mm512_mask_storeu_epi8, _mm512_maskz_loadu_epi8, _mm512_reduce_add_epi64, _mm512_set1_epi64,
@@ -90,7 +90,7 @@ fn copy_and_sum_run(from: &[u8], to: &mut [u8]) -> u64 {
     Lanes::total(even, odd)
 }
 
-/// [`super::Lanes`] in two vectors.
+/// [`super::lanes::Lanes`] in two vectors.
 #[derive(Clone, Copy)]
 struct Lanes {
     all: __m512i,
@@ -182,7 +182,8 @@ fn mask_of(len: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checksum::{Sum, sum_lanes};
+    use crate::checksum::lanes::sum_lanes;
+    use crate::checksum::sum::Sum;
 
     fn folded(sum: u64) -> u16 {
         Sum(sum).folded()

@@ -1,6 +1,6 @@
 //! A packet as the coalescer sees it.
 
-use crate::coalesce::Accept;
+use super::accept::Accept;
 use crate::ip::{IPV4_HEADER_LEN, IPV6_HEADER_LEN, IpVersion, Protocol, array};
 use crate::{tcp, udp};
 

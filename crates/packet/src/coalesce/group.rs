@@ -2,11 +2,14 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::MAX_UDP_GROUP_PACKETS;
 use super::candidate::{Candidate, Transport};
 use crate::checksum::{Sum, pseudo_v4, pseudo_v6};
 use crate::ip::{IPV6_HEADER_LEN, IpVersion, array};
 use crate::{Gso, MAX_PACKET_LEN, VnetHeader, tcp, udp};
+
+/// The most datagrams in a superframe of UDP: kernels before 6.9 accept no more from a TUN
+/// (`UDP_MAX_SEGMENTS` was 64), later ones coalesce no more themselves (`UDP_GRO_CNT_MAX`).
+pub const MAX_UDP_GROUP_PACKETS: usize = 64;
 
 /// Packets of one flow that become one frame. Its first packet's headers are read where they lie in
 /// the buffer.

@@ -1,12 +1,14 @@
 //! Judges packets of both directions.
 
+use super::datagram::DatagramKey;
 use super::early::Early;
 use super::flow::{End, Flow, FlowKey, FlowRecord};
-use super::flows::{Flows, Seed};
-use super::fragments::{DatagramKey, Fragments};
+use super::flows::Flows;
+use super::fragments::Fragments;
 use super::heading::{Heading, Kind, address, address_bits};
 use super::index::Place;
 use super::portless::Portless;
+use super::seed::Seed;
 use super::table::{ClientGrants, Permit, Way};
 use super::{DropReason, Evicted, Frame, GateTable, MAX_FLOWS, PeerKey, Verdict};
 use crate::translate::{Rewrite, rewrite};

@@ -4,7 +4,7 @@
 //! Linux puts what comes from resources in order before it gets to a gate, so there are none of those.
 
 use super::PeerKey;
-use super::fragments::DatagramKey;
+use super::datagram::DatagramKey;
 use culvert_base::BootTime;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

@@ -1,10 +1,11 @@
 //! The flows of one gate.
 
 use super::PeerKey;
+use super::datagram::DatagramKey;
 use super::flow::{End, Flow, FlowKey, FlowRecord};
-use super::fragments::DatagramKey;
 use super::holders::Holders;
 use super::index::{Index, Place};
+use super::seed::{Seed, fold};
 use culvert_base::BootTime;
 use std::collections::VecDeque;
 
@@ -35,30 +36,6 @@ pub const MAX_ENDED: usize = 4096;
 const PORT_TRIES: u64 = 64;
 /// The first of those ports: lower ones are used by services and privileged clients.
 const FIRST_PORT: u64 = 1024;
-
-/// A secret of the gate, drawn once for each. Senders of packets must not know it, so that they
-/// cannot choose flows that all share one place of the table.
-#[derive(Clone, Copy)]
-pub struct Seed(pub(super) [u64; 4]);
-
-impl Seed {
-    /// From random bytes.
-    #[must_use]
-    pub fn new(random: [u8; 32]) -> Self {
-        let (words, _) = random.as_chunks::<8>();
-        let mut seed = [0; 4];
-        for (seed, word) in seed.iter_mut().zip(words) {
-            *seed = u64::from_le_bytes(*word);
-        }
-        Self(seed)
-    }
-}
-
-impl std::fmt::Debug for Seed {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("Seed(…)")
-    }
-}
 
 #[derive(Debug)]
 pub(super) struct Flows {
@@ -328,11 +305,4 @@ impl Flows {
         // Senders choose ports, but do not know the seed that they are mixed with.
         fold(low ^ key.word(), high ^ b)
     }
-}
-
-/// Both halves of the product: each bit of it depends on all bits below in both factors.
-#[inline(always)]
-pub(super) fn fold(a: u64, b: u64) -> u64 {
-    let product = u128::from(a) * u128::from(b);
-    product as u64 ^ (product >> 64) as u64
 }

@@ -10,12 +10,12 @@
 //! ports.
 
 use super::PeerKey;
-use super::flows::{FlowRef, Seed};
-use super::heading::AddressBits;
+use super::datagram::DatagramKey;
+use super::flows::FlowRef;
 use super::holders::Holders;
 use super::index::{Index, Place};
+use super::seed::Seed;
 use culvert_base::BootTime;
-use culvert_packet::ip::{IpVersion, Protocol};
 use std::time::Duration;
 
 /// Datagrams that are remembered: those of which fragments are on their way at once. They leave
@@ -30,19 +30,6 @@ const DATAGRAMS_PER_CLIENT: usize = DATAGRAMS / 8;
 const SWEPT_PLACES: usize = 2;
 /// RFC 791 §3.2 has a receiver wait 15 seconds for the rest of a datagram.
 const LIFETIME: Duration = Duration::from_secs(15);
-
-/// The fields that identify a datagram (RFC 791 §2.3, RFC 8200 §4.5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct DatagramKey {
-    pub(super) source: AddressBits,
-    pub(super) destination: AddressBits,
-    pub(super) identification: u32,
-    pub(super) version: IpVersion,
-    /// Of IPv6 none: there the field names what follows in each single fragment.
-    pub(super) protocol: Option<Protocol>,
-    /// True if a client sent it.
-    pub(super) is_of_client: bool,
-}
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {

@@ -6,8 +6,8 @@
 //! make the frequencies of an LFU cache, Shah, Mitra and Matani, 2010.)
 
 use super::PeerKey;
-use super::flows::{Seed, fold};
 use super::index::{Index, Place};
+use super::seed::{Seed, fold};
 
 /// No place, no holder.
 const NONE: u32 = u32::MAX;

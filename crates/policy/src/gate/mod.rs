@@ -16,6 +16,7 @@
 //! to the one the name has when the flow begins, and back; the flow keeps it while it lasts.
 
 mod admit;
+mod datagram;
 mod drop_reason;
 mod early;
 mod flow;
@@ -27,15 +28,17 @@ mod holders;
 mod icmp_error;
 mod index;
 mod portless;
+mod seed;
 mod table;
 
 pub use admit::Gate;
 pub use drop_reason::DropReason;
 pub use flow::{End, FlowRecord, Tally, UDP_IDLE};
-pub use flows::{Evicted, MAX_ENDED, MAX_FLOWS, MAX_FLOWS_PER_CLIENT, Seed};
+pub use flows::{Evicted, MAX_ENDED, MAX_FLOWS, MAX_FLOWS_PER_CLIENT};
 pub use frame::{Frame, Later, Verdict};
 pub(crate) use heading::{Heading, Kind, Quotation};
 pub use portless::Portless;
+pub use seed::Seed;
 pub use table::{
     ClientGrants, GateTable, Grant, MAX_ADDRESSES_PER_CLIENT, MAX_CLIENTS, MAX_GRANTS_PER_CLIENT,
     MAX_NAMES_PER_GRANT, Mapping, PeerKey, Reach, SiteDns,

@@ -1,8 +1,8 @@
 //! The result for each record of a batch, without allocation.
 
-use super::MAX_RECORDS;
 use core::fmt;
 use core::ops::Range;
+use culvert_aead::MAX_RECORDS;
 
 /// A set of records of one batch, by their position.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! Vectors of two blocks: AVX2 with VAES and VPCLMULQDQ.
 
-use super::vectors::{Vectors, Work};
-use super::{Block, STACK_LEN};
+use super::vectors::{Block, STACK_LEN, Vectors, Work};
 use core::arch::asm;
 use core::arch::x86_64::*;
 use core::mem::MaybeUninit;

@@ -1,7 +1,6 @@
 //! Vectors of four blocks: AVX-512 with VAES and VPCLMULQDQ.
 
-use super::vectors::{Vectors, Work};
-use super::{Block, STACK_LEN};
+use super::vectors::{Block, STACK_LEN, Vectors, Work};
 use crate::vector::memory;
 use core::arch::x86_64::*;
 

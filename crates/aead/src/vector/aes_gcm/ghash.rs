@@ -10,8 +10,7 @@
 //! ready in a table, so no product waits for another, and all of them are summed up before the sum
 //! is reduced once.
 
-use super::Block;
-use super::vectors::Vectors;
+use super::vectors::{Block, Vectors};
 
 /// The highest power of the table. A record of 1500 bytes and its length block are within it, so that
 /// no sum of theirs is reduced before its end.

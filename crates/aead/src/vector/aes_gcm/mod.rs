@@ -7,23 +7,17 @@ mod avx512;
 mod ghash;
 mod record;
 mod schedule;
+mod secrets;
 mod vectors;
 
-use super::openable;
+use super::openable::openable;
 use crate::{KEY_LEN, Layout, Opened, TAG_LEN};
 use avx2::Avx2;
 use avx512::Avx512;
 use core::ops::Range;
-use ghash::{Powers, Sum};
-use schedule::Schedule;
-use vectors::{Vectors, Work};
-
-/// A block of AES and of GHASH.
-type Block = [u8; 16];
-
-/// The stack depth of a batch in bytes: the frames of the code that [`Vectors::enter`] runs, in an
-/// optimised build.
-const STACK_LEN: usize = 2048;
+use ghash::Sum;
+use secrets::{Derive, Secrets};
+use vectors::{Block, Vectors, Work};
 
 /// A key for the widest vectors that this processor has.
 pub(crate) struct Wide(Lanes);
@@ -68,14 +62,6 @@ struct Key<V: Vectors<LANES>, const LANES: usize> {
     secrets: Box<Secrets<V, LANES>>,
 }
 
-/// The values that are derived from a key.
-#[repr(align(64))]
-struct Secrets<V: Vectors<LANES>, const LANES: usize> {
-    vectors: V,
-    schedule: Schedule<LANES>,
-    powers: Powers,
-}
-
 impl<V: Vectors<LANES>, const LANES: usize> Key<V, LANES> {
     fn new(vectors: V, bytes: &[u8; KEY_LEN]) -> Self {
         let secrets = vectors.enter(Derive { vectors, bytes });
@@ -111,30 +97,6 @@ impl<V: Vectors<LANES>, const LANES: usize> Drop for Key<V, LANES> {
     fn drop(&mut self) {
         self.secrets.schedule.zeroize();
         self.secrets.powers.zeroize();
-    }
-}
-
-struct Derive<'a, V, const LANES: usize> {
-    vectors: V,
-    bytes: &'a [u8; KEY_LEN],
-}
-
-impl<V: Vectors<LANES>, const LANES: usize> Work for Derive<'_, V, LANES> {
-    type Output = Box<Secrets<V, LANES>>;
-
-    #[inline(always)]
-    fn run(self) -> Self::Output {
-        let vectors = self.vectors;
-        let mut secrets = Box::new(Secrets {
-            vectors,
-            schedule: Schedule::ZERO,
-            powers: Powers::ZERO,
-        });
-        secrets.schedule.fill(vectors, self.bytes);
-        let hash_keys = secrets.schedule.encrypt(vectors, vectors.zero());
-        let hash_key = vectors.blocks(hash_keys)[0];
-        secrets.powers.fill(vectors, hash_key);
-        secrets
     }
 }
 

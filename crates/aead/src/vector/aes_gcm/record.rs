@@ -6,10 +6,10 @@
 //! products of the same rows, whose ciphertext is there from the start. When sealing, they are
 //! those of the rows before.
 
+use super::ghash::{MAX_LANES, POWERS, Sum};
 use super::schedule::MIDDLE_ROUNDS;
-use super::vectors::Vectors;
-use super::{Block, Secrets, ghash};
-use ghash::{MAX_LANES, POWERS, Sum};
+use super::secrets::Secrets;
+use super::vectors::{Block, Vectors};
 
 /// Rows that are worked on together: so many that the units for AES need not wait for results.
 const TOGETHER: usize = 8;

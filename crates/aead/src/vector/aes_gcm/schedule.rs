@@ -1,7 +1,6 @@
 //! AES-256 (FIPS 197): the key schedule, and the cipher on several blocks in a vector.
 
-use super::Block;
-use super::vectors::Vectors;
+use super::vectors::{Block, Vectors};
 use crate::KEY_LEN;
 
 /// Rounds of AES-256.

@@ -5,7 +5,9 @@ mod twice;
 use super::*;
 use crate::Suite;
 use crate::vector::tests::{Batches, hex};
+use ghash::Powers;
 use proptest::prelude::*;
+use schedule::Schedule;
 use twice::Twice;
 
 /// The vectors to use.

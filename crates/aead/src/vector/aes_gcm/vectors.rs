@@ -1,6 +1,11 @@
 //! The operations on vectors that AES-256-GCM needs, whatever their width.
 
-use super::Block;
+/// A block of AES and of GHASH.
+pub(super) type Block = [u8; 16];
+
+/// The stack depth of a batch in bytes: the frames of the code that [`Vectors::enter`] runs, in an
+/// optimised build.
+pub(super) const STACK_LEN: usize = 2048;
 
 /// Vectors of `LANES` blocks. A value is the proof that this processor has the instructions.
 ///

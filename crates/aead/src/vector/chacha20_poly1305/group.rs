@@ -1,6 +1,7 @@
 //! Up to sixteen records of a batch: where they lie, and their tags.
 
-use super::{OneTimeKeys, memory, poly};
+use super::one_time_keys::OneTimeKeys;
+use super::{memory, poly};
 use crate::{Layout, TAG_LEN};
 use core::arch::x86_64::*;
 use core::ops::Range;

@@ -10,14 +10,17 @@
 mod chacha;
 mod group;
 mod jobs;
+mod one_time_keys;
 mod poly;
 
-use super::{memory, openable};
+use super::memory;
+use super::openable::openable;
 use crate::{KEY_LEN, Layout, Opened};
-use chacha::{Blocks, LANES};
+use chacha::LANES;
 use core::arch::x86_64::*;
 use group::{GROUP, Group};
 use jobs::Jobs;
+use one_time_keys::OneTimeKeys;
 use zeroize::Zeroize;
 
 /// The longest buffer that is worked on here: offsets are 32-bit lanes, and their differences must
@@ -165,37 +168,4 @@ fn crypt(
         group.write_tags(&keys, buffer);
     }
     chosen
-}
-
-/// The Poly1305 keys of sixteen records, "the first 256 bits of the serialized state" of their
-/// blocks 0 (RFC 8439 §2.6), word by word.
-struct OneTimeKeys([__m512i; 8]);
-
-impl OneTimeKeys {
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    fn new(words: &Blocks) -> Self {
-        let [w0, w1, w2, w3, w4, w5, w6, w7, ..] = *words;
-        Self([w0, w1, w2, w3, w4, w5, w6, w7])
-    }
-
-    /// The keys of eight records: the first half of the lanes, or the second.
-    #[target_feature(enable = "avx512f,avx512dq")]
-    #[inline]
-    fn half(&self, half: usize) -> poly::Keys {
-        let double_word = |low: __m512i, high: __m512i| {
-            let [low, high] = [low, high].map(|words| {
-                _mm512_cvtepu32_epi64(match half {
-                    0 => _mm512_castsi512_si256(words),
-                    _ => _mm512_extracti32x8_epi32::<1>(words),
-                })
-            });
-            _mm512_or_si512(low, _mm512_slli_epi64::<32>(high))
-        };
-        let [r0, r1, r2, r3, s0, s1, s2, s3] = self.0;
-        poly::Keys {
-            r: [double_word(r0, r1), double_word(r2, r3)],
-            s: [double_word(s0, s1), double_word(s2, s3)],
-        }
-    }
 }

@@ -1,0 +1,108 @@
+//! The sinks of an account: the state of each, and the way of lines to one.
+
+use crate::error::SinkError;
+use crate::{file, http, line};
+use culvert_ids::AccountId;
+use culvert_store::{Account, SecretBytes, Store, StoreError, StoreExt};
+use culvert_wire::Timestamp;
+use culvert_wire::model::{Sink, SinkTarget};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The state of a sink since the portal's start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Lines that it took.
+    pub delivered: u64,
+    /// Lines that were gone before it took them.
+    pub missed: u64,
+    /// The time at which it last took lines.
+    pub delivered_at: Option<Timestamp>,
+    /// The reason why it takes none now.
+    pub error: Option<String>,
+}
+
+/// The sinks of an account.
+pub struct Sinks {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) account: AccountId,
+    /// The directory of their files.
+    dir: PathBuf,
+    progress: Mutex<BTreeMap<String, Progress>>,
+}
+
+impl Sinks {
+    /// The sinks of this account, with their files in `dir`.
+    pub fn new(store: Arc<dyn Store>, account: AccountId, dir: PathBuf) -> Self {
+        Self {
+            store,
+            account,
+            dir,
+            progress: Mutex::default(),
+        }
+    }
+
+    /// The state of this sink.
+    pub fn progress(&self, sink: &str) -> Progress {
+        let all = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(sink).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn note(&self, sink: &str, change: impl FnOnce(&mut Progress)) {
+        let mut all = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        change(all.entry(sink.to_owned()).or_default());
+    }
+
+    /// Sends one line to a sink, as its task would.
+    pub async fn try_out(&self, sink: &Sink) -> Result<(), SinkError> {
+        self.deliver(sink, line::test()).await
+    }
+
+    /// Has the sink take lines; each ends as a line does.
+    pub(super) async fn deliver(&self, sink: &Sink, lines: String) -> Result<(), SinkError> {
+        match &sink.target {
+            SinkTarget::File {
+                file,
+                max_mib,
+                keep,
+            } => {
+                let target = file::Target {
+                    dir: self.dir.clone(),
+                    name: file.clone(),
+                    max_bytes: u64::from(*max_mib) << 20,
+                    keep: *keep,
+                };
+                tokio::task::spawn_blocking(move || file::append(&target, lines.as_bytes()))
+                    .await
+                    .map_err(|_| SinkError::new("the portal is stopping"))?
+            }
+            SinkTarget::Http { url } => {
+                let token = self.token(&sink.name).await.map_err(SinkError::new)?;
+                http::post(url, token.as_ref(), lines).await
+            }
+        }
+    }
+
+    async fn token(&self, sink: &str) -> Result<Option<SecretBytes>, StoreError> {
+        self.store.sink_secret(self.account, sink).await
+    }
+
+    pub(super) async fn configured(&self) -> Result<Vec<Sink>, StoreError> {
+        let account = self.store.get_as::<Account>(self.account, self.account);
+        Ok(account.await?.settings.logs.sinks)
+    }
+
+    /// Drops the state of a sink that was removed.
+    pub(super) fn forget(&self, sink: &str) {
+        let mut all = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        all.remove(sink);
+    }
+}
+
+impl fmt::Debug for Sinks {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Sinks").finish_non_exhaustive()
+    }
+}
