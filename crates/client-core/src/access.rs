@@ -1,6 +1,6 @@
 //! What the client knows of its access to one resource.
 
-use super::PacketFacts;
+use super::packet::{PacketFacts, PacketRefusal};
 use culvert_base::BootTime;
 use culvert_dns::{Addresses, Families};
 use culvert_ids::{GatewayId, GrantId};
@@ -9,8 +9,6 @@ use culvert_wire::messages::{Interface, MAX_NAMES, Reason, ReasonCode, SITE_DNS_
 use culvert_wire::{Cipher, PresharedKey, PublicKey};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
-
-use super::PacketRefusal;
 use std::time::Duration;
 
 /// Packets that wait for access to one resource: the first segments of the connections that a program
@@ -124,15 +122,22 @@ pub(super) struct GrantedName {
 /// A request.
 #[derive(Clone, Debug)]
 pub(super) struct Ask {
-    /// Its number, once it is sent.
-    pub(super) number: Option<u64>,
+    pub(super) state: AskState,
     /// The time at which it was sent, or put into the queue.
-    pub(super) sent: BootTime,
-    pub(super) expedite: Expedite,
+    pub(super) since: BootTime,
     /// The names in it.
     pub(super) names: BTreeMap<DomainName, Addresses>,
-    /// When nobody waits for the answer any more.
+    /// The time from which nobody waits for the answer any more.
     pub(super) until: BootTime,
+}
+
+/// The state of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AskState {
+    /// It waits to be sent.
+    Queued,
+    /// It is on its way to the portal.
+    Sent { number: u64, expedite: Expedite },
 }
 
 /// The haste of a request: names that came after it was sent wait for its answer.
@@ -173,6 +178,51 @@ impl<P> Default for Access<P> {
 }
 
 impl<P> Access<P> {
+    /// The grant that the data plane uses.
+    pub(super) const fn grant(&self) -> Option<&Grant> {
+        self.grant.as_ref()
+    }
+
+    /// True if somebody waits for the answer to a request, which is not so for a renewal.
+    pub(super) fn somebody_waits(&self) -> bool {
+        self.grant.is_none() || !self.wanted.is_empty()
+    }
+
+    /// The addresses of every name that it has or wants.
+    pub(super) fn addresses(&self) -> impl Iterator<Item = Addresses> + '_ {
+        let grants = [&self.grant, &self.successor];
+        let granted = grants.into_iter().flatten().flat_map(|grant| &grant.names);
+        let granted = granted.map(|(_, granted)| granted.addresses);
+        let asked = self.ask.iter().flat_map(|ask| &ask.names);
+        let both = |(_, addresses): (&DomainName, &Addresses)| *addresses;
+        granted
+            .chain(asked.map(both))
+            .chain(self.wanted.iter().map(both))
+    }
+
+    /// A name lost its addresses. True if a grant had it.
+    pub(super) fn release_name(&mut self, name: &DomainName) -> bool {
+        self.wanted.remove(name);
+        self.pending.remove(name);
+        if let Some(ask) = &mut self.ask {
+            ask.names.remove(name);
+        }
+        let mut was_granted = false;
+        let grants = [&mut self.grant, &mut self.successor];
+        for grant in grants.into_iter().flatten() {
+            was_granted |= grant.names.remove(name).is_some();
+        }
+        was_granted
+    }
+
+    /// Whatever made the portal say "no" may be over.
+    pub(super) fn forget_denial(&mut self, now: BootTime) {
+        self.denials = 0;
+        if let Some(denial) = &mut self.denial {
+            denial.until = denial.until.min(now);
+        }
+    }
+
     /// The "no" that stands at the moment.
     pub(super) fn standing_denial(&self, now: BootTime) -> Option<&Denial> {
         let stands = |denial: &&Denial| now < denial.until && self.grant.is_none();
@@ -217,7 +267,7 @@ impl<P> Access<P> {
         let asked = self
             .ask
             .as_ref()
-            .is_some_and(|ask| ask.number.is_some() && ask.names.get(&name) == Some(&addresses));
+            .is_some_and(|ask| ask.number().is_some() && ask.names.get(&name) == Some(&addresses));
         if asked {
             return true;
         }
@@ -231,12 +281,24 @@ impl<P> Access<P> {
     /// The request on its way is expedited for a name that came later, once it has had its time.
     pub(super) fn expedite_for(&mut self, name: &DomainName, now: BootTime) {
         if let Some(ask) = &mut self.ask
-            && ask.number.is_some()
-            && ask.expedite == Expedite::Never
+            && let AskState::Sent { expedite, .. } = &mut ask.state
+            && *expedite == Expedite::Never
             && !ask.names.contains_key(name)
         {
-            ask.expedite = Expedite::At(now.max(ask.sent.saturating_add(ANSWER_NOW_AFTER)));
+            *expedite = Expedite::At(now.max(ask.since.saturating_add(ANSWER_NOW_AFTER)));
         }
+    }
+
+    /// The number of the request that is to be expedited now, once.
+    pub(super) fn take_expedited(&mut self, now: BootTime) -> Option<u64> {
+        let AskState::Sent { number, expedite } = &mut self.ask.as_mut()?.state else {
+            return None;
+        };
+        if !matches!(expedite, Expedite::At(at) if *at <= now) {
+            return None;
+        }
+        *expedite = Expedite::Sent;
+        Some(*number)
     }
 
     /// Notes that the gateway has no answer of the DNS for a name yet. True if the name is asked for again. A gateway that says
@@ -308,11 +370,22 @@ impl Denial {
 }
 
 impl Ask {
+    /// Its number, once it is sent.
+    pub(super) const fn number(&self) -> Option<u64> {
+        match self.state {
+            AskState::Queued => None,
+            AskState::Sent { number, .. } => Some(number),
+        }
+    }
+
     /// The next time at which something is done about it.
     fn due(&self) -> BootTime {
-        match self.expedite {
-            Expedite::At(at) => self.until.min(at),
-            Expedite::Never | Expedite::Sent => self.until,
+        match self.state {
+            AskState::Sent {
+                expedite: Expedite::At(at),
+                ..
+            } => self.until.min(at),
+            AskState::Queued | AskState::Sent { .. } => self.until,
         }
     }
 }
@@ -335,6 +408,32 @@ impl Grant {
             if let Some(oldest) = oldest {
                 self.names.remove(&oldest);
             }
+        }
+    }
+}
+
+/// A grant of the same gateway goes on with the names of the one that it replaces; another gateway
+/// has to be asked for them.
+pub(super) fn carry_names(
+    old: Grant,
+    new: &mut Grant,
+    wanted: &mut BTreeMap<DomainName, Addresses>,
+    ask: &Option<Ask>,
+) {
+    let is_same = old.gateway.id == new.gateway.id;
+    for (name, granted) in old.names {
+        if new.names.contains_key(&name) {
+            continue;
+        }
+        if is_same {
+            new.add_name(name, granted);
+        } else if !granted.is_lost
+            && wanted.len() < MAX_WANTED_NAMES
+            && ask
+                .as_ref()
+                .is_none_or(|ask| !ask.names.contains_key(&name))
+        {
+            wanted.insert(name, granted.addresses);
         }
     }
 }

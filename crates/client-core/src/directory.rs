@@ -127,6 +127,12 @@ impl Directory {
         self.resources.get(id)
     }
 
+    /// The name of a resource; its id if it is gone.
+    pub(super) fn name_of(&self, id: ResourceId) -> String {
+        let resource = self.get(id);
+        resource.map_or_else(|| id.to_string(), |resource| resource.name.to_string())
+    }
+
     pub(super) fn for_address(&self, address: IpAddr) -> Option<&Resource> {
         self.resources.for_address(address)
     }

@@ -1,5 +1,8 @@
 //! What the core asks its owner to do.
 
+use super::domains::Domains;
+use super::guard::GuardRules;
+use super::packet::PacketRefusal;
 use culvert_dns::{ForwardId, Transport, Via};
 use culvert_ids::GatewayId;
 use culvert_policy::{DomainName, Prefix, RoutedServices};
@@ -7,8 +10,6 @@ use culvert_wire::messages::{FromClient, Interface};
 use culvert_wire::{Cipher, PresharedKey, PublicKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-
-use super::{Domains, GuardRules, PacketRefusal};
 
 /// An effect, to be carried out in the order in which they are polled.
 #[derive(Debug, PartialEq, Eq)]
