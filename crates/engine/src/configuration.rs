@@ -1,6 +1,5 @@
 //! What may be asked of a running device, and what it answers.
 
-use crate::BULK_QUEUES_PER_WORKER;
 use crate::store::DescriptorStore;
 use culvert_aead::Suite;
 use culvert_base::UnixTime;
@@ -46,6 +45,10 @@ pub struct Options {
 
 /// The most candidates of one peer: a gateway with eight interfaces of two families.
 pub const MAX_CANDIDATES: usize = 16;
+
+/// Queues per worker that flows are spread over, so that a flow rarely stands behind another's
+/// backlog: with eight, two flows share a queue with probability 1/8.
+pub const BULK_QUEUES_PER_WORKER: usize = 8;
 
 /// The kernel allows a TUN 256 queues: two are priority queues, and each worker takes
 /// [`BULK_QUEUES_PER_WORKER`] of the others.

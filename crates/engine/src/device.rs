@@ -1,8 +1,9 @@
 //! A running device: its threads, and the handle through which they are spoken to.
 
 use crate::clock;
-use crate::configuration::{Change, Configuration, MAX_WORKERS, Options};
+use crate::configuration::{BULK_QUEUES_PER_WORKER, Change, Configuration, MAX_WORKERS, Options};
 use crate::control::{Control, Parts, Request, Shared, limit_superframes};
+use crate::entropy::random_seed;
 use crate::error::EngineError;
 use crate::flows::TakenFlows;
 use crate::published::Published;
@@ -29,10 +30,6 @@ const MAX_DEFAULT_WORKERS: usize = 4;
 pub fn default_workers(processors: usize) -> usize {
     (processors / 2).clamp(1, MAX_DEFAULT_WORKERS)
 }
-
-/// Queues per worker that flows are spread over, so that a flow rarely stands behind another's
-/// backlog: with eight, two flows share a queue with probability 1/8.
-pub const BULK_QUEUES_PER_WORKER: usize = 8;
 
 /// Requests that wait for the control thread; whoever asks next waits as well.
 const MAX_REQUESTS: usize = 16;
@@ -274,16 +271,6 @@ fn make_tun(options: &Options) -> Result<culvert_tun::Device, EngineError> {
     let queues: Vec<_> = tun.queues().iter().map(AsFd::as_fd).collect();
     store.keep(StoredDescriptors::Queues, &queues);
     Ok(tun)
-}
-
-/// Secret random bytes of the operating system.
-pub(crate) fn random_seed() -> Result<[u8; 32], EngineError> {
-    let mut seed = [0; 32];
-    getrandom::fill(&mut seed).map_err(|error| EngineError::System {
-        what: "draw random bytes",
-        source: io::Error::other(error),
-    })?;
-    Ok(seed)
 }
 
 fn make_gates(workers: usize, masquerades: bool) -> Result<Gates, EngineError> {

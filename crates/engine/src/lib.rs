@@ -26,10 +26,10 @@ mod worker;
 
 pub use clock::{boot_time, unix_time};
 pub use configuration::{
-    AllowedIpChange, Change, Configuration, MAX_CANDIDATES, MAX_WORKERS, Options, PeerChange,
-    PeerConfiguration,
+    AllowedIpChange, BULK_QUEUES_PER_WORKER, Change, Configuration, MAX_CANDIDATES, MAX_WORKERS,
+    Options, PeerChange, PeerConfiguration,
 };
-pub use device::{BULK_QUEUES_PER_WORKER, Device, default_workers};
+pub use device::{Device, default_workers};
 pub use error::EngineError;
 pub use flows::TakenFlows;
 pub use status::{
