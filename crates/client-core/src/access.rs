@@ -1,4 +1,4 @@
-//! What the client knows of its access to one resource.
+//! The client's access to one resource.
 
 use super::packet::{PacketFacts, PacketRefusal};
 use culvert_base::BootTime;
@@ -30,14 +30,14 @@ const ANSWER_NOW_AFTER: Duration = Duration::from_millis(100);
 /// have to wait for its turn.
 const PENDING_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long the first "no" is kept, in milliseconds. It doubles with each further one, up to
+/// The time for which the first "no" is kept, in milliseconds. It doubles with each further one, up to
 /// [`MAX_DENIAL_MS`]: whoever has just been given access need not wait.
 pub const MIN_DENIAL_MS: u64 = 2_000;
 
-/// How long a "no" is kept at most, in milliseconds.
+/// The longest time for which a "no" is kept, in milliseconds.
 pub const MAX_DENIAL_MS: u64 = 10_000;
 
-/// How long the reason of a denial is remembered for whoever asks, in milliseconds.
+/// The time for which the reason of a denial is remembered for whoever asks, in milliseconds.
 pub const DENIAL_SHOWN_MS: u64 = 300_000;
 
 /// Characters of the portal's reasons that are kept: two lines of a terminal.
@@ -46,7 +46,7 @@ const MAX_REASON_CHARS: usize = 160;
 /// Access to one resource: asked for, granted, denied, or several of these.
 #[derive(Debug)]
 pub(super) struct Access<P> {
-    /// What the data plane uses.
+    /// The grant that the data plane uses.
     pub(super) grant: Option<Grant>,
     /// A grant through another gateway, for when the flows through this one have ended.
     pub(super) successor: Option<Grant>,
@@ -54,7 +54,7 @@ pub(super) struct Access<P> {
     pub(super) ask: Option<Ask>,
     /// The last "no".
     pub(super) denial: Option<Denial>,
-    /// How many times in a row there was a "no".
+    /// The number of denials in a row.
     pub(super) denials: u32,
     /// Names to ask for that no request has taken yet.
     pub(super) wanted: BTreeMap<DomainName, Addresses>,
@@ -62,7 +62,7 @@ pub(super) struct Access<P> {
     pub(super) pending: BTreeMap<DomainName, BootTime>,
     /// Packets that wait, oldest first.
     pub(super) held: VecDeque<Held<P>>,
-    /// When this is to be looked at again.
+    /// The time of the next look at it.
     pub(super) due: Option<BootTime>,
 }
 
@@ -80,7 +80,7 @@ pub(super) struct Grant {
     pub(super) gateway: Introduction,
     pub(super) begun: BootTime,
     pub(super) expires: BootTime,
-    /// When it is asked for again, if it is in use then.
+    /// The time at which it is asked for again, if it is in use then.
     pub(super) renew: BootTime,
     /// The names that the gateway translates.
     pub(super) names: BTreeMap<DomainName, GrantedName>,
@@ -113,7 +113,7 @@ impl Introduction {
 pub(super) struct GrantedName {
     pub(super) addresses: Addresses,
     pub(super) families: Families,
-    /// When it was asked for last.
+    /// The time at which it was asked for last.
     pub(super) asked: BootTime,
     /// It has no address any more. Flows that it has go on through the gateway, and new ones are refused there.
     pub(super) is_lost: bool,
@@ -215,7 +215,7 @@ impl<P> Access<P> {
         was_granted
     }
 
-    /// Whatever made the portal say "no" may be over.
+    /// Forgets a "no", whose reason may be over.
     pub(super) fn forget_denial(&mut self, now: BootTime) {
         self.denials = 0;
         if let Some(denial) = &mut self.denial {
@@ -243,7 +243,7 @@ impl<P> Access<P> {
         });
     }
 
-    /// Whether there is nothing to remember any more.
+    /// True if there is nothing to remember any more.
     pub(super) fn is_idle(&self, now: BootTime) -> bool {
         let forgotten = |denial: &Denial| denial.shown_until() <= now;
         self.grant.is_none()
@@ -254,7 +254,7 @@ impl<P> Access<P> {
             && self.denial.as_ref().is_none_or(forgotten)
     }
 
-    /// Whether only a "no" is remembered, which may give way.
+    /// True if only a "no" is remembered, which may give way.
     pub(super) fn is_only_denial(&self) -> bool {
         self.grant.is_none()
             && self.successor.is_none()
@@ -318,7 +318,7 @@ impl<P> Access<P> {
         !is_late && !is_early
     }
 
-    /// Whether a name is on its way to be granted.
+    /// True if a name is on its way to be granted.
     pub(super) fn awaits(&self, name: &DomainName) -> bool {
         self.wanted.contains_key(name)
             || self
@@ -438,7 +438,7 @@ pub(super) fn carry_names(
     }
 }
 
-/// What senders hear where access ends or does not come for this reason.
+/// The message to senders if access ends or is not given for this reason.
 pub(super) const fn refusal(code: ReasonCode) -> PacketRefusal {
     match code {
         ReasonCode::BadToken

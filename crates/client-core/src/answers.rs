@@ -1,4 +1,4 @@
-//! What becomes of requests and grants: granted, denied, revoked, ended.
+//! The fate of requests and grants: granted, denied, revoked, ended.
 
 use super::access::{Ask, Grant, GrantedName, Introduction, carry_names, tidy};
 use super::client::Client;
@@ -17,7 +17,7 @@ use std::time::Duration;
 /// long.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// What `access_granted` says of the grant itself.
+/// The part of `access_granted` about the grant itself.
 struct Granted {
     grant: GrantId,
     expires: Timestamp,
@@ -175,7 +175,7 @@ impl<P> Client<P> {
         }
     }
 
-    /// What the gateway said of a name, with a grant that is in use by now.
+    /// Takes in the gateway's answer about a name, with a grant that is in use by now.
     fn take_outcome(
         &mut self,
         id: ResourceId,
@@ -191,7 +191,7 @@ impl<P> Client<P> {
                 self.name_granted(name, addresses, *families, now);
             }
             Outcome::Unanswered => {
-                // What the gateway knew of it before still counts.
+                // The answer that the gateway gave before still counts.
                 let known = grant.and_then(|grant| grant.names.get(name).copied());
                 match known.filter(|known| known.addresses == addresses && !known.is_lost) {
                     Some(known) => self.name_granted(name, addresses, known.families, now),

@@ -10,7 +10,7 @@ use culvert_policy::{ApplicationName, Applications};
 use std::collections::BTreeSet;
 
 impl<P> Client<P> {
-    /// What the host says of the last [`Output::Guard`], or of those in force since: `rules` are in
+    /// The answer of the host to the last [`Output::Guard`], or about rules in force since: `rules` are in
     /// force, or nobody can be sure of any, for this reason.
     pub fn handle_guard(&mut self, rules: GuardRules, result: Result<(), String>, now: BootTime) {
         if self.guard.handle_host(rules, result) {
@@ -29,7 +29,7 @@ impl<P> Client<P> {
         rules.flat_map(Applications::names).cloned().collect()
     }
 
-    /// Why no rule about applications is in force although there are some.
+    /// The reason for which no rule about applications is in force although there are some.
     #[must_use]
     pub fn guard_fault(&self) -> Option<&str> {
         self.guard.fault()

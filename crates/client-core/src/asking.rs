@@ -80,7 +80,7 @@ impl<P> Client<P> {
     /// Sends what waits to be sent, as far as it may.
     pub(super) fn send_asks(&mut self, now: BootTime) {
         self.gateways.expire_avoided(now);
-        // What waits for the host to see to a rule about applications.
+        // Requests that wait until the host enforces a rule about applications.
         let mut unruled = VecDeque::new();
         while self.portal.is_open()
             && let Some(id) = self.accesses.next_queued()
@@ -290,7 +290,7 @@ impl<P> Client<P> {
         }
     }
 
-    /// Whatever made the portal say "no" may be over.
+    /// Forgets a "no", whose reason may be over.
     pub(super) fn forget_denial(&mut self, id: ResourceId, now: BootTime) {
         if let Some(access) = self.accesses.get_mut(id) {
             access.forget_denial(now);

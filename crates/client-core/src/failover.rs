@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 impl<P> Client<P> {
-    /// What the data plane knows of its peers, at this very moment. To be told when
+    /// The data plane's reports of its peers, at this very moment. To be told when
     /// [`Self::poll_report`] says so: paths are judged by it.
     pub fn handle_peers(&mut self, reports: &[PeerReport], now: BootTime) {
         let log = self.outbox.log_queue();

@@ -7,12 +7,12 @@ use culvert_wire::PublicKey;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// What the data plane knows of a peer.
+/// The data plane's report of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerReport {
     /// Which.
     pub key: PublicKey,
-    /// Where it was last heard.
+    /// The address from which it was last heard.
     pub endpoint: Option<SocketAddr>,
     /// The time of the last completed handshake.
     pub handshake: Option<UnixTime>,
@@ -33,7 +33,7 @@ pub struct PeerReport {
 pub(super) struct Gateway {
     pub(super) introduction: Introduction,
     pub(super) race: Race,
-    /// When it last carried something.
+    /// The time at which it last carried something.
     pub(super) active: BootTime,
     pub(super) report: Option<Report>,
 }
@@ -45,7 +45,7 @@ pub(super) struct Report {
     pub(super) peer: PeerReport,
     pub(super) rx_bytes_per_s: u64,
     pub(super) tx_bytes_per_s: u64,
-    /// When the rates were taken, and the numbers of bytes then.
+    /// The time at which the rates were taken, and the numbers of bytes then.
     rated: (BootTime, u64, u64),
 }
 
@@ -102,8 +102,8 @@ impl Gateway {
             }
         }
         if let Some(unanswered) = peer.unanswered {
-            // What is unanswered was sent after all that has come, however close: the data plane looks
-            // at its clock once for what it receives and sends in one go.
+            // Unanswered data was sent after all that has come, however close: the data plane looks
+            // at its clock once for all that it receives and sends in one go.
             let after = |at: BootTime| at.saturating_add(Duration::from_millis(1));
             let sent = unanswered.max(peer.received.map_or(BootTime::ZERO, after));
             self.race.handle_sent(sent);

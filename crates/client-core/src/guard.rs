@@ -23,7 +23,7 @@ pub struct GuardRules {
 }
 
 impl GuardRules {
-    /// Whether every program may send everywhere.
+    /// True if every program may send everywhere.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty() && self.names.is_empty()
@@ -61,7 +61,7 @@ enum HostState {
     Failed(String),
 }
 
-/// Whether a rule about applications stands in the way of a resource.
+/// The state of the rule about applications that a resource has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     /// Every program may reach it.
@@ -75,7 +75,7 @@ pub(super) enum Standing {
 }
 
 impl Standing {
-    /// Whether packets may go to it.
+    /// True if packets may go to it.
     pub(super) const fn is_passable(&self) -> bool {
         match self {
             Self::Free | Self::InForce => true,

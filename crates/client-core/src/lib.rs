@@ -1,4 +1,4 @@
-//! The client without I/O: what it asks of the portal, which gateway a packet goes to, what waits.
+//! The client without I/O: its requests to the portal, the gateway of each packet, and packets that wait.
 //!
 //! [`Client`] gets connections, messages, packets without a route, DNS queries, what is known of peers
 //! and the time through `handle_*`, and says what is to be done through [`Client::poll_output`]. Call
@@ -9,8 +9,8 @@
 //! Instants are those of the host's boot-time clock ([`BootTime`]), random numbers come from a seed. A packet is
 //! whatever its owner keeps (`P`): the core looks at its [`PacketFacts`] alone and gives it back.
 //!
-//! What has no live grant has no route to a gateway: the data plane's ranges are derived from the
-//! grants after every event, and what belongs to a narrower resource is cut out of a wider one.
+//! A range without a live grant has no route to a gateway: the data plane's ranges are derived from the
+//! grants after every event. The range of a narrower resource is cut out of a wider one.
 
 #![forbid(unsafe_code)]
 

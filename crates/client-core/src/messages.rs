@@ -1,4 +1,4 @@
-//! What the portal says.
+//! Messages of the portal.
 
 use super::access::tidy;
 use super::client::Client;
@@ -13,8 +13,8 @@ use culvert_wire::{Decoded, PROTOCOL};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// The longest life of a grant that is believed, in seconds: a month. What the portal says beyond it
-/// is cut, so that sums of times stay sums.
+/// The longest life of a grant that is believed, in seconds: a month. A longer one is cut to it,
+/// so that sums of times stay sums.
 const MAX_GRANT_LIFETIME_S: u32 = 31 * 86_400;
 
 impl<P> Client<P> {
@@ -127,7 +127,7 @@ impl<P> Client<P> {
             | ReasonCode::Internal
             | ReasonCode::Other => Ending::Failed(reason.text),
         };
-        // What was granted to this client counts no longer, whatever the gateways know of it.
+        // The grants of this client count no longer, whatever the gateways know of them.
         self.drop_everything(now);
         self.end(ending, now);
     }
@@ -196,8 +196,8 @@ impl<P> Client<P> {
         self.outbox.log(line);
     }
 
-    /// What the portal lists is there, and what it does not list is gone; but a resource whose grant
-    /// still stands only follows in a later message, since one does not hold them all.
+    /// The resources that the portal lists are there, and the others are gone. Those with a valid grant stay all the
+    /// same: they follow in a later message, since one does not hold them all.
     fn replace_resources(&mut self, resources: &[culvert_wire::model::Resource], now: BootTime) {
         let held: Vec<(ResourceId, Option<Resource>)> = self
             .accesses

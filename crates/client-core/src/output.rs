@@ -1,4 +1,4 @@
-//! What the core asks its owner to do.
+//! The orders of the core to its owner.
 
 use super::domains::Domains;
 use super::guard::GuardRules;
@@ -34,32 +34,32 @@ pub enum Output<P> {
     Domains {
         /// Names of resources, and those with servers of their own, lie in these domains and nowhere else.
         asked: Domains,
-        /// What short names are completed with, in this order.
+        /// The domains by which short names are completed, in this order.
         search: Vec<DomainName>,
     },
     /// Peers change, and packets that had no route go on under the change.
     Engine {
-        /// What changes, in this order.
+        /// The changes, in this order.
         peers: Vec<PeerUpdate>,
         /// Ranges whose routes are for some services alone, if they have changed. Packets for other services have no route.
         services: Option<BTreeMap<Prefix, RoutedServices>>,
-        /// What goes on.
+        /// Packets that go on.
         resume: Vec<P>,
     },
     /// These packets go nowhere; tell their senders.
     Refuse {
         /// Which packets.
         packets: Vec<P>,
-        /// What to tell.
+        /// The message to their senders.
         refusal: PacketRefusal,
     },
     /// Answer a DNS query.
     Answer {
         /// The message.
         bytes: Vec<u8>,
-        /// Where the query came from.
+        /// The sender of the query.
         to: SocketAddr,
-        /// How it came.
+        /// The transport of the query.
         transport: Transport,
     },
     /// Ask an upstream resolver.
@@ -77,7 +77,7 @@ pub enum Output<P> {
     },
 }
 
-/// What becomes of one peer.
+/// A change of one peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PeerUpdate {
     /// The peer is like this.
@@ -99,13 +99,13 @@ pub struct Peer {
     pub preshared_key: PresharedKey,
     /// The suite of the tunnel.
     pub cipher: Cipher,
-    /// Where it may be.
+    /// Addresses at which it may be.
     pub candidates: Vec<SocketAddr>,
-    /// What goes to it and may come from it: all of it, other ranges end.
+    /// All ranges that go to it and may come from it. Ranges that it had before and that are not among them end.
     pub allowed_ips: BTreeSet<Prefix>,
 }
 
-/// Why the client can't go on.
+/// The reason for which the client can't go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// The token is no good.

@@ -8,7 +8,7 @@ use culvert_base::BootTime;
 use culvert_ids::ResourceId;
 use culvert_policy::DomainName;
 
-/// What a packet is for.
+/// The purpose of a packet.
 enum Wanted {
     /// Nothing that there is a resource for.
     Nothing,
@@ -100,7 +100,7 @@ impl<P> Client<P> {
             .standing(&self.directory, id, addresses.into_iter())
             == Standing::Pending
         {
-            // Whoever sent it was not held to the rule. A program that may sends it again.
+            // Its sender was not held to the rule. A program that may sends it again.
             self.outbox.counters.packets_displaced += 1;
             return self.want(id, name, now);
         }

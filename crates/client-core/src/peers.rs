@@ -1,4 +1,4 @@
-//! What the data plane is told: which ranges lead to which gateway, derived from the live grants.
+//! The data plane's peers and routes: which ranges lead to which gateway, derived from the live grants.
 
 use super::access::Grant;
 use super::client::Client;
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 /// Ranges in the data plane: two for each of 16,000 names, or the pieces of networks out of which
-/// others are cut. What exceeds it has no route. The data plane keeps about 100 bytes of each.
+/// others are cut. Ranges beyond it have no route. The data plane keeps about 100 bytes of each.
 pub const MAX_RANGES: usize = 32_768;
 
 /// Pieces of one network: a quarter of all.
@@ -81,7 +81,7 @@ impl<P> Client<P> {
             }
         }
         for (id, gateway) in self.gateways.iter() {
-            // What it says of packets, it says from its own address.
+            // Its ICMP messages about packets come from its own address.
             let interface = gateway.introduction.interface;
             for address in [IpAddr::V4(interface.ipv4), IpAddr::V6(interface.ipv6)] {
                 if network.is_machine(address) {
@@ -92,9 +92,8 @@ impl<P> Client<P> {
         routed
     }
 
-    /// A range without those inside it that are the tunnel's own or other resources, whether they
-    /// are granted or not: the pieces of a granted one may be as small as those around it, and then
-    /// no longest match would tell the two apart.
+    /// A range without those inside it that are the tunnel's own or other resources, granted or not. The pieces of a
+    /// granted one may be as small as those around it, and then no longest match would tell the two apart.
     pub(super) fn pieces(&self, range: Prefix, network: &Network) -> BTreeSet<Prefix> {
         let mut pieces = BTreeSet::new();
         if network.has(range) {

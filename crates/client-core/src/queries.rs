@@ -227,7 +227,7 @@ impl<P> Client<P> {
         self.names.set_site(same_target, server, now);
     }
 
-    /// Why none of these resources is even asked for.
+    /// The reason for which none of these resources is even asked for.
     fn why_not(&self, resources: &[ResourceId], now: BootTime) -> Outcome {
         let denials = resources.iter().filter_map(|id| {
             let access = self.accesses.get(*id)?;

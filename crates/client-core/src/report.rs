@@ -16,10 +16,10 @@ use culvert_wire::messages::{Interface, ReasonCode};
 use culvert_wire::model::written_filters;
 use culvert_wire::{Timestamp, words};
 
-/// What the core knows, for the status.
+/// The core's part of the status.
 #[derive(Clone, Debug)]
 pub struct View {
-    /// Who the client is, once the portal has said so.
+    /// The id of the client, once the portal has given it one.
     pub client: Option<ClientId>,
     /// Its addresses inside the tunnel.
     pub interface: Option<Interface>,
@@ -33,11 +33,11 @@ pub struct View {
     pub gateways: Vec<GatewayStatus>,
     /// Names that gateways translate.
     pub names: Vec<NameStatus>,
-    /// What short names are completed with.
+    /// The domains by which short names are completed.
     pub search: Vec<String>,
     /// Domains whose names have servers of their own.
     pub zones: Vec<ZoneStatus>,
-    /// How often the client did what.
+    /// Counters since the start.
     pub counters: Counters,
 }
 
@@ -86,7 +86,7 @@ impl<P> Client<P> {
         }
     }
 
-    /// Whether packets may have somewhere to go: there is somebody to ask for access, or access that was
+    /// True if packets may have somewhere to go: there is a portal to ask for access, or access that was
     /// given before.
     #[must_use]
     pub fn is_of_use(&self) -> bool {

@@ -1,8 +1,8 @@
 //! Services that the data plane has no route for although their address has one.
 //!
 //! Allowed IPs do not know ports. Several resources may have one target, and the grant for one of them gives the target
-//! its route. The packets for the others would take that route and be dropped by the gateway, so the data plane is told
-//! which services are theirs: such a packet asks for access as one to an address without a route does.
+//! its route. The packets for the others would take that route and be dropped by the gateway. So the data plane is told
+//! the services of the others, and a packet for one of them asks for access like one to an address without a route.
 
 use super::access::Grant;
 use super::client::Client;

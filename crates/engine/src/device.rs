@@ -25,7 +25,7 @@ use std::thread::{self, JoinHandle};
 /// TUN queues of its own: more than four is for whoever asks.
 const MAX_DEFAULT_WORKERS: usize = 4;
 
-/// How many workers a device has on a machine with so many processors, where nobody says: the other half is for the
+/// The default number of workers of a device on a machine with so many processors. The other half is for the
 /// programs whose packets it carries. Measured: docs/performance.md, "Workers".
 pub fn default_workers(processors: usize) -> usize {
     (processors / 2).clamp(1, MAX_DEFAULT_WORKERS)
@@ -129,7 +129,7 @@ impl Device {
         self.ask(Request::Configuration)
     }
 
-    /// What the device does, without secrets.
+    /// The state of the device, without secrets.
     ///
     /// # Errors
     /// [`EngineError::Ended`].
@@ -169,7 +169,7 @@ impl Device {
         self.shared.leave();
     }
 
-    /// Whether the device has ended or is about to.
+    /// True if the device has ended or is about to.
     pub fn has_ended(&self) -> bool {
         self.shared.is_stopping()
     }
@@ -177,7 +177,7 @@ impl Device {
     /// Waits until the device has ended: by [`Self::stop`], or because its interface was deleted.
     ///
     /// # Errors
-    /// What ended it where it was neither of the two.
+    /// The fault that ended it, if it was neither of the two.
     pub fn wait(&self) -> Result<(), EngineError> {
         let threads = std::mem::take(&mut *self.lock_threads());
         let mut result = Ok(());
@@ -281,7 +281,7 @@ fn make_gates(workers: usize, masquerades: bool) -> Result<Gates, EngineError> {
 impl Drop for Device {
     fn drop(&mut self) {
         self.stop();
-        // Whoever wants to know has called `wait`.
+        // An owner that needs the result has called `wait`.
         let _unasked = self.wait();
     }
 }

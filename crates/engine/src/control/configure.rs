@@ -124,7 +124,7 @@ impl Control {
         if self.link.is_up() || self.link.is_up_on_host() {
             return self.bind(port).map(Some);
         }
-        // What the store keeps, on that port too, is taken over when the link comes up.
+        // The sockets of the store, on that port too, are taken over when the link comes up.
         if port != 0 && self.sockets.store().is_none() {
             self.try_port(port)?;
         }

@@ -183,7 +183,7 @@ impl Link {
 /// # Errors
 /// Those of netlink. The device works without: such a superframe leaves in two sends.
 pub(crate) fn limit_superframes(tun: &Device, mtu: u16) -> io::Result<()> {
-    /// What a device has that sets none (`GSO_MAX_SEGS` of `linux/netdevice.h`).
+    /// The limit of a device that sets none (`GSO_MAX_SEGS` of `linux/netdevice.h`).
     const NO_LIMIT: u32 = 65_535;
     let segments = MAX_GSO_BYTES / (usize::from(mtu) + DATA_OVERHEAD);
     let segments = u32::try_from(segments.clamp(1, MAX_SEGMENTS)).unwrap_or(1);
@@ -191,7 +191,7 @@ pub(crate) fn limit_superframes(tun: &Device, mtu: u16) -> io::Result<()> {
     tun.set_gso_limits(segments, None)
 }
 
-/// Whether this host forwards packets of others.
+/// True if this host forwards packets of others.
 fn is_router() -> bool {
     let switches = [
         "/proc/sys/net/ipv4/ip_forward",

@@ -43,7 +43,7 @@ impl Machine {
         }
     }
 
-    /// What becomes readable when the kernel tells something.
+    /// A socket that is readable when the kernel tells something.
     pub(super) fn uevents(&self) -> Option<&Socket> {
         self.uevents.as_ref().map(|uevents| &uevents.socket)
     }
@@ -80,7 +80,7 @@ impl Machine {
         }
     }
 
-    /// Why this machine may be a copy since the last time.
+    /// The reason for which this machine may be a copy since the last time.
     pub(super) fn change(&mut self) -> Option<GenerationChange> {
         let announced = self.uevents.as_mut().and_then(Uevents::read);
         // Both are brought up to date: one restore is one change.
@@ -89,7 +89,7 @@ impl Machine {
     }
 }
 
-/// What the kernel tells of devices.
+/// The kernel's events about devices.
 struct Uevents {
     socket: Socket,
     buffer: Vec<u8>,

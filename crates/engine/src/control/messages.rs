@@ -16,17 +16,17 @@ use std::sync::atomic::Ordering;
 /// Handshake messages answered before anything else gets a turn: some 6 ms of work.
 const HANDSHAKES_PER_TURN: usize = 64;
 
-/// How often a handshake message is tried again that finds the socket full or its source address gone.
+/// The number of further tries of a handshake message that finds the socket full or its source address gone.
 const SEND_ATTEMPTS: usize = 3;
 
-/// How long a handshake message waits for room in the socket: the smallest send buffer empties in
-/// 13 ms at 100 Mbit/s. What is not sent then is sent again by its timer.
+/// The time for which a handshake message waits for room in the socket: the smallest send buffer empties in
+/// 13 ms at 100 Mbit/s. A message that is not sent then is sent again by its timer.
 const SEND_PATIENCE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 15_000_000,
 };
 
-/// What waits to be sent at most: it leaves before more is taken in, so that nothing waits for long.
+/// The most messages that wait to be sent: they leave before more are taken in, so that none waits for long.
 const MAX_OUTGOING: usize = HANDSHAKES_PER_TURN;
 
 impl Control {
@@ -175,8 +175,8 @@ impl Control {
         self.send_out();
     }
 
-    /// Takes in what the handshaker wants, for the message `cause` where there is one: what changes what is known at once,
-    /// while what is to be sent waits for [`Self::send_out`], so that many messages need one snapshot.
+    /// Takes in the outputs of the handshaker, for the message `cause` if there is one. Changes of the state take effect
+    /// at once. Messages wait for [`Self::send_out`], so that many of them need one snapshot.
     pub(super) fn take_in(&mut self, cause: Option<&HandshakeMessage>) {
         while let Some(output) = self.handshakes.handshaker.poll_output() {
             let local_of = |to| cause.filter(|c| c.source == to).and_then(|c| c.local);

@@ -35,7 +35,7 @@ impl Control {
         Ok(true)
     }
 
-    /// Whether the interface that left this namespace lives on in another one. There it is taken to
+    /// True if the interface that left this namespace lives on in another one. There it is taken to
     /// be up: its sockets stay here, which is what people move a WireGuard interface for. If it is
     /// deleted there, the workers find out.
     fn is_elsewhere(&mut self) -> bool {
@@ -110,8 +110,8 @@ impl Control {
         }
     }
 
-    /// Has workers close sockets that were given up, for they may have the very port that is asked for next: a link that
-    /// goes down and up at once, a port that is changed and changed back.
+    /// Has workers close sockets that were given up, for they may have the very port that is asked for next. Examples are
+    /// a link that goes down and up at once, and a port that is changed and changed back.
     fn wait_for_retired_sockets(&mut self) {
         if self.sockets.has_retired() {
             self.publish();
@@ -119,7 +119,7 @@ impl Control {
         }
     }
 
-    /// Whether `port` could be had now.
+    /// An error if `port` can't be had now.
     pub(super) fn try_port(&mut self, port: u16) -> Result<(), EngineError> {
         self.wait_for_retired_sockets();
         self.sockets.try_port(port)

@@ -70,7 +70,7 @@ impl Control {
         }
     }
 
-    /// When [`Self::measure_paths`] is due.
+    /// The time at which [`Self::measure_paths`] is due.
     pub(super) fn next_measurement(&self) -> Option<BootTime> {
         self.paths.measurements.next()
     }

@@ -187,7 +187,7 @@ impl Control {
         (!has).then(|| "by configuration".to_owned())
     }
 
-    /// Why a mechanism of the sockets is off.
+    /// The reason for which a mechanism of the sockets is off.
     fn socket_lacks(
         &self,
         mechanism: Mechanism,

@@ -26,10 +26,10 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-/// How long the control thread sleeps at most: paths are looked at again at this interval.
+/// The longest sleep of the control thread: paths are looked at again at this interval.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 
-/// How long the control thread pauses where the kernel has no memory for a moment.
+/// The pause of the control thread while the kernel has no memory for a moment.
 const MEMORY_PAUSE: Duration = Duration::from_millis(10);
 
 /// The state of the control thread.

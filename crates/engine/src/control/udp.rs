@@ -317,7 +317,7 @@ impl Sockets {
         let store = self.settings.store.as_ref()?;
         let left = store.take(kept);
         if left.is_empty() {
-            // What is not whole, and what these sockets are to take the place of.
+            // Sets that are not whole, and those that these sockets are to replace.
             self.has_forgotten |= store.forget(kept);
             return None;
         }

@@ -22,7 +22,7 @@ impl Workers {
         }
     }
 
-    /// What all threads of the device share.
+    /// The state that all threads of the device share.
     pub(super) fn shared(&self) -> &Shared {
         &self.shared
     }
