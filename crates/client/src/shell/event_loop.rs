@@ -55,7 +55,7 @@ struct PortalState {
     repeats: Repeats,
 }
 
-/// Why the loop was left.
+/// The reason for which the loop was left.
 pub(super) enum Departure {
     /// The client is to end.
     Stop(Shutdown),
@@ -63,7 +63,7 @@ pub(super) enum Departure {
     Command(StatusRequest),
 }
 
-/// What woke the loop.
+/// An event that woke the loop.
 enum Event {
     Stop(Shutdown),
     Portal(PortalEvent),
@@ -114,7 +114,7 @@ impl<'a> EventLoop<'a> {
         })
     }
 
-    /// What is to be closed, and who asks meanwhile.
+    /// The devices, which are to be closed.
     pub(super) fn into_devices(self) -> Devices {
         self.devices
     }
@@ -230,7 +230,7 @@ impl<'a> EventLoop<'a> {
         Ok(())
     }
 
-    /// What the core says next. What it logs is written before.
+    /// The next output of the core. Its log is written before.
     fn next_output(&mut self) -> Option<Output<Unrouted>> {
         while let Some(line) = self.core.poll_log() {
             write_log(&line);
@@ -320,7 +320,7 @@ impl<'a> EventLoop<'a> {
         self.observed.beat(not_ready);
     }
 
-    /// How long nothing has to be done by itself. Timers stand still while the machine sleeps, and the
+    /// The time for which nothing has to be done by itself. Timers stand still while the machine sleeps, and the
     /// boot-time clock does not: no rest is long.
     fn rest(&self) -> Duration {
         let now = Now::read().boot;

@@ -14,7 +14,7 @@ use culvert_session::PrivateKey;
 use std::net::SocketAddr;
 use tokio::sync::watch;
 
-/// What is to be closed in the end.
+/// Everything that is to be closed in the end.
 pub(in crate::shell) struct Devices {
     pub(super) tunnel: Tunnel,
     pub(super) host: Host,
@@ -75,7 +75,7 @@ impl Devices {
 
     /// Ends in order, and leaves the host as `closing` says.
     pub(in crate::shell) async fn close(self, closing: Closing, interface: &InterfaceName) {
-        // Whatever the end: nobody answers here any more.
+        // In each case nobody answers here any more.
         self.resolver.remove().await;
         self.portal.close().await;
         match closing {
@@ -91,12 +91,12 @@ impl Devices {
     }
 }
 
-/// What becomes of the host.
+/// The state in which the host is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::shell) enum Closing {
     /// It is as it was.
     Over,
-    /// What belongs into the tunnel stays unreachable.
+    /// Destinations in the tunnel stay unreachable.
     Fault,
     /// Everything stays for the process that comes next.
     Restart,

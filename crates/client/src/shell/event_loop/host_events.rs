@@ -1,4 +1,4 @@
-//! What the host is asked for, and what changes around it.
+//! Wishes to the host, and changes of its network.
 
 use super::EventLoop;
 use crate::shell::clock::Now;
@@ -46,7 +46,7 @@ impl EventLoop<'_> {
         }
     }
 
-    /// Takes in which port the tunnel's sockets have.
+    /// Takes in the port of the tunnel's sockets.
     pub(super) fn note_port(&mut self, port: Option<u16>) {
         if self.host_wish.set_port(port) {
             self.want_host();

@@ -57,7 +57,7 @@ impl HostWish {
 
     /// True once both addresses and routes are known, and nothing stands in the way of asking for them.
     pub(super) const fn can_be_wanted(&self) -> bool {
-        // What an earlier process left leads to resources whose rules are still to be loaded: they stay in the tunnel
+        // Routes of an earlier process lead to resources whose rules are still to be loaded. These stay in the tunnel
         // until the routes to them are among those that are wanted.
         let is_early = self.awaits_guard && !self.has_wanted;
         self.interface.is_some() && self.routes.is_some() && !is_early

@@ -67,7 +67,7 @@ impl EventLoop<'_> {
         }
     }
 
-    /// Logs what is wrong with the portal; the same again once a minute.
+    /// Logs a trouble with the portal; the same again once a minute.
     pub(super) fn warn(&mut self, what: &str, why: &str, now: BootTime) {
         let portal = &self.portal.at.url;
         match self.portal.repeats.count(why, now) {

@@ -7,7 +7,7 @@ use crate::status::{CounterStatus, DnsStatus, ServiceState, Status};
 use culvert_client_core::Counters;
 
 impl EventLoop<'_> {
-    /// Why packets for resources don't get there.
+    /// The reason for which packets for resources don't get there.
     pub(super) fn not_ready(&self) -> Option<String> {
         match self.core.is_of_use() {
             false => Some(format!(
