@@ -1,6 +1,6 @@
-//! What the client knows of its access to one resource.
+//! The client's access to one resource.
 
-use super::PacketFacts;
+use super::packet::{PacketFacts, PacketRefusal};
 use culvert_base::BootTime;
 use culvert_dns::{Addresses, Families};
 use culvert_ids::{GatewayId, GrantId};
@@ -9,8 +9,6 @@ use culvert_wire::messages::{Interface, MAX_NAMES, Reason, ReasonCode, SITE_DNS_
 use culvert_wire::{Cipher, PresharedKey, PublicKey};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
-
-use super::PacketRefusal;
 use std::time::Duration;
 
 /// Packets that wait for access to one resource: the first segments of the connections that a program
@@ -32,14 +30,14 @@ const ANSWER_NOW_AFTER: Duration = Duration::from_millis(100);
 /// have to wait for its turn.
 const PENDING_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long the first "no" is kept, in milliseconds. It doubles with each further one, up to
+/// The time for which the first "no" is kept, in milliseconds. It doubles with each further one, up to
 /// [`MAX_DENIAL_MS`]: whoever has just been given access need not wait.
 pub const MIN_DENIAL_MS: u64 = 2_000;
 
-/// How long a "no" is kept at most, in milliseconds.
+/// The longest time for which a "no" is kept, in milliseconds.
 pub const MAX_DENIAL_MS: u64 = 10_000;
 
-/// How long the reason of a denial is remembered for whoever asks, in milliseconds.
+/// The time for which the reason of a denial is remembered for whoever asks, in milliseconds.
 pub const DENIAL_SHOWN_MS: u64 = 300_000;
 
 /// Characters of the portal's reasons that are kept: two lines of a terminal.
@@ -48,7 +46,7 @@ const MAX_REASON_CHARS: usize = 160;
 /// Access to one resource: asked for, granted, denied, or several of these.
 #[derive(Debug)]
 pub(super) struct Access<P> {
-    /// What the data plane uses.
+    /// The grant that the data plane uses.
     pub(super) grant: Option<Grant>,
     /// A grant through another gateway, for when the flows through this one have ended.
     pub(super) successor: Option<Grant>,
@@ -56,7 +54,7 @@ pub(super) struct Access<P> {
     pub(super) ask: Option<Ask>,
     /// The last "no".
     pub(super) denial: Option<Denial>,
-    /// How many times in a row there was a "no".
+    /// The number of denials in a row.
     pub(super) denials: u32,
     /// Names to ask for that no request has taken yet.
     pub(super) wanted: BTreeMap<DomainName, Addresses>,
@@ -64,7 +62,7 @@ pub(super) struct Access<P> {
     pub(super) pending: BTreeMap<DomainName, BootTime>,
     /// Packets that wait, oldest first.
     pub(super) held: VecDeque<Held<P>>,
-    /// When this is to be looked at again.
+    /// The time of the next look at it.
     pub(super) due: Option<BootTime>,
 }
 
@@ -82,7 +80,7 @@ pub(super) struct Grant {
     pub(super) gateway: Introduction,
     pub(super) begun: BootTime,
     pub(super) expires: BootTime,
-    /// When it is asked for again, if it is in use then.
+    /// The time at which it is asked for again, if it is in use then.
     pub(super) renew: BootTime,
     /// The names that the gateway translates.
     pub(super) names: BTreeMap<DomainName, GrantedName>,
@@ -115,7 +113,7 @@ impl Introduction {
 pub(super) struct GrantedName {
     pub(super) addresses: Addresses,
     pub(super) families: Families,
-    /// When it was asked for last.
+    /// The time at which it was asked for last.
     pub(super) asked: BootTime,
     /// It has no address any more. Flows that it has go on through the gateway, and new ones are refused there.
     pub(super) is_lost: bool,
@@ -124,15 +122,22 @@ pub(super) struct GrantedName {
 /// A request.
 #[derive(Clone, Debug)]
 pub(super) struct Ask {
-    /// Its number, once it is sent.
-    pub(super) number: Option<u64>,
+    pub(super) state: AskState,
     /// The time at which it was sent, or put into the queue.
-    pub(super) sent: BootTime,
-    pub(super) expedite: Expedite,
+    pub(super) since: BootTime,
     /// The names in it.
     pub(super) names: BTreeMap<DomainName, Addresses>,
-    /// When nobody waits for the answer any more.
+    /// The time from which nobody waits for the answer any more.
     pub(super) until: BootTime,
+}
+
+/// The state of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AskState {
+    /// It waits to be sent.
+    Queued,
+    /// It is on its way to the portal.
+    Sent { number: u64, expedite: Expedite },
 }
 
 /// The haste of a request: names that came after it was sent wait for its answer.
@@ -173,6 +178,51 @@ impl<P> Default for Access<P> {
 }
 
 impl<P> Access<P> {
+    /// The grant that the data plane uses.
+    pub(super) const fn grant(&self) -> Option<&Grant> {
+        self.grant.as_ref()
+    }
+
+    /// True if somebody waits for the answer to a request, which is not so for a renewal.
+    pub(super) fn somebody_waits(&self) -> bool {
+        self.grant.is_none() || !self.wanted.is_empty()
+    }
+
+    /// The addresses of every name that it has or wants.
+    pub(super) fn addresses(&self) -> impl Iterator<Item = Addresses> + '_ {
+        let grants = [&self.grant, &self.successor];
+        let granted = grants.into_iter().flatten().flat_map(|grant| &grant.names);
+        let granted = granted.map(|(_, granted)| granted.addresses);
+        let asked = self.ask.iter().flat_map(|ask| &ask.names);
+        let both = |(_, addresses): (&DomainName, &Addresses)| *addresses;
+        granted
+            .chain(asked.map(both))
+            .chain(self.wanted.iter().map(both))
+    }
+
+    /// A name lost its addresses. True if a grant had it.
+    pub(super) fn release_name(&mut self, name: &DomainName) -> bool {
+        self.wanted.remove(name);
+        self.pending.remove(name);
+        if let Some(ask) = &mut self.ask {
+            ask.names.remove(name);
+        }
+        let mut was_granted = false;
+        let grants = [&mut self.grant, &mut self.successor];
+        for grant in grants.into_iter().flatten() {
+            was_granted |= grant.names.remove(name).is_some();
+        }
+        was_granted
+    }
+
+    /// Forgets a "no", whose reason may be over.
+    pub(super) fn forget_denial(&mut self, now: BootTime) {
+        self.denials = 0;
+        if let Some(denial) = &mut self.denial {
+            denial.until = denial.until.min(now);
+        }
+    }
+
     /// The "no" that stands at the moment.
     pub(super) fn standing_denial(&self, now: BootTime) -> Option<&Denial> {
         let stands = |denial: &&Denial| now < denial.until && self.grant.is_none();
@@ -193,7 +243,7 @@ impl<P> Access<P> {
         });
     }
 
-    /// Whether there is nothing to remember any more.
+    /// True if there is nothing to remember any more.
     pub(super) fn is_idle(&self, now: BootTime) -> bool {
         let forgotten = |denial: &Denial| denial.shown_until() <= now;
         self.grant.is_none()
@@ -204,7 +254,7 @@ impl<P> Access<P> {
             && self.denial.as_ref().is_none_or(forgotten)
     }
 
-    /// Whether only a "no" is remembered, which may give way.
+    /// True if only a "no" is remembered, which may give way.
     pub(super) fn is_only_denial(&self) -> bool {
         self.grant.is_none()
             && self.successor.is_none()
@@ -217,7 +267,7 @@ impl<P> Access<P> {
         let asked = self
             .ask
             .as_ref()
-            .is_some_and(|ask| ask.number.is_some() && ask.names.get(&name) == Some(&addresses));
+            .is_some_and(|ask| ask.number().is_some() && ask.names.get(&name) == Some(&addresses));
         if asked {
             return true;
         }
@@ -231,12 +281,24 @@ impl<P> Access<P> {
     /// The request on its way is expedited for a name that came later, once it has had its time.
     pub(super) fn expedite_for(&mut self, name: &DomainName, now: BootTime) {
         if let Some(ask) = &mut self.ask
-            && ask.number.is_some()
-            && ask.expedite == Expedite::Never
+            && let AskState::Sent { expedite, .. } = &mut ask.state
+            && *expedite == Expedite::Never
             && !ask.names.contains_key(name)
         {
-            ask.expedite = Expedite::At(now.max(ask.sent.saturating_add(ANSWER_NOW_AFTER)));
+            *expedite = Expedite::At(now.max(ask.since.saturating_add(ANSWER_NOW_AFTER)));
         }
+    }
+
+    /// The number of the request that is to be expedited now, once.
+    pub(super) fn take_expedited(&mut self, now: BootTime) -> Option<u64> {
+        let AskState::Sent { number, expedite } = &mut self.ask.as_mut()?.state else {
+            return None;
+        };
+        if !matches!(expedite, Expedite::At(at) if *at <= now) {
+            return None;
+        }
+        *expedite = Expedite::Sent;
+        Some(*number)
     }
 
     /// Notes that the gateway has no answer of the DNS for a name yet. True if the name is asked for again. A gateway that says
@@ -256,7 +318,7 @@ impl<P> Access<P> {
         !is_late && !is_early
     }
 
-    /// Whether a name is on its way to be granted.
+    /// True if a name is on its way to be granted.
     pub(super) fn awaits(&self, name: &DomainName) -> bool {
         self.wanted.contains_key(name)
             || self
@@ -308,11 +370,22 @@ impl Denial {
 }
 
 impl Ask {
+    /// Its number, once it is sent.
+    pub(super) const fn number(&self) -> Option<u64> {
+        match self.state {
+            AskState::Queued => None,
+            AskState::Sent { number, .. } => Some(number),
+        }
+    }
+
     /// The next time at which something is done about it.
     fn due(&self) -> BootTime {
-        match self.expedite {
-            Expedite::At(at) => self.until.min(at),
-            Expedite::Never | Expedite::Sent => self.until,
+        match self.state {
+            AskState::Sent {
+                expedite: Expedite::At(at),
+                ..
+            } => self.until.min(at),
+            AskState::Queued | AskState::Sent { .. } => self.until,
         }
     }
 }
@@ -339,7 +412,33 @@ impl Grant {
     }
 }
 
-/// What senders hear where access ends or does not come for this reason.
+/// A grant of the same gateway goes on with the names of the one that it replaces; another gateway
+/// has to be asked for them.
+pub(super) fn carry_names(
+    old: Grant,
+    new: &mut Grant,
+    wanted: &mut BTreeMap<DomainName, Addresses>,
+    ask: &Option<Ask>,
+) {
+    let is_same = old.gateway.id == new.gateway.id;
+    for (name, granted) in old.names {
+        if new.names.contains_key(&name) {
+            continue;
+        }
+        if is_same {
+            new.add_name(name, granted);
+        } else if !granted.is_lost
+            && wanted.len() < MAX_WANTED_NAMES
+            && ask
+                .as_ref()
+                .is_none_or(|ask| !ask.names.contains_key(&name))
+        {
+            wanted.insert(name, granted.addresses);
+        }
+    }
+}
+
+/// The message to senders if access ends or is not given for this reason.
 pub(super) const fn refusal(code: ReasonCode) -> PacketRefusal {
     match code {
         ReasonCode::BadToken

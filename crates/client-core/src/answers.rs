@@ -1,8 +1,9 @@
-//! What becomes of requests and grants: granted, denied, revoked, ended.
+//! The fate of requests and grants: granted, denied, revoked, ended.
 
-use super::Client;
-use super::access::{Ask, Grant, GrantedName, Introduction};
+use super::access::{Ask, Grant, GrantedName, Introduction, carry_names, tidy};
+use super::client::Client;
 use super::log::LogEvent;
+use super::packet::PacketRefusal;
 use culvert_base::{BootTime, LogLine, whole_millis};
 use culvert_dns::{Addresses, Families, Outcome};
 use culvert_ids::{GrantId, ResourceId};
@@ -16,7 +17,7 @@ use std::time::Duration;
 /// long.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// What `access_granted` says of the grant itself.
+/// The part of `access_granted` about the grant itself.
 struct Granted {
     grant: GrantId,
     expires: Timestamp,
@@ -44,7 +45,7 @@ impl<P> Client<P> {
         else {
             return;
         };
-        let ask = self.take_ask(request, resource);
+        let ask = self.accesses.take_answered(request, resource);
         let is_known = self.directory.get(resource).is_some();
         let (Some(ask), true) = (ask, is_known) else {
             // The request was given up, or the resource went away meanwhile.
@@ -72,10 +73,10 @@ impl<P> Client<P> {
         let network = self.network.as_ref();
         let lifetime = network.map_or(Duration::ZERO, |it| it.grant_lifetime);
         let expires = self
-            .session
+            .portal
             .local_time(granted.expires, now)
             .min(now.saturating_add(lifetime));
-        let is_own_key = granted.introduction.key == self.options.public_key;
+        let is_own_key = granted.introduction.key == self.portal.public_key();
         if expires <= now || is_own_key {
             let reason = Reason {
                 code: ReasonCode::BadGrant,
@@ -88,7 +89,7 @@ impl<P> Client<P> {
             self.release(granted.grant);
             return self.fail(id, ask, &reason, now);
         }
-        self.counters.granted += 1;
+        self.outbox.counters.granted += 1;
         let life_ms = whole_millis(expires.saturating_since(now));
         // Clients that asked at the same moment do not renew at the same moment.
         let renewed_after_ms = life_ms / 3 * 2 + self.random.up_to(life_ms / 12);
@@ -114,7 +115,7 @@ impl<P> Client<P> {
         self.log_granted(id, &grant.gateway, now);
         self.install(id, grant, now);
         for (name, addresses) in &ask.names {
-            if self.stays_pending(id, name, &granted.names, ask.sent, now) {
+            if self.stays_pending(id, name, &granted.names, ask.since, now) {
                 self.want_one(id, Some((name, *addresses)), now);
                 continue;
             }
@@ -132,7 +133,7 @@ impl<P> Client<P> {
         sent: BootTime,
         now: BootTime,
     ) -> bool {
-        let Some(access) = self.accesses.get_mut(&id) else {
+        let Some(access) = self.accesses.get_mut(id) else {
             return false;
         };
         let said = find(resolved, name.as_str()).map(|found| found.existence);
@@ -145,46 +146,36 @@ impl<P> Client<P> {
 
     /// Says who gives access to what, where that is news.
     fn log_granted(&mut self, id: ResourceId, to: &Introduction, now: BootTime) {
-        let resource = self.name_of(id);
+        let resource = self.directory.name_of(id);
         let gateway = &to.name;
-        let held = self.accesses.get(&id).and_then(|it| it.grant.as_ref());
+        let held = self.accesses.grant(id);
         let held = held.map(|grant| (grant.gateway.id, grant.gateway.name.clone()));
         match held {
             None => {
-                if let Some(repeated) = self.log_events.count(LogEvent::Granted(id), now) {
-                    let line = LogLine::info("access granted")
+                self.outbox.log_event(LogEvent::Granted(id), now, || {
+                    LogLine::info("access granted")
                         .with_text("resource", &resource)
                         .with_text("gateway", gateway)
-                        .with("repeated", repeated);
-                    self.log.push(line);
-                }
+                });
             }
             Some((held, _)) if held == to.id => {
                 let line = LogLine::debug("access renewed")
                     .with_text("resource", &resource)
                     .with_text("gateway", gateway);
-                self.log.push(line);
+                self.outbox.log(line);
             }
             Some((_, before)) => {
-                if let Some(repeated) = self.log_events.count(LogEvent::Moved(id), now) {
-                    let line = LogLine::info("access goes through another gateway")
+                self.outbox.log_event(LogEvent::Moved(id), now, || {
+                    LogLine::info("access goes through another gateway")
                         .with_text("resource", &resource)
                         .with_text("gateway", gateway)
                         .with_text("before", &before)
-                        .with("repeated", repeated);
-                    self.log.push(line);
-                }
+                });
             }
         }
     }
 
-    /// The name of a resource; its id if it is gone.
-    pub(super) fn name_of(&self, id: ResourceId) -> String {
-        let resource = self.directory.get(id);
-        resource.map_or_else(|| id.to_string(), |resource| resource.name.to_string())
-    }
-
-    /// What the gateway said of a name, with a grant that is in use by now.
+    /// Takes in the gateway's answer about a name, with a grant that is in use by now.
     fn take_outcome(
         &mut self,
         id: ResourceId,
@@ -193,14 +184,14 @@ impl<P> Client<P> {
         outcome: &Outcome,
         now: BootTime,
     ) {
-        let access = self.accesses.get_mut(&id);
+        let access = self.accesses.get_mut(id);
         let grant = access.and_then(|access| access.grant.as_mut());
         match outcome {
             Outcome::Families(families) => {
                 self.name_granted(name, addresses, *families, now);
             }
             Outcome::Unanswered => {
-                // What the gateway knew of it before still counts.
+                // The answer that the gateway gave before still counts.
                 let known = grant.and_then(|grant| grant.names.get(name).copied());
                 match known.filter(|known| known.addresses == addresses && !known.is_lost) {
                     Some(known) => self.name_granted(name, addresses, known.families, now),
@@ -218,53 +209,20 @@ impl<P> Client<P> {
     }
 
     /// Puts a grant to use, or keeps it until the flows through the one in use have ended.
-    fn install(&mut self, id: ResourceId, mut grant: Grant, now: BootTime) {
-        let access = self.accesses.entry(id).or_default();
-        access.denial = None;
-        access.denials = 0;
-        self.is_stale = true;
-        self.grants.insert(grant.id, id);
-        let replaced = access.grant.take();
-        let waits = match &replaced {
-            // A gateway that drains: what flows through it may end there.
-            Some(old) if old.gateway.id != grant.gateway.id => {
-                old.expires > now
-                    && access.held.is_empty()
-                    && !self.avoid.contains_key(&old.gateway.id)
-            }
-            _ => false,
-        };
-        if waits {
-            let dropped = access.successor.replace(grant);
-            access.grant = replaced;
-            if let Some(old) = &mut access.grant {
-                old.renew = old.expires;
-            }
-            if let Some(dropped) = dropped {
-                self.grants.remove(&dropped.id);
-            }
-        } else {
-            if let Some(old) = replaced {
-                self.grants.remove(&old.id);
-                carry_names(old, &mut grant, &mut access.wanted, &access.ask);
-            }
-            if let Some(successor) = access.successor.take() {
-                self.grants.remove(&successor.id);
-            }
-            let introduction = grant.gateway.clone();
-            access.grant = Some(grant);
-            self.resume_held(id);
+    fn install(&mut self, id: ResourceId, grant: Grant, now: BootTime) {
+        self.routes.set_stale();
+        let introduction = grant.gateway.clone();
+        let is_avoided = |gateway| self.gateways.is_avoided(gateway);
+        if self.accesses.install(id, grant, is_avoided, now) {
+            let held = self.accesses.take_held(id);
+            self.routes.resume(held);
             self.tell_site(id, now);
             self.meet_gateway(&introduction, now);
         }
-        let asks_more = self
-            .accesses
-            .get(&id)
-            .is_some_and(|it| !it.wanted.is_empty());
-        if asks_more {
+        if self.accesses.wants_names(id) {
             self.ask(id, now);
         }
-        self.schedule(id, now);
+        self.accesses.schedule(id, now);
     }
 
     pub(super) fn handle_denied(
@@ -274,7 +232,7 @@ impl<P> Client<P> {
         reason: &Reason,
         now: BootTime,
     ) {
-        let Some(ask) = self.take_ask(request, resource) else {
+        let Some(ask) = self.accesses.take_answered(request, resource) else {
             return;
         };
         let of_names = match reason.code {
@@ -287,99 +245,79 @@ impl<P> Client<P> {
             for name in ask.names.keys() {
                 self.name_failed(name, &outcome, now);
             }
-            let held = self.take_held(resource);
+            let held = self.accesses.take_held(resource);
             let packets = held.into_iter().map(|held| held.packet).collect();
-            self.refuse_packets(packets, super::PacketRefusal::Unreachable);
-            let wants_more = self
-                .accesses
-                .get(&resource)
-                .is_some_and(|it| !it.wanted.is_empty());
-            if wants_more {
+            self.outbox.refuse(packets, PacketRefusal::Unreachable);
+            if self.accesses.wants_names(resource) {
                 self.ask(resource, now);
             }
-            return self.schedule(resource, now);
+            return self.accesses.schedule(resource, now);
         }
-        self.counters.denied += 1;
+        self.outbox.counters.denied += 1;
         if reason.code == ReasonCode::NoGateway {
             // Those that did not answer may be all there are; one of them may be back.
-            self.avoid.clear();
+            self.gateways.avoid_none();
         }
         self.fail(resource, ask, reason, now);
     }
 
-    /// The request with this number, which is answered.
-    fn take_ask(&mut self, request: u64, resource: ResourceId) -> Option<Ask> {
-        if self.in_flight.get(&request) != Some(&resource) {
-            return None;
-        }
-        self.in_flight.remove(&request);
-        let access = self.accesses.get_mut(&resource)?;
-        let is_this = |ask: &mut Ask| ask.number == Some(request);
-        access.ask.take_if(is_this)
-    }
-
     pub(super) fn handle_revoked(&mut self, grant: GrantId, reason: &Reason, now: BootTime) {
-        let Some(id) = self.grants.get(&grant).copied() else {
+        let Some(id) = self.accesses.resource_of(grant) else {
             return;
         };
-        self.counters.revoked += 1;
-        let is_current = self.accesses.get(&id).is_some_and(|access| {
-            let current = access.grant.as_ref().map(|current| current.id);
-            current == Some(grant)
-        });
-        let resource = self.name_of(id);
-        let access = self.accesses.get(&id);
-        if access.is_some_and(|access| access.successor.is_none())
-            && let Some(repeated) = self.log_events.count(LogEvent::Revoked(id), now)
-        {
-            let reason = super::access::tidy(reason).text;
-            let line = LogLine::info("access revoked")
-                .with_text("resource", &resource)
-                .with_text("reason", &reason)
-                .with("grant", grant)
-                .with("repeated", repeated);
-            self.log.push(line);
+        self.outbox.counters.revoked += 1;
+        let current = self.accesses.grant(id).map(|current| current.id);
+        let is_current = current == Some(grant);
+        let resource = self.directory.name_of(id);
+        let access = self.accesses.get(id);
+        if access.is_some_and(|access| access.successor.is_none()) {
+            self.outbox.log_event(LogEvent::Revoked(id), now, || {
+                LogLine::info("access revoked")
+                    .with_text("resource", &resource)
+                    .with_text("reason", &tidy(reason).text)
+                    .with("grant", grant)
+            });
         }
         self.end_grant(grant, now);
-        let is_over = self.accesses.get(&id).is_none_or(|it| it.grant.is_none());
+        let is_over = self.accesses.grant(id).is_none();
         if is_current && is_over && reason.code != ReasonCode::Expired {
-            let access = self.accesses.entry(id).or_default();
+            let access = self.accesses.entry(id);
             access.deny(reason, true, now);
         }
-        self.schedule(id, now);
+        self.accesses.schedule(id, now);
     }
 
     /// A grant does not stand any more, but nobody has said "no": it is asked for again if it was in
     /// use.
     pub(super) fn lose_grant(&mut self, grant: GrantId, now: BootTime) {
-        let Some(id) = self.grants.get(&grant).copied() else {
+        let Some(id) = self.accesses.resource_of(grant) else {
             return;
         };
-        let current = self.accesses.get(&id).and_then(|it| it.grant.as_ref());
+        let current = self.accesses.grant(id);
         let was_in_use = current.is_some_and(|current| {
             let span = current.life() / 3;
-            current.id == grant && self.is_in_use(current, span, now)
+            current.id == grant && self.gateways.is_in_use(current, span, now)
         });
         self.end_grant(grant, now);
-        let is_gone = self.accesses.get(&id).is_none_or(|it| it.grant.is_none());
+        let is_gone = self.accesses.grant(id).is_none();
         if was_in_use && is_gone && self.directory.get(id).is_some() {
-            self.accesses.entry(id).or_default();
+            self.accesses.entry(id);
             self.ask(id, now);
         }
     }
 
     /// A grant is over; its successor takes its place if there is one.
     pub(super) fn end_grant(&mut self, grant: GrantId, now: BootTime) {
-        let Some(id) = self.grants.remove(&grant) else {
+        let Some(id) = self.accesses.forget_grant(grant) else {
             return;
         };
-        self.is_stale = true;
-        let Some(access) = self.accesses.get_mut(&id) else {
+        self.routes.set_stale();
+        let Some(access) = self.accesses.get_mut(id) else {
             return;
         };
         access.successor.take_if(|successor| successor.id == grant);
         let Some(mut ended) = access.grant.take_if(|current| current.id == grant) else {
-            return self.schedule(id, now);
+            return self.accesses.schedule(id, now);
         };
         let successor = access.successor.take().filter(|it| it.expires > now);
         match successor {
@@ -399,50 +337,23 @@ impl<P> Client<P> {
                         access.want(name, granted.addresses);
                     }
                 }
-                if let Some(stub) = &mut self.stub {
-                    stub.handle_access_ended(id, now);
-                }
+                self.names.handle_access_ended(id, now);
             }
         }
-        self.schedule(id, now);
+        self.accesses.schedule(id, now);
     }
 
     /// Gives way to successors where the flows through the gateway in use have ended.
     pub(super) fn promote_successors(&mut self, now: BootTime) {
-        let waiting = self.accesses.values().filter(|it| it.successor.is_some());
-        let grants = waiting.filter_map(|access| access.grant.as_ref());
+        let waiting = self.accesses.iter();
+        let waiting = waiting.filter(|(_, access)| access.successor.is_some());
+        let grants = waiting.filter_map(|(_, access)| access.grant.as_ref());
         let quiet: Vec<GrantId> = grants
-            .filter(|grant| !self.is_in_use(grant, QUIET, now))
+            .filter(|grant| !self.gateways.is_in_use(grant, QUIET, now))
             .map(|grant| grant.id)
             .collect();
         for grant in quiet {
             self.end_grant(grant, now);
-        }
-    }
-}
-
-/// A grant of the same gateway goes on with the names of the one that it replaces; another gateway
-/// has to be asked for them.
-fn carry_names(
-    old: Grant,
-    new: &mut Grant,
-    wanted: &mut BTreeMap<DomainName, Addresses>,
-    ask: &Option<Ask>,
-) {
-    let is_same = old.gateway.id == new.gateway.id;
-    for (name, granted) in old.names {
-        if new.names.contains_key(&name) {
-            continue;
-        }
-        if is_same {
-            new.add_name(name, granted);
-        } else if !granted.is_lost
-            && wanted.len() < super::MAX_WANTED_NAMES
-            && ask
-                .as_ref()
-                .is_none_or(|ask| !ask.names.contains_key(&name))
-        {
-            wanted.insert(name, granted.addresses);
         }
     }
 }

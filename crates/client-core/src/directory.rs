@@ -32,13 +32,13 @@ pub(super) struct Directory {
 /// A resource that can't be read.
 #[derive(Debug)]
 pub(super) struct Unreadable {
-    /// What people call it, where that can be read.
+    /// The name that people see, if it can be read.
     pub(super) name: Option<ResourceName>,
     /// Why.
     pub(super) why: String,
 }
 
-/// What telling of a resource has changed.
+/// The change that a message about a resource has made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Changed {
     /// It is new, or what it points at is another: what was granted of it is void.
@@ -127,6 +127,12 @@ impl Directory {
         self.resources.get(id)
     }
 
+    /// The name of a resource; its id if it is gone.
+    pub(super) fn name_of(&self, id: ResourceId) -> String {
+        let resource = self.get(id);
+        resource.map_or_else(|| id.to_string(), |resource| resource.name.to_string())
+    }
+
     pub(super) fn for_address(&self, address: IpAddr) -> Option<&Resource> {
         self.resources.for_address(address)
     }
@@ -207,7 +213,7 @@ impl Directory {
         self.unreadable.iter().map(|(id, it)| (*id, it))
     }
 
-    /// How many of a resource's filters this version does not understand.
+    /// The number of a resource's filters that this version does not understand.
     pub(super) fn not_understood(&self, id: ResourceId) -> usize {
         self.not_understood.get(&id).copied().unwrap_or_default()
     }

@@ -1,13 +1,6 @@
-//! Which names are asked here, for a system that asks different resolvers for different domains, and the
-//! account's rules about names.
+//! The domains whose names are asked here, for a system that asks different resolvers for different domains.
 
-use super::Client;
-use super::DNS_PORT;
-use super::output::Output;
-use culvert_base::BootTime;
-use culvert_base::LogLine;
-use culvert_policy::{DomainName, MAX_SEARCH_DOMAINS, NamePattern};
-use culvert_wire::model::Dns;
+use culvert_policy::{DomainName, MAX_SEARCH_DOMAINS};
 use std::collections::BTreeSet;
 
 /// The most domains that are told apart: of the 256 that systemd-resolved takes for one interface, all but
@@ -24,7 +17,7 @@ pub enum Domains {
 }
 
 impl Domains {
-    fn holding(domains: impl Iterator<Item = Option<DomainName>>) -> Self {
+    pub(super) fn holding(domains: impl Iterator<Item = Option<DomainName>>) -> Self {
         let Some(all) = domains.collect::<Option<BTreeSet<DomainName>>>() else {
             return Self::All;
         };
@@ -33,55 +26,6 @@ impl Domains {
         match outermost.len() <= MAX_DOMAINS {
             true => Self::Within(outermost),
             false => Self::All,
-        }
-    }
-}
-
-impl<P> Client<P> {
-    /// The account's rules about names are these.
-    pub(super) fn set_dns_rules(&mut self, told: &Dns, now: BootTime) {
-        let (rules, not_understood) = told.understood();
-        if not_understood > 0 && rules != self.dns_rules {
-            let line = LogLine::warn(
-                "some of the account's rules about names can't be read: update this machine",
-            );
-            self.log.push(line.with("not_understood", not_understood));
-        }
-        self.dns_rules = rules;
-        if let Some(stub) = &mut self.stub {
-            let zones = self.dns_rules.zones().iter().map(|(zone, servers)| {
-                let servers = servers.iter().map(|it| (it.address(), DNS_PORT).into());
-                (zone.clone(), servers.collect())
-            });
-            stub.set_zones(zones.collect(), now);
-        }
-        self.is_stale = true;
-    }
-
-    /// True where names in no domain of the account are asked of the servers that the system asked before: nobody else was
-    /// named.
-    #[must_use]
-    pub fn asks_upstreams_of_system(&self) -> bool {
-        let mut zones = self.dns_rules.zones().keys();
-        !zones.any(|zone| zone.domain().is_none())
-    }
-
-    /// Tells which names are asked here, where that has changed.
-    pub(super) fn update_domains(&mut self) {
-        let patterns = self.directory.iter().filter_map(|it| it.target.pattern());
-        let patterns = patterns.map(NamePattern::domain);
-        let zones = self.dns_rules.zones().keys();
-        let zones = zones.map(|zone| zone.domain().cloned());
-        let asked = match self.options.asks_all {
-            true => Domains::All,
-            false => Domains::holding(patterns.chain(zones)),
-        };
-        let search = self.dns_rules.search().to_vec();
-        let told = (asked, search);
-        if self.domains.as_ref() != Some(&told) {
-            self.domains = Some(told.clone());
-            let (asked, search) = told;
-            self.outputs.push_back(Output::Domains { asked, search });
         }
     }
 }

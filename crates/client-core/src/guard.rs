@@ -1,17 +1,15 @@
 //! Which programs may send where: what the host is to see to, and what it does see to.
 //!
 //! The portal says of each resource which programs may reach it. Nothing here sees programs; the
-//! host does ([`super::Output::Guard`]). So nothing goes to a resource with such a rule before the
+//! host does ([`Output::Guard`](super::Output::Guard)). So nothing goes to a resource with such a rule before the
 //! host has said that the rule is in force: it is not asked for, and has no route.
 
-use super::access::Access;
-use super::output::Output;
-use super::{Client, Directory};
-use culvert_base::BootTime;
+use super::accesses::Accesses;
+use super::directory::Directory;
 use culvert_dns::Addresses;
 use culvert_ids::ResourceId;
-use culvert_policy::{ApplicationName, Applications, DomainName, Prefix};
-use std::collections::{BTreeMap, BTreeSet};
+use culvert_policy::{Applications, Prefix};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// Which programs may send where. Where no rule is, every program may.
@@ -25,7 +23,7 @@ pub struct GuardRules {
 }
 
 impl GuardRules {
-    /// Whether every program may send everywhere.
+    /// True if every program may send everywhere.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty() && self.names.is_empty()
@@ -42,19 +40,28 @@ impl GuardRules {
     }
 }
 
-/// What is wanted of the host, and what it has said.
+/// The rules that are wanted of the host, and its answer.
 #[derive(Debug, Default)]
 pub(super) struct Guard {
     wanted: GuardRules,
-    /// What the host last said is in force.
-    in_force: Option<GuardRules>,
-    /// Why the host can't.
-    fault: Option<String>,
-    /// Whether names may have come or gone since `wanted` was made.
-    pub(super) is_stale: bool,
+    host: HostState,
+    /// Names may have come or gone since `wanted` was made.
+    is_stale: bool,
 }
 
-/// Whether a rule about applications stands in the way of a resource.
+/// The last answer of the host.
+#[derive(Debug, Default)]
+enum HostState {
+    /// There is none yet.
+    #[default]
+    Unheard,
+    /// These rules are in force.
+    InForce(GuardRules),
+    /// Nobody can be sure of any rule, for this reason.
+    Failed(String),
+}
+
+/// The state of the rule about applications that a resource has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     /// Every program may reach it.
@@ -68,7 +75,7 @@ pub(super) enum Standing {
 }
 
 impl Standing {
-    /// Whether packets may go to it.
+    /// True if packets may go to it.
     pub(super) const fn is_passable(&self) -> bool {
         match self {
             Self::Free | Self::InForce => true,
@@ -77,82 +84,74 @@ impl Standing {
     }
 }
 
-impl<P> Client<P> {
-    /// What the host says of the last [`Output::Guard`], or of those in force since: `rules` are in
-    /// force, or nobody can be sure of any, for this reason.
-    pub fn handle_guard(&mut self, rules: GuardRules, result: Result<(), String>, now: BootTime) {
-        match result {
-            Ok(()) => {
-                let had_failed = self.guard.fault.take().is_some();
-                self.guard.in_force = Some(rules);
-                if had_failed {
-                    let ids: Vec<ResourceId> = self.accesses.keys().copied().collect();
-                    for id in ids {
-                        self.forget_denial(id, now);
-                    }
-                }
-            }
-            Err(why) => {
-                self.guard.in_force = None;
-                self.guard.fault = Some(why);
-            }
+impl Guard {
+    /// The host says that `rules` are in force, or why nobody can be sure of any. True if it had failed before and does
+    /// so no longer.
+    pub(super) fn handle_host(&mut self, rules: GuardRules, result: Result<(), String>) -> bool {
+        let had_failed = self.fault().is_some();
+        let has_failed = result.is_err();
+        self.host = match result {
+            Ok(()) => HostState::InForce(rules),
+            Err(why) => HostState::Failed(why),
+        };
+        had_failed && !has_failed
+    }
+
+    /// The reason for which no rule is in force although there are some.
+    pub(super) fn fault(&self) -> Option<&str> {
+        match &self.host {
+            HostState::Failed(why) => Some(why),
+            HostState::Unheard | HostState::InForce(_) => None,
         }
+    }
+
+    /// Names have come or gone: the rules are made anew after this event.
+    pub(super) const fn set_stale(&mut self) {
         self.is_stale = true;
-        self.finish(now);
     }
 
-    /// Every application that a rule of the portal names.
-    #[must_use]
-    pub fn applications(&self) -> BTreeSet<ApplicationName> {
-        let rules = self.directory.iter().map(|found| &found.applications);
-        rules.flat_map(Applications::names).cloned().collect()
+    pub(super) const fn is_stale(&self) -> bool {
+        self.is_stale
     }
 
-    /// Why no rule about applications is in force although there are some.
-    #[must_use]
-    pub fn guard_fault(&self) -> Option<&str> {
-        self.guard.fault.as_deref()
-    }
-
-    /// Asks the host for the rules that the resources and the names in use call for.
-    pub(super) fn update_guard(&mut self) {
-        self.guard.is_stale = false;
-        let wanted = self.wanted_rules();
-        if wanted != self.guard.wanted {
-            self.guard.wanted = wanted.clone();
-            self.outputs.push_back(Output::Guard(wanted));
+    /// The rules that the resources and the names in use call for, if they are others than before.
+    pub(super) fn update<P>(
+        &mut self,
+        directory: &Directory,
+        accesses: &Accesses<P>,
+    ) -> Option<GuardRules> {
+        self.is_stale = false;
+        let wanted = wanted_rules(directory, accesses);
+        if wanted == self.wanted {
+            return None;
         }
+        self.wanted = wanted.clone();
+        Some(wanted)
     }
 
-    /// Whether packets may go to the resource, and to all names of it that are in use or asked for.
-    pub(super) fn standing(&self, id: ResourceId) -> Standing {
-        let names = self.accesses.get(&id).into_iter().flat_map(addresses_of);
-        self.standing_of(id, names)
-    }
-
-    /// Whether packets may go to the resource, where it is a name to these addresses of it.
-    pub(super) fn standing_of(
+    /// True if packets may go to the resource, where it is a name to these addresses of it.
+    pub(super) fn standing(
         &self,
+        directory: &Directory,
         id: ResourceId,
         mut names: impl Iterator<Item = Addresses>,
     ) -> Standing {
-        let Some(resource) = self.directory.get(id) else {
+        let Some(resource) = directory.get(id) else {
             return Standing::Free;
         };
-        let rule = self.directory.rule(resource);
+        let rule = directory.rule(resource);
         if rule.is_any() {
             return Standing::Free;
         }
-        if let Some(why) = &self.guard.fault {
-            return Standing::Failed(why.clone());
-        }
-        let Some(in_force) = &self.guard.in_force else {
-            return Standing::Pending;
+        let in_force = match &self.host {
+            HostState::Unheard => return Standing::Pending,
+            HostState::Failed(why) => return Standing::Failed(why.clone()),
+            HostState::InForce(in_force) => in_force,
         };
         let has_rule = |address: IpAddr| in_force.names.get(&address) == Some(&rule);
         let stands = match resource.target.prefix() {
             // All ranges: a narrower one that is gone may be a hole in what is in force.
-            Some(_) => in_force.ranges == self.guard.wanted.ranges,
+            Some(_) => in_force.ranges == self.wanted.ranges,
             None => names.all(|name| has_rule(name.v4.into()) && has_rule(name.v6.into())),
         };
         match stands {
@@ -161,40 +160,38 @@ impl<P> Client<P> {
         }
     }
 
-    /// Whether the host has yet to say that it sees to the rule of a range.
+    /// True if the host has yet to say that it sees to the rule of a range.
     pub(super) fn is_awaited(&self, range: Prefix) -> bool {
-        let in_force = self.guard.in_force.as_ref();
-        let is_ruled = self.guard.wanted.ranges.contains_key(&range);
+        let is_ruled = self.wanted.ranges.contains_key(&range);
         is_ruled
-            && self.guard.fault.is_none()
-            && in_force.is_none_or(|rules| rules.ranges != self.guard.wanted.ranges)
+            && match &self.host {
+                HostState::Unheard => true,
+                HostState::Failed(_) => false,
+                HostState::InForce(rules) => rules.ranges != self.wanted.ranges,
+            }
     }
+}
 
-    fn wanted_rules(&self) -> GuardRules {
-        let mut rules = GuardRules::default();
-        if self
-            .directory
-            .iter()
-            .all(|found| found.applications.is_any())
-        {
-            return rules;
-        }
-        rules.ranges = ranges(&self.directory);
-        for (id, access) in &self.accesses {
-            let Some(resource) = self.directory.get(*id) else {
-                continue;
-            };
-            let rule = self.directory.rule(resource);
-            if resource.target.pattern().is_none() || rule.is_any() {
-                continue;
-            }
-            for addresses in addresses_of(access) {
-                rules.names.insert(addresses.v4.into(), rule.clone());
-                rules.names.insert(addresses.v6.into(), rule.clone());
-            }
-        }
-        rules
+fn wanted_rules<P>(directory: &Directory, accesses: &Accesses<P>) -> GuardRules {
+    let mut rules = GuardRules::default();
+    if directory.iter().all(|found| found.applications.is_any()) {
+        return rules;
     }
+    rules.ranges = ranges(directory);
+    for (id, access) in accesses.iter() {
+        let Some(resource) = directory.get(id) else {
+            continue;
+        };
+        let rule = directory.rule(resource);
+        if resource.target.pattern().is_none() || rule.is_any() {
+            continue;
+        }
+        for addresses in access.addresses() {
+            rules.names.insert(addresses.v4.into(), rule.clone());
+            rules.names.insert(addresses.v6.into(), rule.clone());
+        }
+    }
+    rules
 }
 
 /// The rule of each range, of which all hold that resources with the same range have; those that let
@@ -216,16 +213,4 @@ fn ranges(directory: &Directory) -> BTreeMap<Prefix, Applications> {
         .iter()
         .filter(|(range, rule)| !rule.is_any() || is_inside(**range));
     kept.map(|(range, rule)| (*range, rule.clone())).collect()
-}
-
-/// The addresses of every name that an access has or wants.
-fn addresses_of<P>(access: &Access<P>) -> impl Iterator<Item = Addresses> + '_ {
-    let grants = [&access.grant, &access.successor];
-    let granted = grants.into_iter().flatten().flat_map(|grant| &grant.names);
-    let granted = granted.map(|(_, granted)| granted.addresses);
-    let asked = access.ask.iter().flat_map(|ask| &ask.names);
-    let both = |(_, addresses): (&DomainName, &Addresses)| *addresses;
-    granted
-        .chain(asked.map(both))
-        .chain(access.wanted.iter().map(both))
 }

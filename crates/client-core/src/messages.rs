@@ -1,29 +1,26 @@
-//! What the portal says.
+//! Messages of the portal.
 
 use super::access::tidy;
+use super::client::Client;
 use super::directory::{Changed, Unreadable};
-use super::log::LogEvent;
+use super::network::{Network, parse_ranges};
 use super::output::{Ending, Output};
-use super::{Client, Network, PacketRefusal};
 use culvert_base::{BootTime, LogLine};
-use culvert_dns::Stub;
-use culvert_ids::{GatewayId, GrantId, ResourceId};
-use culvert_policy::{Prefix, Resource};
-use culvert_wire::messages::{FromClient, Ranges, Reason, ReasonCode, ToClient, decode_sequenced};
+use culvert_ids::{GrantId, ResourceId};
+use culvert_policy::Resource;
+use culvert_wire::messages::{FromClient, Reason, ReasonCode, ToClient, decode_sequenced};
 use culvert_wire::{Decoded, PROTOCOL};
-use ipnet::{Ipv4Net, Ipv6Net};
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 use std::time::Duration;
 
-/// The longest life of a grant that is believed, in seconds: a month. What the portal says beyond it
-/// is cut, so that sums of times stay sums.
+/// The longest life of a grant that is believed, in seconds: a month. A longer one is cut to it,
+/// so that sums of times stay sums.
 const MAX_GRANT_LIFETIME_S: u32 = 31 * 86_400;
 
 impl<P> Client<P> {
     /// The portal sent `text`.
     pub fn handle_portal_message(&mut self, text: &str, now: BootTime) {
-        if !self.session.is_connected() {
+        if !self.portal.is_connected() {
             return;
         }
         let message = match decode_sequenced::<ToClient>(text) {
@@ -33,7 +30,7 @@ impl<P> Client<P> {
                 return self.finish(now);
             }
         };
-        if self.session.take_place(message.epoch, message.seq).is_err() {
+        if self.portal.take_place(message.epoch, message.seq).is_err() {
             self.break_off("the portal left out a message", now);
             return self.finish(now);
         }
@@ -41,7 +38,7 @@ impl<P> Client<P> {
             Decoded::Known(message) => self.handle_message(message, now),
             Decoded::Unknown { kind } => {
                 let answer = FromClient::Unsupported { kind };
-                self.outputs.push_back(Output::ToPortal(answer));
+                self.outbox.push(Output::ToPortal(answer));
             }
         }
         self.finish(now);
@@ -53,33 +50,33 @@ impl<P> Client<P> {
                 reason,
                 retry_after_s,
             } => self.handle_refused(&reason, retry_after_s, now),
-            ToClient::Welcome { .. } if !self.session.is_open() => {
+            ToClient::Welcome { .. } if !self.portal.is_open() => {
                 self.handle_welcome(message, now);
             }
             ToClient::Unsupported { kind } => {
                 let line = LogLine::warn("the portal does not know a message; it may be older");
-                self.log.push(line.with_text("kind", &kind));
+                self.outbox.log(line.with_text("kind", &kind));
             }
-            _ if !self.session.is_open() => {
+            _ if !self.portal.is_open() => {
                 self.break_off("the portal did not begin with welcome", now);
             }
             ToClient::Welcome { .. } => {
                 self.break_off("the portal said welcome twice", now);
             }
             ToClient::ResourceSet { resource } => {
-                match self.directory.set(&resource, &mut self.log) {
+                match self.directory.set(&resource, self.outbox.log_queue()) {
                     Changed::Other => self.forget_denial(resource.id, now),
                     Changed::Target | Changed::Gone => self.drop_access(resource.id, now),
                 }
                 self.log_unreadable(Some(resource.id));
                 // It may be for the same range as one that is in use.
-                self.same_target_due = now;
-                self.is_stale = true;
+                self.accesses.hurry_same_target(now);
+                self.routes.set_stale();
             }
             ToClient::ResourceRemoved { resource } => {
                 self.directory.remove(resource);
                 self.drop_access(resource, now);
-                self.is_stale = true;
+                self.routes.set_stale();
             }
             ToClient::DnsSet { dns } => self.set_dns_rules(&dns, now),
             granted @ ToClient::AccessGranted { .. } => self.handle_granted(granted, now),
@@ -92,16 +89,7 @@ impl<P> Client<P> {
                 self.handle_revoked(grant, &reason, now);
             }
             ToClient::GatewayLost { gateway } => {
-                if let Some(lost) = self.gateways.get(&gateway)
-                    && let Some(repeated) =
-                        self.log_events.count(LogEvent::GatewayLost(gateway), now)
-                {
-                    let line = LogLine::info("a gateway is gone, as the portal says")
-                        .with_text("gateway", &lost.introduction.name)
-                        .with("repeated", repeated);
-                    self.log.push(line);
-                }
-                self.lose_gateway(gateway, now);
+                self.handle_gateway_lost(gateway, now);
             }
             ToClient::GatewayDraining { gateway } => self.leave_gateway(gateway, now),
             ToClient::GatewayMoved {
@@ -114,7 +102,7 @@ impl<P> Client<P> {
     fn handle_refused(&mut self, reason: &Reason, retry_after_s: Option<u32>, now: BootTime) {
         let reason = tidy(reason);
         if let Some(retry_after_s) = retry_after_s {
-            self.outputs.push_back(Output::Disconnect);
+            self.outbox.push(Output::Disconnect);
             let retry_after_ms = u64::from(retry_after_s) * 1_000;
             return self.lose_session(Some(reason.text), Some(retry_after_ms), now);
         }
@@ -139,7 +127,7 @@ impl<P> Client<P> {
             | ReasonCode::Internal
             | ReasonCode::Other => Ending::Failed(reason.text),
         };
-        // What was granted to this client counts no longer, whatever the gateways know of it.
+        // The grants of this client count no longer, whatever the gateways know of them.
         self.drop_everything(now);
         self.end(ending, now);
     }
@@ -177,12 +165,12 @@ impl<P> Client<P> {
         if !is_same_machine {
             // Another client id or address: no grant that was given to the old one is ours.
             self.drop_everything(now);
-            self.outputs.push_back(Output::Interface(interface));
+            self.outbox.push(Output::Interface(interface));
         }
         if before.is_none_or(|before| before.names != names) && !self.renew_stub(now) {
             return self.break_off("the portal's ranges for names can't be used", now);
         }
-        self.session.open(now);
+        self.portal.open(now);
         let standing: BTreeSet<GrantId> = grants.into_iter().collect();
         self.keep_only(&standing, now);
         self.replace_resources(&resources, now);
@@ -205,20 +193,20 @@ impl<P> Client<P> {
             .with("id", id)
             .with_text("why", why)
             .with("others", others);
-        self.log.push(line);
+        self.outbox.log(line);
     }
 
-    /// What the portal lists is there, and what it does not list is gone; but a resource whose grant
-    /// still stands only follows in a later message, since one does not hold them all.
+    /// The resources that the portal lists are there, and the others are gone. Those with a valid grant stay all the
+    /// same: they follow in a later message, since one does not hold them all.
     fn replace_resources(&mut self, resources: &[culvert_wire::model::Resource], now: BootTime) {
         let held: Vec<(ResourceId, Option<Resource>)> = self
             .accesses
-            .keys()
-            .map(|id| (*id, self.directory.get(*id).cloned()))
+            .iter()
+            .map(|(id, _)| (id, self.directory.get(id).cloned()))
             .collect();
-        self.directory.replace(resources, &mut self.log);
+        self.directory.replace(resources, self.outbox.log_queue());
         for (id, before) in held {
-            let has_grant = self.accesses.get(&id).is_some_and(|it| it.grant.is_some());
+            let has_grant = self.accesses.grant(id).is_some();
             let before_target = before.as_ref().map(|before| before.target.clone());
             match (self.directory.get(id), before) {
                 (Some(listed), Some(_)) if Some(&listed.target) == before_target.as_ref() => {
@@ -230,41 +218,22 @@ impl<P> Client<P> {
                 _ => self.drop_access(id, now),
             }
         }
-        self.is_stale = true;
+        self.routes.set_stale();
     }
 
     /// Of the grants, only those that the portal named still stand.
     fn keep_only(&mut self, standing: &BTreeSet<GrantId>, now: BootTime) {
-        let ended: Vec<GrantId> = self
-            .grants
-            .keys()
-            .filter(|grant| !standing.contains(grant))
-            .copied()
-            .collect();
-        for grant in ended {
+        for grant in self.accesses.grants_except(standing) {
             self.lose_grant(grant, now);
         }
     }
 
-    fn move_gateway(&mut self, gateway: GatewayId, candidates: &[SocketAddr], now: BootTime) {
-        for access in self.accesses.values_mut() {
-            let grants = [&mut access.grant, &mut access.successor];
-            for grant in grants.into_iter().flatten() {
-                if grant.gateway.id == gateway {
-                    grant.gateway.candidates = candidates.to_vec();
-                }
-            }
-        }
-        self.set_candidates(gateway, candidates, now);
-    }
-
     /// The tunnel's networks, or why it has none, are other ones: everything begins anew.
     fn drop_everything(&mut self, now: BootTime) {
-        let ids: Vec<ResourceId> = self.accesses.keys().copied().collect();
-        for id in ids {
+        for id in self.accesses.ids() {
             self.drop_access(id, now);
         }
-        self.avoid.clear();
+        self.gateways.avoid_none();
     }
 
     /// Begins to answer names with the ranges of the network; `false` where that can't be.
@@ -272,64 +241,24 @@ impl<P> Client<P> {
         let Some(network) = &self.network else {
             return false;
         };
-        let mut listens_on = self.options.dns_listen.clone();
-        let interface = network.interface;
-        listens_on.push((interface.ipv4, super::DNS_PORT).into());
-        listens_on.push((interface.ipv6, super::DNS_PORT).into());
-        let mut seed = self.dns_seed;
-        // Another stream of ids for each resolver.
-        for (byte, random) in seed.iter_mut().zip(self.random.next().to_le_bytes()) {
-            *byte ^= random;
-        }
-        let config = culvert_dns::Config {
-            ranges: network.names,
-            listens_on,
-            upstreams: self.options.dns_upstreams.clone(),
-            fixed: self.options.portal.clone(),
-        };
-        let ids: Vec<ResourceId> = self.accesses.keys().copied().collect();
-        match Stub::new(config, seed) {
-            Ok(mut stub) => {
-                stub.set_search(&self.dns_search);
+        let random = self.random.next();
+        match self.names.make_stub(network, random) {
+            Ok(stub) => {
                 // Addresses of the old ranges mean nothing now.
-                for id in ids {
-                    if self
-                        .directory
-                        .get(id)
-                        .is_none_or(|it| it.target.pattern().is_some())
-                    {
+                for id in self.accesses.ids() {
+                    let resource = self.directory.get(id);
+                    if resource.is_none_or(|it| it.target.pattern().is_some()) {
                         self.drop_access(id, now);
                     }
                 }
-                self.stub = Some(stub);
+                self.names.set_stub(stub);
                 true
             }
             Err(error) => {
                 let line = LogLine::warn("names can't be answered").with("error", error);
-                self.log.push(line);
+                self.outbox.log(line);
                 false
             }
         }
     }
-
-    pub(super) fn refuse_packets(&mut self, packets: Vec<P>, refusal: PacketRefusal) {
-        if packets.is_empty() {
-            return;
-        }
-        self.counters.packets_refused += packets.len() as u64;
-        self.outputs.push_back(Output::Refuse { packets, refusal });
-    }
-}
-
-fn parse_ranges(ranges: &Ranges) -> Option<(Vec<Prefix>, culvert_dns::Ranges)> {
-    let own = [
-        &ranges.machines_ipv4,
-        &ranges.machines_ipv6,
-        &ranges.names_ipv4,
-        &ranges.names_ipv6,
-    ];
-    let own: Result<Vec<Prefix>, _> = own.into_iter().map(|text| text.parse()).collect();
-    let v4: Ipv4Net = ranges.names_ipv4.parse().ok()?;
-    let v6: Ipv6Net = ranges.names_ipv6.parse().ok()?;
-    Some((own.ok()?, culvert_dns::Ranges::new(v4, v6).ok()?))
 }

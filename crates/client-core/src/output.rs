@@ -1,5 +1,8 @@
-//! What the core asks its owner to do.
+//! The orders of the core to its owner.
 
+use super::domains::Domains;
+use super::guard::GuardRules;
+use super::packet::PacketRefusal;
 use culvert_dns::{ForwardId, Transport, Via};
 use culvert_ids::GatewayId;
 use culvert_policy::{DomainName, Prefix, RoutedServices};
@@ -7,8 +10,6 @@ use culvert_wire::messages::{FromClient, Interface};
 use culvert_wire::{Cipher, PresharedKey, PublicKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-
-use super::{Domains, GuardRules, PacketRefusal};
 
 /// An effect, to be carried out in the order in which they are polled.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,32 +34,32 @@ pub enum Output<P> {
     Domains {
         /// Names of resources, and those with servers of their own, lie in these domains and nowhere else.
         asked: Domains,
-        /// What short names are completed with, in this order.
+        /// The domains by which short names are completed, in this order.
         search: Vec<DomainName>,
     },
     /// Peers change, and packets that had no route go on under the change.
     Engine {
-        /// What changes, in this order.
+        /// The changes, in this order.
         peers: Vec<PeerUpdate>,
         /// Ranges whose routes are for some services alone, if they have changed. Packets for other services have no route.
         services: Option<BTreeMap<Prefix, RoutedServices>>,
-        /// What goes on.
+        /// Packets that go on.
         resume: Vec<P>,
     },
     /// These packets go nowhere; tell their senders.
     Refuse {
         /// Which packets.
         packets: Vec<P>,
-        /// What to tell.
+        /// The message to their senders.
         refusal: PacketRefusal,
     },
     /// Answer a DNS query.
     Answer {
         /// The message.
         bytes: Vec<u8>,
-        /// Where the query came from.
+        /// The sender of the query.
         to: SocketAddr,
-        /// How it came.
+        /// The transport of the query.
         transport: Transport,
     },
     /// Ask an upstream resolver.
@@ -76,7 +77,7 @@ pub enum Output<P> {
     },
 }
 
-/// What becomes of one peer.
+/// A change of one peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PeerUpdate {
     /// The peer is like this.
@@ -98,13 +99,13 @@ pub struct Peer {
     pub preshared_key: PresharedKey,
     /// The suite of the tunnel.
     pub cipher: Cipher,
-    /// Where it may be.
+    /// Addresses at which it may be.
     pub candidates: Vec<SocketAddr>,
-    /// What goes to it and may come from it: all of it, other ranges end.
+    /// All ranges that go to it and may come from it. Ranges that it had before and that are not among them end.
     pub allowed_ips: BTreeSet<Prefix>,
 }
 
-/// Why the client can't go on.
+/// The reason for which the client can't go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// The token is no good.

@@ -1,19 +1,19 @@
-//! What the client needs to know of a packet that has no route yet.
+//! The facts about a packet that has no route yet.
 
 use culvert_packet::ip::IpView;
 use culvert_policy::Service;
 use std::net::IpAddr;
 
-/// What a packet asks for.
+/// The destination of a packet, and its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketFacts {
-    /// Where it goes.
+    /// The address that it is for.
     pub destination: IpAddr,
-    /// What it wants there; `None` for a fragment that does not say.
+    /// The service that it is for; `None` for a fragment that does not say.
     pub service: Option<Service>,
-    /// How much memory it takes, in bytes.
+    /// The memory that it takes, in bytes.
     pub size_bytes: usize,
-    /// Whether all of it is here, so that it can go on: a gateway that refuses one quotes its start.
+    /// True if all of it is here, so that it can go on: a gateway that refuses one quotes its start.
     pub is_whole: bool,
 }
 
@@ -47,7 +47,7 @@ impl PacketFacts {
     }
 }
 
-/// What the sender of a packet that goes nowhere hears.
+/// The message to the sender of a packet that goes nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketRefusal {
     /// Access is denied: ICMP "administratively prohibited".

@@ -1,8 +1,9 @@
 //! The status of the client, for `culvert status`.
 
 use super::access::Access;
-use super::{Client, Counters};
-use crate::status::{
+use super::client::Client;
+use super::counters::Counters;
+use super::status::{
     AccessState, GatewayStatus, NameStatus, ReasonStatus, ResourceStatus, UnreadableStatus,
     ZoneStatus,
 };
@@ -15,10 +16,10 @@ use culvert_wire::messages::{Interface, ReasonCode};
 use culvert_wire::model::written_filters;
 use culvert_wire::{Timestamp, words};
 
-/// What the core knows, for the status.
+/// The core's part of the status.
 #[derive(Clone, Debug)]
 pub struct View {
-    /// Who the client is, once the portal has said so.
+    /// The id of the client, once the portal has given it one.
     pub client: Option<ClientId>,
     /// Its addresses inside the tunnel.
     pub interface: Option<Interface>,
@@ -32,11 +33,11 @@ pub struct View {
     pub gateways: Vec<GatewayStatus>,
     /// Names that gateways translate.
     pub names: Vec<NameStatus>,
-    /// What short names are completed with.
+    /// The domains by which short names are completed.
     pub search: Vec<String>,
     /// Domains whose names have servers of their own.
     pub zones: Vec<ZoneStatus>,
-    /// How often the client did what.
+    /// Counters since the start.
     pub counters: Counters,
 }
 
@@ -47,7 +48,7 @@ impl<P> Client<P> {
         View {
             client: self.network.as_ref().map(|network| network.client),
             interface: self.network.as_ref().map(|network| network.interface),
-            portal: self.session.status(now, unix),
+            portal: self.portal.status(now, unix),
             resources: self
                 .directory
                 .iter()
@@ -65,13 +66,15 @@ impl<P> Client<P> {
             gateways: self.gateway_statuses(now, unix),
             names: self.name_statuses(),
             search: self
-                .dns_rules
+                .names
+                .rules()
                 .search()
                 .iter()
                 .map(ToString::to_string)
                 .collect(),
             zones: self
-                .dns_rules
+                .names
+                .rules()
                 .zones()
                 .iter()
                 .map(|(zone, servers)| ZoneStatus {
@@ -79,28 +82,23 @@ impl<P> Client<P> {
                     servers: servers.iter().map(|it| it.address()).collect(),
                 })
                 .collect(),
-            counters: self.counters,
+            counters: self.counters(),
         }
     }
 
-    /// Whether packets may have somewhere to go: there is somebody to ask for access, or access that was
+    /// True if packets may have somewhere to go: there is a portal to ask for access, or access that was
     /// given before.
     #[must_use]
     pub fn is_of_use(&self) -> bool {
-        let is_granted = |access: &Access<P>| access.grant.is_some();
-        self.session.is_open() || self.accesses.values().any(is_granted)
+        self.portal.is_open() || self.accesses.granted().next().is_some()
     }
 
     /// One line for a service manager.
     #[must_use]
     pub fn summary(&self, portal: &str) -> String {
-        let granted = self
-            .accesses
-            .values()
-            .filter(|it| it.grant.is_some())
-            .count();
+        let granted = self.accesses.granted().count();
         let gateways = self.gateways.len();
-        match self.session.state() {
+        match self.portal.state() {
             ControlState::Open => {
                 format!(
                     "connected to {portal}; {granted} resources in use through {gateways} gateways"
@@ -109,7 +107,7 @@ impl<P> Client<P> {
             ControlState::Connecting | ControlState::Greeting { .. } => {
                 "connecting to the portal".to_owned()
             }
-            ControlState::Waiting { .. } => match &self.session.last_error {
+            ControlState::Waiting { .. } => match self.portal.last_error() {
                 Some(error) => format!("not connected to the portal: {error}"),
                 None => "not connected to the portal".to_owned(),
             },
@@ -123,7 +121,7 @@ impl<P> Client<P> {
         now: BootTime,
         unix: UnixTime,
     ) -> ResourceStatus {
-        let access = self.accesses.get(&resource.id);
+        let access = self.accesses.get(resource.id);
         let grant = access.and_then(|access| access.grant.as_ref());
         ResourceStatus {
             id: resource.id,
@@ -155,7 +153,7 @@ impl<P> Client<P> {
             let current = gateway.race.current();
             let endpoint = peer.and_then(|peer| peer.endpoint);
             GatewayStatus {
-                id: *id,
+                id,
                 name: introduction.name.clone(),
                 public_key: introduction.key,
                 path: match current {
@@ -181,28 +179,25 @@ impl<P> Client<P> {
                 rx_bytes_per_s: report.map_or(0, |report| report.rx_bytes_per_s),
                 tx_bytes_per_s: report.map_or(0, |report| report.tx_bytes_per_s),
                 path_mtu_bytes: peer.and_then(|peer| peer.measured_mtu_bytes),
-                resources: self.resources_through(*id),
+                resources: self.resources_through(id),
             }
         });
         statuses.collect()
     }
 
     fn resources_through(&self, gateway: culvert_ids::GatewayId) -> Vec<ResourceId> {
-        let through = self.accesses.iter().filter(|(_, access)| {
-            let grant = access.grant.as_ref();
-            grant.is_some_and(|grant| grant.gateway.id == gateway)
-        });
-        through.map(|(id, _)| *id).collect()
+        let granted = self.accesses.granted();
+        let through = granted.filter(|(_, grant)| grant.gateway.id == gateway);
+        through.map(|(id, _)| id).collect()
     }
 
     fn name_statuses(&self) -> Vec<NameStatus> {
         let mut names = Vec::new();
-        for (id, access) in &self.accesses {
-            let Some(grant) = &access.grant else { continue };
+        for (id, grant) in self.accesses.granted() {
             let found = grant.names.iter().filter(|(_, granted)| !granted.is_lost);
             names.extend(found.map(|(name, granted)| NameStatus {
                 name: name.to_string(),
-                resource: *id,
+                resource: id,
                 ipv4: granted.families.v4.then_some(granted.addresses.v4),
                 ipv6: granted.families.v6.then_some(granted.addresses.v6),
             }));

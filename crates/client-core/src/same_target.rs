@@ -1,8 +1,8 @@
 //! Resources with the same target. The grant for one of them takes the packets for all, so that no packet asks for the
 //! others: the client asks for them itself while the grant is in use.
 
-use super::access::MAX_DENIAL_MS;
-use super::{Client, MAX_WANTED_NAMES};
+use super::access::{MAX_DENIAL_MS, MAX_WANTED_NAMES};
+use super::client::Client;
 use culvert_base::BootTime;
 use culvert_dns::Addresses;
 use culvert_ids::ResourceId;
@@ -16,15 +16,14 @@ impl<P> Client<P> {
     /// Asks for what has the target of a grant in use and is not granted itself: it is new, or was
     /// denied, or its grant was taken back, and may be allowed by now.
     pub(super) fn ask_for_same_target(&mut self, now: BootTime) {
-        if now < self.same_target_due {
+        if !self.accesses.begin_same_target(ASK_EVERY, now) {
             return;
         }
-        self.same_target_due = now.saturating_add(ASK_EVERY);
-        let in_use = self.accesses.iter().filter_map(|(id, access)| {
-            let grant = access.grant.as_ref()?;
-            self.is_in_use(grant, ASK_EVERY, now).then_some(*id)
-        });
-        let in_use: Vec<ResourceId> = in_use.collect();
+        let granted = self.accesses.granted();
+        let in_use: Vec<ResourceId> = granted
+            .filter(|(_, grant)| self.gateways.is_in_use(grant, ASK_EVERY, now))
+            .map(|(id, _)| id)
+            .collect();
         for id in in_use {
             let Some(resource) = self.directory.get(id) else {
                 continue;
@@ -45,8 +44,8 @@ impl<P> Client<P> {
 
     /// Wants the names of one grant of another resource too.
     fn want_names_of(&mut self, id: ResourceId, other: ResourceId, now: BootTime) {
-        let granted = self.accesses.get(&id).and_then(|it| it.grant.as_ref());
-        let known = self.accesses.get(&other).and_then(|it| it.grant.as_ref());
+        let granted = self.accesses.grant(id);
+        let known = self.accesses.grant(other);
         let names = granted.into_iter().flat_map(|grant| &grant.names);
         let missing: Vec<(DomainName, Addresses)> = names
             .filter(|(name, _)| known.is_none_or(|known| !known.names.contains_key(name)))

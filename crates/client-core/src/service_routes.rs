@@ -1,11 +1,11 @@
 //! Services that the data plane has no route for although their address has one.
 //!
 //! Allowed IPs do not know ports. Several resources may have one target, and the grant for one of them gives the target
-//! its route. The packets for the others would take that route and be dropped by the gateway, so the data plane is told
-//! which services are theirs: such a packet asks for access as one to an address without a route does.
+//! its route. The packets for the others would take that route and be dropped by the gateway. So the data plane is told
+//! the services of the others, and a packet for one of them asks for access like one to an address without a route.
 
-use super::Client;
 use super::access::Grant;
+use super::client::Client;
 use culvert_base::BootTime;
 use culvert_ids::ResourceId;
 use culvert_policy::{Filters, Prefix, Resource, RoutedServices};
@@ -13,27 +13,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 impl<P> Client<P> {
-    /// The services without a route, if they are others than before.
-    pub(super) fn update_services(
-        &mut self,
-        now: BootTime,
-    ) -> Option<BTreeMap<Prefix, RoutedServices>> {
-        let services = self.services_without_route(now);
-        if services == self.services {
-            return None;
-        }
-        self.services.clone_from(&services);
-        Some(services)
-    }
-
-    fn services_without_route(&self, now: BootTime) -> BTreeMap<Prefix, RoutedServices> {
+    /// The services without a route, by the range of their address.
+    pub(super) fn services_without_route(&self, now: BootTime) -> BTreeMap<Prefix, RoutedServices> {
         let mut services = BTreeMap::new();
         let mut seen = BTreeSet::new();
-        for (id, access) in &self.accesses {
-            let Some((grant, resource)) = access.grant.as_ref().zip(self.directory.get(*id)) else {
+        for (id, grant) in self.accesses.granted() {
+            let Some(resource) = self.directory.get(id) else {
                 continue;
             };
-            if grant.expires <= now || seen.contains(id) {
+            if grant.expires <= now || seen.contains(&id) {
                 continue;
             }
             let same_target: Vec<&Resource> = self.directory.all_with_same_target(resource);
@@ -62,10 +50,10 @@ impl<P> Client<P> {
         let Some(network) = &self.network else {
             return;
         };
-        let pieces = self.pieces(range, &network.own);
+        let pieces = self.pieces(range, network);
         let mut routed = pieces.into_iter().filter_map(|piece| {
-            let gateway = self.routed.get(&piece)?;
-            Some((piece, *gateway))
+            let gateway = self.routes.gateway_of(piece)?;
+            Some((piece, gateway))
         });
         let Some((first, gateway)) = routed.next() else {
             return;
@@ -88,12 +76,13 @@ impl<P> Client<P> {
         for (name, granted) in &grant.names {
             let addresses: [IpAddr; 2] = [granted.addresses.v4.into(), granted.addresses.v6.into()];
             let [v4, v6] = addresses.map(Prefix::host);
-            let Some(gateway) = self.routed.get(&v4).or_else(|| self.routed.get(&v6)) else {
+            let of_v6 = || self.routes.gateway_of(v6);
+            let Some(gateway) = self.routes.gateway_of(v4).or_else(of_v6) else {
                 continue;
             };
             let is_granted = |other: &Grant| {
                 let known = other.names.get(name);
-                other.gateway.id == *gateway
+                other.gateway.id == gateway
                     && known.is_some_and(|known| known.addresses == granted.addresses)
             };
             if services.contains_key(&v4) {
@@ -114,7 +103,7 @@ impl<P> Client<P> {
         now: BootTime,
     ) -> Option<RoutedServices> {
         let has_route = |id: ResourceId| {
-            let grant = self.accesses.get(&id).and_then(|it| it.grant.as_ref());
+            let grant = self.accesses.grant(id);
             grant.is_some_and(|grant| grant.expires > now && is_granted(grant))
         };
         let (granted, others): (Vec<_>, Vec<_>) = same_target

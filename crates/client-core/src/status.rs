@@ -10,15 +10,15 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 pub struct ResourceStatus {
     /// Which.
     pub id: ResourceId,
-    /// What people call it.
+    /// The name that people see.
     pub name: String,
     /// Its network, address or name pattern.
     pub target: String,
-    /// Where it lies.
+    /// The site that it belongs to.
     pub site: SiteId,
-    /// Whether there is access.
+    /// The state of the access.
     pub state: AccessState,
-    /// Why the last request was denied, or access taken back.
+    /// The reason for which the last request was denied, or access taken back.
     pub why: Option<ReasonStatus>,
     /// Through which gateway.
     pub gateway: Option<GatewayId>,
@@ -26,7 +26,7 @@ pub struct ResourceStatus {
     pub grant: Option<GrantId>,
     /// When the grant ends, by this machine's clock.
     pub expires: Option<Timestamp>,
-    /// Whether the grant is being asked for again.
+    /// True if the grant is being asked for again.
     pub renewing: bool,
     /// Packets that wait for access.
     pub held_packets: usize,
@@ -42,7 +42,7 @@ pub struct ResourceStatus {
     pub applications: Option<String>,
 }
 
-/// Whether there is access to a resource.
+/// The state of the access to a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AccessState {
@@ -56,14 +56,14 @@ pub enum AccessState {
     Denied,
 }
 
-/// Why something was denied.
+/// The reason of a denial.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReasonStatus {
     /// For programs.
     pub code: String,
     /// For people.
     pub text: String,
-    /// How long ago, in milliseconds.
+    /// The time since then, in milliseconds.
     pub ago_ms: u64,
 }
 
@@ -72,7 +72,7 @@ pub struct ReasonStatus {
 pub struct UnreadableStatus {
     /// Which.
     pub id: ResourceId,
-    /// What people call it.
+    /// The name that people see.
     #[serde(default)]
     pub name: Option<String>,
     /// Why.
@@ -84,15 +84,15 @@ pub struct UnreadableStatus {
 pub struct GatewayStatus {
     /// Which.
     pub id: GatewayId,
-    /// What people call it.
+    /// The name that people see.
     pub name: String,
     /// Its key.
     pub public_key: PublicKey,
     /// `direct`, `relayed`, or `none` before it has answered.
     pub path: String,
-    /// Where it is reached.
+    /// The address at which it is reached.
     pub endpoint: Option<SocketAddr>,
-    /// Where it may be reached.
+    /// Addresses at which it may be reached.
     pub candidates: Vec<SocketAddr>,
     /// The suite of the tunnel.
     pub cipher: Cipher,
@@ -123,7 +123,7 @@ pub struct GatewayStatus {
 pub struct NameStatus {
     /// The name.
     pub name: String,
-    /// Whose it is.
+    /// The resource that it belongs to.
     pub resource: ResourceId,
     /// Its address inside the tunnel, where it has one of this family.
     pub ipv4: Option<Ipv4Addr>,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Adds to `pieces` what is left of `range` without `holes`, as few ranges as can be, until there are
-/// `most`. What does not fit is left out: it has no route then, so that nothing goes astray.
+/// `most`. Pieces beyond that are left out: they have no route then, so that nothing goes astray.
 pub(super) fn subtract_prefixes(
     range: Prefix,
     holes: &BTreeSet<Prefix>,

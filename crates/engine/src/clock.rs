@@ -48,7 +48,7 @@ pub(crate) fn clocks() -> Clocks {
     }
 }
 
-/// How far the wall clock is ahead of the boot-time clock.
+/// The time by which the wall clock is ahead of the boot-time clock.
 pub(crate) fn wall_offset() -> ClockOffset {
     ClockOffset::between(now(), wall())
 }

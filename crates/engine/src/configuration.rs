@@ -1,6 +1,5 @@
-//! What may be asked of a running device, and what it answers.
+//! Changes of a running device, and its configuration.
 
-use crate::BULK_QUEUES_PER_WORKER;
 use crate::store::DescriptorStore;
 use culvert_aead::Suite;
 use culvert_base::Prefix;
@@ -13,7 +12,7 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
-/// How to start a device. What may change while it runs is in [`Change`].
+/// The settings that a device starts with. Those that may change while it runs are in [`Change`].
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Name of the interface, or a pattern such as `wg%d`.
@@ -22,31 +21,35 @@ pub struct Options {
     pub workers: usize,
     /// MTU that the interface starts with, in bytes.
     pub mtu: u16,
-    /// What to make the road fast with.
+    /// The mechanisms that make the road fast.
     pub mechanisms: Mechanisms,
     /// Suite of peers that are not given one of their own.
     pub suite: Suite,
     /// The receiver of packets that no peer has a route for, or that their peer refuses, instead of their sender: the
     /// channel's bound is how many wait, and what finds it full is dropped.
     pub unrouted: Option<SyncSender<Unrouted>>,
-    /// Whether a gate judges every packet. Until it has a table, nothing passes.
+    /// True if a gate judges every packet. Until it has a table, nothing passes.
     pub gated: bool,
-    /// Whether what the gate lets pass leaves this machine under one address for all peers.
+    /// True if packets that the gate lets pass leave this machine under one address for all peers.
     pub masquerades: bool,
     /// UDP port that the device starts with; 0 lets the kernel choose.
     pub listen_port: u16,
     /// `SO_MARK` of what leaves that it starts with; 0 is none.
     pub mark: u32,
-    /// Whether sockets whose datagrams come back into the interface are bound to the interface by which they should leave.
-    /// Not for a host whose rules refuse what does not go into the tunnel: there the rules are to keep datagrams out.
+    /// True if sockets whose datagrams come back into the interface are bound to the interface by which they should leave.
+    /// Not for a host whose rules refuse packets outside the tunnel: there the rules are to keep datagrams out.
     pub bind_when_looped: bool,
-    /// Who keeps interface and sockets over a restart of the process. What of an earlier one is there and
-    /// fits is taken over.
+    /// The store that keeps interface and sockets over a restart of the process. Those of an earlier process that
+    /// are there and fit are taken over.
     pub store: Option<Arc<dyn DescriptorStore>>,
 }
 
 /// The most candidates of one peer: a gateway with eight interfaces of two families.
 pub const MAX_CANDIDATES: usize = 16;
+
+/// Queues per worker that flows are spread over, so that a flow rarely stands behind another's
+/// backlog: with eight, two flows share a queue with probability 1/8.
+pub const BULK_QUEUES_PER_WORKER: usize = 8;
 
 /// The kernel allows a TUN 256 queues: two are priority queues, and each worker takes
 /// [`BULK_QUEUES_PER_WORKER`] of the others.
@@ -82,7 +85,7 @@ pub struct Change {
     pub inside: Option<Inside>,
 }
 
-/// What a [`Change`] does to one peer.
+/// The part of a [`Change`] about one peer.
 #[derive(Debug)]
 pub struct PeerChange {
     /// Which peer; it is added where it does not exist.
@@ -93,7 +96,7 @@ pub struct PeerChange {
     pub update_only: bool,
     /// All zero takes the key away.
     pub preshared_key: Option<PresharedKey>,
-    /// Where the peer is believed to be.
+    /// The address at which the peer is believed to be.
     pub endpoint: Option<SocketAddr>,
     /// Where the peer may be as well: each handshake initiation goes to all of these, at most
     /// [`MAX_CANDIDATES`], besides the endpoint. The peer answers the first copy that it gets and
@@ -108,7 +111,7 @@ pub struct PeerChange {
     pub keepalive: Option<Option<Duration>>,
     /// `Some(None)` returns to the device's suite.
     pub suite: Option<Option<Suite>>,
-    /// Whether allowed IPs that this change does not name are removed.
+    /// True if allowed IPs that this change does not name are removed.
     pub replace_allowed_ips: bool,
     /// Ranges to give to the peer (taken from another that has them) or to remove from it.
     pub allowed_ips: Vec<AllowedIpChange>,
@@ -161,11 +164,11 @@ pub struct Configuration {
 /// One peer's part of a [`Configuration`].
 #[derive(Debug)]
 pub struct PeerConfiguration {
-    /// Who it is.
+    /// Its public key.
     pub public_key: PublicKey,
     /// `None` where there is none.
     pub preshared_key: Option<PresharedKey>,
-    /// Where it was last heard, or is believed to be.
+    /// The address from which it was last heard, or at which it is believed to be.
     pub endpoint: Option<SocketAddr>,
     /// `None` is off.
     pub keepalive: Option<Duration>,

@@ -1,8 +1,9 @@
 //! A running device: its threads, and the handle through which they are spoken to.
 
 use crate::clock;
-use crate::configuration::{Change, Configuration, MAX_WORKERS, Options};
+use crate::configuration::{BULK_QUEUES_PER_WORKER, Change, Configuration, MAX_WORKERS, Options};
 use crate::control::{Control, Parts, Request, Shared, limit_superframes};
+use crate::entropy::random_seed;
 use crate::error::EngineError;
 use crate::flows::TakenFlows;
 use crate::published::Published;
@@ -24,15 +25,11 @@ use std::thread::{self, JoinHandle};
 /// TUN queues of its own: more than four is for whoever asks.
 const MAX_DEFAULT_WORKERS: usize = 4;
 
-/// How many workers a device has on a machine with so many processors, where nobody says: the other half is for the
+/// The default number of workers of a device on a machine with so many processors. The other half is for the
 /// programs whose packets it carries. Measured: docs/performance.md, "Workers".
 pub fn default_workers(processors: usize) -> usize {
     (processors / 2).clamp(1, MAX_DEFAULT_WORKERS)
 }
-
-/// Queues per worker that flows are spread over, so that a flow rarely stands behind another's
-/// backlog: with eight, two flows share a queue with probability 1/8.
-pub const BULK_QUEUES_PER_WORKER: usize = 8;
 
 /// Requests that wait for the control thread; whoever asks next waits as well.
 const MAX_REQUESTS: usize = 16;
@@ -132,7 +129,7 @@ impl Device {
         self.ask(Request::Configuration)
     }
 
-    /// What the device does, without secrets.
+    /// The state of the device, without secrets.
     ///
     /// # Errors
     /// [`EngineError::Ended`].
@@ -172,7 +169,7 @@ impl Device {
         self.shared.leave();
     }
 
-    /// Whether the device has ended or is about to.
+    /// True if the device has ended or is about to.
     pub fn has_ended(&self) -> bool {
         self.shared.is_stopping()
     }
@@ -180,7 +177,7 @@ impl Device {
     /// Waits until the device has ended: by [`Self::stop`], or because its interface was deleted.
     ///
     /// # Errors
-    /// What ended it where it was neither of the two.
+    /// The fault that ended it, if it was neither of the two.
     pub fn wait(&self) -> Result<(), EngineError> {
         let threads = std::mem::take(&mut *self.lock_threads());
         let mut result = Ok(());
@@ -276,16 +273,6 @@ fn make_tun(options: &Options) -> Result<culvert_tun::Device, EngineError> {
     Ok(tun)
 }
 
-/// Secret random bytes of the operating system.
-pub(crate) fn random_seed() -> Result<[u8; 32], EngineError> {
-    let mut seed = [0; 32];
-    getrandom::fill(&mut seed).map_err(|error| EngineError::System {
-        what: "draw random bytes",
-        source: io::Error::other(error),
-    })?;
-    Ok(seed)
-}
-
 fn make_gates(workers: usize, masquerades: bool) -> Result<Gates, EngineError> {
     let seeds: Result<Vec<_>, _> = (0..workers).map(|_| random_seed()).collect();
     Ok(Gates::new(seeds?, masquerades))
@@ -294,7 +281,7 @@ fn make_gates(workers: usize, masquerades: bool) -> Result<Gates, EngineError> {
 impl Drop for Device {
     fn drop(&mut self) {
         self.stop();
-        // Whoever wants to know has called `wait`.
+        // An owner that needs the result has called `wait`.
         let _unasked = self.wait();
     }
 }

@@ -1,9 +1,11 @@
-//! Fresh randomness for each ephemeral key.
+//! Random bytes of the operating system.
 
 use crate::clock;
+use crate::error::EngineError;
 use culvert_session::Entropy;
+use std::io;
 
-/// Random bytes of the operating system, and the time.
+/// Fresh randomness for each ephemeral key: random bytes of the operating system, and the time.
 pub(crate) struct SystemEntropy;
 
 impl Entropy for SystemEntropy {
@@ -19,6 +21,16 @@ impl Entropy for SystemEntropy {
         }
         fresh
     }
+}
+
+/// Secret random bytes of the operating system.
+pub(crate) fn random_seed() -> Result<[u8; 32], EngineError> {
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).map_err(|error| EngineError::System {
+        what: "draw random bytes",
+        source: io::Error::other(error),
+    })?;
+    Ok(seed)
 }
 
 #[cfg(test)]

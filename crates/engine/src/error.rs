@@ -1,10 +1,10 @@
-//! What can go wrong with a device as a whole.
+//! Faults of a device as a whole.
 
 use culvert_tun::TunError;
 use culvert_udp::UdpError;
 use std::io;
 
-/// Why a device did not start, or a change was refused. Faults of peers are drops, not errors.
+/// The reason for which a device did not start, or a change was refused. Faults of peers are drops, not errors.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
@@ -35,9 +35,9 @@ pub enum EngineError {
     /// Local: the operating system refused something else.
     #[error("{what}: {source}")]
     System {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 /// gateway that asks every second. At 200 bytes each, some 3 MB.
 const MAX_WAITING: usize = 4 * MAX_ENDED;
 
-/// What [`crate::Device::take_flows`] hands out.
+/// The result of [`crate::Device::take_flows`].
 #[derive(Clone, Debug, Default)]
 pub struct TakenFlows {
     /// Flows that have ended, in the order of their ends as far as one gate goes. One without
@@ -23,7 +23,7 @@ pub struct TakenFlows {
 pub(crate) struct WaitingFlows {
     records: VecDeque<FlowRecord>,
     lost: u64,
-    /// What the gates had lost when they were last looked at.
+    /// The number that the gates had lost when they were last looked at.
     lost_by_gates: u64,
 }
 

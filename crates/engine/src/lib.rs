@@ -1,8 +1,8 @@
 //! The packet workers and the control thread between TUN, session and UDP.
 //!
 //! [`Device::start`] creates an interface and N equal workers. A worker carries a batch the whole way
-//! on its own thread, in both directions ([`worker`]); one control thread ([`control`]) does
-//! handshakes, timers and configuration, and publishes peers, keys and routes as one immutable
+//! on its own thread, in both directions ([`worker`]). One control thread ([`control`]) does
+//! handshakes, timers and configuration. It publishes peers, keys and routes as one immutable
 //! [`Snapshot`](culvert_datapath::Snapshot) that workers load once per turn. The decisions of a worker are
 //! in `culvert-datapath`. Nothing on the packet road allocates per packet,
 //! waits for the control thread, or holds a lock over a batch.
@@ -26,10 +26,10 @@ mod worker;
 
 pub use clock::{boot_time, unix_time};
 pub use configuration::{
-    AllowedIpChange, Change, Configuration, MAX_CANDIDATES, MAX_WORKERS, Options, PeerChange,
-    PeerConfiguration,
+    AllowedIpChange, BULK_QUEUES_PER_WORKER, Change, Configuration, MAX_CANDIDATES, MAX_WORKERS,
+    Options, PeerChange, PeerConfiguration,
 };
-pub use device::{BULK_QUEUES_PER_WORKER, Device, default_workers};
+pub use device::{Device, default_workers};
 pub use error::EngineError;
 pub use flows::TakenFlows;
 pub use status::{

@@ -1,9 +1,9 @@
-//! How workers get the newest snapshot.
+//! The newest snapshot, on its way to the workers.
 
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use std::sync::{Arc, PoisonError};
 
-/// Where the control thread puts each new snapshot and workers look for it once per turn.
+/// The place of the newest snapshot: the control thread replaces it, and workers look for it once per turn.
 pub(crate) struct Published<T> {
     generation: AtomicU64,
     current: Mutex<Arc<T>>,

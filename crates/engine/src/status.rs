@@ -1,4 +1,4 @@
-//! What a device does, for people and for metrics: no secrets.
+//! The state and counters of a device, for people and for metrics: no secrets.
 
 use culvert_base::Prefix;
 use culvert_datapath::BatchSizes;
@@ -21,9 +21,9 @@ pub struct Status {
     pub listen_port: u16,
     /// 0 is none.
     pub mark: u32,
-    /// Whether the link is up and the sockets are open.
+    /// True if the link is up and the sockets are open.
     pub is_up: bool,
-    /// Why the sockets could not be opened, where the interface is up all the same.
+    /// The reason for which the sockets could not be opened, if the interface is up all the same.
     pub down_because: Option<String>,
     /// The device's own datagrams came back into its interface: a line that says why, and the fix.
     pub loop_problem: Option<String>,
@@ -60,7 +60,7 @@ pub struct ForeignSource {
     pub is_of_this_host: bool,
 }
 
-/// Whether an optional mechanism is in use.
+/// The state of an optional mechanism.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeatureStatus {
     /// For example `tso4`.
@@ -69,7 +69,7 @@ pub struct FeatureStatus {
     pub off_because: Option<String>,
 }
 
-/// What one worker did.
+/// Counters of one worker.
 #[derive(Clone, Debug)]
 pub struct WorkerStatus {
     /// Turns of its loop.
@@ -122,7 +122,7 @@ pub struct WorkerStatus {
     pub coalesced: BatchStatus,
 }
 
-/// How many packets travelled together.
+/// The sizes of batches, in packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchStatus {
     /// Bucket `i` counts batches of 2^i up to 2^(i+1)−1 packets.
@@ -131,7 +131,7 @@ pub struct BatchStatus {
     pub packets: u64,
 }
 
-/// What became of handshake messages.
+/// Counters of handshake messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HandshakeStatus {
     /// Initiations, responses and cookie replies sent.
@@ -144,23 +144,23 @@ pub struct HandshakeStatus {
     pub snapshots: u64,
 }
 
-/// Why and how often something was dropped.
+/// The number of drops for one reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DropStatus {
-    /// Where on the road.
+    /// The stage of the road.
     pub stage: &'static str,
     /// Why.
     pub reason: &'static str,
-    /// How often.
+    /// The number of times.
     pub count: u64,
 }
 
 /// One peer, without its secrets.
 #[derive(Clone, Debug)]
 pub struct PeerStatus {
-    /// Who it is.
+    /// Its public key.
     pub public_key: PublicKey,
-    /// Where it was last heard, or is believed to be.
+    /// The address from which it was last heard, or at which it is believed to be.
     pub endpoint: Option<SocketAddr>,
     /// Our address that answers go out from, where one is remembered.
     pub source: Option<IpAddr>,
@@ -168,13 +168,13 @@ pub struct PeerStatus {
     pub allowed_ips: Vec<Prefix>,
     /// Suite in force.
     pub suite: Suite,
-    /// Whether there is a pre-shared key.
+    /// True if there is a pre-shared key.
     pub has_preshared_key: bool,
     /// `None` is off.
     pub keepalive: Option<Duration>,
     /// Wall-clock time since the Unix epoch of the last completed handshake.
     pub last_handshake: Option<Duration>,
-    /// How long ago anything authentic came from the peer, to within a millisecond.
+    /// The time since anything authentic came from the peer, to within a millisecond.
     pub last_received: Option<Duration>,
     /// For how long data has been sent to the peer without anything authentic coming back.
     pub unanswered_for: Option<Duration>,
@@ -182,12 +182,12 @@ pub struct PeerStatus {
     pub rx_bytes: u64,
     /// Bytes sent to the peer, headers of the tunnel included.
     pub tx_bytes: u64,
-    /// Whether datagrams go one by one because the path refuses segmented sends.
+    /// True if datagrams go one by one because the path refuses segmented sends.
     pub is_segmentation_refused: bool,
     /// MTU of the path in bytes, where it is known to be too small for full-size records.
     pub path_mtu: Option<u16>,
     /// The longest packet that a probe proved to pass the path, in bytes with all headers.
     pub measured_mtu: Option<u16>,
-    /// How long a message and its answer take by the path, as handshakes tell.
+    /// The round-trip time of the path, as handshakes tell.
     pub round_trip: Option<Duration>,
 }

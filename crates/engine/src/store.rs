@@ -3,7 +3,7 @@
 use std::fmt;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-/// What is kept together: one device has each of them once.
+/// A set of descriptors that is kept together: one device has each of them once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StoredDescriptors {
     /// The TUN's queues, in their order.
@@ -19,11 +19,11 @@ impl StoredDescriptors {
     pub const ALL: [Self; 3] = [Self::Queues, Self::SocketsV4, Self::SocketsV6];
 }
 
-/// Who keeps descriptors, such as a service manager. It is called by the control thread, and when a device starts; what it
-/// can't do it logs, since the device works without it.
+/// A keeper of descriptors, such as a service manager. It is called by the control thread, and when a device starts. It
+/// logs its failures, since the device works without it.
 pub trait DescriptorStore: fmt::Debug + Send + Sync {
-    /// What an earlier process left, in the order in which it gave it, once: afterwards, and where it is not
-    /// whole, nothing. The store keeps it all the same.
+    /// The descriptors that an earlier process left, in the order in which it gave them. They are returned once:
+    /// afterwards, and if some are missing, there are none. The store keeps them all the same.
     fn take(&self, kept: StoredDescriptors) -> Vec<OwnedFd>;
 
     /// Keeps these from here on, in the place of what was forgotten. Where something of this kind is kept and was not

@@ -16,7 +16,7 @@ impl WakeFlag {
         !self.0.swap(true, Ordering::AcqRel)
     }
 
-    /// Whoever is woken is about to look.
+    /// The thread that was woken is about to look.
     pub(crate) fn lower(&self) {
         // Not a store: that could come after the look, and hide a flag that was raised in between. This
         // sees what was put in its place before the flag was raised, or lets the next one raise it.

@@ -1,4 +1,4 @@
-//! Whatever comes in whatever order: no range leads to a gateway without a live grant, nothing that
+//! Events in any order: no range leads to a gateway without a live grant, nothing that
 //! waits is lost, memory is bounded, nothing panics.
 
 use super::play::{
@@ -83,7 +83,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the portal granted and has not taken back, as the portal sees it.
+/// The grants that the portal gave and has not taken back, as the portal sees them.
 struct Model {
     /// To whom, through which gateway, until when, and the addresses of names.
     grants: BTreeMap<GrantId, (ResourceId, u8, u64, BTreeSet<Prefix>)>,

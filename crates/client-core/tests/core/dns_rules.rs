@@ -33,7 +33,7 @@ fn question(name: &str) -> Vec<u8> {
     bytes
 }
 
-/// Who is asked for a name, if anybody.
+/// The server that is asked for a name, if there is one.
 fn asked_of(play: &mut Play, name: &str) -> Option<String> {
     play.upstreams.clear();
     let from: SocketAddr = "127.0.0.1:4000".parse().unwrap();

@@ -43,7 +43,7 @@ fn resolved(name: &str) -> ResolvedName {
     }
 }
 
-/// What the gateway says of a name without addresses.
+/// The gateway's answer about a name without addresses.
 fn without_addresses(name: &str, existence: Existence) -> ResolvedName {
     ResolvedName {
         ipv4: false,

@@ -18,9 +18,9 @@ const LATENCY_MS: u64 = 100;
 struct Tunnel {
     gateway: Handshaker,
     client_at_gateway: PeerId,
-    /// What either end's workers mark.
+    /// The marks of either end's workers.
     marks: [Arc<Activity>; 2],
-    /// When keepalives of the gateway arrive.
+    /// Times at which keepalives of the gateway arrive.
     under_way: Vec<u64>,
 }
 
@@ -73,7 +73,7 @@ impl Tunnel {
         }
     }
 
-    /// What the client's data plane says of its peer.
+    /// The report of the client's data plane about its peer.
     fn report(&mut self, now_ms: u64) -> PeerReport {
         let client = &self.marks[0];
         let arrived = |at_ms: &mut u64| *at_ms <= now_ms;

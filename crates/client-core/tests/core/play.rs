@@ -38,17 +38,17 @@ pub(crate) struct Play {
     pub(crate) interfaces: Vec<Interface>,
     pub(crate) routes: BTreeSet<Prefix>,
     pub(crate) domains: Vec<Domains>,
-    /// What short names are completed with.
+    /// The domains by which short names are completed.
     pub(crate) search: Vec<String>,
-    /// What the portal says of names when it says welcome.
+    /// The portal's rules about names in `welcome`.
     pub(crate) dns: Dns,
-    /// What the host was last asked to see to.
+    /// The rules that the host was last asked for.
     pub(crate) guard: GuardRules,
     pub(crate) resumed: Vec<u32>,
     pub(crate) refused: Vec<(u32, PacketRefusal)>,
     pub(crate) answers: Vec<Vec<u8>>,
     pub(crate) forwarded: usize,
-    /// Who was asked.
+    /// The resolvers that were asked.
     pub(crate) upstreams: Vec<SocketAddr>,
     pub(crate) begun: Vec<PublicKey>,
     /// The data plane.
@@ -137,7 +137,7 @@ pub(crate) fn options() -> Options {
     }
 }
 
-/// What the portal says when it grants.
+/// The portal's message about a grant.
 pub(crate) struct Granting {
     pub(crate) grant: u8,
     pub(crate) gateway: u8,
@@ -406,7 +406,7 @@ impl Play {
         }
     }
 
-    /// A packet that a program sends: it comes to the client where the data plane has no route for it. Whether it went
+    /// A packet that a program sends: it comes to the client where the data plane has no route for it. True if it went
     /// to a gateway instead.
     pub(crate) fn send(&mut self, number: u32, facts: PacketFacts) -> bool {
         let address = facts.destination;

@@ -1,18 +1,13 @@
 //! Applying a change of the configuration, and reporting what stands.
 
-use super::{Control, PeerState, family};
-use crate::configuration::{
-    AllowedIpChange, Change, Configuration, MAX_CANDIDATES, PeerChange, PeerConfiguration,
-};
+use super::thread::Control;
+use crate::configuration::{Change, Configuration, MAX_CANDIDATES, PeerChange, PeerConfiguration};
 use crate::error::EngineError;
 use crate::sockets::WorkerSockets;
-use culvert_base::Prefix;
-use culvert_datapath::AllowedIps;
-use culvert_datapath::Peer;
-use culvert_datapath::Unrouted;
-use culvert_path::MtuSearch;
-use culvert_session::{Clock, MAX_PEERS, PeerId, PresharedKey, PublicKey};
+use culvert_datapath::{Peer, Unrouted};
+use culvert_session::{Clock, MAX_PEERS, PeerId, PublicKey};
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -30,25 +25,22 @@ impl Control {
             self.mark_sockets(sockets.as_deref(), mark)?;
         }
         if let Some(sockets) = sockets {
-            self.retire_sockets();
-            self.sockets = Some(sockets);
-            self.keep_sockets();
-            for state in self.peers() {
+            self.sockets.retire();
+            self.sockets.set_open(sockets);
+            for state in self.peers.iter() {
                 // The kernel's WireGuard, too, lets the host choose anew after a change of the port.
                 state.shared.forget_source();
             }
         }
         if let Some(port) = change.listen_port {
-            self.listen_port = port;
-            self.listen_port = self.bound_port();
+            self.sockets.set_listen_port(port);
         }
         if let Some(private_key) = change.private_key {
-            self.handshaker.set_private_key(private_key.clone(), clock);
-            self.private_key = private_key;
+            self.handshakes.set_private_key(private_key, clock);
             self.drop_vanished_peers();
         }
         if let Some(suite) = change.suite {
-            self.suite = suite;
+            self.handshakes.set_suite(suite);
         }
         if change.replace_peers {
             let kept = BTreeSet::new();
@@ -61,22 +53,19 @@ impl Control {
             to_recheck.extend(id.filter(|_| begins));
         }
         if let Some(epoch) = change.stamp_epoch {
-            self.handshaker.set_stamp_epoch(Some(epoch));
+            self.handshakes.handshaker.set_stamp_epoch(Some(epoch));
         }
         if let Some(routes) = change.service_routes {
-            self.service_routes = (!routes.is_empty()).then(|| Arc::new(routes));
+            self.peers.set_service_routes(routes);
         }
-        if change.gate.is_some() {
-            self.gate = change.gate;
-        }
-        self.inside = change.inside.or(self.inside);
+        self.gating.change(change.gate, change.inside);
         self.follow_suite();
         // Last, with the suite and the secret that the whole change gives the peer.
         for id in to_recheck {
-            self.handshaker.handle_recheck(id, clock);
+            self.handshakes.handshaker.handle_recheck(id, clock);
         }
-        self.routes = Arc::new(AllowedIps::new(&self.ranges));
-        self.is_dirty = true;
+        self.peers.update_routes();
+        self.workers.set_dirty();
         self.retry_up();
         self.resume(change.resume);
         Ok(())
@@ -88,10 +77,10 @@ impl Control {
         if frames.is_empty() {
             return;
         }
-        let generation = self.shared.published.next_generation();
+        let generation = self.workers.shared().published.next_generation();
         for frame in frames {
             let (worker, command) = frame.resume_at(generation);
-            self.shared.command(worker, command);
+            self.workers.command(worker, command);
         }
         self.publish();
     }
@@ -106,11 +95,13 @@ impl Control {
         let present = if change.replace_peers {
             0
         } else {
-            self.peers().count()
+            self.peers.iter().count()
         };
         let added = named
             .into_iter()
-            .filter(|key| change.replace_peers || self.handshaker.peer_by_key(key).is_none())
+            .filter(|key| {
+                change.replace_peers || self.handshakes.handshaker.peer_by_key(key).is_none()
+            })
             .count();
         if present + added > MAX_PEERS {
             return Err(EngineError::TooManyPeers);
@@ -127,14 +118,14 @@ impl Control {
         let Some(port) = change.listen_port else {
             return Ok(None);
         };
-        if self.is_up && port == self.bound_port() {
+        if self.link.is_up() && port == self.sockets.bound_port() {
             return Ok(None);
         }
-        if self.is_up || self.tun.is_up().unwrap_or(false) {
+        if self.link.is_up() || self.link.is_up_on_host() {
             return self.bind(port).map(Some);
         }
-        // What the store keeps, on that port too, is taken over when the link comes up.
-        if port != 0 && self.options.store.is_none() {
+        // The sockets of the store, on that port too, are taken over when the link comes up.
+        if port != 0 && self.sockets.store().is_none() {
             self.try_port(port)?;
         }
         Ok(None)
@@ -145,7 +136,7 @@ impl Control {
         change: &Change,
         new: Option<&[WorkerSockets]>,
     ) -> Result<(), EngineError> {
-        let Some(pair) = new.or(self.sockets.as_deref()).map(|all| &all[0]) else {
+        let Some(pair) = new.and_then(<[_]>::first).or(self.sockets.first()) else {
             return Ok(());
         };
         for endpoint in change.peers.iter().filter_map(|peer| peer.endpoint) {
@@ -161,15 +152,8 @@ impl Control {
         new: Option<&[WorkerSockets]>,
         mark: u32,
     ) -> Result<(), EngineError> {
-        for pair in new.or(self.sockets.as_deref()).unwrap_or_default() {
-            for socket in [&pair.v4, &pair.v6].into_iter().flatten() {
-                socket
-                    .set_mark(mark)
-                    .map_err(EngineError::system("set the firewall mark"))?;
-            }
-        }
-        self.mark = mark;
-        for state in self.peers() {
+        self.sockets.set_mark(new, mark)?;
+        for state in self.peers.iter() {
             // Another mark may mean another route.
             state.shared.forget_source();
             state.shared.forget_path();
@@ -179,7 +163,7 @@ impl Control {
 
     /// Returns the peer, where it is there afterwards.
     fn change_peer(&mut self, change: PeerChange, clock: Clock) -> Option<PeerId> {
-        let known = self.handshaker.peer_by_key(&change.public_key);
+        let known = self.handshakes.handshaker.peer_by_key(&change.public_key);
         if change.remove {
             if let Some(id) = known {
                 self.remove_peer(id);
@@ -192,8 +176,9 @@ impl Control {
             // Refused is only a peer with our own key, which the kernel ignores as well.
             None => self.add_peer(&change.public_key)?,
         };
-        self.change_ranges(id, change.replace_allowed_ips, &change.allowed_ips);
-        let state = self.peers.get_mut(id.slot()).and_then(Option::as_mut)?;
+        self.peers
+            .change_ranges(id, change.replace_allowed_ips, &change.allowed_ips);
+        let state = self.peers.get_mut(id)?;
         if let Some(suite) = change.suite {
             state.suite = suite;
         }
@@ -212,47 +197,35 @@ impl Control {
             state.candidates = candidates;
         }
         if let Some(key) = change.preshared_key {
-            self.handshaker.set_preshared_key(id, key);
+            self.handshakes.handshaker.set_preshared_key(id, key);
         }
         if let Some(keepalive) = change.keepalive {
-            self.handshaker.set_keepalive(id, keepalive, clock);
+            self.handshakes
+                .handshaker
+                .set_keepalive(id, keepalive, clock);
         }
         Some(id)
     }
 
     fn add_peer(&mut self, key: &PublicKey) -> Option<PeerId> {
-        let id = self.handshaker.add_peer(*key).ok()?;
-        self.handshaker.set_suite(id, self.suite);
-        let peer = Peer::new(id, *key, self.handshaker.activity(id)?);
-        if self.peers.len() <= id.slot() {
-            self.peers.resize_with(id.slot() + 1, || None);
-        }
-        self.peers[id.slot()] = Some(PeerState {
-            shared: Arc::new(peer),
-            sending: None,
-            suite: None,
-            candidates: Vec::new(),
-            ranges: BTreeSet::new(),
-            mtu_search: MtuSearch::default(),
-            mtu_due: None,
-        });
+        let id = self.handshakes.handshaker.add_peer(*key).ok()?;
+        self.handshakes
+            .handshaker
+            .set_suite(id, self.handshakes.suite());
+        let peer = Peer::new(id, *key, self.handshakes.handshaker.activity(id)?);
+        self.peers.add(peer);
         Some(id)
     }
 
     fn remove_peer(&mut self, id: PeerId) {
-        self.handshaker.remove_peer(id);
-        for range in self.peers[id.slot()]
-            .take()
-            .into_iter()
-            .flat_map(|state| state.ranges)
-        {
-            self.ranges.remove(&range);
-        }
+        self.handshakes.handshaker.remove_peer(id);
+        self.peers.remove(id);
     }
 
     fn remove_peers_except(&mut self, kept: &BTreeSet<PublicKey>) {
         let gone: Vec<PeerId> = self
-            .peers()
+            .peers
+            .iter()
             .filter(|state| !kept.contains(&state.shared.public_key))
             .map(|state| state.shared.id)
             .collect();
@@ -264,63 +237,34 @@ impl Control {
     /// A new private key may make one of the peers ourselves: the handshaker has removed it then.
     fn drop_vanished_peers(&mut self) {
         let present: BTreeSet<PublicKey> = self
-            .peers()
+            .peers
+            .iter()
             .map(|state| state.shared.public_key)
-            .filter(|key| self.handshaker.peer_by_key(key).is_some())
+            .filter(|key| self.handshakes.handshaker.peer_by_key(key).is_some())
             .collect();
         self.remove_peers_except(&present);
     }
 
     /// Peers without a suite of their own use the device's.
     fn follow_suite(&mut self) {
-        for state in self.peers.iter().flatten() {
-            let suite = state.suite.unwrap_or(self.suite);
-            self.handshaker.set_suite(state.shared.id, suite);
+        for state in self.peers.iter() {
+            let suite = state.suite.unwrap_or(self.handshakes.suite());
+            self.handshakes.handshaker.set_suite(state.shared.id, suite);
         }
-    }
-
-    fn change_ranges(&mut self, id: PeerId, replace: bool, changes: &[AllowedIpChange]) {
-        if replace {
-            let own = self.ranges_of(id).map(std::mem::take);
-            for range in own.into_iter().flatten() {
-                self.ranges.remove(&range);
-            }
-        }
-        for change in changes {
-            match *change {
-                AllowedIpChange::Add(range) => {
-                    let before = self.ranges.insert(range, id);
-                    if let Some(of_owner) = before.and_then(|owner| self.ranges_of(owner)) {
-                        of_owner.remove(&range);
-                    }
-                    if let Some(own) = self.ranges_of(id) {
-                        own.insert(range);
-                    }
-                }
-                AllowedIpChange::Remove(range) => {
-                    if self.ranges_of(id).is_some_and(|own| own.remove(&range)) {
-                        self.ranges.remove(&range);
-                    }
-                }
-            }
-        }
-    }
-
-    fn ranges_of(&mut self, id: PeerId) -> Option<&mut BTreeSet<Prefix>> {
-        let state = self.peers.get_mut(id.slot())?.as_mut()?;
-        Some(&mut state.ranges)
     }
 
     pub(super) fn configuration(&self) -> Configuration {
         let mut peers: Vec<PeerConfiguration> = self
-            .peers()
+            .peers
+            .iter()
             .map(|state| PeerConfiguration {
                 public_key: state.shared.public_key,
-                preshared_key: self.preshared_key(state.shared.id).cloned(),
+                preshared_key: self.handshakes.preshared_key(state.shared.id).cloned(),
                 endpoint: state.shared.endpoint().map(|to| to.address),
-                keepalive: self.handshaker.keepalive(state.shared.id),
+                keepalive: self.handshakes.handshaker.keepalive(state.shared.id),
                 suite: state.suite,
                 last_handshake: self
+                    .handshakes
                     .handshaker
                     .last_handshake(state.shared.id)
                     .map(culvert_session::Tai64n::to_unix),
@@ -331,18 +275,12 @@ impl Control {
             .collect();
         peers.sort_by_key(|peer| peer.public_key);
         Configuration {
-            private_key: self.private_key.clone(),
-            listen_port: self.bound_port(),
-            mark: self.mark,
-            suite: self.suite,
+            private_key: self.handshakes.private_key().cloned(),
+            listen_port: self.sockets.bound_port(),
+            mark: self.sockets.mark(),
+            suite: self.handshakes.suite(),
             peers,
         }
-    }
-
-    /// `None` where there is none, which the protocol writes as zeros.
-    pub(super) fn preshared_key(&self, id: PeerId) -> Option<&PresharedKey> {
-        let key = self.handshaker.preshared_key(id);
-        key.filter(|key| **key != PresharedKey::NONE)
     }
 }
 
@@ -352,4 +290,9 @@ fn refuse_too_many_candidates(change: &Change) -> Result<(), EngineError> {
         Some(len) => Err(EngineError::TooManyCandidates(len)),
         None => Ok(()),
     }
+}
+
+/// The family of an address, for messages.
+fn family(address: SocketAddr) -> &'static str {
+    if address.is_ipv4() { "IPv4" } else { "IPv6" }
 }

@@ -16,9 +16,9 @@ const LANE_MESSAGES: usize = 128;
 /// Messages that wait. Each network has two lanes, by a keyed hash of it, and its messages go into the shorter
 /// one. Lanes are served in turns.
 ///
-/// A flood of one network fills its two lanes. Who shares only one of them has the other. Workers push millions
-/// of messages a second in a flood, and so the lanes have no lock: the bounded tables of `culvert-fair` are exact
-/// where this is a matter of chance, and take some microseconds for each entry.
+/// A flood of one network fills its two lanes. A network that shares only one of them has the other. Workers push
+/// millions of messages a second in a flood, and so the lanes have no lock. The bounded tables of `culvert-fair` are
+/// exact where this is a matter of chance, but take some microseconds for each entry.
 pub(crate) struct HandshakeQueue {
     lanes: Vec<ArrayQueue<HandshakeMessage>>,
     /// A key that nobody knows: lanes can't be chosen from outside.
@@ -59,7 +59,7 @@ impl HandshakeQueue {
         Some(message)
     }
 
-    /// How many wait.
+    /// The number of messages that wait.
     pub(crate) fn len(&self) -> usize {
         self.lanes.iter().map(ArrayQueue::len).sum()
     }

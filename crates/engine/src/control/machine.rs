@@ -1,12 +1,11 @@
 //! Noticing that this machine may be a copy: a clone, a restored snapshot, a machine that slept.
 //! [`culvert_session::GenerationChange`] has the signs.
 
-use super::Control;
 use crate::clock;
 use culvert_base::BootTime;
 use culvert_datapath::Counter;
 use culvert_netlink::{Protocol, Socket};
-use culvert_session::{Clock, ClockOffset, ClockWatch, GenerationChange, announces_new_generation};
+use culvert_session::{ClockOffset, ClockWatch, GenerationChange, announces_new_generation};
 use rustix::io::Errno;
 use std::io;
 use std::time::Duration;
@@ -21,8 +20,8 @@ const KERNEL_GROUP: u32 = 1;
 pub(crate) struct Machine {
     clocks: ClockWatch,
     uevents: Option<Uevents>,
-    /// How often all sessions began anew.
-    pub(super) changes: Counter,
+    /// The number of times that all sessions began anew.
+    changes: Counter,
     /// Snapshots before this one have keys that a copy of this machine may have.
     first_generation: u64,
     logged_at: Option<BootTime>,
@@ -44,7 +43,7 @@ impl Machine {
         }
     }
 
-    /// What becomes readable when the kernel tells something.
+    /// A socket that is readable when the kernel tells something.
     pub(super) fn uevents(&self) -> Option<&Socket> {
         self.uevents.as_ref().map(|uevents| &uevents.socket)
     }
@@ -54,8 +53,35 @@ impl Machine {
         self.clocks.wall_offset()
     }
 
-    /// Why this machine may be a copy since the last time.
-    fn change(&mut self) -> Option<GenerationChange> {
+    pub(super) fn changes(&self) -> u64 {
+        self.changes.read()
+    }
+
+    /// True if a copy that was noticed under snapshot `generation` is known by now.
+    pub(super) const fn is_known(&self, generation: u64) -> bool {
+        generation < self.first_generation
+    }
+
+    /// All sessions begin anew with snapshot `generation`.
+    pub(super) const fn begin_generation(&mut self, generation: u64) {
+        self.first_generation = generation;
+    }
+
+    /// Counts a change, and logs it unless another was logged within [`LOG_INTERVAL`].
+    pub(super) fn note(&mut self, change: GenerationChange, now: BootTime) {
+        self.changes.add(1);
+        let is_logged = |at| !now.has_passed(at, LOG_INTERVAL);
+        if !self.logged_at.is_some_and(is_logged) {
+            self.logged_at = Some(now);
+            tracing::warn!(
+                "all WireGuard sessions begin anew, because {change}: a clone, a restored snapshot \
+                 and a machine that slept may not use the keys of before"
+            );
+        }
+    }
+
+    /// The reason for which this machine may be a copy since the last time.
+    pub(super) fn change(&mut self) -> Option<GenerationChange> {
         let announced = self.uevents.as_mut().and_then(Uevents::read);
         // Both are brought up to date: one restore is one change.
         let jumped = self.clocks.check(clock::clocks());
@@ -63,58 +89,7 @@ impl Machine {
     }
 }
 
-impl Control {
-    /// Begins anew where this machine may be a copy since the last turn.
-    ///
-    /// # Errors
-    /// Those of the system's source of randomness.
-    pub(super) fn check_machine(&mut self, clock: Clock) -> io::Result<()> {
-        match self.machine.change() {
-            Some(change) => self.begin_anew(change, clock),
-            None => Ok(()),
-        }
-    }
-
-    /// A worker with snapshot `generation` found that the machine may be a copy, which may be known
-    /// by now.
-    ///
-    /// # Errors
-    /// Those of the system's source of randomness.
-    pub(super) fn hear_of_copy(
-        &mut self,
-        generation: u64,
-        change: GenerationChange,
-        clock: Clock,
-    ) -> io::Result<()> {
-        if generation < self.machine.first_generation {
-            return Ok(());
-        }
-        self.begin_anew(change, clock)
-    }
-
-    /// Gives up all that a copy of this machine may have as well, and begins handshakes.
-    fn begin_anew(&mut self, change: GenerationChange, clock: Clock) -> io::Result<()> {
-        let seed = crate::device::random_seed().map_err(io::Error::other)?;
-        // Responses that were made before have keys that are gone.
-        self.outgoing.clear();
-        self.machine.first_generation = self.shared.published.next_generation();
-        self.handshaker.handle_new_generation(&seed, clock);
-        self.is_dirty = true;
-        self.carry_out();
-        self.machine.changes.add(1);
-        let is_logged = |at| !clock.now.has_passed(at, LOG_INTERVAL);
-        if !self.machine.logged_at.is_some_and(is_logged) {
-            self.machine.logged_at = Some(clock.now);
-            tracing::warn!(
-                "all WireGuard sessions begin anew, because {change}: a clone, a restored snapshot \
-                 and a machine that slept may not use the keys of before"
-            );
-        }
-        Ok(())
-    }
-}
-
-/// What the kernel tells of devices.
+/// The kernel's events about devices.
 struct Uevents {
     socket: Socket,
     buffer: Vec<u8>,

@@ -1,86 +1,44 @@
 //! Handshake messages: those that workers hand over are answered, and what the handshaker has to say is sent.
 
-use super::{Control, shared};
-use culvert_base::BootTime;
+use super::handshakes::Outgoing;
+use super::shared::UNDER_LOAD_MESSAGES;
+use super::thread::Control;
 use culvert_base::Destination;
 use culvert_base::datagrams::PRIORITY_CLASS;
-use culvert_datapath::{Command, HandshakeMessage};
+use culvert_datapath::{Command, HandshakeMessage, Sending};
 use culvert_session::parse::Message;
-use culvert_session::{
-    Clock, DropReason, HandshakeDatagram, PeerId, RATE_PER_SECOND, UNDER_LOAD_AFTER,
-};
+use culvert_session::{Clock, Destination as Towards, Output, PeerId, RATE_PER_SECOND};
 use culvert_udp::SendError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 /// Handshake messages answered before anything else gets a turn: some 6 ms of work.
 const HANDSHAKES_PER_TURN: usize = 64;
 
-/// How often a handshake message is tried again that finds the socket full or its source address gone.
+/// The number of further tries of a handshake message that finds the socket full or its source address gone.
 const SEND_ATTEMPTS: usize = 3;
 
-/// How long a handshake message waits for room in the socket: the smallest send buffer empties in
-/// 13 ms at 100 Mbit/s. What is not sent then is sent again by its timer.
+/// The time for which a handshake message waits for room in the socket: the smallest send buffer empties in
+/// 13 ms at 100 Mbit/s. A message that is not sent then is sent again by its timer.
 const SEND_PATIENCE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 15_000_000,
 };
 
-/// What waits to be sent at most: it leaves before more is taken in, so that nothing waits for long.
+/// The most messages that wait to be sent: they leave before more are taken in, so that none waits for long.
 const MAX_OUTGOING: usize = HANDSHAKES_PER_TURN;
-
-/// What is sent once the workers have the newest keys: a responder's keys can receive before its response leaves.
-pub(super) enum Outgoing {
-    Handshake {
-        peer: PeerId,
-        datagram: HandshakeDatagram,
-        /// `None` is everywhere the peer may be.
-        to: Option<Destination>,
-    },
-    CookieReply {
-        datagram: HandshakeDatagram,
-        to: Destination,
-    },
-    Keepalive(PeerId),
-}
-
-/// Between two lines about refused handshakes. An operator who looks sees it, and a flood fills no disk.
-const NOTICE_EVERY: Duration = Duration::from_secs(10);
-
-/// Handshakes that were refused because of their network's rate, for the log.
-#[derive(Debug, Default)]
-pub(super) struct RateNotice {
-    said: Option<BootTime>,
-    since: u64,
-}
-
-impl RateNotice {
-    /// Notes why a handshake was refused. Where a line is due, says how many there were since the last one.
-    fn due(&mut self, reason: DropReason, now: BootTime) -> Option<u64> {
-        if reason != DropReason::RateLimited {
-            return None;
-        }
-        self.since += 1;
-        let is_early = |said: BootTime| now.saturating_since(said) < NOTICE_EVERY;
-        if self.said.is_some_and(is_early) {
-            return None;
-        }
-        self.said = Some(now);
-        Some(std::mem::take(&mut self.since))
-    }
-}
 
 impl Control {
     /// Answers the handshake messages that wait, as many as one turn may take.
     pub(super) fn answer_handshakes(&mut self, clock: Clock) {
         for _ in 0..HANDSHAKES_PER_TURN {
-            let Some(message) = self.shared.next_handshake() else {
+            let Some(message) = self.workers.shared().next_handshake() else {
                 break;
             };
             // Counting the one that was just taken.
-            if self.shared.waiting_handshakes() + 1 >= shared::UNDER_LOAD_MESSAGES {
-                self.under_load_until = clock.now.saturating_add(UNDER_LOAD_AFTER);
+            if self.workers.shared().waiting_handshakes() + 1 >= UNDER_LOAD_MESSAGES {
+                self.handshakes.note_load(clock.now);
             }
             self.answer(&message, clock);
         }
@@ -88,29 +46,30 @@ impl Control {
     }
 
     fn answer(&mut self, message: &HandshakeMessage, clock: Clock) {
-        let under_load = clock.now < self.under_load_until;
+        let under_load = self.handshakes.is_under_load(clock.now);
         let datagram = message.datagram();
-        let handled = self
-            .handshaker
-            .handle_datagram(datagram, message.source, under_load, clock);
+        let handled =
+            self.handshakes
+                .handshaker
+                .handle_datagram(datagram, message.source, under_load, clock);
         match handled {
             Ok(peer) => {
                 self.counters.handshakes_received.add(1);
                 let is_counted = !matches!(Message::parse(datagram), Some(Message::CookieReply(_)));
-                if let Some(state) = self.peer(peer).filter(|_| is_counted) {
+                if let Some(state) = self.peers.get(peer).filter(|_| is_counted) {
                     let bytes = datagram.len() as u64;
                     state.shared.rx_bytes.fetch_add(bytes, Ordering::Relaxed);
                 }
             }
             Err(reason) => {
                 tracing::trace!(source = %message.source, %reason, "handshake refused");
-                if let Some(count) = self.rate_notice.due(reason, clock.now) {
+                if let Some(count) = self.handshakes.note_refused(reason, clock.now) {
                     tracing::warn!(
                         count,
                         source = %message.source,
                         "handshakes were refused: more than {} wait, and the network of this \
                          address sends more than {RATE_PER_SECOND} a second; other networks are answered",
-                        shared::UNDER_LOAD_MESSAGES
+                        UNDER_LOAD_MESSAGES
                     );
                 }
                 self.counters.handshake_drops[reason.position()].add(1);
@@ -121,21 +80,21 @@ impl Control {
 
     /// Has something sent by [`Self::send_out`].
     pub(super) fn send_later(&mut self, outgoing: Outgoing) {
-        if self.outgoing.len() == MAX_OUTGOING {
+        if self.handshakes.outgoing() == MAX_OUTGOING {
             self.send_out();
         }
-        self.outgoing.push(outgoing);
+        self.handshakes.send_later(outgoing);
     }
 
     /// Sends what waits, in its order, after the workers have been told of the newest keys.
     pub(super) fn send_out(&mut self) {
-        if self.outgoing.is_empty() {
+        if self.handshakes.outgoing() == 0 {
             return;
         }
-        if self.is_dirty {
+        if self.workers.is_dirty() {
             self.publish();
         }
-        for outgoing in std::mem::take(&mut self.outgoing) {
+        for outgoing in self.handshakes.take_outgoing() {
             match outgoing {
                 Outgoing::Handshake { peer, datagram, to } => {
                     self.send_handshake(peer, datagram.as_bytes(), to);
@@ -144,7 +103,7 @@ impl Control {
                     self.send_datagram(datagram.as_bytes(), to);
                 }
                 Outgoing::Keepalive(peer) => {
-                    self.shared.command(0, Command::Keepalive(peer));
+                    self.workers.command(0, Command::Keepalive(peer));
                 }
             }
         }
@@ -155,7 +114,7 @@ impl Control {
             None => self.send_to_candidates(id, datagram),
             Some(to) => self.send_datagram(datagram, to),
         };
-        if let Some(state) = self.peer(id).filter(|_| sent) {
+        if let Some(state) = self.peers.get(id).filter(|_| sent) {
             let bytes = datagram.len() as u64;
             state.shared.tx_bytes.fetch_add(bytes, Ordering::Relaxed);
         }
@@ -163,7 +122,7 @@ impl Control {
 
     /// Sends an initiation to everywhere the peer may be. True where a copy left.
     fn send_to_candidates(&self, id: PeerId, datagram: &[u8]) -> bool {
-        let Some(state) = self.peer(id) else {
+        let Some(state) = self.peers.get(id) else {
             return false;
         };
         let endpoint = state.shared.endpoint();
@@ -181,8 +140,8 @@ impl Control {
     /// Sends one handshake message from the first worker's socket; once more without its source address
     /// where that is gone. It has priority, as in Linux's WireGuard.
     fn send_datagram(&self, datagram: &[u8], mut to: Destination) -> bool {
-        let sockets = self.sockets.as_ref();
-        let Some(socket) = sockets.and_then(|all| all[0].towards(to.address)) else {
+        let sockets = self.sockets.first();
+        let Some(socket) = sockets.and_then(|first| first.towards(to.address)) else {
             self.counters.send_failures.add(1);
             return false;
         };
@@ -209,21 +168,82 @@ impl Control {
         }
         sent.is_ok()
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+    /// Carries out what the handshaker wants.
+    pub(super) fn carry_out(&mut self) {
+        self.take_in(None);
+        self.send_out();
+    }
 
-    #[test]
-    fn refused_handshakes_are_told_of_once_in_ten_seconds_with_their_number() {
-        let mut notice = RateNotice::default();
-        let at = |seconds: u64| BootTime::from_nanos(seconds * 1_000_000_000);
-        assert_eq!(notice.due(DropReason::CookieRequired, at(1)), None);
-        assert_eq!(notice.due(DropReason::RateLimited, at(1)), Some(1));
-        for second in 2..11 {
-            assert_eq!(notice.due(DropReason::RateLimited, at(second)), None);
+    /// Takes in the outputs of the handshaker, for the message `cause` if there is one. Changes of the state take effect
+    /// at once. Messages wait for [`Self::send_out`], so that many of them need one snapshot.
+    pub(super) fn take_in(&mut self, cause: Option<&HandshakeMessage>) {
+        while let Some(output) = self.handshakes.handshaker.poll_output() {
+            let local_of = |to| cause.filter(|c| c.source == to).and_then(|c| c.local);
+            match output {
+                Output::KeysChanged { peer } => self.take_keys(peer),
+                Output::Send { peer, datagram, to } => self.send_later(Outgoing::Handshake {
+                    peer,
+                    datagram,
+                    to: match to {
+                        Towards::Peer => None,
+                        Towards::Reply(address) => Some(Destination {
+                            address,
+                            source: local_of(address),
+                        }),
+                    },
+                }),
+                Output::SendKeepalive { peer } => self.send_later(Outgoing::Keepalive(peer)),
+                Output::SendCookieReply { datagram, to } => {
+                    self.send_later(Outgoing::CookieReply {
+                        datagram,
+                        to: Destination {
+                            address: to,
+                            source: local_of(to),
+                        },
+                    });
+                }
+                Output::Roamed { peer, to } => {
+                    let local = local_of(to);
+                    if let Some(state) = self.peers.get(peer) {
+                        state.shared.roam(to, local);
+                    }
+                }
+                Output::ForgetSource { peer } => {
+                    if let Some(state) = self.peers.get(peer) {
+                        state.shared.forget_source();
+                    }
+                }
+                Output::DropStaged { peer } => {
+                    for worker in 0..self.workers.shared().workers() {
+                        self.workers.command(worker, Command::DropStaged(peer));
+                    }
+                }
+                Output::HandshakeCompleted {
+                    peer, round_trip, ..
+                } => {
+                    if let Some(state) = self.peers.get(peer) {
+                        state.shared.note_round_trip(round_trip);
+                        tracing::debug!(peer = ?state.shared.public_key, ?round_trip, "handshake completed");
+                    }
+                }
+            }
         }
-        assert_eq!(notice.due(DropReason::RateLimited, at(11)), Some(10));
+    }
+
+    /// Takes over the peer's sending key from the handshaker.
+    fn take_keys(&mut self, id: PeerId) {
+        let sending = self.handshakes.handshaker.sending(id);
+        if let Some(state) = self.peers.get_mut(id) {
+            let same = match (&state.sending, &sending) {
+                (Some(old), Some(new)) => Arc::ptr_eq(&old.transport, new),
+                (None, None) => true,
+                _ => false,
+            };
+            if !same {
+                state.sending = sending.map(|transport| Arc::new(Sending::new(transport)));
+            }
+        }
+        self.workers.set_dirty();
     }
 }

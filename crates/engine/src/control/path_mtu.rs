@@ -1,6 +1,7 @@
 //! The MTU of the path to each peer: what the host knows of it, and what probes find.
 
-use super::{Control, PeerState};
+use super::peers::PeerState;
+use super::thread::Control;
 use culvert_base::BootTime;
 use culvert_datapath::{Command, MIN_PATH_MTU, ip_and_udp_len};
 use culvert_packet::{MtuMessage, MtuProbe};
@@ -14,7 +15,7 @@ use std::sync::atomic::Ordering;
 impl Control {
     /// Finds out how large datagrams to the peer may be after a run of such of `refused_len` bytes was refused.
     pub(super) fn learn_path(&mut self, id: PeerId, refused_len: usize) {
-        if let Some(state) = self.peer(id) {
+        if let Some(state) = self.peers.get(id) {
             self.apply_path_mtu(state, Some(refused_len));
         }
     }
@@ -23,14 +24,14 @@ impl Control {
     /// measured again with the next full-size packet.
     pub(super) fn check_path_mtus(&mut self, are_stale: bool) {
         if are_stale {
-            for state in self.peers.iter_mut().flatten() {
+            for state in self.peers.iter_mut() {
                 state.mtu_search.measure_again();
                 state.mtu_due = None;
                 state.shared.full_size_left.store(false, Ordering::Relaxed);
             }
-            self.measurements.clear();
+            self.paths.measurements.clear();
         }
-        for state in self.peers() {
+        for state in self.peers.iter() {
             let peer = &state.shared;
             if peer.path_mtu.load(Ordering::Relaxed) != 0 || peer.was_segmentation_refused() {
                 peer.forget_mtu();
@@ -41,8 +42,8 @@ impl Control {
 
     /// A packet left that a narrow path would lose: the path is measured.
     pub(super) fn handle_full_size(&mut self, id: PeerId, now: BootTime) {
-        let (mtu, mark) = (self.mtu, self.mark);
-        let Some(state) = self.peer_mut(id) else {
+        let (mtu, mark) = (self.link.mtu(), self.sockets.mark());
+        let Some(state) = self.peers.get_mut(id) else {
             return;
         };
         let Some(to) = state.shared.endpoint() else {
@@ -64,28 +65,25 @@ impl Control {
 
     /// Goes on with the searches that are due.
     pub(super) fn measure_paths(&mut self, now: BootTime) {
-        while let Some(&(at, id)) = self.measurements.first()
-            && at <= now
-        {
-            self.measurements.pop_first();
+        while let Some(id) = self.paths.measurements.pop_due(now) {
             self.search(id, |search| search.handle_timeout(now));
         }
     }
 
-    /// When [`Self::measure_paths`] is due.
+    /// The time at which [`Self::measure_paths`] is due.
     pub(super) fn next_measurement(&self) -> Option<BootTime> {
-        self.measurements.first().map(|(at, _)| *at)
+        self.paths.measurements.next()
     }
 
     /// Has a search take in an event. Workers see what it has found.
     fn search(&mut self, id: PeerId, event: impl FnOnce(&mut MtuSearch)) {
-        let Some(state) = self.peer_mut(id) else {
+        let Some(state) = self.peers.get_mut(id) else {
             return;
         };
         let before = state.mtu_search.passes();
         event(&mut state.mtu_search);
         if state.mtu_search.passes() != before
-            && let Some(state) = self.peer(id)
+            && let Some(state) = self.peers.get(id)
         {
             self.apply_path_mtu(state, None);
         }
@@ -94,7 +92,7 @@ impl Control {
 
     /// Sends the probes of a search, and sees to its next deadline. Once it is over, workers tell of full-size packets again.
     fn go_on_measuring(&mut self, id: PeerId) {
-        let Some(state) = self.peers.get_mut(id.slot()).and_then(Option::as_mut) else {
+        let Some(state) = self.peers.get_mut(id) else {
             return;
         };
         let probes: Vec<_> = iter::from_fn(|| state.mtu_search.poll_probe()).collect();
@@ -105,19 +103,14 @@ impl Control {
         for Probe { generation, len } in probes {
             // One that finds no room is as good as lost, and repeated.
             let probe = MtuMessage::Probe(MtuProbe { generation, len });
-            let _repeated = self.shared.command(0, Command::Mtu(id, probe));
+            let _repeated = self.workers.command(0, Command::Mtu(id, probe));
         }
         let due = state.mtu_search.poll_timeout();
         let before = mem::replace(&mut state.mtu_due, due);
         if before.is_some() && due.is_none() {
             state.shared.full_size_left.store(false, Ordering::Release);
         }
-        if before != due {
-            self.measurements.extend(due.map(|at| (at, id)));
-            if let Some(at) = before {
-                self.measurements.remove(&(at, id));
-            }
-        }
+        self.paths.measurements.replace(id, before, due);
     }
 
     /// Notes the smaller of what the host knows of the path and what probes found, where full-size records exceed it.
@@ -131,8 +124,8 @@ impl Control {
             .mtu_search
             .passes()
             .map(|len| len.saturating_add(overhead));
-        let host = culvert_udp::path_mtu(to.address, self.mark).ok();
-        let widest = self.mtu.saturating_add(overhead);
+        let host = culvert_udp::path_mtu(to.address, self.sockets.mark()).ok();
+        let widest = self.link.mtu().saturating_add(overhead);
         let narrow = [probed, host].into_iter().flatten().min();
         match narrow.filter(|&path_mtu| path_mtu < widest) {
             Some(path_mtu) => {

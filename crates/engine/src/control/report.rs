@@ -1,7 +1,8 @@
 //! Reporting what the device does.
 
 use super::path_mtu::measured_mtu;
-use super::{Control, PeerState};
+use super::peers::PeerState;
+use super::thread::Control;
 use crate::clock;
 use crate::status::{
     BatchStatus, DropStatus, FeatureStatus, HandshakeStatus, PeerStatus, Status, WorkerStatus,
@@ -21,34 +22,40 @@ impl Control {
     pub(super) fn status(&self) -> Status {
         let now = clock::now();
         let mut peers: Vec<PeerStatus> = self
-            .peers()
+            .peers
+            .iter()
             .map(|state| self.peer_status(state, now))
             .collect();
         peers.sort_by_key(|peer| peer.public_key);
         Status {
             at: Duration::from_nanos(now.as_nanos()),
-            interface: self.tun.name().to_owned(),
-            public_key: self.handshaker.public_key(),
-            listen_port: self.bound_port(),
-            mark: self.mark,
-            is_up: self.is_up,
-            down_because: self.down_because.clone(),
-            loop_problem: self.loop_problem(now),
-            foreign_source: self.foreign_source(now),
-            mtu: self.mtu,
-            suite: self.suite,
+            interface: self.link.tun().name().to_owned(),
+            public_key: self.handshakes.handshaker.public_key(),
+            listen_port: self.sockets.bound_port(),
+            mark: self.sockets.mark(),
+            is_up: self.link.is_up(),
+            down_because: self.link.down_because().map(str::to_owned),
+            loop_problem: self.sockets.loop_problem(now),
+            foreign_source: self.paths.foreign_source(now),
+            mtu: self.link.mtu(),
+            suite: self.handshakes.suite(),
             features: self.features(),
-            workers: self.worker_counters.iter().map(|c| worker(c)).collect(),
+            workers: self.workers.counters().iter().map(|c| worker(c)).collect(),
             handshakes: HandshakeStatus {
                 sent: self.counters.handshakes_sent.read(),
                 received: self.counters.handshakes_received.read(),
                 send_failures: self.counters.send_failures.read(),
                 snapshots: self.counters.snapshots.read(),
             },
-            generation_changes: self.machine.changes.read(),
+            generation_changes: self.machine.changes(),
             drops: self.drops(),
-            flows: self.shared.gates.as_deref().map(Gates::flow_count),
-            flows_evicted: self.shared.gates.as_deref().map(Gates::evicted),
+            flows: self
+                .workers
+                .shared()
+                .gates
+                .as_deref()
+                .map(Gates::flow_count),
+            flows_evicted: self.workers.shared().gates.as_deref().map(Gates::evicted),
             peers,
         }
     }
@@ -62,10 +69,11 @@ impl Control {
             endpoint: endpoint.map(|to| to.address),
             source: endpoint.and_then(|to| to.source).map(|source| source.ip),
             allowed_ips: state.ranges.iter().copied().collect(),
-            suite: state.suite.unwrap_or(self.suite),
-            has_preshared_key: self.preshared_key(peer.id).is_some(),
-            keepalive: self.handshaker.keepalive(peer.id),
+            suite: state.suite.unwrap_or(self.handshakes.suite()),
+            has_preshared_key: self.handshakes.preshared_key(peer.id).is_some(),
+            keepalive: self.handshakes.handshaker.keepalive(peer.id),
             last_handshake: self
+                .handshakes
                 .handshaker
                 .last_handshake(peer.id)
                 .map(culvert_session::Tai64n::to_unix),
@@ -82,7 +90,7 @@ impl Control {
     }
 
     fn features(&self) -> Vec<FeatureStatus> {
-        let offloads = self.tun.offloads();
+        let offloads = self.link.tun().offloads();
         let tun = [
             ("checksum", offloads.checksum),
             ("tso4", offloads.tso4),
@@ -100,7 +108,7 @@ impl Control {
         });
         let steering = FeatureStatus {
             name: "steering",
-            off_because: match self.tun.steering() {
+            off_because: match self.link.tun().steering() {
                 SteeringState::On(_) => None,
                 SteeringState::NotAsked => self.left_out(Mechanism::Steering),
                 SteeringState::Off(reason) => Some(reason.to_string()),
@@ -108,7 +116,7 @@ impl Control {
         };
         let bound = FeatureStatus {
             name: "queue_bound",
-            off_because: match self.tun.bound() {
+            off_because: match self.link.tun().bound() {
                 BoundState::On => None,
                 BoundState::NotAsked => self.left_out(Mechanism::QueueBound),
                 BoundState::Off(reason) => Some(reason.to_string()),
@@ -126,7 +134,7 @@ impl Control {
             name: Mechanism::Priority.name(),
             off_because: self
                 .left_out(Mechanism::Priority)
-                .or_else(|| self.priority_off.clone()),
+                .or_else(|| self.sockets.priority_off().map(str::to_owned)),
         };
         let coalescing = FeatureStatus {
             name: Mechanism::Coalescing.name(),
@@ -161,7 +169,7 @@ impl Control {
             tcp6,
             udp4,
             udp6,
-        } = self.refused_superframes;
+        } = self.link.refused_superframes();
         let kinds = [
             (tcp4, "TCP over IPv4"),
             (tcp6, "TCP over IPv6"),
@@ -175,11 +183,11 @@ impl Control {
     }
 
     fn left_out(&self, mechanism: Mechanism) -> Option<String> {
-        let has = self.options.mechanisms.has(mechanism);
+        let has = self.link.mechanisms().has(mechanism);
         (!has).then(|| "by configuration".to_owned())
     }
 
-    /// Why a mechanism of the sockets is off.
+    /// The reason for which a mechanism of the sockets is off.
     fn socket_lacks(
         &self,
         mechanism: Mechanism,
@@ -189,7 +197,7 @@ impl Control {
         if left_out.is_some() {
             return left_out;
         }
-        let Some(pair) = self.sockets.as_ref().map(|all| &all[0]) else {
+        let Some(pair) = self.sockets.first() else {
             return Some("the link is down".to_owned());
         };
         let socket = pair.v4.as_ref().or(pair.v6.as_ref())?;
@@ -200,7 +208,12 @@ impl Control {
         let road = Dropped::ALL.iter().map(|&drop| DropStatus {
             stage: drop.stage(),
             reason: drop.reason(),
-            count: self.worker_counters.iter().map(|c| c.dropped(drop)).sum(),
+            count: self
+                .workers
+                .counters()
+                .iter()
+                .map(|c| c.dropped(drop))
+                .sum(),
         });
         let handshakes = DropReason::ALL.iter().map(|reason| DropStatus {
             stage: "handshake",
@@ -214,15 +227,20 @@ impl Control {
                 reason: reason.name(),
                 count: self.dropped_by_gate(reason),
             });
-        let gate = gate.filter(|_| self.shared.gates.is_some());
+        let gate = gate.filter(|_| self.workers.shared().gates.is_some());
         road.chain(handshakes).chain(gate).collect()
     }
 
     fn dropped_by_gate(&self, reason: culvert_policy::gate::DropReason) -> u64 {
-        let counters = self.worker_counters.iter();
+        let counters = self.workers.counters().iter();
         let dropped: u64 = counters.map(|it| it.dropped_by_gate(reason)).sum();
         let is_fragment = reason == culvert_policy::gate::DropReason::Fragment;
-        let gates = self.shared.gates.as_deref().filter(|_| is_fragment);
+        let gates = self
+            .workers
+            .shared()
+            .gates
+            .as_deref()
+            .filter(|_| is_fragment);
         dropped + gates.map_or(0, Gates::fragments_lost)
     }
 }

@@ -1,4 +1,4 @@
-//! What threads tell each other: bounded mailboxes and wakers.
+//! The channels between threads: bounded mailboxes and wakers.
 
 use super::handshake_queue::HandshakeQueue;
 use crate::published::Published;
@@ -31,7 +31,7 @@ struct Mailbox {
     commands: ArrayQueue<Command>,
 }
 
-/// What all threads of a device share.
+/// The state that all threads of a device share.
 pub(crate) struct Shared {
     pub(crate) published: Published<View>,
     handshakes: HandshakeQueue,
@@ -159,7 +159,7 @@ impl Shared {
         self.stop();
     }
 
-    /// Whether interface and sockets stay.
+    /// True if interface and sockets stay.
     pub(crate) fn is_leaving(&self) -> bool {
         self.leaving.load(Ordering::Acquire)
     }

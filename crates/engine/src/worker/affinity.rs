@@ -7,8 +7,8 @@
 //! turns out to want the same processor as much, it leaves that one. As long as there are processors
 //! enough, the kernel decides.
 //!
-//! Under a stream of UDP packets it decides too: nothing slows their sender down, and a worker that waits
-//! on its processor while another is free for a moment loses what its socket can't hold meanwhile.
+//! Under a stream of UDP packets it decides too, since nothing slows their sender down. A worker that waits on its
+//! processor while another is free for a moment loses the packets that its socket can't hold meanwhile.
 
 use culvert_base::BootTime;
 use culvert_datapath::Mix;
@@ -17,7 +17,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-/// How long a worker watches before it judges: some 15 time slices of the scheduler.
+/// The time for which a worker watches before it judges: some 15 time slices of the scheduler.
 const WINDOW: Duration = Duration::from_millis(50);
 
 /// Turns below which a worker that may run anywhere does not look: a packet now and then should not wait for that.
@@ -34,14 +34,14 @@ const SHARED_PERCENT: u64 = 43;
 /// them, by chance: of two workers that share a processor one only should.
 const LEAVE_WINDOWS: u64 = 2;
 
-/// How long it stays at most before the kernel may place it anew: threads come and go, and interrupts, which
-/// nobody waits for in this sense.
+/// The longest time for which it stays before the kernel may place it anew: other threads come and go. So do
+/// interrupts, whose time does not count as waiting.
 const STAY: Duration = Duration::from_secs(10);
 
-/// How long the kernel decides where staying and leaving did not help.
+/// The time for which the kernel decides after staying and leaving did not help.
 const GIVE_UP: Duration = Duration::from_secs(10);
 
-/// How often a worker leaves in a row before it gives up: with two processors, once there and once back.
+/// The number of times in a row that a worker leaves before it gives up: with two processors, once there and once back.
 const LEAVES: u32 = 4;
 
 /// The time that a thread has run and waited since it began.
@@ -63,14 +63,14 @@ impl SchedStat {
     }
 }
 
-/// Where a worker may run from here on.
+/// A change of the processors on which a worker may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// Wherever the kernel wants.
+    /// On any processor that the kernel chooses.
     Roam,
-    /// Where it is.
+    /// On the processor that it is on.
     Stay,
-    /// Anywhere but where it is.
+    /// On any processor but the one that it is on.
     Leave,
 }
 
@@ -112,7 +112,7 @@ impl Judge {
         now.has_passed(self.began, WINDOW)
     }
 
-    /// What to do after a window; nothing where it stays as it is.
+    /// The step after a window; `None` if everything stays as it is.
     fn judge(&mut self, now: BootTime, account: SchedStat, is_udp_stream: bool) -> Option<Step> {
         let ran_ns = account.ran_ns.saturating_sub(self.account.ran_ns);
         let waited_ns = account.waited_ns.saturating_sub(self.account.waited_ns);
@@ -172,9 +172,9 @@ impl Judge {
 pub(super) struct Affinity {
     account: File,
     judge: Judge,
-    /// Where it may run as far as others are concerned.
+    /// The processors on which others allow it to run.
     allowed: CpuSet,
-    /// Where it was last let run.
+    /// The processors on which it may run at present.
     now_allowed: CpuSet,
     /// Turns since it looked.
     turns: u32,
@@ -231,7 +231,7 @@ impl Affinity {
             }
             Step::Leave => wanted.unset(processor),
         }
-        // What is not allowed, or leaves nothing, is refused: it runs where it did.
+        // A set that is not allowed, or is empty, is refused: the worker runs where it did.
         self.now_allowed = match sched_setaffinity(None, &wanted) {
             Ok(()) => wanted,
             Err(_refused) => current,

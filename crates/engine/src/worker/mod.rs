@@ -21,7 +21,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
-/// How a worker is made.
+/// The parts of a worker.
 pub(crate) struct WorkerOptions {
     pub(crate) worker: usize,
     pub(crate) queues: Vec<Queue>,
@@ -29,9 +29,9 @@ pub(crate) struct WorkerOptions {
     pub(crate) credits: Vec<QueueCredit>,
     /// A descriptor of the TUN to write to; which queue it is does not matter to the kernel.
     pub(crate) writer: Queue,
-    /// Whether the first of `queues` are the TUN's priority queues.
+    /// True if the first of `queues` are the TUN's priority queues.
     pub(crate) has_priority: bool,
-    /// What the TUN takes coalesced.
+    /// The kinds of packets that the TUN takes coalesced.
     pub(crate) accept: Accept,
     pub(crate) mechanisms: Mechanisms,
     pub(crate) counters: Arc<WorkerCounters>,

@@ -18,7 +18,7 @@ const NO_WAIT: Timespec = Timespec {
 /// The devices that a worker waits for.
 pub(super) struct Poller {
     epoll: OwnedFd,
-    /// What the last call took in: the token of each device, and whether it has room to write.
+    /// The result of the last call: the token of each device, and whether it has room to write.
     ready: Vec<(u64, bool)>,
 }
 
@@ -102,7 +102,7 @@ impl Poller {
         Ok(())
     }
 
-    /// What [`Self::wait`] took in: the token of each device, and whether it has room to write.
+    /// The result of [`Self::wait`]: the token of each device, and whether it has room to write.
     pub(super) fn ready(&self) -> impl Iterator<Item = (u64, bool)> {
         self.ready.iter().copied()
     }

@@ -5,6 +5,7 @@
 //! was lost with a connection is asked once more on the next one. There is no way in the clear (RFC 8310, section 5).
 
 mod connection;
+mod question;
 
 use crate::Upstream;
 use crate::shell::clock::Now;
@@ -13,6 +14,7 @@ use connection::Connection;
 use culvert_control::Repeats;
 use culvert_dns::{FORWARDS_MAX, UPSTREAM_WAIT};
 use culvert_link::{ConnectError, trusting_authorities};
+use question::Question;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use std::io;
@@ -132,15 +134,6 @@ type Trouble = Arc<Mutex<Option<String>>>;
 
 fn lock(trouble: &Trouble) -> std::sync::MutexGuard<'_, Option<String>> {
     trouble.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A query that waits. The asker hears that there is no answer when this is dropped.
-#[derive(Debug)]
-struct Question {
-    query: Vec<u8>,
-    answer: oneshot::Sender<Vec<u8>>,
-    /// The number of times that it was sent.
-    tries: u8,
 }
 
 /// The task that keeps the connection to one server.

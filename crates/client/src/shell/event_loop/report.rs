@@ -7,12 +7,12 @@ use crate::status::{CounterStatus, DnsStatus, ServiceState, Status};
 use culvert_client_core::Counters;
 
 impl EventLoop<'_> {
-    /// The reason why packets for resources don't get there.
+    /// The reason for which packets for resources don't get there.
     pub(super) fn not_ready(&self) -> Option<String> {
         match self.core.is_of_use() {
             false => Some(format!(
                 "{}; it holds no grant",
-                self.core.summary(&self.portal_url)
+                self.core.summary(&self.portal.at.url)
             )),
             true => self.devices.host.not_set_up(),
         }
@@ -24,7 +24,7 @@ impl EventLoop<'_> {
         let settings = &self.base.settings;
         let view = self.core.view(now.boot, now.unix);
         let mut problems = self.devices.host.problems();
-        problems.extend(self.dns_problem.clone());
+        problems.extend(self.answering.problem().map(str::to_owned));
         let over_tls = self.devices.tls_servers.status();
         problems.extend(over_tls.iter().filter_map(|it| it.trouble.clone()));
         let resolver = self.devices.resolver.state.borrow();
@@ -52,8 +52,8 @@ impl EventLoop<'_> {
             client: view.client,
             ipv4: view.interface.map(|interface| interface.ipv4),
             ipv6: view.interface.map(|interface| interface.ipv6),
-            portal_url: self.portal_at.url.clone(),
-            portal_pin: self.portal_at.pin.map(|pin| pin.to_string()),
+            portal_url: self.portal.at.url.clone(),
+            portal_pin: self.portal.at.pin.map(|pin| pin.to_string()),
             portal: view.portal,
             ready: not_ready_because.is_none(),
             not_ready_because,

@@ -1,6 +1,6 @@
 //! Queries and answers on one connection, each behind its length in two bytes (RFC 1035, section 4.2.2).
 
-use super::Question;
+use super::question::Question;
 use culvert_dns::{FORWARDS_MAX, may_answer};
 use std::io;
 use std::time::Duration;

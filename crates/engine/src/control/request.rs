@@ -1,0 +1,18 @@
+//! Requests to the control thread.
+
+use crate::configuration::{Change, Configuration};
+use crate::error::EngineError;
+use crate::flows::TakenFlows;
+use crate::status::Status;
+use std::sync::mpsc::SyncSender;
+
+/// A question or an order from outside, with the channel for the answer.
+pub(crate) enum Request {
+    Apply(Box<Change>, SyncSender<Result<(), EngineError>>),
+    Configuration(SyncSender<Configuration>),
+    Status(SyncSender<Box<Status>>),
+    Flows {
+        with_lasting: bool,
+        answer: SyncSender<TakenFlows>,
+    },
+}
