@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Flows that wait for the portal: at 270 that end a second, a minute without it. At 200 bytes each,
-/// 3 MB. What does not fit is lost, and counted in the next report.
+/// 3 MB. Flows that do not fit are lost, and counted in the next report.
 pub const MAX_WAITING_FLOWS: usize = 1 << 14;
 
 /// After which time a report that was not taken is sent once more: a portal whose database was full
@@ -38,7 +38,7 @@ pub(super) struct Flows {
 #[derive(Debug)]
 struct UnderWay {
     report: FlowReport,
-    /// When to send it again.
+    /// The time at which it is sent again.
     again: BootTime,
 }
 
@@ -68,7 +68,7 @@ impl Flows {
         under_way.map(|under_way| under_way.again)
     }
 
-    /// Whether all that ended is in the portal's log, or nobody wants it.
+    /// True if all that ended is in the portal's log, or nobody wants it.
     pub(super) fn is_told(&self) -> bool {
         !self.may_tell || (self.waiting.is_empty() && self.under_way.is_none())
     }
@@ -77,7 +77,7 @@ impl Flows {
         self.is_wanted = is_wanted;
         self.may_tell = is_wanted;
         if is_wanted {
-            // What the last session did not hear the end of is sent at once.
+            // A report that the last session did not confirm is sent at once.
             if let Some(under_way) = &mut self.under_way {
                 under_way.again = BootTime::ZERO;
             }

@@ -40,7 +40,7 @@ impl Given {
         Self(by_address.collect())
     }
 
-    /// Whether an older word gives another name one of the addresses.
+    /// True if an older word gives another name one of the addresses.
     pub(super) fn outdate(&self, name: &DomainName, visible: Visible) -> bool {
         visible
             .addresses()
@@ -54,7 +54,7 @@ impl Given {
 pub(super) struct Held {
     pub(super) claims: GrantClaims,
     pub(super) target: Target,
-    /// Where its names may lead.
+    /// The ranges into which its names may lead.
     pub(super) within: Option<Within>,
     pub(super) filters: Filters,
     /// Filters that the portal has set since.
@@ -224,7 +224,7 @@ impl Grants {
         }
     }
 
-    /// How many names a client's grants have, in force or not.
+    /// The number of names that a client's grants have, in force or not.
     pub(super) fn names_of_client(&self, client: ClientId) -> usize {
         let held = self.of_client(client).map(|held| held.names.len());
         let pending = self.pending.values();

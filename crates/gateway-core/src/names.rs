@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-/// How long a grant waits for the DNS, in milliseconds: below what the portal waits for the gateway.
+/// The wait of a grant for the DNS, in milliseconds: below what the portal waits for the gateway.
 pub const RESOLVE_LIMIT_MS: u64 = 2_500;
 
 /// The time for which names that the DNS has answered for wait for the others of their grant: longer than most
@@ -70,7 +70,7 @@ const MAX_ADDRESSES_PER_NAME: usize = 16;
 /// A name.
 #[derive(Debug, Default)]
 pub(super) struct Name {
-    /// What the DNS said of it last, if it has ever answered, or not.
+    /// The last answer of the DNS, or that it has never answered.
     existence: Option<Existence>,
     /// Those that may be forwarded to. The ones that it has had for longest are in front, so that clients
     /// stay at the address that they use.
@@ -113,7 +113,7 @@ pub(super) enum Lead<A> {
 pub(super) struct Names(BTreeMap<DomainName, Name>);
 
 impl Names {
-    /// What the DNS said of a name; none where it has not been asked to the end.
+    /// The answer of the DNS about a name; none where it has not been asked to the end.
     pub(super) fn existence(&self, name: &DomainName) -> Option<Existence> {
         self.0.get(name)?.existence
     }
@@ -131,7 +131,7 @@ impl Names {
         self.0.len() < MAX_NAMES || self.0.contains_key(name)
     }
 
-    /// How many names a client may have and still get a new one, as long as there are so many in all.
+    /// The number of names that a client may have and still get a new one, as long as there are so many in all.
     pub(super) fn room_per_client(&self) -> usize {
         MAX_NAMES.saturating_sub(self.0.len()) / ROOM_PER_CLIENT
     }

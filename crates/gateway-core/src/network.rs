@@ -8,7 +8,7 @@ use culvert_wire::messages::{Interface, Ranges, SITE_DNS_PORT};
 use culvert_wire::model;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// What `welcome` told of the tunnel.
+/// The networks of the tunnel, from `welcome`.
 #[derive(Clone, Debug)]
 pub(super) struct Network {
     pub(super) gateway: GatewayId,
@@ -27,7 +27,7 @@ impl Network {
         (self.interface.ipv4, SITE_DNS_PORT).into()
     }
 
-    /// Whether the addresses are of the range from which clients give names theirs.
+    /// True if the addresses are of the range from which clients give names theirs.
     pub(super) fn may_stand_for_names(&self, ipv4: Ipv4Addr, ipv6: Ipv6Addr) -> bool {
         let [range_v4, range_v6] = self.names;
         range_v4.contains(ipv4.into()) && range_v6.contains(ipv6.into())

@@ -2,12 +2,12 @@
 
 use culvert_wire::{Cipher, PublicKey};
 
-/// Who the gateway is.
+/// The identity of the gateway.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The text by which the portal knows the machine again.
     pub machine: String,
-    /// What people call it.
+    /// The name that people gave it.
     pub name: String,
     /// Its software version.
     pub version: String,

@@ -1,4 +1,4 @@
-//! What a gateway keeps over its restart, so that clients go on while the portal is away.
+//! State that a gateway keeps over its restart, so that clients go on while the portal is away.
 
 use super::verify::GrantFault;
 use culvert_base::{LogLine, LogQueue, UnixTime};
@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 /// why nobody else may write it either.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PersistedGrants {
-    /// Who the gateway is.
+    /// The id of the gateway.
     pub gateway: GatewayId,
     /// Its addresses inside the tunnel.
     pub interface: Interface,
@@ -49,7 +49,7 @@ pub(super) struct LeftOut {
     /// By this machine's clock they have ended, or are yet to be made.
     by_time: usize,
     others: usize,
-    /// Why the first of the others.
+    /// The fault of the first of the others.
     fault: Option<GrantFault>,
 }
 

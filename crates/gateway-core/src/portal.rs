@@ -5,7 +5,7 @@ use culvert_control::ControlSession;
 use culvert_ids::SiteId;
 use std::net::SocketAddr;
 
-/// Who wants the gateway to drain. The portal is told of the first alone: what it asked for itself ends
+/// The parties that want the gateway to drain. The portal is told of the first alone: what it asked for itself ends
 /// when it says so, whatever happened to the connection meanwhile.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Drain {

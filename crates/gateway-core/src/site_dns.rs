@@ -14,7 +14,7 @@ const PART_PER_CLIENT: usize = 4;
 #[derive(Debug, Default)]
 pub(super) struct SiteQuestions(BTreeMap<ClientId, usize>);
 
-/// Why a question is not asked.
+/// The reason for which a question is not asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotAsked {
     /// Nobody at that address may use a resource with the name.

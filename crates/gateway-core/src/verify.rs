@@ -19,7 +19,7 @@ pub const CLOCK_SKEW: Duration = Duration::from_secs(60);
 /// The most keys that a portal may have at once: the one in use and those before and after it.
 const MAX_KEYS: usize = 8;
 
-/// Why a grant is refused. All of it is the portal's fault, or a forger's.
+/// The reason for which a grant is refused. All of it is the portal's fault, or a forger's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GrantFault {
     /// None of the portal's keys has signed it.

@@ -18,7 +18,7 @@ impl Gateway {
         self.tell_flows(now);
     }
 
-    /// Whether every flow that [`Self::handle_flows`] told of is in the portal's log, or nobody
+    /// True if every flow that [`Self::handle_flows`] told of is in the portal's log, or nobody
     /// wants to know.
     #[must_use]
     pub fn flows_are_told(&self) -> bool {

@@ -118,7 +118,7 @@ impl Gateway {
         self.finish(now);
     }
 
-    /// How busy the data plane is; the number of clients is the core's own.
+    /// The load of the data plane; the number of clients is the core's own.
     pub fn handle_load(&mut self, load: GatewayLoad) {
         let clients = u32::try_from(self.data_plane.clients().len()).unwrap_or(u32::MAX);
         self.tell(FromGateway::Load(GatewayLoad { clients, ..load }));
@@ -206,7 +206,7 @@ impl Gateway {
         self.portal.verification_awaited
     }
 
-    /// Whether [`Self::handle_drain`] asked for it.
+    /// True if [`Self::handle_drain`] asked for it.
     #[must_use]
     pub const fn is_draining_by_itself(&self) -> bool {
         self.portal.drain.own
@@ -229,7 +229,7 @@ impl Gateway {
         self.data_plane.table()
     }
 
-    /// Where clients' addresses come from.
+    /// The ranges of clients' addresses.
     #[must_use]
     pub fn machine_ranges(&self) -> Vec<Prefix> {
         let network = self.network.as_ref();

@@ -41,7 +41,7 @@ impl Gateway {
         self.finish(now);
     }
 
-    /// What an own restart would need; nothing before the first `welcome`.
+    /// The state that an own restart would need; none before the first `welcome`.
     #[must_use]
     pub fn persisted(&self) -> Option<PersistedGrants> {
         let network = self.network.as_ref()?;

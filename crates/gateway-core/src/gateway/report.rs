@@ -23,7 +23,7 @@ pub struct View {
     pub site_name: Option<String>,
     /// Its addresses inside the tunnel.
     pub interface: Option<Interface>,
-    /// Where clients may reach it.
+    /// The addresses at which clients may reach it.
     pub candidates: Vec<SocketAddr>,
     /// The session with the portal.
     pub portal: PortalStatus,
@@ -81,11 +81,11 @@ impl Gateway {
         }
     }
 
-    /// Whether clients may be sent here: the portal has welcomed it, or it goes on with the grants that
+    /// Succeeds if clients may be sent here: the portal has welcomed it, or it goes on with the grants that
     /// it holds; and it does not drain.
     ///
     /// # Errors
-    /// Why not.
+    /// [`NotReady`].
     pub fn readiness(&self) -> Result<(), NotReady> {
         if self.is_draining() {
             return Err(NotReady::Draining);

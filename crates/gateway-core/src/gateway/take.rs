@@ -344,7 +344,7 @@ impl Gateway {
     /// A grant that an earlier run has kept.
     ///
     /// # Errors
-    /// Why it is left out.
+    /// The reason for which it is left out.
     pub(super) fn restore_grant(
         &mut self,
         token: &str,
@@ -382,7 +382,7 @@ impl Gateway {
         }
     }
 
-    /// What has waited for the DNS for too long goes on with the names that are known.
+    /// A grant that has waited for the DNS for too long goes on with the names that are known.
     pub(super) fn come_due(&mut self, now: BootTime) {
         for id in self.grants.due(now) {
             let Some(pending) = self.grants.pending.get_mut(&id) else {
@@ -481,7 +481,7 @@ fn without_answer(
     })
 }
 
-/// Whether the client has another key or other addresses than before.
+/// True if the client has another key or other addresses than before.
 fn has_moved(old: &GrantClaims, new: &GrantClaims) -> bool {
     let addresses = |it: &GrantClaims| (it.client_ipv4, it.client_ipv6);
     old.client_key != new.client_key || addresses(old) != addresses(new)
