@@ -6,7 +6,7 @@ use culvert_wire::{Cipher, GrantClaims, PresharedKey, PublicKey};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// What becomes of one peer.
+/// The change of one peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PeerUpdate {
     /// The peer is like this.
@@ -45,7 +45,7 @@ pub(super) struct Clients {
     clients: BTreeMap<ClientId, Client>,
     /// Numbers given so far: none is given twice, since gates remember flows by them.
     numbers: u32,
-    /// Whose number it is or was: of a client that is gone, flows end after it.
+    /// The client that has or had the number: flows may end after their client is gone.
     names: BTreeMap<PeerKey, ClientId>,
     updates: Vec<PeerUpdate>,
 }
@@ -72,12 +72,12 @@ impl Clients {
         self.clients.get(&id).map(|client| client.gate_key)
     }
 
-    /// Whose flows have this number; of clients that are gone, those of long ago are forgotten.
+    /// The client whose flows have this number; of clients that are gone, those of long ago are forgotten.
     pub(super) fn of_gate_key(&self, key: PeerKey) -> Option<ClientId> {
         self.names.get(&key).copied()
     }
 
-    /// Whether another client has the key or an address of this one.
+    /// True if another client has the key or an address of this one.
     pub(super) fn conflict_with(&self, claims: &GrantClaims) -> bool {
         self.clients.iter().any(|(id, client)| {
             *id != claims.client

@@ -4,18 +4,17 @@
 //! another connection it is sent again, by the same number.
 
 use super::clients::Clients;
-use super::{Gateway, Network};
 use culvert_base::BootTime;
 use culvert_control::ControlSession;
 use culvert_policy::gate::{End, FlowRecord};
 use culvert_wire::Timestamp;
-use culvert_wire::messages::{EndedFlow, FlowEnd, FlowReport, FromGateway, MAX_FLOWS_PER_REPORT};
+use culvert_wire::messages::{EndedFlow, FlowEnd, FlowReport, MAX_FLOWS_PER_REPORT};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Flows that wait for the portal: at 270 that end a second, a minute without it. At 200 bytes each,
-/// 3 MB. What does not fit is lost, and counted in the next report.
+/// 3 MB. Flows that do not fit are lost, and counted in the next report.
 pub const MAX_WAITING_FLOWS: usize = 1 << 14;
 
 /// After which time a report that was not taken is sent once more: a portal whose database was full
@@ -39,7 +38,7 @@ pub(super) struct Flows {
 #[derive(Debug)]
 struct UnderWay {
     report: FlowReport,
-    /// When to send it again.
+    /// The time at which it is sent again.
     again: BootTime,
 }
 
@@ -69,16 +68,16 @@ impl Flows {
         under_way.map(|under_way| under_way.again)
     }
 
-    /// Whether all that ended is in the portal's log, or nobody wants it.
-    fn is_told(&self) -> bool {
+    /// True if all that ended is in the portal's log, or nobody wants it.
+    pub(super) fn is_told(&self) -> bool {
         !self.may_tell || (self.waiting.is_empty() && self.under_way.is_none())
     }
 
-    fn want(&mut self, is_wanted: bool) {
+    pub(super) fn want(&mut self, is_wanted: bool) {
         self.is_wanted = is_wanted;
         self.may_tell = is_wanted;
         if is_wanted {
-            // What the last session did not hear the end of is sent at once.
+            // A report that the last session did not confirm is sent at once.
             if let Some(under_way) = &mut self.under_way {
                 under_way.again = BootTime::ZERO;
             }
@@ -86,6 +85,31 @@ impl Flows {
             self.waiting.clear();
             self.lost = 0;
             self.under_way = None;
+        }
+    }
+
+    /// Flows that have ended, and how many more did, as long as the portal wants to know.
+    pub(super) fn handle_ended(
+        &mut self,
+        records: Vec<FlowRecord>,
+        lost: u64,
+        site_dns: Option<SocketAddr>,
+        ended: impl Fn(&FlowRecord) -> Option<EndedFlow>,
+    ) {
+        if !self.is_wanted {
+            return;
+        }
+        self.lost += lost;
+        // Questions about names are none to a resource.
+        let is_question = |record: &FlowRecord| {
+            let to = SocketAddr::new(record.remote, record.remote_port);
+            Some(to) == site_dns
+        };
+        for record in records.into_iter().filter(|record| !is_question(record)) {
+            match ended(&record) {
+                Some(flow) => self.push(flow),
+                None => self.lost += 1,
+            }
         }
     }
 
@@ -98,7 +122,7 @@ impl Flows {
     }
 
     /// The report that is to be sent now.
-    fn next_report(&mut self, now: BootTime) -> Option<FlowReport> {
+    pub(super) fn next_report(&mut self, now: BootTime) -> Option<FlowReport> {
         if !self.may_tell {
             return None;
         }
@@ -122,7 +146,7 @@ impl Flows {
         Some(under_way.report.clone())
     }
 
-    fn taken(&mut self, run: u64, batch: u64) {
+    pub(super) fn taken(&mut self, run: u64, batch: u64) {
         let is_it = |under_way: &mut UnderWay| {
             (under_way.report.run, under_way.report.batch) == (run, batch)
         };
@@ -130,54 +154,8 @@ impl Flows {
     }
 }
 
-impl Gateway {
-    /// Flows that have ended, and how many more did. One whose record does not say why ends with
-    /// the gateway.
-    pub fn handle_flows(&mut self, records: Vec<FlowRecord>, lost: u64, now: BootTime) {
-        if self.flows.is_wanted {
-            self.flows.lost += lost;
-            let site_dns = self.network.as_ref().map(Network::site_dns);
-            // Questions about names are none to a resource.
-            let is_question = |record: &FlowRecord| {
-                let to = SocketAddr::new(record.remote, record.remote_port);
-                Some(to) == site_dns
-            };
-            for record in records.into_iter().filter(|record| !is_question(record)) {
-                match ended_flow(&record, &self.clients, &self.session, now) {
-                    Some(flow) => self.flows.push(flow),
-                    None => self.flows.lost += 1,
-                }
-            }
-        }
-        self.tell_flows(now);
-    }
-
-    /// Whether every flow that [`Self::handle_flows`] told of is in the portal's log, or nobody
-    /// wants to know.
-    #[must_use]
-    pub fn flows_are_told(&self) -> bool {
-        self.flows.is_told()
-    }
-
-    pub(super) fn want_flows(&mut self, on: bool, now: BootTime) {
-        self.flows.want(on);
-        self.tell_flows(now);
-    }
-
-    pub(super) fn flows_taken(&mut self, run: u64, batch: u64, now: BootTime) {
-        self.flows.taken(run, batch);
-        self.tell_flows(now);
-    }
-
-    pub(super) fn tell_flows(&mut self, now: BootTime) {
-        if let Some(report) = self.flows.next_report(now) {
-            self.tell(FromGateway::Flows(report));
-        }
-    }
-}
-
 /// None where nobody knows any more whose it was, or what time it is.
-fn ended_flow(
+pub(super) fn ended_flow(
     record: &FlowRecord,
     clients: &Clients,
     session: &ControlSession,

@@ -1,24 +1,16 @@
 //! Grants: those in force, those that wait for the DNS, and what ends or changes them.
 
-use super::Gateway;
-use super::log::AccessEvent;
-use super::names::Lead;
+use super::host_addresses::RefusedAtHost;
 use super::persisted::PersistedGrant;
-use super::verify::{GrantFault, Verified};
-use culvert_base::{BootTime, LogLine};
-use culvert_ids::{ClientId, GrantId, ResourceId};
-use culvert_policy::gate;
-use culvert_policy::{DomainName, Filters, GrantError, Prefix, Target, Within};
+use super::verify::Verified;
+use culvert_base::BootTime;
+use culvert_ids::{ClientId, GrantId};
+use culvert_policy::{DomainName, Filters, Target, Within};
 use culvert_wire::messages::{GrantLabels, WantedName};
 use culvert_wire::model::Understood;
 use culvert_wire::{GrantClaims, PresharedKey, model};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::time::Duration;
-
-/// The portal tells its clock in whole seconds, and a while after it looked at it: ends of grants that
-/// move by less than this have not moved.
-const CLOCK_GRAIN: Duration = Duration::from_secs(2);
 
 /// What a client gave a name.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +40,7 @@ impl Given {
         Self(by_address.collect())
     }
 
-    /// Whether an older word gives another name one of the addresses.
+    /// True if an older word gives another name one of the addresses.
     pub(super) fn outdate(&self, name: &DomainName, visible: Visible) -> bool {
         visible
             .addresses()
@@ -62,7 +54,7 @@ impl Given {
 pub(super) struct Held {
     pub(super) claims: GrantClaims,
     pub(super) target: Target,
-    /// Where its names may lead.
+    /// The ranges into which its names may lead.
     pub(super) within: Option<Within>,
     pub(super) filters: Filters,
     /// Filters that the portal has set since.
@@ -134,6 +126,8 @@ pub(super) struct Grants {
     pub(super) held: BTreeMap<GrantId, Held>,
     pub(super) pending: BTreeMap<GrantId, Pending>,
     of_client: BTreeMap<ClientId, BTreeSet<GrantId>>,
+    /// Resources on this machine whose grants were refused.
+    pub(super) refused_at_host: RefusedAtHost,
 }
 
 impl Grants {
@@ -230,7 +224,7 @@ impl Grants {
         }
     }
 
-    /// How many names a client's grants have, in force or not.
+    /// The number of names that a client's grants have, in force or not.
     pub(super) fn names_of_client(&self, client: ClientId) -> usize {
         let held = self.of_client(client).map(|held| held.names.len());
         let pending = self.pending.values();
@@ -252,7 +246,7 @@ impl Held {
     }
 
     /// How many of its filters this version does not understand.
-    fn not_understood(&self) -> usize {
+    pub(super) fn not_understood(&self) -> usize {
         let written = self.changed_filters.as_ref();
         written.unwrap_or(&self.claims.filters).others()
     }
@@ -272,226 +266,5 @@ impl Held {
                 .collect(),
             filters: self.changed_filters.clone(),
         }
-    }
-}
-
-impl Gateway {
-    /// The portal takes a grant back.
-    pub(super) fn revoke(&mut self, id: GrantId, now: BootTime) {
-        self.grants.pending.remove(&id);
-        if let Some(held) = self.grants.held.get(&id) {
-            let pair = (held.claims.client, held.claims.resource);
-            let labels = held.labels.clone();
-            self.log_access(AccessEvent::Revoked, pair, &labels, id, now);
-        }
-        if self.end_grant(id) {
-            self.counters.revoked += 1;
-            self.void.push(id);
-        }
-    }
-
-    /// Ends every grant that `stands` does not name.
-    pub(super) fn retain_grants(&mut self, stands: &BTreeSet<GrantId>, now: BootTime) {
-        let gone: Vec<_> = self
-            .grants
-            .ids()
-            .filter(|id| !stands.contains(id))
-            .collect();
-        for id in gone {
-            self.revoke(id, now);
-        }
-    }
-
-    pub(super) fn drop_all_grants(&mut self, now: BootTime) {
-        self.retain_grants(&BTreeSet::new(), now);
-        self.forget_pending();
-    }
-
-    /// Grants that wait belong to a session that has ended: the portal asks again.
-    pub(super) fn forget_pending(&mut self) {
-        self.grants.pending.clear();
-    }
-
-    pub(super) fn expire_grants(&mut self, now: BootTime) {
-        let held = self.grants.held.values();
-        let over: Vec<GrantId> = held
-            .filter(|held| held.expires <= now)
-            .map(|held| held.claims.grant)
-            .collect();
-        for id in over {
-            self.end_grant(id);
-            self.counters.expired += 1;
-        }
-    }
-
-    fn end_grant(&mut self, id: GrantId) -> bool {
-        let Some(held) = self.grants.remove(id) else {
-            return false;
-        };
-        self.is_kept_stale = true;
-        self.rebuild_or_deny(held.claims.client);
-        for name in held.names.keys() {
-            if !self.grants.uses_name(name) {
-                self.names.forget(name);
-            }
-        }
-        true
-    }
-
-    /// The filters of a resource are others from here on, for grants that wait for the DNS too.
-    pub(super) fn set_filters(
-        &mut self,
-        resource: ResourceId,
-        written: &Understood<model::Filter>,
-    ) {
-        self.log_not_understood(resource, written.others());
-        let ids: Vec<GrantId> = self
-            .grants
-            .held()
-            .filter(|held| held.claims.resource == resource)
-            .map(|held| held.claims.grant)
-            .collect();
-        for id in ids {
-            self.set_filters_of(id, written);
-        }
-        for pending in self.grants.pending.values_mut() {
-            if pending.verified.claims.resource == resource {
-                pending.changed_filters = Some(written.clone());
-            }
-        }
-    }
-
-    fn set_filters_of(&mut self, id: GrantId, written: &Understood<model::Filter>) {
-        // They may allow less than the ones that are kept.
-        self.void.push(id);
-        self.restore_filters(id, written);
-    }
-
-    pub(super) fn restore_filters(&mut self, id: GrantId, written: &Understood<model::Filter>) {
-        let Some(held) = self.grants.held.get_mut(&id) else {
-            return;
-        };
-        held.set_filters(written);
-        self.is_kept_stale = true;
-        let client = held.claims.client;
-        self.rebuild_or_deny(client);
-    }
-
-    /// Filters of a later version allow nothing here. One line says so for each resource, as long as a
-    /// grant of it is held.
-    pub(super) fn log_not_understood(&mut self, resource: ResourceId, filters: usize) {
-        let mut held = self.grants.held();
-        let is_known = |held: &Held| held.claims.resource == resource && held.not_understood() > 0;
-        if filters > 0 && !held.any(is_known) {
-            let line = LogLine::warn(
-                "filters of a resource are not understood and allow nothing: update this gateway",
-            );
-            self.log
-                .push(line.with("resource", resource).with("filters", filters));
-        }
-    }
-
-    /// The portal's clock is known, or has been set: grants end by it.
-    pub(super) fn set_expiries(&mut self, now: BootTime) {
-        let session = &self.session;
-        let mut moved = BTreeSet::new();
-        for held in self.grants.held.values_mut() {
-            let expires = session.local_time(held.claims.exp, now);
-            if expires.abs_diff(held.expires) > CLOCK_GRAIN {
-                held.expires = expires;
-                moved.insert(held.claims.client);
-            }
-        }
-        for client in moved {
-            self.rebuild_or_deny(client);
-        }
-    }
-
-    /// Where a client's grants do not fit, it has none.
-    pub(super) fn rebuild_or_deny(&mut self, client: ClientId) {
-        if let Err(fault) = self.rebuild(client) {
-            let line = LogLine::error("the client gets nowhere");
-            self.log
-                .push(line.with("client", client).with("fault", fault));
-        }
-    }
-
-    /// Makes peer and table entry of a client anew from its grants.
-    pub(super) fn rebuild(&mut self, client: ClientId) -> Result<(), GrantFault> {
-        self.is_table_new = true;
-        let mut grants = Vec::new();
-        let mut latest: Option<&Held> = None;
-        let mut site_dns: Option<gate::SiteDns> = None;
-        for held in self.grants.of_client(client) {
-            let reach = match &held.target {
-                Target::Network(prefix) => gate::Reach::Addresses(*prefix),
-                Target::Address(address) => gate::Reach::Addresses(Prefix::host(*address)),
-                Target::Name(_) => gate::Reach::Names(self.mappings(held)),
-            };
-            if let (Target::Name(_), Some(network)) = (&held.target, &self.network)
-                && site_dns.is_none_or(|dns| dns.expires < held.expires)
-            {
-                site_dns = Some(gate::SiteDns {
-                    at: network.site_dns(),
-                    grant: held.claims.grant,
-                    resource: held.claims.resource,
-                    expires: held.expires,
-                });
-            }
-            grants.push(gate::Grant {
-                id: held.claims.grant,
-                resource: held.claims.resource,
-                reach,
-                filters: held.filters.clone(),
-                expires: held.expires,
-            });
-            if latest.is_none_or(|latest| latest.claims.iat <= held.claims.iat) {
-                latest = Some(held);
-            }
-        }
-        let Some(latest) = latest else {
-            if let Some(key) = self.clients.remove(client) {
-                self.table.remove_client(key);
-            }
-            return Ok(());
-        };
-        let claims = &latest.claims;
-        let addresses: Vec<IpAddr> = vec![claims.client_ipv4.into(), claims.client_ipv6.into()];
-        let before = self.clients.gate_key(client);
-        let key = self.clients.set(claims, &latest.preshared_key);
-        if let Some(before) = before.filter(|before| *before != key) {
-            self.table.remove_client(before);
-        }
-        gate::ClientGrants::new(key, addresses, grants)
-            .map(|grants| match site_dns {
-                Some(site_dns) => grants.with_site_dns(site_dns),
-                None => grants,
-            })
-            .and_then(|grants| self.table.set_client(grants))
-            .map_err(|error| {
-                self.table.remove_client(key);
-                match error {
-                    GrantError::Ambiguous(_) => GrantFault::Name,
-                    error => GrantFault::TooMany(error.to_string()),
-                }
-            })
-    }
-
-    fn mappings(&self, held: &Held) -> Vec<gate::Mapping> {
-        let mut mappings = Vec::new();
-        for (name, &Visible { ipv4, ipv6, .. }) in &held.names {
-            let (v4, v6) = self.names.leads(name, held.within.as_ref());
-            mappings.extend([mapping(ipv4, v4), mapping(ipv6, v6)].into_iter().flatten());
-        }
-        mappings
-    }
-}
-
-fn mapping<A: Into<IpAddr>>(visible: A, lead: Lead<A>) -> Option<gate::Mapping> {
-    match lead {
-        Lead::Nowhere => None,
-        Lead::Lost => Some(gate::Mapping::lost(visible.into())),
-        Lead::To(resolved) => gate::Mapping::new(visible.into(), resolved.into()).ok(),
-        Lead::Outside(_) => Some(gate::Mapping::outside(visible.into())),
     }
 }

@@ -1,4 +1,4 @@
-//! How often one kind of event is worth a line of the log.
+//! A bound for the lines of one kind in the log.
 
 use culvert_base::BootTime;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(super) struct LogLimit {
 }
 
 impl LogLimit {
-    /// Whether a line may be written now: how many were left out before it.
+    /// The number of lines that were left out, if a line may be written now.
     pub(super) fn take(&mut self, now: BootTime) -> Option<u64> {
         if self
             .window_began

@@ -1,18 +1,15 @@
 //! Names that clients want, and what the DNS says of them.
 
-use super::Gateway;
-use super::log_limit::LogLimit;
-use culvert_base::{BootTime, LogLine};
-use culvert_ids::{ClientId, ResourceId};
+use super::journal::Journal;
+use culvert_base::BootTime;
 use culvert_policy::gate::{MAX_NAMES_PER_GRANT, Mapping};
-use culvert_policy::{DomainName, Within};
+use culvert_policy::{DomainName, Prefix, Within};
 use culvert_wire::messages::{Existence, ResolvedName};
 use std::collections::BTreeMap;
-use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-/// How long a grant waits for the DNS, in milliseconds: below what the portal waits for the gateway.
+/// The wait of a grant for the DNS, in milliseconds: below what the portal waits for the gateway.
 pub const RESOLVE_LIMIT_MS: u64 = 2_500;
 
 /// The time for which names that the DNS has answered for wait for the others of their grant: longer than most
@@ -73,7 +70,7 @@ const MAX_ADDRESSES_PER_NAME: usize = 16;
 /// A name.
 #[derive(Debug, Default)]
 pub(super) struct Name {
-    /// What the DNS said of it last, if it has ever answered, or not.
+    /// The last answer of the DNS, or that it has never answered.
     existence: Option<Existence>,
     /// Those that may be forwarded to. The ones that it has had for longest are in front, so that clients
     /// stay at the address that they use.
@@ -116,7 +113,7 @@ pub(super) enum Lead<A> {
 pub(super) struct Names(BTreeMap<DomainName, Name>);
 
 impl Names {
-    /// What the DNS said of a name; none where it has not been asked to the end.
+    /// The answer of the DNS about a name; none where it has not been asked to the end.
     pub(super) fn existence(&self, name: &DomainName) -> Option<Existence> {
         self.0.get(name)?.existence
     }
@@ -134,8 +131,8 @@ impl Names {
         self.0.len() < MAX_NAMES || self.0.contains_key(name)
     }
 
-    /// How many names a client may have and still get a new one, as long as there are so many in all.
-    fn room_per_client(&self) -> usize {
+    /// The number of names that a client may have and still get a new one, as long as there are so many in all.
+    pub(super) fn room_per_client(&self) -> usize {
         MAX_NAMES.saturating_sub(self.0.len()) / ROOM_PER_CLIENT
     }
 
@@ -194,38 +191,49 @@ impl Names {
     pub(super) fn next_renewal(&self) -> Option<BootTime> {
         self.0.values().map(|name| name.renew).min()
     }
-}
 
-impl Gateway {
-    /// The DNS has answered for a name, or has not.
-    pub fn handle_resolved(&mut self, name: &DomainName, resolution: Resolution, now: BootTime) {
-        self.questions.answered(name);
-        if self.take_resolution(name, resolution, now) {
-            for client in self.grants.clients_of_name(name) {
-                self.rebuild_or_deny(client);
-            }
-            self.note_outside_of_held(name, now);
-        }
-        self.name_settled(name, now);
-        self.finish(now);
+    /// The names whose time is over.
+    pub(super) fn due(&self, now: BootTime) -> Vec<DomainName> {
+        let due = self.0.iter().filter(|(_, name)| name.renew <= now);
+        due.map(|(name, _)| name.clone()).collect()
     }
 
-    /// True where the name leads elsewhere now.
-    fn take_resolution(
+    pub(super) fn contains(&self, name: &DomainName) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// Keeps a name until its question has an answer, and asks again if that never comes.
+    pub(super) fn await_answer(&mut self, name: &DomainName, now: BootTime) {
+        self.keep(name, now.saturating_add(MAX_RENEWAL));
+    }
+
+    /// Keeps a name that nobody can ask for now.
+    pub(super) fn retry(&mut self, name: &DomainName, now: BootTime) {
+        self.keep(name, now.saturating_add(RETRY));
+    }
+
+    /// As [`Self::retry`], for a name that is kept already.
+    pub(super) fn retry_known(&mut self, name: &DomainName, now: BootTime) {
+        if let Some(name) = self.0.get_mut(name) {
+            name.renew = now.saturating_add(RETRY);
+        }
+    }
+
+    /// True where the name leads elsewhere now. It must not lead into `own`, the ranges of the tunnel.
+    pub(super) fn take_resolution(
         &mut self,
         name: &DomainName,
         resolution: Resolution,
+        own: &[Prefix],
+        journal: &mut Journal,
         now: BootTime,
     ) -> bool {
-        let machines = self.network.as_ref().map(|network| network.machines);
-        let visible = self.network.as_ref().map(|network| network.names);
-        let own: Vec<_> = machines.into_iter().chain(visible).flatten().collect();
         let may_lead_to = |address: IpAddr| {
             // Not back into the tunnel, and not to the gateway's own services: whoever may change
             // a name in the DNS must not decide that (DNS rebinding).
             Mapping::new(address, address).is_ok() && !own.iter().any(|r| r.contains(address))
         };
-        let Some(known) = self.names.0.get_mut(name) else {
+        let Some(known) = self.0.get_mut(name) else {
             return false;
         };
         let before = (known.ipv4.clone(), known.ipv6.clone());
@@ -255,124 +263,10 @@ impl Gateway {
                 known.renew = now.saturating_add(wait);
             }
         }
-        let limit = &mut self.log_moved;
-        let lines = [
-            move_line(name, before.0.first(), known.ipv4.first(), limit, now),
-            move_line(name, before.1.first(), known.ipv6.first(), limit, now),
-        ];
-        for line in lines.into_iter().flatten() {
-            self.log.push(line);
-        }
+        journal.note_move(name, before.0.first(), known.ipv4.first(), now);
+        journal.note_move(name, before.1.first(), known.ipv6.first(), now);
         (&known.ipv4, &known.ipv6) != (&before.0, &before.1)
     }
-
-    /// Counts and logs that a name of resources in use leads out of their ranges now.
-    fn note_outside_of_held(&mut self, name: &DomainName, now: BootTime) {
-        let held = self
-            .grants
-            .held()
-            .filter(|held| held.names.contains_key(name));
-        let outside: BTreeMap<ResourceId, IpAddr> = held
-            .filter_map(|held| {
-                let address = self.names.outside(name, held.within.as_ref())?;
-                Some((held.claims.resource, address))
-            })
-            .collect();
-        for (resource, address) in outside {
-            self.note_outside(name, address, resource, now);
-        }
-    }
-
-    /// Counts and logs that a name leads out of the ranges of a resource.
-    pub(super) fn note_outside(
-        &mut self,
-        name: &DomainName,
-        address: IpAddr,
-        resource: ResourceId,
-        now: BootTime,
-    ) {
-        self.counters.names_outside += 1;
-        if let Some(left_out) = self.log_outside.take(now) {
-            let line = LogLine::warn(
-                "a name leads out of the networks that its resource allows, and is not followed: if it \
-                 is right, add its network to `within` of the resource",
-            );
-            let line = line.with("name", name).with("address", address);
-            self.log
-                .push(line.with("resource", resource).with("left_out", left_out));
-        }
-    }
-
-    /// Asks again for names in use whose time is over, and forgets the others.
-    pub(super) fn renew_names(&mut self, now: BootTime) {
-        let due: Vec<DomainName> = self
-            .names
-            .0
-            .iter()
-            .filter(|(_, name)| name.renew <= now)
-            .map(|(name, _)| name.clone())
-            .collect();
-        for name in due {
-            // Where several have the name, it is a question of the one that has the fewest.
-            let clients = self.grants.clients_of_name(&name).into_iter();
-            let client = clients.min_by_key(|client| self.questions.waiting(*client));
-            match client {
-                Some(client) => {
-                    self.ask(client, &name, now);
-                }
-                None if self.grants.uses_name(&name) => {
-                    self.names.keep(&name, now.saturating_add(RETRY));
-                }
-                None => self.names.forget(&name),
-            }
-        }
-    }
-
-    fn has_room_for(&self, client: ClientId, name: &DomainName) -> bool {
-        if self.names.0.contains_key(name) {
-            return true;
-        }
-        let room = self.names.room_per_client();
-        // Where there is room for all that one may have, nobody needs to count.
-        room >= MAX_NAMES_PER_CLIENT || self.grants.names_of_client(client) < room
-    }
-
-    /// Asks for a name as soon as it is the client's turn. False where nobody does now: a name that is
-    /// kept is asked for later then.
-    pub(super) fn ask(&mut self, client: ClientId, name: &DomainName, now: BootTime) -> bool {
-        let is_wanted = self.has_room_for(client, name) && self.questions.want(client, name);
-        if is_wanted {
-            self.names.keep(name, now.saturating_add(MAX_RENEWAL));
-        } else {
-            self.counters.questions_refused += 1;
-            if let Some(name) = self.names.0.get_mut(name) {
-                name.renew = now.saturating_add(RETRY);
-            }
-        }
-        is_wanted
-    }
-}
-
-/// Tells where a name leads after it led elsewhere before.
-fn move_line<A: Copy + PartialEq + Display>(
-    name: &DomainName,
-    from: Option<&A>,
-    to: Option<&A>,
-    limit: &mut LogLimit,
-    now: BootTime,
-) -> Option<LogLine> {
-    let from = from.filter(|from| Some(*from) != to)?;
-    let left_out = limit.take(now)?;
-    let line = match to {
-        Some(to) => LogLine::info("a name has another address")
-            .with("name", name)
-            .with("from", from)
-            .with("to", to),
-        None => LogLine::info("a name has lost its address")
-            .with("name", name)
-            .with("from", from),
-    };
-    Some(line.with("left_out", left_out))
 }
 
 /// The addresses of an answer that may be used, those that the name had before in front.

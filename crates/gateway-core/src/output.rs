@@ -25,7 +25,7 @@ pub enum Output {
     Interface(Interface),
     /// Peers change, and what clients may reach.
     Engine {
-        /// What changes, in this order.
+        /// The changes, in this order.
         peers: Vec<PeerUpdate>,
         /// All of what clients may reach.
         table: Arc<GateTable>,
@@ -42,7 +42,7 @@ pub enum Output {
     Persist(Box<PersistedGrants>),
 }
 
-/// Why the gateway can't go on.
+/// The reason for which the gateway can't go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// The token is no good.

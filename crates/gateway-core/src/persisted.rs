@@ -1,9 +1,7 @@
-//! What a gateway keeps over its restart, so that clients go on while the portal is away.
+//! State that a gateway keeps over its restart, so that clients go on while the portal is away.
 
-use super::Gateway;
-use super::grants::Held;
-use super::verify::{GrantFault, GrantKeys};
-use culvert_base::{BootTime, LogLine, LogQueue, UnixTime};
+use super::verify::GrantFault;
+use culvert_base::{LogLine, LogQueue, UnixTime};
 use culvert_ids::{GatewayId, GrantId};
 use culvert_wire::messages::{Interface, Ranges, WantedName};
 use culvert_wire::model::{Filter, Understood};
@@ -16,7 +14,7 @@ use std::collections::BTreeSet;
 /// why nobody else may write it either.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PersistedGrants {
-    /// Who the gateway is.
+    /// The id of the gateway.
     pub gateway: GatewayId,
     /// Its addresses inside the tunnel.
     pub interface: Interface,
@@ -47,16 +45,16 @@ pub struct PersistedGrant {
 
 /// Persisted grants that did not come into force again.
 #[derive(Debug, Default)]
-struct LeftOut {
+pub(super) struct LeftOut {
     /// By this machine's clock they have ended, or are yet to be made.
     by_time: usize,
     others: usize,
-    /// Why the first of the others.
+    /// The fault of the first of the others.
     fault: Option<GrantFault>,
 }
 
 impl LeftOut {
-    fn add(&mut self, fault: GrantFault) {
+    pub(super) fn add(&mut self, fault: GrantFault) {
         if matches!(fault, GrantFault::Expired(_) | GrantFault::NotYet(_)) {
             self.by_time += 1;
         } else {
@@ -66,7 +64,7 @@ impl LeftOut {
     }
 
     /// A line for each kind: what is usual after a long pause, and what should not be.
-    fn write(&self, unix: UnixTime, log: &mut LogQueue) {
+    pub(super) fn write(&self, unix: UnixTime, log: &mut LogQueue) {
         let clock = Timestamp::from(unix);
         if self.by_time > 0 {
             let line = LogLine::info(
@@ -79,54 +77,5 @@ impl LeftOut {
             let line = LogLine::warn("kept grants are of no use");
             log.push(line.with("grants", self.others).with("fault", fault));
         }
-    }
-}
-
-impl Gateway {
-    /// Goes on with what an earlier run has persisted. `unix` is this machine's wall clock, since the
-    /// portal's is not known yet. What does not verify is left out.
-    pub fn handle_persisted(&mut self, persisted: PersistedGrants, unix: UnixTime, now: BootTime) {
-        let keys = GrantKeys::new(persisted.grant_keys);
-        if !self.take_network(
-            persisted.gateway,
-            persisted.interface,
-            persisted.ranges,
-            keys,
-            now,
-        ) {
-            return;
-        }
-        let mut left_out = LeftOut::default();
-        for grant in persisted.grants {
-            let id = self.unverified_id(&grant.token);
-            if id.is_some_and(|id| persisted.void.contains(&id)) {
-                continue;
-            }
-            let (token, key) = (grant.token, grant.preshared_key);
-            match self.restore_grant(&token, key, grant.names, unix, now) {
-                Ok(id) => {
-                    if let Some(filters) = grant.filters {
-                        self.restore_filters(id, &filters);
-                    }
-                }
-                Err(fault) => left_out.add(fault),
-            }
-        }
-        left_out.write(unix, &mut self.log);
-        self.finish(now);
-    }
-
-    /// What an own restart would need; nothing before the first `welcome`.
-    #[must_use]
-    pub fn persisted(&self) -> Option<PersistedGrants> {
-        let network = self.network.as_ref()?;
-        Some(PersistedGrants {
-            gateway: network.gateway,
-            interface: network.interface,
-            ranges: network.ranges.clone(),
-            grant_keys: network.keys.written.clone(),
-            grants: self.grants.held().map(Held::persisted).collect(),
-            void: BTreeSet::new(),
-        })
     }
 }

@@ -30,7 +30,7 @@ pub(super) struct Questions {
     /// turn comes first asks for all.
     wanted: BTreeSet<DomainName>,
     under_way: BTreeMap<DomainName, ClientId>,
-    /// Whose turn was last.
+    /// The client whose turn was last.
     last: Option<ClientId>,
 }
 
@@ -62,7 +62,7 @@ impl Questions {
         self.under_way.remove(name);
     }
 
-    /// What is to be asked for next; its question is under way from here on.
+    /// The name to be asked for next; its question is under way from here on.
     pub(super) fn next(&mut self) -> Option<DomainName> {
         while self.under_way.len() < MAX_QUESTIONS {
             let client = self.whose_turn()?;

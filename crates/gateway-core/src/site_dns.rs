@@ -4,13 +4,8 @@
 //! of those leads through the tunnel.
 
 use super::questions::MAX_QUESTIONS;
-use super::{Gateway, Network};
-use culvert_base::BootTime;
 use culvert_ids::ClientId;
-use culvert_policy::{DomainName, Target};
-use culvert_wire::messages::SITE_DNS_PORT;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
 
 /// See [`SiteQuestions::begin`].
 const PART_PER_CLIENT: usize = 4;
@@ -19,7 +14,7 @@ const PART_PER_CLIENT: usize = 4;
 #[derive(Debug, Default)]
 pub(super) struct SiteQuestions(BTreeMap<ClientId, usize>);
 
-/// Why a question is not asked.
+/// The reason for which a question is not asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotAsked {
     /// Nobody at that address may use a resource with the name.
@@ -28,16 +23,10 @@ pub enum NotAsked {
     TooMany,
 }
 
-impl Network {
-    pub(super) fn site_dns(&self) -> SocketAddr {
-        (self.interface.ipv4, SITE_DNS_PORT).into()
-    }
-}
-
 impl SiteQuestions {
     /// A client may have another question under way while it has fewer than a quarter of the places that are free
     /// (dynamic thresholds, Choudhury and Hahne, 1998): each one that takes what it can leaves four fifths of the rest.
-    fn begin(&mut self, client: ClientId) -> bool {
+    pub(super) fn begin(&mut self, client: ClientId) -> bool {
         let free = MAX_QUESTIONS.saturating_sub(self.0.values().sum());
         let own = self.0.get(&client).copied().unwrap_or_default();
         let has_room = own < free / PART_PER_CLIENT;
@@ -47,58 +36,13 @@ impl SiteQuestions {
         has_room
     }
 
-    fn end(&mut self, client: ClientId) {
+    pub(super) fn end(&mut self, client: ClientId) {
         if let Some(own) = self.0.get_mut(&client) {
             *own -= 1;
             if *own == 0 {
                 self.0.remove(&client);
             }
         }
-    }
-}
-
-impl Gateway {
-    /// The address for clients' questions, once the gateway has an address in the tunnel.
-    #[must_use]
-    pub fn site_dns(&self) -> Option<SocketAddr> {
-        self.network.as_ref().map(Network::site_dns)
-    }
-
-    /// A question about a name came from an address in the tunnel: it is under way until
-    /// [`Self::handle_question_answered`] names its client.
-    ///
-    /// # Errors
-    /// [`NotAsked`].
-    pub fn handle_question(
-        &mut self,
-        from: IpAddr,
-        name: &DomainName,
-        now: BootTime,
-    ) -> Result<ClientId, NotAsked> {
-        let client = self
-            .table
-            .owner(from)
-            .and_then(|owner| self.clients.of_gate_key(owner.peer()))
-            .ok_or(NotAsked::NotGranted)?;
-        let may_ask = self.grants.of_client(client).any(|held| {
-            now < held.expires
-                && matches!(&held.target, Target::Name(pattern) if pattern.matches(name))
-        });
-        if !may_ask {
-            return Err(NotAsked::NotGranted);
-        }
-        match self.site_questions.begin(client) {
-            true => Ok(client),
-            false => {
-                self.counters.questions_refused += 1;
-                Err(NotAsked::TooMany)
-            }
-        }
-    }
-
-    /// A client's question has its answer, or will have none.
-    pub fn handle_question_answered(&mut self, client: ClientId) {
-        self.site_questions.end(client);
     }
 }
 

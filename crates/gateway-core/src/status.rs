@@ -28,7 +28,7 @@ pub struct ClientStatus {
     pub ipv6: Ipv6Addr,
     /// The suite of the tunnel.
     pub cipher: Cipher,
-    /// Where it was last heard.
+    /// The address from which it was last heard.
     pub endpoint: Option<SocketAddr>,
     /// Since the last handshake, in milliseconds.
     pub handshake_age_ms: Option<u64>,
@@ -42,9 +42,9 @@ pub struct ClientStatus {
     pub rx_bytes_per_s: u64,
     /// Bytes a second that go to it.
     pub tx_bytes_per_s: u64,
-    /// What it may reach.
+    /// The grants that it holds.
     pub grants: Vec<GrantStatus>,
-    /// How many grants it has.
+    /// The number of its grants.
     pub grant_count: usize,
 }
 

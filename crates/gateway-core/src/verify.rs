@@ -1,12 +1,10 @@
 //! Whether a grant is one: the signature first, then what it says.
 
-use super::Network;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use culvert_base::UnixTime;
 use culvert_policy::{DomainName, Filters, Target, Within};
+use culvert_wire::GrantClaims;
 use culvert_wire::messages::{Reason, ReasonCode};
-use culvert_wire::{GrantClaims, model};
 use pasetors::Public;
 use pasetors::keys::AsymmetricPublicKey;
 use pasetors::token::UntrustedToken;
@@ -21,7 +19,7 @@ pub const CLOCK_SKEW: Duration = Duration::from_secs(60);
 /// The most keys that a portal may have at once: the one in use and those before and after it.
 const MAX_KEYS: usize = 8;
 
-/// Why a grant is refused. All of it is the portal's fault, or a forger's.
+/// The reason for which a grant is refused. All of it is the portal's fault, or a forger's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GrantFault {
     /// None of the portal's keys has signed it.
@@ -148,7 +146,7 @@ impl GrantKeys {
     }
 
     /// The claims of a token that one of the keys has signed.
-    fn open(&self, token: &str) -> Result<GrantClaims, GrantFault> {
+    pub(super) fn open(&self, token: &str) -> Result<GrantClaims, GrantFault> {
         let token =
             UntrustedToken::<Public, V4>::try_from(token).map_err(|_| GrantFault::Signature)?;
         let signed = self
@@ -157,44 +155,5 @@ impl GrantKeys {
             .find_map(|key| PublicToken::verify(key, &token, None, None).ok())
             .ok_or(GrantFault::Signature)?;
         serde_json::from_str(signed.payload()).map_err(|_| GrantFault::Claims)
-    }
-}
-
-impl Network {
-    /// Checks all that a grant says but what depends on other grants. `portal` is the
-    /// portal's clock.
-    pub(super) fn verify(&self, token: &str, portal: UnixTime) -> Result<Verified, GrantFault> {
-        let claims = self.keys.open(token)?;
-        if claims.gateway != self.gateway {
-            return Err(GrantFault::OtherGateway);
-        }
-        let (made, ends) = (claims.iat.unix_time(), claims.exp.unix_time());
-        if ends <= portal {
-            let ago = portal.saturating_since(ends);
-            return Err(GrantFault::Expired(ago.as_secs()));
-        }
-        if made > portal.saturating_add(CLOCK_SKEW) {
-            let ahead = made.saturating_since(portal);
-            return Err(GrantFault::NotYet(ahead.as_secs()));
-        }
-        let own: [IpAddr; 2] = [self.interface.ipv4.into(), self.interface.ipv6.into()];
-        let addresses: [IpAddr; 2] = [claims.client_ipv4.into(), claims.client_ipv6.into()];
-        for (range, address) in self.machines.iter().zip(addresses) {
-            if !range.contains(address) || own.contains(&address) {
-                return Err(GrantFault::Address);
-            }
-        }
-        let (target, within) = claims
-            .target
-            .parse()
-            .map_err(|error| GrantFault::Resource(error.to_string()))?;
-        let filters = model::filters(&claims.filters)
-            .map_err(|error| GrantFault::Resource(error.to_string()))?;
-        Ok(Verified {
-            claims,
-            target,
-            within,
-            filters,
-        })
     }
 }

@@ -16,6 +16,7 @@
 mod asks;
 mod changes;
 mod clients;
+mod counters;
 mod directory;
 mod drain;
 mod flows;
@@ -35,12 +36,13 @@ mod verification;
 mod views;
 
 pub use clients::ClientJoin;
+pub use counters::Counters;
 pub use directory::{Directory, FeedError};
 pub use gateways::GatewayJoin;
 pub use output::{Output, SessionId};
 pub use session::Facts;
 pub use signing::{PORTAL_SECRET_LEN, PortalKeys, SignError, Signer};
-pub use views::{ClientView, Counters, Explained, GatewayView, HubStatus};
+pub use views::{ClientView, Explained, GatewayView, HubStatus};
 
 use asks::Ask;
 use culvert_base::{LogLine, LogQueue};

@@ -1,5 +1,6 @@
 //! What administrators and collectors of metrics see of the hub.
 
+use super::counters::Counters;
 use super::{Hub, Stage};
 use culvert_ids::{ClientId, GatewayId, ResourceId};
 use culvert_policy::{Applications, Explanation, Within};
@@ -28,27 +29,6 @@ pub struct HubStatus {
     pub faults: usize,
     /// What was counted since the portal's start.
     pub counters: Counters,
-}
-
-/// What the hub has counted since the portal's start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Grants that a gateway accepted, renewals included.
-    pub granted: u64,
-    /// Answers that denied, each for all requests that waited for it.
-    pub denied: u64,
-    /// Grants that were taken back.
-    pub revoked: u64,
-    /// Grants that a gateway did not take.
-    pub offers_refused: u64,
-    /// Grants that a gateway did not answer in time.
-    pub offers_timed_out: u64,
-    /// Messages about grants that are not the sender's or do not exist, and repeated requests.
-    pub ignored: u64,
-    /// Sessions that were ended because too much waited for them.
-    pub overflows: u64,
-    /// Times that a client was not told of a resource since it knows as many as it may.
-    pub untold_resources: u64,
 }
 
 /// A connected client.

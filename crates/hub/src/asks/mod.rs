@@ -1,86 +1,22 @@
 //! From a request to a grant: evaluate, choose a gateway, offer it the grant, wait for its answer.
 
+mod ask;
 mod offers;
+
+pub(super) use ask::{Ask, Offer, Pair, Permit};
 
 use super::limits::{MAX_ASKS_PER_CLIENT, MAX_AVOIDED, MAX_WAITING_PER_CLIENT};
 use super::reasons::StatedReason;
 use super::{Facts, Hub};
 use crate::session::REQUEST_RATE;
-use culvert_ids::{ClientId, GatewayId, GrantId, PolicyId, ResourceId};
+use ask::{Purpose, Waiter, Wish};
+use culvert_ids::{ClientId, GatewayId, ResourceId};
 use culvert_policy::{Decision, DomainName, Explanation, Subject, evaluate};
 use culvert_store::{AccessEntry, Client};
 use culvert_wire::Timestamp;
-use culvert_wire::messages::{MAX_NAMES, Reason, ReasonCode, ToClient, ToGateway, WantedName};
+use culvert_wire::messages::{MAX_NAMES, ReasonCode, ToClient, ToGateway, WantedName};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-
-/// A client and a resource that it is to get a grant for.
-pub(super) type Pair = (ClientId, ResourceId);
-
-/// A grant that is under way.
-#[derive(Debug)]
-pub(super) struct Ask {
-    purpose: Purpose,
-    wish: Wish,
-    /// What was offered, while an answer is awaited.
-    pub(super) offer: Option<Offer>,
-    /// Why the last gateway did not take it.
-    failure: Option<Reason>,
-    /// What was asked for since, with other names or gateways.
-    next: Option<Wish>,
-}
-
-/// Who wants a grant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Purpose {
-    /// The client.
-    Answer,
-    /// The portal: the one in use lasts longer than the policies now allow.
-    Shorten,
-}
-
-/// A grant that a gateway is to answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Offer {
-    pub(super) grant: GrantId,
-    pub(super) gateway: GatewayId,
-    deadline: Timestamp,
-    /// The gateway was told to answer now: it is told once.
-    is_expedited: bool,
-}
-
-/// What is wanted, by one request or several.
-#[derive(Debug, Default)]
-struct Wish {
-    waiters: Vec<Waiter>,
-    /// By name.
-    names: BTreeMap<String, WantedName>,
-    /// Gateways that are not asked: the client found them dead, or they did not take the grant.
-    avoid: BTreeSet<GatewayId>,
-}
-
-/// A request that waits.
-#[derive(Debug)]
-struct Waiter {
-    request: u64,
-    names: BTreeSet<String>,
-}
-
-/// What the policies allow.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Permit {
-    policy: PolicyId,
-    /// The last instant that the policies and the token allow; none for ever.
-    pub(super) until: Option<Timestamp>,
-}
-
-impl Wish {
-    fn merge(&mut self, other: Self) {
-        self.waiters.extend(other.waiters);
-        self.names.extend(other.names);
-        self.avoid.extend(other.avoid);
-    }
-}
 
 impl Hub {
     /// The facts that policies look at.

@@ -4,10 +4,13 @@
 //! types that decide are not there: they allow nothing, and [`Directory::faults`] names them.
 
 mod effect;
+mod name_ranges;
+mod resource_row;
 mod rows;
 
 pub(super) use effect::{Effect, MachineChange, ResourceChange};
-pub(super) use rows::{NameRanges, ResourceRow};
+pub(super) use name_ranges::NameRanges;
+pub(super) use resource_row::ResourceRow;
 
 use culvert_ids::{
     AccountId, ActorId, ClientId, GatewayId, GroupId, MembershipId, PolicyId, ResourceId, SiteId,

@@ -1,60 +1,16 @@
 //! How one row comes in or goes.
 
+use super::name_ranges::NameRanges;
+use super::resource_row::ResourceRow;
 use super::{Directory, Effect, MachineChange, ResourceChange};
 use culvert_ids::{ClientId, GatewayId, PolicyId, ResourceId};
-use culvert_policy::{Applications, Prefix, Within};
+use culvert_policy::Applications;
 use culvert_store::{
     Account, Client, Entity, EntityId, Gateway, Policy, Resource, Token, TokenScope,
 };
-use culvert_wire::messages::{Ranges, WantedName};
+use culvert_wire::model;
 use culvert_wire::model::ToldApplications;
-use culvert_wire::{Timestamp, model};
 use std::collections::BTreeSet;
-use std::net::IpAddr;
-
-/// A resource in both forms: the one that decides and the one that is passed on.
-#[derive(Debug)]
-pub(crate) struct ResourceRow {
-    pub(crate) parsed: culvert_policy::Resource,
-    pub(crate) shown: model::Resource,
-    /// Bytes that it takes in a message.
-    pub(crate) shown_len: usize,
-    /// When it, or what holds for the whole account, was last changed.
-    pub(crate) updated: Timestamp,
-    /// Where its names may lead.
-    pub(crate) within: Option<Within>,
-    /// Its own rule about applications, without the account's.
-    own_applications: Applications,
-}
-
-impl ResourceRow {
-    /// Has these programs reach it, and no others.
-    fn rule(&mut self, applications: Applications) {
-        self.shown.applications = ToldApplications::Known((&applications).into());
-        self.parsed.applications = applications;
-        self.shown_len = serde_json::to_string(&self.shown).map_or(0, |text| text.len());
-    }
-}
-
-/// Where the addresses of names are.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct NameRanges {
-    ipv4: Prefix,
-    ipv6: Prefix,
-}
-
-impl NameRanges {
-    fn new(ranges: &Ranges) -> Option<Self> {
-        Some(Self {
-            ipv4: ranges.names_ipv4.parse().ok()?,
-            ipv6: ranges.names_ipv6.parse().ok()?,
-        })
-    }
-
-    pub(crate) fn hold(&self, name: &WantedName) -> bool {
-        self.ipv4.contains(IpAddr::V4(name.ipv4)) && self.ipv6.contains(IpAddr::V6(name.ipv6))
-    }
-}
 
 impl Directory {
     pub(super) fn set(&mut self, row: Entity, effects: &mut Vec<Effect>) {

@@ -1,9 +1,10 @@
 //! The portal's messages.
 
-use super::log::tidy;
-use super::output::{Ending, Output};
-use super::verify::GrantKeys;
-use super::{Gateway, Network};
+use super::Gateway;
+use crate::log::tidy;
+use crate::network::Network;
+use crate::output::{Ending, Output};
+use crate::verify::GrantKeys;
 use culvert_base::{BootTime, LogLine};
 use culvert_ids::GatewayId;
 use culvert_policy::Prefix;
@@ -15,12 +16,17 @@ use culvert_wire::{Decoded, PROTOCOL};
 impl Gateway {
     /// A text of the portal.
     pub fn handle_text(&mut self, text: &str, now: BootTime) {
-        if !self.session.is_connected() {
+        if !self.portal.session.is_connected() {
             return;
         }
         match decode_sequenced::<ToGateway>(text) {
             Ok(placed) => {
-                if self.session.take_place(placed.epoch, placed.seq).is_err() {
+                if self
+                    .portal
+                    .session
+                    .take_place(placed.epoch, placed.seq)
+                    .is_err()
+                {
                     self.break_off("a message of the portal is missing", now);
                 } else {
                     self.handle_message(placed.message, now);
@@ -36,7 +42,7 @@ impl Gateway {
             Decoded::Known(message) => message,
             Decoded::Unknown { kind } => {
                 self.outputs
-                    .push_back(Output::ToPortal(FromGateway::Unsupported { kind }));
+                    .push(Output::ToPortal(FromGateway::Unsupported { kind }));
                 return;
             }
         };
@@ -53,7 +59,7 @@ impl Gateway {
                 draining,
                 verification_awaited,
             } => {
-                if protocol != PROTOCOL || self.session.is_open() {
+                if protocol != PROTOCOL || self.portal.session.is_open() {
                     self.break_off("the portal chose a protocol that was not offered", now);
                     return;
                 }
@@ -62,21 +68,21 @@ impl Gateway {
                     self.break_off("the portal's ranges can't be", now);
                     return;
                 }
-                self.site = site;
-                self.site_name = site_name.as_deref().map(tidy);
-                self.session.open(now);
+                self.portal.site = site;
+                self.portal.site_name = site_name.as_deref().map(tidy);
+                self.portal.session.open(now);
                 self.retain_grants(&grants.into_iter().collect(), now);
-                self.drain.portal = draining;
+                self.portal.drain.portal = draining;
                 self.set_verification_awaited(verification_awaited, now);
                 self.set_expiries(now);
-                self.is_kept_stale = true;
+                self.persistence.touch();
             }
             ToGateway::Refused {
                 reason,
                 retry_after_s,
             } => self.handle_refused(reason, retry_after_s, now),
             // The rest belongs to a session that is open.
-            _ if !self.session.is_open() => {
+            _ if !self.portal.session.is_open() => {
                 self.break_off("the portal did not begin with welcome", now);
             }
             ToGateway::Grant {
@@ -91,20 +97,20 @@ impl Gateway {
             ToGateway::FiltersChanged { resource, filters } => {
                 self.set_filters(resource, &filters);
             }
-            ToGateway::Drain { on } => self.drain.portal = on,
+            ToGateway::Drain { on } => self.portal.drain.portal = on,
             ToGateway::Verification { awaited } => self.set_verification_awaited(awaited, now),
             ToGateway::FlowLog { on } => self.want_flows(on, now),
             ToGateway::FlowsTaken { run, batch } => self.flows_taken(run, batch, now),
             ToGateway::Unsupported { kind } => {
                 let line = LogLine::warn("the portal does not know a message of this gateway");
-                self.log.push(line.with_text("kind", &kind));
+                self.journal.log.push(line.with_text("kind", &kind));
             }
         }
     }
 
     /// The portal has taken all grants back by then; one that it still believes in must not stay.
     fn set_verification_awaited(&mut self, awaited: bool, now: BootTime) {
-        self.verification_awaited = awaited;
+        self.portal.verification_awaited = awaited;
         if awaited {
             self.drop_all_grants(now);
         }
@@ -120,7 +126,7 @@ impl Gateway {
             self.end(ending, now);
             return;
         };
-        self.outputs.push_back(Output::Disconnect);
+        self.outputs.push(Output::Disconnect);
         let retry_after_ms = u64::from(retry_after_s) * 1000;
         self.lose_session(Some(reason.text), Some(retry_after_ms), now);
     }
@@ -163,7 +169,7 @@ impl Gateway {
             keys,
         });
         if has_moved {
-            self.outputs.push_back(Output::Interface(interface));
+            self.outputs.push(Output::Interface(interface));
         }
         true
     }

@@ -1,12 +1,11 @@
 //! From a grant as it is received to one in force.
 
-use super::grants::{Given, Held, Pending, Visible};
-use super::log::AccessEvent;
-use super::names::{DEFER_AFTER, MAX_NAMES_PER_CLIENT, RESOLVE_LIMIT_MS};
-use super::output::Output;
-use super::questions::MAX_WAITING_PER_CLIENT;
-use super::verify::{GrantFault, Verified};
-use super::{Gateway, Network};
+use super::Gateway;
+use crate::grants::{Given, Held, Pending, Visible};
+use crate::journal::AccessEvent;
+use crate::names::{DEFER_AFTER, MAX_NAMES_PER_CLIENT, RESOLVE_LIMIT_MS};
+use crate::questions::MAX_WAITING_PER_CLIENT;
+use crate::verify::{GrantFault, Verified};
 use culvert_base::{BootTime, LogLine, UnixTime};
 use culvert_ids::{ClientId, GrantId};
 use culvert_policy::DomainName;
@@ -16,7 +15,7 @@ use pasetors::Public;
 use pasetors::token::UntrustedToken;
 use pasetors::version4::V4;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// Grants that wait for the DNS at once. Each client has a few requests under way.
@@ -36,13 +35,18 @@ impl Gateway {
         labels: GrantLabels,
         now: BootTime,
     ) {
-        let unix = self.session.portal_time(now).unwrap_or(UnixTime::MAX);
+        let unix = self
+            .portal
+            .session
+            .portal_time(now)
+            .unwrap_or(UnixTime::MAX);
         let verified = match self.verify(&token, unix) {
             Ok(verified) => verified,
             Err(fault) => {
                 // Which grant it is not, nobody knows; the portal gives up waiting for it.
-                self.counters.refused += 1;
-                self.log
+                self.journal.counters.refused += 1;
+                self.journal
+                    .log
                     .push(LogLine::warn("a grant was refused").with("fault", &fault));
                 if let Some(grant) = self.unverified_id(&token) {
                     let reason = fault.reason();
@@ -64,7 +68,7 @@ impl Gateway {
                 let (waiting, refused) =
                     self.ask_for_names(verified.claims.client, names.keys(), now);
                 let is_unanswered = |name: &DomainName| {
-                    let existence = self.names.existence(name);
+                    let existence = self.dns.names.existence(name);
                     refused.contains(name) || existence == Some(Existence::Unanswered)
                 };
                 let unanswered = names.extract_if(.., |name, _| is_unanswered(name));
@@ -104,7 +108,7 @@ impl Gateway {
     /// Checks what depends on other grants.
     fn check_beside_others(&self, claims: &GrantClaims) -> Result<(), GrantFault> {
         let is_own_key = claims.client_key == self.options.public_key;
-        if is_own_key || self.clients.conflict_with(claims) {
+        if is_own_key || self.data_plane.clients().conflict_with(claims) {
             return Err(GrantFault::Taken);
         }
         match self.grants.held.get(&claims.grant) {
@@ -194,7 +198,8 @@ impl Gateway {
         let pair = (claims.client, claims.resource);
         if let Err(fault) = leads_somewhere {
             let refused = AccessEvent::Refused;
-            self.log_access(refused, pair, &pending.labels, claims.grant, now);
+            self.journal
+                .log_access(refused, pair, &pending.labels, claims.grant, now);
             self.refuse(claims.grant, &fault);
             return;
         }
@@ -205,7 +210,7 @@ impl Gateway {
         let within = pending.verified.within.as_ref();
         let names = pending.names.keys();
         let answered: Vec<ResolvedName> = names
-            .map(|name| self.names.families(name, within))
+            .map(|name| self.dns.names.families(name, within))
             .chain(without_answer(&pending.unanswered, Existence::Unanswered))
             .chain(without_answer(&pending.deferred, Existence::Pending))
             .collect();
@@ -259,32 +264,17 @@ impl Gateway {
             return;
         }
         // The client has another key: nobody is to get anywhere by the old one.
-        self.void.extend(moved);
-        self.take_acceptances_back(&superseded, id);
-        self.is_kept_stale = true;
-        self.counters.accepted += 1;
-        self.log_access(event, pair, &labels, id, now);
+        self.persistence.void(moved);
+        let superseded: Vec<GrantId> = superseded.iter().map(|old| old.claims.grant).collect();
+        self.outputs.take_acceptances_back(&superseded, id);
+        self.persistence.touch();
+        self.journal.counters.accepted += 1;
+        self.journal.log_access(event, pair, &labels, id, now);
         self.tell(FromGateway::GrantAccepted {
             grant: id,
             names: answered,
         });
         self.look_for_room(client, now);
-    }
-
-    /// Of two grants that waited for the same answer, the later one may take the place of the earlier one before the
-    /// portal has heard that this was accepted: it must not believe in what is not in force.
-    fn take_acceptances_back(&mut self, superseded: &[Held], by: GrantId) {
-        let superseded = || superseded.iter().map(|old| old.claims.grant);
-        for output in &mut self.outputs {
-            if let Output::ToPortal(message) = output
-                && let FromGateway::GrantAccepted { grant, .. } = *message
-                && grant != by
-                && superseded().any(|old| old == grant)
-            {
-                let reason = GrantFault::Replaced.reason();
-                *message = FromGateway::GrantRefused { grant, reason };
-            }
-        }
     }
 
     /// Notes each name that leads out of the ranges of its resource. Where all do, the grant opens nothing,
@@ -293,10 +283,11 @@ impl Gateway {
         let Verified { claims, within, .. } = &pending.verified;
         let names = pending.names.keys();
         let outside: Vec<(DomainName, IpAddr)> = names
-            .filter_map(|name| Some((name.clone(), self.names.outside(name, within.as_ref())?)))
+            .filter_map(|name| Some((name.clone(), self.dns.names.outside(name, within.as_ref())?)))
             .collect();
         for (name, address) in &outside {
-            self.note_outside(name, *address, claims.resource, now);
+            self.journal
+                .note_outside(name, *address, claims.resource, now);
         }
         let are_all = outside.len() == pending.names.len();
         match outside.into_iter().next() {
@@ -345,7 +336,7 @@ impl Gateway {
     }
 
     fn refuse(&mut self, grant: GrantId, fault: &GrantFault) {
-        self.counters.refused += 1;
+        self.journal.counters.refused += 1;
         let reason = fault.reason();
         self.tell(FromGateway::GrantRefused { grant, reason });
     }
@@ -353,7 +344,7 @@ impl Gateway {
     /// A grant that an earlier run has kept.
     ///
     /// # Errors
-    /// Why it is left out.
+    /// The reason for which it is left out.
     pub(super) fn restore_grant(
         &mut self,
         token: &str,
@@ -367,7 +358,7 @@ impl Gateway {
         // They come into force as the DNS answers; until then they lead nowhere.
         let (_waiting, later) = self.ask_for_names(verified.claims.client, names.keys(), now);
         for name in &later {
-            self.names.ask_later(name, now);
+            self.dns.names.ask_later(name, now);
         }
         let id = verified.claims.grant;
         let pending = Pending {
@@ -391,7 +382,7 @@ impl Gateway {
         }
     }
 
-    /// What has waited for the DNS for too long goes on with the names that are known.
+    /// A grant that has waited for the DNS for too long goes on with the names that are known.
     pub(super) fn come_due(&mut self, now: BootTime) {
         for id in self.grants.due(now) {
             let Some(pending) = self.grants.pending.get_mut(&id) else {
@@ -417,7 +408,7 @@ impl Gateway {
     /// The DNS has answered for a name, or never will: grants that waited for nothing else come into
     /// force.
     pub(super) fn name_settled(&mut self, name: &DomainName, now: BootTime) {
-        let existence = self.names.existence(name);
+        let existence = self.dns.names.existence(name);
         let mut ready = Vec::new();
         for (id, pending) in &mut self.grants.pending {
             if !pending.waiting.remove(name) {
@@ -440,7 +431,11 @@ impl Gateway {
 
     fn come_into_force(&mut self, id: GrantId, now: BootTime) {
         if let Some(pending) = self.grants.pending.remove(&id) {
-            let unix = self.session.portal_time(now).unwrap_or(UnixTime::MAX);
+            let unix = self
+                .portal
+                .session
+                .portal_time(now)
+                .unwrap_or(UnixTime::MAX);
             self.put_in_force(pending, unix, now);
         }
     }
@@ -466,7 +461,7 @@ impl Gateway {
         now: BootTime,
     ) -> (BTreeSet<DomainName>, BTreeSet<DomainName>) {
         let unknown: Vec<_> = names
-            .filter(|name| self.names.existence(name).is_none())
+            .filter(|name| self.dns.names.existence(name).is_none())
             .collect();
         let parted = unknown.into_iter().cloned();
         parted.partition(|name| self.ask(client, name, now))
@@ -486,16 +481,8 @@ fn without_answer(
     })
 }
 
-/// Whether the client has another key or other addresses than before.
+/// True if the client has another key or other addresses than before.
 fn has_moved(old: &GrantClaims, new: &GrantClaims) -> bool {
     let addresses = |it: &GrantClaims| (it.client_ipv4, it.client_ipv6);
     old.client_key != new.client_key || addresses(old) != addresses(new)
-}
-
-impl Network {
-    /// Whether the addresses are of the range from which clients give names theirs.
-    fn may_stand_for_names(&self, ipv4: Ipv4Addr, ipv6: Ipv6Addr) -> bool {
-        let [range_v4, range_v6] = self.names;
-        range_v4.contains(ipv4.into()) && range_v6.contains(ipv6.into())
-    }
 }

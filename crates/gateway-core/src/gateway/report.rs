@@ -1,6 +1,7 @@
 //! The status of the gateway, for `culvert gateway status`.
 
-use super::{Counters, Gateway};
+use super::Gateway;
+use crate::counters::Counters;
 use crate::status::{
     ClientStatus, GrantStatus, MAX_LISTED_CLIENTS, MAX_LISTED_GRANTS, MAX_LISTED_NAMES, NameStatus,
 };
@@ -22,7 +23,7 @@ pub struct View {
     pub site_name: Option<String>,
     /// Its addresses inside the tunnel.
     pub interface: Option<Interface>,
-    /// Where clients may reach it.
+    /// The addresses at which clients may reach it.
     pub candidates: Vec<SocketAddr>,
     /// The session with the portal.
     pub portal: PortalStatus,
@@ -65,37 +66,37 @@ impl Gateway {
     pub fn view(&self, now: BootTime, unix: UnixTime) -> View {
         View {
             gateway: self.id(),
-            site: self.site,
-            site_name: self.site_name.clone(),
+            site: self.portal.site,
+            site_name: self.portal.site_name.clone(),
             interface: self.network.as_ref().map(|network| network.interface),
-            candidates: self.candidates.clone(),
-            portal: self.session.status(now, unix),
+            candidates: self.portal.candidates.clone(),
+            portal: self.portal.session.status(now, unix),
             clients: self.client_statuses(now, unix),
-            client_count: self.clients.len(),
+            client_count: self.data_plane.clients().len(),
             grant_count: self.grants.held.len(),
             waiting_grants: self.grants.pending.len(),
             names: self.name_statuses(now),
-            name_count: self.names.len(),
-            counters: self.counters,
+            name_count: self.dns.names.len(),
+            counters: self.journal.counters,
         }
     }
 
-    /// Whether clients may be sent here: the portal has welcomed it, or it goes on with the grants that
+    /// Succeeds if clients may be sent here: the portal has welcomed it, or it goes on with the grants that
     /// it holds; and it does not drain.
     ///
     /// # Errors
-    /// Why not.
+    /// [`NotReady`].
     pub fn readiness(&self) -> Result<(), NotReady> {
         if self.is_draining() {
             return Err(NotReady::Draining);
         }
-        if self.verification_awaited {
+        if self.portal.verification_awaited {
             return Err(NotReady::Unverified);
         }
-        if !self.is_guarded {
+        if !self.data_plane.is_guarded() {
             return Err(NotReady::Unguarded);
         }
-        match self.session.is_open() || !self.grants.held.is_empty() {
+        match self.portal.session.is_open() || !self.grants.held.is_empty() {
             true => Ok(()),
             false => Err(NotReady::Idle),
         }
@@ -104,15 +105,15 @@ impl Gateway {
     /// One line for a service manager.
     #[must_use]
     pub fn summary(&self) -> String {
-        let (clients, grants) = (self.clients.len(), self.grants.held.len());
+        let (clients, grants) = (self.data_plane.clients().len(), self.grants.held.len());
         let draining = if self.is_draining() { ", draining" } else { "" };
-        if self.session.is_open() && self.verification_awaited {
+        if self.portal.session.is_open() && self.portal.verification_awaited {
             let fingerprint = self.options.public_key.fingerprint();
             return format!(
                 "connected; waits for verification by an administrator, key {fingerprint}{draining}"
             );
         }
-        if self.session.is_open() {
+        if self.portal.session.is_open() {
             return format!("connected; {clients} clients with {grants} grants{draining}");
         }
         let why = self.last_error().unwrap_or("no attempt has succeeded yet");
@@ -123,8 +124,9 @@ impl Gateway {
 
     fn client_statuses(&self, now: BootTime, unix: UnixTime) -> Vec<ClientStatus> {
         let mut room = MAX_LISTED_GRANTS;
-        let mut statuses = Vec::with_capacity(self.clients.len().min(MAX_LISTED_CLIENTS));
-        for (id, client) in self.clients.iter().take(MAX_LISTED_CLIENTS) {
+        let mut statuses =
+            Vec::with_capacity(self.data_plane.clients().len().min(MAX_LISTED_CLIENTS));
+        for (id, client) in self.data_plane.clients().iter().take(MAX_LISTED_CLIENTS) {
             let grants = self.grant_statuses(id, room, now, unix);
             room -= grants.len();
             statuses.push(ClientStatus {
@@ -165,7 +167,7 @@ impl Gateway {
     }
 
     fn name_statuses(&self, now: BootTime) -> Vec<NameStatus> {
-        let names = self.names.iter().take(MAX_LISTED_NAMES);
+        let names = self.dns.names.iter().take(MAX_LISTED_NAMES);
         let statuses = names.map(|(name, known)| NameStatus {
             name: name.to_string(),
             answered: known.is_answered(),

@@ -5,8 +5,8 @@
 //! loses a name because of another client.
 
 use super::Gateway;
-use super::names::MAX_NAMES_PER_CLIENT;
-use culvert_base::{BootTime, LogLine};
+use crate::names::MAX_NAMES_PER_CLIENT;
+use culvert_base::BootTime;
 use culvert_ids::{ClientId, GrantId};
 use culvert_policy::DomainName;
 use std::collections::BTreeSet;
@@ -26,18 +26,17 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 impl Gateway {
     /// Has the shell say which names are in use, where a client has almost as many as it may.
     pub(super) fn look_for_room(&mut self, client: ClientId, now: BootTime) {
-        let is_early = self
-            .looked
-            .is_some_and(|at| !now.has_passed(at, LOOK_EVERY));
+        let dns = &mut self.dns;
+        let is_early = dns.looked.is_some_and(|at| !now.has_passed(at, LOOK_EVERY));
         if is_early || self.grants.names_of_client(client) <= CROWDED {
             return;
         }
-        self.looked = Some(now);
-        self.wants_look = true;
+        dns.looked = Some(now);
+        dns.wants_look = true;
     }
 
     /// These addresses of names have flows, each with the tunnel address of its client: the answer to
-    /// [`Output::NamesInUse`](super::Output::NamesInUse).
+    /// [`Output::NamesInUse`](crate::Output::NamesInUse).
     pub fn handle_names_in_use(&mut self, in_use: &BTreeSet<(IpAddr, IpAddr)>, now: BootTime) {
         let clients: BTreeSet<ClientId> =
             self.grants.held().map(|held| held.claims.client).collect();
@@ -77,21 +76,15 @@ impl Gateway {
         for (_, grant, name) in &unused {
             self.grants.take_name(*grant, name);
         }
-        self.is_kept_stale = true;
+        self.persistence.touch();
         self.rebuild_or_deny(client);
         for (_, _, name) in &unused {
             if !self.grants.uses_name(name) {
-                self.names.forget(name);
+                self.dns.names.forget(name);
             }
         }
-        self.counters.names_evicted += unused.len() as u64;
-        if let Some(left_out) = self.log_evicted.take(now) {
-            let line = LogLine::warn(format!(
-                "a client uses almost as many names as one may ({MAX_NAMES_PER_CLIENT}): those without connections gave way, \
-                 the oldest first; it asks again for what it needs"
-            ));
-            let line = line.with("client", client).with("names", unused.len());
-            self.log.push(line.with("left_out", left_out));
-        }
+        let count = unused.len();
+        self.journal
+            .note_eviction(client, count, MAX_NAMES_PER_CLIENT, now);
     }
 }

@@ -1,0 +1,162 @@
+//! The data plane as it is to be: peers, and what each may reach.
+
+use super::clients::{Clients, PeerUpdate};
+use super::grants::{Grants, Held, Visible};
+use super::names::{Lead, Names};
+use super::network::Network;
+use super::verify::GrantFault;
+use culvert_ids::ClientId;
+use culvert_policy::gate::{self, GateTable};
+use culvert_policy::{GrantError, Prefix, Target};
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Clients as peers, and the table of the gates.
+pub(super) struct DataPlane {
+    clients: Clients,
+    table: GateTable,
+    /// True while the kernel's firewall table is in place.
+    is_guarded: bool,
+    /// True if the data plane has not been told of the table yet.
+    is_new: bool,
+}
+
+impl DataPlane {
+    pub(super) fn new() -> Self {
+        Self {
+            clients: Clients::default(),
+            table: GateTable::new(),
+            is_guarded: true,
+            is_new: true,
+        }
+    }
+
+    pub(super) const fn clients(&self) -> &Clients {
+        &self.clients
+    }
+
+    pub(super) const fn table(&self) -> &GateTable {
+        &self.table
+    }
+
+    pub(super) const fn is_guarded(&self) -> bool {
+        self.is_guarded
+    }
+
+    /// The kernel's firewall table is gone, or is back. True if that is news.
+    pub(super) fn handle_guard(&mut self, stands: bool) -> bool {
+        let is_news = self.is_guarded != stands;
+        self.is_guarded = stands;
+        self.is_new |= is_news;
+        is_news
+    }
+
+    /// The addresses of this machine where no client is served. True if they are others than before.
+    pub(super) fn handle_host_addresses(&mut self, addresses: BTreeSet<IpAddr>) -> bool {
+        let is_news = self.table.host_addresses() != &addresses;
+        if is_news {
+            self.table.set_host_addresses(addresses);
+            self.is_new = true;
+        }
+        is_news
+    }
+
+    /// The changes that the data plane has not been told of.
+    pub(super) fn poll_update(&mut self) -> Option<(Vec<PeerUpdate>, Arc<GateTable>)> {
+        let peers = self.clients.take_updates();
+        let is_new = std::mem::take(&mut self.is_new);
+        (is_new || !peers.is_empty()).then(|| {
+            let table = match self.is_guarded {
+                true => self.table.clone(),
+                false => self.table.closed(),
+            };
+            (peers, Arc::new(table))
+        })
+    }
+
+    /// Makes peer and table entry of a client anew from its grants.
+    pub(super) fn rebuild(
+        &mut self,
+        client: ClientId,
+        held: &Grants,
+        names: &Names,
+        network: Option<&Network>,
+    ) -> Result<(), GrantFault> {
+        self.is_new = true;
+        let mut grants = Vec::new();
+        let mut latest: Option<&Held> = None;
+        let mut site_dns: Option<gate::SiteDns> = None;
+        for held in held.of_client(client) {
+            let reach = match &held.target {
+                Target::Network(prefix) => gate::Reach::Addresses(*prefix),
+                Target::Address(address) => gate::Reach::Addresses(Prefix::host(*address)),
+                Target::Name(_) => gate::Reach::Names(mappings(held, names)),
+            };
+            if let (Target::Name(_), Some(network)) = (&held.target, network)
+                && site_dns.is_none_or(|dns| dns.expires < held.expires)
+            {
+                site_dns = Some(gate::SiteDns {
+                    at: network.site_dns(),
+                    grant: held.claims.grant,
+                    resource: held.claims.resource,
+                    expires: held.expires,
+                });
+            }
+            grants.push(gate::Grant {
+                id: held.claims.grant,
+                resource: held.claims.resource,
+                reach,
+                filters: held.filters.clone(),
+                expires: held.expires,
+            });
+            if latest.is_none_or(|latest| latest.claims.iat <= held.claims.iat) {
+                latest = Some(held);
+            }
+        }
+        let Some(latest) = latest else {
+            if let Some(key) = self.clients.remove(client) {
+                self.table.remove_client(key);
+            }
+            return Ok(());
+        };
+        let claims = &latest.claims;
+        let addresses: Vec<IpAddr> = vec![claims.client_ipv4.into(), claims.client_ipv6.into()];
+        let before = self.clients.gate_key(client);
+        let key = self.clients.set(claims, &latest.preshared_key);
+        if let Some(before) = before.filter(|before| *before != key) {
+            self.table.remove_client(before);
+        }
+        gate::ClientGrants::new(key, addresses, grants)
+            .map(|grants| match site_dns {
+                Some(site_dns) => grants.with_site_dns(site_dns),
+                None => grants,
+            })
+            .and_then(|grants| self.table.set_client(grants))
+            .map_err(|error| {
+                self.table.remove_client(key);
+                match error {
+                    GrantError::Ambiguous(_) => GrantFault::Name,
+                    error => GrantFault::TooMany(error.to_string()),
+                }
+            })
+    }
+}
+
+fn mappings(held: &Held, names: &Names) -> Vec<gate::Mapping> {
+    let mut mappings = Vec::new();
+    for (name, &Visible { ipv4, ipv6, .. }) in &held.names {
+        let (v4, v6) = names.leads(name, held.within.as_ref());
+        mappings.extend([mapping(ipv4, v4), mapping(ipv6, v6)].into_iter().flatten());
+    }
+    mappings
+}
+
+fn mapping<A: Into<IpAddr>>(visible: A, lead: Lead<A>) -> Option<gate::Mapping> {
+    match lead {
+        Lead::Nowhere => None,
+        Lead::Lost => Some(gate::Mapping::lost(visible.into())),
+        Lead::To(resolved) => gate::Mapping::new(visible.into(), resolved.into()).ok(),
+        Lead::Outside(_) => Some(gate::Mapping::outside(visible.into())),
+    }
+}

@@ -1,0 +1,18 @@
+//! The names of all clients, and the questions about them.
+
+use super::names::Names;
+use super::questions::Questions;
+use super::site_dns::SiteQuestions;
+use culvert_base::BootTime;
+
+/// Names, and the questions that the gateway asks or passes on.
+#[derive(Default)]
+pub(super) struct Dns {
+    pub(super) names: Names,
+    pub(super) questions: Questions,
+    pub(super) site_questions: SiteQuestions,
+    /// The time of the last search of the flows for names in use.
+    pub(super) looked: Option<BootTime>,
+    /// The flows are to be searched now.
+    pub(super) wants_look: bool,
+}

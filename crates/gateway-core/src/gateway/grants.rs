@@ -1,0 +1,167 @@
+//! The end and the change of grants.
+
+use super::Gateway;
+use crate::grants::Held;
+use crate::journal::AccessEvent;
+use crate::verify::GrantFault;
+use culvert_base::{BootTime, LogLine};
+use culvert_ids::{ClientId, GrantId, ResourceId};
+use culvert_wire::model::{self, Understood};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// The portal tells its clock in whole seconds, and a while after it looked at it: ends of grants that
+/// move by less than this have not moved.
+const CLOCK_GRAIN: Duration = Duration::from_secs(2);
+
+impl Gateway {
+    /// The portal takes a grant back.
+    pub(super) fn revoke(&mut self, id: GrantId, now: BootTime) {
+        self.grants.pending.remove(&id);
+        if let Some(held) = self.grants.held.get(&id) {
+            let pair = (held.claims.client, held.claims.resource);
+            let labels = held.labels.clone();
+            self.journal
+                .log_access(AccessEvent::Revoked, pair, &labels, id, now);
+        }
+        if self.end_grant(id) {
+            self.journal.counters.revoked += 1;
+            self.persistence.void([id]);
+        }
+    }
+
+    /// Ends every grant that `stands` does not name.
+    pub(super) fn retain_grants(&mut self, stands: &BTreeSet<GrantId>, now: BootTime) {
+        let gone: Vec<_> = self
+            .grants
+            .ids()
+            .filter(|id| !stands.contains(id))
+            .collect();
+        for id in gone {
+            self.revoke(id, now);
+        }
+    }
+
+    pub(super) fn drop_all_grants(&mut self, now: BootTime) {
+        self.retain_grants(&BTreeSet::new(), now);
+        self.forget_pending();
+    }
+
+    /// Grants that wait belong to a session that has ended: the portal asks again.
+    pub(super) fn forget_pending(&mut self) {
+        self.grants.pending.clear();
+    }
+
+    pub(super) fn expire_grants(&mut self, now: BootTime) {
+        let held = self.grants.held.values();
+        let over: Vec<GrantId> = held
+            .filter(|held| held.expires <= now)
+            .map(|held| held.claims.grant)
+            .collect();
+        for id in over {
+            self.end_grant(id);
+            self.journal.counters.expired += 1;
+        }
+    }
+
+    fn end_grant(&mut self, id: GrantId) -> bool {
+        let Some(held) = self.grants.remove(id) else {
+            return false;
+        };
+        self.persistence.touch();
+        self.rebuild_or_deny(held.claims.client);
+        for name in held.names.keys() {
+            if !self.grants.uses_name(name) {
+                self.dns.names.forget(name);
+            }
+        }
+        true
+    }
+
+    /// The filters of a resource are others from here on, for grants that wait for the DNS too.
+    pub(super) fn set_filters(
+        &mut self,
+        resource: ResourceId,
+        written: &Understood<model::Filter>,
+    ) {
+        self.log_not_understood(resource, written.others());
+        let ids: Vec<GrantId> = self
+            .grants
+            .held()
+            .filter(|held| held.claims.resource == resource)
+            .map(|held| held.claims.grant)
+            .collect();
+        for id in ids {
+            self.set_filters_of(id, written);
+        }
+        for pending in self.grants.pending.values_mut() {
+            if pending.verified.claims.resource == resource {
+                pending.changed_filters = Some(written.clone());
+            }
+        }
+    }
+
+    fn set_filters_of(&mut self, id: GrantId, written: &Understood<model::Filter>) {
+        // They may allow less than the ones that are kept.
+        self.persistence.void([id]);
+        self.restore_filters(id, written);
+    }
+
+    pub(super) fn restore_filters(&mut self, id: GrantId, written: &Understood<model::Filter>) {
+        let Some(held) = self.grants.held.get_mut(&id) else {
+            return;
+        };
+        held.set_filters(written);
+        self.persistence.touch();
+        let client = held.claims.client;
+        self.rebuild_or_deny(client);
+    }
+
+    /// Filters of a later version allow nothing here. One line says so for each resource, as long as a
+    /// grant of it is held.
+    pub(super) fn log_not_understood(&mut self, resource: ResourceId, filters: usize) {
+        let mut held = self.grants.held();
+        let is_known = |held: &Held| held.claims.resource == resource && held.not_understood() > 0;
+        if filters > 0 && !held.any(is_known) {
+            let line = LogLine::warn(
+                "filters of a resource are not understood and allow nothing: update this gateway",
+            );
+            self.journal
+                .log
+                .push(line.with("resource", resource).with("filters", filters));
+        }
+    }
+
+    /// The portal's clock is known, or has been set: grants end by it.
+    pub(super) fn set_expiries(&mut self, now: BootTime) {
+        let session = &self.portal.session;
+        let mut moved = BTreeSet::new();
+        for held in self.grants.held.values_mut() {
+            let expires = session.local_time(held.claims.exp, now);
+            if expires.abs_diff(held.expires) > CLOCK_GRAIN {
+                held.expires = expires;
+                moved.insert(held.claims.client);
+            }
+        }
+        for client in moved {
+            self.rebuild_or_deny(client);
+        }
+    }
+
+    /// Where a client's grants do not fit, it has none.
+    pub(super) fn rebuild_or_deny(&mut self, client: ClientId) {
+        if let Err(fault) = self.rebuild(client) {
+            let line = LogLine::error("the client gets nowhere");
+            self.journal
+                .log
+                .push(line.with("client", client).with("fault", fault));
+        }
+    }
+
+    /// Makes peer and table entry of a client anew from its grants.
+    pub(super) fn rebuild(&mut self, client: ClientId) -> Result<(), GrantFault> {
+        let network = self.network.as_ref();
+        self.data_plane
+            .rebuild(client, &self.grants, &self.dns.names, network)
+    }
+}

@@ -1,0 +1,57 @@
+//! The persisted state, as the gateway takes it over and gives it.
+
+use super::Gateway;
+use crate::grants::Held;
+use crate::persisted::{LeftOut, PersistedGrants};
+use crate::verify::GrantKeys;
+use culvert_base::{BootTime, UnixTime};
+use std::collections::BTreeSet;
+
+impl Gateway {
+    /// Goes on with what an earlier run has persisted. `unix` is this machine's wall clock, since the
+    /// portal's is not known yet. What does not verify is left out.
+    pub fn handle_persisted(&mut self, persisted: PersistedGrants, unix: UnixTime, now: BootTime) {
+        let keys = GrantKeys::new(persisted.grant_keys);
+        if !self.take_network(
+            persisted.gateway,
+            persisted.interface,
+            persisted.ranges,
+            keys,
+            now,
+        ) {
+            return;
+        }
+        let mut left_out = LeftOut::default();
+        for grant in persisted.grants {
+            let id = self.unverified_id(&grant.token);
+            if id.is_some_and(|id| persisted.void.contains(&id)) {
+                continue;
+            }
+            let (token, key) = (grant.token, grant.preshared_key);
+            match self.restore_grant(&token, key, grant.names, unix, now) {
+                Ok(id) => {
+                    if let Some(filters) = grant.filters {
+                        self.restore_filters(id, &filters);
+                    }
+                }
+                Err(fault) => left_out.add(fault),
+            }
+        }
+        left_out.write(unix, &mut self.journal.log);
+        self.finish(now);
+    }
+
+    /// The state that an own restart would need; none before the first `welcome`.
+    #[must_use]
+    pub fn persisted(&self) -> Option<PersistedGrants> {
+        let network = self.network.as_ref()?;
+        Some(PersistedGrants {
+            gateway: network.gateway,
+            interface: network.interface,
+            ranges: network.ranges.clone(),
+            grant_keys: network.keys.written.clone(),
+            grants: self.grants.held().map(Held::persisted).collect(),
+            void: BTreeSet::new(),
+        })
+    }
+}
