@@ -3,6 +3,7 @@
 mod endpoints;
 mod grant_journal;
 mod host;
+mod latest_writer;
 mod load;
 mod report;
 mod resolver;

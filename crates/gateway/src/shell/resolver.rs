@@ -1,12 +1,14 @@
 //! Names, asked of the system's resolvers.
 
 mod carried;
+mod found;
 mod zoned;
 
 use carried::retain_carried;
 use culvert_gateway_core::{MAX_QUESTIONS, RESOLVE_LIMIT_MS, Resolution};
 use culvert_host::SystemFile;
 use culvert_policy::DomainName;
+use found::Found;
 use hickory_resolver::Hosts;
 use hickory_resolver::config::{ResolveHosts, ResolverConfig, ResolverOpts};
 use hickory_resolver::net::{DnsError, NetError};
@@ -15,7 +17,7 @@ use hickory_resolver::proto::op::ResponseCode;
 use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
 use hickory_resolver::system_conf::parse_resolv_conf;
 use std::io::Read;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -288,58 +290,6 @@ fn as_it_stands(name: &DomainName) -> Result<Name, ProtoError> {
     Name::from_labels(labels.iter().map(Vec::as_slice))
 }
 
-/// The answers for both address families together.
-#[derive(Default)]
-struct Found {
-    ipv4: Vec<Ipv4Addr>,
-    ipv6: Vec<Ipv6Addr>,
-    /// The shortest time to live.
-    ttl_s: Option<u32>,
-    /// The lookup of a family failed.
-    has_failed: bool,
-    /// Families for which the answer was that there is no such name.
-    missing: u8,
-}
-
-impl Found {
-    fn take(&mut self, records: &[Record]) {
-        for record in records {
-            self.ttl_s = Some(self.ttl_s.map_or(record.ttl, |ttl_s| ttl_s.min(record.ttl)));
-            match record.data {
-                RData::A(address) => self.ipv4.push(address.0),
-                RData::AAAA(address) => self.ipv6.push(address.0),
-                _ => {}
-            }
-        }
-    }
-
-    /// True where the DNS says that the name exists, and no address.
-    fn is_without_addresses(&self) -> bool {
-        let is_empty = self.ipv4.is_empty() && self.ipv6.is_empty();
-        is_empty && !self.has_failed && self.missing == 0
-    }
-
-    fn resolution(self) -> Resolution {
-        let Self { ipv4, ipv6, .. } = self;
-        match (ipv4.is_empty() && ipv6.is_empty(), self.has_failed) {
-            (false, has_failed) => Resolution::Found {
-                ipv4,
-                ipv6,
-                // The family whose lookup failed is looked up again soon.
-                ttl_s: if has_failed {
-                    0
-                } else {
-                    self.ttl_s.unwrap_or_default()
-                },
-            },
-            (true, true) => Resolution::NoAnswer,
-            // A server that denies the name for one family alone has it.
-            (true, false) if self.missing == 2 => Resolution::NotFound,
-            (true, false) => Resolution::NoAddress,
-        }
-    }
-}
-
 /// The resolution from two DNS messages, one per address family. A malformed message counts as a failed lookup.
 #[cfg(feature = "fuzzing")]
 pub fn resolution(messages: [&[u8]; 2]) -> Resolution {
@@ -363,6 +313,7 @@ mod tests {
     use hickory_resolver::config::NameServerConfig;
     use hickory_resolver::proto::op::{Message, OpCode};
     use hickory_resolver::proto::rr::rdata::{A, AAAA, CNAME, SOA};
+    use std::net::Ipv4Addr;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::net::UdpSocket;
     use tokio::task::JoinHandle;

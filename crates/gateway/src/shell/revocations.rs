@@ -5,7 +5,7 @@
 //! short file first, in one write, which a process that dies does not undo. That they survive a
 //! loss of power as well follows at once, beside the event loop: a disk may take seconds for it.
 
-use super::grant_journal::LatestWriter;
+use super::latest_writer::LatestWriter;
 use crate::GatewayError;
 use culvert_host::StateDir;
 use culvert_ids::GrantId;

@@ -1,6 +1,6 @@
 //! The addresses of a name that this machine can send packets to.
 
-use super::Found;
+use super::found::Found;
 use culvert_host::{Family, Forwarding, forwarding};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
