@@ -4,8 +4,8 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// Writes the newest of what it is given, one after the other: what came while a write was under way
-/// replaces what came before, so that never more than one waits.
+/// Writes the newest of the given states, one after the other. A state that comes during a write replaces
+/// the one that waits, so that never more than one waits.
 pub(super) struct LatestWriter<T> {
     newest: watch::Sender<Option<Arc<T>>>,
     task: JoinHandle<()>,
@@ -29,12 +29,12 @@ impl<T: Send + Sync + 'static> LatestWriter<T> {
         Self { newest, task }
     }
 
-    /// Writes this as soon as what is being written is done. Does not wait.
+    /// Writes this as soon as the present write is done. Does not wait.
     pub(super) fn write(&self, newest: T) {
         self.newest.send_replace(Some(Arc::new(newest)));
     }
 
-    /// Waits until the last of what was given is written.
+    /// Waits until the last given state is written.
     pub(super) async fn finish(self) {
         drop(self.newest);
         // It ends with the last write, and says itself what went wrong.
