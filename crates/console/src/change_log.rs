@@ -1,12 +1,12 @@
 //! The change log, the newest entry first.
 
-use super::Console;
-use super::forms::Asked;
+use super::asked::Asked;
 use super::logs::{
     actor_of, export_links, from_field, none, refused, search, search_field, time, until_field,
 };
 use super::names::Names;
 use super::person::Person;
+use super::state::Console;
 use super::view::{Cell, Field, Form, Section, Table};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};

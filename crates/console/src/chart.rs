@@ -1,7 +1,6 @@
 //! Charts, drawn on the server: bars, what they say as a sentence, and as a table for who does not
 //! see them.
 
-use super::forms::Asked;
 use culvert_wire::api::{Activity, ActivitySpan, ActivityStep};
 
 /// Height of the drawing, and what a step takes of its width, in its own units.
@@ -122,15 +121,6 @@ impl Chart {
                 .collect(),
             steps: activity.steps.len(),
         }
-    }
-}
-
-/// The span of time that a page is asked for; an hour by default and for unknown values.
-pub(super) fn span(asked: &Asked) -> ActivitySpan {
-    match asked.0.text("span") {
-        "day" => ActivitySpan::Day,
-        "week" => ActivitySpan::Week,
-        _ => ActivitySpan::Hour,
     }
 }
 

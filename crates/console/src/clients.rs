@@ -1,10 +1,11 @@
 //! Clients: everybody's, or one's own.
 
-use super::Console;
+use super::asked::Asked;
 use super::edit::{rename_form, renamed};
-use super::forms::{Asked, Posted, done};
+use super::forms::{Posted, done};
 use super::names::Names;
 use super::person::Person;
+use super::state::Console;
 use super::view::{Action, Buttons, Cell, Section, Table};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};

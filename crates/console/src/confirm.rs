@@ -1,12 +1,15 @@
 //! A person proves once more who they are, before acts that give access or weaken a proof. The form that asks for such
 //! an act waits meanwhile, and is sent from the page that follows.
 
-use super::factors::code_field;
-use super::forms::{Asked, Posted};
+use super::asked::Asked;
+use super::forms::Posted;
+use super::guard;
+use super::paths::CONFIRM;
 use super::person::{PageRefusal, Person};
-use super::provider_sign_in::on_the_way;
+use super::provider_cookie::on_the_way;
+use super::second_step::code_field;
+use super::state::Console;
 use super::view::{Cell, Field, Form, Page, PasskeyKind, Section};
-use super::{Console, guard};
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode};
@@ -15,9 +18,6 @@ use axum::response::{IntoResponse, Redirect, Response};
 use culvert_ids::ProviderId;
 use culvert_portal_base::{Fault, PublicAddress};
 use culvert_portal_service::{PendingForm, WaysToProve};
-
-/// The page that asks.
-pub(super) const AT: &str = "/confirm";
 
 const TITLE: &str = "Confirm that it is you";
 
@@ -42,7 +42,7 @@ pub(super) async fn ask(
     let ticket = console
         .service
         .keep_form(caller, path, posted.fields.into_kept())?;
-    Ok(Redirect::to(&format!("{AT}?form={ticket}")).into_response())
+    Ok(Redirect::to(&format!("{CONFIRM}?form={ticket}")).into_response())
 }
 
 /// Asks by what the person has.
@@ -100,17 +100,22 @@ fn forms(ways: WaysToProve, ticket: &str) -> Vec<Form> {
             fields
                 .push(code_field().hint("The six digits that your app shows, or a recovery code."));
         }
-        let at = format!("{AT}/password");
+        let at = format!("{CONFIRM}/password");
         forms.push(Form::new("With your password", at, "Confirm", fields));
     }
     if let Some(question) = ways.passkey {
-        let at = format!("{AT}/passkey");
+        let at = format!("{CONFIRM}/passkey");
         let form = Form::new("With a passkey", at, "Confirm with a passkey", Vec::new());
         forms.push(form.for_passkey(PasskeyKind::Get, question));
     }
     for (id, name) in ways.providers {
         let title = format!("With {name}");
-        let mut form = Form::new(title, format!("{AT}/provider"), "Sign in there", Vec::new());
+        let mut form = Form::new(
+            title,
+            format!("{CONFIRM}/provider"),
+            "Sign in there",
+            Vec::new(),
+        );
         form.hide("provider", id.to_string());
         forms.push(form);
     }
@@ -142,7 +147,7 @@ pub(super) fn onward(ticket: &str) -> Response {
     let query = form_urlencoded::Serializer::new(String::new())
         .append_pair("form", ticket)
         .finish();
-    Redirect::to(&format!("{AT}/done?{query}")).into_response()
+    Redirect::to(&format!("{CONFIRM}/done?{query}")).into_response()
 }
 
 pub(super) async fn by_password(
@@ -203,7 +208,7 @@ pub(super) async fn done(
 ) -> Result<Response, Fault> {
     let ticket = fields.text("form");
     if !console.service.is_proven(&person.caller).await? {
-        return Ok(Redirect::to(&format!("{AT}?form={ticket}")).into_response());
+        return Ok(Redirect::to(&format!("{CONFIRM}?form={ticket}")).into_response());
     }
     let mut page = person.page("It is you", "/me");
     page.done = Some("Confirmed for ten minutes.");

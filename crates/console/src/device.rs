@@ -1,8 +1,9 @@
 //! A machine asks to be signed in: the person at it compares a code here.
 
-use super::Console;
-use super::forms::{Asked, Posted};
+use super::asked::Asked;
+use super::forms::Posted;
 use super::person::{PageRefusal, Person};
+use super::state::Console;
 use super::view::{Cell, Field, Form, Page, Section};
 use axum::extract::State;
 use axum::http::StatusCode;

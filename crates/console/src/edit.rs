@@ -1,7 +1,8 @@
 //! Changes and deletions of things that others change too: the slower one sees the other's change,
 //! and loses nothing.
 
-use super::forms::{Fields, done};
+use super::fields::Fields;
+use super::forms::done;
 use super::person::Person;
 use super::view::{Cell, Field, Form, Section};
 use axum::http::StatusCode;

@@ -1,8 +1,8 @@
 //! Explains why a client may use a resource, or may not.
 
-use super::Console;
-use super::forms::Asked;
+use super::asked::Asked;
 use super::person::Person;
+use super::state::Console;
 use super::view::{Cell, Field, Form, Section};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};

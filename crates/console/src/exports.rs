@@ -1,6 +1,6 @@
 //! Logs as files, with the filter of the page.
 
-use super::forms::Asked;
+use super::asked::Asked;
 use super::person::Person;
 use super::{Console, change_log, flows, logs};
 use axum::extract::{Path, State};

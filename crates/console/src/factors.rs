@@ -1,63 +1,20 @@
-//! The own second factor, and signing in with it.
+//! The own second factor.
 
-use super::Console;
+use super::asked::Asked;
 use super::drawing::Drawing;
-use super::first::{page, sign_in_again, with_session};
-use super::forms::{Asked, Fields, Posted, done};
-use super::person::{Person, next_page};
-use super::view::{Cell, Field, Form, Page, Section};
-use axum::Extension;
+use super::forms::{Posted, done};
+use super::passkeys;
+use super::paths::SECOND_FACTOR;
+use super::person::Person;
+use super::recovery_codes::{codes_left, codes_page};
+use super::second_step::code_field;
+use super::state::Console;
+use super::view::{Cell, Form, Page, Section};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use culvert_portal_base::{Fault, PublicAddress};
-use culvert_portal_service::{Enrolment, OwnFactors, RecoveryCodes};
-
-/// The page of the own second factor.
-pub(super) const AT: &str = "/me/second-factor";
-
-pub(super) fn code_field() -> Field {
-    let mut field = Field::line("code", "Code");
-    if let super::view::Kind::Line { autocomplete, .. } = &mut field.kind {
-        *autocomplete = "one-time-code";
-    }
-    field
-}
-
-/// The form that follows a password that was right.
-pub(super) fn code_form(ticket: &str, next: &str) -> Form {
-    let code = code_field().hint("The six digits that your app shows, or a recovery code.");
-    let mut form = Form::new("Second factor", "/sign-in/code", "Sign in", vec![code]);
-    form.hide("ticket", ticket.to_owned());
-    form.hide("next", next.to_owned());
-    form
-}
-
-/// The second step of signing in.
-pub(super) async fn sign_in(
-    State(console): State<Console>,
-    Extension(PublicAddress(from)): Extension<PublicAddress>,
-    fields: Fields,
-) -> Result<Response, Fault> {
-    let next = next_page(fields.text("next"));
-    let ticket = fields.text("ticket");
-    let begun = console
-        .service
-        .sign_in_by_code(from, ticket, fields.text("code"))
-        .await;
-    match begun {
-        Ok(begun) => Ok(with_session(&begun.token, &next)),
-        Err(Fault::Invalid(problems)) => {
-            let form = code_form(ticket, &next).with_problems(&problems);
-            Ok(page("Sign in", form, Vec::new()).with_status(StatusCode::UNPROCESSABLE_ENTITY))
-        }
-        Err(Fault::Unauthenticated) => {
-            let why = "It took too long, or too many codes were wrong. Begin again.";
-            sign_in_again(&console, &next, why).await
-        }
-        Err(fault) => Err(fault),
-    }
-}
+use culvert_portal_base::Fault;
+use culvert_portal_service::{Enrolment, OwnFactors};
 
 /// The state of the second factor, for a person's own page.
 pub(super) fn state(factors: &OwnFactors) -> Cell {
@@ -80,7 +37,7 @@ fn begin_form(factors: &OwnFactors) -> Form {
         Some(_) => "Set up another app in its place",
         None => "Set up an authenticator app",
     };
-    Form::new(title, AT, "Begin", Vec::new())
+    Form::new(title, SECOND_FACTOR, "Begin", Vec::new())
 }
 
 fn codes_form() -> Form {
@@ -153,7 +110,7 @@ async fn overview(
         };
     }
     page.sections
-        .extend(super::passkeys::sections(console, person).await?);
+        .extend(passkeys::sections(console, person).await?);
     let mut forms = vec![(Step::Begin, begin_form(&factors))];
     if factors.has_any() {
         forms.push((Step::Codes, codes_form()));
@@ -175,22 +132,6 @@ async fn overview(
         // There is no form for it any more.
         Some((_, fault)) => Err(fault),
         None => Ok((page, status)),
-    }
-}
-
-/// The same where there may be no second factor, and so none that stands in for it.
-pub(super) fn codes_left_if(factors: &OwnFactors) -> Cell {
-    match factors.has_any() {
-        true => codes_left(factors.recovery_codes),
-        false => Cell::text("–"),
-    }
-}
-
-fn codes_left(count: u32) -> Cell {
-    match count {
-        0 => Cell::bad("none: make new ones"),
-        1..=2 => Cell::warn(count),
-        _ => Cell::text(count),
     }
 }
 
@@ -244,27 +185,6 @@ pub(super) async fn begin(
     }
 }
 
-pub(super) fn codes_page(person: &Person, codes: &RecoveryCodes) -> Page {
-    let mut page = person.page("Recovery codes", "/me");
-    let lines: Vec<&str> = codes.iter().map(|code| code.as_str()).collect();
-    page.sections = vec![
-        Section::Alert(
-            "The codes are shown this once. Keep them where you would not lose them together with your \
-             phone: each lets you sign in once without it."
-                .to_owned(),
-        ),
-        Section::Lines {
-            title: "Recovery codes".to_owned(),
-            text: lines.join("\n"),
-        },
-        Section::Links(vec![super::view::Link {
-            path: "/me",
-            name: "I have kept them",
-        }]),
-    ];
-    page
-}
-
 pub(super) async fn confirm(
     State(console): State<Console>,
     Posted { person, fields }: Posted,
@@ -302,7 +222,7 @@ pub(super) async fn remove(
 ) -> Result<Response, Fault> {
     let removed = console.service.remove_own_factor(&person.caller).await;
     match removed {
-        Ok(()) => Ok(done(AT, "changed")),
+        Ok(()) => Ok(done(SECOND_FACTOR, "changed")),
         Err(fault) => refused(&console, &person, Step::Remove, fault).await,
     }
 }

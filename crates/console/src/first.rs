@@ -1,14 +1,20 @@
 //! Pages before anyone has signed in: set-up, and signing in.
 
-use super::Console;
-use super::forms::{Asked, Fields};
-use super::passkeys::second_step;
-use super::person::{cookie_of, keep, next_page, session};
-use super::view::{Cell, Field, Form, Link, Page, Section};
+use super::asked::Asked;
+use super::fields::Fields;
+use super::first_steps;
+use super::paths::next_page;
+use super::person::cookie_of;
+use super::second_step::second_step;
+use super::sign_in_page::{
+    end_before, page, password_form, sentence, sign_in_again, sign_in_page, with_session,
+};
+use super::state::Console;
+use super::view::{Field, Form, Page};
 use axum::Extension;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::{IntoResponse, Response};
 use culvert_portal_base::{Fault, PublicAddress};
 use culvert_portal_service::{Mark, SignedIn};
 use culvert_wire::api::{FieldProblem, SetupRequest};
@@ -20,82 +26,12 @@ const BROWSER: &str = "__Host-culvert-browser";
 /// The lifetime of the cookie: 400 days, the longest that browsers keep one.
 const BROWSER_KNOWN_S: u32 = 400 * 24 * 60 * 60;
 
-pub(super) fn page(title: &str, form: Form, more: Vec<Section>) -> Page {
-    let mut sections = vec![Section::Form(form)];
-    sections.extend(more);
-    Page {
-        title: title.to_owned(),
-        who: None,
-        at: "",
-        done: None,
-        sections,
-    }
-}
-
-fn sign_in_form(name: &str, next: &str) -> Form {
-    let mut fields = vec![
-        Field::line("name", "Name").value(name),
-        Field::password("password", "Password", "current-password"),
-    ];
-    if let super::view::Kind::Line { autocomplete, .. } = &mut fields[0].kind {
-        *autocomplete = "username";
-    }
-    let mut form = Form::new("Sign in", "/sign-in", "Sign in", fields);
-    form.hide("next", next.to_owned());
-    form
-}
-
-/// The form for signing in once more, and why.
-pub(super) async fn sign_in_again(
-    console: &Console,
-    next: &str,
-    why: &str,
-) -> Result<Response, Fault> {
-    let mut form = sign_in_form("", next);
-    form.problem = Some(why.to_owned());
-    let page = sign_in_page(console, form, next).await?;
-    Ok(page.with_status(StatusCode::UNAUTHORIZED))
-}
-
-async fn sign_in_page(console: &Console, form: Form, next: &str) -> Result<Page, Fault> {
-    let ways = console.service.ways_to_sign_in().await?;
-    let ways = ways.into_iter().map(|(id, name)| {
-        let query = form_urlencoded::Serializer::new(String::new())
-            .append_pair("next", next)
-            .finish();
-        let way = Cell::link(
-            format!("/sign-in/with/{id}?{query}"),
-            format_args!("Sign in with {name}"),
-        );
-        ("Identity provider", way)
-    });
-    let ways: Vec<_> = ways.collect();
-    let mut more = Vec::new();
-    if let Some(form) = super::passkeys::sign_in_form(console, next)? {
-        more.push(Section::Form(form));
-    }
-    if !ways.is_empty() {
-        more.push(Section::Facts {
-            title: "Without a password of this portal".to_owned(),
-            facts: ways,
-        });
-    }
-    if !console.service.is_set_up().await? {
-        let set_up = Link {
-            path: "/set-up",
-            name: "First start? Set the portal up",
-        };
-        more.push(Section::Links(vec![set_up]));
-    }
-    Ok(page("Sign in", form, more))
-}
-
 pub(super) async fn ask_sign_in(
     State(console): State<Console>,
     Asked(fields): Asked,
 ) -> Result<Page, Fault> {
     let next = next_page(fields.text("next"));
-    sign_in_page(&console, sign_in_form("", &next), &next).await
+    sign_in_page(&console, password_form("", &next), &next).await
 }
 
 /// Begins a session. A session that the browser had before ends.
@@ -116,7 +52,7 @@ pub(super) async fn sign_in(
     let (begun, mark) = match begun {
         Ok(begun) => begun,
         Err(Fault::Unauthenticated) => {
-            let mut form = sign_in_form(name, &next);
+            let mut form = password_form(name, &next);
             form.problem = Some("Name and password do not belong together.".to_owned());
             let page = sign_in_page(&console, form, &next).await?;
             return Ok(page.with_status(StatusCode::UNAUTHORIZED));
@@ -127,14 +63,26 @@ pub(super) async fn sign_in(
     Ok(marked(signed_in(&console, begun, &next).await?, &mark))
 }
 
-/// Ends the session that the browser had before another.
-pub(super) async fn end_before(console: &Console, headers: &HeaderMap) -> Result<(), Fault> {
-    if let Some(before) = session(headers)
-        && let Ok(caller) = console.service.resume(&before).await
-    {
-        console.service.sign_out(&caller).await?;
+/// Signing in without a password.
+pub(super) async fn sign_in_by_passkey(
+    State(console): State<Console>,
+    Extension(PublicAddress(from)): Extension<PublicAddress>,
+    headers: HeaderMap,
+    fields: Fields,
+) -> Result<Response, Fault> {
+    let next = next_page(fields.text("next"));
+    let credential = fields.raw("credential");
+    match console.service.sign_in_by_passkey(from, credential).await {
+        Ok(begun) => {
+            end_before(&console, &headers).await?;
+            Ok(with_session(&begun.token, &next))
+        }
+        Err(Fault::Invalid(problems)) => {
+            let why = problems.into_iter().map(|problem| problem.detail);
+            sign_in_again(&console, &next, &sentence(why)).await
+        }
+        Err(fault) => Err(fault),
     }
-    Ok(())
 }
 
 /// The session, or the question for what is lacking.
@@ -157,15 +105,6 @@ fn marked(mut response: Response, Mark(mark): &Mark) -> Response {
     if let Ok(mut cookie) = HeaderValue::from_str(&text) {
         cookie.set_sensitive(true);
         response.headers_mut().append(header::SET_COOKIE, cookie);
-    }
-    response
-}
-
-/// To a page, with a session.
-pub(super) fn with_session(token: &str, next: &str) -> Response {
-    let mut response = Redirect::to(next).into_response();
-    if let Some(cookie) = keep(token) {
-        response.headers_mut().insert(header::SET_COOKIE, cookie);
     }
     response
 }
@@ -238,6 +177,6 @@ pub(super) async fn set_up(
     }
     let signed = console.service.sign_in(from, None, owner, password);
     let (begun, mark) = signed.await?;
-    let response = signed_in(&console, begun, super::first_steps::AT).await?;
+    let response = signed_in(&console, begun, first_steps::AT).await?;
     Ok(marked(response, &mark))
 }

@@ -1,8 +1,10 @@
 //! From an owner to the first protected connection: what is there already, and what comes next.
 
-use super::Console;
-use super::forms::{Asked, Fields, Posted, done, taken};
+use super::asked::Asked;
+use super::fields::Fields;
+use super::forms::{Posted, done, taken};
 use super::person::Person;
+use super::state::Console;
 use super::tokens::secret_of;
 use super::view::{Field, Form, Page, Section, Step, Steps};
 use crate::machine_commands;

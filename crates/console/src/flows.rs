@@ -1,14 +1,14 @@
 //! The flow log.
 
-use super::Console;
-use super::chart::{Chart, bytes, span};
-use super::forms::Asked;
+use super::asked::Asked;
+use super::chart::{Chart, bytes};
 use super::logs::{
     actor_of, client_of, export_links, from_field, none, refused, resource_of, search,
     search_field, time, until_field,
 };
 use super::names::Names;
 use super::person::Person;
+use super::state::Console;
 use super::view::{Cell, Field, Form, Link, Section, Table};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -78,7 +78,7 @@ pub(super) async fn show(
             name: "How long logs are kept",
         }]));
     }
-    let activity = service.activity(&person.caller, span(&asked)).await?;
+    let activity = service.activity(&person.caller, asked.span()).await?;
     let chart = Chart::throughput(AT, &activity);
     page.sections.push(Section::Chart(chart));
     page.sections.push(Section::Form(form));

@@ -1,6 +1,7 @@
 //! The checks of heads and forms without a server.
 
-use super::forms::{Asked, Fields};
+use super::asked::Asked;
+use super::fields::Fields;
 use super::host::HostRefusal;
 use super::person;
 use axum::http::{HeaderMap, Request};

@@ -1,9 +1,10 @@
 //! Groups, and their members.
 
-use super::Console;
+use super::asked::Asked;
 use super::edit::{rename_form, renamed};
-use super::forms::{Asked, Posted, done, taken};
+use super::forms::{Posted, done, taken};
 use super::person::Person;
+use super::state::Console;
 use super::view::{Action, Buttons, Cell, Field, Form, Page, Section, Table};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};

@@ -1,9 +1,10 @@
 //! The checks of every request to the console: it was meant for this portal, and a page of this
 //! portal sent it.
 
-use super::Console;
+use super::content_policy::POLICY;
 use super::host::{HostRefusal, host_that_came, is_at_own_name, own_host};
 use super::person::{Person, session};
+use super::state::Console;
 use super::view::{Link, Page, Section};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -13,19 +14,6 @@ use culvert_portal_base::take_problem;
 use culvert_portal_base::{Fault, check_address};
 use culvert_wire::api::Problem;
 use zeroize::Zeroizing;
-
-/// The content security policy. Pages load this portal's style sheets and nothing else, and their
-/// forms go to this portal alone. Inline styles and scripts do not count.
-const POLICY: HeaderValue = HeaderValue::from_static(
-    "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; \
-     frame-ancestors 'none'",
-);
-
-/// The same for pages with the portal's own script, which may ask this portal, and make no HTML from text.
-pub(super) const POLICY_WITH_SCRIPT: HeaderValue = HeaderValue::from_static(
-    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; \
-     base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
-);
 
 /// With `no-referrer` browsers would not say which page a form came from.
 const REFERRER: HeaderValue = HeaderValue::from_static("same-origin");
@@ -161,7 +149,7 @@ async fn in_html(console: &Console, mut response: Response, asker: &Asker) -> Re
     let status = response.status();
     if status == StatusCode::UNAUTHORIZED {
         let is_set_up = console.service.is_set_up().await.unwrap_or(true);
-        let back = super::person::page_of(&asker.path).filter(|_| asker.method.is_safe());
+        let back = super::paths::page_of(&asker.path).filter(|_| asker.method.is_safe());
         return match back {
             _ if !is_set_up => Redirect::to("/set-up"),
             Some(back) if back != "/" => Redirect::to(&format!("/sign-in?next={back}")),

@@ -1,10 +1,11 @@
 //! Identities of identity providers: on the page of an actor, and on a person's own page.
 
 use super::forms::{Posted, done};
+use super::guard;
 use super::person::Person;
-use super::provider_sign_in::on_the_way;
+use super::provider_cookie::on_the_way;
+use super::state::Console;
 use super::view::{Action, Cell, Field, Form, Section, Table};
-use super::{Console, guard};
 use axum::Extension;
 use axum::extract::State;
 use axum::http::HeaderMap;

@@ -3,10 +3,12 @@
 
 #![forbid(unsafe_code)]
 
+mod asked;
 mod change_log;
 mod chart;
 mod clients;
 mod confirm;
+mod content_policy;
 mod device;
 mod dns;
 mod drawing;
@@ -14,6 +16,7 @@ mod edit;
 mod explain;
 mod exports;
 mod factors;
+mod fields;
 mod first;
 mod first_steps;
 mod flows;
@@ -35,288 +38,30 @@ mod names;
 mod not_found;
 mod overview;
 mod passkeys;
+mod paths;
 mod people;
 mod person;
 mod policies;
+mod provider_cookie;
 mod provider_sign_in;
 mod providers;
+mod recovery_codes;
 mod resources;
+mod roles;
+mod router;
+mod second_step;
 mod service_accounts;
 mod settings;
+mod sign_in_page;
 mod sites;
+mod state;
+mod streams;
 mod tokens;
 mod verified_gateways;
 mod view;
 
-use axum::Router;
-use axum::http::header;
-use axum::middleware::from_fn_with_state;
-use axum::response::IntoResponse;
-use axum::routing::{MethodRouter, get, post};
-use culvert_portal_service::{ClientAction, GatewayAction, Service};
-use culvert_wire::token::Portal;
 pub use host::Refusals;
-pub use live::Streams;
 pub use not_found::{nowhere, other_method};
-use std::fmt;
-use std::sync::Arc;
-
-/// The state that pages share.
-#[derive(Clone)]
-pub struct Console {
-    /// The rules.
-    pub service: Arc<Service>,
-    /// The portal's address.
-    pub portal: Arc<dyn Fn() -> Portal + Send + Sync>,
-    /// Pages that follow what happens.
-    pub streams: Streams,
-    /// Requests that got no page.
-    pub refusals: Arc<Refusals>,
-}
-
-impl fmt::Debug for Console {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Console").finish_non_exhaustive()
-    }
-}
-
-/// The pages.
-pub fn router(console: Console) -> Router {
-    // Acts that give access or weaken a proof (docs/sign-in.md): their person was proven lately.
-    let proven = |route: MethodRouter<Console>| {
-        route.layer(from_fn_with_state(console.clone(), confirm::ask))
-    };
-    Router::new()
-        .route("/confirm", get(confirm::show))
-        .route("/confirm/password", post(confirm::by_password))
-        .route("/confirm/passkey", post(confirm::by_passkey))
-        .route("/confirm/provider", post(confirm::by_provider))
-        .route("/confirm/done", get(confirm::done))
-        .route("/", get(overview::show))
-        .route("/assets/style.css", get(style))
-        .route("/assets/console.js", get(script))
-        .route("/assets/passkey.js", get(passkey_script))
-        .route("/live", get(live::follow))
-        .route("/set-up", get(first::ask_set_up).post(first::set_up))
-        .route("/sign-in", get(first::ask_sign_in).post(first::sign_in))
-        .route("/sign-in/with/{id}", get(provider_sign_in::begin))
-        .route("/sign-in/callback", get(provider_sign_in::finish))
-        .route("/sign-in/code", post(factors::sign_in))
-        .route("/sign-in/passkey", post(passkeys::sign_in))
-        .route("/sign-in/passkey/second", post(passkeys::sign_in_second))
-        .route("/sign-out", post(me::sign_out))
-        .route("/me/link", proven(post(identities::link_own)))
-        .route("/me/unlink/{id}", post(identities::unlink_own))
-        .route("/device", get(device::show))
-        .route("/device/approve", proven(post(device::approve)))
-        .route("/device/deny", post(device::deny))
-        .route(
-            "/settings/providers",
-            proven(get(providers::list).post(providers::create)),
-        )
-        .route(
-            "/settings/providers/{id}",
-            proven(get(providers::show).post(providers::change)),
-        )
-        .route(
-            "/settings/providers/{id}/delete",
-            proven(post(providers::delete)),
-        )
-        .route("/people/{id}/link", proven(post(identities::link)))
-        .route("/people/{id}/end-sessions", post(people::end_sessions))
-        .route("/identities/{id}/unlink", post(identities::unlink))
-        .route("/me", get(me::show))
-        .route("/me/password", proven(post(me::change_password)))
-        .route("/me/sign-out-everywhere", post(me::sign_out_everywhere))
-        .route("/me/sessions/end-others", post(me::end_others))
-        .route("/me/sessions/{id}/end", post(me::end_session))
-        .route(
-            "/me/second-factor",
-            proven(get(factors::show).post(factors::begin)),
-        )
-        .route("/me/second-factor/confirm", post(factors::confirm))
-        .route("/me/second-factor/remove", proven(post(factors::remove)))
-        .route("/me/recovery-codes", proven(post(factors::new_codes)))
-        .route("/me/passkeys", proven(post(passkeys::begin)))
-        .route("/me/passkeys/confirm", post(passkeys::confirm))
-        .route("/me/passkeys/{handle}", get(passkeys::show))
-        .route("/me/passkeys/{handle}/name", post(passkeys::rename))
-        .route(
-            "/me/passkeys/{handle}/remove",
-            proven(post(passkeys::remove)),
-        )
-        .route("/sites", get(sites::list).post(sites::create))
-        .route("/sites/{id}", get(sites::show))
-        .route("/sites/{id}/token", proven(post(sites::make_token)))
-        .route("/sites/{id}/name", post(sites::rename))
-        .route("/sites/{id}/delete", post(sites::delete))
-        .route("/gateways/{id}", get(gateways::show))
-        .route("/gateways/{id}/name", post(gateways::rename))
-        .route(
-            "/settings/verified-gateways",
-            proven(get(verified_gateways::show).post(verified_gateways::change)),
-        )
-        .route(
-            "/gateways/{id}/verify",
-            proven(post(|console, id, posted| {
-                gateways::judge(console, id, posted, GatewayAction::Verify)
-            })),
-        )
-        .route(
-            "/gateways/{id}/unverify",
-            post(|console, id, posted| {
-                gateways::judge(console, id, posted, GatewayAction::Unverify)
-            }),
-        )
-        .route(
-            "/gateways/{id}/drain",
-            post(|console, id, posted| gateways::judge(console, id, posted, GatewayAction::Drain)),
-        )
-        .route("/gateways/{id}/drain-now", post(gateways::drain_now))
-        .route(
-            "/gateways/{id}/undrain",
-            post(|console, id, posted| {
-                gateways::judge(console, id, posted, GatewayAction::Undrain)
-            }),
-        )
-        .route(
-            "/gateways/{id}/revoke",
-            post(|console, id, posted| gateways::judge(console, id, posted, GatewayAction::Revoke)),
-        )
-        .route("/resources", get(resources::list))
-        .route(
-            "/resources/new",
-            get(resources::ask).post(resources::create),
-        )
-        .route(
-            "/resources/{id}",
-            get(resources::show).post(resources::change),
-        )
-        .route("/resources/{id}/delete", post(resources::delete))
-        .route("/policies", get(policies::list).post(policies::create))
-        .route(
-            "/policies/{id}/enable",
-            post(|console, id, posted| policies::switch(console, id, posted, false)),
-        )
-        .route(
-            "/policies/{id}/disable",
-            post(|console, id, posted| policies::switch(console, id, posted, true)),
-        )
-        .route("/policies/{id}", get(policies::show).post(policies::change))
-        .route("/policies/{id}/delete", post(policies::delete))
-        .route("/explain", get(explain::show))
-        .route("/people", get(people::list).post(people::create))
-        .route("/people/{id}", get(people::show))
-        .route("/people/{id}/sign-in", proven(post(people::set_sign_in)))
-        .route(
-            "/people/second-factor",
-            proven(post(people::require_factor)),
-        )
-        .route(
-            "/people/{id}/reset-second-factor",
-            proven(post(people::reset_factor)),
-        )
-        .route("/people/{id}/end-sign-in", post(people::end_sign_in))
-        .route(
-            "/people/{id}/disable",
-            post(|console, id, posted| people::switch(console, id, posted, true)),
-        )
-        .route(
-            "/people/{id}/enable",
-            post(|console, id, posted| people::switch(console, id, posted, false)),
-        )
-        .route("/people/{id}/token", proven(post(people::make_token)))
-        .route("/people/{id}/name", post(people::rename))
-        .route("/people/{id}/delete", post(people::delete))
-        .route("/tokens/{id}/revoke", post(tokens::revoke))
-        .route(
-            "/service-accounts",
-            get(service_accounts::list).post(service_accounts::create),
-        )
-        .route("/groups", get(groups::list).post(groups::create))
-        .route("/groups/{id}", get(groups::show).post(groups::add_member))
-        .route("/groups/{id}/remove/{actor}", post(groups::remove_member))
-        .route("/groups/{id}/name", post(groups::rename))
-        .route("/groups/{id}/delete", post(groups::delete))
-        .route("/clients", get(clients::list))
-        .route("/clients/{id}", get(clients::show))
-        .route("/clients/{id}/name", post(clients::rename))
-        .route("/clients/{id}/delete", post(clients::delete))
-        .route(
-            "/clients/{id}/verify",
-            proven(post(|console, id, posted| {
-                clients::judge(console, id, posted, ClientAction::Verify)
-            })),
-        )
-        .route(
-            "/clients/{id}/unverify",
-            post(|console, id, posted| clients::judge(console, id, posted, ClientAction::Unverify)),
-        )
-        .route(
-            "/clients/{id}/revoke",
-            post(|console, id, posted| clients::judge(console, id, posted, ClientAction::Revoke)),
-        )
-        .route("/log/changes", get(change_log::show))
-        .route("/log/access", get(logs::access))
-        .route("/log/flows", get(flows::show))
-        .route("/log/access/export/{format}", get(exports::access))
-        .route("/log/changes/export/{format}", get(exports::changes))
-        .route("/log/flows/export/{format}", get(exports::flows))
-        .route(
-            "/settings/retention",
-            get(log_settings::show_retention).post(log_settings::change_retention),
-        )
-        .route(
-            "/settings/sinks",
-            get(log_settings::show_sinks).post(log_settings::create_sink),
-        )
-        .route(
-            "/settings/sinks/{name}/pause",
-            post(|console, name, posted| log_settings::pause_sink(console, name, posted, true)),
-        )
-        .route(
-            "/settings/sinks/{name}/resume",
-            post(|console, name, posted| log_settings::pause_sink(console, name, posted, false)),
-        )
-        .route(
-            "/settings/sinks/{name}/delete",
-            post(log_settings::delete_sink),
-        )
-        .route("/settings/sinks/{name}/test", post(log_settings::test_sink))
-        .route("/dns", get(dns::show).post(dns::change))
-        .route(
-            "/first-steps",
-            proven(get(first_steps::show).post(first_steps::take)),
-        )
-        .route("/settings", get(settings::list))
-        .route(
-            "/settings/account",
-            get(settings::account).post(settings::change_account),
-        )
-        .route(
-            "/settings/tokens",
-            proven(get(tokens::list).post(tokens::create)),
-        )
-        .layer(from_fn_with_state(console.clone(), guard::around))
-        .with_state(console)
-}
-
-async fn style() -> impl IntoResponse {
-    asset("text/css", include_str!("../templates/style.css"))
-}
-
-async fn script() -> impl IntoResponse {
-    asset("text/javascript", include_str!("../templates/console.js"))
-}
-
-async fn passkey_script() -> impl IntoResponse {
-    asset("text/javascript", include_str!("../templates/passkey.js"))
-}
-
-fn asset(kind: &'static str, text: &'static str) -> impl IntoResponse {
-    let headers = [
-        (header::CONTENT_TYPE, format!("{kind}; charset=utf-8")),
-        (header::CACHE_CONTROL, "no-cache".to_owned()),
-    ];
-    (headers, text)
-}
+pub use router::router;
+pub use state::Console;
+pub use streams::Streams;

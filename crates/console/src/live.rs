@@ -1,17 +1,17 @@
 //! Tells pages that are open that something has happened (ADR 0020). The stream says nothing else: the script of
 //! the page asks for the page again, as the person who sees it, and takes over what is different.
 
-use super::Console;
-use super::forms::Asked;
+use super::asked::Asked;
 use super::person::session;
+use super::state::Console;
+use super::streams::StreamPlace;
 use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use culvert_control_server::Listener;
-use culvert_ids::TokenId;
-use culvert_portal_base::{Connection, Fault, Place, Places};
+use culvert_portal_base::{Connection, Fault};
 use culvert_portal_service::{Caller, ListRequest};
 use culvert_store::Role;
 use culvert_wire::api::Client;
@@ -19,16 +19,8 @@ use futures_util::stream;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout};
 use zeroize::Zeroizing;
-
-/// Streams at once: all administrators of a large company with some pages each. They cost a connection
-/// of 40 KiB each, and at worst a page a second.
-const MAX_STREAMS: usize = 256;
-
-/// Streams of one session: browsers have six connections to a portal, and some must be left for pages.
-const MAX_STREAMS_PER_SESSION: u32 = 4;
 
 /// However much happens, a page is asked for again once in that time.
 const AT_MOST_EVERY: Duration = Duration::from_secs(1);
@@ -42,22 +34,6 @@ const BEGIN: &str = "retry: 5000\n\n";
 const CHANGED: &str = "data: changed\n\n";
 const STILL_HERE: &str = ":\n\n";
 
-/// The places for open streams: in all, and for each session.
-#[derive(Clone, Debug)]
-pub struct Streams {
-    all: Arc<Semaphore>,
-    by_session: Places<TokenId>,
-}
-
-impl Default for Streams {
-    fn default() -> Self {
-        Self {
-            all: Arc::new(Semaphore::new(MAX_STREAMS)),
-            by_session: Places::default(),
-        }
-    }
-}
-
 pub(super) async fn follow(
     State(console): State<Console>,
     connection: Option<Extension<Arc<Connection>>>,
@@ -69,11 +45,7 @@ pub(super) async fn follow(
     caller.note_connection(connection.as_ref().map(|Extension(connection)| connection));
     caller.has_enrolled()?;
     let full = || Fault::TooMany { wait: KEEP_ALIVE };
-    let all = Arc::clone(&console.streams.all);
-    let place = all.try_acquire_owned().map_err(|_| full())?;
-    let by_session = &console.streams.by_session;
-    let of_session = by_session.take(caller.token(), MAX_STREAMS_PER_SESSION);
-    let of_session = of_session.ok_or_else(full)?;
+    let place = console.streams.take(caller.token()).ok_or_else(full)?;
     let listener = console.service.listen();
     // The number of events when the page was made.
     let since: u64 = asked.parse("since")?;
@@ -85,7 +57,7 @@ pub(super) async fn follow(
         own: None,
         listener,
         next_at: Instant::now(),
-        _places: (place, of_session),
+        _place: place,
     };
     watch.own = watch.own_clients(&caller).await?;
     let begin = match is_late {
@@ -111,7 +83,7 @@ struct Watch {
     listener: Listener,
     /// The earliest time of the next message.
     next_at: Instant,
-    _places: (OwnedSemaphorePermit, Place<TokenId>),
+    _place: StreamPlace,
 }
 
 impl Watch {

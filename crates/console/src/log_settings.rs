@@ -1,8 +1,9 @@
 //! The retention of logs, and their sinks.
 
-use super::Console;
-use super::forms::{Asked, Posted, done};
+use super::asked::Asked;
+use super::forms::{Posted, done};
 use super::person::Person;
+use super::state::Console;
 use super::view::{Action, Cell, Field, Form, Page, Section, Table};
 use axum::extract::{Path, State};
 use axum::http::StatusCode;

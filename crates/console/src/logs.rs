@@ -1,10 +1,10 @@
 //! The access log, the newest first, and what the logs share.
 
-use super::Console;
-use super::chart::{Chart, span};
-use super::forms::Asked;
+use super::asked::Asked;
+use super::chart::Chart;
 use super::names::Names;
 use super::person::Person;
+use super::state::Console;
 use super::view::{Cell, Field, Form, Page, Section, Table};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -154,7 +154,7 @@ pub(super) async fn access(
     let rows = found.items.into_iter();
     let rows = rows.map(|entry| access_row(entry, &names));
     let mut page = person.page("Access log", AT);
-    let activity = service.activity(&person.caller, span(&asked)).await?;
+    let activity = service.activity(&person.caller, asked.span()).await?;
     page.sections
         .push(Section::Chart(Chart::denials(AT, &activity)));
     page.sections.push(Section::Form(form));

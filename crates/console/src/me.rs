@@ -1,11 +1,14 @@
 //! A person's own page: sessions and the password.
 
-use super::Console;
+use super::asked::Asked;
 use super::factors;
-use super::first::with_session;
-use super::forms::{Asked, Posted, done};
+use super::forms::{Posted, done};
 use super::identities;
+use super::paths::SECOND_FACTOR;
 use super::person::{Person, forget};
+use super::recovery_codes::codes_left_if;
+use super::sign_in_page::with_session;
+use super::state::Console;
 use super::view::{Action, Cell, Field, Form, Section, Table};
 use axum::Extension;
 use axum::extract::State;
@@ -94,8 +97,8 @@ async fn page(
             title: "Second factor".to_owned(),
             facts: vec![
                 ("State", factors::state(&factors)),
-                ("Recovery codes left", factors::codes_left_if(&factors)),
-                ("Change", Cell::link(factors::AT, "Second factor")),
+                ("Recovery codes left", codes_left_if(&factors)),
+                ("Change", Cell::link(SECOND_FACTOR, "Second factor")),
             ],
         },
         Section::Form(form),

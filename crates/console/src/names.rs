@@ -1,7 +1,7 @@
 //! Names of what the rows of a list refer to, and their pages. One question to the service answers a whole page.
 
-use super::Console;
 use super::person::Person;
+use super::state::Console;
 use super::view::Cell;
 use culvert_portal_base::Fault;
 use culvert_store::EntityId;

@@ -1,11 +1,11 @@
 //! The overview: the present state.
 
-use super::Console;
-use super::chart::{Chart, span};
-use super::forms::Asked;
+use super::asked::Asked;
+use super::chart::Chart;
 use super::gateways::rate;
 use super::names::Names;
 use super::person::Person;
+use super::state::Console;
 use super::view::{Cell, Link, Section, Table};
 use super::{first_steps, gateways, verified_gateways};
 use axum::extract::State;
@@ -128,7 +128,7 @@ pub(super) async fn show(
             ("Started", Cell::time(Some(status.started))),
         ],
     });
-    let activity = service.activity(&person.caller, span(&asked)).await?;
+    let activity = service.activity(&person.caller, asked.span()).await?;
     for chart in [
         Chart::throughput("/", &activity),
         Chart::denials("/", &activity),

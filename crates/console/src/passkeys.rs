@@ -1,131 +1,21 @@
-//! Passkeys: signing in by one, and the own ones.
+//! The own passkeys.
 
-use super::Console;
-use super::factors::codes_page;
-use super::first::{end_before, page, sign_in_again, with_session};
-use super::forms::{Asked, Fields, Posted, done};
-use super::person::{Person, next_page};
+use super::asked::Asked;
+use super::forms::{Posted, done};
+use super::paths::SECOND_FACTOR;
+use super::person::Person;
+use super::recovery_codes::codes_page;
+use super::state::Console;
 use super::view::{Cell, Field, Form, Page, PasskeyKind, Section, Table};
-use axum::Extension;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use culvert_portal_base::{Fault, PublicAddress};
+use culvert_portal_base::Fault;
 use culvert_portal_service::{OwnPasskey, Question};
 
 /// The page with one of the own passkeys.
 fn at(handle: &str) -> String {
     format!("/me/passkeys/{handle}")
-}
-
-/// The form for signing in without a password, where the portal has a name that passkeys can be bound to.
-pub(super) fn sign_in_form(console: &Console, next: &str) -> Result<Option<Form>, Fault> {
-    if console.service.relying_party().is_none() {
-        return Ok(None);
-    }
-    let question = console.service.ask_for_passkey()?;
-    let mut form = Form::new(
-        "With a passkey",
-        "/sign-in/passkey",
-        "Sign in with a passkey",
-        Vec::new(),
-    );
-    form.hide("next", next.to_owned());
-    Ok(Some(form.for_passkey(PasskeyKind::Get, question)))
-}
-
-/// The form that follows a right password, for people with passkeys.
-pub(super) fn second_form(ticket: &str, next: &str, question: Question) -> Form {
-    let mut form = Form::new(
-        "Passkey",
-        "/sign-in/passkey/second",
-        "Go on with a passkey",
-        Vec::new(),
-    );
-    form.hide("ticket", ticket.to_owned());
-    form.hide("next", next.to_owned());
-    form.for_passkey(PasskeyKind::Get, question)
-}
-
-/// Signing in without a password.
-pub(super) async fn sign_in(
-    State(console): State<Console>,
-    Extension(PublicAddress(from)): Extension<PublicAddress>,
-    headers: HeaderMap,
-    fields: Fields,
-) -> Result<Response, Fault> {
-    let next = next_page(fields.text("next"));
-    let credential = fields.raw("credential");
-    match console.service.sign_in_by_passkey(from, credential).await {
-        Ok(begun) => {
-            end_before(&console, &headers).await?;
-            Ok(with_session(&begun.token, &next))
-        }
-        Err(Fault::Invalid(problems)) => {
-            let why = problems.into_iter().map(|problem| problem.detail);
-            sign_in_again(&console, &next, &sentence(why)).await
-        }
-        Err(fault) => Err(fault),
-    }
-}
-
-/// The second step of signing in, by a passkey.
-pub(super) async fn sign_in_second(
-    State(console): State<Console>,
-    Extension(PublicAddress(from)): Extension<PublicAddress>,
-    fields: Fields,
-) -> Result<Response, Fault> {
-    let next = next_page(fields.text("next"));
-    let ticket = fields.text("ticket");
-    let begun = console
-        .service
-        .sign_in_by_passkey_after_password(from, ticket, fields.raw("credential"))
-        .await;
-    match begun {
-        Ok(begun) => Ok(with_session(&begun.token, &next)),
-        Err(Fault::Invalid(problems)) => {
-            let page = second_step(&console, ticket, &next).await?;
-            let why = sentence(problems.into_iter().map(|problem| problem.detail));
-            let page = page.with_problem(&why);
-            Ok(page.with_status(StatusCode::UNPROCESSABLE_ENTITY))
-        }
-        Err(Fault::Unauthenticated) => {
-            let why = "It took too long. Begin again.";
-            sign_in_again(&console, &next, why).await
-        }
-        Err(fault) => Err(fault),
-    }
-}
-
-/// The page after a password that was right: a passkey, where the person has one, or a code.
-pub(super) async fn second_step(
-    console: &Console,
-    ticket: &str,
-    next: &str,
-) -> Result<Page, Fault> {
-    let question = console
-        .service
-        .ask_for_passkey_after_password(ticket)
-        .await?;
-    let code = super::factors::code_form(ticket, next);
-    Ok(match question {
-        Some(question) => page(
-            "Sign in",
-            second_form(ticket, next, question),
-            vec![Section::Form(code)],
-        ),
-        None => page("Sign in", code, Vec::new()),
-    })
-}
-
-fn sentence(details: impl Iterator<Item = String>) -> String {
-    let details: Vec<_> = details.collect();
-    let text = details.join("; ");
-    let mut letters = text.chars();
-    let first = letters
-        .next()
-        .map(|letter| letter.to_uppercase().to_string());
-    format!("{}{}.", first.unwrap_or_default(), letters.as_str())
 }
 
 /// The own passkeys, for the page of the second factor.
@@ -211,7 +101,7 @@ pub(super) async fn confirm(
         .await;
     match confirmed {
         Ok(Some(codes)) => Ok(codes_page(&person, &codes).into_response()),
-        Ok(None) => Ok(done(super::factors::AT, "added")),
+        Ok(None) => Ok(done(SECOND_FACTOR, "added")),
         Err(fault) => {
             let (form, status) = begin_form(name).refused(fault)?;
             let mut page = person.page("Add a passkey", "/me");
@@ -316,7 +206,7 @@ pub(super) async fn remove(
         .remove_passkey(&person.caller, &handle)
         .await;
     match removed {
-        Ok(()) => Ok(done(super::factors::AT, "changed")),
+        Ok(()) => Ok(done(SECOND_FACTOR, "changed")),
         Err(fault) => refused(&console, &person, &handle, Step::Remove, fault).await,
     }
 }

@@ -1,10 +1,12 @@
 //! Actors, with their tokens and how they sign in.
 
-use super::Console;
+use super::asked::Asked;
 use super::edit::{Edit, Now, delete_form, deleted, is_cascade, rename_form, renamed};
-use super::forms::{Asked, Posted, done, taken};
+use super::forms::{Posted, done, taken};
 use super::identities;
 use super::person::Person;
+use super::roles::{ROLES, role_name};
+use super::state::Console;
 use super::tokens::{self, Machine};
 use super::view::{Action, Buttons, Cell, Field, Form, Page, Section, Table};
 use axum::extract::State;
@@ -13,8 +15,7 @@ use culvert_ids::ActorId;
 use culvert_portal_base::{Fault, Id};
 use culvert_portal_service::Caller;
 use culvert_wire::api::{
-    AccountPatch, Actor, ActorKind, ActorPatch, ApiRole, NewActor, NewSignIn, NewToken,
-    SecondFactorRule,
+    AccountPatch, Actor, ActorKind, ActorPatch, NewActor, NewSignIn, NewToken, SecondFactorRule,
 };
 
 pub(super) const AT: &str = "/people";
@@ -26,13 +27,6 @@ const KINDS: &[(&str, &str)] = &[
     ("user", "a person"),
     ("admin", "a person who administers"),
     ("service_account", "a machine"),
-];
-
-const ROLES: &[(&str, &str)] = &[
-    ("user", "user: sees and gives up the own clients"),
-    ("auditor", "auditor: reads everything"),
-    ("admin", "admin: changes everything but owners"),
-    ("owner", "owner: everything"),
 ];
 
 const RULES: &[(&str, &str)] = &[
@@ -53,15 +47,6 @@ const fn rule_name(rule: SecondFactorRule) -> &'static str {
         SecondFactorRule::Off => "off",
         SecondFactorRule::Administrators => "administrators",
         SecondFactorRule::Everybody => "everybody",
-    }
-}
-
-pub(super) const fn role_name(role: ApiRole) -> &'static str {
-    match role {
-        ApiRole::User => "user",
-        ApiRole::Auditor => "auditor",
-        ApiRole::Admin => "admin",
-        ApiRole::Owner => "owner",
     }
 }
 

@@ -1,10 +1,9 @@
 //! The person that asks for a page: the session of a browser.
 
-use super::Console;
-use super::confirm;
-use super::factors;
-use super::forms::Asked;
-use super::view::{Action, Cell, Form, Link, Page, Section, Table, Who};
+use super::asked::Asked;
+use super::paths::{OWN_PAGES, PAGES, SECOND_FACTOR, UNTIL_ENROLLED};
+use super::state::Console;
+use super::view::{Action, Cell, Form, Page, Section, Table, Who};
 use aws_lc_rs::hmac;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -12,7 +11,6 @@ use axum::http::{HeaderMap, HeaderValue, Method, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use culvert_portal_auth::device_codes::written as written_code;
 use culvert_portal_base::Fault;
 use culvert_portal_service::Caller;
 use culvert_store::Role;
@@ -27,66 +25,6 @@ const FORM_TOKEN: &[u8] = b"culvert console form";
 /// The header that the page's script sends when it loads the page again: that does not count as use
 /// of the session.
 const LIVE: &str = "x-culvert-live";
-
-const fn page(path: &'static str, name: &'static str) -> Link {
-    Link { path, name }
-}
-
-/// The pages of people who may read everything.
-const PAGES: &[Link] = &[
-    page("/", "Overview"),
-    page("/sites", "Sites"),
-    page("/resources", "Resources"),
-    page("/policies", "Policies"),
-    page("/explain", "Explain"),
-    page("/people", "Actors"),
-    page("/groups", "Groups"),
-    page("/service-accounts", "Service accounts"),
-    page("/clients", "Clients"),
-    page("/dns", "DNS"),
-    page("/log/access", "Access log"),
-    page("/log/changes", "Change log"),
-    page("/log/flows", "Flow log"),
-    page("/settings", "Settings"),
-];
-
-/// The pages of people who see only their own clients.
-const OWN_PAGES: &[Link] = &[page("/clients", "My clients")];
-
-/// The page of the list that has this path: where signing in may lead, and nowhere else.
-pub(super) fn page_of(path: &str) -> Option<&'static str> {
-    let known = PAGES.iter().find(|page| page.path == path);
-    known.map(|page| page.path)
-}
-
-/// The page after a sign-in, of those that a page or a link may ask for: a page of a list, or a
-/// machine that waits with its code; the overview otherwise.
-pub(super) fn next_page(asked: &str) -> String {
-    if let Some(page) = page_of(asked) {
-        return page.to_owned();
-    }
-    let code = asked.strip_prefix("/device?code=").and_then(written_code);
-    match (asked, code) {
-        ("/device", _) => "/device".to_owned(),
-        (_, Some(code)) => format!("/device?code={code}"),
-        (_, None) => "/".to_owned(),
-    }
-}
-
-/// The paths that are open to people who must get a second factor first. The service refuses the
-/// rest as well.
-const UNTIL_ENROLLED: &[&str] = &[
-    factors::AT,
-    "/me/second-factor/confirm",
-    "/me/passkeys",
-    "/me/passkeys/confirm",
-    confirm::AT,
-    "/confirm/password",
-    "/confirm/passkey",
-    "/confirm/provider",
-    "/confirm/done",
-    "/sign-out",
-];
 
 /// The reason for which a page is not shown.
 #[derive(Debug)]
@@ -106,7 +44,7 @@ impl IntoResponse for PageRefusal {
     fn into_response(self) -> Response {
         match self {
             Self::Fault(fault) => fault.into_response(),
-            Self::Enrol => Redirect::to(factors::AT).into_response(),
+            Self::Enrol => Redirect::to(SECOND_FACTOR).into_response(),
         }
     }
 }

@@ -1,25 +1,23 @@
 //! To an identity provider and back.
 
-use super::Console;
 use super::confirm;
-use super::first::with_session;
-use super::forms::Fields;
+use super::fields::Fields;
 use super::guard;
 use super::host::is_at_own_name;
+use super::paths::next_page;
 use super::person::{self, cookie_of};
+use super::provider_cookie::{COOKIE, forget, on_the_way};
+use super::sign_in_page::with_session;
+use super::state::Console;
 use axum::Extension;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use culvert_ids::ProviderId;
-use culvert_portal_auth::oidc;
 use culvert_portal_auth::oidc::SignInFault;
 use culvert_portal_base::{Fault, Id, PublicAddress};
 use culvert_portal_service::{Arrived, CameBack};
 use zeroize::Zeroizing;
-
-/// The cookie of a browser on the way to a provider: for ten minutes, for this host alone.
-const COOKIE: &str = "__Host-culvert-way";
 
 /// The mark in the query of people who were led to the portal's own name.
 const MOVED: &str = "moved";
@@ -46,7 +44,7 @@ pub(super) async fn begin(
         let to = format!("{url}{path}{mark}{MOVED}=1");
         return Ok(Redirect::to(&to).into_response());
     }
-    let next = person::next_page(fields.text("next"));
+    let next = next_page(fields.text("next"));
     let begun = console.service.begin_provider_sign_in(from, id, next);
     match begun.await {
         Ok(begun) => Ok(on_the_way(&begun, Redirect::to(&begun.url).into_response())),
@@ -54,22 +52,6 @@ pub(super) async fn begin(
         Err(Fault::Unavailable(text)) => Ok(not_signed_in(StatusCode::BAD_GATEWAY, text)),
         Err(fault) => Err(fault),
     }
-}
-
-/// An answer with what the browser is to keep.
-pub(super) fn on_the_way(begun: &oidc::Begun, mut response: Response) -> Response {
-    let keep = cookie(&begun.browser, "; Max-Age=600");
-    if let Some(keep) = keep {
-        response.headers_mut().append(header::SET_COOKIE, keep);
-    }
-    response
-}
-
-fn cookie(value: &str, more: &str) -> Option<HeaderValue> {
-    let text = format!("{COOKIE}={value}; Path=/; Secure; HttpOnly; SameSite=Lax{more}");
-    let mut value = HeaderValue::from_str(&text).ok()?;
-    value.set_sensitive(true);
-    Some(value)
 }
 
 /// Receives a browser that comes back from a provider.
@@ -113,8 +95,8 @@ pub(super) async fn finish(
         Err(SignInFault::Portal(fault)) => return Err(fault),
         Err(fault) => refused(&fault, caller.is_some()),
     };
-    if let Some(forget) = cookie("", "; Max-Age=0") {
-        response.headers_mut().append(header::SET_COOKIE, forget);
+    if let Some(forgotten) = forget() {
+        response.headers_mut().append(header::SET_COOKIE, forgotten);
     }
     Ok(response)
 }

@@ -1,9 +1,11 @@
 //! Identity providers, by which people sign in.
 
-use super::Console;
-use super::forms::{Asked, Fields, Posted, done};
+use super::asked::Asked;
+use super::fields::Fields;
+use super::forms::{Posted, done};
 use super::names::Names;
 use super::person::Person;
+use super::state::Console;
 use super::view::{Action, Cell, Field, Form, Page, Section, Table};
 use axum::extract::State;
 use axum::http::StatusCode;

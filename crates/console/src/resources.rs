@@ -1,10 +1,12 @@
 //! Resources.
 
-use super::Console;
+use super::asked::Asked;
 use super::edit::{Edit, Now};
-use super::forms::{Asked, Fields, Posted, done, taken};
+use super::fields::Fields;
+use super::forms::{Posted, done, taken};
 use super::names::Names;
 use super::person::Person;
+use super::state::Console;
 use super::view::{Buttons, Cell, Field, Form, Link, Page, Section, Table};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};

@@ -1,9 +1,10 @@
 //! Machines that are actors: clients come with their tokens, and scripts use the API with them.
 
-use super::Console;
-use super::forms::{Asked, Posted, done, taken};
+use super::asked::Asked;
+use super::forms::{Posted, done, taken};
 use super::people::{self, state};
 use super::person::Person;
+use super::state::Console;
 use super::view::{Cell, Field, Form, Page, Table};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};

@@ -1,9 +1,11 @@
 //! The settings of the whole account, section by section.
 
-use super::Console;
+use super::asked::Asked;
 use super::edit::{Edit, Now};
-use super::forms::{Asked, Fields, Posted};
+use super::fields::Fields;
+use super::forms::Posted;
 use super::person::Person;
+use super::state::Console;
 use super::view::{Cell, Field, Form, Section, Table};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};

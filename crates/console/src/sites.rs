@@ -1,10 +1,11 @@
 //! Sites, and the gateways that lead there.
 
-use super::Console;
+use super::asked::Asked;
 use super::edit::{delete_form, deleted, is_cascade, rename_form, renamed};
-use super::forms::{Asked, Posted, done, taken};
+use super::forms::{Posted, done, taken};
 use super::gateways;
 use super::person::Person;
+use super::state::Console;
 use super::tokens::{self, Machine};
 use super::view::{Cell, Field, Form, Page, Section, Table};
 use axum::extract::State;

@@ -1,10 +1,12 @@
 //! Tokens: those of machines and of the API. Their secrets are shown once.
 
-use super::Console;
-use super::forms::{Asked, Fields, Posted, done, taken};
+use super::asked::Asked;
+use super::fields::Fields;
+use super::forms::{Posted, done, taken};
 use super::names::Names;
-use super::people::role_name;
 use super::person::Person;
+use super::roles::role_name;
+use super::state::Console;
 use super::view::{Action, Buttons, Cell, Field, Form, Page, Section, Table};
 use crate::machine_commands;
 use axum::extract::State;

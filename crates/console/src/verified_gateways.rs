@@ -1,11 +1,13 @@
 //! The rule that gateways have to be verified, and the list of those that are not.
 
-use super::Console;
+use super::asked::Asked;
 use super::edit::{Edit, Now};
-use super::forms::{Asked, Fields, Posted};
+use super::fields::Fields;
+use super::forms::Posted;
 use super::gateways::{self, verify_action};
 use super::names::Names;
 use super::person::Person;
+use super::state::Console;
 use super::view::{Cell, Field, Form, Section, Table};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};

@@ -1,8 +1,8 @@
 //! The parts of a page. Pages are values; the templates alone write HTML, and escape all of it.
 
 use super::chart::Chart;
+use super::content_policy::POLICY_WITH_SCRIPT;
 use super::drawing::Drawing;
-use super::guard::POLICY_WITH_SCRIPT;
 use askama::Template;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};

@@ -5,13 +5,16 @@
 //! authenticator is decides nothing here, so what a browser says of that is passed over.
 
 mod authenticator_data;
+mod base64url;
+mod cbor;
 mod client_data;
 mod cose;
+mod error;
 
 use authenticator_data::AuthenticatorData;
 use aws_lc_rs::digest;
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64url::bytes;
+use cbor::one_value;
 use ciborium::Value;
 use client_data::ClientData;
 use cose::PublicKey;
@@ -19,43 +22,11 @@ use serde::Deserialize;
 use std::net::IpAddr;
 
 pub use cose::ALGORITHMS;
+pub use error::WebauthnError;
 
 /// The longest that is read of what a browser brings: a key of RSA with the attestation that nobody asked for
 /// takes 6 KB.
 const MAX_TEXT_LEN: usize = 16 << 10;
-
-/// The nesting of authenticators' CBOR: an attestation statement holds lists of certificates.
-const MAX_CBOR_DEPTH: usize = 8;
-
-/// The reason for which something is not accepted. A person who adds a key is told it. For a
-/// sign-in by a key, only the log has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum WebauthnError {
-    /// This part is not as the specification has it.
-    #[error("{0} is not as the specification has it")]
-    Malformed(&'static str),
-    /// It was made for another operation.
-    #[error("it was made for another purpose")]
-    OtherPurpose,
-    /// It was made on a page of another site.
-    #[error("it was made on the page of another site")]
-    OtherOrigin,
-    /// It was made for another relying party.
-    #[error("it belongs to another site")]
-    OtherParty,
-    /// Nobody touched the authenticator.
-    #[error("nobody was there")]
-    NobodyPresent,
-    /// The authenticator did not verify its user.
-    #[error("the authenticator did not make sure who was there")]
-    NobodyVerified,
-    /// The key has an algorithm that was not asked for.
-    #[error("the key is of a kind that was not asked for")]
-    OtherAlgorithm,
-    /// The signature is not of this key.
-    #[error("the signature is not by this key")]
-    WrongSignature,
-}
 
 /// For whom passkeys are made: this portal, by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -247,26 +218,6 @@ fn credential<R: for<'a> Deserialize<'a>>(text: &str) -> Result<(Vec<u8>, R), We
         return Err(WebauthnError::Malformed("the credential's type"));
     }
     Ok((bytes(&json.raw_id)?, json.response))
-}
-
-fn bytes(text: &str) -> Result<Vec<u8>, WebauthnError> {
-    let decoded = URL_SAFE_NO_PAD.decode(text);
-    decoded.map_err(|_| WebauthnError::Malformed("base64url"))
-}
-
-/// Reads one CBOR value off the front.
-fn next_value(input: &mut &[u8]) -> Result<Value, WebauthnError> {
-    ciborium::de::from_reader_with_recursion_limit(input, MAX_CBOR_DEPTH)
-        .map_err(|_| WebauthnError::Malformed("CBOR"))
-}
-
-/// Reads one CBOR value that is all there is.
-fn one_value(mut input: &[u8]) -> Result<Value, WebauthnError> {
-    let value = next_value(&mut input)?;
-    match input {
-        [] => Ok(value),
-        _ => Err(WebauthnError::Malformed("what follows the CBOR")),
-    }
 }
 
 fn sha256(bytes: &[u8]) -> [u8; 32] {

@@ -1,6 +1,7 @@
 //! One connection, as it is counted.
 
-use super::bounds::{Class, Seat, Tables};
+use super::class::Class;
+use super::tables::{Seat, Seated, Tables};
 use culvert_fair::Subscriber;
 use culvert_ids::ActorId;
 use std::net::IpAddr;
@@ -17,19 +18,6 @@ pub struct Connection {
     evicted: Arc<Notify>,
     seat: Mutex<Option<Seat>>,
     _open: OwnedSemaphorePermit,
-}
-
-/// A connection as a table knows it.
-#[derive(Debug)]
-pub(super) struct Seated {
-    pub(super) address: IpAddr,
-    evicted: Arc<Notify>,
-}
-
-impl Seated {
-    pub(super) fn evict(&self) {
-        self.evicted.notify_one();
-    }
 }
 
 impl Connection {

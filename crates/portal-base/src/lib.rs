@@ -5,26 +5,31 @@
 
 mod body;
 mod bounds;
+mod class;
 mod clock;
 mod connection;
 mod evictions;
 mod extract;
 mod fault;
+mod limits;
 mod metrics;
 mod notice;
 mod places;
 mod problem;
 mod public_address;
 mod rate_limit;
+mod tables;
 mod uri;
 
 pub use body::{MAX_BODY_BYTES, limit_for, read_body};
-pub use bounds::{Bounds, Class, DESCRIPTORS_NEEDED, Limits, MAX_SESSIONS};
+pub use bounds::Bounds;
+pub use class::Class;
 pub use clock::{Birth, birth, now};
 pub use connection::Connection;
 pub use evictions::Evictions;
 pub use extract::{ActorInPath, Id, bearer};
 pub use fault::{Fault, obstacle};
+pub use limits::{DESCRIPTORS_NEEDED, Limits, MAX_SESSIONS};
 pub use metrics::{Backlog, LiveMetrics, MEDIA_TYPE, Metrics};
 pub use notice::Notice;
 pub use places::{Place, Places};

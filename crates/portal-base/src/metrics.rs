@@ -1,6 +1,6 @@
 //! The portal's metrics, in the text format of Prometheus.
 
-use super::bounds::Class;
+use super::class::Class;
 use culvert_hub::HubStatus;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;

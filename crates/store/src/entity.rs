@@ -6,6 +6,7 @@ mod machine;
 mod policy;
 mod provider;
 mod site;
+mod stamp;
 mod token;
 
 pub use account::{Account, AccountSettings, SecondFactorRule};
@@ -14,28 +15,16 @@ pub use machine::{Client, Gateway, MachineId, Seen};
 pub use policy::Policy;
 pub use provider::{GroupOfClaim, Identity, Provider, ProviderSettings, UnknownPeople};
 pub use site::{Resource, Site};
+pub use stamp::Stamp;
 pub use token::{Role, Token, TokenScope, TokenUse, TokenUses};
 
 use culvert_ids::{
     AccountId, ActorId, ClientId, GatewayId, GroupId, ID_LEN, IdError, IdentityId, MembershipId,
     PolicyId, ProviderId, ResourceId, SiteId, TokenId,
 };
-use culvert_wire::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
-
-/// The fields that the store writes on every row. Values that a caller puts here when it creates
-/// one are ignored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stamp {
-    /// 1 for a new row, one more with every change: the row's `ETag`.
-    pub version: u64,
-    /// The time of the row's creation.
-    pub created: Timestamp,
-    /// The time of its last change.
-    pub updated: Timestamp,
-}
 
 /// A type of row.
 pub trait Kind: Clone + Into<Entity> + Send + 'static {
@@ -98,11 +87,6 @@ macro_rules! entities {
             /// Version and times.
             pub const fn stamp(&self) -> Stamp {
                 match self { $(Self::$name(row) => row.stamp,)* }
-            }
-
-            /// The name that people give it; memberships and identities have none.
-            pub fn name(&self) -> Option<&str> {
-                crate::rules::name(self)
             }
 
             /// Sets version and times: for implementations of [`crate::Store`], which alone write them.
@@ -210,6 +194,26 @@ entities! {
     Identity(IdentityId) = "identity";
 }
 
+impl Entity {
+    /// The name that people give it; memberships and identities have none.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::Account(row) => Some(&row.name),
+            Self::Actor(row) => Some(&row.name),
+            Self::Group(row) => Some(&row.name),
+            Self::Membership(_) => None,
+            Self::Site(row) => Some(&row.name),
+            Self::Resource(row) => Some(&row.name),
+            Self::Policy(row) => Some(&row.name),
+            Self::Token(row) => Some(&row.name),
+            Self::Client(row) => Some(&row.name),
+            Self::Gateway(row) => Some(&row.name),
+            Self::Provider(row) => Some(&row.name),
+            Self::Identity(_) => None,
+        }
+    }
+}
+
 impl fmt::Display for EntityKind {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(self.as_str())
@@ -232,5 +236,14 @@ impl<'de> Deserialize<'de> for EntityId {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = <std::borrow::Cow<'de, str>>::deserialize(from)?;
         text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl From<MachineId> for EntityId {
+    fn from(id: MachineId) -> Self {
+        match id {
+            MachineId::Client(id) => Self::Client(id),
+            MachineId::Gateway(id) => Self::Gateway(id),
+        }
     }
 }

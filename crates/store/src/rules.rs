@@ -102,20 +102,7 @@ pub fn references(entity: &Entity) -> Vec<EntityId> {
 
 /// The row's name, where its kind has one.
 pub fn name(entity: &Entity) -> Option<&str> {
-    match entity {
-        Entity::Account(row) => Some(&row.name),
-        Entity::Actor(row) => Some(&row.name),
-        Entity::Group(row) => Some(&row.name),
-        Entity::Membership(_) => None,
-        Entity::Site(row) => Some(&row.name),
-        Entity::Resource(row) => Some(&row.name),
-        Entity::Policy(row) => Some(&row.name),
-        Entity::Token(row) => Some(&row.name),
-        Entity::Client(row) => Some(&row.name),
-        Entity::Gateway(row) => Some(&row.name),
-        Entity::Provider(row) => Some(&row.name),
-        Entity::Identity(_) => None,
-    }
+    entity.name()
 }
 
 /// The time since which the row is revoked, if its kind can be.

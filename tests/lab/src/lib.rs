@@ -18,6 +18,7 @@ mod link;
 mod machine;
 mod marks;
 pub mod measure;
+mod named;
 mod namespace;
 mod narrow;
 mod process;

@@ -68,11 +68,7 @@ impl Machine {
         );
         let mut command = crate::command::dies_with_us();
         command.args(["sh", "-ec", &script]);
-        let process = Process::start(
-            namespace.clone(),
-            command,
-            &format!("systemd-nspawn {name}"),
-        )?;
+        let process = Process::start(namespace.held(), command, &format!("systemd-nspawn {name}"))?;
         let mut machine = Self {
             name: name.to_owned(),
             process,

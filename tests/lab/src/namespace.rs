@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::command::{bounded, dies_with_us, finish, outcome};
+use crate::named::Named;
 use crate::process::Process;
 use crate::reaper;
 
@@ -18,9 +19,6 @@ use crate::reaper;
 /// still runs inside is killed: a detached daemon cannot outlive its test.
 #[derive(Clone, Debug)]
 pub struct Namespace(Arc<Named>);
-
-#[derive(Debug)]
-struct Named(String);
 
 impl Namespace {
     /// Makes a namespace under a name that nobody else has.
@@ -104,7 +102,7 @@ impl Namespace {
             .args(["ip", "netns", "exec", self.name()])
             .args(line.split_whitespace());
         adjust(&mut command);
-        Process::start(self.clone(), command, line)
+        Process::start(self.held(), command, line)
     }
 
     /// Starts a shell script that keeps running, with mounts of its own; it stops at the first error.
@@ -124,7 +122,7 @@ impl Namespace {
         let mut command = dies_with_us();
         command.args(["ip", "netns", "exec", self.name(), "sh", "-ec", script]);
         adjust(&mut command)?;
-        Process::start(self.clone(), command, script)
+        Process::start(self.held(), command, script)
     }
 
     /// Calls `work` inside the namespace, on a thread of its own. Sockets that it opens stay in the
@@ -154,26 +152,16 @@ impl Namespace {
         })
     }
 
+    /// Keeps the namespace for as long as it is held.
+    pub(crate) fn held(&self) -> Arc<Named> {
+        Arc::clone(&self.0)
+    }
+
     fn bounded_command(&self, line: &str) -> Command {
         let mut command = bounded();
         command
             .args(["ip", "netns", "exec", self.name()])
             .args(line.split_whitespace());
         command
-    }
-}
-
-impl Drop for Named {
-    fn drop(&mut self) {
-        let name = &self.0;
-        for process_id in crate::run(&format!("ip netns pids {name}"))
-            .unwrap_or_default()
-            .lines()
-        {
-            // One that ended by itself in between is no error.
-            let _gone = crate::run(&format!("kill -9 {process_id}"));
-        }
-        // Failing here would hide the test's own failure; the watcher tries again.
-        let _removed = crate::run(&format!("ip netns del {name}"));
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{LazyLock, mpsc};
+use std::sync::{Arc, LazyLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::measure::Usage;
-use crate::namespace::Namespace;
+use crate::named::Named;
 use crate::reaper;
 use crate::wait::wait_until;
 
@@ -30,11 +30,11 @@ pub struct Process {
     line: String,
     output_path: PathBuf,
     /// Keeps the namespace at least as long as the program.
-    _namespace: Namespace,
+    _namespace: Arc<Named>,
 }
 
 impl Process {
-    pub(crate) fn start(namespace: Namespace, mut command: Command, line: &str) -> Result<Self> {
+    pub(crate) fn start(namespace: Arc<Named>, mut command: Command, line: &str) -> Result<Self> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let output_path = reaper::process_dir()?.join(format!("output-{number}.txt"));

@@ -11,53 +11,35 @@ mod crowd;
 mod disk;
 mod gateway;
 mod names;
+mod networks;
 mod numbered;
 mod portal;
+mod private_files;
 mod servers;
+mod soon;
 
 pub use client::Client;
 pub use disk::SmallDisk;
 pub use gateway::Gateway;
 pub use names::{Answer, Names, RecordKind, ask_at};
+pub use networks::{PRIVATE_NAME, PRIVATE_NET, PRIVATE_OTHER_V4, PRIVATE_V4, PRIVATE_V6};
 pub use numbered::{Echo, NumberedStream, Tally};
 pub use portal::Portal;
 pub use servers::{Download, Server};
 
 use std::fs;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::link::{Link, LinkShape, Subnet};
+use crate::link::Subnet;
 use crate::namespace::Namespace;
-use culvert_base::Family;
-
-/// Something on this machine that should happen at once may take this long when others compile.
-const SOON: Duration = Duration::from_secs(20);
-
-const PORTAL_NET: Subnet = Subnet(10);
-const NAT_NET: Subnet = Subnet(13);
-const CLIENT_NET: Subnet = Subnet(14);
-const OTHER_CLIENT_NET: Subnet = Subnet(16);
-/// Gateway `n`, from 0, is on the internet by network 20 + n, and before the private one by 30 + n.
-const GATEWAY_NETS: u8 = 20;
-const PRIVATE_NETS: u8 = 30;
-
-/// The address in the private network, which is reached through gateways alone.
-pub const PRIVATE_V4: &str = "10.50.0.10";
-/// The same of the other family.
-pub const PRIVATE_V6: &str = "fd50::10";
-/// The network that contains both of the private network's IPv4 addresses.
-pub const PRIVATE_NET: &str = "10.50.0.0/24";
-/// A second address, for a resource that nobody may use.
-pub const PRIVATE_OTHER_V4: &str = "10.50.0.11";
-/// The name of the web server, which the gateways' DNS alone knows.
-pub const PRIVATE_NAME: &str = "web.corp.example";
-/// The address of the private network's DNS.
-const PRIVATE_DNS_V4: &str = "10.50.0.53";
+use networks::{
+    CLIENT_NET, NAT_NET, OTHER_CLIENT_NET, PORTAL_NET, PRIVATE_DNS_V4, default_route, forward, join,
+};
+use private_files::private_dir;
 
 /// The product, running.
 #[derive(Debug)]
@@ -207,43 +189,4 @@ impl Product {
     pub fn dir(&self) -> &Path {
         &self.dir
     }
-}
-
-/// Two namespaces with a link: host 1 on the left.
-fn join(left: &Namespace, right: &Namespace, net: Subnet) -> Result<()> {
-    Link::new(left, right, net, LinkShape::default()).map(drop)
-}
-
-/// The way to everywhere is host 1 of `net`.
-fn default_route(namespace: &Namespace, net: Subnet) -> Result<()> {
-    for family in [Family::V4, Family::V6] {
-        namespace.run(&format!("ip route add default via {}", net.host(family, 1)))?;
-    }
-    Ok(())
-}
-
-fn forward(namespace: &Namespace) -> Result<()> {
-    for setting in ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"] {
-        namespace.run(&format!("sysctl -q -w {setting}=1"))?;
-    }
-    Ok(())
-}
-
-fn private_dir(parent: &Path, name: &str) -> Result<PathBuf> {
-    let dir = parent.join(name);
-    fs::create_dir_all(&dir)?;
-    fs::set_permissions(&dir, fs::Permissions::from_mode(0o700))?;
-    Ok(dir)
-}
-
-fn write_secret(path: &Path, text: &str) -> Result<()> {
-    use std::io::Write;
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(path)?;
-    file.write_all(text.as_bytes())?;
-    Ok(())
 }

@@ -1,7 +1,7 @@
 //! The invariants under every network: each packet is delivered at most once, unchanged, to its
 //! recipient alone, and as from its sender.
 
-use crate::world::NodeId;
+use crate::node_id::NodeId;
 use culvert_base::BootTime;
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use crate::model::Model;
 use crate::network::Network;
-use crate::world::NodeId;
+use crate::node_id::NodeId;
 use culvert_base::BootTime;
 use culvert_session::parse::{DataHeader, MessageType, message_type};
 use culvert_session::{

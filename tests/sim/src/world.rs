@@ -3,6 +3,7 @@
 use crate::model::Model;
 use crate::network::{Datagram, Network};
 use crate::node::{Around, Node};
+use crate::node_id::NodeId;
 use crate::random::Random;
 use culvert_base::BootTime;
 use culvert_session::{Clock, PrivateKey, Tai64n};
@@ -17,10 +18,6 @@ const START_WALL: u64 = 1_800_000_000;
 
 /// The most datagrams that one receive returns (`UDP_GRO_CNT_MAX`).
 const GRO_SEGMENTS_MAX: usize = 64;
-
-/// One of the nodes of a world, by number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct NodeId(pub usize);
 
 /// Everything there is in one run.
 pub struct World {

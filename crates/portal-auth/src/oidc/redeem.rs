@@ -1,12 +1,12 @@
 //! From a code to a person: the token endpoint, the ID token, and further claims.
 
-use super::Known;
 use super::claims;
 use super::fault::SignInFault;
 use super::fetch::{Ask, LIMIT};
 use super::flows::Flow;
 use super::groups::{self, Groups, Reading};
 use super::id_token::{self, IdClaims, Wanted};
+use super::known::Known;
 use super::user_info;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -1,9 +1,9 @@
 //! The userinfo endpoint (OpenID Connect Core 1.0 §5.3): claims that the ID token lacks, in JSON or in a signed token.
 
-use super::Known;
 use super::fault::SignInFault;
 use super::fetch::{Answer, Ask};
 use super::id_token;
+use super::known::Known;
 use culvert_store::Provider;
 use serde_json::{Map, Value};
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! The authenticator's data about itself and the person who was present (section 6.1).
 
-use super::{WebauthnError, next_value};
+use super::cbor::next_value;
+use super::error::WebauthnError;
 
 /// "User Present (UP)", "User Verified (UV)", "Backup Eligibility (BE)", "Backup State (BS)", "Attested
 /// credential data included (AT)", "Extension data included (ED)".

@@ -1,6 +1,7 @@
 //! The browser's data about the page that asked, as the authenticator signs it.
 
-use super::{WebauthnError, bytes};
+use super::base64url::bytes;
+use super::error::WebauthnError;
 use serde::Deserialize;
 
 /// `CollectedClientData`, section 5.8.1.

@@ -1,6 +1,7 @@
 //! Public keys as authenticators write them (RFC 9052, RFC 9053), and their signatures.
 
-use super::{WebauthnError, one_value};
+use super::cbor::one_value;
+use super::error::WebauthnError;
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1, ED25519, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents,
     UnparsedPublicKey,

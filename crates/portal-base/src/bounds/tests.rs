@@ -1,5 +1,12 @@
 use super::*;
+use crate::limits::{
+    MAX_CALLERS, MAX_CLOSING, MAX_CONNECTIONS, MAX_HANDSHAKES, MAX_SESSIONS, MAX_STRANGERS,
+};
+use crate::tables::{
+    CALLERS_PER_ACTOR, HANDSHAKES_PER_SUBSCRIBER, STRANGERS_PER_SUBSCRIBER, Seated,
+};
 use culvert_ids::ActorId;
+use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 fn bounds() -> Bounds {

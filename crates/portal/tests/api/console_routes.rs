@@ -43,7 +43,7 @@ fn routes() -> Vec<Route> {
 
 /// All of them, with ids by what ids of that kind begin with.
 pub(crate) fn routes_with(id_of: impl Fn(&str) -> String) -> Vec<Route> {
-    let router = include_str!("../../../console/src/lib.rs");
+    let router = include_str!("../../../console/src/router.rs");
     let router = router.split_once("Router::new()").unwrap().1;
     let router = router.split_once(".layer(").unwrap().0;
     let route = |text: &str| {

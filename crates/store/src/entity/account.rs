@@ -1,6 +1,7 @@
 //! An organisation and its settings.
 
-use super::{Role, Stamp};
+use super::stamp::Stamp;
+use super::token::Role;
 use culvert_ids::AccountId;
 use culvert_wire::messages::Ranges;
 use culvert_wire::model::{Applications, Dns, LogSettings};

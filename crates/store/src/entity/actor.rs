@@ -1,6 +1,7 @@
 //! Actors, groups and memberships.
 
-use super::{Role, Stamp};
+use super::stamp::Stamp;
+use super::token::Role;
 use culvert_ids::{ActorId, GroupId, MembershipId};
 use culvert_wire::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! Machines that enrolled.
 
-use super::{EntityId, Stamp};
+use super::stamp::Stamp;
 use culvert_ids::{ActorId, ClientId, GatewayId, SiteId, TokenId};
 use culvert_wire::{PublicKey, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -96,13 +96,4 @@ pub enum MachineId {
     Client(ClientId),
     /// A gateway.
     Gateway(GatewayId),
-}
-
-impl From<MachineId> for EntityId {
-    fn from(id: MachineId) -> Self {
-        match id {
-            MachineId::Client(id) => Self::Client(id),
-            MachineId::Gateway(id) => Self::Gateway(id),
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! Policies: a group may use a resource.
 
-use super::Stamp;
+use super::stamp::Stamp;
 use culvert_ids::{GroupId, PolicyId, ResourceId};
 use culvert_wire::model;
 use serde::{Deserialize, Serialize};

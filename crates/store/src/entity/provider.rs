@@ -1,6 +1,6 @@
 //! Identity providers, which vouch for people who sign in, and the people that they know.
 
-use super::Stamp;
+use super::stamp::Stamp;
 use culvert_ids::{ActorId, GroupId, IdentityId, MembershipId, ProviderId};
 use culvert_wire::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! Places and what lies there.
 
-use super::Stamp;
+use super::stamp::Stamp;
 use culvert_ids::{ResourceId, SiteId};
 use culvert_wire::model;
 use serde::{Deserialize, Serialize};

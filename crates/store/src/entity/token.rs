@@ -1,6 +1,7 @@
 //! Tokens, without their secrets: digests go into the store and never come out.
 
-use super::{MachineId, Stamp};
+use super::machine::MachineId;
+use super::stamp::Stamp;
 use culvert_ids::{ActorId, SiteId, TokenId};
 use culvert_wire::Timestamp;
 use culvert_wire::token::TokenKind;

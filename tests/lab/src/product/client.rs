@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::SOON;
 use super::names::{Answer, RecordKind, ask};
+use super::soon::SOON;
 use crate::namespace::Namespace;
 use crate::process::Process;
 use crate::service_manager::ServiceManager;

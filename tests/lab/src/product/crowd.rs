@@ -2,7 +2,11 @@
 
 use anyhow::Result;
 
-use super::{Client, Product, SOON, default_route, join, private_dir};
+use super::Product;
+use super::client::Client;
+use super::networks::{default_route, join};
+use super::private_files::private_dir;
+use super::soon::SOON;
 use crate::link::Subnet;
 use crate::namespace::Namespace;
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use super::SOON;
+use super::soon::SOON;
 use crate::namespace::Namespace;
 use crate::process::Process;
 use crate::wait_until;

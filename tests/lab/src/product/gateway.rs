@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::{
-    GATEWAY_NETS, PRIVATE_DNS_V4, PRIVATE_NET, PRIVATE_NETS, SOON, default_route, forward, join,
-    private_dir,
+use super::networks::{
+    GATEWAY_NETS, PRIVATE_DNS_V4, PRIVATE_NET, PRIVATE_NETS, default_route, forward, join,
 };
+use super::private_files::private_dir;
+use super::soon::SOON;
 use crate::culvert_program;
 use crate::link::Subnet;
 use crate::namespace::Namespace;

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use super::{PORTAL_NET, SOON, write_secret};
+use super::networks::PORTAL_NET;
+use super::private_files::write_secret;
+use super::soon::SOON;
 use crate::namespace::Namespace;
 use crate::process::Process;
 use crate::{culvert_program, wait_until};

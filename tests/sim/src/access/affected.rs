@@ -2,8 +2,8 @@
 
 use super::catalog::{Machine, actor, client_token, gateway_token};
 use super::config::Config;
+use super::portal::Portal;
 use super::rules;
-use super::world::World;
 use culvert_ids::{ActorId, ClientId, GatewayId, GroupId, ResourceId, SiteId};
 use culvert_store::{Change, Client, Entity, Gateway};
 use std::collections::BTreeSet;
@@ -58,12 +58,25 @@ impl Before {
     }
 }
 
+/// The machines of a run, and the portal, which knows their tokens.
+#[derive(Clone, Copy)]
+pub(crate) struct Nodes<'a> {
+    pub(crate) portal: &'a Portal,
+    pub(crate) clients: usize,
+    pub(crate) gateways: usize,
+}
+
 /// Whom the changes concern: everyone else must not be told anything.
-pub(crate) fn concerned(before: &Before, changes: &[Change], world: &World) -> BTreeSet<Machine> {
-    let after = Before::of(world.config());
+pub(crate) fn concerned(
+    before: &Before,
+    changes: &[Change],
+    config: &Config,
+    nodes: Nodes<'_>,
+) -> BTreeSet<Machine> {
+    let after = Before::of(config);
     let mut concerned = Concerned {
         states: [before, &after],
-        world,
+        nodes,
         machines: BTreeSet::new(),
     };
     for change in changes {
@@ -76,7 +89,7 @@ pub(crate) fn concerned(before: &Before, changes: &[Change], world: &World) -> B
 
 struct Concerned<'a> {
     states: [&'a Before; 2],
-    world: &'a World,
+    nodes: Nodes<'a>,
     machines: BTreeSet<Machine>,
 }
 
@@ -121,8 +134,8 @@ impl Concerned<'_> {
                 if let Some(actor) = row.scope.actor() {
                     self.actor(actor);
                 }
-                for number in 0..self.world.gateways.len() {
-                    if gateway_token(self.world.portal.site_of(number)) == row.id {
+                for number in 0..self.nodes.gateways {
+                    if gateway_token(self.nodes.portal.site_of(number)) == row.id {
                         self.machines.insert(Machine::Gateway(number));
                     }
                 }
@@ -155,8 +168,8 @@ impl Concerned<'_> {
     }
 
     fn clients_of(&mut self, id: ActorId) {
-        for number in 0..self.world.clients.len() {
-            let of = self.world.portal.actor_of(number);
+        for number in 0..self.nodes.clients {
+            let of = self.nodes.portal.actor_of(number);
             if actor(of) == id || client_token(of).as_bytes() == id.as_bytes() {
                 self.machines.insert(Machine::Client(number));
             }

@@ -1,19 +1,20 @@
 //! A client: the shipped core, and around it what the engine, the shell and applications do.
 
 use super::application::Application;
-use super::catalog::{Destination, Machine, client_address, key};
+use super::catalog::{Machine, client_address, key};
 use super::config::machine_text;
-use super::net::{Frame, NO_WELCOME, Net, Side, WireId, ceil_ms};
+use super::net::{Frame, NO_WELCOME, Net, Side, ceil_ms};
 use super::packets;
-use super::portal::brief;
+use super::trace::brief;
 use super::tunnel::{Datagram, Replays};
+use super::wire_id::WireId;
 use culvert_base::{BootTime, UnixTime};
 use culvert_client_core::{
     Client, Ending, Options, Output, PacketFacts, Peer, PeerReport, PeerUpdate,
 };
 use culvert_dns::Transport;
 use culvert_ids::GrantId;
-use culvert_policy::{Prefix, RoutedServices, Service};
+use culvert_policy::{Prefix, RoutedServices};
 use culvert_wire::messages::{FromClient, Interface};
 use culvert_wire::{Cipher, PresharedKey, PublicKey, encode};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -758,12 +759,4 @@ impl ClientNode {
     pub(crate) fn peer_count(&self) -> usize {
         self.peers.len()
     }
-}
-
-/// The intent of an application with a packet.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Intent {
-    pub(crate) client: usize,
-    pub(crate) destination: Destination,
-    pub(crate) service: Service,
 }

@@ -3,10 +3,11 @@
 use super::catalog::{Destination, Machine, decoy, gateway_address, key};
 use super::client::client_number;
 use super::config::machine_text;
-use super::net::{Event, Frame, NO_WELCOME, Net, Side, WireId, ceil_ms};
+use super::net::{Event, Frame, NO_WELCOME, Net, Side, ceil_ms};
 use super::packets::{self, Seen};
-use super::portal::brief;
+use super::trace::brief;
 use super::tunnel::{Datagram, Replays};
+use super::wire_id::WireId;
 use culvert_base::{BootTime, UnixTime};
 use culvert_gateway_core::{Ending, Gateway, Options, Output, PeerUpdate, PersistedGrants};
 use culvert_ids::GrantId;

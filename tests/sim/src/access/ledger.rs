@@ -4,8 +4,8 @@
 
 use super::catalog::Destination;
 use super::config::Config;
-use super::net::WireId;
 use super::rules;
+use super::wire_id::WireId;
 use culvert_ids::{GrantId, ResourceId};
 use culvert_policy::Service;
 use culvert_store::{Client, Entity, Gateway, Resource};

@@ -16,6 +16,7 @@ mod config;
 mod expectation;
 mod gateway;
 mod history;
+mod intent;
 mod ledger;
 mod names;
 mod net;
@@ -24,7 +25,9 @@ mod portal;
 pub mod rows;
 mod rules;
 mod tally;
+mod trace;
 mod tunnel;
+mod wire_id;
 mod world;
 
 pub use application::Log;

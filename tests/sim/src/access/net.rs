@@ -2,13 +2,14 @@
 
 use super::application::Application;
 use super::catalog::Machine;
-use super::client::Intent;
 use super::config::Config;
+use super::intent::Intent;
 use super::ledger::Ledger;
 use super::names::NameServers;
-use super::portal::brief;
 use super::tally::Tally;
+use super::trace::brief;
 use super::tunnel::Datagram;
+use super::wire_id::WireId;
 use crate::random::Random;
 use culvert_base::BootTime;
 use culvert_hub::SessionId;
@@ -51,10 +52,6 @@ pub(crate) enum Frame {
     Text(String),
     Closed,
 }
-
-/// A control connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct WireId(pub(crate) u64);
 
 #[derive(Debug)]
 pub(crate) struct Wire {

@@ -2,7 +2,9 @@
 
 use super::catalog::{Machine, actor, client_token, gateway_token, site};
 use super::config::Edit;
-use super::net::{Event, Frame, Net, Side, WireId};
+use super::net::{Event, Frame, Net, Side};
+use super::trace::brief;
+use super::wire_id::WireId;
 use culvert_hub::{ClientJoin, Directory, Facts, GatewayJoin, Hub, Output, PortalKeys, SessionId};
 use culvert_policy::ClientFacts;
 use culvert_store::Change;
@@ -447,10 +449,4 @@ fn now(net: &Net) -> Timestamp {
 pub(crate) fn claims_of(token: &str) -> Option<GrantClaims> {
     let token = UntrustedToken::<Public, V4>::try_from(token).ok()?;
     serde_json::from_slice(token.untrusted_payload()).ok()
-}
-
-/// The beginning of a message, for the trace.
-pub(crate) fn brief(text: &str) -> &str {
-    const MAX: usize = 220;
-    text.get(..MAX).unwrap_or(text)
 }

@@ -3,14 +3,16 @@
 use super::affected;
 use super::application::{Application, Log};
 use super::catalog::{Destination, Machine, START_UNIX_MS, Wanted};
-use super::client::{ClientNode, Intent};
+use super::client::ClientNode;
 use super::config::{Config, Edit};
 use super::gateway::GatewayNode;
+use super::intent::Intent;
 use super::names::NameServers;
-use super::net::{Event, Frame, Net, Side, Weather, WireId};
+use super::net::{Event, Frame, Net, Side, Weather};
 use super::packets;
 use super::portal::Portal;
 use super::tally::Tally;
+use super::wire_id::WireId;
 use crate::random::Random;
 use culvert_hub::HubStatus;
 use culvert_policy::Service;
@@ -139,7 +141,12 @@ impl World {
             let ids: Vec<_> = changes.iter().map(|it| (it.operation, it.id)).collect();
             format!("changes: {ids:?}")
         });
-        let concerned = affected::concerned(&before, &changes, self);
+        let nodes = affected::Nodes {
+            portal: &self.portal,
+            clients: self.clients.len(),
+            gateways: self.gateways.len(),
+        };
+        let concerned = affected::concerned(&before, &changes, &self.net.config, nodes);
         let others: Vec<_> = told.difference(&concerned).collect();
         assert!(
             others.is_empty(),

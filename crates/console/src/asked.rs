@@ -1,0 +1,118 @@
+//! The query of a page: what it is asked for, and where it leads on.
+
+use super::fields::Fields;
+use super::view::{Field, Form};
+use axum::extract::FromRequestParts;
+use culvert_portal_base::Fault;
+use culvert_portal_service::ListRequest;
+use culvert_wire::api::ActivitySpan;
+
+/// The query of a page, as a form that only asks.
+pub(super) struct Asked(pub(super) Fields);
+
+impl<S: Sync> FromRequestParts<S> for Asked {
+    type Rejection = Fault;
+
+    async fn from_request_parts(
+        parts: &mut axum::http::request::Parts,
+        _state: &S,
+    ) -> Result<Self, Fault> {
+        Fields::parse_query(parts.uri.query().unwrap_or_default()).map(Self)
+    }
+}
+
+impl Asked {
+    /// The text about the change that the page before made, if its word is known.
+    pub(super) fn done(&self) -> Option<&'static str> {
+        let done = self.0.filled("done")?;
+        let known = DONE.iter().find(|(word, _)| *word == done);
+        known.map(|(_, sentence)| *sentence)
+    }
+
+    /// The same question at another path.
+    pub(super) fn same(&self, path: &str) -> String {
+        let query = self.query().finish();
+        match query.is_empty() {
+            true => path.to_owned(),
+            false => format!("{path}?{query}"),
+        }
+    }
+
+    /// The same page from where this part of the list ends.
+    pub(super) fn next(&self, path: &str, cursor: Option<&str>) -> Option<String> {
+        let mut query = self.query();
+        query.append_pair("cursor", cursor?);
+        Some(format!("{path}?{}", query.finish()))
+    }
+
+    /// The query without the position in the list.
+    fn query(&self) -> form_urlencoded::Serializer<'static, String> {
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        let kept = self.0.iter();
+        let kept = kept.filter(|(name, value)| {
+            !value.is_empty() && !matches!(name.as_str(), "cursor" | "done" | "span")
+        });
+        for (name, value) in kept {
+            query.append_pair(name, value);
+        }
+        query
+    }
+
+    /// The part of a list that is asked for.
+    pub(super) fn part(&self) -> ListRequest {
+        ListRequest {
+            cursor: self.cursor(),
+            ..ListRequest::default()
+        }
+    }
+
+    /// The same, of what has the words of [`Self::search`] in its name.
+    pub(super) fn searched(&self) -> ListRequest {
+        ListRequest {
+            cursor: self.cursor(),
+            ..ListRequest::searching(self.0.filled("search"))
+        }
+    }
+
+    /// Looks for names in the list at `path`.
+    pub(super) fn search(&self, path: &str) -> Form {
+        let search = Field::line("search", "In the name")
+            .optional()
+            .value(self.0.text("search"));
+        Form::new("Search", path, "Search", vec![search]).question()
+    }
+
+    /// The span of time that a chart is asked for; an hour by default and for unknown values.
+    pub(super) fn span(&self) -> ActivitySpan {
+        match self.0.text("span") {
+            "day" => ActivitySpan::Day,
+            "week" => ActivitySpan::Week,
+            _ => ActivitySpan::Hour,
+        }
+    }
+
+    /// The position at which the list continues.
+    pub(super) fn cursor(&self) -> Option<String> {
+        self.0.filled("cursor").map(str::to_owned)
+    }
+}
+
+/// Texts about finished changes, by the word in the address.
+const DONE: &[(&str, &str)] = &[
+    ("made", "It is made."),
+    ("changed", "It is changed."),
+    ("deleted", "It is deleted."),
+    ("revoked", "It is revoked."),
+    ("added", "You may sign in by it from now on."),
+    ("linked", "You may sign in this way from now on."),
+    (
+        "unlinked",
+        "It is not linked any more, and other sessions have ended.",
+    ),
+    ("sessions", "The sessions have ended."),
+    ("ended", "It has ended."),
+    (
+        "password",
+        "The password is changed, and all other sessions have ended.",
+    ),
+];
