@@ -32,7 +32,7 @@ const OTHER_DESCRIPTORS: usize = 1_024;
 pub const DESCRIPTORS_NEEDED: u64 = (MAX_CONNECTIONS + OTHER_DESCRIPTORS) as u64;
 
 /// The least that a portal is of use with: descriptors for connections.
-const LEAST_CONNECTIONS: usize = 64;
+pub(super) const LEAST_CONNECTIONS: usize = 64;
 
 /// The largest number of connections of each class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
