@@ -12,7 +12,7 @@ use culvert_wire::api::{
 };
 use serde::Serialize;
 
-/// What has a version.
+/// A resource with a version.
 pub(super) trait Versioned: Serialize {
     fn version(&self) -> u64;
 }

@@ -20,7 +20,7 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ChangesQuery {
-    /// Where the page begins: `next_cursor` of the one before.
+    /// The start of the page: `next_cursor` of the page before.
     cursor: Option<String>,
     /// Entries of a page, 1 to 200; 50 without.
     limit: Option<u16>,
@@ -90,7 +90,7 @@ pub(super) async fn changes(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct AccessQuery {
-    /// Where the page begins: `next_cursor` of the one before.
+    /// The start of the page: `next_cursor` of the page before.
     cursor: Option<String>,
     /// Entries of a page, 1 to 200; 50 without.
     limit: Option<u16>,
@@ -174,7 +174,7 @@ pub(super) async fn access(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct FlowsQuery {
-    /// Where the page begins: `next_cursor` of the one before.
+    /// The start of the page: `next_cursor` of the page before.
     cursor: Option<String>,
     /// Entries of a page, 1 to 200; 50 without.
     limit: Option<u16>,

@@ -1,4 +1,4 @@
-//! What stands behind the `?`.
+//! Query parameters: the part of an address behind the `?`.
 
 use axum::extract::FromRequestParts;
 use axum::extract::rejection::QueryRejection;
@@ -45,7 +45,7 @@ macro_rules! list_query {
         #[serde(deny_unknown_fields)]
         #[into_params(parameter_in = Query)]
         pub(super) struct $name {
-            /// Where the page begins: `next_cursor` of the one before.
+            /// The start of the page: `next_cursor` of the page before.
             cursor: Option<String>,
             /// Entries of a page, 1 to 200; 50 without.
             limit: Option<u16>,
@@ -120,7 +120,7 @@ list_query!(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct PageQuery {
-    /// Where the page begins: `next_cursor` of the one before.
+    /// The start of the page: `next_cursor` of the page before.
     cursor: Option<String>,
     /// Entries of a page, 1 to 200; 50 without.
     limit: Option<u16>,
@@ -141,7 +141,7 @@ impl From<PageQuery> for ListRequest {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct IdentitiesQuery {
-    /// Where the page begins: `next_cursor` of the one before.
+    /// The start of the page: `next_cursor` of the page before.
     cursor: Option<String>,
     /// Entries of a page, 1 to 200; 50 without.
     limit: Option<u16>,
@@ -165,7 +165,7 @@ impl From<IdentitiesQuery> for ListRequest {
     }
 }
 
-/// How something is deleted.
+/// Options of a deletion.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -175,7 +175,7 @@ pub(super) struct DeleteQuery {
     pub(super) cascade: bool,
 }
 
-/// How a gateway is drained.
+/// Options of draining a gateway.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

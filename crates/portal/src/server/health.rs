@@ -1,4 +1,4 @@
-//! Whether the portal lives, whether it serves, and what it counts.
+//! Liveness, readiness and metrics of the portal.
 
 use super::request::text;
 use axum::Router;
@@ -10,7 +10,7 @@ use culvert_portal_base::{Fault, MEDIA_TYPE, Metrics};
 use culvert_portal_service::{Caller, Service};
 use std::sync::Arc;
 
-/// What these routes share.
+/// The state that these routes share.
 #[derive(Clone)]
 pub(crate) struct Health {
     pub(crate) service: Arc<Service>,
