@@ -32,7 +32,7 @@ impl ListRequest {
     }
 }
 
-/// How many entries are wanted.
+/// The number of entries of a page.
 pub(super) fn page_limit(limit: Option<u16>) -> Result<PageLimit, Fault> {
     match limit.unwrap_or(DEFAULT_PAGE_LEN) {
         limit @ 1..=MAX_PAGE_LEN => Ok(PageLimit::new(u64::from(limit))),

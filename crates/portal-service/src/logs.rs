@@ -10,7 +10,7 @@ use culvert_wire::api::{AccessLogEntry, ChangeLogEntry, FlowLogEntry, Page};
 pub struct ChangeLogRequest {
     /// Which entries.
     pub filter: ChangeFilter,
-    /// Where the page before ended.
+    /// The end of the page before.
     pub cursor: Option<String>,
     /// Entries of a page.
     pub limit: Option<u16>,
@@ -21,7 +21,7 @@ pub struct ChangeLogRequest {
 pub struct AccessLogRequest {
     /// Which entries.
     pub filter: AccessFilter,
-    /// Where the page before ended.
+    /// The end of the page before.
     pub cursor: Option<String>,
     /// Entries of a page.
     pub limit: Option<u16>,
@@ -32,13 +32,13 @@ pub struct AccessLogRequest {
 pub struct FlowLogRequest {
     /// Which entries.
     pub filter: FlowFilter,
-    /// Where the page before ended.
+    /// The end of the page before.
     pub cursor: Option<String>,
     /// Entries of a page.
     pub limit: Option<u16>,
 }
 
-/// What is to be looked for; nothing, where nothing is written.
+/// The text to search for; none if nothing is written.
 pub fn search_text(text: Option<&str>) -> Result<Option<SearchText>, Fault> {
     let text = text.filter(|text| !text.trim().is_empty());
     let parsed = text.map(str::parse).transpose();

@@ -18,10 +18,11 @@ use serde_json::{Value, json};
 use std::net::IpAddr;
 use std::time::Instant;
 
-/// What a page asks an authenticator, as `PublicKeyCredential.parse…OptionsFromJSON()` takes it.
+/// The question that a page puts to an authenticator, as
+/// `PublicKeyCredential.parse…OptionsFromJSON()` takes it.
 pub struct Question(pub String);
 
-/// What a challenge is for: one for another purpose is none.
+/// The purpose of a challenge: a challenge for another purpose is not valid.
 const SIGN_IN: &[u8] = b"sign in";
 
 fn proof_of(caller: &Caller) -> Vec<u8> {
@@ -239,7 +240,7 @@ impl Service {
     }
 }
 
-/// What a script put into the form.
+/// The value that a script put into the form.
 fn given<T>(text: &str, parse: impl FnOnce(&str) -> Result<T, WebauthnError>) -> Result<T, Fault> {
     if text.is_empty() {
         return Err(Fault::invalid(
