@@ -79,7 +79,7 @@ impl Caller {
         }
     }
 
-    /// The actor that acts.
+    /// The actor in whose name the caller acts.
     pub(super) fn actor(&self) -> Result<ActorId, Fault> {
         let actor = self.principal.holder.actor();
         actor.ok_or_else(|| Fault::internal("a caller who is no actor"))
@@ -112,9 +112,9 @@ impl Caller {
 }
 
 impl Service {
-    /// Authenticates the holder of an API token. Tokens of clients and gateways are nobody here. A second
-    /// factor is asked of who signs in: a token for the API is made by someone who has it, and is no way
-    /// to a session.
+    /// Authenticates the holder of an API token. Tokens of clients and gateways are refused. No
+    /// second factor is asked for: the person who made the token had to have one, and an API token does
+    /// not begin a session.
     pub async fn authenticate(&self, bearer: &str) -> Result<Caller, Fault> {
         let caller = self.identify(bearer, TokenKind::Api).await?;
         self.note_use(&caller);

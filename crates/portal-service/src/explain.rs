@@ -111,7 +111,7 @@ const fn verdict(is_allow: bool) -> Verdict {
     }
 }
 
-/// The addresses to which names of the resource may lead, in words.
+/// Lines about the addresses to which names of the resource may lead.
 fn names_in_words(explained: &Explained, kind: TargetKind) -> Vec<String> {
     let mut lines = Vec::new();
     match &explained.within {

@@ -169,7 +169,7 @@ impl Service {
         caller.account() == self.served
     }
 
-    /// The number of changes that the sessions do not know yet. Where the database does not answer,
+    /// The number of changes that the sessions do not know yet. If the database does not answer,
     /// the portal is not ready, which says more than a number.
     async fn feed_lag(&self, hub: &HubStatus) -> u64 {
         let changes = self

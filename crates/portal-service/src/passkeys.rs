@@ -34,7 +34,7 @@ fn second_factor_of(ticket: &str) -> Vec<u8> {
 }
 
 impl Service {
-    /// For whom passkeys are made; nobody where the portal has no name.
+    /// The relying party for which passkeys are made; none if the portal has no name.
     pub fn relying_party(&self) -> Option<RelyingParty> {
         RelyingParty::of(&(self.portal)().url)
     }

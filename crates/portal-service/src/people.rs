@@ -47,8 +47,8 @@ impl ByPassword {
 }
 
 impl Service {
-    /// Begins a session, or asks for a code first. Which of name and password is wrong, nobody is told. `mark` is what
-    /// the browser shows of a sign-in before; it gets one for the next.
+    /// Begins a session, or asks for a code first. The answer does not tell if the name or the password is wrong.
+    /// `mark` is the mark of an earlier sign-in that the browser shows; the browser gets a new one for the next.
     pub async fn sign_in(
         &self,
         from: IpAddr,

@@ -16,8 +16,9 @@ const V6_SHORTEST: u8 = 8;
 /// The longest: as many addresses as in IPv4.
 const V6_LONGEST: u8 = 119;
 
-/// The longest prefix of the part of each half of an IPv6 network that is used. The part is as
-/// large as that of `100.64.0.0/10`, so one number tells both addresses of a machine or a name.
+/// The shortest prefix of the part of each half of an IPv6 network that is used. At this
+/// length it has as many addresses as a half of `100.64.0.0/10`, so one number tells both addresses
+/// of a machine or a name.
 const V6_USED: u8 = 107;
 
 /// Destinations that no packet in a tunnel may have: this host, its link, multicast, and IPv4 in

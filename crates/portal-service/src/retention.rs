@@ -23,7 +23,7 @@ impl Service {
         patch: RetentionPatch,
     ) -> Result<Retention, Fault> {
         if patch.change_days.is_some() {
-            // Admins may not shorten the log by which owners watch them.
+            // Owners watch admins by the change log, so owners alone change its retention.
             caller.may_change_owners()?;
         }
         let change = |row: &mut store::Account| {

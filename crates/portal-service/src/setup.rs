@@ -65,7 +65,7 @@ impl Service {
             .map_err(|_| denied("no set-up token by its form"))?
             .bearer;
         let digest = token.secret.digest();
-        // The token's account is checked first; the write itself checks that the token is unused.
+        // This finds the account that the token is for; the write itself checks that the token is unused.
         let authenticated = self
             .store
             .authenticate(token.id, &digest, TokenKind::Setup, now());

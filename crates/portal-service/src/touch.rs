@@ -1,5 +1,5 @@
-//! Times at which API tokens were last used. It is noted in batches: a request does not wait for
-//! it.
+//! Times at which API tokens were last used. They are noted in batches: a request does not wait for
+//! that.
 
 use super::Service;
 use culvert_ids::{AccountId, TokenId};

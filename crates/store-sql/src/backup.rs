@@ -21,7 +21,7 @@ use zeroize::Zeroize;
 const CREATE_FILES: &str =
     "CREATE TABLE backup_file (name TEXT PRIMARY KEY, content BLOB NOT NULL) STRICT";
 
-/// What every database of SQLite begins with, <https://www.sqlite.org/fileformat.html#the_database_header>.
+/// The first bytes of every database of SQLite, <https://www.sqlite.org/fileformat.html#the_database_header>.
 const BEGINNING: &[u8; 16] = b"SQLite format 3\0";
 
 /// A file of the state directory that comes with the database.
@@ -209,7 +209,7 @@ pub async fn restore(
     restored
 }
 
-/// The side that failed: the database, or the copy of it. Their disks may be two.
+/// The side that failed: the database, or the copy of it. They may lie on two disks.
 enum Copying {
     Source(StoreError),
     Target(StoreError),

@@ -1,4 +1,4 @@
-//! Verifiers of passwords. It goes in, and comes out for nothing but a check.
+//! Verifiers of passwords. They are read for nothing but a check.
 
 use super::fault::fault;
 use super::read;

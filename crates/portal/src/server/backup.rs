@@ -109,8 +109,8 @@ impl Home {
         })
     }
 
-    /// Takes away what a restore wrote, the sign that it is not finished last. A file that can't be
-    /// removed makes the next restore fail, and its error names the file.
+    /// Removes the files that a restore wrote, and last the sign that it is unfinished. A file that
+    /// can't be removed makes the next restore fail, and its error names the file.
     fn empty(&self) {
         for name in FILES {
             drop(self.state().remove(name));
