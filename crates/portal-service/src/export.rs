@@ -54,7 +54,7 @@ impl FromStr for ExportFormat {
     }
 }
 
-/// Which part of which log.
+/// The log to export, and the filter of its entries.
 #[derive(Clone, Copy, Debug)]
 pub enum ExportFilter {
     /// Of the access log.

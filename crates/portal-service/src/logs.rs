@@ -5,10 +5,10 @@ use culvert_portal_base::Fault;
 use culvert_store::{AccessFilter, AccessSeq, ChangeFilter, FlowFilter, FlowSeq, SearchText, Seq};
 use culvert_wire::api::{AccessLogEntry, ChangeLogEntry, FlowLogEntry, Page};
 
-/// Which part of the change log is wanted.
+/// A request for a page of the change log.
 #[derive(Clone, Debug, Default)]
 pub struct ChangeLogRequest {
-    /// Which entries.
+    /// The entries to show.
     pub filter: ChangeFilter,
     /// The end of the page before.
     pub cursor: Option<String>,
@@ -16,10 +16,10 @@ pub struct ChangeLogRequest {
     pub limit: Option<u16>,
 }
 
-/// Which part of the access log is wanted.
+/// A request for a page of the access log.
 #[derive(Clone, Debug, Default)]
 pub struct AccessLogRequest {
-    /// Which entries.
+    /// The entries to show.
     pub filter: AccessFilter,
     /// The end of the page before.
     pub cursor: Option<String>,
@@ -27,10 +27,10 @@ pub struct AccessLogRequest {
     pub limit: Option<u16>,
 }
 
-/// Which part of the flow log is wanted.
+/// A request for a page of the flow log.
 #[derive(Clone, Debug, Default)]
 pub struct FlowLogRequest {
-    /// Which entries.
+    /// The entries to show.
     pub filter: FlowFilter,
     /// The end of the page before.
     pub cursor: Option<String>,

@@ -78,7 +78,7 @@ pub(super) fn filters(at: &str, filters: &[model::Filter]) -> Result<Vec<model::
     Ok(filters.to_vec())
 }
 
-/// Which programs may, in the form in which it is kept: one for each rule.
+/// The programs that may use a resource, in the form in which they are kept: one for each rule.
 pub(super) fn applications(
     at: &str,
     applications: &model::Applications,

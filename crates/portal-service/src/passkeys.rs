@@ -54,7 +54,7 @@ impl Service {
         self.question(SIGN_IN, &[])
     }
 
-    /// Asks for a passkey of whose password was right.
+    /// Asks for a passkey of the person whose password was right.
     pub async fn ask_for_passkey_after_password(
         &self,
         ticket: &str,
@@ -179,8 +179,8 @@ impl Service {
         self.renew_proof(caller, vec![used]).await
     }
 
-    /// The use of a passkey, which the store still has to accept, and whose it is: that person's, where it is known who is
-    /// asked.
+    /// The actor whose passkey it is, and the mutation that uses it, which the store still has to accept. With `whose`,
+    /// the passkey must be that person's.
     async fn use_of_passkey(
         &self,
         assertion: &Assertion,

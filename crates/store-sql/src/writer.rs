@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// For how long a write that succeeded answers the question whether writing is possible: whoever may
-/// ask makes the disk work once in that time, however often they ask.
+/// The time for which a successful write answers probes. However often someone asks, the disk works
+/// for them once in that time.
 const PROBE_HOLDS: Duration = Duration::from_secs(1);
 
 /// The statements of a probe. It writes more than a page, so that it needs a free one, and deletes
@@ -74,8 +74,8 @@ impl Writer {
         begun.await.map_err(fault)
     }
 
-    /// Succeeds if writing is possible. While others write, what came of the last write is the
-    /// answer.
+    /// Succeeds if writing is possible. While others write, the result of the last write is
+    /// the answer.
     pub(super) async fn probe(&self) -> Result<(), StoreError> {
         let mut probed = self.probed.lock().await;
         self.check_places()?;
@@ -143,7 +143,7 @@ impl Writer {
     }
 }
 
-/// Which file it is, whatever it is called.
+/// The device and inode of a file, by which it is known under any name.
 fn identity(path: &Path) -> Option<(u64, u64)> {
     let metadata = fs::metadata(path).ok()?;
     Some((metadata.dev(), metadata.ino()))

@@ -21,7 +21,7 @@ pub(super) struct Plan {
     pub(super) warnings: Vec<String>,
     /// Actors that are there and are changed or deleted.
     pub(super) touched_actors: BTreeSet<ActorId>,
-    /// Those of them that are disabled or deleted.
+    /// Touched actors that are disabled or deleted.
     pub(super) shut_out_actors: BTreeSet<ActorId>,
 }
 

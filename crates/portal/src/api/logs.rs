@@ -15,7 +15,7 @@ use culvert_wire::api::{AccessDecision, AccessLogEntry, ChangeLogEntry, FlowLogE
 use culvert_wire::messages::FlowEnd;
 use serde::Deserialize;
 
-/// Which changes.
+/// A filter of changes.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -85,7 +85,7 @@ pub(super) async fn changes(
     Ok(axum::Json(page))
 }
 
-/// Which decisions.
+/// A filter of decisions.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -169,7 +169,7 @@ pub(super) async fn access(
     Ok(axum::Json(page))
 }
 
-/// Which flows.
+/// A filter of flows.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

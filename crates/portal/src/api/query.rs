@@ -79,25 +79,25 @@ macro_rules! list_query {
 }
 
 list_query!(
-    /// Which actors, groups or sites.
+    /// A filter of actors, groups or sites.
     NamedQuery {}
 );
 list_query!(
-    /// Which resources or gateways.
+    /// A filter of resources or gateways.
     OfSiteQuery {
         /// Only those of this site.
         site: SiteId,
     }
 );
 list_query!(
-    /// Which clients.
+    /// A filter of clients.
     OfActorQuery {
         /// Only those of this actor.
         actor: ActorId,
     }
 );
 list_query!(
-    /// Which policies.
+    /// A filter of policies.
     PoliciesQuery {
         /// Only those for this group.
         group: GroupId,
@@ -106,7 +106,7 @@ list_query!(
     }
 );
 list_query!(
-    /// Which tokens.
+    /// A filter of tokens.
     TokensQuery {
         /// Only those of this actor.
         actor: ActorId,
@@ -115,7 +115,7 @@ list_query!(
     }
 );
 
-/// A page of what has no names.
+/// A page of rows that have no names.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -136,7 +136,7 @@ impl From<PageQuery> for ListRequest {
     }
 }
 
-/// Which identities.
+/// A filter of identities.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

@@ -38,7 +38,7 @@ pub(crate) fn guarded_metrics(api: crate::api::Api, health: Health) -> Router {
         .with_state(api)
 }
 
-/// Metrics for whoever reaches the listener, which the administrator chose for it.
+/// Metrics for everyone who reaches the listener, which the administrator chose for it.
 pub(crate) fn open_metrics(health: Health) -> Router {
     Router::new()
         .route("/metrics", get(collect))

@@ -314,7 +314,7 @@ fn main_router(
         .layer(from_fn_with_state(Arc::new(keeper), around))
 }
 
-/// Metrics and health for whoever reaches the listener.
+/// Metrics and health for everyone who reaches the listener.
 async fn serve_metrics(listener: TcpListener, health: Health, stop: watch::Receiver<bool>) {
     let server = Server {
         metrics: Arc::clone(&health.metrics),

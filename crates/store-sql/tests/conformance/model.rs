@@ -22,7 +22,7 @@ const SLOTS: u8 = 3;
 
 type Rows = BTreeMap<EntityId, Entity>;
 
-/// Which error, without what it says.
+/// The kind of an error, without its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     NotFound,
