@@ -1,4 +1,4 @@
-//! What was carried, granted and denied over time.
+//! Traffic, and granted and denied requests, over time.
 
 use super::{Caller, Service};
 use culvert_portal_base::{Fault, now};
@@ -45,8 +45,8 @@ impl Service {
     }
 }
 
-/// How long a step is, in milliseconds, and how many there are: about as many as a chart on a phone
-/// has room for.
+/// The length of a step in milliseconds, and the number of steps: about as many as a chart on a
+/// phone has room for.
 const fn steps(span: ActivitySpan) -> (u64, u64) {
     const MINUTE_MS: u64 = 60_000;
     match span {

@@ -11,7 +11,8 @@ use culvert_store::{ListFilter, StoreError};
 use culvert_wire::api::{ApplyOptions, ApplyReport, Desired};
 use plan::{Now, Plan};
 
-/// How often a plan is made anew because something was changed under it.
+/// The number of plans made for one request: a change to the configuration under a plan makes it
+/// stale.
 const ATTEMPTS: usize = 4;
 
 /// New ids in the order in which they are asked for: of resources that are alike the older wins, and

@@ -1,4 +1,4 @@
-//! Who asks, once that is proven.
+//! The caller of a request, after authentication.
 
 use super::Service;
 use culvert_ids::{AccountId, ActorId, TokenId};
@@ -7,7 +7,8 @@ use culvert_store::{Author, Denial, Holder, Principal, Role, StoreError};
 use culvert_wire::token::{Token, TokenKind};
 use std::sync::Arc;
 
-/// Who asks. There is no other way to one than [`Service::authenticate`] and [`Service::resume`].
+/// An authenticated caller. There is no other way to one than [`Service::authenticate`] and
+/// [`Service::resume`].
 #[derive(Clone, Copy, Debug)]
 pub struct Caller {
     principal: Principal,
@@ -47,7 +48,7 @@ impl Caller {
         }
     }
 
-    /// Whose clients it may see; everybody's, where it may read everything.
+    /// The actor whose clients it may see; none if it may see everybody's.
     pub(super) fn sees_clients_of(&self) -> Result<Option<ActorId>, Fault> {
         self.has_enrolled()?;
         match self.role {
@@ -56,7 +57,7 @@ impl Caller {
         }
     }
 
-    /// Whether the account has the caller get a second factor before anything else.
+    /// True if the account requires the caller to set up a second factor before anything else.
     pub const fn must_enrol(&self) -> bool {
         self.must_enrol
     }
@@ -78,7 +79,7 @@ impl Caller {
         }
     }
 
-    /// Who acts.
+    /// The actor in whose name the caller acts.
     pub(super) fn actor(&self) -> Result<ActorId, Fault> {
         let actor = self.principal.holder.actor();
         actor.ok_or_else(|| Fault::internal("a caller who is no actor"))
@@ -111,15 +112,16 @@ impl Caller {
 }
 
 impl Service {
-    /// Who presents the token. Tokens of clients and gateways are nobody here. A second factor is asked of
-    /// who signs in: a token for the API is made by someone who has it, and is no way to a session.
+    /// Authenticates the holder of an API token. Tokens of clients and gateways are refused. No
+    /// second factor is asked for: the person who made the token had to have one, and an API token does
+    /// not begin a session.
     pub async fn authenticate(&self, bearer: &str) -> Result<Caller, Fault> {
         let caller = self.identify(bearer, TokenKind::Api).await?;
         self.note_use(&caller);
         Ok(caller)
     }
 
-    /// Whose session it is that a browser presents.
+    /// Authenticates the session that a browser presents.
     pub async fn resume(&self, session: &str) -> Result<Caller, Fault> {
         let caller = self.resume_unused(session).await?;
         self.note_use(&caller);

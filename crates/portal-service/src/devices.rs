@@ -1,5 +1,5 @@
-//! Machines for which somebody signs in with a browser, after RFC 8628: the machine shows a code, a
-//! person who has signed in compares and approves it, and the machine gets a token of that person.
+//! Sign-in of a machine with a browser (RFC 8628). The machine shows a code, and a person who has
+//! signed in compares and approves it. The machine then gets a token of that person.
 
 use super::tokens::issue;
 use super::{Caller, Service, made};
@@ -63,7 +63,7 @@ impl Service {
         author: Author,
         actor: ActorId,
     ) -> Result<DeviceAnswer, Fault> {
-        // Whoever approved it may have been shut out since.
+        // The person who approved it may have been disabled since.
         let row: store::Actor = self.get(self.served, actor).await?;
         if row.disabled || row.sign_in.is_none() {
             return Ok(DeviceAnswer::Denied);
@@ -78,7 +78,7 @@ impl Service {
         let (create, secret) = issue.split();
         let changes = match self.write(self.served, author, vec![create]).await {
             Ok(changes) => changes,
-            // Whoever approved it has signed out, or may do less by now.
+            // The person who approved it has signed out, or may do less by now.
             Err(store::StoreError::Denied(_)) => return Ok(DeviceAnswer::Denied),
             Err(error) => return Err(error.into()),
         };
@@ -89,7 +89,8 @@ impl Service {
         })
     }
 
-    /// The machine that shows this code. Whoever signs in may look; who tries many codes has to wait.
+    /// The machine that shows this code. Everyone who signs in may look; a caller who tries many
+    /// codes has to wait.
     pub fn waiting_device(&self, caller: &Caller, code: &str) -> Result<WaitingDevice, Fault> {
         self.try_code(caller)?;
         self.devices.waiting(code).ok_or_else(no_such_code)
@@ -134,7 +135,8 @@ fn no_such_code() -> Fault {
     )
 }
 
-/// What the machine calls itself, as the person who approves it reads it.
+/// The name that the machine gives itself, in a form that is safe to read for the person who
+/// approves it.
 fn machine(given: &str) -> Result<String, Fault> {
     let given = readable_name(given.trim());
     if !(1..=MAX_MACHINE_CHARS).contains(&given.chars().count()) {

@@ -6,7 +6,7 @@ use culvert_store::AccountSettings;
 use culvert_wire::api::DesiredDns;
 use culvert_wire::model;
 
-/// The rules in the form in which they are kept: one for the same rules. What is wrong is told by its
+/// The rules in the form in which they are kept: one for the same rules. A fault is told by its
 /// field, behind `at`.
 pub(super) fn checked(at: &str, wanted: &DesiredDns) -> Result<model::Dns, Fault> {
     let mut search = Vec::new();

@@ -1,4 +1,4 @@
-//! Why a client may use a resource now, or may not, by names.
+//! Explains by names why a client may use a resource now, or may not.
 
 use super::live::stopping;
 use super::{Caller, Service};
@@ -12,7 +12,7 @@ use culvert_wire::model::TargetKind;
 use culvert_wire::{Timestamp, words};
 
 impl Service {
-    /// What would be decided if the client asked now, and why.
+    /// The decision if the client asked now, and its reasons.
     pub async fn explain(
         &self,
         caller: &Caller,
@@ -111,7 +111,7 @@ const fn verdict(is_allow: bool) -> Verdict {
     }
 }
 
-/// Where names of the resource may lead.
+/// Lines about the addresses to which names of the resource may lead.
 fn names_in_words(explained: &Explained, kind: TargetKind) -> Vec<String> {
     let mut lines = Vec::new();
     match &explained.within {

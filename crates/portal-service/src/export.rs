@@ -54,7 +54,7 @@ impl FromStr for ExportFormat {
     }
 }
 
-/// Which part of which log.
+/// The log to export, and the filter of its entries.
 #[derive(Clone, Copy, Debug)]
 pub enum ExportFilter {
     /// Of the access log.
@@ -66,7 +66,7 @@ pub enum ExportFilter {
 }
 
 impl ExportFilter {
-    /// What a file with it is called, without its extension.
+    /// The name of a file with it, without its extension.
     pub const fn file_name(&self) -> &'static str {
         match self {
             Self::Access(_) => "access-log",
@@ -133,7 +133,7 @@ impl ExportFilter {
     }
 }
 
-/// Where an export is.
+/// An export, and its progress.
 pub(super) struct Export {
     pub(super) service: Arc<Service>,
     pub(super) caller: Caller,
@@ -420,8 +420,9 @@ fn csv_line(values: impl IntoIterator<Item = String>) -> String {
     line
 }
 
-/// Whether a spreadsheet may evaluate a value. Some drop blanks before the sign when they import,
-/// and some, by their locale, read a full-width sign (U+FF1D and so on) as the ASCII one.
+/// True if a spreadsheet may evaluate the value as a formula. Some drop blanks before the sign when
+/// they import, and some, by their locale, read a full-width sign (U+FF1D and so on) as the ASCII
+/// one.
 fn is_formula(value: &str) -> bool {
     // A byte order mark is no white space by Unicode, yet importers drop it.
     let after_blanks = value.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}');

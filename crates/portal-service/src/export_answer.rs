@@ -17,7 +17,7 @@ pub fn stream_export(
     filter: ExportFilter,
     format: &str,
 ) -> Result<Response, Fault> {
-    // Who may not read it learns nothing of its forms.
+    // A caller who may not read the log learns nothing of its forms.
     caller.may_read()?;
     let format: ExportFormat = format.parse()?;
     let parts = service.export(caller, filter, format)?;

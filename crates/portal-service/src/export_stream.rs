@@ -30,16 +30,16 @@ const MAX_EXPORTS_PER_ACTOR: u32 = 1;
 /// reader that takes a megabyte a second exports 30 MB, some 100,000 entries, before that.
 const GIVES_WAY_AFTER: Duration = Duration::from_secs(30);
 
-/// How long a reader may leave a part of up to 200 entries untaken: some 60 kB, so that 2 kB/s are
-/// enough. What the kernel buffers for a connection, up to 4 MiB, is taken in steps of a third of it;
-/// 45 kB/s are enough for these.
+/// The time within which a reader must take a part of up to 200 entries. Such a part has some 60
+/// kB, so 2 kB/s are enough. The kernel buffers up to 4 MiB for a connection, and frees this buffer
+/// in steps of a third; 45 kB/s are enough for these.
 const PART_WITHIN: Duration = Duration::from_secs(30);
 
-/// How often an export asks whether its caller may still read while nothing is changed: a token or a
-/// session may expire.
+/// The interval at which an export checks, while nothing changes, that its caller may still read: a
+/// token or a session may expire.
 const ASK_AGAIN: Duration = Duration::from_secs(15);
 
-/// When to come again where there is no place.
+/// The wait before another attempt, if no place is free.
 const COME_BACK: Duration = Duration::from_secs(10);
 
 /// Places for exports.
@@ -136,7 +136,7 @@ impl ExportPlaces {
     }
 }
 
-/// What goes to the reader.
+/// A message to the reader.
 enum Part {
     Lines(String),
     /// The log is at its end. Without it, an export has broken off.
@@ -173,7 +173,7 @@ impl Service {
             };
             match outlet.run(export).await {
                 Ok(()) => {
-                    // Whoever has read the end may export again at once.
+                    // A reader that has read the end may export again at once.
                     drop(place);
                     let _ = outlet.sender.send(Part::End).await;
                 }
@@ -194,7 +194,7 @@ impl Service {
     }
 }
 
-/// Why an export breaks off.
+/// The reason why an export breaks off.
 #[derive(Debug)]
 enum Broken {
     /// The connection is gone.

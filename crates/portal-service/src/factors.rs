@@ -20,8 +20,9 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
-/// Codes that are tried for one person: who has the password has 288 guesses a day, each of which is right
-/// with a chance of three in a million, since three codes are good at any time: 0.09 % a day.
+/// The limit on codes tried for one person. Someone who has the password gets 288 guesses a day. Each
+/// guess is right with a chance of three in a million, since three codes are good at any time: 0.09 % a
+/// day.
 const ONE_CODE_EVERY: Duration = Duration::from_secs(300);
 const CODES_AT_ONCE: u32 = 10;
 
@@ -41,7 +42,7 @@ const RECOVERY_CODE_CHARS: usize = 16;
 /// Random bytes of what stands for a password that was right.
 const TICKET_LEN: usize = 32;
 
-/// What is under way between a person's requests.
+/// State that is kept between a person's requests.
 #[derive(Debug)]
 pub(super) struct Factors {
     /// Codes that were tried.
@@ -77,7 +78,7 @@ impl Factors {
     }
 }
 
-/// What came of a name and a password that belong together.
+/// The result of a name and a password that belong together.
 pub enum SignedIn {
     /// A session.
     Begun(Begun),
@@ -96,7 +97,7 @@ pub struct Enrolment {
 /// Codes that are shown this once.
 pub type RecoveryCodes = Vec<Zeroizing<String>>;
 
-/// How it stands with the caller's own factors.
+/// The state of the caller's own factors.
 pub struct OwnFactors {
     /// Since when there is an app.
     pub since: Option<Timestamp>,
@@ -111,14 +112,14 @@ pub struct OwnFactors {
 }
 
 impl OwnFactors {
-    /// Whether something is asked for beside the password.
+    /// True if something is asked for beside the password.
     pub const fn has_any(&self) -> bool {
         self.since.is_some() || self.passkeys > 0
     }
 }
 
 impl Service {
-    /// What comes after the password: a session, or the question for a code.
+    /// The step after the password: a session, or the question for a code.
     pub(super) async fn after_password(&self, proven: ByPassword) -> Result<SignedIn, Fault> {
         let actor = proven.actor;
         let row: store::Actor = self.get(self.served, actor).await?;
@@ -189,7 +190,7 @@ impl Service {
         }
     }
 
-    /// Whose password was right.
+    /// The half-finished sign-in of this ticket, whose password was right.
     pub(super) fn half_signed_in(&self, ticket: &str) -> Option<HalfSignedIn> {
         let key = sha256(ticket.as_bytes());
         let half_signed_in = &self.factors.half_signed_in;
@@ -202,7 +203,8 @@ impl Service {
             .forget(&sha256(ticket.as_bytes()));
     }
 
-    /// What uses up a code, in the write for which it is given. Whether it was used before is known then.
+    /// The mutation that uses up a code; it belongs to the write for which the code is given. That write
+    /// finds out if the code was used before.
     pub(super) async fn use_of(&self, actor: ActorId, code: &str) -> Result<Mutation, Fault> {
         let taken = self.factors.codes_of.take_for(&actor, Instant::now());
         taken.map_err(|wait| self.limited(wait))?;
@@ -234,7 +236,7 @@ impl Service {
         )
     }
 
-    /// How it stands with the caller's own factors.
+    /// The state of the caller's own factors.
     pub async fn own_factors(&self, caller: &Caller) -> Result<OwnFactors, Fault> {
         let sign_in = self.own_sign_in(caller).await?;
         Ok(OwnFactors {
@@ -274,11 +276,12 @@ impl Service {
         Ok(account.settings.second_factor.binds(sign_in.role))
     }
 
-    /// Whether who signed in must get a second factor before anything else.
+    /// True if the caller must get a second factor before anything else.
     pub(super) async fn lacks_factor(&self, caller: &Caller) -> Result<bool, Fault> {
         let row: store::Actor = self.get(caller.account(), caller.actor()?).await?;
         match row.sign_in {
-            // Who has no password comes in by a provider, which asks for what it wants.
+            // A person without a password signs in by a provider, which asks for the factors that
+            // it wants.
             Some(sign_in) if sign_in.password_set.is_some() && !sign_in.has_second_factor() => {
                 self.is_required_of(caller, sign_in).await
             }
@@ -286,8 +289,8 @@ impl Service {
         }
     }
 
-    /// Makes a secret for the caller's app, which counts once a code has confirmed it. What there was
-    /// before holds until then.
+    /// Makes a secret for the caller's app, which counts once a code has confirmed it. The previous
+    /// factor holds until then.
     pub async fn begin_enrolment(&self, caller: &Caller) -> Result<Enrolment, Fault> {
         self.own_sign_in_by_password(caller).await?;
         let mut secret = Zeroizing::new([0; totp::SECRET_LEN]);

@@ -1,5 +1,5 @@
-//! What an actor may do, whichever way the request came: every rule about who may is here, not in
-//! the handlers of the API.
+//! Every rule about the permissions of actors is here, not in the handlers of the API, so that it
+//! holds for requests by any way.
 
 #![forbid(unsafe_code)]
 
@@ -73,7 +73,7 @@ use tokio::sync::Mutex;
 use touch::Touched;
 use zeroize::Zeroizing;
 
-/// How often a change is tried again that did not say which version it changes, and met another.
+/// The number of attempts at a change that names no version and meets another change.
 const CHANGE_ATTEMPTS: usize = 4;
 
 /// Attempts under one name from all addresses together, in browsers that are not known: as many as ten addresses
@@ -90,10 +90,10 @@ pub struct Service {
     served: AccountId,
     started: Timestamp,
     touched: Touched,
-    /// Where entries of the logs go besides.
+    /// The destinations that also get entries of the logs.
     sinks: Arc<Sinks>,
-    /// Whoever makes, changes or takes away a sink holds it: a sink's name, its places in the logs and
-    /// its token lie in three tables, and are one sink's.
+    /// Held while a sink is made, changed or deleted. The name of a sink, its places in the logs and
+    /// its token lie in three tables, and must stay consistent.
     changing_sinks: Mutex<()>,
     /// Places for those who export a log.
     exports: export_stream::ExportPlaces,
@@ -111,8 +111,9 @@ pub struct Service {
     oidc: Oidc,
     /// Machines for which somebody is to sign in.
     devices: DeviceCodes,
-    /// Whoever may take away a way in for owners holds it from the question whether one is left to the
-    /// deed: two owners who shut out each other at one moment leave one.
+    /// Held by a request that takes a way to sign in from owners, from the check that one is left
+    /// until the write. Otherwise two owners who shut out each other at the same moment could leave
+    /// none.
     shutting_out: Mutex<()>,
     /// Where machines find the portal, as tokens tell it.
     portal: Box<dyn Fn() -> Portal + Send + Sync>,

@@ -6,10 +6,10 @@ use culvert_portal_base::Fault;
 use culvert_store::{EntityId, Kind, ListFilter, PageLimit, Part, StoreExt};
 use culvert_wire::api::{DEFAULT_PAGE_LEN, MAX_PAGE_LEN, Page};
 
-/// Which part of which list is wanted.
+/// A request for a page of a list.
 #[derive(Clone, Debug, Default)]
 pub struct ListRequest {
-    /// Which rows.
+    /// The rows to list.
     pub filter: ListFilter,
     /// [`Page::next_cursor`] of the page before.
     pub cursor: Option<String>,
@@ -18,7 +18,7 @@ pub struct ListRequest {
 }
 
 impl ListRequest {
-    /// Only what refers to `id`, where there is one.
+    /// Only rows that refer to `id`, if there is one.
     pub fn referring_to(mut self, id: Option<impl Into<EntityId>>) -> Self {
         self.filter.refers_to.extend(id.map(Into::into));
         self
@@ -32,7 +32,7 @@ impl ListRequest {
     }
 }
 
-/// How many entries are wanted.
+/// The number of entries of a page.
 pub(super) fn page_limit(limit: Option<u16>) -> Result<PageLimit, Fault> {
     match limit.unwrap_or(DEFAULT_PAGE_LEN) {
         limit @ 1..=MAX_PAGE_LEN => Ok(PageLimit::new(u64::from(limit))),

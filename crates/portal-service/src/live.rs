@@ -1,4 +1,4 @@
-//! What is so at this moment, beside what is configured.
+//! The live state of the portal and its machines, beside the configuration.
 
 use super::list::{cursor, page_limit};
 use super::{Caller, ListRequest, Service};
@@ -17,7 +17,7 @@ use tokio::time::timeout;
 const PING_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Service {
-    /// Whether the portal serves; otherwise, what stands in the way.
+    /// Succeeds if the portal serves; otherwise, lists the obstacles.
     pub async fn readiness(&self) -> Result<(), Vec<String>> {
         let mut reasons = self.sessions.obstacles();
         match timeout(PING_TIMEOUT, self.ask("ping", self.store.ping())).await {
@@ -35,7 +35,7 @@ impl Service {
         }
     }
 
-    /// How the portal is.
+    /// The status of the portal.
     pub async fn status(&self, caller: &Caller) -> Result<PortalStatus, Fault> {
         caller.may_read()?;
         let readiness = self.readiness().await;
@@ -169,8 +169,8 @@ impl Service {
         caller.account() == self.served
     }
 
-    /// How many changes the sessions do not know yet. Where the database does not answer, the portal
-    /// is not ready, which says more than a number.
+    /// The number of changes that the sessions do not know yet. If the database does not answer,
+    /// the portal is not ready, which says more than a number.
     async fn feed_lag(&self, hub: &HubStatus) -> u64 {
         let changes = self
             .store

@@ -5,40 +5,40 @@ use culvert_portal_base::Fault;
 use culvert_store::{AccessFilter, AccessSeq, ChangeFilter, FlowFilter, FlowSeq, SearchText, Seq};
 use culvert_wire::api::{AccessLogEntry, ChangeLogEntry, FlowLogEntry, Page};
 
-/// Which part of the change log is wanted.
+/// A request for a page of the change log.
 #[derive(Clone, Debug, Default)]
 pub struct ChangeLogRequest {
-    /// Which entries.
+    /// The entries to show.
     pub filter: ChangeFilter,
-    /// Where the page before ended.
+    /// The end of the page before.
     pub cursor: Option<String>,
     /// Entries of a page.
     pub limit: Option<u16>,
 }
 
-/// Which part of the access log is wanted.
+/// A request for a page of the access log.
 #[derive(Clone, Debug, Default)]
 pub struct AccessLogRequest {
-    /// Which entries.
+    /// The entries to show.
     pub filter: AccessFilter,
-    /// Where the page before ended.
+    /// The end of the page before.
     pub cursor: Option<String>,
     /// Entries of a page.
     pub limit: Option<u16>,
 }
 
-/// Which part of the flow log is wanted.
+/// A request for a page of the flow log.
 #[derive(Clone, Debug, Default)]
 pub struct FlowLogRequest {
-    /// Which entries.
+    /// The entries to show.
     pub filter: FlowFilter,
-    /// Where the page before ended.
+    /// The end of the page before.
     pub cursor: Option<String>,
     /// Entries of a page.
     pub limit: Option<u16>,
 }
 
-/// What is to be looked for; nothing, where nothing is written.
+/// The text to search for; none if nothing is written.
 pub fn search_text(text: Option<&str>) -> Result<Option<SearchText>, Fault> {
     let text = text.filter(|text| !text.trim().is_empty());
     let parsed = text.map(str::parse).transpose();

@@ -50,7 +50,7 @@ impl Service {
         self.visible_client(caller, id).await.map(show::client)
     }
 
-    /// What another actor has does not exist for who sees the own clients alone.
+    /// For a caller who sees their own clients alone, a client of another actor does not exist.
     async fn visible_client(&self, caller: &Caller, id: ClientId) -> Result<store::Client, Fault> {
         let row: store::Client = self.get(caller.account(), id).await?;
         match caller.sees_clients_of()? {
@@ -96,7 +96,7 @@ impl Service {
             }
             Ok(())
         };
-        // Whoever loses a machine may give it up at once.
+        // A person who loses a machine may give it up at once.
         let gives_up = action == ClientAction::Revoke && caller.sees_clients_of()?.is_some();
         let changed = match gives_up {
             true => {

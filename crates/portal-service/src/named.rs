@@ -7,11 +7,11 @@ use culvert_store::{self as store, EntityId, Kind, ListFilter, PageLimit};
 use culvert_wire::api::{Actor, Client, Group, Resource, Site};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many names are offered in the place of one that nothing has: a line of them.
+/// The number of names offered in place of one that nothing has: a line of them.
 const NAMES_OFFERED: u64 = 5;
 
 impl Service {
-    /// What the caller is called.
+    /// The name of the caller.
     pub async fn own_name(&self, caller: &Caller) -> Result<String, Fault> {
         let row: store::Actor = self.get(caller.account(), caller.actor()?).await?;
         Ok(row.name)
@@ -109,7 +109,7 @@ impl Service {
         self.name_or_id(caller, id).await
     }
 
-    /// What the row is called; its id, where it has no name or is gone.
+    /// The name of the row; its id, if it has no name or is gone.
     async fn name_or_id(&self, caller: &Caller, id: impl Into<EntityId>) -> Result<String, Fault> {
         let id = id.into();
         let name = self.names_of(caller, [id]).await?.remove(&id);
@@ -134,7 +134,7 @@ impl Service {
 }
 
 impl ListRequest {
-    /// What has this in its name.
+    /// Rows that have this text in their name.
     pub fn searching(text: Option<&str>) -> Self {
         Self {
             filter: ListFilter {

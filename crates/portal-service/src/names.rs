@@ -68,7 +68,7 @@ fn is_never_forwarded(prefix: Prefix) -> bool {
     NEVER_FORWARDED.iter().any(is_within) || (prefix.is_host() && !is_forwarded(prefix.address()))
 }
 
-/// What of a resource may be used.
+/// The protocols and ports of a resource that may be used.
 pub(super) fn filters(at: &str, filters: &[model::Filter]) -> Result<Vec<model::Filter>, Fault> {
     for (index, filter) in filters.iter().enumerate() {
         model::filters(std::slice::from_ref(filter))
@@ -78,7 +78,7 @@ pub(super) fn filters(at: &str, filters: &[model::Filter]) -> Result<Vec<model::
     Ok(filters.to_vec())
 }
 
-/// Which programs may, in the form in which it is kept: one for each rule.
+/// The programs that may use a resource, in the form in which they are kept: one for each rule.
 pub(super) fn applications(
     at: &str,
     applications: &model::Applications,
@@ -108,7 +108,7 @@ pub(super) fn within(
     ))
 }
 
-/// When a policy holds.
+/// The conditions under which a policy holds.
 pub(super) fn conditions(
     at: &str,
     conditions: &[model::Condition],

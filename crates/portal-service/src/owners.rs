@@ -1,4 +1,4 @@
-//! Who owns the account: admins do not change owners, and the last one stays.
+//! Owners of the account: admins do not change owners, and the last one stays.
 
 use super::{Caller, Service};
 use culvert_ids::{AccountId, ActorId, TokenId};
@@ -8,7 +8,7 @@ use culvert_store::{ActorKind, EntityId, ListFilter, Role, Token};
 use culvert_wire::Timestamp;
 use std::collections::BTreeSet;
 
-/// Whether the token makes its holder an owner.
+/// True if the token makes its holder an owner.
 pub(super) fn is_live_owner_token(token: &Token, now: Timestamp) -> bool {
     token.scope.role() == Some(Role::Owner)
         && token.revoked.is_none()
@@ -114,8 +114,7 @@ impl Service {
     }
 }
 
-/// Whether actors of the kind may hold API tokens: people who administrate, and machines that
-/// do it for them.
+/// True if actors of the kind may hold API tokens: administrators, and machines that act for them.
 pub(super) const fn may_use_api(kind: ActorKind) -> bool {
     matches!(kind, ActorKind::Admin | ActorKind::ServiceAccount)
 }

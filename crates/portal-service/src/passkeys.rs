@@ -18,10 +18,11 @@ use serde_json::{Value, json};
 use std::net::IpAddr;
 use std::time::Instant;
 
-/// What a page asks an authenticator, as `PublicKeyCredential.parse…OptionsFromJSON()` takes it.
+/// The question that a page puts to an authenticator, as
+/// `PublicKeyCredential.parse…OptionsFromJSON()` takes it.
 pub struct Question(pub String);
 
-/// What a challenge is for: one for another purpose is none.
+/// The purpose of a challenge: a challenge for another purpose is not valid.
 const SIGN_IN: &[u8] = b"sign in";
 
 fn proof_of(caller: &Caller) -> Vec<u8> {
@@ -33,7 +34,7 @@ fn second_factor_of(ticket: &str) -> Vec<u8> {
 }
 
 impl Service {
-    /// For whom passkeys are made; nobody where the portal has no name.
+    /// The relying party for which passkeys are made; none if the portal has no name.
     pub fn relying_party(&self) -> Option<RelyingParty> {
         RelyingParty::of(&(self.portal)().url)
     }
@@ -53,7 +54,7 @@ impl Service {
         self.question(SIGN_IN, &[])
     }
 
-    /// Asks for a passkey of whose password was right.
+    /// Asks for a passkey of the person whose password was right.
     pub async fn ask_for_passkey_after_password(
         &self,
         ticket: &str,
@@ -178,8 +179,8 @@ impl Service {
         self.renew_proof(caller, vec![used]).await
     }
 
-    /// The use of a passkey, which the store still has to accept, and whose it is: that person's, where it is known who is
-    /// asked.
+    /// The actor whose passkey it is, and the mutation that uses it, which the store still has to accept. With `whose`,
+    /// the passkey must be that person's.
     async fn use_of_passkey(
         &self,
         assertion: &Assertion,
@@ -239,7 +240,7 @@ impl Service {
     }
 }
 
-/// What a script put into the form.
+/// The value that a script put into the form.
 fn given<T>(text: &str, parse: impl FnOnce(&str) -> Result<T, WebauthnError>) -> Result<T, Fault> {
     if text.is_empty() {
         return Err(Fault::invalid(

@@ -15,13 +15,13 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
-/// How long a session lasts at most, however much it is used: a working day.
+/// The longest lifetime of a session, however much it is used: a working day.
 const SESSION_LIFETIME_MS: u64 = 12 * 60 * 60 * 1_000;
 
 /// Sessions of one person: a few browsers on a few machines. The oldest goes when there is one more.
 const MAX_SESSIONS: usize = 16;
 
-/// What a browser is to keep, so that it is known when a person signs in there again.
+/// The mark that a browser keeps, by which it is known when a person signs in there again.
 pub struct Mark(pub Zeroizing<String>);
 
 /// A session that was just begun.
@@ -30,7 +30,8 @@ pub struct Begun {
     pub token: Zeroizing<String>,
 }
 
-/// Whose password it was, and by what it is right. The store compares that when a session begins by it.
+/// The person whose password was right, and the verifier that accepted it. The store compares that when
+/// a session begins by it.
 #[derive(Clone, Debug)]
 pub(super) struct ByPassword {
     pub(super) actor: ActorId,
@@ -46,8 +47,8 @@ impl ByPassword {
 }
 
 impl Service {
-    /// Begins a session, or asks for a code first. Which of name and password is wrong, nobody is told. `mark` is what
-    /// the browser shows of a sign-in before; it gets one for the next.
+    /// Begins a session, or asks for a code first. The answer does not tell if the name or the password is wrong.
+    /// `mark` is the mark of an earlier sign-in that the browser shows; the browser gets a new one for the next.
     pub async fn sign_in(
         &self,
         from: IpAddr,
@@ -87,8 +88,8 @@ impl Service {
         }
     }
 
-    /// Who it is whose name and password these are. Whoever is known has attempts of their own, which no stranger
-    /// uses up.
+    /// The person whose name and password these are. A known browser has attempts of its own, which no
+    /// stranger uses up.
     async fn prove(
         &self,
         from: IpAddr,

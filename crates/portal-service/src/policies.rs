@@ -64,7 +64,7 @@ impl Service {
             .map(show::policy)
     }
 
-    /// Whether what a policy is to join is there; a fault names the field otherwise.
+    /// Checks that the group and the resource of a policy exist; a fault names the field otherwise.
     async fn check_ends(
         &self,
         caller: &Caller,

@@ -71,7 +71,7 @@ pub struct WaysToProve {
     pub password: bool,
     /// A code is asked for beside the password.
     pub code: bool,
-    /// What a passkey is asked.
+    /// The question for a passkey.
     pub passkey: Option<Question>,
     /// Identity providers that know the caller.
     pub providers: Vec<(ProviderId, String)>,

@@ -18,18 +18,18 @@ use std::time::Instant;
 /// Names that are tried for somebody new whose name others have.
 const MAX_NUMBERED: u32 = 100;
 
-/// What a browser brings back from a provider.
+/// The parameters that a browser brings back from a provider.
 #[derive(Clone, Copy, Debug)]
 pub struct CameBack<'a> {
     /// The state of the request.
     pub state: &'a str,
-    /// What the browser has kept since the way began.
+    /// The value that the browser has kept since the sign-in began.
     pub browser: Option<&'a str>,
     /// The authorization code.
     pub code: Option<&'a str>,
-    /// Who says that it answers (RFC 9207).
+    /// The issuer that claims to answer (RFC 9207).
     pub issuer: Option<&'a str>,
-    /// Why there is none.
+    /// The error code, if there is no authorization code.
     pub error: Option<&'a str>,
     /// The same in words.
     pub error_description: Option<&'a str>,
@@ -46,7 +46,7 @@ pub struct KnownProvider {
     pub disabled: bool,
 }
 
-/// What came of it.
+/// The result of coming back from a provider.
 pub enum Arrived {
     /// A session, and the page to go on with.
     SignedIn {
@@ -59,7 +59,7 @@ pub enum Arrived {
     Linked,
     /// The person has proven once more who they are, for this form that waits.
     Proven {
-        /// What the form is known by.
+        /// The key of the form that waits.
         form: String,
     },
 }
@@ -406,7 +406,7 @@ impl Service {
 enum WantedGroups {
     /// Those, and no others.
     Those(BTreeSet<GroupId>),
-    /// The provider could not be asked, and why. Who was in a group stays in it.
+    /// The provider could not be asked, and why. Members of a group stay in it.
     Unknown(String),
 }
 
@@ -444,8 +444,8 @@ pub(super) fn proof_by(identity: &store::Identity, claims: &Claims) -> Mutation 
     }
 }
 
-/// What makes the memberships that a provider brings those that it brings now, and which these are then.
-/// Those that people made stay, and are not taken for the provider's.
+/// The mutations that bring the memberships made by the provider up to date, and the ids of those
+/// memberships afterwards. Those that people made stay, and are not taken for the provider's.
 fn synchronise(
     identity: &store::Identity,
     members: &[store::Membership],

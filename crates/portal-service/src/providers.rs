@@ -40,7 +40,7 @@ impl Service {
         Ok(show::provider(row, &self.redirect_uri()))
     }
 
-    /// Where providers send people back to.
+    /// The address to which providers send people back.
     pub(super) fn redirect_uri(&self) -> String {
         format!("{}/sign-in/callback", (self.portal)().url)
     }
@@ -139,8 +139,8 @@ impl Service {
         Ok(())
     }
 
-    /// Who changes a provider may come in as anybody whom it knows: one that owners come in by is changed by
-    /// owners alone.
+    /// A caller who changes a provider can sign in as anybody whom it knows. A provider by which owners sign
+    /// in is therefore changed by owners alone.
     async fn may_touch_provider(&self, caller: &Caller, id: ProviderId) -> Result<(), Fault> {
         caller.may_change()?;
         self.read::<store::Provider>(caller, id).await?;
@@ -273,8 +273,8 @@ impl Service {
         Ok(())
     }
 
-    /// What goes with an identity: memberships that are still those that it has made, and sessions, since
-    /// nobody can say which of them it began.
+    /// The mutations that remove all that depends on an identity. These are memberships that it made and
+    /// that still exist, and sessions, since nobody can say which of them it began.
     async fn part(&self, caller: &Caller, row: &store::Identity) -> Result<Vec<Mutation>, Fault> {
         let members = self.memberships_of(caller.account(), row.actor).await?;
         let made = members

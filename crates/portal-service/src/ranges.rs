@@ -16,11 +16,13 @@ const V6_SHORTEST: u8 = 8;
 /// The longest: as many addresses as in IPv4.
 const V6_LONGEST: u8 = 119;
 
-/// How much of each half of an IPv6 network is used at most: as much as of `100.64.0.0/10`, so that
-/// the two addresses of a machine or a name can be told by one number.
+/// The shortest prefix of the part of each half of an IPv6 network that is used. At this
+/// length it has as many addresses as a half of `100.64.0.0/10`, so one number tells both addresses
+/// of a machine or a name.
 const V6_USED: u8 = 107;
 
-/// What no packet may go to by a tunnel: this host, its link, multicast, and IPv4 in disguise.
+/// Destinations that no packet in a tunnel may have: this host, its link, multicast, and IPv4 in
+/// disguise.
 const NOT_ROUTABLE: [(IpAddr, u8); 7] = [
     (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 8),
     (IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), 8),

@@ -1,4 +1,4 @@
-//! How long the logs are kept.
+//! Retention of the logs.
 
 use super::{Caller, Service};
 use culvert_portal_base::Fault;
@@ -7,7 +7,7 @@ use culvert_wire::api::{Retention, RetentionPatch};
 use culvert_wire::model::LogSettings;
 
 impl Service {
-    /// What is kept, and whether there is a flow log.
+    /// The retention of each log, and the setting of the flow log.
     pub async fn retention(&self, caller: &Caller) -> Result<Retention, Fault> {
         let row = self
             .read::<store::Account>(caller, caller.account())
@@ -23,7 +23,7 @@ impl Service {
         patch: RetentionPatch,
     ) -> Result<Retention, Fault> {
         if patch.change_days.is_some() {
-            // Who changed what is not for those to forget whom owners watch by it.
+            // Owners watch admins by the change log, so owners alone change its retention.
             caller.may_change_owners()?;
         }
         let change = |row: &mut store::Account| {
@@ -58,7 +58,7 @@ impl Service {
     }
 }
 
-/// What is wrong with the settings, at its field.
+/// Checks the settings; a fault names the field.
 pub(super) fn checked(logs: &LogSettings) -> Result<(), Fault> {
     logs.check()
         .map_err(|(field, why)| Fault::invalid(field, why))

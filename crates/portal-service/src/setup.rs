@@ -13,11 +13,12 @@ use culvert_wire::Timestamp;
 use culvert_wire::api::{Account, Actor, IssuedToken, SetupAnswer, SetupRequest};
 use culvert_wire::token::{Bearer, Portal, Token, TokenKind};
 
-/// How long a set-up token is good: a working day and the next morning.
+/// The lifetime of a set-up token: a working day and the next morning.
 const SETUP_LIFETIME_MS: u64 = 24 * 60 * 60 * 1_000;
 
 impl Service {
-    /// Whether somebody administers the portal. Who has lost everything makes another owner by a set-up token.
+    /// True if somebody administers the portal. A person who has lost all access makes another owner by a
+    /// set-up token.
     pub async fn is_set_up(&self) -> Result<bool, Fault> {
         let is_set_up = self.store.is_set_up(self.served);
         Ok(self.ask("is_set_up", is_set_up).await?)
@@ -64,7 +65,7 @@ impl Service {
             .map_err(|_| denied("no set-up token by its form"))?
             .bearer;
         let digest = token.secret.digest();
-        // Who it is for is asked first; that it is unused, together with what it does.
+        // This finds the account that the token is for; the write itself checks that the token is unused.
         let authenticated = self
             .store
             .authenticate(token.id, &digest, TokenKind::Setup, now());
@@ -156,7 +157,7 @@ impl Service {
 pub struct SetupToken {
     /// The whole token, which is shown this once.
     pub token: Token,
-    /// When it ends.
+    /// The time at which it expires.
     pub expires: Timestamp,
 }
 

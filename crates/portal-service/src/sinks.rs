@@ -49,8 +49,8 @@ impl Service {
         let mut wanted = row.settings.logs;
         wanted.sinks.push(sink.clone());
         checked(&wanted)?;
-        // Ahead of the sink itself, so that it misses nothing from here on. What is left of an
-        // attempt that fails here is written anew by the next.
+        // Ahead of the sink itself, so that it misses nothing from here on. The next attempt
+        // overwrites the remains of an attempt that fails here.
         let ends = self.ask("log_ends", self.store.log_ends(account)).await?;
         let secret = self
             .store

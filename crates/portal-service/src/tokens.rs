@@ -61,7 +61,8 @@ impl Service {
         Ok(self.issued(row, secret))
     }
 
-    /// Whose the token is to be, and whether the caller may make one for them.
+    /// The scope of the new token, with its holder; a fault if the caller may not make one for
+    /// them.
     async fn scope(&self, caller: &Caller, new: &NewToken) -> Result<TokenScope, Fault> {
         let superfluous = |field: &str, given: bool| match given {
             true => Err(Fault::invalid(
@@ -156,7 +157,7 @@ impl Service {
             .await
     }
 
-    /// What is shown of a new token, this once.
+    /// The new token as it is shown, this once.
     pub(super) fn issued(&self, row: store::Token, secret: Secret) -> IssuedToken {
         let token = wire::Token {
             bearer: Bearer {
@@ -180,7 +181,7 @@ pub(crate) struct Issue {
 }
 
 impl Issue {
-    /// What makes it, and what its holder gets.
+    /// The mutation that creates it, and the secret for its holder.
     pub(crate) fn split(self) -> (Mutation, Secret) {
         let create = Mutation::CreateToken {
             digest: self.secret.digest(),

@@ -1,4 +1,5 @@
-//! When API tokens were last used. It is noted in batches: a request does not wait for it.
+//! Times at which API tokens were last used. They are noted in batches: a request does not wait for
+//! that.
 
 use super::Service;
 use culvert_ids::{AccountId, TokenId};
@@ -15,7 +16,7 @@ const MAX_TOUCHED: usize = MAX_BATCH;
 pub(super) struct Touched(Mutex<BTreeMap<(AccountId, TokenId), Timestamp>>);
 
 impl Touched {
-    /// What does not fit is noted with the token's next use.
+    /// A use that does not fit is noted with the token's next use.
     pub(super) fn note(&self, account: AccountId, token: TokenId, at: Timestamp) {
         let mut touched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (account, token);

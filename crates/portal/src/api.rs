@@ -40,7 +40,7 @@ use utoipa::openapi::{ComponentsBuilder, InfoBuilder, LicenseBuilder, OpenApi, O
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// What handlers share.
+/// The state that handlers share.
 #[derive(Clone)]
 pub(crate) struct Api {
     pub(crate) service: Arc<Service>,

@@ -1,11 +1,10 @@
-//! What can go wrong with the portal as a process. What goes wrong with a request is a problem
-//! document of its answer.
+//! Faults of the portal as a process. A fault of one request is a problem document in its answer.
 
 use culvert_control_server::{CountriesError, StartError};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Why the portal does not start, or ends.
+/// The reason why the portal does not start, or ends.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PortalError {
@@ -22,7 +21,7 @@ pub enum PortalError {
     Certificate {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and how to mend it.
+        /// The fault, and how to mend it.
         reason: String,
     },
     /// Configuration: the URL is not one that machines can be sent to.
@@ -30,7 +29,7 @@ pub enum PortalError {
     Url {
         /// As configured.
         url: String,
-        /// What is wrong with it.
+        /// The fault of the URL.
         reason: String,
     },
     /// Local: nobody said where machines reach the portal, and this machine has no address that others could reach.
@@ -90,7 +89,7 @@ pub enum PortalError {
         path.display()
     )]
     HalfRestored {
-        /// What it left.
+        /// The unfinished database that the restore left.
         path: PathBuf,
     },
     /// Local: the state directory can't be read or written.

@@ -17,16 +17,17 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 /// Bytes of an answer that are read; an empty answer is shorter.
 const MAX_ANSWER_LEN: usize = 4096;
 
-/// What the portal takes from the head of a request.
+/// The parts of a request's head that the portal reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     /// Its method.
     pub method: String,
-    /// Where it is said to come from.
+    /// The address that the request is said to come from.
     pub from: IpAddr,
-    /// Whether the console would look at it: for this portal, and from one of its pages.
+    /// True if the console would accept the request: it is for this portal, and comes from one of
+    /// its pages.
     pub is_from_here: bool,
-    /// Whether its address is short enough.
+    /// True if its address is short enough.
     pub has_short_address: bool,
     /// The session of its cookie.
     pub session: Option<String>,

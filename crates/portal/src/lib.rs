@@ -3,9 +3,9 @@
 //! - [`server`]: the process: TLS, the state directory, limits, health and metrics;
 //! - `api`: the REST API under `/api/v1`, and the document that describes it.
 //!
-//! What they stand on has crates of its own: the console (`culvert_console`), the rules about who may do what
-//! (`culvert_portal_service`), proofs of who people are (`culvert_portal_auth`), the WebSockets of clients and gateways
-//! (`culvert_control_server`) around the hub (`culvert_hub`), which decides, and log sinks (`culvert_log_sinks`).
+//! The layers below have crates of their own. They are the console (`culvert_console`), the rules about permissions
+//! (`culvert_portal_service`) and proofs of identity (`culvert_portal_auth`). The WebSockets of clients and gateways
+//! (`culvert_control_server`) surround the hub (`culvert_hub`), which decides. Log sinks are in `culvert_log_sinks`.
 
 #![forbid(unsafe_code)]
 

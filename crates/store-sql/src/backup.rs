@@ -21,7 +21,7 @@ use zeroize::Zeroize;
 const CREATE_FILES: &str =
     "CREATE TABLE backup_file (name TEXT PRIMARY KEY, content BLOB NOT NULL) STRICT";
 
-/// What every database of SQLite begins with, <https://www.sqlite.org/fileformat.html#the_database_header>.
+/// The first bytes of every database of SQLite, <https://www.sqlite.org/fileformat.html#the_database_header>.
 const BEGINNING: &[u8; 16] = b"SQLite format 3\0";
 
 /// A file of the state directory that comes with the database.
@@ -29,18 +29,19 @@ const BEGINNING: &[u8; 16] = b"SQLite format 3\0";
 pub struct BackupFile {
     /// Its name in the directory.
     pub name: String,
-    /// What it holds.
+    /// Its content.
     pub content: SecretBytes,
 }
 
-/// Why there is no backup, or nothing was restored.
+/// The reason why there is no backup, or nothing was restored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackupError {
     /// Nothing is overwritten.
     #[error("{} exists: choose another name, or remove it if it is not needed", path.display())]
     Exists {
-        /// What is there: the backup itself, or what one that is under way or broke off has written.
+        /// The existing file: the backup itself, or the partial file of a backup that is under way
+        /// or broke off.
         path: PathBuf,
     },
     /// A file can't be read or written.
@@ -74,7 +75,7 @@ pub enum BackupError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         detail: String,
     },
     /// The file is encrypted, and no identity was given.
@@ -108,7 +109,7 @@ pub enum BackupError {
     Store {
         /// The database.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault of the database.
         source: StoreError,
     },
 }
@@ -208,14 +209,14 @@ pub async fn restore(
     restored
 }
 
-/// What did not work: the database, or the copy of it. Their disks may be two.
+/// The side that failed: the database, or the copy of it. They may lie on two disks.
 enum Copying {
     Source(StoreError),
     Target(StoreError),
     File(io::Error),
 }
 
-/// What a file is by how it begins.
+/// The kind of a file, by its first bytes.
 enum Source {
     Plain(File),
     Encrypted(File),

@@ -52,7 +52,7 @@ impl Writing {
         Ok(())
     }
 
-    /// Who refers to a row and goes along with it.
+    /// Rows that refer to a row and are deleted along with it.
     async fn users(&mut self, id: EntityId, cascade: bool) -> Result<Vec<EntityId>, StoreError> {
         let account = self.account();
         let mut going = Vec::new();

@@ -21,12 +21,12 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// person can tell apart get the end of their id behind it.
 const MAX_NUMBERED_NAMES: u32 = 100;
 
-/// What clients and gateways have in common.
+/// The parts that clients and gateways have in common.
 pub(super) trait Machine: Table {
     type Owner: Into<EntityId> + Copy + Send;
     const OWNER: &'static str;
 
-    /// Whose machine a token of this holder enrols.
+    /// The owner of a machine that a token of this holder enrols.
     fn owner(holder: Holder) -> Option<Self::Owner>;
     fn new(owner: Self::Owner, machine: &Enrolment<Self::Id>, place: Place, token: TokenId)
     -> Self;
@@ -36,7 +36,7 @@ pub(super) trait Machine: Table {
     fn set_place(&mut self, place: Place, token: TokenId);
 }
 
-/// What of a machine the store itself may change.
+/// The fields of a machine that the store itself may change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     name: String,

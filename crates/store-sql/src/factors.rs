@@ -1,4 +1,4 @@
-//! What second factors are checked by. It goes in, and comes out for nothing but a check.
+//! Secrets by which second factors are checked. They are read for nothing but a check.
 
 use super::proof::Part;
 use super::read;
@@ -13,7 +13,7 @@ use culvert_store::{
 use culvert_wire::token::SecretDigest;
 use sqlx::SqliteConnection;
 
-/// What a person's codes are made of, where they are asked for.
+/// The secret of a person's codes; none if they have no authenticator app.
 pub(super) async fn totp_secret(
     connection: &mut SqliteConnection,
     sealing: &Sealing,

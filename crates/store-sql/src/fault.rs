@@ -12,7 +12,7 @@ const NOTADB: u32 = 26;
 /// No room for the index of the write-ahead log, an extended code of `SQLITE_IOERR`.
 const IOERR_SHMSIZE: u32 = 4_874;
 
-/// Sorts an error. Whatever is not known is [`StoreError::Unavailable`], from which nobody may
+/// Sorts an error. Every unknown error is [`StoreError::Unavailable`], from which nobody may
 /// conclude anything.
 pub(super) fn fault(error: sqlx::Error) -> StoreError {
     use sqlx::Error as E;

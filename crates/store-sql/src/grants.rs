@@ -9,7 +9,7 @@ use culvert_store::{Grant, MAX_PRUNE_ROWS, Page, PageLimit, StoreError};
 use culvert_wire::Timestamp;
 use sqlx::{Sqlite, SqliteConnection, Transaction};
 
-/// What a grant stands on is still there.
+/// True while the client, the gateway and the resource of a grant exist.
 const STANDS: &str = "EXISTS (SELECT 1 FROM client WHERE account = ?1 AND id = client_id) \
      AND EXISTS (SELECT 1 FROM gateway WHERE account = ?1 AND id = gateway_id) \
      AND EXISTS (SELECT 1 FROM resource WHERE account = ?1 AND id = resource_id)";

@@ -1,9 +1,9 @@
 //! A page of a log, the newest first, and what of it holds a text.
 //!
-//! A search reads the rows one after another: with names and ids that stand apart from the log, and
-//! parts of words to be found in it, an index of words would answer another question
-//! (docs/adr/0023). What it costs is bounded instead: a page looks at so many rows and no more, and
-//! says where the next one goes on.
+//! A search reads the rows one after another. Names and ids lie apart from the log, and a search
+//! must find parts of words, so a full-text index would answer another question (docs/adr/0023).
+//! Its cost is bounded instead: a page looks at a limited number of rows, and says where the next
+//! one goes on.
 
 use super::read::{add_conditions, fetch, one_more};
 use super::value::{Columns, Value};
@@ -17,8 +17,8 @@ use sqlx::SqliteConnection;
 /// bytes, so a page reads 20 MB: in 55 ms on a machine of 2026, where nothing is found.
 pub(super) const SEARCHED_ROWS: u64 = 100_000;
 
-/// The same of the change log, whose rows hold what was before and after in a kilobyte or more: 20 ms,
-/// and 130 ms for a text that all of them have as the name of a field.
+/// The same of the change log, whose rows hold the state before and after in a kilobyte or more. It
+/// takes 20 ms, and 130 ms for a text that all rows have as the name of a field.
 pub(super) const SEARCHED_CHANGES: u64 = 10_000;
 
 /// Tables of things that have names.

@@ -1,4 +1,4 @@
-//! What all logs have in common, and what is counted for charts.
+//! Code that all logs share, and the counts for charts.
 
 use super::fault::fault;
 use super::read::{self, fetch};

@@ -40,10 +40,10 @@ const APPLICATION_ID: i64 = 0x4355_4c56;
 /// second.
 const READERS: u32 = 4;
 
-/// How long a caller waits for a connection: some hundred writes ahead of it.
+/// The longest wait of a caller for a connection: some hundred writes ahead of it.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a write-ahead log keeps on the disk after a checkpoint.
+/// Bytes of the write-ahead log that stay on the disk after a checkpoint.
 const WAL_KEPT_BYTES: u32 = 64 << 20;
 
 /// Bytes of a page, SQLite's default.
@@ -52,7 +52,7 @@ const PAGE_LEN: u64 = 4_096;
 const MODE_FILE: u32 = 0o600;
 const MODE_DIRECTORY: u32 = 0o700;
 
-/// Where the database is and how it is used.
+/// The path of the database and its settings.
 #[derive(Clone, Debug)]
 pub struct SqliteOptions {
     path: Option<PathBuf>,
@@ -80,15 +80,15 @@ impl SqliteOptions {
         }
     }
 
-    /// How long to wait for another process that holds the database; 5 s if not said. After it,
-    /// the answer is [`StoreError::Locked`].
+    /// The time to wait for another process that holds the database; 5 s if not said. After it, the
+    /// answer is [`StoreError::Locked`].
     #[must_use]
     pub const fn busy_timeout_ms(mut self, timeout_ms: u32) -> Self {
         self.busy_timeout = Duration::from_millis(timeout_ms as u64);
         self
     }
 
-    /// How large the file may become, in whole pages of 4 KiB; no limit if not said. Beyond it, the
+    /// The largest size of the file, in whole pages of 4 KiB; no limit if not said. Beyond it, the
     /// answer is [`StoreError::Full`].
     #[must_use]
     pub const fn max_bytes(mut self, bytes: u64) -> Self {

@@ -1,7 +1,7 @@
 //! Owners are changed by owners alone, and so are the providers that they are known by.
 //!
-//! The portal checks that before it writes, for its answer to say why. Whoever becomes an owner, or is linked to a provider,
-//! in between is seen here: the transaction has the writer.
+//! The portal checks that before it writes, for its answer to say why. Someone may become an owner, or be linked to a
+//! provider, in between. The check here sees that, because the transaction has the writer.
 
 use super::fault::fault;
 use super::value::{Value, query};

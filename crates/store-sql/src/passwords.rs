@@ -1,4 +1,4 @@
-//! What passwords are checked by. It goes in, and comes out for nothing but a check.
+//! Verifiers of passwords. They are read for nothing but a check.
 
 use super::fault::fault;
 use super::read;
@@ -12,7 +12,8 @@ use culvert_store::{
 };
 use sqlx::{Row, SqliteConnection};
 
-/// Who signs in under the name, and what the password is checked by; nobody who is disabled.
+/// The person who signs in under the name, and the verifier of the password; nobody who is
+/// disabled.
 pub(super) async fn find(
     connection: &mut SqliteConnection,
     account: AccountId,

@@ -1,7 +1,7 @@
 //! From secrets in clear to encrypted ones, from one key to another, and back.
 //!
 //! One transaction does all of it, so a process that is killed leaves the secrets as they were or as they are to
-//! be. What was there before may then still be in free pages and in the write-ahead log. The row of the key says
+//! be. The previous values may then still be in free pages and in the write-ahead log. The row of the key says
 //! so until [`clean`] has come to its end, and whoever opens the database with the key does that first.
 
 use super::fault::fault;

@@ -1,4 +1,4 @@
-//! Which columns of the database are secrets, and how they are encrypted.
+//! Encryption of the columns of the database that are secrets.
 //!
 //! Every secret that is kept goes through [`Sealing::seal`], and every one that is read through
 //! [`Sealing::open`], whatever database is below. [`SecretColumn`] has all columns that are secrets; a test of the

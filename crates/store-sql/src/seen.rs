@@ -1,4 +1,4 @@
-//! When machines and tokens were last seen.
+//! Times at which machines and tokens were last seen.
 
 use super::fault::fault;
 use super::read;

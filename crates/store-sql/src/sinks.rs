@@ -1,4 +1,4 @@
-//! How far those who get the logs besides have come, and what lets them in.
+//! The progress of log sinks, and the secrets by which they let the portal in.
 
 use super::fault::fault;
 use super::read::{self, fetch};

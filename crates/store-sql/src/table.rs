@@ -1,4 +1,4 @@
-//! Where rows of each kind lie.
+//! Tables of the rows of each kind.
 
 use super::value::{Columns, Value, damaged, json, word};
 use culvert_ids::{ActorId, ClientId, GatewayId, GroupId, ProviderId, ResourceId, SiteId, TokenId};
@@ -27,7 +27,7 @@ pub(super) trait Table: Kind {
     fn read(id: EntityId, stamp: Stamp, row: Columns<'_>) -> Result<Self, StoreError>;
 }
 
-/// What is the same code for the tables of all kinds.
+/// Runs the same code for the tables of all kinds.
 macro_rules! for_kind {
     ($kind:expr, $row:ident => $body:expr) => {
         match $kind {

@@ -1,4 +1,4 @@
-//! What only the statements and the connections themselves can show.
+//! Tests that need the statements and the connections themselves.
 
 use super::log_query::{SEARCHED_CHANGES, SEARCHED_ROWS};
 use super::value::{Columns, Value, query};

@@ -94,7 +94,7 @@ impl<T: Into<Self>> From<Option<T>> for Value {
     }
 }
 
-/// What has parts, as JSON.
+/// A value with parts, as JSON.
 pub(super) fn json<T: Serialize>(value: &T) -> Result<Value, StoreError> {
     let text =
         serde_json::to_string(value).map_err(|error| StoreError::Unavailable(Box::new(error)))?;
@@ -110,7 +110,7 @@ pub(super) fn word<T: Serialize>(value: &T) -> Result<Value, StoreError> {
     }
 }
 
-/// A row on its way out. Whatever is not as it was written means a damaged database.
+/// A row on its way out. A value that cannot be read as it was written means a damaged database.
 #[derive(Clone, Copy)]
 pub(super) struct Columns<'r>(pub(super) &'r SqliteRow);
 

@@ -376,8 +376,8 @@ impl Writing {
         Ok(())
     }
 
-    /// Who has a name, whatever the case of its letters. Names of accounts are unique among
-    /// accounts.
+    /// The row that has a name, whatever the case of its letters. Names of accounts are unique
+    /// among accounts.
     pub(super) async fn named(
         &mut self,
         kind: EntityKind,

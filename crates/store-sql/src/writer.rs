@@ -10,24 +10,25 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// For how long a write that succeeded answers the question whether writing is possible: whoever may
-/// ask makes the disk work once in that time, however often they ask.
+/// The time for which a successful write answers probes. However often someone asks, the disk works
+/// for them once in that time.
 const PROBE_HOLDS: Duration = Duration::from_secs(1);
 
-/// What a probe writes, and takes away again: more than a page, so that it needs a free one.
+/// The statements of a probe. It writes more than a page, so that it needs a free one, and deletes
+/// that again.
 const PROBE: [&str; 2] = [
     "INSERT INTO secret (account, name, value) SELECT account, 'probe', zeroblob(8192) FROM account \
      WHERE true ON CONFLICT (account, name) DO NOTHING",
     "DELETE FROM secret WHERE name = 'probe'",
 ];
 
-/// Whoever has the connection of the pool writes.
+/// The single writer: the holder of the pool's one connection.
 pub(super) struct Writer {
     pub(super) pool: SqlitePool,
     places: Vec<Place>,
-    /// Why the last write did not come to its end; none where it did.
+    /// The fault of the last write; none if it succeeded.
     last_fault: Mutex<Option<StoreError>>,
-    /// When a probe last succeeded; whoever holds it probes.
+    /// The time of the last probe that succeeded; the holder of the lock probes.
     probed: tokio::sync::Mutex<Option<Instant>>,
 }
 
@@ -73,7 +74,8 @@ impl Writer {
         begun.await.map_err(fault)
     }
 
-    /// Whether writing is possible. While others write, what came of the last write is the answer.
+    /// Succeeds if writing is possible. While others write, the result of the last write is
+    /// the answer.
     pub(super) async fn probe(&self) -> Result<(), StoreError> {
         let mut probed = self.probed.lock().await;
         self.check_places()?;
@@ -82,7 +84,7 @@ impl Writer {
         if self.pool.num_idle() == 0 || (still_holds && last_fault.is_none()) {
             return last_fault.map_or(Ok(()), Err);
         }
-        // Whoever waits for this may not wait to its end.
+        // This future may be dropped before the write ends, so the fault is remembered ahead.
         self.remember(Some(StoreError::Unavailable(
             "a write does not come to its end".into(),
         )));
@@ -141,7 +143,7 @@ impl Writer {
     }
 }
 
-/// Which file it is, whatever it is called.
+/// The device and inode of a file, by which it is known under any name.
 fn identity(path: &Path) -> Option<(u64, u64)> {
     let metadata = fs::metadata(path).ok()?;
     Some((metadata.dev(), metadata.ino()))

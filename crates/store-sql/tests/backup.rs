@@ -34,7 +34,7 @@ impl Place {
         self.0.path().join(name)
     }
 
-    /// What is in the directory, sorted.
+    /// The names in the directory, sorted.
     fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.0.path()).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());

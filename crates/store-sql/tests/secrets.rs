@@ -66,7 +66,7 @@ impl Place {
         options.connect().await.unwrap()
     }
 
-    /// Which files of the directory hold these bytes.
+    /// The files of the directory that hold these bytes.
     fn holding(&self, bytes: &[u8]) -> Vec<String> {
         let mut holding = Vec::new();
         for entry in fs::read_dir(self.0.path()).unwrap() {

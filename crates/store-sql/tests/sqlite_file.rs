@@ -1,4 +1,4 @@
-//! What can happen to a file: others hold it, fill it, damage it, replace it, look at it.
+//! Faults of a file: others hold it, fill it, damage it, replace it, look at it.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]

@@ -16,7 +16,7 @@ impl Form {
     }
 
     pub(super) fn with(mut self, field: &str, value: impl Serialize) -> Self {
-        // What has no JSON form would be shown as null; these all have one.
+        // A value without a JSON form would be shown as null; these all have one.
         let value = serde_json::to_value(value).unwrap_or_default();
         self.0.insert(field.to_owned(), value);
         self
@@ -48,7 +48,7 @@ impl Form {
             .with("kind", target.kind)
             .with("address", &target.address)
             .with("filters", filters);
-        // What most resources say need not be shown of each.
+        // The default of most resources need not be shown.
         let form = match applications {
             Applications::Any => form,
             rule => form.with("applications", rule),

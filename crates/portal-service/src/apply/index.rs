@@ -23,7 +23,7 @@ fn key(name: &str) -> String {
 }
 
 impl<I: Copy> Index<I> {
-    /// What is there.
+    /// An index of the rows that exist.
     pub(super) fn new<'a>(kind: &'static str, rows: impl Iterator<Item = (&'a str, I)>) -> Self {
         let known = |(name, id)| {
             let is_wanted = false;
@@ -35,7 +35,7 @@ impl<I: Copy> Index<I> {
         }
     }
 
-    /// What is there by that name.
+    /// The id of the row by that name.
     pub(super) fn find(&self, name: &str) -> Option<I> {
         self.by_name.get(&key(name)).map(|known| known.id)
     }
@@ -62,14 +62,14 @@ impl<I: Copy> Index<I> {
         }
     }
 
-    /// Whether `prune` spares it.
+    /// True if `prune` spares it.
     pub(super) fn is_wanted(&self, name: &str) -> bool {
         self.by_name
             .get(&key(name))
             .is_some_and(|known| known.is_wanted)
     }
 
-    /// What a field refers to: something that is there and stays, or something that is wanted.
+    /// The id that a field refers to: a row that exists and stays, or one that is wanted.
     pub(super) fn refer(&self, field: &str, name: &str, prune: bool) -> Result<I, Fault> {
         let kind = self.kind;
         let Some(known) = self.by_name.get(&key(name)) else {

@@ -1,4 +1,4 @@
-//! What to do so that what is there becomes what is wanted.
+//! Plans the changes that turn the present configuration into the wanted one.
 
 use super::form::Form;
 use super::index::Index;
@@ -13,7 +13,7 @@ use culvert_wire::model::Target;
 use culvert_wire::words;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What to do, and how to tell people of it.
+/// Mutations, and their descriptions for people.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     pub(super) mutations: Vec<Mutation>,
@@ -21,7 +21,7 @@ pub(super) struct Plan {
     pub(super) warnings: Vec<String>,
     /// Actors that are there and are changed or deleted.
     pub(super) touched_actors: BTreeSet<ActorId>,
-    /// Those of them that are disabled or deleted.
+    /// Touched actors that are disabled or deleted.
     pub(super) shut_out_actors: BTreeSet<ActorId>,
 }
 
@@ -194,7 +194,7 @@ where
         for (at, wanted) in desired.actors.iter().enumerate() {
             self.actor(at, wanted)?;
         }
-        // Whoever administrates is never deleted because a file does not know them.
+        // An administrator is never deleted because a file does not name them.
         for row in &self.snapshot.actors {
             if row.kind == ActorKind::Admin {
                 self.actors.spare(&row.name);

@@ -21,11 +21,11 @@ const HANDLE_LEN: usize = 9;
 pub struct OwnPasskey {
     /// Its name on pages.
     pub handle: String,
-    /// What its person calls it.
+    /// The name that its person gave it.
     pub name: String,
     /// Since when it is there.
     pub created: Timestamp,
-    /// When it was last used.
+    /// The time of its last use.
     pub last_used: Option<Timestamp>,
 }
 
@@ -102,7 +102,8 @@ impl Service {
         Ok(Question(question.to_string()))
     }
 
-    /// Keeps the passkey that the caller's authenticator made. Whose first factor it is gets recovery codes.
+    /// Keeps the passkey that the caller's authenticator made. A caller whose first factor it is gets
+    /// recovery codes.
     pub async fn confirm_passkey(
         &self,
         caller: &Caller,

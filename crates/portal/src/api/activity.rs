@@ -7,7 +7,7 @@ use culvert_portal_service::Caller;
 use culvert_wire::api::{Activity, ActivitySpan};
 use serde::Deserialize;
 
-/// How far back.
+/// The period to show.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -19,7 +19,7 @@ pub(super) struct ActivityQuery {
 
 /// Show what happened over time
 ///
-/// What gateways carried, and how many requests were granted and denied, by steps.
+/// Traffic of gateways, and the numbers of granted and denied requests, in steps of time.
 #[utoipa::path(
     get, path = "/activity", tag = "log", operation_id = "show_activity",
     params(ActivityQuery),

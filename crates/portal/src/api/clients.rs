@@ -109,7 +109,7 @@ pub(super) async fn verify(
 
 /// Take back that a client is verified
 ///
-/// What it may only use verified ends at once.
+/// Access that requires a verified client ends at once.
 #[utoipa::path(
     post, path = "/clients/{id}/unverify", tag = "clients", operation_id = "unverify_client",
     params(

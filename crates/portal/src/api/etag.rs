@@ -12,7 +12,7 @@ use culvert_wire::api::{
 };
 use serde::Serialize;
 
-/// What has a version.
+/// A resource with a version.
 pub(super) trait Versioned: Serialize {
     fn version(&self) -> u64;
 }
@@ -65,7 +65,7 @@ impl<T: Versioned> IntoResponse for Made<T> {
     }
 }
 
-/// Which version a change is about; the version of `If-Match: *` is whatever there is.
+/// The version that a change is about; none for `If-Match: *`, which takes any version.
 pub(super) struct IfMatch(pub(super) Option<u64>);
 
 /// The same, where it may be left out.

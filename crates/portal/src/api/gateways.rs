@@ -134,8 +134,8 @@ pub(super) async fn unverify(
 
 /// Drain a gateway
 ///
-/// What it carries goes on to its end; new access goes elsewhere. With `now`, its clients are moved to another gateway of
-/// its site within seconds.
+/// Existing access stays on the gateway until it ends; new access is given to another gateway. With `now`, its clients
+/// are moved to another gateway of its site within seconds.
 #[utoipa::path(
     post, path = "/gateways/{id}/drain", tag = "gateways", operation_id = "drain_gateway",
     params(

@@ -1,4 +1,4 @@
-//! Who asks.
+//! The caller of a request.
 
 use super::Api;
 use axum::extract::FromRequestParts;

@@ -15,12 +15,12 @@ use culvert_wire::api::{AccessDecision, AccessLogEntry, ChangeLogEntry, FlowLogE
 use culvert_wire::messages::FlowEnd;
 use serde::Deserialize;
 
-/// Which changes.
+/// A filter of changes.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ChangesQuery {
-    /// Where the page begins: `next_cursor` of the one before.
+    /// The start of the page: `next_cursor` of the page before.
     cursor: Option<String>,
     /// Entries of a page, 1 to 200; 50 without.
     limit: Option<u16>,
@@ -85,12 +85,12 @@ pub(super) async fn changes(
     Ok(axum::Json(page))
 }
 
-/// Which decisions.
+/// A filter of decisions.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct AccessQuery {
-    /// Where the page begins: `next_cursor` of the one before.
+    /// The start of the page: `next_cursor` of the page before.
     cursor: Option<String>,
     /// Entries of a page, 1 to 200; 50 without.
     limit: Option<u16>,
@@ -169,12 +169,12 @@ pub(super) async fn access(
     Ok(axum::Json(page))
 }
 
-/// Which flows.
+/// A filter of flows.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct FlowsQuery {
-    /// Where the page begins: `next_cursor` of the one before.
+    /// The start of the page: `next_cursor` of the page before.
     cursor: Option<String>,
     /// Entries of a page, 1 to 200; 50 without.
     limit: Option<u16>,

@@ -21,7 +21,8 @@ impl utoipa::IntoResponses for Problems {
                 .build();
             (kind.status().to_string(), RefOr::T(response))
         };
-        // What only answers paths and methods that are in no document is left out.
+        // `MethodNotAllowed` is left out: it only answers paths and methods that are in no
+        // document.
         ProblemKind::ALL
             .into_iter()
             .filter(|kind| *kind != ProblemKind::MethodNotAllowed)

@@ -125,7 +125,7 @@ pub(super) async fn list_identities(
 
 /// Link an identity with an actor
 ///
-/// Whoever is this subject at the provider signs in as the actor from then on.
+/// From then on, this subject of the provider signs in as the actor.
 #[utoipa::path(
     post, path = "/identities", tag = "sign-in", operation_id = "create_identity",
     request_body = NewIdentity,

@@ -1,4 +1,4 @@
-//! What stands behind the `?`.
+//! Query parameters: the part of an address behind the `?`.
 
 use axum::extract::FromRequestParts;
 use axum::extract::rejection::QueryRejection;
@@ -45,7 +45,7 @@ macro_rules! list_query {
         #[serde(deny_unknown_fields)]
         #[into_params(parameter_in = Query)]
         pub(super) struct $name {
-            /// Where the page begins: `next_cursor` of the one before.
+            /// The start of the page: `next_cursor` of the page before.
             cursor: Option<String>,
             /// Entries of a page, 1 to 200; 50 without.
             limit: Option<u16>,
@@ -79,25 +79,25 @@ macro_rules! list_query {
 }
 
 list_query!(
-    /// Which actors, groups or sites.
+    /// A filter of actors, groups or sites.
     NamedQuery {}
 );
 list_query!(
-    /// Which resources or gateways.
+    /// A filter of resources or gateways.
     OfSiteQuery {
         /// Only those of this site.
         site: SiteId,
     }
 );
 list_query!(
-    /// Which clients.
+    /// A filter of clients.
     OfActorQuery {
         /// Only those of this actor.
         actor: ActorId,
     }
 );
 list_query!(
-    /// Which policies.
+    /// A filter of policies.
     PoliciesQuery {
         /// Only those for this group.
         group: GroupId,
@@ -106,7 +106,7 @@ list_query!(
     }
 );
 list_query!(
-    /// Which tokens.
+    /// A filter of tokens.
     TokensQuery {
         /// Only those of this actor.
         actor: ActorId,
@@ -115,12 +115,12 @@ list_query!(
     }
 );
 
-/// A page of what has no names.
+/// A page of rows that have no names.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct PageQuery {
-    /// Where the page begins: `next_cursor` of the one before.
+    /// The start of the page: `next_cursor` of the page before.
     cursor: Option<String>,
     /// Entries of a page, 1 to 200; 50 without.
     limit: Option<u16>,
@@ -136,12 +136,12 @@ impl From<PageQuery> for ListRequest {
     }
 }
 
-/// Which identities.
+/// A filter of identities.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct IdentitiesQuery {
-    /// Where the page begins: `next_cursor` of the one before.
+    /// The start of the page: `next_cursor` of the page before.
     cursor: Option<String>,
     /// Entries of a page, 1 to 200; 50 without.
     limit: Option<u16>,
@@ -165,7 +165,7 @@ impl From<IdentitiesQuery> for ListRequest {
     }
 }
 
-/// How something is deleted.
+/// Options of a deletion.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -175,7 +175,7 @@ pub(super) struct DeleteQuery {
     pub(super) cascade: bool,
 }
 
-/// How a gateway is drained.
+/// Options of draining a gateway.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

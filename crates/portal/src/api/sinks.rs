@@ -10,7 +10,8 @@ use culvert_wire::api::{NewSink, SinkList, SinkPatch, SinkTest, SinkView};
 
 /// List log sinks
 ///
-/// Where entries of the logs go besides, and how far each has come. There are at most 8.
+/// The destinations that also get entries of the logs, and how far each has come. There are at most
+/// 8.
 #[utoipa::path(
     get, path = "/sinks", tag = "log", operation_id = "list_sinks",
     responses((status = 200, description = "All of them", body = SinkList), Problems),
@@ -80,7 +81,7 @@ pub(super) async fn change(
 
 /// Delete a log sink
 ///
-/// What it has stays where it is.
+/// Entries that the sink already received stay where they are.
 #[utoipa::path(
     delete, path = "/sinks/{name}", tag = "log", operation_id = "delete_sink",
     params(

@@ -53,12 +53,12 @@ pub(super) async fn gateways(
     Ok(axum::Json(page))
 }
 
-/// Who, and what.
+/// The client and the resource to explain.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ExplainQuery {
-    /// Who would ask.
+    /// The client that would ask.
     #[param(value_type = String)]
     client: ClientId,
     /// For what.

@@ -9,13 +9,14 @@ use culvert_store_sql::{BackupFile, backup, restore};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What the directory has beside the database: tokens name the certificate, and where the portal is.
+/// The files of the directory beside the database: the portal's certificate, which tokens name, and
+/// its address.
 const FILES: [&str; 2] = [OWN_FILE, WHEREABOUTS_FILE];
 
 /// The database while it is being restored. Where it lies, the directory is not whole.
 const UNFINISHED_DATABASE: &str = "portal.db.restoring";
 
-/// What the directory's lock leaves behind.
+/// The file that the directory's lock leaves behind.
 const LOCK_FILE: &str = ".lock";
 
 impl Home {
@@ -63,7 +64,7 @@ impl Home {
         restored.map(|()| home)
     }
 
-    /// Where a restore that was ended has left the directory without its database.
+    /// The unfinished database, if an interrupted restore left the directory without a database.
     pub(super) fn half_restored(&self) -> Option<PathBuf> {
         let unfinished = self.unfinished();
         let is_half = unfinished.exists() && !self.database_path().exists();
@@ -108,8 +109,8 @@ impl Home {
         })
     }
 
-    /// Takes away what a restore wrote, the sign that it is not finished last. What can't be removed
-    /// stands in the way of the next one, which names it.
+    /// Removes the files that a restore wrote, and last the sign that it is unfinished. A file that
+    /// can't be removed makes the next restore fail, and its error names the file.
     fn empty(&self) {
         for name in FILES {
             drop(self.state().remove(name));

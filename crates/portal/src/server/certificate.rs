@@ -117,7 +117,7 @@ impl Certificate {
     }
 }
 
-/// What came of reading the files again.
+/// The result of reading the files again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reloaded {
     /// They hold what they held.
@@ -221,7 +221,7 @@ fn make(url: &Portal, path: &Path) -> Result<Zeroizing<Vec<u8>>, PortalError> {
     Ok(pem)
 }
 
-/// Whether a machine that trusts the authorities that this one trusts would accept the chain.
+/// True if a machine that trusts the same authorities as this one would accept the chain.
 fn is_vouched_for(chain: &[CertificateDer<'static>], url: &Portal) -> bool {
     let Ok(host) = ServerName::try_from(host_of(url).to_owned()) else {
         return false;
@@ -253,7 +253,7 @@ fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, PortalError> {
     Ok(bytes)
 }
 
-/// What files look like from outside; another look means that they may hold something else.
+/// The metadata of files; if it differs, the files may hold something else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileLook(Vec<Option<(u64, i64, i64, u64)>>);
 

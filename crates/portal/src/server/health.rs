@@ -1,4 +1,4 @@
-//! Whether the portal lives, whether it serves, and what it counts.
+//! Liveness, readiness and metrics of the portal.
 
 use super::request::text;
 use axum::Router;
@@ -10,7 +10,7 @@ use culvert_portal_base::{Fault, MEDIA_TYPE, Metrics};
 use culvert_portal_service::{Caller, Service};
 use std::sync::Arc;
 
-/// What these routes share.
+/// The state that these routes share.
 #[derive(Clone)]
 pub(crate) struct Health {
     pub(crate) service: Arc<Service>,
@@ -38,7 +38,7 @@ pub(crate) fn guarded_metrics(api: crate::api::Api, health: Health) -> Router {
         .with_state(api)
 }
 
-/// Metrics for whoever reaches the listener, which the administrator chose for it.
+/// Metrics for everyone who reaches the listener, which the administrator chose for it.
 pub(crate) fn open_metrics(health: Health) -> Router {
     Router::new()
         .route("/metrics", get(collect))

@@ -45,7 +45,7 @@ const SAY_HTTPS: &str = "HTTP/1.1 400 Bad Request\r\n\
 const MAX_UNREAD_BYTES: u64 = 256 * 1024;
 const UNREAD_LIMIT: Duration = Duration::from_secs(2);
 
-/// Why a connection does not get to HTTP over TLS.
+/// The reason why a connection does not get to HTTP over TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HelloFault {
     /// TLS 1.2 at most, or something older.

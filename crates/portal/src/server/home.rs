@@ -54,7 +54,8 @@ impl Home {
         Ok(home)
     }
 
-    /// Whether there is nothing in the database's file, and nothing that has yet to get there.
+    /// True if the database's file is empty, and no journal holds anything that has yet to get
+    /// there.
     fn is_database_gone(&self) -> bool {
         let is_empty = |name: &str| {
             let file = self.state.path().join(name);
@@ -84,18 +85,18 @@ impl Home {
         Ok(Self { state, _lock: None })
     }
 
-    /// Where the database is, or is to be.
+    /// The path of the database, which need not exist yet.
     #[must_use]
     pub fn database_path(&self) -> PathBuf {
         self.state.path().join(DATABASE_FILE)
     }
 
-    /// Where the files of log sinks are.
+    /// The directory of the files of log sinks.
     pub(crate) fn sink_dir(&self) -> PathBuf {
         self.state.path().join(SINK_DIR)
     }
 
-    /// Where the portal is, if it ever ran here.
+    /// The address of the portal, if it ever ran here.
     ///
     /// # Errors
     /// [`PortalError::State`], and [`PortalError::Whereabouts`] where the file is damaged.

@@ -10,11 +10,11 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
 /// For how long a peer may take nothing of what is written to it. A path that carries packets at all
-/// acknowledges within a few seconds; whoever reads nothing for longer holds memory of the portal.
+/// acknowledges within a few seconds; a peer that reads nothing for longer holds memory of the portal.
 const WRITE_STALL: Duration = Duration::from_secs(30);
 
-/// A connection that ends when its peer stops reading, and counts as one as long as it lives,
-/// whoever has it by then.
+/// A connection that ends when its peer stops reading. It counts against the limit as long as it
+/// lives, whichever task owns it.
 #[derive(Debug)]
 pub(crate) struct BoundedIo<S> {
     stream: S,

@@ -38,9 +38,9 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 /// Headers of a request; browsers send some twenty.
 const MAX_HEADERS: usize = 64;
 
-/// Bytes of the head of a request: an address of [`MAX_ADDRESS_BYTES`], one half of it more, so that an
-/// address that is too long gets an answer that says so, and besides a token of a kilobyte and what
-/// proxies add. Beyond it the answer is an empty one with status 431.
+/// Bytes of the head of a request. It has room for an address of [`MAX_ADDRESS_BYTES`] and half of that
+/// again, so that an address that is too long gets an answer that says so. The rest is for a token of a
+/// kilobyte and for headers that proxies add. Beyond it the answer is an empty one with status 431.
 ///
 /// [`MAX_ADDRESS_BYTES`]: culvert_portal_base::MAX_ADDRESS_BYTES
 const MAX_HEAD_BYTES: usize = 32 * 1024;
@@ -51,18 +51,18 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// For how long requests under way may go on once the portal stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where a connection comes from; every request has it as an extension.
+/// The address that a connection comes from; every request has it as an extension.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
 
-/// What serves connections.
+/// Serves connections.
 pub(crate) struct Server {
     pub(crate) router: Router,
     /// Without it, plain HTTP.
     pub(crate) tls: Option<Arc<ServerConfig>>,
     pub(crate) bounds: Bounds,
     pub(crate) metrics: Arc<Metrics>,
-    /// Whether an address is exempt from the limit of each: a proxy speaks for many.
+    /// True if an address is exempt from the limit of each address: a proxy speaks for many.
     pub(crate) is_proxy: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
     pub(super) hello_notices: HelloNotices,
 }

@@ -3,12 +3,13 @@ use culvert_wire::token::Portal as PortalUrl;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// How a portal is to run.
+/// Options of a portal.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Where it listens for clients, gateways and the API.
     pub listen: SocketAddr,
-    /// Where machines reach it: `https://host[:port]`. Without it, an address of this machine.
+    /// The URL at which machines reach it: `https://host[:port]`. Without it, an address of this
+    /// machine.
     pub url: Option<String>,
     /// A certificate of one's own; without it the portal makes one and tokens name it by its pin.
     pub certificate: Option<CertificateFiles>,

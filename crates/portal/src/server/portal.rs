@@ -30,14 +30,14 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
-/// How often the files of a given certificate and of countries are looked at: who renews one sees it
-/// in use within that time, without doing anything.
+/// The interval of checks for changes to the files of a given certificate and of countries. A
+/// renewed file is in use within that time, without any other action.
 const FILE_LOOK: Duration = Duration::from_secs(30);
 
-/// How often it is noted when API tokens were last used.
+/// The interval at which last uses of API tokens are written down.
 const NOTE_USES_EVERY: Duration = Duration::from_secs(10);
 
-/// What an account is called until someone names it.
+/// The name of an account until someone names it.
 const FIRST_ACCOUNT: &str = "culvert";
 
 /// A running portal. Dropped, it ends at once; [`Portal::stop`] lets it finish.
@@ -56,14 +56,14 @@ pub struct Portal {
     _home: Home,
 }
 
-/// What is read from files that others renew.
+/// Values read from files that others renew.
 #[derive(Clone, Debug)]
 struct Files {
     certificate: Arc<Certificate>,
     countries: Option<Arc<CountryFile>>,
 }
 
-/// How far set-up is.
+/// The progress of set-up.
 #[derive(Debug)]
 pub enum SetupState {
     /// This was the first start: here is the token that makes the owner.
@@ -194,13 +194,13 @@ impl Portal {
         })
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where it shows metrics without asking who reads them.
+    /// The address at which it shows metrics without authentication.
     #[must_use]
     pub const fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics_address
@@ -231,7 +231,7 @@ impl Portal {
         format!("{:?}", self.router)
     }
 
-    /// How far set-up was when it started.
+    /// The progress of set-up when the portal started.
     #[must_use]
     pub const fn setup(&self) -> &SetupState {
         &self.setup
@@ -314,7 +314,7 @@ fn main_router(
         .layer(from_fn_with_state(Arc::new(keeper), around))
 }
 
-/// Metrics and health for whoever reaches the listener.
+/// Metrics and health for everyone who reaches the listener.
 async fn serve_metrics(listener: TcpListener, health: Health, stop: watch::Receiver<bool>) {
     let server = Server {
         metrics: Arc::clone(&health.metrics),
@@ -327,7 +327,7 @@ async fn serve_metrics(listener: TcpListener, health: Health, stop: watch::Recei
     serve(listener, Arc::new(server), stop).await;
 }
 
-/// How many connections there may be, and a warning where that is fewer than there could be.
+/// The limits on connections, with a warning if descriptors allow fewer than the full number.
 fn limits(descriptors: Option<u64>) -> Limits {
     let Some(descriptors) = descriptors else {
         return Limits::FULL;

@@ -1,4 +1,4 @@
-//! What every request goes through, whatever it asks for.
+//! The checks that every request passes, whatever it asks for.
 
 use super::listener::Peer;
 use axum::extract::{MatchedPath, Request, State};
@@ -24,13 +24,14 @@ const REQUESTS_AT_ONCE: u32 = 500;
 const ONE_SESSION_EVERY: Duration = Duration::from_millis(5);
 const SESSIONS_AT_ONCE: u32 = 2_000;
 
-/// When to come back where others behind the same proxy and address have as many connections as they may.
+/// The wait before another attempt, where others behind the same proxy and address use up the limit of
+/// connections.
 const CONNECTION_WAIT: Duration = Duration::from_secs(5);
 
 /// The request's name in the log.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// What is counted for requests that no route takes: what strangers ask for makes no new series.
+/// The label of metrics for requests that no route takes: requests of strangers make no new series.
 const NO_ROUTE: &str = "none";
 
 /// Headers of every answer. Nothing here is to be kept, framed, sniffed, or read by other sites.
@@ -58,7 +59,7 @@ const SECURITY_HEADERS: [(HeaderName, HeaderValue); 6] = [
     ),
 ];
 
-/// What requests go through.
+/// Checks that requests pass.
 #[derive(Debug)]
 pub(crate) struct Gatekeeper {
     metrics: Arc<Metrics>,

@@ -64,7 +64,7 @@ impl Home {
         Ok(secrets_status(&self.database_path(), key).await?)
     }
 
-    /// Encrypts all secrets with the key. What an attempt that was ended has left to do is done too.
+    /// Encrypts all secrets with the key. Finishes an attempt that was interrupted, too.
     ///
     /// # Errors
     /// [`PortalError::Store`], also where another key encrypts them already; [`PortalError::State`] and

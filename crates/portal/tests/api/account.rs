@@ -35,7 +35,7 @@ async fn a_network_that_serves_no_tunnel_is_refused_by_its_field_and_changes_not
         ("range6", "fe80::/64"),
         ("range6", "a network"),
     ] {
-        // What would be right comes to nothing with what is wrong.
+        // A valid change is refused together with an invalid one.
         let body = json!({"name": "another", field: text});
         let problem = owner.patch("/api/v1/account", "*", body).await;
         let problem = problem.problem(422);
@@ -92,7 +92,7 @@ async fn the_account_says_what_clients_do_with_names() {
     let log = owner.get("/api/v1/log/changes").await;
     let log = log.expect(200).json().to_string();
     assert!(log.contains("lab.example"), "{log}");
-    // What is left out stays; what is given is all of it.
+    // A field that is left out stays as it is; a field that is given is replaced whole.
     let body = json!({"name": "other"});
     let changed = owner.patch("/api/v1/account", "*", body).await;
     assert_eq!(changed.expect(200).json()["dns"], kept);

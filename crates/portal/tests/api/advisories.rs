@@ -1,5 +1,5 @@
-//! What went wrong in other products and is tried here, as far as no other file has it: tests of
-//! other files that are named after an advisory are listed in `docs/threat-model.md`.
+//! Faults of other products, tried against the portal where no other file does so.
+//! `docs/threat-model.md` lists the tests of other files that are named after an advisory.
 
 use crate::support::{Answer, Running, api_token, id_of, make_actor};
 use culvert_portal::SetupState;

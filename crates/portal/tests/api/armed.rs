@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-/// What is done to a caller while its request waits.
+/// The action against a caller while its request waits.
 #[derive(Clone, Copy, Debug)]
 enum ShutOut {
     /// Nothing: the same request passes then, so that the others are refused for what was done.

@@ -27,8 +27,9 @@ const WAYS: [ShutOut; 6] = [
     ShutOut::SetPassword,
 ];
 
-/// Their effect is in no log of changes: a fresh proof, a question to an authenticator or a provider, a decision about a machine
-/// that waits, a line for a sink, the name of a passkey, recovery codes. Their answer says whether it was done.
+/// The log of changes does not show their effect. Examples are a fresh proof, a question to an authenticator or a
+/// provider, and a decision about a waiting machine. Others are a line for a sink, the name of a passkey, and recovery
+/// codes. Their answer says whether it was done.
 const UNLOGGED: [&str; 11] = [
     "/confirm/passkey",
     "/confirm/password",
@@ -56,10 +57,10 @@ struct Filled {
     fields: Vec<(&'static str, String)>,
 }
 
-/// What belongs to the caller alone.
+/// Things that belong to the caller alone.
 #[derive(Default)]
 struct Own {
-    /// What the path names.
+    /// The thing that the path names.
     id: Option<String>,
     fields: Vec<(&'static str, String)>,
 }

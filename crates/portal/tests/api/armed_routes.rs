@@ -15,7 +15,7 @@ use serde_json::json;
 use std::sync::Arc;
 use tokio::time::timeout;
 
-/// What an owner does to someone whose request is under way.
+/// The action of an owner against someone whose request is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ShutOut {
     RevokeToken,
@@ -32,7 +32,7 @@ pub(crate) struct World {
     pub(crate) running: Running,
     pub(crate) held: Arc<HeldStore>,
     owner: String,
-    /// Where the next connection comes from: no address asks too often.
+    /// The address of the next connection, so that no address asks too often.
     from: u8,
 }
 

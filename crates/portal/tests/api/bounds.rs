@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// How long the portal may take to find its database again: its pause between attempts, with room
+/// The time in which the portal must find its database again: its pause between attempts, with room
 /// for a busy machine.
 const FOUND_AGAIN_WITHIN: Duration = Duration::from_secs(30);
 
@@ -89,7 +89,7 @@ async fn nothing_but_tls_1_3_is_spoken() {
         let mut stream = TcpStream::connect(running.portal.address()).await.unwrap();
         stream.write_all(said).await.unwrap();
         let mut answered = Vec::new();
-        // What is no TLS may be answered by a reset.
+        // A reset may answer bytes that are no TLS.
         let _ = stream.read_to_end(&mut answered).await;
         assert!(answered.starts_with(answer), "{answered:?}");
     }
@@ -192,7 +192,7 @@ async fn a_portal_whose_database_was_taken_away_acknowledges_nothing_and_is_not_
     let refused = owner.post("/api/v1/groups", group.clone()).await;
     refused.problem(503);
     std::fs::rename(&aside, &file).unwrap();
-    // What watches the change log asks at its own times, and may have failed meanwhile.
+    // The watcher of the change log asks at its own times, and may have failed meanwhile.
     tokio::time::timeout(FOUND_AGAIN_WITHIN, async {
         while owner.get("/readyz").await.status != 200 {
             tokio::time::sleep(Duration::from_millis(20)).await;

@@ -1,4 +1,4 @@
-//! What a browser does with the console, as far as it matters for what is sent.
+//! Stands in for a browser that uses the console, as far as it matters for the requests sent.
 
 use crate::support::{Answer, Client, Running, birth, make_actor, now};
 use culvert_ids::ActorId;
@@ -7,14 +7,14 @@ use serde_json::json;
 
 pub(crate) const PASSWORD: &str = "correct horse battery";
 
-/// What the script of a page says that asks for the page again.
+/// The header that a page's script sends when it asks for the page again.
 pub(crate) const LIVE: &[(&str, &str)] = &[("x-culvert-live", "1")];
 
 /// A browser that keeps cookies, and sends forms as browsers do.
 pub(crate) struct Browser {
     pub(crate) client: Client,
     pub(crate) cookie: Option<String>,
-    /// What it keeps while it is on the way to an identity provider.
+    /// The cookie that it keeps while it is on the way to an identity provider.
     pub(crate) way: Option<String>,
     /// By what it is known at the next sign-in.
     pub(crate) mark: Option<String>,
@@ -70,7 +70,7 @@ impl Browser {
         self.send("POST", path, &headers, Some(body)).await
     }
 
-    /// What the pages of this session have their forms send.
+    /// The token that forms on the pages of this session send.
     pub(crate) async fn form_token(&mut self) -> String {
         let page = self.get("/me").await.expect(200);
         Self::form_token_of(&page)

@@ -89,7 +89,7 @@ async fn at_a_wrong_address_a_browser_gets_a_page_and_a_program_an_answer() {
     let id = "site_00000000000000000000000000";
     let page = auditor.get(&format!("/sites/{id}")).await.expect(404);
     assert!(page.text.contains("href=\"/policies\""), "{}", page.text);
-    // Who may send no such form sees none.
+    // A person who may not send a form does not see it.
     let page = auditor.get("/resources/new").await.expect(403);
     assert!(!page.text.contains("form class=\"fields\"") && page.text.contains("<nav"));
 }
@@ -141,7 +141,7 @@ async fn who_knows_a_name_keeps_nobody_from_signing_in_where_they_did_before() {
     guess_until_refused(&mut stranger, &name).await;
     let capitals = name.to_uppercase();
     known.sign_in(&capitals, PASSWORD).await.expect(303);
-    // Whoever has a known browser guesses no more than others.
+    // A known browser allows no more guesses than an unknown one.
     guess_until_refused(&mut known, &name).await;
 }
 

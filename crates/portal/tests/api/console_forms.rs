@@ -152,8 +152,9 @@ async fn everything(running: &Running) -> Vec<String> {
     paths
 }
 
-/// Forms that stand on a page in a state that [`everything`] does not have: somebody is about to sign in, or has a
-/// second factor, an identity, a machine that waits, or a portal that has a name. Their own tests send them.
+/// Forms on pages in a state that [`everything`] does not have; their own tests send them. In such a state
+/// somebody is about to sign in, or has a second factor, an identity or a waiting machine, or the portal has a
+/// name. Their own tests send them.
 const IN_OTHER_STATES: [&str; 16] = [
     "/confirm/passkey",
     "/confirm/provider",
@@ -216,7 +217,7 @@ async fn no_field_of_any_form_takes_what_misleads_or_breaks_out() {
     let token = browser.form_token().await;
     let mut tried = BTreeSet::new();
     for form in &forms {
-        // Who signs out, or in as somebody, is another afterwards.
+        // Signing out, or in as somebody else, changes the session.
         let is_session = form.action.starts_with("/me/") || form.action.starts_with("/sign-");
         if is_session || form.written.is_empty() {
             continue;
@@ -268,7 +269,7 @@ async fn no_form_takes_more_than_it_must() {
     actions.dedup();
     let cookie = browser.cookie.clone();
     for action in actions {
-        // What is too long to be read ends the connection.
+        // A body that is too long to be read ends the connection.
         let mut browser = Browser::open(&running).await;
         browser.cookie.clone_from(&cookie);
         let body = encode(&token, &[("name", &"x".repeat(64 * 1024))]);

@@ -35,7 +35,7 @@ async fn follow(running: &Running, cookie: Option<&str>, since: &str) -> Result<
 }
 
 impl Stream {
-    /// What comes next; none at the end.
+    /// The next event; none at the end.
     async fn next(&mut self) -> Option<String> {
         let frame = timeout(PATIENCE, self.body.frame()).await.expect("in time");
         let data = frame?.ok()?.into_data().unwrap();
@@ -58,7 +58,7 @@ impl Stream {
     }
 }
 
-/// How much had happened when the page was made.
+/// The sequence number of the log when the page was made.
 fn since(text: &str) -> String {
     let (_, rest) = text.split_once("data-since=\"").unwrap();
     rest.split('"').next().unwrap().to_owned()
@@ -226,7 +226,7 @@ async fn a_page_that_answers_a_form_says_where_it_is_asked_for_again() {
         let text = browser.get(page).await.expect(200).text;
         assert!(text.contains(&format!("data-path=\"{page}\"")), "{page}");
     }
-    // Who loads it again gets there too, and a program learns what is wrong.
+    // A browser that loads the form again is led there too; a program learns the fault.
     let accept = [("accept", "text/html,application/xhtml+xml,*/*;q=0.8")];
     let led = browser.send("GET", &form, &accept, None).await.expect(303);
     assert_eq!(led.header("location"), path);
@@ -247,7 +247,7 @@ async fn a_page_that_follows_does_not_use_its_session() {
         browser.send("GET", "/", headers, None).await.expect(200);
         let mut stream = follow(&running, cookie.as_deref(), "0").await.ok().unwrap();
         stream.next().await;
-        // What was used is written down at the end.
+        // The portal writes last uses down when it ends.
         running = Running::start_in(running.stop().await).await;
         let snapshot = running.store.snapshot(running.account()).await.unwrap();
         let is_session = |token: &&Token| matches!(token.scope, TokenScope::Session { .. });

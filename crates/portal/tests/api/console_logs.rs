@@ -1,4 +1,4 @@
-//! What the pages of the logs say, and lead to.
+//! The text and the links of the log pages.
 
 use crate::browser::signed_in;
 use crate::support::{Client, Running, enrol_client, enrol_gateway, id_of, make_actor, now};
@@ -56,7 +56,7 @@ async fn a_change_says_what_was_changed_by_its_name() {
     let named = format!("<a href=\"/groups/{}\">Ada in engineers</a>", group);
     assert!(member.contains(&named), "{member}");
 
-    // What is gone keeps its name, and leads nowhere.
+    // A deleted thing keeps its name in the log, without a link.
     owner
         .delete(&format!("/api/v1/actors/{actor}?cascade=true"))
         .await

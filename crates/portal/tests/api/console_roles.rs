@@ -7,7 +7,7 @@ use crate::support::{Running, other_account};
 use crate::things::{Things, make_things};
 use culvert_store::{Role, Seq};
 
-/// What forms ask for, right so that nothing but the role is in the way of those who may not.
+/// Valid fields of a form, so that nothing but the role can be the reason for a refusal.
 fn fields(things: &Things, path: &str) -> Vec<(&'static str, String)> {
     let of = |kind: &str, prefix: &str| format!("{kind} {}", things.id(prefix));
     // Tokens and people have kinds of their own.
@@ -62,7 +62,7 @@ fn is_own(path: &str) -> bool {
         || path == "/sign-out"
 }
 
-/// Where nobody has to sign in.
+/// True if the path needs no sign-in.
 fn is_open(path: &str) -> bool {
     is_before_signing_in(path) || path.starts_with("/assets/") || path == "/live"
 }
@@ -118,7 +118,7 @@ async fn every_route_of_the_console_with_every_role_and_ids_of_this_and_another_
         };
         let own = routes_with(|prefix| id_in(&things, prefix));
         for route in own.iter().filter(|route| !is_open(&route.path)) {
-            // What administrators may do is done by the tests of each page.
+            // The tests of each page cover the actions of administrators.
             if is_own(&route.path) || may_change {
                 continue;
             }
@@ -144,7 +144,8 @@ async fn every_route_of_the_console_with_every_role_and_ids_of_this_and_another_
                 let allowed: &[u16] = match (role, method) {
                     _ if is_own(&route.path) => &[404],
                     (Role::Owner | Role::Admin, _) | (Role::Auditor, "GET") => &[404],
-                    // Who may not at all is told so, or that there is no such thing.
+                    // A role without the right gets a refusal, or the answer that there is no such
+                    // thing.
                     _ => &[403, 404],
                 };
                 check(route, method, status, allowed);

@@ -14,7 +14,7 @@ pub(crate) struct Route {
     pub(crate) is_form: bool,
 }
 
-/// What ids in the path are of, by what the path begins with.
+/// The kinds of ids in a path, by the beginning of the path.
 const IDS: [(&str, &str); 18] = [
     ("clients", "cli"),
     ("gateways", "gw"),
@@ -90,7 +90,7 @@ pub(crate) fn pages() -> Vec<String> {
     pages.map(|route| route.path).collect()
 }
 
-/// What forms go to; with ids, to things that are not there.
+/// The paths that forms are sent to; ids in them name things that do not exist.
 pub(crate) fn forms() -> Vec<String> {
     let forms = routes().into_iter().filter(|route| route.is_form);
     forms.map(|route| route.path).collect()
@@ -127,7 +127,7 @@ fn the_router_is_read_whole() {
     ));
 }
 
-/// Whether a form is one of who has not signed in yet.
+/// True if a form is for people who have not signed in yet.
 pub(crate) fn is_before_signing_in(form: &str) -> bool {
     form == "/set-up" || form.starts_with("/sign-in")
 }

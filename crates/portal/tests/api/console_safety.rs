@@ -232,7 +232,7 @@ async fn what_people_write_is_text_on_every_page() {
     owner.post(&path, member).await.expect(201);
     let parsed = actor.parse().unwrap();
     let (store, account) = (running.store.as_ref(), running.account());
-    // What a machine says of itself is nothing that an administrator wrote.
+    // An administrator did not write the text that a machine sends about itself.
     let (client, _) = enrol_client_as(store, account, parsed, &evil(13)).await;
     let (gateway, _) = enrol_gateway(store, account, site.parse().unwrap()).await;
     for (path, name) in [
@@ -316,7 +316,7 @@ async fn an_auditor_sees_every_page_and_sends_no_form() {
     let before = seq(&running).await;
     for path in pages() {
         let page = browser.get(&path).await;
-        // What is a form and nothing else is no page for who may not send it.
+        // A page that is only a form is refused to a person who may not send it.
         let wanted = if path == "/resources/new" { 403 } else { 200 };
         let page = page.expect(wanted);
         assert!(
@@ -332,7 +332,8 @@ async fn an_auditor_sees_every_page_and_sends_no_form() {
             ("kind", "user"),
         ];
         let answer = browser.submit_with(form, &token, &fields).await;
-        // Who may not is refused before anything is looked up, or finds what it names missing.
+        // A caller without the right is refused before anything is looked up, or the thing named is
+        // not found.
         let refused = [403, 404, 422].contains(&answer.status.as_u16());
         assert!(refused, "{form} {}", answer.status);
     }
@@ -421,7 +422,7 @@ async fn forms_are_bounded_and_forms_alone() {
     let long = format!("name={}", "x".repeat(64 * 1024));
     let answer = browser.send("POST", "/sign-in", &origin, Some(long)).await;
     answer.expect(413);
-    // What is too long to be read ends the connection.
+    // A body that is too long to be read ends the connection.
     let mut browser = Browser::open(&running).await;
     let headers = [
         ("origin", "https://localhost"),

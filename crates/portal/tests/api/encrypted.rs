@@ -22,7 +22,7 @@ fn key(byte: u8) -> SecretsAccess {
     SecretsAccess::Key(sealer(SecretsKey::from_bytes(&[byte; 32])))
 }
 
-/// Which files of the directory hold one of these, beginnings of private keys among them.
+/// The files of the directory that hold one of these secrets, or the beginning of a private key.
 fn holding(directory: &Path, secrets: &[Vec<u8>]) -> Vec<String> {
     let mut holding = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {

@@ -10,8 +10,8 @@ use culvert_store::{
 use http_body_util::BodyExt;
 use tokio::time::timeout;
 
-/// More than the kernel keeps for a connection whose reader takes nothing: it buffers 4 MiB at the one
-/// end and 6 MiB at the other by default, and an entry with such a reason has more than 800 bytes.
+/// More than the kernel buffers for a connection whose reader takes nothing. By default it buffers 4
+/// MiB at one end and 6 MiB at the other, and an entry with such a reason has more than 800 bytes.
 const ENTRIES: u64 = 20_000;
 const REASON_LEN: usize = 400;
 

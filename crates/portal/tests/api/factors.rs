@@ -63,7 +63,7 @@ impl App {
     }
 }
 
-/// What stands between two texts of a page.
+/// The text of a page between two others.
 fn between<'a>(page: &'a Answer, from: &str, to: &str) -> &'a str {
     let rest = page
         .text
@@ -276,7 +276,7 @@ async fn who_must_have_a_second_factor_gets_one_before_anything_else() {
         for path in ["/", "/me", "/sites", "/people", "/clients", "/log/changes"] {
             let led = browser.get(path).await.expect(303);
             assert_eq!(led.header("location"), "/me/second-factor", "{path}");
-            // What a page asks by itself is asked by the same person.
+            // The request that a page's script sends belongs to the same person.
             let led = browser.send("GET", path, LIVE, None).await.expect(303);
             assert_eq!(led.header("location"), "/me/second-factor", "{path}");
         }

@@ -237,7 +237,7 @@ async fn a_session_and_the_password_set_no_new_password_without_the_second_facto
     prove(&mut browser, &ticket, &[("current", PASSWORD)])
         .await
         .expect(422);
-    // Whose password is right comes to the question for the code.
+    // A correct password leads to the question for the code.
     let mut late = Browser::open(&running).await;
     late.sign_in(&name, PASSWORD).await.expect(200);
     late.sign_in(&name, new).await.expect(401);

@@ -1,4 +1,4 @@
-//! How long sessions and set-up tokens are good for (docs/threat-model.md).
+//! Lifetimes of sessions and set-up tokens (docs/threat-model.md).
 
 use crate::browser::{Browser, PASSWORD, person, signed_in};
 use crate::support::{Running, now};

@@ -32,7 +32,7 @@ async fn of_people(running: &Running) -> Vec<String> {
     secrets
 }
 
-/// Those of machines and of other systems.
+/// Secrets of machines and of other systems.
 async fn of_machines(running: &Running, owner: &mut Client) -> Vec<String> {
     let mut secrets = vec![running.setup_token()];
     secrets.push(api_token(running.store.as_ref(), running.account(), Role::Admin).await);

@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
 
-/// How long anything may take that the portal does by itself.
+/// The time limit for anything that the portal does by itself.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 fn access(number: u64, reason: &str) -> AccessEntry {
@@ -95,7 +95,7 @@ async fn an_export_has_every_entry_that_the_filter_leaves() {
         .collect();
     assert_eq!(entries.len(), 251);
     assert!(entries.iter().all(|entry| entry["decision"] == "denied"));
-    // What a page of the API has, the file has.
+    // The file has the same entries as a page of the API.
     let page = owner
         .get("/api/v1/log/access?decision=denied&limit=5")
         .await;
@@ -317,7 +317,7 @@ async fn a_file_gets_what_comes_and_goes_on_after_a_restart_without_a_gap() {
     let shown = owner.get("/api/v1/sinks/file").await.expect(200).json();
     assert_eq!(shown["has_token"], false);
     drop(owner);
-    // What is logged while nobody sends is not lost.
+    // Entries that are logged while nobody sends are not lost.
     let account = running.account();
     let store = std::sync::Arc::clone(&running.store);
     running.portal.stop().await;

@@ -104,7 +104,7 @@ async fn somebody_new_becomes_a_user_with_the_groups_of_the_claim_and_these_foll
     assert_eq!(scene.members(&staff).await, ["ada"]);
     assert!(scene.members(&both).await.is_empty());
 
-    // What people make stays, and what the provider says follows with every sign-in.
+    // Memberships made by people stay; those from the provider follow each sign-in.
     for group in [&hand, &both] {
         let at = format!("/api/v1/groups/{group}/members");
         let member = json!({"actor": ada["id"]});
@@ -338,7 +338,7 @@ async fn a_state_is_good_once_in_the_browser_that_began() {
     let issuer = scene.openid.issuer.replace(':', "%3A").replace('/', "%2F");
     let mixed = format!("{own}/sign-in/callback?state={state}&code={code}&iss={issuer}");
     refused(&mut browser, &mixed, "invalid_grant").await;
-    // What the provider says is text.
+    // Text from the provider is shown as text.
     let url = scene.begin(&mut browser, "/").await;
     let state = url
         .split("state=")
@@ -353,7 +353,7 @@ async fn a_state_is_good_once_in_the_browser_that_began() {
     assert!(page.text.contains("access_denied") && !page.text.contains("<script"));
 }
 
-/// Whoever is at the provider chooses what is said there of them.
+/// Anyone who has an account at the provider chooses the text that it says of them.
 #[tokio::test]
 async fn what_a_provider_says_of_somebody_is_text_on_every_page() {
     const NAME: &str = "<script>alert(1)</script>\"'&";

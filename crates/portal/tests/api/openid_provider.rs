@@ -33,12 +33,12 @@ pub(crate) struct OpenIdProvider {
     _dir: TempDir,
 }
 
-/// How a provider is to be.
+/// Options of a provider.
 #[derive(Default)]
 pub(crate) struct Kind {
     /// Claims stand in the ID token, and not at the userinfo endpoint alone.
     pub(crate) claims_in_id_token: bool,
-    /// How far its clock is off.
+    /// The offset of its clock.
     pub(crate) clock_ms: i64,
     /// The portal has no secret there.
     pub(crate) public: bool,
@@ -87,12 +87,12 @@ impl OpenIdProvider {
         }
     }
 
-    /// What it says of people from now on, by their subjects.
+    /// Sets the people that it describes from now on, by their subjects.
     pub(crate) fn knows(&self, people: &Value) {
         std::fs::write(&self.accounts, people.to_string()).unwrap();
     }
 
-    /// What the portal is to be told of it.
+    /// The description of the provider that the portal gets.
     pub(crate) fn described(&self, more: &Value) -> Value {
         let mut all = json!({
             "name": "Example", "issuer": self.issuer, "client_id": CLIENT_ID,
@@ -152,7 +152,7 @@ fn spawn(configuration: &Path) -> (Child, String) {
             .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let (found, issuer) = mpsc::channel();
-        // What it says later is read by nobody, and must not stop it.
+        // Nobody reads its later output, and a full pipe must not stop it.
         std::thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
                 if let Some(issuer) = line.strip_prefix("issuer ") {

@@ -20,7 +20,7 @@ async fn browser(running: &Running) -> Browser {
     browser
 }
 
-/// What a page of this kind asks an authenticator.
+/// The question of this kind that a page asks an authenticator.
 pub(crate) fn question(page: &Answer, kind: &str) -> Value {
     let marked = format!("data-passkey=\"{kind}\" data-question=\"");
     let (_, rest) = page
@@ -237,7 +237,7 @@ async fn a_passkey_stands_beside_a_password_as_a_code_does() {
     second(&mut browser, &phone).await.expect(303);
     assert!(browser.cookie.is_some());
 
-    // What was asked of the password is no answer without it.
+    // An answer to the question asked after the password is not accepted without the password.
     let mut thief = self::browser(&running).await;
     let page = thief.sign_in(&name, PASSWORD).await.expect(200);
     let credential = phone.sign(challenge(&question(&page, "get")), of(actor));

@@ -1,4 +1,4 @@
-//! What a policy joins may be changed as everything else of it.
+//! The group and the resource that a policy joins may be changed like its other fields.
 
 use crate::support::{Running, id_of};
 use serde_json::{Value, json};

@@ -96,7 +96,7 @@ impl Route {
             kind,
             self.template.matches('/').count(),
         ) {
-            // What belongs to them goes along.
+            // Their dependents are deleted too.
             ("DELETE", "actors" | "sites", 4) => format!("{path}?cascade=true"),
             _ => path,
         }
@@ -301,7 +301,8 @@ pub(crate) async fn clear_providers(running: &Running) {
     written.unwrap();
 }
 
-/// Whatever the role, a stranger is told the same of what is there as of what is not.
+/// For every role, a stranger gets the same answer about things that exist as about things that do
+/// not.
 #[tokio::test]
 async fn ghsa_6v5r_nobody_of_another_account_finds_anything_by_any_id() {
     let running = Running::start().await;

@@ -15,7 +15,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// Whether it is there to change something.
+    /// True if it is there to change something.
     pub(crate) fn is_mutating(&self) -> bool {
         self.method != "GET"
     }
@@ -28,7 +28,7 @@ impl Served {
 /// All of them.
 pub(crate) fn served(running: &Running) -> BTreeSet<Served> {
     let text = running.portal.describe_routes();
-    // What answers where there is no route comes after the routes.
+    // The fallback comes after the routes.
     let (routes, _) = text.split_once("fallback_router:").unwrap();
     let (routes, paths) = routes.split_once("node: Node { paths: {").unwrap();
     let number = |text: &str| text.split(')').next().unwrap().to_owned();

@@ -118,7 +118,7 @@ async fn what_was_forgotten_before_a_sink_took_it_is_counted() {
     let any_age = Timestamp::from_unix_ms(0);
     let forgotten = store.prune_log(account, Log::Access, any_age, 2);
     assert_eq!(forgotten.await.unwrap(), 4);
-    // What it did not take is not to be had any more.
+    // Pruned entries that the sink did not take are lost to it.
     reply(stream, "503 Service Unavailable").await;
     let request = answer(&listener, "204 No Content").await;
     assert_eq!(numbers(&request), [5, 6]);
@@ -144,7 +144,7 @@ async fn a_sink_that_is_paused_gets_nothing_and_goes_on_without_a_gap() {
     log_access(&running, 3).await;
     lines_of(&archive, 3).await;
     pause(&mut owner, "archive", true).await;
-    // Where a sink that was made later gets something, what was changed before it holds too.
+    // An entry at a later sink shows that the earlier changes hold too.
     make(&mut owner, "later", file("later.jsonl")).await;
     log_access(&running, 1).await;
     lines_of(&running.state.join("logs/later.jsonl"), 1).await;

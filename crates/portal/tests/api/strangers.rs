@@ -36,7 +36,7 @@ fn is_of_api(route: &Route) -> bool {
     route.template.starts_with("/api/") || route.template == "/metrics"
 }
 
-/// Whose side of a session it is: another side's token is none there.
+/// The side of a session, `client` or `gateway`: a token of the other side is not valid there.
 fn side(template: &str) -> Option<&str> {
     template.strip_prefix("/api/v1/session/")
 }

@@ -59,7 +59,8 @@ async fn a_change_without_a_version_is_refused_and_a_star_takes_any() {
         owner.patch(&at, wrong, body.clone()).await.problem(400);
     }
     owner.patch(&at, "*", body).await.expect(200);
-    // What a request does not name stays as it is, and what changes nothing makes no version.
+    // Fields that a request does not name stay as they are, and a request that changes nothing
+    // makes no version.
     let same = owner.patch(&at, "*", json!({})).await.expect(200);
     assert_eq!(same.json()["name"], "hq");
     assert_eq!(same.json()["version"], 2);

@@ -291,7 +291,7 @@ async fn the_api_sees_who_is_there_and_why_access_is_given() {
     let id = clients[0].client;
     let explained = portal.sessions.explain(id, RESOURCE).await.unwrap();
     assert!(explained.is_allow());
-    // What was committed before the question counts.
+    // Explanations respect all changes committed before the question.
     portal.delete(POLICY).await;
     let explained = portal.sessions.explain(id, RESOURCE).await.unwrap();
     assert!(!explained.is_allow());

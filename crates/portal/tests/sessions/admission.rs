@@ -1,4 +1,4 @@
-//! Who is let in.
+//! Admission of machines to sessions.
 
 use crate::portal::{
     ACCOUNT, ACTOR, CLIENT_TOKEN, Machine, Portal, SITE, bearer, client_bearer, gateway_bearer,
@@ -278,7 +278,7 @@ async fn one_time(portal: &Portal, kind: TokenKind, scope: TokenScope) -> Bearer
     bearer
 }
 
-/// Why, and when to come back.
+/// The reason of a refusal, and the time after which to come back.
 type Refused = (ReasonCode, Option<u32>);
 
 /// Machines that all have passed the check of their token before any of them says hello.

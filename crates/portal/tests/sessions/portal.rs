@@ -38,10 +38,11 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
 use tower::ServiceExt;
 
-/// How long a test waits for what has to come: it fails after that, and never depends on it.
+/// The longest wait of a test for something that must come. The test fails after that, and its
+/// result never depends on the length.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
-/// What a pipe holds: more than a session has to say at once.
+/// The capacity of a pipe: more than a session has to say at once.
 const PIPE_BYTES: usize = 1 << 16;
 
 pub(crate) const ACCOUNT: AccountId = AccountId::from_bytes([0xac; 16]);
@@ -430,7 +431,7 @@ impl<M: Kinds, S: AsyncRead + AsyncWrite + Unpin> Machine<M, S> {
         }
     }
 
-    /// Whether nothing but pings has come when the portal has answered what was said last.
+    /// True if nothing but pings came before the portal's answer to the last message.
     pub(crate) async fn next_is_unsupported(&mut self) -> bool {
         self.send(Message::text(r#"{"type":"are_you_there"}"#))
             .await;

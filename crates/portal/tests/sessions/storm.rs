@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 const CLIENTS: usize = 1_000;
 
-/// What is required of a portal on two processors that has nothing else to do.
+/// The limit for a portal on two processors that has nothing else to do.
 const LIMIT: Duration = Duration::from_secs(10);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -70,7 +70,7 @@ pub(crate) async fn concurrent_writes_leave_no_gap(factory: impl AsyncFn() -> Fi
         tokio::spawn(async move {
             let good = group(&format!("Group {writer}"));
             world.create(good.clone()).await;
-            // What fails takes no number.
+            // A write that fails takes no number.
             let bad = Mutation::Create(group("").into());
             world.write(vec![bad]).await.unwrap_err();
             world.delete(good.id, false).await.unwrap();

@@ -1,4 +1,4 @@
-//! What comes at a high rate, and secrets.
+//! Data that comes at a high rate, and secrets.
 
 use super::Fixture;
 use super::world::*;
@@ -97,7 +97,7 @@ pub(crate) async fn grants_live_until_they_end_or_expire(factory: impl AsyncFn()
     let pruned = store.prune_grants(account, later(2 * HOUR_MS)).await;
     assert_eq!(pruned.unwrap(), 1);
     assert_eq!(live(NOW, None, 9).await.items, all[2..]);
-    // What it stands on goes, and the grant with it.
+    // A grant is deleted along with its client, gateway or resource.
     world.delete(all[0].client, false).await.unwrap();
     assert_eq!(live(NOW, None, 9).await.items, []);
     let saved = store.save_grants(account, vec![all[4].clone()]).await;

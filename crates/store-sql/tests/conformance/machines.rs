@@ -174,7 +174,7 @@ pub(crate) async fn ghsa_69x3_a_revoked_machine_is_not_let_in_under_any_name(
     let mut renamed = other;
     renamed.name.clone_from(&client.name);
     world.update(renamed).await.unwrap();
-    // Whoever deletes it lets it in again.
+    // After its deletion the machine may enrol again.
     world.delete(client.id, false).await.unwrap();
     world.enrol(&key, "laptop", 1).await.unwrap();
 }
@@ -219,7 +219,7 @@ pub(crate) async fn a_token_of_another_kind_enrols_nothing(factory: impl AsyncFn
     let enrolled = world.enrol_gateway(&client, "gw", 1).await;
     let wrong = StoreError::Denied(Denial::WrongKind);
     assert_eq!(enrolled.unwrap_err().to_string(), wrong.to_string());
-    // What the caller says of the principal counts for nothing.
+    // The kind that the caller claims for the principal counts for nothing.
     let forged = Principal {
         holder: client.holder,
         ..gateway
@@ -271,7 +271,7 @@ pub(crate) async fn machines_of_one_name_get_numbers(factory: impl AsyncFn() -> 
     world.update(renamed).await.unwrap();
     let again = world.enrol(&key, "machine 0", 0).await.unwrap();
     assert_eq!(again.name, "Front");
-    // What is no name is refused.
+    // An empty name is refused.
     let id = ClientId::from_bytes(bytes());
     let mut machine = enrolment(id, "machine 9", 9);
     machine.name = String::new();

@@ -1,4 +1,4 @@
-//! What every implementation of [`Store`] must do.
+//! Requirements on every implementation of [`Store`].
 //!
 //! An implementation calls `conformance!(name, factory)`, where the factory is an `async fn` that
 //! makes an empty store; each check becomes a test of its own in a module of that name.

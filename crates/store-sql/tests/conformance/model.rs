@@ -22,7 +22,7 @@ const SLOTS: u8 = 3;
 
 type Rows = BTreeMap<EntityId, Entity>;
 
-/// Which error, without what it says.
+/// The kind of an error, without its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     NotFound,
@@ -353,7 +353,7 @@ fn replay(rows: &mut Rows, changes: &[Change]) {
             (None, None) => panic!("{change:?}"),
         };
         assert_eq!(operation, change.operation);
-        // Whoever follows the changes never has a reference to nothing.
+        // A reader that follows the changes never sees a reference to a missing row.
         for row in rows.values() {
             assert!(refers(row).iter().all(|id| rows.contains_key(id)));
         }
@@ -401,8 +401,8 @@ fn rows_of(snapshot: &Snapshot) -> Rows {
     rows
 }
 
-/// What became of each write, the snapshot and the change log are those of the model; the log has no
-/// gap, and played from its beginning it gives the snapshot.
+/// The result of each write, the snapshot and the change log are those of the model. The log has no
+/// gap, and its replay from the beginning gives the snapshot.
 pub(crate) async fn random_mutations_do_what_the_model_does(factory: impl AsyncFn() -> Fixture) {
     let fixture = factory().await;
     let writes = prop::collection::vec(prop::collection::vec(step(), 1..4), 1..14);

@@ -44,7 +44,7 @@ pub(crate) async fn pages_neither_repeat_nor_lose_rows_under_inserts(
     }
     let known: Vec<EntityId> = groups.iter().map(|group| group.id.into()).collect();
     assert_eq!(read[..450], known);
-    // What was added behind the cursor is there as well, each row once.
+    // Rows added behind the cursor are read as well, each once.
     assert_eq!(read.len(), 452);
     let once: std::collections::BTreeSet<_> = read.iter().collect();
     assert_eq!(once.len(), read.len());

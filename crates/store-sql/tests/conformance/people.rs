@@ -123,7 +123,7 @@ pub(crate) async fn a_session_ends_unused_and_with_the_password(
         panic!("{principal:?}");
     };
     assert_eq!((actor, role), (ada.id, Role::Auditor));
-    // What the session may do is what the person may do now.
+    // The role of the session is the present role of the person.
     let set = set_password(ada.id, Role::Owner, "second");
     world.write(vec![set]).await.unwrap();
     let principal = world.authenticate(&session, NOW).await.unwrap();

@@ -18,7 +18,7 @@ pub(crate) async fn a_provider_s_secret_lies_apart_until_it_goes(
     let world = World::new(factory().await).await;
     let (store, account) = (&world.store, world.account);
     let made = provider("Example");
-    // Who makes a row can't claim that there is a secret.
+    // A caller who makes a row can't claim that there is a secret.
     let claimed = Provider {
         secret_set: Some(NOW),
         ..made.clone()

@@ -277,7 +277,7 @@ pub(crate) async fn a_search_goes_on_by_its_cursor_beyond_what_one_page_looks_at
     let last = SEARCHED_ROWS as u64 + 5_003;
     assert_eq!(found, [last, 2, 1]);
     assert_eq!(pages, 3, "the first ends where it looked at enough");
-    // Who follows a log asks for what came since.
+    // A reader that follows a log asks for the entries since its last one.
     let since = |after| AccessFilter {
         after: Some(AccessSeq(after)),
         ..filter

@@ -120,7 +120,7 @@ pub(crate) async fn every_cause_denies_with_one_text(factory: impl AsyncFn() -> 
         causes.insert(denial.cause());
     }
     assert_eq!((texts.len(), causes.len()), (1, cases.len()));
-    // Whoever is disabled after it was accepted is refused from then on.
+    // An actor who is disabled afterwards is refused from then on.
     world.authenticate(&key, NOW).await.unwrap();
     ada.disabled = true;
     world.update(ada).await.unwrap();

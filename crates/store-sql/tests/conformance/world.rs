@@ -17,7 +17,7 @@ use culvert_wire::{PublicKey, Timestamp};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// When tests take place.
+/// The time at which tests take place.
 pub(crate) const NOW: Timestamp = Timestamp::from_unix_ms(1_800_000_000_000);
 
 /// An hour.
