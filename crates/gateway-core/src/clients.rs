@@ -17,7 +17,7 @@ pub enum PeerUpdate {
         preshared_key: PresharedKey,
         /// The suite of the tunnel.
         cipher: Cipher,
-        /// By which number the gate knows it.
+        /// The number by which the gate knows it.
         gate_key: PeerKey,
         /// The only address that its packets may come from.
         ipv4: Ipv4Addr,

@@ -1,6 +1,6 @@
 //! Counters of the gateway.
 
-/// How often the gateway did what, since its start.
+/// Counts of the gateway's actions since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Grants that came into force.

@@ -17,17 +17,17 @@ use std::time::Duration;
 /// 3 MB. Flows that do not fit are lost, and counted in the next report.
 pub const MAX_WAITING_FLOWS: usize = 1 << 14;
 
-/// After which time a report that was not taken is sent once more: a portal whose database was full
+/// A report that was not confirmed is sent once more after this time. A portal whose database was full
 /// for a while has it by then, or has lost it.
 const RESEND: Duration = Duration::from_secs(30);
 
-/// What waits, and what is under way.
+/// Ended flows that wait for a report, and the report under way.
 #[derive(Debug)]
 pub(super) struct Flows {
     run: u64,
     /// The portal's last word on whether it wants to know.
     is_wanted: bool,
-    /// Whether it said so in this session.
+    /// True if it said so in this session.
     may_tell: bool,
     waiting: VecDeque<EndedFlow>,
     lost: u64,
@@ -62,7 +62,7 @@ impl Flows {
         self.may_tell = false;
     }
 
-    /// When a report is due again.
+    /// The time at which the unconfirmed report is sent again.
     pub(super) fn next_timeout(&self) -> Option<BootTime> {
         let under_way = self.under_way.as_ref().filter(|_| self.may_tell);
         under_way.map(|under_way| under_way.again)

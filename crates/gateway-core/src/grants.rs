@@ -12,7 +12,7 @@ use culvert_wire::{GrantClaims, PresharedKey, model};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What a client gave a name.
+/// The addresses that a client gave a name.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Visible {
     pub(super) ipv4: Ipv4Addr,
@@ -27,9 +27,9 @@ impl Visible {
     }
 }
 
-/// Which name each address stands for, by the newest word of a client. Addresses come round: a client
-/// that has started again gives them out from the first on, while grants of its earlier life last. What
-/// it said then must not lead what it sends now to another name's host.
+/// The name that each address stands for, by the newest word of a client. A client reuses addresses: after a
+/// restart it gives them out from the first on, while grants from before its restart last. Old assignments must
+/// not lead its new packets to another name's host.
 pub(super) struct Given(BTreeMap<IpAddr, DomainName>);
 
 impl Given {
@@ -245,7 +245,7 @@ impl Held {
         self.changed_filters = Some(written.clone());
     }
 
-    /// How many of its filters this version does not understand.
+    /// The number of its filters that this version does not understand.
     pub(super) fn not_understood(&self) -> usize {
         let written = self.changed_filters.as_ref();
         written.unwrap_or(&self.claims.filters).others()

@@ -1,7 +1,7 @@
-//! The gateway without I/O: which grants are in force, and what follows for peers and packets.
+//! The gateway without I/O: the grants in force, and their effect on peers and packets.
 //!
-//! [`Gateway`] gets connections, messages, resolved names and the time through `handle_*`, and says
-//! what is to be done through [`Gateway::poll_output`]. Call any `handle_*`, then
+//! [`Gateway`] gets connections, messages, resolved names and the time through `handle_*`. Its outputs
+//! come from [`Gateway::poll_output`]. Call any `handle_*`, then
 //! [`Gateway::poll_output`] until it returns `None`, and carry out the outputs in that order; then
 //! sleep until [`Gateway::poll_timeout`] at the latest and call [`Gateway::handle_timeout`].
 //!

@@ -12,7 +12,7 @@ const WINDOW: Duration = Duration::from_secs(60);
 /// A bound of lines. Each line that is let through tells of those that were not.
 #[derive(Debug, Default)]
 pub(super) struct LogLimit {
-    /// When the first line of the window was written.
+    /// The time at which the first line of the window was written.
     window_began: Option<BootTime>,
     lines: u32,
     left_out: u64,

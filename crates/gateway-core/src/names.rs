@@ -12,13 +12,13 @@ use std::time::Duration;
 /// The wait of a grant for the DNS, in milliseconds: below what the portal waits for the gateway.
 pub const RESOLVE_LIMIT_MS: u64 = 2_500;
 
-/// The time for which names that the DNS has answered for wait for the others of their grant: longer than most
-/// resolvers take for a name that they have to look for, and shorter than a person notices. The grant comes into force without
-/// the others then, and the client asks for them again.
+/// The time for which answered names wait for the unanswered names of their grant. Most resolvers answer for
+/// an uncached name sooner, and a person does not notice it. The grant comes into force without the others then,
+/// and the client asks for them again.
 pub(super) const DEFER_AFTER: Duration = Duration::from_millis(100);
 
-/// Names that are kept at once: as many as one client may have, for eight clients. What is not kept is
-/// asked for again. The last ones are for clients that have few: see [`ROOM_PER_CLIENT`].
+/// Names that are kept at once: as many as one client may have, for eight clients. A name that is
+/// not kept is asked for again. The last ones are for clients that have few: see [`ROOM_PER_CLIENT`].
 pub const MAX_NAMES: usize = 8 * MAX_NAMES_PER_CLIENT;
 
 /// Names in one client's grants: as many as one grant may have.
@@ -32,18 +32,18 @@ const ROOM_PER_CLIENT: usize = 4;
 /// A name in use is asked for again after its time to live, but not sooner than this.
 const MIN_RENEWAL: Duration = Duration::from_secs(5);
 
-/// …and not later than this, whatever the DNS says.
+/// …and not later than this, whatever its time to live.
 const MAX_RENEWAL: Duration = Duration::from_secs(300);
 
 /// A name that does not exist is asked for again after this; so is one that is known and that the DNS did not
 /// answer for.
 const RETRY: Duration = Duration::from_secs(10);
 
-/// How long it is remembered that the DNS did not answer for a name that is not known: nobody waits for it
-/// meanwhile. RFC 2308, section 7.1, permits five minutes.
+/// The time for which a failure of the DNS to answer for an unknown name is remembered. Nobody waits for the
+/// name meanwhile. RFC 2308, section 7.1, permits five minutes.
 const UNANSWERED: Duration = Duration::from_secs(5);
 
-/// What the DNS said of a name.
+/// The answer of the DNS about a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolution {
     /// It has these addresses.
@@ -52,7 +52,7 @@ pub enum Resolution {
         ipv4: Vec<Ipv4Addr>,
         /// In the order of the answer.
         ipv6: Vec<Ipv6Addr>,
-        /// For how long this may be kept.
+        /// The time to live of the answer, in seconds.
         ttl_s: u32,
     },
     /// It exists, and has no address (NODATA).
@@ -89,13 +89,13 @@ struct Had {
 }
 
 impl Name {
-    /// Whether the DNS has ever said anything of it.
+    /// True if the DNS has ever answered for it.
     pub(super) fn is_answered(&self) -> bool {
         matches!(self.existence, Some(Existence::Exists | Existence::Missing))
     }
 }
 
-/// Where a name leads in one family.
+/// The address that a name leads to in one family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lead<A> {
     /// It has no address.
@@ -152,7 +152,7 @@ impl Names {
         self.0.remove(name);
     }
 
-    /// Where it leads in each family, for a resource that allows these ranges alone.
+    /// The address that it leads to in each family, for a resource that allows these ranges alone.
     pub(super) fn leads(
         &self,
         name: &DomainName,
@@ -229,7 +229,7 @@ impl Names {
         now: BootTime,
     ) -> bool {
         let may_lead_to = |address: IpAddr| {
-            // Not back into the tunnel, and not to the gateway's own services: whoever may change
+            // Not back into the tunnel, and not to the gateway's own services: an attacker who may change
             // a name in the DNS must not decide that (DNS rebinding).
             Mapping::new(address, address).is_ok() && !own.iter().any(|r| r.contains(address))
         };

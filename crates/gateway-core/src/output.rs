@@ -1,4 +1,4 @@
-//! What the core asks its owner to do.
+//! Effects that the core asks its owner to carry out.
 
 use super::clients::PeerUpdate;
 use super::persisted::PersistedGrants;
@@ -27,7 +27,7 @@ pub enum Output {
     Engine {
         /// The changes, in this order.
         peers: Vec<PeerUpdate>,
-        /// All of what clients may reach.
+        /// All destinations that clients may reach.
         table: Arc<GateTable>,
     },
     /// Look which names have flows; then [`handle_names_in_use`](super::Gateway::handle_names_in_use).
@@ -35,10 +35,10 @@ pub enum Output {
     /// Ask the DNS for both families; then [`handle_resolved`](super::Gateway::handle_resolved).
     Resolve(DomainName),
     /// The persisted form of these grants must not come into force again, see [`PersistedGrants::void`]. To be in the kernel's
-    /// hands before the next output: what has ended for clients must not come back because the gateway was
+    /// hands before the next output: a grant that has ended must not come back because the gateway was
     /// killed.
     Void(Vec<GrantId>),
-    /// Keep this over a restart. It holds secrets. What was void before may be forgotten then.
+    /// Keep this over a restart. It holds secrets. Earlier [`Self::Void`] ids may be forgotten then.
     Persist(Box<PersistedGrants>),
 }
 

@@ -28,8 +28,9 @@ impl Outputs {
         self.0.insert(place, output);
     }
 
-    /// Of two grants that waited for the same answer, the later one may take the place of the earlier one before the
-    /// portal has heard that this was accepted: it must not believe in what is not in force.
+    /// Turns acceptances that are not yet sent into refusals, for grants that `by` has replaced. Two grants may wait
+    /// for the same answer, and the later one may replace the earlier one at once. The portal must not believe that
+    /// the earlier one is in force.
     pub(super) fn take_acceptances_back(&mut self, superseded: &[GrantId], by: GrantId) {
         for output in &mut self.0 {
             if let Output::ToPortal(message) = output

@@ -9,9 +9,9 @@ use culvert_wire::{PresharedKey, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Everything that is persisted. It holds pre-shared keys, so the file is for its owner alone; nothing in it
-/// is believed without the portal's signature but the keys by which signatures are checked, which is
-/// why nobody else may write it either.
+/// Everything that is persisted. It holds pre-shared keys, so only its owner may read the file. Only its owner may
+/// write it, too: the keys by which signatures are checked are trusted without one. Everything else is believed
+/// only with the portal's signature.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PersistedGrants {
     /// The id of the gateway.
@@ -63,7 +63,7 @@ impl LeftOut {
         }
     }
 
-    /// A line for each kind: what is usual after a long pause, and what should not be.
+    /// Writes a line for each kind: faults that are usual after a long pause, and those that should not be.
     pub(super) fn write(&self, unix: UnixTime, log: &mut LogQueue) {
         let clock = Timestamp::from(unix);
         if self.by_time > 0 {

@@ -5,15 +5,15 @@ use culvert_control::ControlSession;
 use culvert_ids::SiteId;
 use std::net::SocketAddr;
 
-/// The parties that want the gateway to drain. The portal is told of the first alone: what it asked for itself ends
-/// when it says so, whatever happened to the connection meanwhile.
+/// The parties that want the gateway to drain. The portal is told of the gateway's own wish alone. Draining that
+/// the portal asked for ends when the portal says so, even if the connection was lost meanwhile.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Drain {
     pub(super) own: bool,
     pub(super) portal: bool,
 }
 
-/// The session with the portal, what is told over it, and what the portal said.
+/// The session with the portal, the messages over it, and the state that the portal told.
 pub(super) struct Portal {
     random: Random,
     pub(super) session: ControlSession,

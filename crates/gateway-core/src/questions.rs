@@ -1,5 +1,5 @@
-//! Whose question the DNS is asked next. Clients take turns: who wants thousands of names makes nobody
-//! wait but itself.
+//! The order of questions to the DNS. Clients take turns: a client that wants thousands of names makes
+//! only itself wait.
 
 use culvert_ids::ClientId;
 use culvert_policy::DomainName;
@@ -11,8 +11,8 @@ use std::ops::Bound;
 pub const MAX_QUESTIONS: usize = 64;
 
 /// Of them, those of one client: a quarter, or fewer than there are free places (dynamic thresholds,
-/// Choudhury and Hahne, 1998). So some are always free for who has few: of n clients whose names nobody
-/// answers for, each has 64 / (n + 1), and as many are free. Where a resolver answers within 20 ms, a
+/// Choudhury and Hahne, 1998). So some are always free for a client that has few: of n clients whose names
+/// nobody answers for, each has 64 / (n + 1), and as many are free. If a resolver answers within 20 ms, a
 /// quarter is 800 names a second.
 pub const MAX_QUESTIONS_PER_CLIENT: usize = MAX_QUESTIONS / 4;
 
@@ -82,7 +82,7 @@ impl Questions {
     }
 
     /// The next client in the order of ids, from the first on behind the last, that has not used up its
-    /// share. As questions end, whoever has more than its share by then waits for the others.
+    /// share. As questions end, a client that has more than its share by then waits for the others.
     fn whose_turn(&self) -> Option<ClientId> {
         let after = self.last.map_or(Bound::Unbounded, Bound::Excluded);
         let rest = self.waiting.range((after, Bound::Unbounded));

@@ -1,7 +1,7 @@
 //! DNS questions of clients about names of their resources, of types that are no addresses.
 //!
-//! A client asks them at the gateway's address in the tunnel. Addresses are asked for with grants: what a client is told
-//! of those leads through the tunnel.
+//! A client asks them at the gateway's address in the tunnel. Addresses are asked for with grants: those that a client
+//! is told lead through the tunnel.
 
 use super::questions::MAX_QUESTIONS;
 use culvert_ids::ClientId;
@@ -24,8 +24,9 @@ pub enum NotAsked {
 }
 
 impl SiteQuestions {
-    /// A client may have another question under way while it has fewer than a quarter of the places that are free
-    /// (dynamic thresholds, Choudhury and Hahne, 1998): each one that takes what it can leaves four fifths of the rest.
+    /// Takes a place for a question of the client, and returns false if it may have no more. A client may have
+    /// fewer questions under way than a quarter of the free places (dynamic thresholds, Choudhury and Hahne, 1998).
+    /// Each client that takes all that it may leaves four fifths of the rest.
     pub(super) fn begin(&mut self, client: ClientId) -> bool {
         let free = MAX_QUESTIONS.saturating_sub(self.0.values().sum());
         let own = self.0.get(&client).copied().unwrap_or_default();

@@ -18,7 +18,7 @@ pub const MAX_LISTED_NAMES: usize = 4_096;
 /// A client that holds a grant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientStatus {
-    /// Which.
+    /// The client's id.
     pub id: ClientId,
     /// Its key.
     pub public_key: PublicKey,
@@ -30,9 +30,9 @@ pub struct ClientStatus {
     pub cipher: Cipher,
     /// The address from which it was last heard.
     pub endpoint: Option<SocketAddr>,
-    /// Since the last handshake, in milliseconds.
+    /// The time since the last handshake, in milliseconds.
     pub handshake_age_ms: Option<u64>,
-    /// Since anything was heard of it, in milliseconds.
+    /// The time since its last packet, in milliseconds.
     pub heard_ms_ago: Option<u64>,
     /// Bytes that came from it.
     pub rx_bytes: u64,
@@ -51,13 +51,13 @@ pub struct ClientStatus {
 /// A grant in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GrantStatus {
-    /// Which.
+    /// The grant's id.
     pub id: GrantId,
-    /// For what.
+    /// The resource that it is for.
     pub resource: ResourceId,
     /// The resource's network, address or name pattern.
     pub target: String,
-    /// When it ends, by this machine's clock.
+    /// The time of its end, by this machine's clock.
     pub expires: Timestamp,
 }
 
@@ -66,12 +66,12 @@ pub struct GrantStatus {
 pub struct NameStatus {
     /// The name.
     pub name: String,
-    /// Whether the DNS has answered for it.
+    /// True if the DNS has answered for it.
     pub answered: bool,
     /// The address that it leads to, where it has one of this family.
     pub ipv4: Option<Ipv4Addr>,
     /// The same of the other family.
     pub ipv6: Option<Ipv6Addr>,
-    /// When it is asked for again, in milliseconds.
+    /// The time until it is asked for again, in milliseconds.
     pub renewed_in_ms: u64,
 }

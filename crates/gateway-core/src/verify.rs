@@ -1,4 +1,4 @@
-//! Whether a grant is one: the signature first, then what it says.
+//! Verification of a grant: its signature first, then its claims.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,8 +12,8 @@ use pasetors::version4::{PublicToken, V4};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// How far ahead of this machine's idea of the portal's clock a grant may have been made: the portal tells its clock in whole seconds when a connection begins, and clocks of
-/// virtual machines drift within hours by less than this.
+/// A grant may be dated this far ahead of this machine's estimate of the portal's clock. The portal tells its clock
+/// in whole seconds when a connection begins, and clocks of virtual machines drift by less than this within hours.
 pub const CLOCK_SKEW: Duration = Duration::from_secs(60);
 
 /// The most keys that a portal may have at once: the one in use and those before and after it.
@@ -135,7 +135,7 @@ pub(super) struct Verified {
 }
 
 impl GrantKeys {
-    /// From Ed25519 keys in base64. What is none is left out: its signatures count for nothing.
+    /// From Ed25519 keys in base64. Texts that are no key are left out, so no signature of theirs counts.
     pub(super) fn new(written: Vec<String>) -> Self {
         let key = |text: &String| {
             let bytes = STANDARD.decode(text).ok()?;

@@ -1,4 +1,4 @@
-//! The grants that are out, and who is concerned by which.
+//! The grants that are out, indexed by client, resource and gateway.
 
 use culvert_ids::{ClientId, GatewayId, GrantId, ID_LEN, ResourceId};
 use culvert_wire::messages::{MAX_NAMES, WantedName};
@@ -10,16 +10,16 @@ use std::net::IpAddr;
 pub(super) struct Grant {
     pub(super) row: culvert_store::Grant,
     pub(super) stage: Stage,
-    /// By which id the client knows it; none until it was told.
+    /// The id by which the client knows it; none until it was told.
     pub(super) known_as: Option<GrantId>,
-    /// It is from before the portal's start, and what it says may have changed meanwhile.
+    /// It is from before the portal's start, and the configuration behind it may have changed meanwhile.
     pub(super) is_doubtful: bool,
-    /// What the gateway was told to resolve, so that another one can be told the same; the last
-    /// [`MAX_NAMES`].
+    /// The last [`MAX_NAMES`] names that the gateway was told to resolve, so that another one can be told
+    /// the same.
     pub(super) names: Vec<WantedName>,
 }
 
-/// What a grant is in.
+/// The state of a grant that is out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// The gateway has not answered yet.
@@ -42,8 +42,8 @@ impl Grant {
     }
 }
 
-/// Which name each address stands for, by the newest word of a client. Addresses come round: a client
-/// that has started again gives them out from the first on.
+/// The name that each address stands for, by the newest word of a client. A client reuses addresses: after a
+/// restart it gives them out from the first on.
 pub(super) struct NewNames<'names>(BTreeMap<IpAddr, &'names str>);
 
 impl<'names> NewNames<'names> {
@@ -54,7 +54,7 @@ impl<'names> NewNames<'names> {
         Self(by_address.collect())
     }
 
-    /// Whether an older word gives another name one of the addresses.
+    /// True if an older word gives another name one of the addresses.
     pub(super) fn outdate(&self, old: &WantedName) -> bool {
         [old.ipv4.into(), old.ipv6.into()]
             .iter()
@@ -72,7 +72,7 @@ pub(super) struct Grants {
     counts: BTreeMap<GatewayId, Count>,
 }
 
-/// What is out through one gateway.
+/// Numbers of grants, clients and offers of one gateway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Count {
     pub(super) grants: usize,
@@ -193,7 +193,7 @@ impl Grants {
         ids.filter_map(|(_, _, id)| self.all.get(id))
     }
 
-    /// Whether the gateway has a grant of the client.
+    /// True if the gateway has a grant of the client.
     pub(super) fn serves(&self, gateway: GatewayId, client: ClientId) -> bool {
         let first = (gateway, client, GrantId::from_bytes(MIN));
         let last = (gateway, client, GrantId::from_bytes(MAX));

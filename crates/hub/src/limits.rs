@@ -1,15 +1,15 @@
-//! How much the hub keeps, and how long it waits.
+//! Limits of the hub: the items that it keeps, and the times that it waits.
 
-/// How long a gateway may take to answer a grant. It resolves DNS names in that time; a resolver
-/// that needs longer makes the client's own attempt fail anyway.
+/// The time for a gateway to answer a grant, in milliseconds. It resolves DNS names in that time; a
+/// resolver that needs longer makes the client's own attempt fail anyway.
 pub const GRANT_ANSWER_MS: u64 = 3_000;
 
-/// How long the clients of a gateway that is drained at once have for moving to another: one offer that is not answered, and
-/// one more.
+/// The time for clients to leave a gateway that is drained at once, in milliseconds. It covers one offer that is not
+/// answered, and one more.
 pub const DRAIN_NOW_MS: u64 = 2 * GRANT_ANSWER_MS;
 
-/// How long a gateway that holds grants may take to come back after the portal has started anew:
-/// twice the longest wait between two attempts to connect.
+/// The time for a gateway that holds grants to come back after a restart of the portal, in milliseconds.
+/// It is twice the longest wait between two attempts to connect.
 pub const GATEWAY_RETURN_MS: u64 = 60_000;
 
 /// Resources that a client may be asking for at one time: what a browser opens at once, some times
@@ -28,7 +28,7 @@ pub const MAX_GRANTS_PER_CLIENT: usize = 1_024;
 /// Grants through one gateway: their ids take 540 kB in `welcome`, half of the longest message.
 pub const MAX_GRANTS_PER_GATEWAY: usize = 16_384;
 
-/// Grants that a gateway has not answered yet: half of what may be queued for it, so that offers
+/// Grants that a gateway has not answered yet: half of its message queue, so that offers
 /// alone never overflow the queue.
 pub const MAX_OFFERS_PER_GATEWAY: usize = MAX_QUEUED_MESSAGES / 2;
 
@@ -55,7 +55,7 @@ pub const REQUEST_BURST: u32 = 256;
 /// only those for new names come here.
 pub const REQUESTS_PER_S: u32 = 32;
 
-/// How long a denial that repeats itself is not logged again.
+/// The time for which a repeated denial is not logged again, in milliseconds.
 pub const DENIAL_REST_MS: u64 = 60_000;
 
 /// Denials of one client that are remembered for [`DENIAL_REST_MS`].
@@ -64,6 +64,7 @@ pub const MAX_DENIALS_REMEMBERED: usize = 64;
 /// Records in one batch for the store.
 pub const MAX_BATCH: usize = culvert_store::MAX_BATCH;
 
-/// How much older than a change of a resource's filters a grant has to be for the change to be
-/// told again to a gateway that comes back: the clock may have been set back in between.
+/// A grant counts as older than a change of its resource or client, unless it was signed more than this
+/// after the change, in milliseconds. The clock may have been set back in between. A gateway that comes
+/// back is then told the resource's filters again, and a grant of the portal's last run is signed anew.
 pub(crate) const CLOCK_DOUBT_MS: u64 = 60_000;

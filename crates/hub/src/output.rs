@@ -1,4 +1,4 @@
-//! What the hub wants done, in the order in which it is to be done.
+//! Effects that the hub asks the shell to carry out, in this order.
 
 use super::limits::{MAX_BATCH, MAX_QUEUED_MESSAGES};
 use culvert_ids::GrantId;
@@ -15,23 +15,23 @@ pub struct SessionId(pub u64);
 pub enum Output {
     /// Send a message to a client.
     ToClient {
-        /// Over which session.
+        /// The session over which it is sent.
         session: SessionId,
-        /// What.
+        /// The message.
         message: Sequenced<ToClient>,
     },
     /// Send a message to a gateway.
     ToGateway {
-        /// Over which session.
+        /// The session over which it is sent.
         session: SessionId,
-        /// What.
+        /// The message.
         message: Sequenced<ToGateway>,
     },
-    /// End a session, once what was sent to it before has left. The hub has forgotten it already.
+    /// End a session, once earlier messages to it have left. The hub has forgotten it already.
     Close {
-        /// Which.
+        /// The session to end.
         session: SessionId,
-        /// Why, as its last message told it.
+        /// The reason, as its last message told it.
         reason: ReasonCode,
     },
     /// Keep grants, so that the portal knows them when it starts anew; at most [`MAX_BATCH`].
@@ -47,14 +47,14 @@ pub enum Output {
         /// The flows.
         batch: FlowBatch,
     },
-    /// Count what gateways carried.
+    /// Count the traffic of gateways.
     Carried {
         /// In bytes, of both directions.
         bytes: u64,
     },
 }
 
-/// What waits to be polled.
+/// Outputs that wait to be polled.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     messages: VecDeque<(SessionId, Outgoing)>,
@@ -105,7 +105,7 @@ impl Outbox {
         self.messages.push_back((session, Outgoing::Close(reason)));
     }
 
-    /// The session is gone: what was for it is not sent.
+    /// The session is gone: its messages are not sent.
     pub(super) fn discard(&mut self, session: SessionId) {
         self.overflowed.remove(&session);
         if self
@@ -117,7 +117,7 @@ impl Outbox {
         }
     }
 
-    /// What waits is dropped, and the session gets a last message instead.
+    /// Drops the messages that wait for the session, which gets a last message instead.
     pub(super) fn empty(&mut self, session: SessionId) {
         self.messages.retain(|(to, _)| *to != session);
         if let Some(link) = self.links.get_mut(&session) {
@@ -125,7 +125,7 @@ impl Outbox {
         }
     }
 
-    /// A session for which more came than is kept.
+    /// A session whose queue of messages has overflowed.
     pub(super) fn take_overflowed(&mut self) -> Option<SessionId> {
         self.overflowed.pop_first()
     }
@@ -156,7 +156,7 @@ impl Outbox {
                 return Some(output);
             }
         }
-        // What ends was saved before.
+        // Saves go first: a grant that ends was saved before.
         if !self.saves.is_empty() {
             return Some(Output::SaveGrants(batch(&mut self.saves)));
         }
@@ -176,7 +176,7 @@ impl Outbox {
         None
     }
 
-    /// Messages are numbered as they leave, so that what is dropped leaves no gap.
+    /// Messages are numbered as they leave, so that dropped messages leave no gap.
     fn sequence(&mut self, session: SessionId, letter: Outgoing) -> Option<Output> {
         if let Outgoing::Close(reason) = letter {
             self.links.remove(&session);

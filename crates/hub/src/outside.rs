@@ -1,16 +1,17 @@
-//! Why gateways refused something of a resource, such as names that lead out of its networks: for whoever asks why.
+//! Reasons for which gateways refused something of a resource, such as names that lead out of its networks. They are
+//! shown to an administrator who asks for an explanation.
 
 use culvert_ids::ResourceId;
 use culvert_wire::Timestamp;
 use std::collections::BTreeMap;
 
-/// Resources of which one is kept: as many as an administrator looks into after one mistake.
+/// Resources of which a reason is kept: as many as an administrator looks into after one mistake.
 const MAX_RESOURCES: usize = 256;
 
 /// Characters of a gateway's text that are kept: a name, an address and a sentence.
 const MAX_CHARS: usize = 512;
 
-/// The last one of each resource.
+/// The last reason of each resource.
 #[derive(Debug, Default)]
 pub(super) struct GatewayNotes(BTreeMap<ResourceId, (Timestamp, String)>);
 

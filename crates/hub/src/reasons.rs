@@ -1,13 +1,13 @@
-//! Why something is denied or ended: in brief for the machine, in full for the log.
+//! Reasons for which access is denied or ended: in brief for the machine, in full for the log.
 
 use super::directory::Barred;
 use culvert_policy::{BriefCode, Decision};
 use culvert_wire::messages::{Reason, ReasonCode};
 
-/// When a machine may come back that was refused for a passing reason.
+/// The time after which a machine may come back that was refused for a passing reason, in seconds.
 const RETRY_AFTER_S: u32 = 1;
 
-/// Why something does not come about, or ends.
+/// The reason for which a grant or session is refused, or ends.
 #[derive(Clone, Debug)]
 pub(super) struct StatedReason {
     pub(super) brief: Reason,
@@ -28,7 +28,7 @@ impl StatedReason {
         Self::new(code, text, text)
     }
 
-    /// What the policies decided.
+    /// The reason for a denial that the policies decided.
     pub(super) fn decided(decision: &Decision, full: String) -> Self {
         let decided = decision.brief();
         let code = match decided.code {
@@ -50,7 +50,7 @@ impl StatedReason {
         )
     }
 
-    /// The client or who it belongs to.
+    /// The client, its token or its owner is barred.
     pub(super) fn barred(barred: Barred) -> Self {
         match barred {
             Barred::Unknown => Self::new(
@@ -86,7 +86,7 @@ impl StatedReason {
         }
     }
 
-    /// The name's addresses are none that the resource allows. To the client it has none.
+    /// The resource allows none of the name's addresses. The client is told that the name has none.
     pub(super) fn outside(text: &str) -> Self {
         Self::new(
             ReasonCode::NameNotFound,
@@ -125,8 +125,8 @@ pub(super) fn replaced() -> Reason {
     )
 }
 
-/// Why a machine that comes with a good token is not let in after all. Of what is not known a later
-/// change tells, so it may try again.
+/// The reason for which a machine that comes with a good token is not let in after all. If the machine is
+/// unknown, a later change may tell of it, so it may try again.
 pub(super) fn not_admitted(barred: Barred) -> Reason {
     match barred {
         Barred::Unknown => brief(
@@ -146,12 +146,12 @@ pub(super) fn not_admitted(barred: Barred) -> Reason {
     }
 }
 
-/// When to come back: for lasting reasons never.
+/// The time after which to come back, in seconds; none for reasons other than a passing one.
 pub(super) fn retry_after_s(code: ReasonCode) -> Option<u32> {
     (code == ReasonCode::TryLater).then_some(RETRY_AFTER_S)
 }
 
-/// Whether a machine that is refused for the reason does not come back by itself.
+/// True if a machine that is refused for the reason does not come back by itself.
 pub(super) const fn is_lasting(code: ReasonCode) -> bool {
     matches!(code, ReasonCode::Revoked | ReasonCode::BadToken)
 }

@@ -1,4 +1,4 @@
-//! What the hub keeps of those who are connected.
+//! State of connected clients and gateways.
 
 use super::SessionId;
 use super::limits::{DENIAL_REST_MS, MAX_DENIALS_REMEMBERED, REQUEST_BURST, REQUESTS_PER_S};
@@ -11,15 +11,15 @@ use culvert_wire::{Cipher, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-/// What conditions ask about a client besides its row; kept while it is away, so that its grants
-/// can be looked at again.
+/// Facts about a client that conditions need besides its row. They are kept while it is away, so that its
+/// grants can be reviewed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The token that it last came with; none before it has come to this portal.
     pub token: Option<TokenId>,
     /// The facts that conditions look at.
     pub seen: ClientFacts,
-    /// Whether it keeps rules about applications; none before it has come to this portal.
+    /// True if it enforces rules about applications; none before it has come to this portal.
     pub keeps_applications: Option<bool>,
 }
 
@@ -59,7 +59,7 @@ impl ClientSession {
         }
     }
 
-    /// Whether a denial is worth a line of the log: the same one was not logged lately.
+    /// True if a denial is to be logged: the same one was not logged lately.
     pub(super) fn is_news(
         &mut self,
         resource: ResourceId,
@@ -92,11 +92,11 @@ pub(super) struct GatewaySession {
     pub(super) candidates: Vec<SocketAddr>,
     /// It says that it drains; an administrator may say so besides.
     pub(super) draining: bool,
-    /// What it was last told that an administrator wants.
+    /// The administrator's setting for draining that it was last told.
     pub(super) told_draining: bool,
     pub(super) verification: Verification,
     pub(super) load: GatewayLoad,
-    /// When it said so.
+    /// The time of its last report of its load.
     pub(super) load_at: Option<Timestamp>,
     /// It can tell of flows, and is told whether it is to.
     pub(super) tells_flows: bool,
@@ -104,7 +104,7 @@ pub(super) struct GatewaySession {
     pub(super) keeps_within: bool,
     /// It answers DNS questions of clients about names of resources.
     pub(super) answers_dns: bool,
-    /// Clients that were given to it since it said how busy it is.
+    /// Clients that were given to it since its last report of its load.
     pub(super) given: u32,
 }
 
@@ -118,8 +118,8 @@ pub(super) struct Verification {
 }
 
 impl GatewaySession {
-    /// How busy it is going to be, in thousandths of its processors: what it said, and what those
-    /// that were given to it since will add if they are like the others. Without this, all clients
+    /// The expected load, in thousandths of its processors. It is the load that the gateway reported, and the
+    /// share of clients that were given to it since, if they are like the others. Without this, all clients
     /// of five seconds would go to the gateway that was least busy at their beginning.
     pub(super) fn expected_permille(&self) -> u64 {
         let said = u64::from(self.load.processor_permille);

@@ -1,4 +1,4 @@
-//! What makes a grant worth something: the portal's signature, and the secret of a pair.
+//! The secrets behind a grant: the portal's signature, and the pre-shared key of a client and a gateway.
 
 use aws_lc_rs::hmac;
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
@@ -13,10 +13,10 @@ use zeroize::Zeroizing;
 /// Bytes of each of the portal's secrets.
 pub const PORTAL_SECRET_LEN: usize = 32;
 
-/// Says what a pair's secret is for, so that the same portal secret gives nothing else.
+/// Separates the keys of pairs from any other use of the same portal secret (a domain label).
 const PAIR_LABEL: &[u8] = b"culvert pair v1";
 
-/// What the hub needs secrets for. It sees none of them itself.
+/// Operations with the portal's secrets. The hub itself does not see the secrets.
 pub trait Signer: fmt::Debug + Send {
     /// The claims as a PASETO v4.public token, without footer and implicit assertion.
     ///

@@ -1,5 +1,5 @@
-//! Small numbers for resources, so that what each client was told fits a set of bits: 10,000
-//! resources take 1,250 bytes a client.
+//! Small numbers for resources, so that a bit set holds the resources that a client was told of:
+//! 10,000 resources take 1,250 bytes a client.
 
 use culvert_ids::ResourceId;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slot(usize);
 
-/// Which number each resource has.
+/// The number of each resource.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     of: BTreeMap<ResourceId, Slot>,

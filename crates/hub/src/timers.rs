@@ -1,21 +1,21 @@
-//! What happens by itself, and when.
+//! Timers of the hub.
 
 use culvert_ids::{GatewayId, GrantId, TokenId};
 use culvert_wire::Timestamp;
 use std::collections::BTreeSet;
 
-/// Something that a time brings about.
+/// An event at a set time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
-    /// When a gateway has not answered an offer.
+    /// A gateway has not answered an offer in time.
     Offer(GrantId),
-    /// When a grant's time is over.
+    /// A grant expires.
     Expiry(GrantId),
-    /// When a token expires that machines came with.
+    /// A token expires that machines came with.
     Token(TokenId),
-    /// When the grants end that are left of a gateway which is drained at once.
+    /// The remaining grants through a gateway that is drained at once end.
     Drained(GatewayId),
-    /// When a gateway with grants from before the portal's start has not come back.
+    /// A gateway with grants from before the portal's start has not come back in time.
     Return(GatewayId),
 }
 
@@ -44,4 +44,9 @@ impl Timers {
         }
         self.0.pop_first().map(|(_, timer)| timer)
     }
+}
+
+/// `ms` later.
+pub(super) const fn later(at: Timestamp, ms: u64) -> Timestamp {
+    Timestamp::from_unix_ms(at.unix_ms().saturating_add(ms))
 }

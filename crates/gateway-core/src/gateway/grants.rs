@@ -148,7 +148,7 @@ impl Gateway {
         }
     }
 
-    /// Where a client's grants do not fit, it has none.
+    /// Rebuilds a client's entry. If its grants do not fit, it has none.
     pub(super) fn rebuild_or_deny(&mut self, client: ClientId) {
         if let Err(fault) = self.rebuild(client) {
             let line = LogLine::error("the client gets nowhere");

@@ -152,7 +152,7 @@ impl Gateway {
         self.finish(now);
     }
 
-    /// When [`Self::handle_timeout`] has something to do.
+    /// The time at which [`Self::handle_timeout`] is due.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<BootTime> {
         let times = [
@@ -166,7 +166,7 @@ impl Gateway {
         times.into_iter().flatten().min()
     }
 
-    /// What is to be done next.
+    /// The next output; none until something happens.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop()
     }
@@ -176,25 +176,25 @@ impl Gateway {
         self.journal.log.pop()
     }
 
-    /// How often the gateway did what.
+    /// Counts of the gateway's actions.
     #[must_use]
     pub const fn counters(&self) -> Counters {
         self.journal.counters
     }
 
-    /// Whether the session with the portal is open.
+    /// True if the session with the portal is open.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.portal.session.is_open()
     }
 
-    /// Why the last attempt or session ended.
+    /// The reason for the end of the last attempt or session.
     #[must_use]
     pub fn last_error(&self) -> Option<&str> {
         self.portal.session.last_error.as_deref()
     }
 
-    /// Whether it takes no new clients.
+    /// True if it takes no new clients.
     #[must_use]
     pub const fn is_draining(&self) -> bool {
         self.portal.is_draining()
@@ -223,7 +223,7 @@ impl Gateway {
         self.grants.ids()
     }
 
-    /// What clients may reach, as the data plane is told.
+    /// The destinations that clients may reach, as the data plane is told.
     #[must_use]
     pub const fn table(&self) -> &GateTable {
         self.data_plane.table()
@@ -236,7 +236,7 @@ impl Gateway {
         network.map_or_else(Vec::new, |network| network.machines.to_vec())
     }
 
-    /// Who the portal says this gateway is.
+    /// The id that the portal gave this gateway; none before it has said so.
     #[must_use]
     pub fn id(&self) -> Option<GatewayId> {
         self.network.as_ref().map(|network| network.gateway)
@@ -272,9 +272,9 @@ impl Gateway {
         self.outputs.push(Output::End(ending));
     }
 
-    /// Does what one event may have made necessary: tells the data plane, keeps, connects.
+    /// Queues the outputs that an event made necessary: voids, tables, state to persist, connects.
     fn finish(&mut self, now: BootTime) {
-        // Ahead of the table that goes without them, and so of what anybody notices.
+        // Ahead of the table without these grants, and so of any effect that a client notices.
         if let Some(void) = self.persistence.poll_void() {
             self.outputs.push_before_acceptances(Output::Void(void));
         }

@@ -50,7 +50,7 @@ impl Gateway {
     /// Asks again for names in use whose time is over, and forgets the others.
     pub(super) fn renew_names(&mut self, now: BootTime) {
         for name in self.dns.names.due(now) {
-            // Where several have the name, it is a question of the one that has the fewest.
+            // If several clients have the name, it counts for the one with the fewest waiting questions.
             let clients = self.grants.clients_of_name(&name).into_iter();
             let client = clients.min_by_key(|client| self.dns.questions.waiting(*client));
             match client {
@@ -70,7 +70,7 @@ impl Gateway {
             return true;
         }
         let room = self.dns.names.room_per_client();
-        // Where there is room for all that one may have, nobody needs to count.
+        // If there is room for all names that one client may have, no count is needed.
         room >= MAX_NAMES_PER_CLIENT || self.grants.names_of_client(client) < room
     }
 

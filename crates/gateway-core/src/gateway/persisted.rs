@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 impl Gateway {
     /// Goes on with what an earlier run has persisted. `unix` is this machine's wall clock, since the
-    /// portal's is not known yet. What does not verify is left out.
+    /// portal's is not known yet. Grants that do not verify are left out.
     pub fn handle_persisted(&mut self, persisted: PersistedGrants, unix: UnixTime, now: BootTime) {
         let keys = GrantKeys::new(persisted.grant_keys);
         if !self.take_network(

@@ -12,12 +12,12 @@ use culvert_wire::Timestamp;
 use culvert_wire::messages::Interface;
 use std::net::SocketAddr;
 
-/// What the core knows, for the status. What clients carry is for the data plane to say.
+/// The core's part of the status. The traffic of clients is reported by the data plane.
 #[derive(Clone, Debug)]
 pub struct View {
-    /// Who the gateway is, once the portal has said so.
+    /// The id of the gateway, once the portal has told it.
     pub gateway: Option<GatewayId>,
-    /// Where it stands, once the portal has said so.
+    /// The site of the gateway, once the portal has told it.
     pub site: Option<SiteId>,
     /// The name of that site.
     pub site_name: Option<String>,
@@ -29,21 +29,21 @@ pub struct View {
     pub portal: PortalStatus,
     /// Clients that hold a grant, not more than [`MAX_LISTED_CLIENTS`].
     pub clients: Vec<ClientStatus>,
-    /// How many there are.
+    /// The number of all clients that hold a grant.
     pub client_count: usize,
-    /// How many grants are in force.
+    /// The number of grants in force.
     pub grant_count: usize,
     /// Grants that wait for the DNS.
     pub waiting_grants: usize,
     /// Names that are resolved, not more than [`MAX_LISTED_NAMES`].
     pub names: Vec<NameStatus>,
-    /// How many there are.
+    /// The number of all names that are resolved.
     pub name_count: usize,
-    /// How often the gateway did what.
+    /// Counts of the gateway's actions.
     pub counters: Counters,
 }
 
-/// Why nobody should be sent to this gateway.
+/// The reason for which nobody should be sent to this gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotReady {
     /// It takes no new clients.

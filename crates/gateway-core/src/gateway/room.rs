@@ -1,6 +1,6 @@
 //! Room for more names of a client: those that nobody uses give way, the oldest first.
 //!
-//! A client has a share of names, and each page that it shows may want new ones of a wildcard. Where its share is almost
+//! A client has a share of names, and each page that it shows may want new ones of a wildcard. If its share is almost
 //! full, the shell is asked which names have flows, and the others go, down to three quarters of the share. Nobody
 //! loses a name because of another client.
 

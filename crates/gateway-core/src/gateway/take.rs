@@ -43,7 +43,7 @@ impl Gateway {
         let verified = match self.verify(&token, unix) {
             Ok(verified) => verified,
             Err(fault) => {
-                // Which grant it is not, nobody knows; the portal gives up waiting for it.
+                // If no id can be read from its claims, no refusal is sent, and the portal's wait times out.
                 self.journal.counters.refused += 1;
                 self.journal
                     .log
@@ -277,8 +277,8 @@ impl Gateway {
         self.look_for_room(client, now);
     }
 
-    /// Notes each name that leads out of the ranges of its resource. Where all do, the grant opens nothing,
-    /// and whoever asks for it is told why.
+    /// Notes each name that leads out of the ranges of its resource. If all do, the grant opens nothing,
+    /// and is refused with the reason.
     fn check_within(&mut self, pending: &Pending, now: BootTime) -> Result<(), GrantFault> {
         let Verified { claims, within, .. } = &pending.verified;
         let names = pending.names.keys();
@@ -296,8 +296,8 @@ impl Gateway {
         }
     }
 
-    /// What waits is out of date where the portal has said something else since: another grant by the same
-    /// id, or that the client has another key.
+    /// Drops pending grants that newer claims of the portal outdate: a grant with the same id, and grants of
+    /// the client from before it had another key or other addresses. The latter are refused.
     fn outdate(&mut self, claims: &GrantClaims) {
         self.grants.pending.remove(&claims.grant);
         let pending = self.grants.pending.values().map(|it| &it.verified.claims);
@@ -311,9 +311,9 @@ impl Gateway {
         }
     }
 
-    /// The grants that end where this one comes: the one that it replaces; itself, where it comes again;
-    /// and those of the same client with another key or other addresses, which lead nobody anywhere
-    /// since the client has only one key at a time.
+    /// The grants that end when this one comes into force. They are the one that it replaces, an earlier copy of
+    /// itself, and those of the same client with another key or other addresses. The latter are of no use, because
+    /// a client has only one key at a time.
     fn superseded(&self, pending: &Pending) -> BTreeSet<GrantId> {
         let claims = &pending.verified.claims;
         let moved = self
@@ -327,7 +327,7 @@ impl Gateway {
             .collect()
     }
 
-    /// The grant that goes where this one comes: one of the same client for the same resource.
+    /// The grant that this one replaces: one of the same client for the same resource.
     fn replaced(&self, pending: &Pending) -> Option<GrantId> {
         let claims = &pending.verified.claims;
         let id = pending.replaces.filter(|id| *id != claims.grant)?;
@@ -440,8 +440,8 @@ impl Gateway {
         }
     }
 
-    /// One name whose servers are down does not cost a client the others. Where nothing is left, the
-    /// portal may find a gateway that gets an answer.
+    /// One name whose servers are down does not cost a client the others. If no name is left, the
+    /// grant is refused, and the portal may find a gateway that gets an answer.
     fn put_in_force(&mut self, pending: Pending, unix: UnixTime, now: BootTime) {
         match pending.unanswered.first() {
             Some(name) if pending.names.is_empty() && pending.deferred.is_empty() => {

@@ -1,5 +1,5 @@
-//! Whatever the portal, the DNS and the clock do in whatever order: the data plane never lets through
-//! what no live grant allows.
+//! The portal, the DNS and the clock act in any order, and the data plane never lets a datagram through
+//! that no live grant allows.
 
 use crate::play::{
     HOUR_MS, Play, START_MS, START_UNIX_MS, claims, filters, found, grant_id, key, name_claims,
@@ -82,7 +82,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a grant may allow at most, as the portal knows it.
+/// The most that a grant may allow, as the portal knows it.
 #[derive(Clone, Debug)]
 struct Live {
     claims: GrantClaims,
@@ -90,11 +90,11 @@ struct Live {
 }
 
 /// The portal's idea of what is allowed: wider than the gateway's at most, since the portal knows
-/// nothing of what was refused or has waited in vain.
+/// nothing of grants that were refused or have waited in vain.
 #[derive(Default)]
 struct Portal {
     live: BTreeMap<GrantId, Live>,
-    /// What names have ever led to.
+    /// The addresses that each name has ever led to.
     ever: BTreeMap<usize, Vec<IpAddr>>,
 }
 
@@ -168,7 +168,7 @@ impl Portal {
         }
     }
 
-    /// Whether the table's grant of this id is the one with these claims.
+    /// True if the table's grant of this id is the one with these claims.
     fn is_in_table(&self, play: &Play, claims: &GrantClaims) -> bool {
         let Some(peer) = play.peers.get(&claims.client_key) else {
             return false;

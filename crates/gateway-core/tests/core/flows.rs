@@ -79,7 +79,7 @@ fn hello_says_that_it_can_tell_and_nothing_is_told_unasked() {
     play.grant(&claims(1, 5, 9));
     end(&mut play, [443]);
     assert_eq!(reports(&mut play), []);
-    // What ended before somebody asked is nobody's business afterwards.
+    // Flows that ended before the portal asked are not reported afterwards.
     play.hear(ToGateway::FlowLog { on: true });
     assert_eq!(reports(&mut play), []);
 }

@@ -45,7 +45,7 @@ fn filters_hold_and_an_empty_list_allows_nothing() {
     assert!(play.send(5, "10.0.8.1:53").is_err());
 }
 
-/// What is wrong with a grant, the code that says so, and a word of the text.
+/// A change that makes a grant wrong, the code of the refusal, and a word of its text.
 type Wrong = (fn(&mut GrantClaims), ReasonCode, &'static str);
 
 #[test]
@@ -141,7 +141,7 @@ fn keys_of_a_later_welcome_take_the_place_of_earlier_ones() {
     play.disconnect();
     let old = std::mem::replace(&mut play.portal, Signer::new(8));
     play.reconnect(&[grant_id(1)]);
-    // What was signed before goes on: the portal has said that it stands.
+    // A grant of the old key goes on: the portal has confirmed it.
     play.assert_reaches(5, "10.0.9.1:53");
     play.grant(&claims(2, 6, 9));
     play.assert_reaches(6, "10.0.9.1:53");
@@ -304,7 +304,7 @@ fn changed_filters_hold_for_every_grant_of_the_resource() {
         assert_eq!(play.send(client, "10.0.9.1:80"), Err(DropReason::Port));
     }
     play.assert_reaches(5, "10.0.8.1:80");
-    // What they can't say, they don't allow.
+    // Filters that this version does not understand allow nothing.
     let later = filters(r#"[{"protocol":"sctp"},{"protocol":"udp","ports":[53],"except":"x"}]"#);
     assert_eq!(later.others(), 2);
     play.hear(ToGateway::FiltersChanged {
@@ -404,7 +404,7 @@ fn without_the_kernels_guard_nothing_passes_and_with_it_everything_is_as_before(
     play.carry_out();
     assert!(play.send_through(&mut gate, 5, "10.0.9.1:53").is_err());
     assert!(play.peers.contains_key(&key(5)), "tunnels stay up");
-    // Who comes meanwhile gets nowhere either.
+    // A client that comes meanwhile reaches nothing either.
     play.said.clear();
     play.is_guarded = false;
     play.grant(&claims(2, 6, 9));

@@ -19,7 +19,7 @@ fn families(text: &str, ipv4: bool, ipv6: bool) -> ResolvedName {
     }
 }
 
-/// What is said of a name that has no addresses.
+/// The entry for a name that has no addresses.
 fn without_addresses(text: &str, existence: Existence) -> ResolvedName {
     ResolvedName {
         existence,

@@ -1,4 +1,4 @@
-//! What is kept over a restart, and how little of it is believed.
+//! State that is kept over a restart, and how little of it is believed.
 
 use crate::play::{
     GATEWAY, HOUR_MS, Play, START_UNIX_MS, Signer, candidates, claims, filters, found, grant_id,

@@ -31,7 +31,7 @@ pub(crate) const HOUR_MS: u64 = 3_600_000;
 /// The gateway's id in every play.
 pub(crate) const GATEWAY: GatewayId = GatewayId::from_bytes([1; 16]);
 
-/// Where it stands.
+/// The gateway's site in every play.
 pub(crate) const SITE: SiteId = SiteId::from_bytes([2; 16]);
 
 pub(crate) fn grant_id(number: u8) -> GrantId {
@@ -125,7 +125,7 @@ pub(crate) fn target(address: &str) -> Target {
     }
 }
 
-/// Who signs grants, as the portal does it.
+/// A signer of grants, which signs as the portal does.
 pub(crate) struct Signer {
     secret: AsymmetricSecretKey<V4>,
     public: String,
@@ -176,7 +176,7 @@ pub(crate) struct Play {
     pub(crate) kept: Option<PersistedGrants>,
     pub(crate) peers: BTreeMap<PublicKey, Peer>,
     pub(crate) table: Arc<GateTable>,
-    /// Whether what is accepted is to be in force.
+    /// True if accepted grants are to be in force.
     pub(crate) is_guarded: bool,
 }
 
@@ -379,7 +379,7 @@ impl Play {
         }
     }
 
-    /// What is accepted is in force before it is said so.
+    /// A grant is in force before its acceptance is sent; without the guard, it is not in force.
     fn assert_in_force(&self, message: &FromGateway) {
         if let FromGateway::GrantAccepted { grant, .. } = message {
             let mut grants = self
@@ -453,7 +453,7 @@ impl Play {
         assert_eq!(self.table.clients().count(), 0);
     }
 
-    /// The grants that were accepted since this was asked last, with what was said of names.
+    /// The grants that were accepted since the last call, with the answers about their names.
     pub(crate) fn take_accepted(&mut self) -> Vec<(GrantId, Vec<ResolvedName>)> {
         let said = self.said.extract_if(.., |message| {
             matches!(message, FromGateway::GrantAccepted { .. })

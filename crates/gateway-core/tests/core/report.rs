@@ -1,4 +1,4 @@
-//! What a gateway tells of itself.
+//! Reports of a gateway about itself.
 
 use super::play::{
     GATEWAY, HOUR_MS, Play, SITE, START_UNIX_MS, claims, client_ipv4, found, grant_id, key,

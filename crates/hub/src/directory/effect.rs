@@ -1,15 +1,15 @@
-//! What a change of the configuration touches, so that nothing else is looked at.
+//! Items that a change of the configuration affects, so that nothing else is reviewed.
 
 use culvert_ids::{ActorId, ClientId, GatewayId, GroupId, ResourceId, TokenId};
 
-/// What a change touches.
+/// An item that a change affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// The networks inside the tunnel are others.
     Ranges,
     /// The account's rules about names are others.
     Dns,
-    /// Whether there is a flow log is otherwise.
+    /// The flow log was turned on or off.
     FlowLog,
     /// A policy joins the two, or no longer, or under other conditions.
     Policy {
@@ -28,7 +28,7 @@ pub(crate) enum Effect {
     /// The token was revoked, deleted, or has another expiry.
     Token {
         id: TokenId,
-        /// Whose clients it connects.
+        /// The owner of the clients that it connects.
         actor: Option<ActorId>,
     },
     /// The client.
@@ -40,24 +40,24 @@ pub(crate) enum Effect {
     },
 }
 
-/// What of a resource is different; each includes those before it.
+/// The part of a resource that is different; each includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ResourceChange {
     /// Its name.
     Name,
-    /// What of it may be used.
+    /// The services of it that may be used.
     Filters,
-    /// Which programs may reach it.
+    /// The programs that may reach it.
     Applications,
-    /// It is new, or gone, or elsewhere: no grant holds for what it is now.
+    /// It is new, or gone, or elsewhere: no earlier grant is valid for it now.
     Place,
 }
 
-/// What of a machine is different; the second includes the first.
+/// The part of a machine that is different; the second includes the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum MachineChange {
-    /// Whether it is revoked, verified, draining.
+    /// Its revocation, verification or draining.
     Standing,
-    /// Its key, its addresses, or where it belongs: what was granted before is worth nothing.
+    /// Its key, its addresses, or its owner or site: earlier grants are worth nothing.
     Identity,
 }

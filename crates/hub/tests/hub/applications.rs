@@ -95,7 +95,7 @@ fn the_accounts_rule_holds_for_every_resource_beside_its_own() {
     let both = Applications::Only(vec!["backup".to_owned(), "browser".to_owned()]);
     world.set(account(both));
     assert_eq!(told(&world), Some(ToldApplications::Known(only("backup"))));
-    // What comes later is under it too.
+    // A later change of the resource is under it too.
     world.set(ruled(Applications::Any));
     let both = Applications::Only(vec!["backup".to_owned(), "browser".to_owned()]);
     assert_eq!(told(&world), Some(ToldApplications::Known(both)));
@@ -124,7 +124,7 @@ fn a_grant_from_before_a_restart_ends_where_the_rule_may_be_newer() {
     world.restart();
     assert!(world.saved.is_empty());
 
-    // As the rule is older than the grant, whoever has it keeps the rule.
+    // The rule is older than the grant, so the holder of the grant enforces the rule.
     let mut world = connected(true);
     world.set(ruled(only("backup")));
     world.pass(120_000);

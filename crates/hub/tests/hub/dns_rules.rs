@@ -39,7 +39,7 @@ fn connected(follows: bool) -> World {
     world
 }
 
-/// What was said of names since the last look.
+/// The DNS rules that clients were told since the last call.
 fn told(world: &mut World) -> Vec<(ClientId, Dns)> {
     let said = std::mem::take(&mut world.to_clients);
     let told = said.into_iter().filter_map(|(id, message)| match message {

@@ -34,7 +34,7 @@ fn connected(can_tell: bool) -> World {
     world
 }
 
-/// What the gateway was told of flows since the last look.
+/// Messages about flows to gateways since the last call.
 fn told(world: &mut World) -> Vec<ToGateway> {
     let said = std::mem::take(&mut world.to_gateways);
     let said = said.into_iter().map(|(_, message)| message);
@@ -107,7 +107,7 @@ fn a_report_is_answered_once_it_is_written_and_not_before() {
     assert_eq!(told(&mut world), [taken]);
 }
 
-/// What the log says of a flow of the client's, by its newest grant, that began so much later.
+/// The application in the log for a flow of the client by its newest grant, which began `later_ms` from now.
 fn application(world: &mut World, later_ms: u64) -> Option<String> {
     let mut report = report(world, 1);
     let flow = &mut report.flows[0];
@@ -200,7 +200,7 @@ fn what_a_gateway_carries_is_its_rate_for_as_long_as_it_held() {
     later(&mut world, 5_000);
     world.gateway_says(1, load(1_000));
     assert_eq!(world.carried, 5_000);
-    // After a silence it is not known what was carried meanwhile; no rate is beyond all sense.
+    // Traffic during a silence is not known, and absurd rates are capped.
     later(&mut world, 3_600_000);
     world.gateway_says(1, load(1_000));
     assert_eq!(world.carried, 20_000);

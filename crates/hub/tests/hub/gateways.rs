@@ -1,4 +1,4 @@
-//! Which gateway a client is given, and what happens when it goes.
+//! The choice of a gateway for a client, and the loss of a gateway.
 
 use crate::world::{Manner, SITE, World, client, gateway};
 use culvert_hub::limits;
@@ -147,7 +147,7 @@ fn renewals_leave_a_draining_gateway_and_the_old_grant_runs_out() {
     world.pass(1_200_000);
     assert_eq!((world.holds(1), world.holds(2)), (0, 1));
     assert_eq!(world.grants_of(1), 1);
-    // What runs out is still cut when it has to be.
+    // A leftover is still cut when access ends.
     world.remove(crate::world::policy(1));
     assert_eq!((world.holds(1), world.holds(2)), (0, 0));
 }

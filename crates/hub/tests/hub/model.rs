@@ -1,5 +1,5 @@
-//! Whatever happens in whatever order: what is in force on a gateway is allowed, every request is
-//! answered once, and clients know what is theirs.
+//! Events come in any order. Every grant in force on a gateway is allowed, every request is answered
+//! once, and clients know the resources that they may use.
 
 use crate::world::{
     Manner, SITE, World, a_policy, actor, client, client_token, gateway, group, network, policy,
@@ -403,7 +403,7 @@ proptest! {
             prop_assert!(sim.session.is_none() || sim.waiting.is_empty(), "{id} waits");
         }
         prop_assert_eq!(world.hub.status().asks, 0);
-        // What is over is forgotten.
+        // Expired grants are forgotten.
         world.pass(3_700_000);
         world.check();
         prop_assert_eq!(world.hub.status().grants, 0);

@@ -1,4 +1,4 @@
-//! What may be in force, said without the hub.
+//! A reference for the grants that may be in force, worked out without the hub.
 
 use crate::rows::client_token;
 use crate::world::World;
@@ -10,8 +10,8 @@ use culvert_wire::{GrantClaims, GrantTarget, Timestamp, model};
 use std::collections::BTreeSet;
 
 impl World {
-    /// What the connected gateways let through now is allowed now, to the letter, and no longer
-    /// than it is.
+    /// Checks that the rows allow every grant on connected gateways now, and until its expiry. Connected
+    /// clients must be shown exactly the resources of their groups.
     pub(crate) fn check(&self) {
         for (id, gateway) in &self.gateways {
             if gateway.session.is_none() {
@@ -43,7 +43,7 @@ impl World {
         }
     }
 
-    /// Why a grant should not be there.
+    /// The reason for which a grant should not be there.
     fn fault_of(&self, claims: &GrantClaims) -> Option<String> {
         let Some(Entity::Client(row)) = self.rows.get(&claims.client.into()) else {
             return Some("no such client".to_owned());

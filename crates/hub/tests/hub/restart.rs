@@ -163,7 +163,7 @@ fn a_token_that_is_good_for_nothing_any_more_after_a_restart_cuts_those_who_came
         assert_eq!(world.holds(1), 0);
         world.check();
     }
-    // Which of several it was nobody knows: one that is good is enough until the client comes.
+    // The portal does not know the client's token among several: one valid token is enough until the client comes.
     let mut world = granted();
     let mut other = match &world.rows[&client_token(1).into()] {
         Entity::Token(token) => token.clone(),
@@ -188,7 +188,7 @@ fn what_leads_elsewhere_since_the_portal_stopped_is_signed_anew_when_the_gateway
     world.join_gateway(1);
     assert_eq!(world.holds(1), 1);
     world.check();
-    // What has not changed is left alone.
+    // A grant whose resource has not changed is left alone.
     let mut world = World::connected();
     world.pass(120_000);
     world.ask(1, 1);

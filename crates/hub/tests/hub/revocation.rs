@@ -1,4 +1,4 @@
-//! What was granted ends when what it stood on does.
+//! A grant ends when its policy, token, client, gateway or resource does.
 
 use crate::world::{
     Manner, SITE, World, a_policy, actor, client, client_token, gateway, network, policy, resource,

@@ -67,7 +67,7 @@ fn one_policy_change_among_10000_resources_and_1000_clients_reaches_only_affecte
     world.add_member(7, 43);
     assert_eq!(told(&world), BTreeSet::from([client(7)]));
     assert_eq!(world.to_clients.len(), 100);
-    // What nobody sees concerns nobody.
+    // A change that no client can see sends no message.
     world.forget_messages();
     world.set(network(10_001, SITE, "172.16.0.0/24", vec![Filter::Any]));
     world.set_policy(10_001, 999, 10_001, Vec::new());

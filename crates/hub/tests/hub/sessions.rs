@@ -1,4 +1,4 @@
-//! Who is let in, and whose session ends.
+//! Admission of clients and gateways, and the end of their sessions.
 
 use crate::world::{
     Manner, SITE, START_MS, World, client, client_token, gateway, resource, site_token,

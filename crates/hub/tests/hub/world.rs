@@ -1,5 +1,5 @@
-//! A hub with a configuration, clients and gateways around it that do what they are told, and an
-//! account of what may be in force that is kept without it.
+//! A hub with a configuration, and simulated clients and gateways that follow its messages. A record of
+//! the grants that may be in force is kept without it.
 
 use culvert_hub::{ClientJoin, Directory, Facts, GatewayJoin, Hub, Output, PortalKeys, SessionId};
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId, TokenId};
@@ -21,7 +21,7 @@ pub(crate) use crate::rows::{
     policy, resource, site_token,
 };
 
-/// What a gateway does with a grant that it is offered.
+/// The reaction of a gateway to a grant that it is offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
     Accept,
@@ -382,7 +382,7 @@ impl World {
         self.drain();
     }
 
-    // What comes out.
+    // Outputs of the hub.
 
     pub(crate) fn drain(&mut self) {
         while let Some(output) = self.hub.poll_output() {
@@ -621,7 +621,7 @@ fn snapshot(rows: &BTreeMap<EntityId, Entity>, seq: u64) -> Snapshot {
         gateways: of(rows),
     }
 }
-/// What a gateway does first: the signature.
+/// The claims of a grant, after a check of its signature, as a gateway does it first.
 pub(crate) fn verify(token: &str) -> GrantClaims {
     use base64::Engine;
     use culvert_hub::Signer;

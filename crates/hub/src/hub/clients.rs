@@ -1,10 +1,14 @@
 //! Clients that come, and what they say.
 
-use super::limits::{MAX_RESOURCES_PER_CLIENT, MAX_WELCOME_RESOURCES_LEN};
-use super::reasons::{self, StatedReason};
-use super::session::ClientSession;
-use super::{Facts, Hub, Party, SessionId, Stage, Timer};
+use super::{Hub, Party};
 use crate::directory::Barred;
+use crate::grants::Stage;
+use crate::limits::{MAX_RESOURCES_PER_CLIENT, MAX_WELCOME_RESOURCES_LEN};
+use crate::output::SessionId;
+use crate::reasons::{self, StatedReason};
+use crate::session::ClientSession;
+use crate::session::Facts;
+use crate::timers::Timer;
 use culvert_base::LogLine;
 use culvert_ids::{ClientId, GrantId, ResourceId, TokenId};
 use culvert_policy::ClientFacts;
@@ -16,7 +20,7 @@ use culvert_wire::{Cipher, PROTOCOL, PublicKey, Timestamp};
 /// A client that has said hello, with a token that was accepted, and was enrolled.
 #[derive(Clone, Debug)]
 pub struct ClientJoin {
-    /// Which one.
+    /// The client's id.
     pub client: ClientId,
     /// The token that it came with.
     pub token: TokenId,
@@ -26,7 +30,7 @@ pub struct ClientJoin {
     pub ciphers: Vec<Cipher>,
     /// The facts that conditions look at.
     pub seen: ClientFacts,
-    /// What it can do.
+    /// Optional features that it supports.
     pub features: Vec<ClientFeature>,
 }
 
@@ -54,7 +58,7 @@ impl Hub {
         };
         self.facts.insert(id, facts);
         self.watch_token(id);
-        // Before the session is there: of what ends here, `welcome` says nothing.
+        // Before the session is there, so that `welcome` does not list grants that end here.
         self.review_client_grants(id, now);
         let follows_dns = join.features.contains(&ClientFeature::Dns);
         let joined = ClientSession::new(session, join.ciphers, follows_dns, now);
@@ -174,7 +178,7 @@ impl Hub {
         }
     }
 
-    /// Whether the client keeps the resource's rule about applications, as far as that is known: one
+    /// True if the resource has no rule about applications, or the client is known to enforce it. A client
     /// that does not know the rule would let every program pass.
     pub(super) fn can_have(&self, client: ClientId, resource: ResourceId) -> bool {
         let is_ruled = self

@@ -1,8 +1,8 @@
 //! Gateways that wait to be verified by an administrator: they are connected, and have no grants.
 
 use super::Hub;
-use super::reasons::StatedReason;
-use super::session::Verification;
+use crate::reasons::StatedReason;
+use crate::session::Verification;
 use culvert_ids::GatewayId;
 use culvert_store::Decision;
 use culvert_wire::Timestamp;

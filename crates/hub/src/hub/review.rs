@@ -1,8 +1,10 @@
 //! Grants that are out are looked at again, and end.
 
+use super::Hub;
 use super::asks::Pair;
-use super::reasons::{self, StatedReason};
-use super::{Hub, Stage, Timer};
+use crate::grants::Stage;
+use crate::reasons::{self, StatedReason};
+use crate::timers::Timer;
 use culvert_ids::{ClientId, GrantId, ResourceId, TokenId};
 use culvert_store::{AccessEntry, Decision};
 use culvert_wire::Timestamp;
@@ -10,7 +12,7 @@ use culvert_wire::messages::{ReasonCode, ToClient, ToGateway};
 use std::collections::BTreeSet;
 
 impl Hub {
-    /// Holds all grants of the client for the resource against what is allowed now.
+    /// Reviews all grants of the client for the resource against the present configuration.
     pub(super) fn review_grants(&mut self, client: ClientId, resource: ResourceId, now: Timestamp) {
         let pair = (client, resource);
         let ids: Vec<_> = self.grants.of_pair(client, resource).collect();
@@ -49,7 +51,7 @@ impl Hub {
         }
     }
 
-    /// Holds all grants of the client against what is allowed now.
+    /// Reviews all grants of the client against the present configuration.
     pub(super) fn review_client_grants(&mut self, client: ClientId, now: Timestamp) {
         for resource in self.resources_granted(client) {
             self.review_grants(client, resource, now);
@@ -76,7 +78,7 @@ impl Hub {
         }
     }
 
-    /// Whoever came with the token may have lost its standing, or has it for another time.
+    /// Reviews the machines that came with the token, which may be invalid now or have another expiry.
     pub(super) fn review_token(&mut self, token: TokenId, now: Timestamp) {
         let clients: Vec<_> = self
             .facts
@@ -120,7 +122,7 @@ impl Hub {
         }
     }
 
-    /// Every grant of the pair ends, whatever is allowed.
+    /// Ends every grant of the pair, allowed or not.
     pub(super) fn end_pair(&mut self, pair: Pair, refusal: &StatedReason, now: Timestamp) {
         for id in self.grants.of_pair(pair.0, pair.1).collect::<Vec<_>>() {
             let Some(grant) = self.grants.get(id) else {

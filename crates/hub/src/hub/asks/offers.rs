@@ -1,10 +1,12 @@
 //! A grant is made, offered to a gateway, and put in force or taken back.
 
-use super::{Ask, Offer, Pair, Permit, Purpose, Waiter};
+use super::ask::{Ask, Offer, Pair, Permit, Purpose, Waiter};
 use crate::grants::NewNames;
+use crate::grants::{Grant, Stage};
+use crate::hub::Hub;
 use crate::limits::{GRANT_ANSWER_MS, MAX_GRANTS_PER_CLIENT};
 use crate::reasons::StatedReason;
-use crate::{Grant, Hub, Stage, Timer, later};
+use crate::timers::{Timer, later};
 use culvert_base::LogLine;
 use culvert_ids::{ClientId, GatewayId, GrantId};
 use culvert_store::AccessEntry;
@@ -226,7 +228,7 @@ impl Hub {
         (known_as, false)
     }
 
-    /// Whether flows go on through a gateway that another one relieves: it drains, and is there.
+    /// True if flows go on through a gateway that another one replaces: it drains, and is connected.
     fn keeps_as_leftover(&self, gateway: GatewayId, avoid: &BTreeSet<GatewayId>) -> bool {
         !avoid.contains(&gateway)
             && !self.leaving.contains(&gateway)

@@ -1,19 +1,20 @@
-//! Draining a gateway at once: its clients are given another gateway of the site, then what is left ends.
+//! Draining a gateway at once: its clients are given another gateway of the site, then the grants that are left end.
 //!
 //! A client that is connected asks anew for the grants that it uses, and another gateway has them before this one gives them
 //! up. Grants that nobody uses, and those of clients that do not know the message, end after [`DRAIN_NOW_MS`].
 
-use super::limits::DRAIN_NOW_MS;
-use super::reasons::StatedReason;
-use super::{Hub, Timer, later};
+use super::Hub;
+use crate::limits::DRAIN_NOW_MS;
+use crate::reasons::StatedReason;
+use crate::timers::{Timer, later};
 use culvert_ids::GatewayId;
 use culvert_store::Decision;
 use culvert_wire::Timestamp;
 use culvert_wire::messages::{ReasonCode, ToClient};
 
 impl Hub {
-    /// Whether the clients of a gateway keep their access without it: it has none, or another gateway of its site can take
-    /// them now.
+    /// True if the clients of a gateway keep their access without it: it has none, or another gateway of its site can
+    /// take them now.
     #[must_use]
     pub fn is_dispensable(&self, id: GatewayId) -> bool {
         let Some(site) = self.directory.gateway(id).map(|row| row.site) else {
@@ -29,8 +30,8 @@ impl Hub {
         self.grants.count(id).clients == 0 || others.any(takes_clients)
     }
 
-    /// Moves the clients of a gateway that drains to others of its site, and ends what is left of its grants in a moment.
-    /// Returns how many clients it has; `None` where it does not drain.
+    /// Moves the clients of a gateway that drains to others of its site, and ends its remaining grants soon.
+    /// Returns the number of its clients; `None` if it does not drain.
     pub fn handle_drain_now(&mut self, id: GatewayId, now: Timestamp) -> Option<usize> {
         let drains = self.directory.gateway(id).is_some_and(|row| row.draining);
         if !drains {

@@ -1,6 +1,7 @@
-//! What gateways carry: reports of flows for the log, and bytes for the charts.
+//! Traffic of gateways: reports of flows for the log, and bytes for the charts.
 
-use super::{Hub, SessionId};
+use super::Hub;
+use crate::output::SessionId;
 use culvert_ids::GatewayId;
 use culvert_policy::Applications;
 use culvert_store::{FlowBatch, FlowEntry};
@@ -10,8 +11,8 @@ use culvert_wire::messages::{EndedFlow, FlowReport, MAX_FLOWS_PER_REPORT, ToGate
 /// Flows that one report may say were lost: more is no number of flows.
 const MAX_LOST: u64 = u32::MAX as u64;
 
-/// For how long a gateway's rate counts at most: it says it every five seconds, and has said nothing
-/// if one did not come.
+/// The longest time for which a gateway's rate counts, in milliseconds. It reports its rate every five
+/// seconds; if reports are missing, its rate was not known.
 const MAX_RATE_MS: u64 = 15_000;
 
 /// The fastest that a gateway may say to be, in bytes a second: eight terabits, so that sums of a
@@ -41,7 +42,7 @@ impl Hub {
         }
     }
 
-    /// Nothing is kept of what nobody asked for.
+    /// Passes a report on to the flow log. It is dropped if the log is off or the gateway never served.
     pub(super) fn take_flows(&mut self, gateway: GatewayId, report: &FlowReport, now: Timestamp) {
         let Some(session) = self.gateways.get(&gateway).map(|it| it.id) else {
             return;

@@ -1,13 +1,16 @@
 //! Gateways that come, what they say, and which of them a client is given.
 
 use super::asks::Pair;
-use super::directory::Barred;
-use super::limits::{
+use super::{Hub, Party};
+use crate::directory::Barred;
+use crate::grants::Stage;
+use crate::limits::{
     CLOCK_DOUBT_MS, MAX_CANDIDATES, MAX_GRANTS_PER_GATEWAY, MAX_OFFERS_PER_GATEWAY,
 };
-use super::reasons::{self, StatedReason};
-use super::session::GatewaySession;
-use super::{Hub, Party, SessionId, Stage, Timer};
+use crate::output::SessionId;
+use crate::reasons::{self, StatedReason};
+use crate::session::GatewaySession;
+use crate::timers::Timer;
 use culvert_base::LogLine;
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId, TokenId};
 use culvert_store::{Decision, Gateway, TokenScope};
@@ -21,7 +24,7 @@ use std::net::SocketAddr;
 /// A gateway that has said hello, with a token that was accepted, and was enrolled.
 #[derive(Clone, Debug)]
 pub struct GatewayJoin {
-    /// Which one.
+    /// The client's id.
     pub gateway: GatewayId,
     /// The token that it came with.
     pub token: TokenId,
@@ -29,13 +32,13 @@ pub struct GatewayJoin {
     pub public_key: PublicKey,
     /// The suites that it does fast.
     pub ciphers: Vec<Cipher>,
-    /// Where clients may reach it.
+    /// The addresses at which clients may reach it.
     pub candidates: Vec<SocketAddr>,
     /// It takes no new clients.
     pub draining: bool,
     /// Grants that it holds.
     pub grants: Vec<GrantId>,
-    /// What it can do that not every gateway can.
+    /// Optional features that it supports.
     pub features: Vec<GatewayFeature>,
 }
 
@@ -211,11 +214,11 @@ impl Hub {
         }
     }
 
-    /// Of the site's gateways that may be given: the one through which the client has the resource
-    /// already, so that no renewal cuts a flow; then one that serves the client, then the one that is
-    /// going to be least busy, then the one with fewer clients, then the smaller id.
+    /// The best gateway of the site for a grant. The first choice is the one through which the client has
+    /// the resource already, so that no renewal cuts a flow. Then come, in this order, a gateway that serves
+    /// the client, the one that is expected to be least busy, the one with fewest clients, the smallest id.
     ///
-    /// One that drains is given only to renew what it has, and only where there is no other.
+    /// A gateway that drains is given only to renew a grant through it, and only if there is no other.
     pub(super) fn choose(
         &self,
         (client, resource): Pair,
@@ -281,8 +284,8 @@ impl Hub {
                 .is_none_or(|session| session.draining)
     }
 
-    /// A gateway is gone: what was granted through it is void, and what it had not answered is
-    /// offered to others.
+    /// A gateway is gone: grants through it are void, and offers that it had not answered go to other
+    /// gateways.
     pub(super) fn lose_gateway(&mut self, gateway: GatewayId, now: Timestamp) {
         let lost = StatedReason::plain(ReasonCode::NoGateway, "the gateway is gone");
         self.void_grants_through(gateway, &lost, Decision::Ended, now);
@@ -357,8 +360,8 @@ impl Hub {
         Ok(gateway.clone())
     }
 
-    /// Ends an older session of the gateway without calling the gateway lost. Returns what was
-    /// offered over it.
+    /// Ends an older session of the gateway without calling the gateway lost. Returns the
+    /// pairs whose offers it had not answered.
     fn take_over(&mut self, gateway: GatewayId) -> Vec<Pair> {
         let Some(old) = self.gateways.remove(&gateway) else {
             return Vec::new();
@@ -377,8 +380,8 @@ impl Hub {
         interrupted
     }
 
-    /// Ends what the gateway no longer holds, and what is no longer allowed. Changes have ended the
-    /// latter before; what time ends is ended here.
+    /// Ends grants that the gateway no longer holds, and grants that are no longer allowed. Changes have
+    /// ended most of the latter before; those whose time is over end here.
     fn prune(&mut self, gateway: GatewayId, held: &BTreeSet<GrantId>, now: Timestamp) {
         let text = "the gateway no longer holds the grant";
         let gone = StatedReason::plain(ReasonCode::GatewayRefused, text);
@@ -426,7 +429,7 @@ impl Hub {
         self.sign_anew(gateway.id, now);
     }
 
-    /// Replaces grants that may say what is no longer so by what is.
+    /// Replaces grants whose claims may be out of date. A leftover ends instead.
     fn sign_anew(&mut self, gateway: GatewayId, now: Timestamp) {
         let doubtful = self.grants.of_gateway(gateway);
         let doubtful: Vec<_> = doubtful
@@ -451,7 +454,7 @@ impl Hub {
         }
     }
 
-    /// Whether the resource may have got other filters since the grant was signed.
+    /// True if the resource may have got other filters since the grant was signed.
     fn was_refiltered(&self, resource: ResourceId, issued: Timestamp) -> bool {
         self.directory.resource(resource).is_some_and(|row| {
             row.updated.unix_ms().saturating_add(CLOCK_DOUBT_MS) >= issued.unix_ms()

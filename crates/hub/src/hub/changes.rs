@@ -1,16 +1,16 @@
-//! What a change of the configuration means for those who are connected, and for their grants.
+//! Effects of a change of the configuration on connected machines and their grants.
 
 use super::Hub;
 use super::asks::Pair;
-use super::directory::{Effect, FeedError, MachineChange, ResourceChange};
-use super::reasons::{self, StatedReason};
+use crate::directory::{Effect, FeedError, MachineChange, ResourceChange};
+use crate::reasons::{self, StatedReason};
 use culvert_ids::{ActorId, ClientId, GatewayId, ResourceId, TokenId};
 use culvert_store::{Change, Decision};
 use culvert_wire::Timestamp;
 use culvert_wire::messages::{ReasonCode, ToGateway};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is to be looked at after some changes; everything else is as it was.
+/// Items to review after some changes; everything else is as it was.
 #[derive(Debug, Default)]
 struct Work {
     ranges: bool,
@@ -143,7 +143,7 @@ impl Hub {
         };
         match session {
             Some(session) => self.expel(session, reason, now),
-            // What it may have from before the portal's start is void as well.
+            // Grants that it may have from before the portal's start are void as well.
             None => self.lose_gateway(id, now),
         }
     }
@@ -232,8 +232,8 @@ impl Hub {
         }
     }
 
-    /// Whoever is not known to keep the resource's rule about applications loses its grants, and
-    /// those that do are told of the rule.
+    /// Ends grants of clients that are not known to enforce the resource's rule about applications.
+    /// The other clients are told of the rule.
     fn change_applications(&mut self, resource: ResourceId, now: Timestamp) {
         let granted: BTreeSet<_> = self
             .grants

@@ -3,13 +3,13 @@
 mod ask;
 mod offers;
 
-pub(super) use ask::{Ask, Offer, Pair, Permit};
+pub(super) use ask::{Ask, Pair};
 
-use super::limits::{MAX_ASKS_PER_CLIENT, MAX_AVOIDED, MAX_WAITING_PER_CLIENT};
-use super::reasons::StatedReason;
-use super::{Facts, Hub};
-use crate::session::REQUEST_RATE;
-use ask::{Purpose, Waiter, Wish};
+use super::Hub;
+use crate::limits::{MAX_ASKS_PER_CLIENT, MAX_AVOIDED, MAX_WAITING_PER_CLIENT};
+use crate::reasons::StatedReason;
+use crate::session::{Facts, REQUEST_RATE};
+use ask::{Permit, Purpose, Waiter, Wish};
 use culvert_ids::{ClientId, GatewayId, ResourceId};
 use culvert_policy::{Decision, DomainName, Explanation, Subject, evaluate};
 use culvert_store::{AccessEntry, Client};
@@ -28,7 +28,7 @@ impl Hub {
         }
     }
 
-    /// What the policies say now.
+    /// The decision of the policies, the token and the client's row at this time.
     pub(super) fn permit(&self, pair: Pair, now: Timestamp) -> Result<Permit, StatedReason> {
         let (client, resource) = pair;
         let facts = self.facts.get(&client).cloned().unwrap_or_default();
@@ -48,7 +48,7 @@ impl Hub {
         if self.directory.resource(resource).is_none() {
             return Err(StatedReason::no_resource());
         }
-        // Of one that has not come since the portal's start, `restore` has ended what is in doubt.
+        // For a client that has not come since the portal's start, `restore` has ended doubtful grants.
         if facts.keeps_applications == Some(false) && !self.can_have(client, resource) {
             return Err(StatedReason::applications());
         }
@@ -140,7 +140,7 @@ impl Hub {
         }
     }
 
-    /// A request for what is under way already waits with the others, if the grant that was
+    /// A request for a pair that has a grant under way waits with the others, if the grant that was
     /// offered will do for it.
     fn join_or_start(&mut self, pair: Pair, wish: Wish, now: Timestamp) {
         let Some(ask) = self.asks.get_mut(&pair) else {
@@ -184,7 +184,7 @@ impl Hub {
     /// Replaces the grant in use by one that ends when the policies say.
     pub(super) fn shorten(&mut self, pair: Pair, now: Timestamp) {
         if self.asks.contains_key(&pair) {
-            // What comes of it replaces the grant, and ends in time.
+            // The grant under way replaces the one in use, and ends in time.
             return;
         }
         let ask = Ask {

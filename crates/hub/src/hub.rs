@@ -1,0 +1,343 @@
+//! The hub: takes what happens, and coordinates the parts that decide what follows.
+
+mod asks;
+mod changes;
+mod clients;
+mod drain;
+mod flows;
+mod gateways;
+mod review;
+mod verification;
+mod views;
+
+pub use clients::ClientJoin;
+pub use gateways::GatewayJoin;
+
+use super::directory::Directory;
+use super::grants::{Grant, Grants, Stage};
+use super::output::{Outbox, Output, SessionId};
+use super::outside::GatewayNotes;
+use super::random::Random;
+use super::session::{ClientSession, Facts, GatewaySession};
+use super::signing::Signer;
+use super::slots::Slots;
+use super::timers::{Timer, Timers, later};
+use super::views::Counters;
+use super::{limits, reasons};
+use asks::Ask;
+use culvert_base::{LogLine, LogQueue};
+use culvert_ids::{ClientId, GatewayId, ResourceId};
+use culvert_wire::Timestamp;
+use culvert_wire::messages::{Reason, ReasonCode, ToClient, ToGateway};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The sessions and grants of one account.
+pub struct Hub {
+    directory: Directory,
+    signer: Box<dyn Signer>,
+    random: Random,
+    sessions: BTreeMap<SessionId, Party>,
+    clients: BTreeMap<ClientId, ClientSession>,
+    gateways: BTreeMap<GatewayId, GatewaySession>,
+    facts: BTreeMap<ClientId, Facts>,
+    grants: Grants,
+    asks: BTreeMap<(ClientId, ResourceId), Ask>,
+    slots: Slots,
+    timers: Timers,
+    outbox: Outbox,
+    log: LogQueue,
+    outside: GatewayNotes,
+    /// Resources on the machine of a gateway that serves nobody there.
+    refused_at_host: GatewayNotes,
+    /// Gateways whose grants are about to end, so that they are given to no client.
+    leaving: BTreeSet<GatewayId>,
+    counters: Counters,
+}
+
+/// At whose end a session is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Party {
+    Client(ClientId),
+    Gateway(GatewayId),
+}
+
+impl Hub {
+    /// The hub of an account whose machines are all yet to come.
+    ///
+    /// `grants` are those that lived when the portal last ran, and `facts` the last ones known of
+    /// their clients: with these, a restart cuts no access. `seed` is random.
+    #[must_use]
+    pub fn new(
+        directory: Directory,
+        signer: Box<dyn Signer>,
+        seed: &[u8; 32],
+        grants: Vec<culvert_store::Grant>,
+        facts: BTreeMap<ClientId, Facts>,
+        now: Timestamp,
+    ) -> Self {
+        let mut hub = Self {
+            directory,
+            signer,
+            random: Random::new(seed),
+            sessions: BTreeMap::new(),
+            clients: BTreeMap::new(),
+            gateways: BTreeMap::new(),
+            facts,
+            grants: Grants::default(),
+            asks: BTreeMap::new(),
+            slots: Slots::default(),
+            timers: Timers::default(),
+            outbox: Outbox::default(),
+            log: LogQueue::default(),
+            outside: GatewayNotes::default(),
+            refused_at_host: GatewayNotes::default(),
+            leaving: BTreeSet::new(),
+            counters: Counters::default(),
+        };
+        hub.restore(grants, now);
+        hub
+    }
+
+    /// The configuration that it decides by.
+    #[must_use]
+    pub const fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// A session is over: its connection broke, it said goodbye, or it was silent for too long.
+    pub fn handle_left(&mut self, session: SessionId, now: Timestamp) {
+        self.outbox.discard(session);
+        self.forget(session, now);
+        self.end_overflowed(now);
+    }
+
+    /// A message came that this build does not know.
+    pub fn handle_unknown(&mut self, session: SessionId, kind: String, now: Timestamp) {
+        match self.sessions.get(&session) {
+            Some(Party::Client(_)) => {
+                let answer = ToClient::Unsupported { kind };
+                self.outbox.tell_client(session, answer);
+            }
+            Some(Party::Gateway(_)) => {
+                let answer = ToGateway::Unsupported { kind };
+                self.outbox.tell_gateway(session, answer);
+            }
+            None => {}
+        }
+        self.end_overflowed(now);
+    }
+
+    /// Does what is due at `now`.
+    pub fn handle_timeout(&mut self, now: Timestamp) {
+        while let Some(timer) = self.timers.take_due(now) {
+            match timer {
+                Timer::Offer(grant) => self.offer_timed_out(grant, now),
+                Timer::Expiry(grant) => self.grant_expired(grant, now),
+                Timer::Token(token) => self.review_token(token, now),
+                Timer::Drained(gateway) => self.end_drained(gateway, now),
+                Timer::Return(gateway) => {
+                    if !self.gateways.contains_key(&gateway) {
+                        self.lose_gateway(gateway, now);
+                    }
+                }
+            }
+        }
+        self.end_overflowed(now);
+    }
+
+    /// The portal stops: every machine is told to come back, spread over `within_s` seconds, the
+    /// gateways first. Grants stay in force. Afterwards, the hub may be polled for its output alone.
+    pub fn handle_stop(&mut self, within_s: u32) {
+        let gateways = self.gateways.values().map(|gateway| gateway.id);
+        let clients = self.clients.values().map(|client| client.id);
+        let sessions: Vec<_> = gateways.chain(clients).collect();
+        let reason = reasons::brief(ReasonCode::TryLater, "the portal is stopping");
+        for (number, session) in sessions.iter().enumerate() {
+            let place = number as u64 * u64::from(within_s) / sessions.len() as u64;
+            let wait_s = u32::try_from(place).unwrap_or(within_s).saturating_add(1);
+            match self.sessions.get(session) {
+                Some(Party::Gateway(_)) => self.outbox.tell_gateway(
+                    *session,
+                    ToGateway::Refused {
+                        reason: reason.clone(),
+                        retry_after_s: Some(wait_s),
+                    },
+                ),
+                Some(Party::Client(_)) | None => self.outbox.tell_client(
+                    *session,
+                    ToClient::Refused {
+                        reason: reason.clone(),
+                        retry_after_s: Some(wait_s),
+                    },
+                ),
+            }
+            self.outbox.close(*session, ReasonCode::TryLater);
+        }
+    }
+
+    /// The next output; none until something happens.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outbox.poll()
+    }
+
+    /// The next line for the log, to be polled until there is none as well.
+    pub fn poll_log(&mut self) -> Option<LogLine> {
+        self.log.pop()
+    }
+
+    /// The time at which [`Self::handle_timeout`] is due.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
+        self.timers.next()
+    }
+
+    /// Ends sessions whose queue of messages has overflowed. Their machines come back and get everything
+    /// anew, so they lack nothing.
+    fn end_overflowed(&mut self, now: Timestamp) {
+        while let Some(session) = self.outbox.take_overflowed() {
+            self.counters.overflows += 1;
+            self.outbox.empty(session);
+            self.expel(session, reasons::overflow(), now);
+        }
+    }
+
+    /// A last message, and the end.
+    fn expel(&mut self, session: SessionId, reason: Reason, now: Timestamp) {
+        match self.sessions.get(&session) {
+            Some(Party::Client(_)) => self.refuse_client(session, reason),
+            Some(Party::Gateway(gateway)) => {
+                let gateway = *gateway;
+                if reasons::is_lasting(reason.code) {
+                    // It is not coming back to hear what of its grants still stands.
+                    self.revoke_grants_through(gateway);
+                }
+                self.refuse_gateway(session, reason);
+            }
+            None => {}
+        }
+        self.forget(session, now);
+    }
+
+    fn refuse_client(&mut self, session: SessionId, reason: Reason) {
+        let code = reason.code;
+        let retry_after_s = reasons::retry_after_s(code);
+        let refused = ToClient::Refused {
+            reason,
+            retry_after_s,
+        };
+        self.outbox.tell_client(session, refused);
+        self.outbox.close(session, code);
+    }
+
+    fn refuse_gateway(&mut self, session: SessionId, reason: Reason) {
+        let code = reason.code;
+        let retry_after_s = reasons::retry_after_s(code);
+        let refused = ToGateway::Refused {
+            reason,
+            retry_after_s,
+        };
+        self.outbox.tell_gateway(session, refused);
+        self.outbox.close(session, code);
+    }
+
+    /// A second hello, or a message of the other side's: who sends that is not what it says.
+    fn misbehaved(&mut self, session: SessionId, now: Timestamp) {
+        let reason = reasons::brief(
+            ReasonCode::Protocol,
+            "hello is the first message and comes once",
+        );
+        self.expel(session, reason, now);
+    }
+
+    fn forget(&mut self, session: SessionId, now: Timestamp) {
+        match self.sessions.remove(&session) {
+            Some(Party::Client(client)) => {
+                self.clients.remove(&client);
+                self.drop_asks_of(client);
+            }
+            Some(Party::Gateway(gateway)) => {
+                self.gateways.remove(&gateway);
+                self.lose_gateway(gateway, now);
+            }
+            None => {}
+        }
+    }
+
+    /// Takes over the grants of the portal's last run: of several for the same, the newest is the
+    /// one in use, and those that another gateway has still run out.
+    fn restore(&mut self, mut rows: Vec<culvert_store::Grant>, now: Timestamp) {
+        rows.sort_by_key(|row| (row.issued, row.id));
+        for row in rows.into_iter().rev() {
+            let is_known = self.is_still_possible(&row);
+            let gateway_is_full =
+                self.grants.count(row.gateway).grants >= limits::MAX_GRANTS_PER_GATEWAY;
+            let newer = self.grants.current(row.client, row.resource);
+            let is_replaced = newer.is_some_and(|newer| newer.row.gateway == row.gateway);
+            // Of a client that has not come yet it is not known whether it keeps a rule that may be
+            // newer than the grant.
+            let is_unruled =
+                self.may_have_changed(&row) && !self.can_have(row.client, row.resource);
+            if row.expires <= now || !is_known || gateway_is_full || is_replaced || is_unruled {
+                self.outbox.end(row.id);
+                continue;
+            }
+            let stage = match newer {
+                Some(_) => Stage::Leftover,
+                None => Stage::Current,
+            };
+            self.timers.set(row.expires, Timer::Expiry(row.id));
+            self.grants.insert(Grant {
+                stage,
+                known_as: (stage == Stage::Current).then_some(row.id),
+                is_doubtful: self.may_have_changed(&row),
+                names: Vec::new(),
+                row,
+            });
+        }
+        for gateway in self.grants.gateways().collect::<Vec<_>>() {
+            let at = later(now, limits::GATEWAY_RETURN_MS);
+            self.timers.set(at, Timer::Return(gateway));
+        }
+        for client in self.facts.keys().copied().collect::<Vec<_>>() {
+            self.watch_token(client);
+        }
+        let pairs = self.grants.pairs();
+        for (client, resource) in pairs {
+            self.review_grants(client, resource, now);
+        }
+    }
+}
+
+impl Hub {
+    /// True if the grant's ends are there, in one site, and the gateway may have grants.
+    fn is_still_possible(&self, row: &culvert_store::Grant) -> bool {
+        let gateway = self.directory.gateway(row.gateway);
+        let resource = self.directory.resource(row.resource);
+        let is_one_site = gateway
+            .zip(resource)
+            .is_some_and(|(gateway, resource)| gateway.site == resource.parsed.site);
+        is_one_site
+            && self.directory.may_serve(row.gateway)
+            && self.directory.client(row.client).is_some()
+    }
+
+    /// True if the claims of a grant of the portal's last run may be out of date. The database does not
+    /// keep the keys, addresses and targets that it was signed for.
+    fn may_have_changed(&self, row: &culvert_store::Grant) -> bool {
+        let of_resource = self.directory.resource(row.resource);
+        let of_resource = of_resource.map(|resource| resource.updated);
+        let of_client = self.directory.client(row.client);
+        let of_client = of_client.map(|client| client.stamp.updated);
+        let latest = of_resource.max(of_client);
+        latest.is_none_or(|at| later(at, limits::CLOCK_DOUBT_MS) >= row.issued)
+    }
+}
+
+impl std::fmt::Debug for Hub {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Hub")
+            .field("account", &self.directory.account())
+            .field("status", &self.status())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,91 @@
+//! The state of the hub for administrators and collectors of metrics.
+
+use super::Hub;
+use crate::grants::Stage;
+use crate::views::{ClientView, Explained, GatewayView, HubStatus};
+use culvert_ids::{ClientId, ResourceId};
+use culvert_policy::Explanation;
+use culvert_wire::Timestamp;
+use std::collections::BTreeSet;
+
+impl Hub {
+    /// The status, in numbers.
+    #[must_use]
+    pub fn status(&self) -> HubStatus {
+        HubStatus {
+            seq: self.directory.seq(),
+            clients: self.clients.len(),
+            gateways: self.gateways.len(),
+            gateways_awaiting_verification: self.awaiting_verification(),
+            grants: self.grants.len(),
+            asks: self.asks.len(),
+            faults: self.directory.faults().count(),
+            counters: self.counters,
+        }
+    }
+
+    /// Every client that is connected, in the order of their ids.
+    pub fn clients(&self) -> impl Iterator<Item = ClientView> {
+        self.clients.iter().map(|(client, session)| ClientView {
+            client: *client,
+            since: session.since,
+            grants: self
+                .grants
+                .of_client(*client)
+                .filter(|grant| grant.stage != Stage::Offered)
+                .count(),
+            resources: session.told.len(),
+        })
+    }
+
+    /// Every gateway that is connected, in the order of their ids.
+    pub fn gateways(&self) -> impl Iterator<Item = GatewayView> {
+        self.gateways.iter().map(|(gateway, session)| {
+            let count = self.grants.count(*gateway);
+            GatewayView {
+                gateway: *gateway,
+                since: session.since,
+                draining: self.is_draining(*gateway),
+                awaits_verification: session.verification.told_awaited,
+                candidates: session.candidates.clone(),
+                clients: count.clients,
+                grants: count.grants - count.offers,
+                load: session.load,
+            }
+        })
+    }
+
+    /// Explains the client's access to the resource, or its denial; none if the account has no such
+    /// client or no such resource. For a client that is away, the facts last seen of it decide.
+    #[must_use]
+    pub fn explain(
+        &self,
+        client: ClientId,
+        resource: ResourceId,
+        now: Timestamp,
+    ) -> Option<Explained> {
+        let row = self.directory.client(client)?;
+        let resource_row = self.directory.resource(resource)?;
+        let applications = resource_row.parsed.applications.clone();
+        let within = resource_row.within.clone();
+        let facts = self.facts.get(&client).cloned().unwrap_or_default();
+        let subject = self.subject(row, &facts);
+        let policies: Vec<_> = self.directory.policies(resource).cloned().collect();
+        let policies = Explanation::new(&policies, resource, &subject, now.unix_time());
+        let barred = match self.permit((client, resource), now) {
+            Err(refusal) if policies.decision().is_allow() => Some(refusal.full),
+            Ok(_) | Err(_) => None,
+        };
+        Some(Explained {
+            policies,
+            barred,
+            applications,
+            within,
+            outside: self.outside.of(resource),
+            refused_at_host: self.refused_at_host.of(resource),
+            gateway: self
+                .choose((client, resource), &BTreeSet::new())
+                .map_err(|none| none.refusal(None).full),
+        })
+    }
+}
