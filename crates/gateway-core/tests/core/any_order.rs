@@ -174,10 +174,12 @@ impl Portal {
             return false;
         };
         let expires_ms = claims.exp.unix_ms() - START_UNIX_MS + START_MS;
+        let filters = culvert_wire::model::filters(&claims.filters).unwrap();
         play.table.client(peer.gate_key).is_some_and(|client| {
             client.grants().iter().any(|grant| {
                 grant.id == claims.grant
                     && grant.resource == claims.resource
+                    && grant.filters == filters
                     && grant.expires.as_millis().abs_diff(expires_ms) <= 1
             })
         })
