@@ -18,7 +18,7 @@ pub struct Prefix {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PrefixError {
-    /// Not of the form ADDRESS/LENGTH. The text is shortened by [`quotable`].
+    /// Not of the form ADDRESS/LENGTH. The text is shortened by [`quotable()`].
     #[error("`{0}` is no address range: write one as 10.0.0.0/8 or fd00::/64")]
     Form(String),
     /// Longer than an address.

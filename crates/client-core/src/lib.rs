@@ -6,8 +6,9 @@
 //! that order; then sleep until [`Client::poll_timeout`] at the latest and call
 //! [`Client::handle_timeout`]. At [`Client::poll_report`], tell it of the peers.
 //!
-//! Instants are those of the host's boot-time clock ([`BootTime`]), random numbers come from a seed. A packet is
-//! whatever its owner keeps (`P`): the core looks at its [`PacketFacts`] alone and gives it back.
+//! Instants are those of the host's boot-time clock ([`BootTime`](culvert_base::BootTime)), and random
+//! numbers come from a seed. A packet is any type of its owner (`P`): the core looks at its
+//! [`PacketFacts`] alone and gives it back.
 //!
 //! A range without a live grant has no route to a gateway: the data plane's ranges are derived from the
 //! grants after every event. The range of a narrower resource is cut out of a wider one.

@@ -33,7 +33,7 @@ use culvert_wire::PROTOCOL;
 use culvert_wire::messages::{FromGateway, GatewayFeature, GatewayLoad};
 use std::net::SocketAddr;
 
-/// The gateway. See the [crate](crate) for how it is driven.
+/// The gateway. See the [module](crate) for how it is driven.
 pub struct Gateway {
     options: Options,
     portal: Portal,

@@ -90,7 +90,7 @@ fn copy_and_sum_run(from: &[u8], to: &mut [u8]) -> u64 {
     Lanes::total(even, odd)
 }
 
-/// [`super::lanes::Lanes`] in two vectors.
+/// The sums of `lanes.rs` in two vectors.
 #[derive(Clone, Copy)]
 struct Lanes {
     all: __m512i,
