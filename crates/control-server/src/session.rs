@@ -30,7 +30,7 @@ const SILENCE: Duration = Duration::from_secs(12);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Messages that are written before the socket is flushed.
-const LETTERS_AT_ONCE: usize = 64;
+const MESSAGES_AT_ONCE: usize = 64;
 
 /// Messages per second that a machine may send for long, and at once. Clients ask; gateways answer
 /// for thousands of them. Machines that send more are read more slowly.
@@ -225,7 +225,7 @@ impl Connection {
                 return false;
             }
             written += 1;
-            next = match written < LETTERS_AT_ONCE {
+            next = match written < MESSAGES_AT_ONCE {
                 true => joined.outgoing.try_recv().ok(),
                 false => None,
             };

@@ -79,7 +79,7 @@ fn the_state_follows_what_others_change() {
 fn a_deleted_device_is_told_from_one_that_moved_away() {
     let [namespace, other] = [Namespace::new(), Namespace::new()];
     let moved = create(&namespace, &options("cv0"));
-    let holder = create(&other, &options("keeper"));
+    let holder = create(&other, &options("holder"));
     let pid = std::process::id();
     // `ip link set … netns` takes a process; a thread's own id names its namespace.
     other.run(|| {
@@ -95,7 +95,7 @@ fn a_deleted_device_is_told_from_one_that_moved_away() {
         moved.mtu().expect_err("it is not here").raw_os_error(),
         Some(libc::ENODEV)
     );
-    other.ip("link delete keeper");
+    other.ip("link delete holder");
     assert_eq!(holder.current_name().expect("the name is read"), None);
 }
 

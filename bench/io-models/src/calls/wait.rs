@@ -22,7 +22,7 @@ pub(super) const ATTEMPTS: [(&str, Attempt); 5] = [
         told(feed, |is_to_come| {
             let mut readable = FdSet::new();
             readable.insert(queue.as_fd());
-            let mut timeout = TimeVal::milliseconds(patience(is_to_come).as_millis() as i64);
+            let mut timeout = TimeVal::milliseconds(time_limit(is_to_come).as_millis() as i64);
             let ready = select(None, &mut readable, None, None, &mut timeout)?;
             Ok(ready.unsigned_abs() as usize)
         })
@@ -31,7 +31,7 @@ pub(super) const ATTEMPTS: [(&str, Attempt); 5] = [
         told(feed, |is_to_come| {
             let mut both = [PollFd::new(queue, PollFlags::IN)];
             let timeout = Timespec {
-                tv_sec: patience(is_to_come).as_secs() as i64,
+                tv_sec: time_limit(is_to_come).as_secs() as i64,
                 tv_nsec: 0,
             };
             Ok(rustix::event::poll(&mut both, Some(&timeout))?)
@@ -51,7 +51,7 @@ pub(super) const ATTEMPTS: [(&str, Attempt); 5] = [
     }),
 ];
 
-fn patience(is_to_come: bool) -> Duration {
+fn time_limit(is_to_come: bool) -> Duration {
     match is_to_come {
         true => WAIT,
         false => Duration::ZERO,
@@ -66,7 +66,7 @@ fn by_epoll(queue: &Queue, feed: Feed<'_>, flags: epoll::EventFlags) -> io::Resu
     told(feed, |is_to_come| {
         let mut events = [const { std::mem::MaybeUninit::uninit() }; 1];
         let timeout = Timespec {
-            tv_sec: patience(is_to_come).as_secs() as i64,
+            tv_sec: time_limit(is_to_come).as_secs() as i64,
             tv_nsec: 0,
         };
         let (ready, _) = epoll::wait(&set, &mut events, Some(&timeout))?;

@@ -112,8 +112,8 @@ fn priority_datagrams_are_carried_in_between_the_runs_of_a_socket() {
     let ready = worker.device().ready();
     worker.path.take_ready(&ready).unwrap();
     // It arrives after the worker has looked: the poll in the middle of the turn finds it.
-    let urgent = numbered(remote.inner(), HERE, 99, 100, Ecn::NotEct);
-    worker.arrive(Lane::PriorityV4, remote.seals(&[urgent]));
+    let priority = numbered(remote.inner(), HERE, 99, 100, Ecn::NotEct);
+    worker.arrive(Lane::PriorityV4, remote.seals(&[priority]));
     worker.path.turn().unwrap();
     let written = worker.written();
     let numbers: Vec<u32> = written.iter().map(|it| number_of(packet_of(it))).collect();
@@ -135,8 +135,8 @@ fn a_counted_arrival_is_found_without_an_event() {
     }
     let ready = worker.device().ready();
     worker.path.take_ready(&ready).unwrap();
-    let urgent = numbered(remote.inner(), HERE, 99, 100, Ecn::NotEct);
-    worker.arrive(Lane::PriorityV6, remote.seals(&[urgent]));
+    let priority = numbered(remote.inner(), HERE, 99, 100, Ecn::NotEct);
+    worker.arrive(Lane::PriorityV6, remote.seals(&[priority]));
     worker.device().sockets.counted[Lane::PriorityV6 as usize] = Some(1);
     worker.path.turn().unwrap();
     assert_eq!(worker.counters.mid_turn.read(), 1);

@@ -253,9 +253,9 @@ fn waiting_for_a_change_can_be_given_up_at_any_moment() {
         let mut told = 0;
         for number in 1..=3 {
             shell(&format!("ip address add 10.9.{number}.1/24 dev veth1"))?;
-            for patience_us in (0..45_000).step_by(1500) {
-                let patience = Duration::from_micros(patience_us);
-                if let Ok(changed) = timeout(patience, watch.changed()).await {
+            for wait_us in (0..45_000).step_by(1500) {
+                let wait = Duration::from_micros(wait_us);
+                if let Ok(changed) = timeout(wait, watch.changed()).await {
                     assert!(changed?.addresses);
                     told += 1;
                 }
@@ -280,14 +280,14 @@ fn an_apply_that_is_given_up_is_finished_by_the_next() {
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     inside(&host.namespace, async || {
         let mut network = Network::open()?;
-        for patience_us in (0..10_000).step_by(200) {
-            let wanted = wanted(if patience_us % 400 == 0 {
+        for wait_us in (0..10_000).step_by(200) {
+            let wanted = wanted(if wait_us % 400 == 0 {
                 &many
             } else {
                 &RESOURCES
             });
             let applied = network.apply(&wanted);
-            let _given_up = timeout(Duration::from_micros(patience_us), applied).await;
+            let _given_up = timeout(Duration::from_micros(wait_us), applied).await;
         }
         network.apply(&wanted(&many)).await?;
         let again = network.apply(&wanted(&many)).await?;

@@ -139,7 +139,7 @@ impl Portal {
             service: Arc::clone(&service),
             metrics: Arc::clone(&metrics),
         };
-        let keeper = Gatekeeper::new(Arc::clone(&metrics), options.trusted_proxies.clone());
+        let gatekeeper = Gatekeeper::new(Arc::clone(&metrics), options.trusted_proxies.clone());
         let whereabouts = Arc::clone(&certificate);
         let console = Console {
             service: Arc::clone(&service),
@@ -147,7 +147,7 @@ impl Portal {
             streams: console::Streams::default(),
             refusals: Arc::default(),
         };
-        let router = main_router(&sessions, health.clone(), keeper, console);
+        let router = main_router(&sessions, health.clone(), gatekeeper, console);
         let server = Server {
             router: router.clone(),
             tls: Some(tls),
@@ -297,7 +297,7 @@ async fn prepare(
 fn main_router(
     sessions: &Sessions,
     health: Health,
-    keeper: Gatekeeper,
+    gatekeeper: Gatekeeper,
     console: Console,
 ) -> Router {
     let api = Api {
@@ -311,7 +311,7 @@ fn main_router(
         .merge(console::router(console.clone()))
         .fallback(console::nowhere(console.clone()))
         .method_not_allowed_fallback(console::other_method(console))
-        .layer(from_fn_with_state(Arc::new(keeper), around))
+        .layer(from_fn_with_state(Arc::new(gatekeeper), around))
 }
 
 /// Metrics and health for everyone who reaches the listener.

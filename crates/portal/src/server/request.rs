@@ -137,25 +137,25 @@ impl Gatekeeper {
 
 /// Goes around every handler, and around what answers where there is none.
 pub(crate) async fn around(
-    State(keeper): State<Arc<Gatekeeper>>,
+    State(gatekeeper): State<Arc<Gatekeeper>>,
     mut request: Request,
     next: Next,
 ) -> Response {
     let began = Instant::now();
-    let from = keeper.locate(&mut request);
+    let from = gatekeeper.locate(&mut request);
     let method = name_of(request.method());
     let route = request.extensions().get::<MatchedPath>();
     let route = route.map_or_else(|| NO_ROUTE.to_owned(), |route| route.as_str().to_owned());
     let id = request_id();
 
-    let response = match keeper.admit(&request, from) {
+    let response = match gatekeeper.admit(&request, from) {
         Ok(()) => next.run(request).await,
         Err(fault) => fault.into_response(),
     };
     let mut response = render(response, &id);
     let status = response.status();
     let took = began.elapsed();
-    keeper
+    gatekeeper
         .metrics
         .request(&route, method, status.as_u16(), took);
     tracing::debug!(

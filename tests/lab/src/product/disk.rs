@@ -18,7 +18,7 @@ const FILLER: &str = "filler";
 /// with the process that keeps it, however this one ends.
 #[derive(Debug)]
 pub struct SmallDisk {
-    keeper: Process,
+    holder: Process,
     dir: PathBuf,
 }
 
@@ -29,25 +29,25 @@ impl SmallDisk {
     /// When `mount` refuses.
     pub fn mount(namespace: &Namespace, dir: &Path, bytes: u64) -> Result<Self> {
         fs::create_dir_all(dir)?;
-        let mut keeper = namespace.spawn_script(&format!(
+        let mut holder = namespace.spawn_script(&format!(
             "mount -t tmpfs -o size={bytes},mode=700 tmpfs {} && echo mounted && exec sleep infinity",
             dir.display()
         ))?;
-        keeper.wait_for_output("mounted", SOON)?;
+        holder.wait_for_output("mounted", SOON)?;
         let dir = dir.to_owned();
-        Ok(Self { keeper, dir })
+        Ok(Self { holder, dir })
     }
 
     /// The shell prefix of a command that sees the disk.
     #[must_use]
     pub fn entrance(&self) -> String {
-        format!("nsenter --mount=/proc/{}/ns/mnt --", self.keeper.id())
+        format!("nsenter --mount=/proc/{}/ns/mnt --", self.holder.id())
     }
 
     /// Its directory, for this process.
     #[must_use]
     pub fn path(&self) -> PathBuf {
-        let root = format!("/proc/{}/root{}", self.keeper.id(), self.dir.display());
+        let root = format!("/proc/{}/root{}", self.holder.id(), self.dir.display());
         PathBuf::from(root)
     }
 
