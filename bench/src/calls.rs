@@ -1,4 +1,4 @@
-//! Which system calls a TUN descriptor takes, tried on the kernel that runs.
+//! The system calls that a TUN descriptor takes, tried on the kernel that runs.
 
 use std::io::{self, Write};
 use std::net::UdpSocket;

@@ -52,7 +52,7 @@ pub(crate) enum Flows {
     Four,
 }
 
-/// Which way a metric is better.
+/// The direction in which a metric is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Better {
     Higher,

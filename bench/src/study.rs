@@ -40,7 +40,7 @@ use crate::statistics::Samples;
 /// The directory for the results of a quick run.
 const QUICK_RESULTS: &str = "target/study-quick";
 
-/// Where a tunnel loses its speed: tables and charts in docs/performance.md, from results beside it.
+/// The places where a tunnel loses its speed: tables and charts in docs/performance.md, from results beside it.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Short measurements, one round: under ten minutes, for a first impression.

@@ -58,7 +58,7 @@ impl Circles {
         Ok(compare(&self.0, &known::load(root)?.unwrap_or_default()))
     }
 
-    /// Takes out of the table what is no circle any more. Where there is no table, all circles are in the first one.
+    /// Takes out of the table what is no circle any more. If there is no table, all circles are in the first one.
     pub(crate) fn lower(&self, root: &Path) -> Result<()> {
         let found = self.0.iter().map(|found| found.entry.clone());
         let entries = match known::load(root)? {

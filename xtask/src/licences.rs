@@ -23,7 +23,7 @@ Where a crate may be used under one of several licences, each text that comes wi
 /// Writes it. `metadata` is what `cargo metadata` says, `program` the package that is shipped.
 ///
 /// # Errors
-/// Where a crate comes without any text and is not of a licence in `texts`, a directory with a file for
+/// If a crate comes without any text and is not of a licence in `texts`, a directory with a file for
 /// each, called as SPDX does.
 pub(crate) fn write(metadata: &Metadata, program: &str, texts: &Path) -> Result<String> {
     let crates = linked(metadata, program).with_context(|| format!("no package {program}"))?;

@@ -23,7 +23,7 @@ struct Breakage {
     /// Occurs once in the file.
     from: String,
     to: String,
-    /// Has the tests. Where `suite` is `script`, the path of a test of scripts.
+    /// Has the tests. If `suite` is `script`, it is the path of a test of scripts.
     package: String,
     /// The integration test that has the tests; `lib` for unit tests.
     suite: String,

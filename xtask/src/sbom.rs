@@ -13,7 +13,7 @@ use std::path::Path;
 struct Bundled {
     in_crate: &'static str,
     name: &'static str,
-    /// Where its version stands, below the crate's folder, and the words before it.
+    /// The file with its version, below the crate's folder, and the words before it.
     header: &'static str,
     define: &'static str,
     licence: &'static str,
@@ -47,7 +47,7 @@ const BUNDLED: [Bundled; 2] = [
 /// Cargo.lock, `timestamp` the time of the commit in the form of RFC 3339.
 ///
 /// # Errors
-/// Where a crate of a registry has no checksum in `lock`, or the version of a C library is not found.
+/// If a crate of a registry has no checksum in `lock`, or the version of a C library is not found.
 pub(crate) fn write(
     metadata: &Metadata,
     program: &str,

@@ -1,4 +1,4 @@
-//! Which system calls a TUN descriptor takes: each is tried, on the running kernel, with a packet that waits
+//! The system calls that a TUN descriptor takes: each is tried, on the running kernel, with a packet that waits
 //! or one to deliver.
 
 mod outcome;

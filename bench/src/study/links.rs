@@ -172,7 +172,7 @@ fn all_weathers(lab: &Lab, sheet: &mut Sheet, subject: &Subject) -> Result<()> {
             rows.push((row, weather, lost_share == 0.0));
         }
     }
-    // Where packets are lost, queues are short.
+    // If packets are lost, queues are short.
     rows.retain(|(_, _, offload)| *offload || subject.name != NO_QUEUE_BOUND.0);
     for (row, weather, offload) in rows {
         lab.progress(&format!("{row}: {}", subject.name));

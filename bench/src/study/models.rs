@@ -165,7 +165,7 @@ impl SshFiles {
             file.write_all(&block)?;
         }
         fs::set_permissions(dir.path(), Permissions::from_mode(0o700))?;
-        // Where sshd separates privileges, it wants this directory.
+        // If sshd separates privileges, it wants this directory.
         fs::create_dir_all("/run/sshd").context("cannot make /run/sshd")?;
         Ok(Self { dir, sshd })
     }

@@ -9,7 +9,7 @@ use clap::ValueEnum;
 pub(crate) enum Part {
     /// Culvert beside its peers and the bare link.
     Peers,
-    /// Which system calls a TUN descriptor takes.
+    /// The system calls that a TUN descriptor takes.
     Calls,
     /// The plain tunnel by each way to wait, the engine, and the bare link.
     Models,

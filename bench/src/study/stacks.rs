@@ -49,7 +49,7 @@ impl Stacks {
             .iter()
             .position(|frame| frame.contains(THREAD_BEGINS));
         frames.truncate(begin.unwrap_or(frames.len()).max(1));
-        // Where a stack ends, or could not be followed, the outermost frames have no name.
+        // If a stack ends, or could not be followed, the outermost frames have no name.
         while frames.len() > 1 && frames.last().is_some_and(|frame| frame == "[unknown]") {
             frames.pop();
         }

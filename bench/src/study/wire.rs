@@ -26,8 +26,8 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// Joins two namespaces; with `offload` it carries superframes whole, which none may where some are lost. Which are
-    /// lost follows from `seed`, another in either direction.
+    /// Joins two namespaces; with `offload` it carries superframes whole, which none may where some are lost. The
+    /// choice of the lost ones follows from `seed`, another in either direction.
     pub(crate) fn between(
         left: &Namespace,
         right: &Namespace,

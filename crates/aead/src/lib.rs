@@ -12,7 +12,7 @@
 //! transport messages have no associated data.
 //!
 //! AWS-LC seals and opens record by record ([ADR 0002](../../../docs/adr/0002-aead-by-aws-lc.md)).
-//! Where the processor has the instructions, batches are processed as a whole instead.
+//! If the processor has the instructions, batches are processed as a whole instead.
 //! ChaCha20-Poly1305 with AVX-512 runs at three times the speed ([ADR
 //! 0003](../../../docs/adr/0003-batched-chacha20-poly1305.md)). AES-256-GCM runs at more than twice
 //! the speed, with AVX-512 ([ADR 0007](../../../docs/adr/0007-batched-aes-gcm.md)) or AVX2 ([ADR

@@ -34,7 +34,7 @@ pub(super) struct Directory {
 pub(super) struct Unreadable {
     /// The name that people see, if it can be read.
     pub(super) name: Option<ResourceName>,
-    /// Why.
+    /// The reason.
     pub(super) why: String,
 }
 
@@ -178,7 +178,7 @@ impl Directory {
         ids
     }
 
-    /// Which programs may reach what `resource` is: those that may by the rules of all resources with
+    /// The programs that may reach the target of `resource`: those that may by the rules of all resources with
     /// its target.
     pub(super) fn rule(&self, resource: &Resource) -> Applications {
         let same_target = self.resources.with_same_target(resource);
@@ -219,7 +219,7 @@ impl Directory {
     }
 }
 
-/// Which programs may reach a resource. A rule that can't be read was meant to narrow something: then
+/// The programs that may reach a resource. A rule that can't be read was meant to narrow something: then
 /// it is none.
 fn rule_of(received: &model::Resource, log: &mut LogQueue) -> Applications {
     Applications::try_from(&received.applications).unwrap_or_else(|error| {

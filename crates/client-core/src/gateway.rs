@@ -10,7 +10,7 @@ use std::time::Duration;
 /// The data plane's report of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerReport {
-    /// Which.
+    /// The gateway's key.
     pub key: PublicKey,
     /// The address from which it was last heard.
     pub endpoint: Option<SocketAddr>,

@@ -20,7 +20,7 @@ pub const AVOID_MS: u64 = 60_000;
 /// longer than TCP waits between two attempts of its first.
 const WANTED: Duration = Duration::from_secs(10);
 
-/// Gateways that are avoided at once: those of a site. Whichever was added first gives way.
+/// Gateways that are avoided at once: those of a site. The one that was added first gives way.
 const MAX_AVOIDED: usize = 16;
 
 /// The interval at which the data plane is asked what it knows of peers. A path is in doubt after

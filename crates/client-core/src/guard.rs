@@ -1,4 +1,4 @@
-//! Which programs may send where: what the host is to see to, and what it does see to.
+//! The rules about programs: those that the host is to enforce, and those that it does enforce.
 //!
 //! The portal says of each resource which programs may reach it. Nothing here sees programs; the
 //! host does ([`Output::Guard`](super::Output::Guard)). So nothing goes to a resource with such a rule before the
@@ -12,7 +12,7 @@ use culvert_policy::{Applications, Prefix};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// Which programs may send where. Where no rule is, every program may.
+/// The places that each program may send to. Without a rule, every program may.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GuardRules {
     /// Of addresses that are resources, the narrowest range counts. Ranges that are for every program

@@ -30,7 +30,7 @@ pub enum Output<P> {
     /// Exactly these rules about programs are to hold for what leaves this host through the tunnel;
     /// then [`handle_guard`](super::Client::handle_guard).
     Guard(GuardRules),
-    /// Which names the system is to ask here, and how it completes short ones.
+    /// The names that the system is to ask here, and how it completes short ones.
     Domains {
         /// Names of resources, and those with servers of their own, lie in these domains and nowhere else.
         asked: Domains,
@@ -48,7 +48,7 @@ pub enum Output<P> {
     },
     /// These packets go nowhere; tell their senders.
     Refuse {
-        /// Which packets.
+        /// The packets.
         packets: Vec<P>,
         /// The message to their senders.
         refusal: PacketRefusal,
@@ -68,9 +68,9 @@ pub enum Output<P> {
         id: ForwardId,
         /// The message.
         query: Vec<u8>,
-        /// Whom.
+        /// The resolver to ask.
         upstream: SocketAddr,
-        /// How.
+        /// The transport to ask by.
         transport: Transport,
         /// On which way.
         via: Via,
@@ -91,7 +91,7 @@ pub enum PeerUpdate {
 /// A gateway as the data plane knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Which gateway.
+    /// The gateway.
     pub gateway: GatewayId,
     /// Its key.
     pub key: PublicKey,

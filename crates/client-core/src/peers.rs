@@ -52,7 +52,7 @@ impl<P> Client<P> {
         self.outbox.refuse(unroutable, PacketRefusal::Unreachable);
     }
 
-    /// Which range leads to which gateway. Where several resources have a range, the oldest has it.
+    /// The gateway of each range. If several resources have a range, the oldest has it.
     fn route_grants(&self, now: BootTime) -> BTreeMap<Prefix, GatewayId> {
         let mut routed = BTreeMap::new();
         let Some(network) = &self.network else {

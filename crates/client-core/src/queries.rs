@@ -101,8 +101,8 @@ impl<P> Client<P> {
         self.names.upstreams()
     }
 
-    /// True where names in no domain of the account are asked of the servers that the system asked before: nobody else was
-    /// named.
+    /// True where names in no domain of the account are asked of the servers that the system asked before: nobody else
+    /// was named.
     #[must_use]
     pub fn asks_upstreams_of_system(&self) -> bool {
         let mut zones = self.names.rules().zones().keys();

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// A resource and the access to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceStatus {
-    /// Which.
+    /// The resource's id.
     pub id: ResourceId,
     /// The name that people see.
     pub name: String,
@@ -37,7 +37,7 @@ pub struct ResourceStatus {
     /// Filters that this version does not understand: what they allow can't be used.
     #[serde(default)]
     pub unknown_filters: usize,
-    /// Which programs of this machine may reach it, in words; none where every one may.
+    /// The programs of this machine that may reach it, in words; none where every one may.
     #[serde(default)]
     pub applications: Option<String>,
 }
@@ -70,19 +70,19 @@ pub struct ReasonStatus {
 /// A resource that can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnreadableStatus {
-    /// Which.
+    /// The resource's id.
     pub id: ResourceId,
     /// The name that people see.
     #[serde(default)]
     pub name: Option<String>,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
 /// A gateway in use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GatewayStatus {
-    /// Which.
+    /// The gateway's id.
     pub id: GatewayId,
     /// The name that people see.
     pub name: String,

@@ -41,7 +41,7 @@ pub enum ClientError {
          which), end it or choose another address"
     )]
     DnsListen {
-        /// Where.
+        /// The address of the listener.
         address: SocketAddr,
         /// The system's error.
         source: io::Error,
@@ -82,7 +82,7 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// Whether the portal, or its absence, ended the client, and no fault of this machine.
+    /// True if the portal, or its absence, ended the client, and no fault of this machine.
     pub(crate) const fn is_of_portal(&self) -> bool {
         matches!(
             self,

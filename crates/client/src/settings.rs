@@ -30,7 +30,7 @@ pub struct Settings {
     pub mtu: u16,
     /// Tables, rules and the mark.
     pub routing: Routing,
-    /// Where DNS queries come in, besides port 53 of the tunnel's addresses. Anyone who reaches
+    /// Addresses at which DNS queries come in, besides port 53 of the tunnel's addresses. Anyone who reaches
     /// them may ask.
     pub dns_listen: Vec<SocketAddr>,
     /// The way in which the system is set to ask here.
@@ -67,7 +67,7 @@ pub enum DnsScope {
 pub struct Enrolment {
     /// The credential that is presented.
     pub bearer: Bearer,
-    /// Where.
+    /// The portal to connect to.
     pub portal: Portal,
 }
 

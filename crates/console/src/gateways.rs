@@ -223,7 +223,7 @@ pub(super) async fn judge(
     Ok(done(&onward, "changed"))
 }
 
-/// Drains a gateway and moves its clients at once. Where no other can take them, the page says so.
+/// Drains a gateway and moves its clients at once. If no other can take them, the page says so.
 pub(super) async fn drain_now(
     State(console): State<Console>,
     Id(id): Id<GatewayId>,

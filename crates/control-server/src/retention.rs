@@ -16,7 +16,7 @@ const EVERY: Duration = Duration::from_secs(60);
 /// some tens of milliseconds of the writer, so that deletion takes at most a tenth of its time.
 const REST: Duration = Duration::from_millis(250);
 
-/// Steps of one log in a turn: 1,000,000 rows. Where a log was cut to much less, the rest goes in the
+/// Steps of one log in a turn: 1,000,000 rows. If a log was cut to much less, the rest goes in the
 /// turns that follow.
 const MAX_STEPS: u32 = 100;
 

@@ -70,7 +70,7 @@ const STAMP_TOLERANCE: Duration = Duration::from_secs(2);
 ///
 /// A gateway refuses a handshake that is not stamped later than all that it has seen of a client. A machine whose clock was
 /// ahead and is put right, or that starts without a clock, would be refused for as long as the clock was ahead. The portal's
-/// clock goes on over all of this. Where this machine's own clock agrees with it, the own one counts, which is finer; it
+/// clock goes on over all of this. If this machine's own clock agrees with it, the own one counts, which is finer; it
 /// is read once, so that setting it later changes nothing.
 #[must_use]
 pub fn stamp_epoch(portal: Option<UnixTime>, own: UnixTime, now: BootTime) -> UnixTime {

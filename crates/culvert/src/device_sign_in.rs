@@ -58,7 +58,7 @@ struct Code<'a> {
 /// Has a person sign in for this machine, and waits for that.
 ///
 /// # Errors
-/// Where the portal can't be reached, and where nobody approves in time or somebody denies.
+/// If the portal can't be reached, and if nobody approves in time or somebody denies.
 pub(crate) async fn obtain(portal: Portal, manner: Manner) -> Result<Obtained, Failure> {
     let mut http = Http::without_token(portal);
     let machine = machine();

@@ -10,7 +10,7 @@ use std::path::Path;
 /// Files that are kept, the current one included: two weeks, where none of them is full.
 const MAX_FILES: usize = 14;
 
-/// Where a file is full, in bytes: at `info` a busy gateway writes some MiB a day, at `trace` a few
+/// The size of a full file, in bytes: at `info` a busy gateway writes some MiB a day, at `trace` a few
 /// minutes fill it. All files together take less than a gibibyte.
 const MAX_FILE_LEN: u64 = 64 * 1024 * 1024;
 
@@ -84,7 +84,7 @@ impl LogFiles {
 
     fn write_on(&mut self, day: Date, line: &[u8]) -> io::Result<usize> {
         let is_over = self.current.name.day != day || self.current.len >= self.max_file_len;
-        // Where no other file can be had, this one goes on.
+        // If no other file can be had, this one goes on.
         if is_over && let Ok(next) = open(&self.dir, self.role, day, self.max_file_len) {
             self.current = next;
         }

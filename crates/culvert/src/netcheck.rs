@@ -38,7 +38,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Look at what a tunnel needs of this machine and its network, and say what is missing and what to do
 ///
 /// Looked at are both address families, the way to the portal step by step, clocks, gateways, the
-/// resolver, and what the kernel has. Where a client runs, it tells where portal and gateways are;
+/// resolver, and what the kernel has. If a client runs, it tells where portal and gateways are;
 /// otherwise the token does. Nobody but those is asked anything.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = EXAMPLES)]
@@ -165,8 +165,8 @@ async fn settled(socket: &Path, status: Status) -> Status {
     status
 }
 
-/// Where the portal is: as the token says that was named, as the client says that runs, or as the token
-/// says that is where it usually is, where this user may read it.
+/// Finds the portal: by the token that was named, by the client that runs, or by the token in its usual
+/// place, if this user may read it.
 fn find_portal(named: Option<&Path>, status: Option<&Status>) -> Result<Option<Portal>, Failure> {
     let of_token = |path: &Path| {
         let text = token_input::read(path)?;

@@ -64,7 +64,7 @@ enum PortalCommand {
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = RUN_EXAMPLES)]
 struct RunArguments {
-    /// Where to listen for clients, gateways and the API (otherwise port 8443 of all addresses)
+    /// Address at which to listen for clients, gateways and the API (otherwise port 8443 of all addresses)
     ///
     /// On a machine without IPv6 the default is 0.0.0.0:8443.
     #[arg(long, value_name = "ADDR:PORT", env = "CULVERT_PORTAL_LISTEN", value_parser = crate::listen_address::listen_address)]
@@ -89,7 +89,7 @@ struct RunArguments {
 
     /// A certificate of your own: the chain in PEM, the portal's first
     ///
-    /// It is read again when it changes. Where no authority that this machine trusts vouches for
+    /// It is read again when it changes. If no authority that this machine trusts vouches for
     /// it, tokens name it by its SHA-256, and end their service when it is replaced.
     #[arg(
         long,

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// The socket of the client that a command asks.
 #[derive(Debug, Args)]
 pub(crate) struct ClientSocket {
-    /// Where the client answers [default: as /etc/culvert/client.toml says, otherwise
+    /// Socket of the client [default: as /etc/culvert/client.toml says, otherwise
     /// /run/culvert/culvert.sock]
     #[arg(long, value_name = "PATH", env = "CULVERT_CLIENT_STATUS_SOCKET")]
     socket: Option<PathBuf>,

@@ -57,7 +57,7 @@ pub(crate) fn line_of_input(prompt: &str) -> std::io::Result<Zeroizing<String>> 
     read.map(|_| text)
 }
 
-/// A terminal that shows nothing of what is typed, until this is dropped. Where the process is killed
+/// A terminal that shows nothing of what is typed, until this is dropped. If the process is killed
 /// before, the shell sets its terminal up again.
 struct Silence {
     before: Option<Termios>,

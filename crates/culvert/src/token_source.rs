@@ -1,4 +1,4 @@
-//! Where a machine's token comes from: a file, the environment, or the service manager.
+//! The source of a machine's token: a file, the environment, or the service manager.
 
 use crate::exit::{Failure, Status};
 use culvert_host::{FileRefusal, HostError, TokenText, read_credential, read_token_file};
@@ -32,7 +32,7 @@ pub(crate) struct Found {
     pub(crate) source: String,
 }
 
-/// Where a token may come from, in the order in which it is looked for. The first that is there
+/// The sources of a token, in the order of the search. The first that is there
 /// counts: one that is refused does not make another one count.
 struct Sources<'a> {
     /// The file that was named.

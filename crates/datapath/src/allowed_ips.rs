@@ -1,4 +1,4 @@
-//! Which peer an inner address belongs to: longest match over every peer's allowed IPs.
+//! The peer of an inner address: longest match over every peer's allowed IPs.
 //!
 //! "Cryptokey routing" (WireGuard paper, section 2): the table decides to whom a packet from the
 //! TUN is sealed, and whether the source address of an opened packet may come from its peer.

@@ -116,7 +116,7 @@ impl Batch {
         }
     }
 
-    /// Whether records for `road`, with outer traffic class `class`, may join what is here.
+    /// True if records for `road`, with outer traffic class `class`, may join what is here.
     pub(crate) fn takes(&self, road: &Road, sending: &Arc<Sending>, class: u8) -> bool {
         match &self.to {
             None => true,

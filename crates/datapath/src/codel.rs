@@ -1,8 +1,8 @@
 //! CoDel (Nichols and Jacobson, RFC 8289) for a TUN queue: it looks at how long packets wait, not at how many do.
 //!
-//! A burst may fill a queue: it drains by itself. A backlog that doesn't drain within the time that a sender needs to hear
-//! of it is of no use to anyone. It makes later packets wait, and its bytes leave the processor's caches before they are
-//! read. Its senders are told, one at a time and more often the longer it lasts.
+//! A burst may fill a queue: it drains by itself. A backlog that doesn't drain within the time that a sender needs to
+//! hear of it is of no use to anyone. It makes later packets wait, and its bytes leave the processor's caches before
+//! they are read. Its senders are told, one at a time and more often the longer it lasts.
 
 use culvert_base::BootTime;
 use culvert_base::frames::{MIN_BOUND_BYTES, counted_bytes};
@@ -14,8 +14,8 @@ const TARGET: Duration = Duration::from_millis(5);
 /// A backlog that is too long where it lasts, however fast it moves: the lowest bound of a queue, for the same reasons.
 const TARGET_BYTES: u64 = MIN_BOUND_BYTES;
 
-/// The time for which it must last: the longest usual round trip, so that a sender who was told has had time to slow down
-/// (`INTERVAL` of RFC 8289 section 4.2).
+/// The time for which it must last: the longest usual round trip, so that a sender who was told has had time to slow
+/// down (`INTERVAL` of RFC 8289 section 4.2).
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// A queue that stands again so soon after it stood is treated as if it had never drained (RFC 8289 section 5.4).

@@ -26,8 +26,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The time from one report of datagrams that come back to the next. The control thread has something to do at the first; the later ones
-/// say that it was in vain.
+/// The time from one report of datagrams that come back to the next. The control thread has something to do at the
+/// first; the later ones say that it was in vain.
 const LOOP_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The same, of a sender that it did not hear of last: two containers may begin within a moment, and each may send once.
@@ -126,7 +126,7 @@ impl<S: Shell> Context<S> {
 
     fn tell_of_copy(&mut self) {
         if let Some((generation, change)) = self.copies.untold() {
-            // Where the queue is full, the next look tells it again.
+            // If the queue is full, the next look tells it again.
             if self.tell(Event::PerhapsCopied { generation, change }) {
                 self.copies.is_told();
             }

@@ -158,7 +158,7 @@ impl<S: Shell> DataPath<S> {
             return Rest::None;
         }
         let may_pause = self.context.mechanisms.has(Mechanism::InterruptModeration);
-        if may_pause && self.outbound.moderation.is_due(self.context.now) {
+        if may_pause && self.outbound.interrupt_moderation.is_due(self.context.now) {
             // A pause that brought nothing is the last.
             self.context.counters.pauses.add(1);
             return Rest::Pause;

@@ -275,11 +275,11 @@ fn open_run<S: Shell>(
     }
 }
 
-/// Waits until the control thread has heard that the key is confirmed, and has made it the one to send under. A peer that
-/// has lost its memory knows no other key, and the first answer to it must not be lost. Where handshakes crossed, another
-/// one may stay.
+/// Waits until the control thread has heard that the key is confirmed, and has made it the one to send under. A peer
+/// that has lost its memory knows no other key, and the first answer to it must not be lost. If handshakes crossed,
+/// another one may stay.
 ///
-/// A newer snapshot alone is no sign of it: the control thread may have published another change. Where
+/// A newer snapshot alone is no sign of it: the control thread may have published another change. If
 /// the time runs out ([`KeyWait`](super::key_wait::KeyWait)), the answer goes under the key before, which
 /// most peers still know.
 fn wait_for_key<S: Shell>(in_use: &mut InUse, context: &mut Context<S>, index: Index) {
@@ -301,8 +301,8 @@ fn is_unconfirmed(snapshot: &Snapshot, index: Index) -> bool {
     receiving.is_some_and(|receiving| receiving.is_unconfirmed)
 }
 
-/// Notes for its peer that an authentic run has come: the peer lives, and this is its address. True where it is the first
-/// under a key that this end made as responder.
+/// Notes for its peer that an authentic run has come: the peer lives, and this is its address. True where it is the
+/// first under a key that this end made as responder.
 fn note_arrival<S: Shell>(
     context: &mut Context<S>,
     receiving: &Receiving,

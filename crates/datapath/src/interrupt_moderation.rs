@@ -1,9 +1,9 @@
 //! Pausing between turns under a stream of single UDP packets, as network cards do.
 //!
-//! Such a stream fills no superframe: each packet is a read of its own. A worker that is as fast as its sender finds one
-//! or two at a time. Each time costs a poll and a send through the whole network stack. A pause of [`PAUSE`] while the queue is empty lets a batch come together in
-//! the TUN instead, and leaves the core to the programs that send and receive. It is as long as
-//! what drivers of network cards wait by default before they interrupt (`ethtool -c`).
+//! Such a stream fills no superframe: each packet is a read of its own. A worker that is as fast as its sender finds
+//! one or two at a time. Each time costs a poll and a send through the whole network stack. A pause of [`PAUSE`] while
+//! the queue is empty lets a batch come together in the TUN instead, and leaves the core to the programs that send and
+//! receive. It is as long as what drivers of network cards wait by default before they interrupt (`ethtool -c`).
 //!
 //! TCP never pauses: it sends superframes, and would lose its own clock.
 
@@ -36,7 +36,7 @@ impl InterruptModeration {
         self.mix.note(is_single_udp, 1);
     }
 
-    /// Whether to pause, at `now`, before looking again.
+    /// True if the worker is to pause, at `now`, before looking again.
     pub(crate) fn is_due(&mut self, now: BootTime) -> bool {
         if now.has_passed(self.mix.began(), WINDOW) {
             // A window that began long ago holds little for its length: then there is no stream.

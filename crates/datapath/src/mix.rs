@@ -35,7 +35,7 @@ impl Mix {
         self.began
     }
 
-    /// Whether what came since the last judgement is a stream of UDP, with little else beside it.
+    /// True if the packets since the last judgement are a stream of UDP, with little else beside it.
     pub fn judge(&mut self, now: BootTime) -> bool {
         let past_us = now.saturating_since(self.began).as_micros();
         let is_stream = u128::from(self.udp) * 1000 >= STREAM_PACKETS_PER_MS * past_us

@@ -14,8 +14,8 @@ const TOLERATED: u8 = 3;
 /// The time for which it is left alone at first: a host that ran out of memory has some again.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 
-/// The longest time for which it is left alone: as long as a path that was found narrow is believed to be (RFC 1191 section 6.3).
-/// By then one send in ten minutes is spent in vain.
+/// The longest time for which it is left alone: as long as a path that was found narrow is believed to be (RFC 1191
+/// section 6.3). By then one send in ten minutes is spent in vain.
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
 /// The state of one offload.

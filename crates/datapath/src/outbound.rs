@@ -43,7 +43,7 @@ pub(crate) struct Outbound {
     pub(crate) staging: Staging,
     /// The snapshot that had a key for none of the peers whose frames are staged: only a newer one can.
     keyless: Option<u64>,
-    pub(crate) moderation: InterruptModeration,
+    pub(crate) interrupt_moderation: InterruptModeration,
     /// Frames that have been given a route or a receiver: the mailbox's bound.
     resumed: VecDeque<Resumed>,
 }
@@ -73,7 +73,7 @@ struct Resumed {
     frame: Box<[u8]>,
     /// The snapshot that routes it.
     generation: u64,
-    /// Whom this end itself has written it for: no gate judges it, and no route leads it.
+    /// The peer that this end itself has written it for: no gate judges it, and no route leads it.
     answer_to: Option<PeerId>,
 }
 
@@ -107,7 +107,7 @@ impl Outbound {
             splitter: Splitter::new(identification),
             staging: Staging::default(),
             keyless: None,
-            moderation: InterruptModeration::new(),
+            interrupt_moderation: InterruptModeration::new(),
             resumed: VecDeque::new(),
         }
     }

@@ -1,6 +1,6 @@
 //! Datagrams of this device that came back into its own TUN: what carries the tunnel must not go through it.
 //!
-//! A host that leads everything into the tunnel keeps the tunnel's datagrams out by their mark, or by their port. Where
+//! A host that leads everything into the tunnel keeps the tunnel's datagrams out by their mark, or by their port. If
 //! neither works, such as behind a firewall that changes marks on output, every datagram would come back larger than it
 //! left, without end. They are dropped here instead, and the control thread is told.
 

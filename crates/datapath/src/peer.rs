@@ -133,16 +133,16 @@ impl Peer {
         }
     }
 
-    /// Whether several datagrams of `len` bytes may leave to the peer in one send, as far as is known: the kernel refuses a
-    /// run of datagrams that the path has no room for.
+    /// True if several datagrams of `len` bytes may leave to the peer in one send, as far as is known: the kernel
+    /// refuses a run of datagrams that the path has no room for.
     pub fn takes_runs_of(&self, len: usize, to: &Destination, now: BootTime) -> bool {
         let path_mtu = usize::from(self.path_mtu.load(Ordering::Relaxed));
         !self.is_segmentation_off(now)
             && (path_mtu == 0 || len + ip_and_udp_len(&to.address) <= path_mtu)
     }
 
-    /// Notes that the path takes `path_mtu` bytes. Where that was why a run of datagrams of `refused_len` bytes was refused,
-    /// shorter ones may leave together again.
+    /// Notes that the path takes `path_mtu` bytes. If that was the reason for which a run of datagrams of `refused_len`
+    /// bytes was refused, shorter ones may leave together again.
     pub fn note_path_mtu(&self, path_mtu: u16, refused_len: Option<usize>, to: &SocketAddr) {
         self.path_mtu.store(path_mtu, Ordering::Relaxed);
         if refused_len.is_some_and(|len| len + ip_and_udp_len(to) > usize::from(path_mtu)) {
@@ -225,8 +225,9 @@ impl Peer {
         taken.is_ok()
     }
 
-    /// Notes the duration of a handshake. One that had to wait behind data took longer than its path. It therefore counts
-    /// as twice the one before at most, or as [`CREDIBLE_ROUND_TRIP_US`]. A path that has grown longer is believed in time.
+    /// Notes the duration of a handshake. One that had to wait behind data took longer than its path. It therefore
+    /// counts as twice the one before at most, or as [`CREDIBLE_ROUND_TRIP_US`]. A path that has grown longer is
+    /// believed in time.
     pub fn note_round_trip(&self, round_trip: Duration) {
         let new = u32::try_from(round_trip.as_micros())
             .unwrap_or(u32::MAX)
@@ -265,7 +266,7 @@ pub fn ip_and_udp_len(to: &SocketAddr) -> usize {
 pub struct Sending {
     /// The key.
     pub transport: Arc<Transport>,
-    /// Which batch leaves next.
+    /// The choice of the batch that leaves next.
     pub turns: Turns,
 }
 

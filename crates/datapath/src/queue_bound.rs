@@ -1,7 +1,7 @@
 //! The bound of a TUN queue, by the bandwidth-delay product of the path: more for a long path.
 //!
-//! A connection keeps as many bytes in flight as fit its path, and at its start it sends them in bursts. Where the peer is
-//! near, a long queue is of no use: it only fills. Where it is far, a short queue loses those bursts, and the connection
+//! A connection keeps as many bytes in flight as fit its path, and at its start it sends them in bursts. If the peer is
+//! near, a long queue is of no use: it only fills. If it is far, a short queue loses those bursts, and the connection
 //! never gets up to speed.
 
 use culvert_base::BootTime;

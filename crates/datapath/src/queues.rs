@@ -1,4 +1,4 @@
-//! Which TUN queue is read next: the priority queues first, the others by deficit round robin.
+//! The choice of the TUN queue that is read next: the priority queues first, the others by deficit round robin.
 //!
 //! The kernel sorts packets into the queues by flow (`culvert_tun::Steering`), so that an
 //! interactive flow does not stand behind the backlog of a bulk one. Deficit round robin
@@ -23,8 +23,8 @@ const PRIORITY_BURST_FRAMES: u32 = 32;
 /// frame, and a worker has others to read.
 const MAX_READ_FAILURES: u32 = 16;
 
-/// The longest time for which a queue refuses packets because its credit is wrong. Only an administrator who changes its
-/// length (`txqueuelen`) and a host without memory bring that about. One wake-up in that time costs nothing.
+/// The longest time for which a queue refuses packets because its credit is wrong. Only an administrator who changes
+/// its length (`txqueuelen`) and a host without memory bring that about. One wake-up in that time costs nothing.
 const RECHECK_AFTER: Duration = Duration::from_secs(10);
 
 /// The TUN queues of one worker, and which of them may have something to read.

@@ -2,9 +2,9 @@
 //!
 //! TCP keeps its own backlog in the host to about a millisecond ("TCP small queues"). A TUN takes the packets off its
 //! hands, so that brake is gone: the excess of the link would fill the queue of the network device, and every other
-//! packet would wait behind it. Here the socket's send buffer is the brake. It is kept just large enough that the device
-//! never runs dry while more is waiting, as in the kernel's dynamic queue limits (`lib/dynamic_queue_limits.c`). The rest
-//! of the backlog stays in the TUN queues, where flows don't wait for each other.
+//! packet would wait behind it. Here the socket's send buffer is the brake. It is kept just large enough that the
+//! device never runs dry while more is waiting, as in the kernel's dynamic queue limits (`lib/dynamic_queue_limits.c`).
+//! The rest of the backlog stays in the TUN queues, where flows don't wait for each other.
 
 use crate::lane::Lane;
 use crate::shell::Shell;

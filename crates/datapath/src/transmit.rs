@@ -100,7 +100,8 @@ struct Repeats {
     record: (usize, u8),
 }
 
-/// The number of times that a single record is repeated which the kernel failed to send: once as it was, and once from whichever address.
+/// The number of times that a single record is repeated which the kernel failed to send: once as it was, and once from
+/// whichever address.
 const MAX_REPEATS: u8 = 2;
 
 /// True if a send of the bytes `chunk` that failed is worth repeating in another way, which is remembered.

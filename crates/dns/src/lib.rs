@@ -12,7 +12,9 @@
 //! |---|---|
 //! | A, AAAA | the name's own address of that family, once access is granted; empty where the gateway found none of the family |
 //! | ANY | both |
-//! | HTTPS, SVCB, SRV, MX, TXT and all other types | the records of the site's DNS, without addresses of names of resources. The resource's gateway is asked through the tunnel once access is granted ([`Stub::set_site`]). Empty if it cannot be asked. Never asked elsewhere, because a private name must not leak |
+//! | HTTPS, SVCB, SRV, MX, TXT and all other types | the records of the site's DNS, without addresses of names of
+//! resources. The resource's gateway is asked through the tunnel once access is granted ([`Stub::set_site`]). Empty if
+//! it cannot be asked. Never asked elsewhere, because a private name must not leak |
 //! | zone transfers and other meta types | REFUSED |
 //!
 //! | access | answer |

@@ -36,8 +36,8 @@ pub struct Options {
     pub listen_port: u16,
     /// `SO_MARK` of what leaves that it starts with; 0 is none.
     pub mark: u32,
-    /// True if sockets whose datagrams come back into the interface are bound to the interface by which they should leave.
-    /// Not for a host whose rules refuse packets outside the tunnel: there the rules are to keep datagrams out.
+    /// True if sockets whose datagrams come back into the interface are bound to the interface by which they should
+    /// leave. Not for a host whose rules refuse packets outside the tunnel: there the rules are to keep datagrams out.
     pub bind_when_looped: bool,
     /// The store that keeps interface and sockets over a restart of the process. Those of an earlier process that
     /// are there and fit are taken over.
@@ -67,7 +67,7 @@ pub struct Change {
     pub mark: Option<u32>,
     /// Suite of peers that are not given one of their own.
     pub suite: Option<Suite>,
-    /// Whether all peers that are there are removed first, those that this change names too.
+    /// True if all peers that are there are removed first, those that this change names too.
     pub replace_peers: bool,
     /// In the order in which they were asked for; one key may appear more than once.
     pub peers: Vec<PeerChange>,
@@ -88,7 +88,7 @@ pub struct Change {
 /// The part of a [`Change`] about one peer.
 #[derive(Debug)]
 pub struct PeerChange {
-    /// Which peer; it is added where it does not exist.
+    /// The peer; it is added if it does not exist.
     pub public_key: PublicKey,
     /// Removes it instead.
     pub remove: bool,
@@ -98,7 +98,7 @@ pub struct PeerChange {
     pub preshared_key: Option<PresharedKey>,
     /// The address at which the peer is believed to be.
     pub endpoint: Option<SocketAddr>,
-    /// Where the peer may be as well: each handshake initiation goes to all of these, at most
+    /// Further addresses of the peer: each handshake initiation goes to all of these, at most
     /// [`MAX_CANDIDATES`], besides the endpoint. The peer answers the first copy that it gets and
     /// refuses the others as replays, so the fastest path that works wins and becomes the endpoint.
     pub candidates: Option<Vec<SocketAddr>>,

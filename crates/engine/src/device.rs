@@ -45,7 +45,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// Creates the interface, down and without a key, and starts to serve it. Where [`Options::store`] has one that
+    /// Creates the interface, down and without a key, and starts to serve it. If [`Options::store`] has one that
     /// fits, that is taken over as it is, with its port.
     ///
     /// # Errors

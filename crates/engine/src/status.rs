@@ -149,7 +149,7 @@ pub struct HandshakeStatus {
 pub struct DropStatus {
     /// The stage of the road.
     pub stage: &'static str,
-    /// Why.
+    /// The reason of the drop.
     pub reason: &'static str,
     /// The number of times.
     pub count: u64,

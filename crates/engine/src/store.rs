@@ -26,7 +26,7 @@ pub trait DescriptorStore: fmt::Debug + Send + Sync {
     /// afterwards, and if some are missing, there are none. The store keeps them all the same.
     fn take(&self, kept: StoredDescriptors) -> Vec<OwnedFd>;
 
-    /// Keeps these from here on, in the place of what was forgotten. Where something of this kind is kept and was not
+    /// Keeps these from here on, in the place of what was forgotten. If something of this kind is kept and was not
     /// forgotten, it is these.
     fn keep(&self, kept: StoredDescriptors, descriptors: &[BorrowedFd<'_>]);
 

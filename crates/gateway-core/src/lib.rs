@@ -5,7 +5,8 @@
 //! [`Gateway::poll_output`] until it returns `None`, and carry out the outputs in that order; then
 //! sleep until [`Gateway::poll_timeout`] at the latest and call [`Gateway::handle_timeout`].
 //!
-//! Instants are those of the host's boot-time clock ([`BootTime`](culvert_base::BootTime)), by which the gates of the data plane are asked too.
+//! Instants are those of the host's boot-time clock ([`BootTime`](culvert_base::BootTime)), by which the gates of the
+//! data plane are asked too.
 
 #![forbid(unsafe_code)]
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub struct Settings {
     /// The tunnel's interface.
     pub interface: InterfaceName,
-    /// Where the machine's id, its key and its grants are kept.
+    /// The directory of the machine's id, its key and its grants.
     pub state_dir: PathBuf,
     /// The display name of the machine.
     pub name: String,
@@ -36,7 +36,7 @@ pub struct Settings {
     pub routing: Routing,
     /// The source address of packets, as resources see it.
     pub source: SourceAddress,
-    /// Whether clients may reach the gateway's own host, as far as their grants allow it.
+    /// True if clients may reach the gateway's own host, as far as their grants allow it.
     pub host_access: HostAccess,
     /// True if the kernel's forwarding is to be switched on when it is off.
     pub enable_forwarding: bool,
@@ -97,7 +97,7 @@ impl FromStr for PublicEndpoint {
 pub struct Enrolment {
     /// The credential that is presented.
     pub bearer: Bearer,
-    /// Where.
+    /// The portal to connect to.
     pub portal: Portal,
 }
 

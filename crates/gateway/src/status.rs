@@ -32,7 +32,7 @@ pub struct Status {
     pub machine: String,
     /// The gateway's id, once the portal has said it.
     pub gateway: Option<GatewayId>,
-    /// Where it stands, once the portal has said so.
+    /// Its site, once the portal has said so.
     pub site: Option<SiteId>,
     /// The name of that site.
     #[serde(default)]

@@ -215,7 +215,7 @@ fn is_address_usable(message: &AddressMessage, address: IpAddr) -> bool {
     lasting && message.header.scope == AddressScope::Universe && is_global(address)
 }
 
-/// Whether an address can mean the same host to somebody else, on the Internet or in a private
+/// True if an address can mean the same host to somebody else, on the Internet or in a private
 /// network.
 fn is_global(address: IpAddr) -> bool {
     match address {

@@ -20,11 +20,11 @@ pub(crate) const APPLICATION_LEVEL: u32 = 2;
 /// The tree that all of them are in.
 const TREE: &str = "culvert.slice";
 
-/// Where processes of `culvert run` are, in the cgroup of their application. It is a leaf: cgroup2 takes
+/// The cgroup of processes of `culvert run`, in the cgroup of their application. It is a leaf: cgroup2 takes
 /// no process into a cgroup that hands resources out to others below, as a slice with services does.
 const LEAF: &str = "culvert-run.scope";
 
-/// Where `nft` looks for the paths that it is given, whatever is mounted elsewhere.
+/// The directory in which `nft` looks for the paths that it is given, whatever is mounted elsewhere.
 const NFT_ROOT: &str = "/sys/fs/cgroup";
 
 /// The inode of the first cgroup namespace (`PROC_CGROUP_INIT_INO` of the kernel).
@@ -205,7 +205,7 @@ fn again_while_missing(mut step: impl FnMut() -> io::Result<()>) -> io::Result<(
     step()
 }
 
-/// Where the whole of cgroup2 is mounted in a place that `nft` knows, by the text of `mountinfo`
+/// The place of the whole of cgroup2, if `nft` knows it, by the text of `mountinfo`
 /// (proc_pid_mountinfo(5)).
 fn cgroup2_mount(mountinfo: &str) -> Option<PathBuf> {
     mountinfo.lines().find_map(|line| {

@@ -77,14 +77,14 @@ pub enum HostError {
     /// Local: a file in the state directory is damaged.
     #[error("{} is damaged: remove it, and a new one is made at the next start", path.display())]
     Damaged {
-        /// Which.
+        /// The file.
         path: PathBuf,
     },
 
     /// Local: another process answers on the status socket.
     #[error("{} is in use: another one runs; choose another --status-socket", path.display())]
     SocketInUse {
-        /// Which socket.
+        /// The socket.
         path: PathBuf,
     },
 
@@ -94,7 +94,7 @@ pub enum HostError {
          with an --interface, --table, --mark, --state-dir and --status-socket of its own"
     )]
     TableInUse {
-        /// Which.
+        /// The table's number.
         number: u32,
     },
 

@@ -174,7 +174,7 @@ struct Found {
 }
 
 impl Found {
-    /// Whether it is of this kind, of root or the user `own`, and closed to others.
+    /// Checks that it is of this kind, of root or the user `own`, and closed to others.
     fn judge(self, kind: Kind, others: Others, own: u32) -> Result<(), FileRefusal> {
         let Self {
             mode,

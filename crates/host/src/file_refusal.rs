@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub struct FileRefused {
     /// The path as given.
     pub path: PathBuf,
-    /// Why.
+    /// The reason.
     pub refusal: FileRefusal,
 }
 

@@ -42,7 +42,7 @@ impl Inotify {
         }
     }
 
-    /// Reads everything that waits. Where events were lost, anything may have happened.
+    /// Reads everything that waits. If events were lost, anything may have happened.
     fn drain(&self, concerns: impl Fn(Option<&CStr>) -> bool) -> io::Result<bool> {
         let mut buffer = [MaybeUninit::uninit(); RECEIVE_BYTES];
         let mut reader = Reader::new(self.0.get_ref(), &mut buffer);

@@ -183,7 +183,7 @@ pub enum StatusError {
     /// Nobody answers.
     #[error("no {program} answers at {}: start one with `culvert {program} run`, or name its socket by --socket", path.display())]
     NotRunning {
-        /// Where.
+        /// The socket's path.
         path: PathBuf,
         /// The program that was to answer.
         program: &'static str,
@@ -191,7 +191,7 @@ pub enum StatusError {
     /// This user may not ask.
     #[error("{} may not be used by this user: root may, and members of its group (`usermod -aG culvert USER`)", path.display())]
     Forbidden {
-        /// Where.
+        /// The socket's path.
         path: PathBuf,
     },
     /// It does not know the request, or will not do it.
@@ -205,7 +205,7 @@ pub enum StatusError {
     /// Anything else.
     #[error("no status from {}: {source}", path.display())]
     Io {
-        /// Where.
+        /// The socket's path.
         path: PathBuf,
         /// The cause.
         source: io::Error,

@@ -57,7 +57,7 @@ pub struct WatchOptions {
     pub own_interfaces: Vec<InterfaceName>,
     /// The tables and rules that are set up here. Ways are looked up as marked packets go.
     pub routing: Routing,
-    /// Where packets go that matter, such as the portal and the gateways in use; where none are given,
+    /// Destinations of packets that matter, such as the portal and the gateways in use; if none are given,
     /// the Internet. At most [`MAX_DESTINATIONS`]; further ones are passed over.
     pub destinations: Vec<IpAddr>,
     /// The time for which changes are gathered: [`DEBOUNCE`].
@@ -296,7 +296,7 @@ async fn ways(
     Ok(ways)
 }
 
-/// Whether an event may mean a change: not one of our own routes, of which thousands come and go, and
+/// True if an event may mean a change: not one of our own routes, of which thousands come and go, and
 /// not one of the kernel's for addresses, which are told themselves.
 fn is_relevant(event: &RouteNetlinkMessage, own_tables: &[u32; 2]) -> bool {
     match event {

@@ -98,7 +98,7 @@ ids! {
     GrantId = "grt";
     /// A set of actors.
     GroupId = "grp";
-    /// Whom an identity provider knows, as an actor.
+    /// A person whom an identity provider knows, as an actor.
     IdentityId = "idn";
     /// An actor's place in a group.
     MembershipId = "mem";

@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 /// The most candidates of one peer: a gateway with eight interfaces of two families.
 pub const CANDIDATES_MAX: usize = 16;
 
-/// The most of them that were only observed. Where a roaming peer was four stations ago, nobody
-/// expects it; and its stations cannot push out what the portal says.
+/// The most of them that were only observed. Nobody expects a roaming peer where it
+/// was four stations ago, and its stations cannot push out what the portal says.
 pub const OBSERVED_MAX: usize = 4;
 
 /// The origin of a candidate, the most important first. All but relays are direct.

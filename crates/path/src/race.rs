@@ -322,7 +322,7 @@ impl Race {
         )
     }
 
-    /// A race over a path of which nothing is known. Where there is nobody to ask, nobody answers.
+    /// A race over a path of which nothing is known. If there is nobody to ask, nobody answers.
     fn connect(&mut self, cause: Cause, since: BootTime) {
         let stage = Stage::Rechecking {
             dead_at: since.saturating_add(LISTEN).saturating_add(ANSWER),

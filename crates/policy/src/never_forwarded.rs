@@ -186,7 +186,7 @@ impl Embedding {
         self.written(Ipv4Addr::BROADCAST)
     }
 
-    /// Where the place is not known, octets that hold no IPv4 address are often zero: "this network" is
+    /// If the place is not known, octets that hold no IPv4 address are often zero: "this network" is
     /// no reason to refuse then, or nobody could use the prefix.
     const fn is_exempt(self, v4: Ipv4Addr) -> bool {
         self.is_ambiguous && v4.octets()[0] == 0

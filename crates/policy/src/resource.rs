@@ -257,7 +257,7 @@ impl Resources {
     }
 
     /// Of the resources with the same target as this one, the oldest whose filters allow the
-    /// service. Where none does, there is no access: a wider resource is not asked.
+    /// service. If none does, there is no access: a wider resource is not asked.
     #[must_use]
     pub fn for_service<'a>(
         &'a self,

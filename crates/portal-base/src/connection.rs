@@ -69,7 +69,7 @@ impl Connection {
         false
     }
 
-    /// It is this actor who asks. Where the actor has too many connections, this one counts as a stranger's still.
+    /// It is this actor who asks. If the actor has too many connections, this one counts as a stranger's still.
     pub fn is_of(&self, actor: ActorId) {
         let subscriber = self.tables.subscriber_of(actor);
         self.take(Class::Caller, subscriber, self.peer);

@@ -67,7 +67,7 @@ impl Fault {
         Self::Internal
     }
 
-    /// Where `field` of the request names `self`'s missing thing, the fault is the field's.
+    /// If `field` of the request names `self`'s missing thing, the fault is the field's.
     pub fn at_field(self, field: &str) -> Self {
         match self {
             Self::NotFound(detail) => Self::invalid(field, detail),

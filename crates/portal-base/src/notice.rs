@@ -40,7 +40,7 @@ impl Notice {
         }
     }
 
-    /// Notes that it happened. Where a line is due, says how often it has since the last one.
+    /// Notes that it happened. If a line is due, says how often it has since the last one.
     pub fn due(&self, now: Instant) -> Option<u64> {
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         counted.since += 1;

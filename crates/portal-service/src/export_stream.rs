@@ -114,7 +114,7 @@ impl Drop for ExportPlace {
 }
 
 impl ExportPlaces {
-    /// A place. Where there is none, the export that has waited longest for its reader gives way.
+    /// A place. If there is none, the export that has waited longest for its reader gives way.
     fn take(&self, actor: ActorId) -> Option<ExportPlace> {
         let of_actor = self.by_actor.take(actor, MAX_EXPORTS_PER_ACTOR)?;
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);

@@ -115,7 +115,7 @@ pub struct Service {
     /// until the write. Otherwise two owners who shut out each other at the same moment could leave
     /// none.
     shutting_out: Mutex<()>,
-    /// Where machines find the portal, as tokens tell it.
+    /// The portal's URL, as tokens tell it to machines.
     portal: Box<dyn Fn() -> Portal + Send + Sync>,
 }
 

@@ -199,7 +199,7 @@ impl Service {
             .map(show::gateway)
     }
 
-    /// Drains a gateway, and moves its clients to others of its site at once. Where there is no other that can take them
+    /// Drains a gateway, and moves its clients to others of its site at once. If there is no other that can take them
     /// they lose their access, so that has to be wanted (`force`).
     pub async fn drain_gateway_now(
         &self,

@@ -34,7 +34,7 @@ pub(super) fn resource_name(at: &str, text: &str) -> Result<String, Fault> {
     Ok(text)
 }
 
-/// Where a resource is, in the form in which it is kept: one for each target.
+/// The place of a resource, in the form in which it is kept: one for each target.
 pub(super) fn target(at: &str, target: &model::Target) -> Result<model::Target, Fault> {
     let at = format!("{at}address");
     let parsed = Target::try_from(target).map_err(|error| Fault::invalid(&at, error))?;
@@ -88,7 +88,7 @@ pub(super) fn applications(
     Ok((&parsed).into())
 }
 
-/// Where the addresses of names may be, in the form in which it is kept: one for each set of networks.
+/// The networks of names' addresses, in the form in which it is kept: one for each set of networks.
 pub(super) fn within(
     at: &str,
     kind: model::TargetKind,

@@ -15,14 +15,14 @@ pub(super) fn is_live_owner_token(token: &Token, now: Timestamp) -> bool {
         && token.expires.is_none_or(|expires| now < expires)
 }
 
-/// Whether the actor comes in as an owner, by whatever way.
+/// True if the actor comes in as an owner, by whatever way.
 fn signs_in_as_owner(actor: &Actor) -> bool {
     actor
         .sign_in
         .is_some_and(|sign_in| sign_in.role == Role::Owner)
 }
 
-/// Whether the actor comes in as an owner by a password: the only way that nobody else can close, as
+/// True if the actor comes in as an owner by a password: the only way that nobody else can close, as
 /// a provider can.
 fn has_password_as_owner(actor: &Actor) -> bool {
     let sign_in = actor.sign_in;

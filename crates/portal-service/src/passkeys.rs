@@ -194,7 +194,7 @@ impl Service {
         let key = key.filter(|key| whose.is_none_or(|whose| key.actor == whose));
         let is_owner = |key: &Passkey| match &assertion.user {
             Some(user) if !user.is_empty() => user.as_slice() == key.actor.as_bytes(),
-            // Where the person is known, the authenticator need not say who it is.
+            // If the person is known, the authenticator need not say who it is.
             _ => whose.is_some(),
         };
         let Some(key) = key.filter(is_owner) else {

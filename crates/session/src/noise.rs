@@ -141,7 +141,7 @@ pub(crate) struct ReceivedInitiation {
 }
 
 impl ReceivedInitiation {
-    /// §5.4.2, the responder's half up to the static key. Which suite the initiator uses is not
+    /// §5.4.2, the responder's half up to the static key. The suite of the initiator is not
     /// written in the message: the first of `suites` that decrypts is the one. The expensive
     /// Diffie-Hellman is the same for all.
     pub(crate) fn read(

@@ -1,4 +1,4 @@
-//! Whom a token stands for.
+//! The holder of a token.
 
 use super::fault::fault;
 use super::read;
@@ -42,7 +42,7 @@ pub(super) async fn authenticate(
     Ok((principal, row))
 }
 
-/// Whom a token stands for, if it is still accepted. Its secret has been checked before.
+/// The holder of a token, if it is still accepted. Its secret has been checked before.
 pub(super) async fn standing(
     connection: &mut SqliteConnection,
     account: AccountId,

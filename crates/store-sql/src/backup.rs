@@ -47,7 +47,7 @@ pub enum BackupError {
     /// A file can't be read or written.
     #[error("{}: {source}", path.display())]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
@@ -101,7 +101,7 @@ pub enum BackupError {
     Decrypting {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: AgeError,
     },
     /// The database.

@@ -103,7 +103,7 @@ impl SqliteOptions {
         self
     }
 
-    /// Where the file is, of a database in one.
+    /// The path of the database's file, if it is in one.
     pub(super) fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }

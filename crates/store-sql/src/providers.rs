@@ -71,7 +71,7 @@ impl Writing {
         Ok(())
     }
 
-    /// Where the portal is a public client, it has no secret.
+    /// If the portal is a public client, it has no secret.
     pub(super) async fn forget_provider_secret(
         &mut self,
         after: &Entity,

@@ -73,7 +73,7 @@ pub struct LoggedAccess {
     pub entry: AccessEntry,
 }
 
-/// Which entries are wanted; all that are given must hold.
+/// The filter of entries; all conditions that are given must hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AccessFilter {
     /// Of this client.

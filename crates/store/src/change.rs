@@ -62,7 +62,7 @@ pub enum Mutation {
         /// The session.
         session: TokenId,
     },
-    /// The row is to be like this. Where it is already, nothing changes and nothing is recorded.
+    /// The row is to be like this. If it is already, nothing changes and nothing is recorded.
     Update {
         /// The whole row; its stamp is ignored.
         entity: Entity,
@@ -149,7 +149,7 @@ pub struct Change {
     pub after: Option<Entity>,
 }
 
-/// Which changes of the log are wanted; all that are given must hold.
+/// The filter of changes; all conditions that are given must hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChangeFilter {
     /// To rows of this kind.

@@ -97,7 +97,7 @@ macro_rules! entities {
             /// From the JSON of the change log.
             ///
             /// # Errors
-            /// Where it is not the JSON of that kind.
+            /// If it is not the JSON of that kind.
             pub fn from_json(kind: EntityKind, json: &str) -> serde_json::Result<Self> {
                 match kind { $(EntityKind::$name => serde_json::from_str(json).map(Self::$name),)* }
             }

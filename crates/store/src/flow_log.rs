@@ -71,7 +71,7 @@ pub struct LoggedFlow {
     pub entry: FlowEntry,
 }
 
-/// Which entries are wanted; all that are given must hold.
+/// The filter of entries; all conditions that are given must hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowFilter {
     /// Of this client.

@@ -15,7 +15,7 @@ pub struct Page<T, C> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PageLimit(u16);
 
-/// Which rows are wanted; all that is given must hold.
+/// The filter of rows; all that is given must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListFilter {
     /// With this name, whatever the case of its letters.

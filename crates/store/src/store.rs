@@ -181,7 +181,7 @@ pub trait Store: Logs + Debug + Send + Sync + 'static {
     ) -> Result<Option<Passkey>, StoreError>;
 
     /// Uses up a set-up token, or another one-time token that no machine enrols with, and does the
-    /// mutations, in one transaction: of any number of callers at once exactly one succeeds. Where
+    /// mutations, in one transaction: of any number of callers at once exactly one succeeds. If
     /// a mutation fails, the token is still unused.
     ///
     /// # Errors
@@ -290,7 +290,7 @@ pub trait Store: Logs + Debug + Send + Sync + 'static {
         limit: PageLimit,
     ) -> Result<Page<LoggedAccess, AccessSeq>, StoreError>;
 
-    /// The secret of that name. Where there is none, `candidate` becomes it; of several callers at
+    /// The secret of that name. If there is none, `candidate` becomes it; of several callers at
     /// once all get the same.
     ///
     /// # Errors
@@ -303,7 +303,7 @@ pub trait Store: Logs + Debug + Send + Sync + 'static {
     ) -> Result<SecretBytes, StoreError>;
 
     /// The secret of the state directory of that name, where secrets are encrypted: none where they are not, and
-    /// the secret is in a file. Where there is none yet, `candidate` becomes it.
+    /// the secret is in a file. If there is none yet, `candidate` becomes it.
     ///
     /// # Errors
     /// [`StoreError::TooMany`] where the candidate is longer than [`crate::MAX_STATE_SECRET_LEN`].

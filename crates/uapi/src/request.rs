@@ -40,7 +40,7 @@ pub struct InterfaceChange {
 /// Changes of one peer.
 #[derive(Debug, PartialEq)]
 pub struct PeerChange {
-    /// Whom the section is about.
+    /// The peer that the section is about.
     pub public_key: PublicKey,
     /// `remove=true`: the peer is removed; everything else in the section is without effect.
     pub remove: bool,

@@ -17,7 +17,7 @@ const MAX_LEN: usize = 64 * 1024;
 /// of the text. An unknown key is always an error.
 ///
 /// # Panics
-/// Where a property does not hold.
+/// If a property does not hold.
 pub fn access_toml(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;

@@ -10,7 +10,7 @@ const CANARY: u8 = 0xC3;
 /// record, for any layout. It touches nothing outside of the batch or in the heads.
 ///
 /// # Panics
-/// Where a property does not hold.
+/// If a property does not hold.
 pub fn aead_batch(data: &[u8]) {
     let mut input = Input::new(data);
     let suite = match input.u8() % 2 {

@@ -12,7 +12,7 @@ const MAX_PROBES: usize = 32;
 /// The table finds the owner that a search through all ranges finds.
 ///
 /// # Panics
-/// Where a property does not hold.
+/// If a property does not hold.
 pub fn allowed_ips(data: &[u8]) {
     let mut input = Input::new(data);
     let mut ranges = BTreeMap::new();

@@ -11,7 +11,7 @@ use std::ops::Range;
 /// could tell apart only by their order have changed it.
 ///
 /// # Panics
-/// Where a property does not hold.
+/// If a property does not hold.
 pub fn coalesce(data: &[u8]) {
     let mut input = Input::new(data);
     let accept = accept(input.u8());

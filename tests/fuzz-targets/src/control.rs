@@ -18,7 +18,7 @@ const MAX_TEXT_LEN: usize = 64 * 1024;
 /// The first byte says who speaks to whom.
 ///
 /// # Panics
-/// Where a property does not hold.
+/// If a property does not hold.
 pub fn control(data: &[u8]) {
     let Some((&direction, text)) = data.split_first() else {
         return;

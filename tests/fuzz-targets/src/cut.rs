@@ -7,7 +7,7 @@ use culvert_packet::{Cut, Gso, MAX_SEGMENTS, VNET_HEADER_LEN, VnetHeader};
 /// is complete and has right checksums. Together they are the frame's payload, once and in order.
 ///
 /// # Panics
-/// Where a property does not hold.
+/// If a property does not hold.
 pub fn cut(data: &[u8]) {
     let Some((header, frame)) = data.split_first_chunk::<VNET_HEADER_LEN>() else {
         return;

@@ -34,7 +34,7 @@ struct Story {
 /// question, and whole; what is held is bounded.
 ///
 /// # Panics
-/// Where a property does not hold.
+/// If a property does not hold.
 pub fn dns_stub(data: &[u8]) {
     let mut input = Input::new(data);
     let ranges = Ranges::new(

@@ -11,7 +11,7 @@ const OWN: [&str; 3] = ["cursor", "done", "span"];
 /// byte that could end the address.
 ///
 /// # Panics
-/// Where a property does not hold.
+/// If a property does not hold.
 pub fn form(data: &[u8]) {
     let fields = fields(data);
     let mut names: Vec<&str> = fields.iter().map(|(name, _)| name.as_str()).collect();

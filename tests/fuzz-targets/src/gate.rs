@@ -28,7 +28,7 @@ const EXPIRY_MS: u64 = 100_000;
 /// passes keeps its length, its content and its checksum.
 ///
 /// # Panics
-/// Where a property does not hold.
+/// If a property does not hold.
 pub fn gate(data: &[u8]) {
     let mut input = Input::new(data);
     let mut run = Run {

@@ -20,7 +20,7 @@ const RENEWAL_MS: u64 = 300_000;
 /// never go to the gateway itself, to the local link, or back into the tunnel.
 ///
 /// # Panics
-/// Where a property does not hold.
+/// If a property does not hold.
 pub fn gateway_dns(data: &[u8]) {
     let mut input = Input::new(data);
     let mut granting = Granting::new();

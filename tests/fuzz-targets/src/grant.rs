@@ -31,7 +31,7 @@ const TRIED: [&str; 8] = [
 /// The first byte says what the others are: a token, the claims of one that is signed, or changes to a good one.
 ///
 /// # Panics
-/// Where a property does not hold.
+/// If a property does not hold.
 pub fn grant(data: &[u8]) {
     let Some((&kind, rest)) = data.split_first() else {
         return;

@@ -24,7 +24,7 @@ struct Story {
 /// nothing; and data flows after every step.
 ///
 /// # Panics
-/// Where a property does not hold.
+/// If a property does not hold.
 pub fn handshake(data: &[u8]) {
     let mut input = Input::new(data);
     let suite = match input.u8() % 2 {

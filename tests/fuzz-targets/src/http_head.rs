@@ -18,7 +18,7 @@ const MAX_ANSWER_LEN: usize = 512;
 /// The first byte says from where the connection comes.
 ///
 /// # Panics
-/// Where a property does not hold.
+/// If a property does not hold.
 pub fn http_head(data: &[u8]) {
     let Some((&from, bytes)) = data.split_first() else {
         return;

@@ -7,7 +7,7 @@ use culvert_packet::ip::{IpView, Protocol};
 /// error, a later fragment, or a packet from or to a group.
 ///
 /// # Panics
-/// Where a property does not hold.
+/// If a property does not hold.
 pub fn icmp(data: &[u8]) {
     let mut input = Input::new(data);
     let choice = input.u8();

@@ -32,7 +32,7 @@ const HEADS: [&str; 8] = [
 /// The first byte says what the others are: a token, the claims of one that is signed, or a set of keys.
 ///
 /// # Panics
-/// Where a property does not hold.
+/// If a property does not hold.
 pub fn id_token(data: &[u8]) {
     let Some((&kind, rest)) = data.split_first() else {
         return;

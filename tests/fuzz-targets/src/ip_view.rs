@@ -8,7 +8,7 @@ use std::net::IpAddr;
 /// itself and with a slow checksum, and marking the packet changes its ECN field alone.
 ///
 /// # Panics
-/// Where a property does not hold.
+/// If a property does not hold.
 pub fn ip_view(data: &[u8]) {
     let Ok(view) = IpView::parse(data) else {
         let mut marked = data.to_vec();

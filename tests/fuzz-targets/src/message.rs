@@ -7,7 +7,7 @@ use culvert_session::parse::{
 /// together, are all of them.
 ///
 /// # Panics
-/// Where a property does not hold.
+/// If a property does not hold.
 pub fn message(data: &[u8]) {
     let Some(message) = Message::parse(data) else {
         return;

@@ -18,7 +18,7 @@ const START: BootTime = BootTime::from_nanos(1_000_000_000_000);
 /// When the wall clock starts, in seconds since the Unix epoch.
 const START_WALL_SECONDS: u64 = 1_700_000_000;
 
-/// Which of the two ends.
+/// One of the two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Left,
@@ -180,7 +180,7 @@ impl Pair {
 /// accepted response (roamed, keys changed, completed, keepalive) or of a tick with every timer due.
 const MAX_OUTPUTS: usize = 8;
 
-/// Where the ends are: left, right.
+/// The addresses of the ends: left, right.
 const ADDRESSES: [SocketAddr; 2] = [
     SocketAddr::new(
         std::net::IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)),

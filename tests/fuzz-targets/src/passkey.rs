@@ -26,7 +26,7 @@ const MAX_CREDENTIAL_LEN: usize = 1023;
 /// one; a new key, or its attestation object; or the key with which a use is checked.
 ///
 /// # Panics
-/// Where a property does not hold.
+/// If a property does not hold.
 pub fn passkey(data: &[u8]) {
     let Some((&kind, rest)) = data.split_first() else {
         return;

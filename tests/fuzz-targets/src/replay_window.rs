@@ -8,7 +8,7 @@ const MAX_COUNTERS: usize = 4096;
 /// The replay window says what remembering every counter says.
 ///
 /// # Panics
-/// Where a property does not hold.
+/// If a property does not hold.
 pub fn replay_window(data: &[u8]) {
     let mut input = Input::new(data);
     let mut window = ReplayWindow::new();

@@ -102,7 +102,7 @@ fn icmp() -> Vec<Vec<u8>> {
     let packets = packets().into_iter().enumerate();
     packets
         .map(|(index, packet)| {
-            // Which error, an MTU of 1280, and more or less room than it takes.
+            // The error, an MTU of 1280, and more or less room than it takes.
             let room = if index % 3 == 0 { [0, 60] } else { [5, 0] };
             [&[index as u8, 5, 0][..], &room, &packet].concat()
         })

@@ -13,7 +13,7 @@ const MAX_BATCHES: usize = 16;
 /// later one.
 ///
 /// # Panics
-/// Where a property does not hold.
+/// If a property does not hold.
 pub fn transport(data: &[u8]) {
     let mut input = Input::new(data);
     let suite = match input.u8() % 2 {

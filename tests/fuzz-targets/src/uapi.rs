@@ -10,7 +10,7 @@ use std::fmt::Write;
 /// it comes back from `get=1` and can be set again.
 ///
 /// # Panics
-/// Where a property does not hold.
+/// If a property does not hold.
 pub fn uapi_set(data: &[u8]) {
     let whole = requests(data.len().max(1), data);
     for piece_len in [1, 7] {

@@ -20,7 +20,7 @@ const DATAGRAM_MAX_BYTES: usize = 65_535;
 /// The longest time in which a dropped relay stops.
 const READ_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// Which way a datagram goes.
+/// The direction of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From the end that knows the relay as its peer.

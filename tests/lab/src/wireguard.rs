@@ -19,7 +19,7 @@ use crate::programs::{culvert_program, peer_program};
 use crate::reaper;
 use crate::wait::wait_until;
 
-/// Where configuration sockets lie, by the cross-platform configuration protocol.
+/// The directory of configuration sockets, by the cross-platform configuration protocol.
 const SOCKETS_DIR: &str = "/var/run/wireguard";
 
 /// An implementation is ready in a fraction of a second; a loaded machine may take longer.
@@ -148,7 +148,7 @@ impl fmt::Debug for KeyPair {
 pub struct WireGuardEnd {
     /// The implementation that runs.
     pub implementation: Implementation,
-    /// Where.
+    /// The namespace of the interface.
     pub namespace: Namespace,
     /// The interface, unique on this machine.
     pub interface: String,

@@ -44,7 +44,7 @@ impl Model {
     /// `bytes` came out of the tunnel at `at`, as from `from`.
     ///
     /// # Panics
-    /// Where that must not happen.
+    /// If that must not happen.
     pub fn deliver(&mut self, bytes: &[u8], from: NodeId, at: NodeId, now: BootTime) {
         let id = bytes
             .first_chunk()

@@ -30,7 +30,7 @@ impl Random {
     /// One of `things`, of which there is at least one.
     ///
     /// # Panics
-    /// Where there is none.
+    /// If there is none.
     pub fn pick<T: Copy>(&mut self, things: &[T]) -> T {
         let place = self.below(things.len() as u64);
         things[usize::try_from(place).unwrap_or(0)]

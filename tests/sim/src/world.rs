@@ -225,7 +225,7 @@ impl World {
         let Some((from, to)) = run.first().map(|first| (first.from, first.to)) else {
             return;
         };
-        // Where nobody lives any more, datagrams are lost.
+        // If nobody lives any more, datagrams are lost.
         let Some(id) = self
             .nodes
             .iter()

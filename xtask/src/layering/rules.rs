@@ -570,6 +570,6 @@ pub(super) const PURE_PATHS: [&str; 1] = ["std::io::IoSlice"];
 /// Names that in a pure crate can only mean the standard library's, however they were imported.
 pub(super) const IMPURE_NAMES: [&str; 3] = ["Instant", "SystemTime", "UdpSocket"];
 
-/// Crates whose decisions are held by tests without a device, and the lines of tests that each has at least for 100 lines
-/// of its source.
+/// Crates whose decisions are held by tests without a device, and the lines of tests that each has at least for 100
+/// lines of its source.
 pub(super) const TESTED: [(&str, usize); 1] = [("culvert-datapath", 60)];

@@ -236,13 +236,15 @@ impl Sentence {
             let bare = word.trim_end_matches([')', '"', '”', '*']);
             bare.ends_with('?')
         });
-        if is_question || self.words.len() < 2 {
+        if is_question {
             return false;
         }
         match bare(&self.words[0]).as_str() {
-            "what" | "whatever" | "who" | "whoever" | "whose" | "how" | "why" => true,
-            "when" | "whenever" | "where" | "wherever" | "whether" => {
-                self.place != Place::Conditions && !self.has_main_clause()
+            // A condition begins with "if", and a place is named.
+            "what" | "whatever" | "which" | "whichever" | "who" | "whoever" | "whom" | "whose"
+            | "how" | "why" | "where" | "wherever" | "whether" => true,
+            "when" | "whenever" => {
+                self.words.len() > 1 && self.place != Place::Conditions && !self.has_main_clause()
             }
             _ => false,
         }
@@ -332,13 +334,16 @@ mod tests {
             "Where files go",
             "Whether two runs say the same.",
             "How long a packet waits.",
+            "Where a kernel has none, it is left out.",
+            "Which of them.",
+            "Whom the system asks for names.",
+            "Why.",
         ] {
             assert!(begins(noun), "{noun}");
         }
         for other in [
             "What is a gateway?",
             "When it is full, the oldest entry goes.",
-            "Where a kernel has none, it is left out.",
             "However it ends, it ends.",
             "The queue drops what waits.",
             "Where?",

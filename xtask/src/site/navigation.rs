@@ -1,4 +1,4 @@
-//! Which documents are pages, and in which order they are offered.
+//! The documents that are pages, and their order.
 
 use super::pages::Pages;
 use anyhow::Result;

@@ -18,7 +18,7 @@ pub(super) fn run(ends: &Ends) -> Result<Infallible, Error> {
     }
 }
 
-/// Which descriptors have something to read, or an error to tell.
+/// The descriptors that have something to read, or an error to tell.
 pub(super) struct Ready {
     pub(super) tun: bool,
     pub(super) udp: bool,

@@ -35,7 +35,7 @@ const MAX_WAITING_REQUESTS: usize = 16;
 /// [`Client::handle_guard`](culvert_client_core::Client::handle_guard).
 #[derive(Debug)]
 pub(crate) struct GuardEvent {
-    /// Which.
+    /// The rules.
     pub(crate) rules: GuardRules,
     /// Success if they are in force, else the reason why nobody can be sure of any.
     pub(crate) result: Result<(), String>,
@@ -221,7 +221,7 @@ struct FirewallActor {
     /// Tells of cgroups that come and go, while there are rules about them.
     cgroup_watch: Option<CgroupWatch>,
     pace: RepairPace,
-    /// Whether there may be rules of an earlier process: until others are known they hold, since its
+    /// True if there may be rules of an earlier process: until others are known they hold, since its
     /// routes may still lead into the tunnel.
     may_have_left: bool,
     told: mpsc::Sender<GuardEvent>,

@@ -23,7 +23,7 @@ const DEBOUNCE: Duration = Duration::from_millis(200);
 pub(crate) struct ResolverState {
     /// For people; none before anything was tried.
     pub(crate) status: Option<DnsControlStatus>,
-    /// Whom the system asked before, once that is known.
+    /// The resolvers that the system asked before, once that is known.
     pub(crate) upstreams: Option<Vec<SocketAddr>>,
     /// The search domains of the machine.
     pub(crate) search: Vec<DomainName>,

@@ -41,7 +41,7 @@ pub(super) struct SetArguments {
     /// The IPv6 network inside the tunnel, such as fd12:3456:789a::/48: /8 to /119
     #[arg(long, value_name = "NETWORK")]
     range6: Option<String>,
-    /// Which programs of a client may use the tunnel at all: any, only:backup,sync or except:browser
+    /// The programs of a client that may use the tunnel at all: any, only:backup,sync or except:browser
     ///
     /// It holds for every resource, together with what the resource itself says.
     #[arg(long, value_name = "WHICH", value_parser = parse_applications)]

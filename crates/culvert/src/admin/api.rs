@@ -415,7 +415,7 @@ impl Api {
         Ok(self.http.send(&ask).await?)
     }
 
-    /// Where the version was another one, says who made it so.
+    /// If the version was another one, says who made it so.
     async fn or_who_changed<T: Entity, R>(
         &mut self,
         found: &T,

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::io::{BufRead, IsTerminal, Read, Write};
 
-/// Which of a kind.
+/// One of a kind.
 #[derive(Debug, Args)]
 pub(super) struct Which {
     /// Its name or its id
@@ -30,7 +30,7 @@ impl Search {
     }
 }
 
-/// Which of a kind, as somebody has seen it.
+/// One of a kind, at the version that somebody has seen.
 #[derive(Debug, Args)]
 pub(super) struct Seen {
     #[command(flatten)]

@@ -86,7 +86,7 @@ pub(super) struct FlowsArguments {
     part: Part,
 }
 
-/// Which entries of any log, and how they are printed.
+/// The choice of entries of any log, and their form.
 #[derive(Debug, Args)]
 struct Part {
     /// Only with this in it: part of a name, an address or a reason, or an id; taken as it stands

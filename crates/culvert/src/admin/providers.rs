@@ -95,7 +95,7 @@ struct Settings {
     /// Scope to ask for beside "openid"; may be repeated [default: profile, email]
     #[arg(long, value_name = "SCOPE", value_delimiter = ',')]
     scope: Vec<String>,
-    /// Which claim names the groups that somebody is in
+    /// The claim that names a person's groups
     #[arg(long, value_name = "CLAIM")]
     groups_claim: Option<String>,
     /// A value of that claim, and the group here that it stands for; may be repeated, and replaces all

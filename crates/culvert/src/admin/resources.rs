@@ -51,7 +51,7 @@ pub(super) struct CreateArguments {
     /// Traffic that is allowed: tcp, tcp:80,443, udp:8000-8100, icmp, any, none; may be repeated
     #[arg(long, value_name = "WHAT", required = true, value_parser = parse_allowed)]
     allow: Vec<Allowed>,
-    /// Which programs of a client may reach it: any, only:backup,sync or except:browser
+    /// The programs of a client that may reach it: any, only:backup,sync or except:browser
     ///
     /// The names are those after "culvert run --app". The client's machine sees to it.
     #[arg(long, value_name = "WHICH", value_parser = parse_applications, default_value = "any")]
@@ -80,7 +80,7 @@ pub(super) struct SetArguments {
     /// Traffic that is allowed, in the place of the present list; may be repeated
     #[arg(long, value_name = "WHAT", value_parser = parse_allowed)]
     allow: Vec<Allowed>,
-    /// Which programs of a client may reach it, instead: any, only:backup,sync or except:browser
+    /// The programs of a client that may reach it, instead: any, only:backup,sync or except:browser
     #[arg(long, value_name = "WHICH", value_parser = parse_applications)]
     applications: Option<Applications>,
     /// A network that the addresses of its names must be in, instead, or "anywhere"; may be repeated

@@ -50,7 +50,7 @@ pub(super) struct CreateArguments {
     /// Name: lower-case letters, digits, - and _
     #[arg(value_name = "SINK")]
     name: String,
-    /// Which logs it gets: access, changes, flows; all without
+    /// The logs that it gets: access, changes, flows [default: all]
     #[arg(long = "log", value_name = "LOG", value_delimiter = ',')]
     logs: Vec<Log>,
     /// A file, by its name in the directory "logs" of the portal's state directory

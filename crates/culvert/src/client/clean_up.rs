@@ -67,7 +67,7 @@ pub(super) struct CleanUpArguments {
 /// A part of the host that a client changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Part {
-    /// Whom the system asks for names; resources stay unreachable
+    /// The resolver that the system asks; resources stay unreachable
     Resolver,
     /// Rules, routes and the firewall's rules about applications
     Network,

@@ -20,7 +20,7 @@ pub(crate) const DEFAULT_STATUS_SOCKET: &str = "/run/culvert/culvert.sock";
 /// that cannot be reached is tried again for ever. When the client ends as asked, the host is as it was;
 /// when it crashes, resources are unreachable until it runs again. "culvert status" shows what it does.
 ///
-/// Where there is no token, it changes nothing and waits at its socket for "culvert sign-in", "up", "down"
+/// If there is no token, it changes nothing and waits at its socket for "culvert sign-in", "up", "down"
 /// and "sign-out", and comes back after a restart as it was.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = RUN_EXAMPLES)]

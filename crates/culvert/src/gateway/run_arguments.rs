@@ -46,7 +46,7 @@ pub(crate) struct RunArguments {
     )]
     pub(super) interface: InterfaceName,
 
-    /// Where the machine's id, its key and its grants are kept; nobody else may enter it
+    /// Directory of the machine's id, its key and its grants; nobody else may enter it
     #[arg(
         long,
         value_name = "DIR",

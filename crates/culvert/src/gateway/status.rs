@@ -21,7 +21,7 @@ pub(super) struct StatusArguments {
     #[arg(long)]
     check: bool,
 
-    /// Where the gateway answers [default: as /etc/culvert/gateway.toml says, otherwise
+    /// Socket of the gateway [default: as /etc/culvert/gateway.toml says, otherwise
     /// /run/culvert/gateway.sock]
     #[arg(long, value_name = "PATH", env = "CULVERT_GATEWAY_STATUS_SOCKET")]
     socket: Option<PathBuf>,

@@ -38,7 +38,7 @@ pub(super) fn client(status: &Status) -> Finding {
     }
 }
 
-/// That no client says how it is. Where none runs, there may be none to run; one that runs and does not answer is
+/// That no client says how it is. If none runs, there may be none to run; one that runs and does not answer is
 /// in the way.
 pub(super) fn no_client(error: &StatusError) -> Finding {
     match error {
@@ -61,7 +61,7 @@ pub(super) fn no_client(error: &StatusError) -> Finding {
     }
 }
 
-/// Which families lead out of this machine, and from which address. One is enough.
+/// The families that lead out of this machine, and from which address. One is enough.
 pub(super) fn families() -> Vec<Finding> {
     // Addresses of documentation (RFC 5737, RFC 3849) are what the default route is for. Connecting a UDP
     // socket chooses route and source, and sends nothing.
@@ -100,7 +100,7 @@ fn source_to(destination: IpAddr) -> Option<IpAddr> {
     socket.local_addr().ok().map(|address| address.ip())
 }
 
-/// Whom programs ask for names, and whether the client is among them.
+/// The resolvers that programs ask, and whether the client is among them.
 pub(super) fn resolver(status: Option<&Status>) -> Vec<Finding> {
     let mut findings = vec![named_servers()];
     let dns = status.map(|status| &status.dns);
@@ -129,7 +129,7 @@ fn named_servers() -> Finding {
     }
 }
 
-/// Whom a `resolv.conf` names.
+/// The resolvers that a `resolv.conf` names.
 fn servers(resolv_conf: &str) -> Finding {
     let servers: Vec<&str> = resolv_conf
         .lines()

@@ -228,7 +228,7 @@ fn access(resource: &ResourceStatus, status: &Status) -> String {
     }
 }
 
-/// Whom rules about applications have kept from sending.
+/// The applications that rules have kept from sending.
 fn applications(applications: &ApplicationsStatus, text: &mut String) {
     if applications.refused.is_empty() && applications.refused_others == 0 {
         return;

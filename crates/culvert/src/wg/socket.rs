@@ -156,7 +156,7 @@ impl Watch {
     }
 }
 
-/// Which file a path leads to.
+/// The identity of the file that a path leads to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Identity {
     device: u64,

@@ -185,7 +185,7 @@ pub(crate) struct Handshakes {
 pub(crate) struct Drops {
     /// The stage of the packet path.
     pub(crate) stage: String,
-    /// Why.
+    /// The reason of the drop.
     pub(crate) reason: String,
     /// The number of packets.
     pub(crate) count: u64,

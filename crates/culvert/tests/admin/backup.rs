@@ -43,7 +43,7 @@ fn a_backup_under_writes_comes_back_as_the_portal_that_it_was() {
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
             let mut number = 0;
-            // Where a backup fails, the writer is to end all the same.
+            // If a backup fails, the writer is to end all the same.
             while !is_enough.load(Ordering::Relaxed) && number < MAX_SITES {
                 shell.line(&format!("site create s{number:04}")).ok();
                 number += 1;

@@ -116,7 +116,7 @@ impl Background {
     /// Starts it, and reads what it prints up to the line that holds `last`.
     ///
     /// # Panics
-    /// Where it ends without.
+    /// If it ends without that line.
     pub(crate) fn start(mut command: Command, last: &str) -> (Self, String) {
         let mut running = Self(command.stdout(Stdio::piped()).spawn().unwrap());
         let mut text = String::new();

@@ -108,8 +108,8 @@ impl Outbound {
         self.take_resumed(context)
     }
 
-    /// Tells the sender of the frame at the cursor to slow down. Its first packet is marked if its transport understands
-    /// marks (RFC 3168), and is lost otherwise.
+    /// Tells the sender of the frame at the cursor to slow down. Its first packet is marked if its transport
+    /// understands marks (RFC 3168), and is lost otherwise.
     fn tell_sender<S: Shell>(&mut self, context: &Context<S>) {
         let Some(cursor) = &mut self.cursor else {
             return;
@@ -206,7 +206,8 @@ impl Outbound {
         }
         let path_mtu = road.peer.path_mtu.load(Ordering::Relaxed);
         if path_mtu != 0 {
-            // Longer records leave nevertheless: the host may send them in fragments. Their sender hears how to avoid that.
+            // Longer records leave nevertheless: the host may send them in fragments. Their sender hears how to avoid
+            // that.
             let fits = inner_mtu(path_mtu, &endpoint.address);
             let told = told_mtu(fits, packet);
             if cut.segment_len(0) > usize::from(told) {
@@ -216,7 +217,7 @@ impl Outbound {
         context.counters.cut.record(cut.segments());
         let segments = cut.segments();
         let is_udp = is_udp(packet);
-        self.moderation.note(segments == 1 && is_udp);
+        self.interrupt_moderation.note(segments == 1 && is_udp);
         context.mix.note(is_udp, segments);
         self.cursor = Some(Cursor {
             len,

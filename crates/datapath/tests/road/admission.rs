@@ -381,7 +381,8 @@ fn segments_that_a_narrow_path_has_no_room_for_are_not_asked_for() {
     let packet = written(&mut worker).remove(0);
     let option = packet[40..44].to_vec();
     let mss = u16::from_be_bytes([option[2], option[3]]);
-    // The room for a segment: 1,280 bytes less the headers of IPv4, UDP and a record, in whole units of 16, less those of TCP.
+    // The room for a segment: 1,280 bytes less the headers of IPv4, UDP and a record, in whole units of 16, less those
+    // of TCP.
     assert_eq!((option[0], mss), (2, (1280 - 28 - 32) / 16 * 16 - 40));
 }
 

@@ -38,7 +38,8 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    /// A peer behind 192.0.2.`number` that owns 10.8.`number`.0/24 and fd08:`number`::/32. This end has begun the handshake.
+    /// A peer behind 192.0.2.`number` that owns 10.8.`number`.0/24 and fd08:`number`::/32. This end has begun the
+    /// handshake.
     pub(crate) fn new(number: u32) -> Self {
         let [local, own] = handshake(number, true);
         Self::with(number, &local, own)
@@ -102,8 +103,8 @@ impl Remote {
         }
     }
 
-    /// The packets that it opens of what was sent, in their order, each without its padding. A record that does not open
-    /// fails the test.
+    /// The packets that it opens of what was sent, in their order, each without its padding. A record that does not
+    /// open fails the test.
     pub(crate) fn opens(&self, sent: &[Sent]) -> Vec<Vec<u8>> {
         let opened = sent.iter().flat_map(|sent| {
             let mut bytes = sent.bytes.clone();

@@ -1,6 +1,6 @@
 //! Names of sites that do not answer.
 //!
-//! A resolver with a search list asks `www.example.com.corp.example` before `www.example.com`. Where the site of
+//! A resolver with a search list asks `www.example.com.corp.example` before `www.example.com`. If the site of
 //! `corp.example` is silent, the first must not hold the second up, and must not end the search: glibc goes on after
 //! SERVFAIL, musl only after NXDOMAIN. So the upstreams are asked for the name without the search domain. If they have it,
 //! the longer one does not exist for now.

@@ -125,7 +125,7 @@ struct RateNotice {
 }
 
 impl RateNotice {
-    /// Notes why a handshake was refused. Where a line is due, says how many there were since the last one.
+    /// Counts a refused handshake. If a line is due, returns the number of refusals since the last one.
     fn due(&mut self, reason: DropReason, now: BootTime) -> Option<u64> {
         if reason != DropReason::RateLimited {
             return None;

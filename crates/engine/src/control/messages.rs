@@ -175,8 +175,8 @@ impl Control {
         self.send_out();
     }
 
-    /// Takes in the outputs of the handshaker, for the message `cause` if there is one. Changes of the state take effect
-    /// at once. Messages wait for [`Self::send_out`], so that many of them need one snapshot.
+    /// Takes in the outputs of the handshaker, for the message `cause` if there is one. Changes of the state take
+    /// effect at once. Messages wait for [`Self::send_out`], so that many of them need one snapshot.
     pub(super) fn take_in(&mut self, cause: Option<&HandshakeMessage>) {
         while let Some(output) = self.handshakes.handshaker.poll_output() {
             let local_of = |to| cause.filter(|c| c.source == to).and_then(|c| c.local);

@@ -110,8 +110,8 @@ impl Control {
         }
     }
 
-    /// Has workers close sockets that were given up, for they may have the very port that is asked for next. Examples are
-    /// a link that goes down and up at once, and a port that is changed and changed back.
+    /// Has workers close sockets that were given up, for they may have the very port that is asked for next. Examples
+    /// are a link that goes down and up at once, and a port that is changed and changed back.
     fn wait_for_retired_sockets(&mut self) {
         if self.sockets.has_retired() {
             self.publish();

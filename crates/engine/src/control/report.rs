@@ -162,7 +162,7 @@ impl Control {
             .collect()
     }
 
-    /// Which superframes the TUN has refused, whose packets are written one by one since.
+    /// The superframes that the TUN has refused: their packets are written one by one since.
     fn refused_superframes(&self) -> Option<String> {
         let Accept {
             tcp4,

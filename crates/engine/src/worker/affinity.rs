@@ -82,7 +82,7 @@ enum State {
     Staying {
         until: BootTime,
     },
-    /// Wherever it is at the end of the window, it stays.
+    /// It stays on the processor that it has at the end of the window.
     Leaving,
 }
 

@@ -127,7 +127,7 @@ impl Worker {
 /// Lets the calling thread sleep for [`PAUSE`] and not for twice that: the kernel adds up to 50 µs to a
 /// sleep unless it is told not to.
 fn sleep_exactly() {
-    // Where it can't, pauses are longer: batches grow, and so does the latency of a stream.
+    // If it can't, pauses are longer: batches grow, and so does the latency of a stream.
     let _refused = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }
 

@@ -1,4 +1,4 @@
-//! Which devices are ready, and whether to sleep until one is.
+//! Polls devices: those that are ready, and the sleep until one is.
 
 use culvert_datapath::WorkerCounters;
 use rustix::event::{Timespec, epoll};
@@ -60,7 +60,7 @@ impl Poller {
         let _not_watched = epoll::delete(&self.epoll, what);
     }
 
-    /// Takes in which devices have become ready. Where there is nothing else to do (`is_busy` is
+    /// Takes in which devices have become ready. If there is nothing else to do (`is_busy` is
     /// false), waits until one has, but not longer than `at_most`.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ fn draining_is_told_and_takes_nothing_from_those_that_are_there() {
     assert_eq!(play.said, [FromGateway::Draining { on: true }]);
     assert!(play.gateway.is_draining());
     play.assert_reaches(5, "10.0.9.1:53");
-    // Whom the portal sends nevertheless, it takes: there is no other gateway then.
+    // It takes a client that the portal sends nevertheless: there is no other gateway then.
     play.said.clear();
     play.grant(&claims(2, 5, 8));
     play.assert_accepted(2);

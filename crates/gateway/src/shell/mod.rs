@@ -433,7 +433,7 @@ impl Shell {
                 }
                 Output::ToPortal(message) => {
                     if let Some(connection) = &self.connection {
-                        // Where it has ended, the next event says so.
+                        // If it has ended, the next event says so.
                         let _ended = connection.sender().send(encode(&message)).await;
                     }
                 }
@@ -562,7 +562,7 @@ async fn finished(
     })
 }
 
-/// Where clients may reach the gateway: what it was told first, then its own addresses.
+/// The addresses of the gateway for clients: those it was told first, then its own.
 /// The addresses of this machine where no client is served.
 fn unserved(settings: &Settings, watch: &NetworkWatch) -> BTreeSet<IpAddr> {
     match settings.host_access {

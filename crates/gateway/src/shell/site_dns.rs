@@ -87,7 +87,7 @@ impl SiteDns {
         }
     }
 
-    /// Answers there from now on. Where the sockets can't be opened, [`Self::try_again`] does it later.
+    /// Answers there from now on. If the sockets can't be opened, [`Self::try_again`] does it later.
     pub(crate) async fn answer_at(&mut self, at: SocketAddr, now: BootTime) {
         if self.at == Some(at) && self.failed.is_none() {
             return;

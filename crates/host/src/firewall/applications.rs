@@ -1,4 +1,4 @@
-//! Which programs of this host may send into the tunnel, and where: a table of the client's own.
+//! The programs of this host that may send into the tunnel, and their ranges: a table of the client's own.
 //!
 //! The rules stand at the hook for output, where a packet still knows the socket that sent it.
 //! Traffic that this host forwards for other machines or containers belongs to no program here, so
@@ -87,7 +87,7 @@ impl ApplicationFirewall {
         })
     }
 
-    /// Whether the cgroups are those that the table names: others of the same name, such as systemd
+    /// True if the cgroups are those that the table names: others of the same name, such as systemd
     /// makes when a service starts again, are none of them. This takes no other program.
     #[must_use]
     pub fn cgroups_stand(&self) -> bool {

@@ -83,7 +83,7 @@ pub(super) async fn run(
 /// Lets programs that this thread starts have CAP_NET_ADMIN if this thread has it.
 ///
 /// Root passes it on anyway. A program that got the capability by `setcap` does not, unless it says
-/// so; capabilities belong to a thread, and this one does nothing else. Where it cannot be lent,
+/// so; capabilities belong to a thread, and this one does nothing else. If it cannot be lent,
 /// `nft` says that it may not.
 fn lend_net_admin() {
     let lend = || -> rustix::io::Result<()> {

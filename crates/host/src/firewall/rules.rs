@@ -43,7 +43,7 @@ pub struct GatewayRules {
     pub source: SourceAddress,
     /// The port of UDP and TCP at the gateway's own addresses at which it answers questions about names.
     pub dns_port: u16,
-    /// Whether clients may reach the gateway's own host, as far as their grants allow it.
+    /// True if clients may reach the gateway's own host, as far as their grants allow it.
     pub host_access: HostAccess,
 }
 

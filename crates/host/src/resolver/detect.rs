@@ -62,7 +62,7 @@ impl Facts {
         }
     }
 
-    /// Which way leads names here. Where none of the others does it is the file, and if that cannot be
+    /// Chooses the way by which names are asked here. If none of the others does it is the file, and if that cannot be
     /// written, its writer says why.
     pub(super) fn decide(&self) -> ResolverMode {
         if self.resolved_answers && (self.asks_resolved_by_stub() || self.asks_resolved_first()) {

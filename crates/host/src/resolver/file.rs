@@ -292,7 +292,7 @@ impl FileControl {
         }
     }
 
-    /// Whether the file can't be exchanged for another: it is mounted by itself, nothing may be made beside it, or it
+    /// True if the file can't be exchanged for another: it is mounted by itself, nothing may be made beside it, or it
     /// belongs to another user or group, whose another file would not be.
     fn is_overwritten(&self) -> bool {
         let (flags, wanted) = (
@@ -407,7 +407,7 @@ fn edited_since(now: &[u8], backup: Option<&[u8]>, written: Option<&Written>) ->
     }
 }
 
-/// Whether this is the backup, written back but not yet cut.
+/// True if this is the backup, written back but not yet cut.
 fn is_uncut(now: &[u8], backup: &[u8]) -> bool {
     now.strip_prefix(backup)
         .is_some_and(|rest| rest.iter().all(|byte| *byte == b'\n'))

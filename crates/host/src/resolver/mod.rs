@@ -112,8 +112,7 @@ impl ResolverControl {
         }
     }
 
-    /// Whether the way that was told can be taken on this machine; where it is to be found out,
-    /// nothing is wrong.
+    /// True if the configured way can be taken on this machine, or if the way is still to be found out.
     ///
     /// # Errors
     /// The reason why it can't be taken, and the remedy.

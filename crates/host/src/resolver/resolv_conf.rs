@@ -54,7 +54,7 @@ impl ResolvConf {
         }
     }
 
-    /// The servers that can be asked instead of the C library. Where nobody is named, it asks this
+    /// The servers that can be asked instead of the C library. If nobody is named, it asks this
     /// machine.
     pub(super) fn upstreams(&self, zone_index: impl Fn(&str) -> Option<u32>) -> Vec<SocketAddr> {
         if self.servers.is_empty() {

@@ -33,7 +33,7 @@ const CHECK_EVERY: Duration = Duration::from_secs(30);
 /// The line before each entry in openresolv's list; the name of the entry follows.
 const HEAD: &str = "# resolv.conf from ";
 
-/// Which of the programs it is.
+/// The program that has the name `resolvconf`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flavour {
     Debian,

@@ -49,7 +49,7 @@ enum Notice {
     Properties,
 }
 
-/// Whether there is a system bus, on which it could answer.
+/// True if there is a system bus, on which it could answer.
 pub(super) fn has_bus() -> bool {
     std::env::var_os("DBUS_SYSTEM_BUS_ADDRESS").is_some() || Path::new(USUAL_BUS).exists()
 }
@@ -188,7 +188,7 @@ impl Resolved {
         self.call("FlushCaches", &()).await
     }
 
-    /// Whom it asks on other interfaces.
+    /// The resolvers that it asks on other interfaces.
     async fn ask_upstreams(&self) -> Result<Vec<SocketAddr>, HostError> {
         let property = self.manager.get_property::<Vec<BusServer>>("DNS").await;
         let servers = property.map_err(|error| refused("DNS", &error))?;
@@ -233,7 +233,7 @@ impl Resolved {
         link.get_property("DNSOverTLS").await
     }
 
-    /// Whether it asks over TLS, as the client can't.
+    /// True if it asks over TLS, which the client can't.
     pub(super) const fn encrypts(&self) -> bool {
         self.encrypts.is_some()
     }

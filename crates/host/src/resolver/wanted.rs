@@ -66,7 +66,7 @@ pub struct ResolverWanted {
     pub asks_upstreams: bool,
 }
 
-/// Which names.
+/// The names that are asked there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RoutedDomains {
     /// These and all below them.

@@ -135,7 +135,7 @@ impl fmt::Display for Route {
     }
 }
 
-/// Where packets to a route's destination go, of any route.
+/// The destination of a route.
 pub(super) fn destination(message: &RouteMessage) -> Option<IpNet> {
     let length = message.header.destination_prefix_length;
     let address = message
@@ -171,7 +171,7 @@ pub(crate) fn table_of(message: &RouteMessage) -> u32 {
 /// The ranges that may be a host's local network: private use (RFC 1918, RFC 4193) and the link
 /// itself (RFC 3927, RFC 4291).
 ///
-/// Where everything goes into the tunnel, only these may be led elsewhere by what the table `main`
+/// If everything goes into the tunnel, only these may be led elsewhere by what the table `main`
 /// knows in particular. Otherwise whoever hands out addresses could take any part of the Internet out
 /// of the tunnel again, by a route (DHCP option 121, CVE-2024-3661) or by a link that pretends to be
 /// large (CVE-2023-36672).

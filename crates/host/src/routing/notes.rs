@@ -255,7 +255,7 @@ fn preference_of_all(rule: &RuleMessage) -> Option<u32> {
     Some(preference)
 }
 
-/// Whether an interface drops what would be answered by another one; the stricter of two values counts
+/// True if an interface drops what would be answered by another one; the stricter of two values counts
 /// (`Documentation/networking/ip-sysctl.rst`, `rp_filter`).
 fn is_strict(interface: &str) -> bool {
     let value = |of: &str| {

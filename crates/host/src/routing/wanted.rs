@@ -59,7 +59,7 @@ pub enum Exemption {
     TcpTo(SocketAddr),
 }
 
-/// Which tables and rules lead to the tunnel. Two tunnels on one host need different tables.
+/// The tables and rules that lead to the tunnel. Two tunnels on one host need different tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Routing {
     /// The mark of packets that must never go into the tunnel: those that carry it.

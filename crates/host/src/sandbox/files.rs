@@ -51,7 +51,7 @@ const GROUP: BitFlags<AccessFs> =
 const DEVICE: BitFlags<AccessFs> =
     make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate | IoctlDev});
 
-/// Where a system has its programs and what they load, in the layouts of the usual distributions.
+/// The directories of a system's programs and libraries, in the layouts of the usual distributions.
 const PROGRAMS: [&str; 10] = [
     "/usr",
     "/bin",
@@ -218,7 +218,7 @@ fn rules(needs: &SandboxNeeds<'_>) -> Vec<Rule> {
     rules
 }
 
-/// Whom it may speak to besides: nobody at a socket without a file, and no signals to others.
+/// Its reach besides files: no sockets without a file, and no signals to others.
 fn scope() -> BitFlags<Scope> {
     let is_abstract = |name: &str| {
         let value = env::var(name).unwrap_or_default();

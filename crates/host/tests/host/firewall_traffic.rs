@@ -393,12 +393,12 @@ fn listener(namespace: &Namespace) -> Process {
     process
 }
 
-/// Whether a ping is answered; an answer comes at once, so waiting long costs nothing.
+/// True if a ping is answered; an answer comes at once, so waiting long costs nothing.
 fn reaches(from: &Namespace, address: &str) -> bool {
     succeeds(from, &format!("ping -c 1 -W 10 {address}"))
 }
 
-/// Whether a ping is not answered, for as long as one may wait for nothing.
+/// True if a ping is not answered, for as long as one may wait for nothing.
 fn cut_off(from: &Namespace, address: &str) -> bool {
     !succeeds(from, &format!("ping -c 1 -W 0.5 {address}"))
 }

@@ -6,8 +6,8 @@ use super::wide;
 /// A ones' complement sum of 16-bit words, not yet folded, in the byte order of the machine: the
 /// sum does not depend on it (RFC 1071 §2 B), so nothing is swapped until the end.
 ///
-/// The sum of `n` bytes is below `n × 2^15 + 2^36`: a `u64` holds the sums of 2^40 bytes. Two of the same bytes may differ
-/// before they are folded.
+/// The sum of `n` bytes is below `n × 2^15 + 2^36`: a `u64` holds the sums of 2^40 bytes. Two of the same bytes may
+/// differ before they are folded.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sum(pub(super) u64);
 

@@ -23,7 +23,7 @@ pub(super) fn sum(bytes: &[u8]) -> Option<u64> {
     is_available().then(|| unsafe { sum_in_runs(bytes) })
 }
 
-/// The same while copying into `to`, which is as long. Where it is `None`, nothing was copied.
+/// The same while copying into `to`, which is as long. If it is `None`, nothing was copied.
 pub(super) fn copy_and_sum(from: &[u8], to: &mut [u8]) -> Option<u64> {
     // SAFETY: the processor has what the function is compiled for.
     is_available().then(|| unsafe { copy_and_sum_in_runs(from, to) })

@@ -20,7 +20,7 @@ use culvert_packet::ip::IpVersion;
 /// `now` is read from the clock that grants expire by.
 ///
 /// Both directions of a flow have to come to the same gate: answers to a flow that another gate has
-/// admitted belong to no flow here. Where packets of one client may come to several workers, the
+/// admitted belong to no flow here. If packets of one client may come to several workers, the
 /// client's address chooses the gate.
 #[derive(Debug)]
 pub struct Gate {

@@ -27,7 +27,7 @@ impl From<Result<PeerKey, DropReason>> for Verdict {
 /// A packet to be judged, or a superframe that stands for several.
 #[derive(Debug)]
 pub struct Frame<'a> {
-    /// The IP packet; bytes behind its total length are left alone. Where it is admitted its
+    /// The IP packet; bytes behind its total length are left alone. If it is admitted, its
     /// addresses, ports and checksums may have been changed, its length never.
     pub packet: &'a mut [u8],
     /// The number of packets that it stands for.

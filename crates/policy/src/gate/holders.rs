@@ -203,7 +203,7 @@ impl Holders {
             }
             self.by_count[count] = holder;
         }
-        // Where it alone had the most, it has one less of it now, and nobody has more.
+        // If it alone had the most, it has one less of it now, and nobody has more.
         if count > self.most || self.by_count[self.most] == NONE {
             self.most = count;
         }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 /// The time for which a provider's metadata is believed.
 const METADATA_LIFETIME: Duration = Duration::from_secs(60 * 60);
 
-/// The shortest interval between requests for a provider's keys after a signature failed under all known ones: whoever makes
-/// up tokens has nobody else bothered.
+/// The shortest interval between requests for a provider's keys after a signature failed under all known ones: whoever
+/// makes up tokens has nobody else bothered.
 const KEYS_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// A provider as it said it is.

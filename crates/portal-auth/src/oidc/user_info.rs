@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use std::time::Duration;
 use zeroize::Zeroizing;
 
-/// The claims of the endpoint at `url`. Whom they are about is for the caller to compare.
+/// The claims of the endpoint at `url`. The caller compares their subject.
 pub(super) async fn fetch(
     known: &Known,
     provider: &Provider,

@@ -86,7 +86,7 @@ pub(super) async fn change(
 
 /// Delete an identity provider
 ///
-/// Whom it knows is not known by it any more: the identities go with it, the memberships that it has made,
+/// Its people are known by it no more: the identities go with it, the memberships that it has made,
 /// and the sessions of these people.
 #[utoipa::path(
     delete, path = "/providers/{id}", tag = "sign-in", operation_id = "delete_provider",

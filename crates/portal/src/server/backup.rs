@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// its address.
 const FILES: [&str; 2] = [OWN_FILE, WHEREABOUTS_FILE];
 
-/// The database while it is being restored. Where it lies, the directory is not whole.
+/// The database while it is being restored. While it is there, the directory is not whole.
 const UNFINISHED_DATABASE: &str = "portal.db.restoring";
 
 /// The file that the directory's lock leaves behind.

@@ -30,7 +30,7 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Certificate {
     source: Source,
-    /// Whom machines ask for.
+    /// The portal's URL, as machines ask for it.
     url: Portal,
     current: RwLock<Current>,
 }
@@ -72,7 +72,7 @@ impl Certificate {
         })
     }
 
-    /// Reads the files again. Where they can't be used, the certificate stays as it was.
+    /// Reads the files again. If they can't be used, the certificate stays as it was.
     pub(crate) fn reload(&self) -> Result<Reloaded, PortalError> {
         let Source::Files(files) = &self.source else {
             return Ok(Reloaded::Unchanged);
@@ -95,7 +95,7 @@ impl Certificate {
         }
     }
 
-    /// Where the portal is, as a token tells it.
+    /// The portal's URL and certificate, as a token tells them.
     pub(crate) fn portal(&self) -> Portal {
         let current = self.current();
         Portal {

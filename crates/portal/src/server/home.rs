@@ -27,7 +27,7 @@ pub struct Home {
     _lock: Option<StateLock>,
 }
 
-/// Where a portal is and how its certificate is known, as tokens tell it.
+/// The portal's URL and the pin of its certificate, as tokens tell them.
 #[derive(Serialize, Deserialize)]
 struct Whereabouts {
     url: String,

@@ -6,14 +6,14 @@ use std::path::PathBuf;
 /// Options of a portal.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where it listens for clients, gateways and the API.
+    /// The address at which it listens for clients, gateways and the API.
     pub listen: SocketAddr,
     /// The URL at which machines reach it: `https://host[:port]`. Without it, an address of this
     /// machine.
     pub url: Option<String>,
     /// A certificate of one's own; without it the portal makes one and tokens name it by its pin.
     pub certificate: Option<CertificateFiles>,
-    /// Where it listens for collectors of metrics, without TLS or tokens.
+    /// The address at which it listens for collectors of metrics, without TLS or tokens.
     pub metrics: Option<SocketAddr>,
     /// Proxies whose word on where a request came from is taken.
     pub trusted_proxies: Vec<Prefix>,

@@ -206,7 +206,7 @@ impl Portal {
         self.metrics_address
     }
 
-    /// Where machines find it, as tokens tell it.
+    /// The portal's URL, as tokens tell it to machines.
     #[must_use]
     pub fn whereabouts(&self) -> PortalUrl {
         self.files.certificate.portal()

@@ -80,7 +80,7 @@ impl Gatekeeper {
         }
     }
 
-    /// Where the request comes from, as an extension of it.
+    /// The origin of the request, as an extension of it.
     fn locate(&self, request: &mut Request) -> IpAddr {
         let peer = request.extensions().get::<Peer>();
         let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |Peer(peer)| peer.ip());

@@ -128,7 +128,7 @@ async fn rules_about_names_that_can_not_hold_are_refused_by_their_field() {
             "dns.domains[0].servers[0]",
         ),
         (json!({"domains": [domain("a.b", &[])]}), "dns"),
-        // Where clients, gateways and names of resources are.
+        // The ranges of clients, gateways and names of resources.
         (
             json!({"domains": [domain("a.b", &["100.64.0.9"])]}),
             "dns.domains",

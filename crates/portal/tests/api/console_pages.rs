@@ -6,7 +6,7 @@ use crate::support::{Running, enrol_client, enrol_gateway, id_of, make_actor};
 use culvert_store::{ActorKind, Role};
 use serde_json::{Value, json};
 
-/// Where a form led, without what was done.
+/// The page that a form led to, without the message.
 fn led(answer: &crate::support::Answer) -> String {
     let location = answer.header("location");
     location.split('?').next().unwrap().to_owned()

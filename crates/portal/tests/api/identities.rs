@@ -1,4 +1,4 @@
-//! Whom identity providers know, on pages.
+//! People whom identity providers know, on pages.
 
 use crate::browser::{person, signed_in};
 use crate::support::{Client, Running, id_of, make_actor};

@@ -33,7 +33,7 @@ impl Handshaker {
         }
     }
 
-    /// Sends an initiation, which replaces the one before, and sets the time of the next. Where
+    /// Sends an initiation, which replaces the one before, and sets the time of the next. If
     /// none can be made (no private key, a peer's key of low order) the attempt ends.
     pub(super) fn send_initiation(&mut self, id: PeerId, clock: Clock) {
         let now = self.stamp(clock);

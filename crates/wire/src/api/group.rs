@@ -62,7 +62,7 @@ pub struct Member {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewMember {
-    /// Whom.
+    /// The new member.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub actor: ActorId,
 }

@@ -133,7 +133,7 @@ pub struct ProviderPatch {
     pub disabled: Option<bool>,
 }
 
-/// Whom a provider knows, as an actor.
+/// A person whom a provider knows, as an actor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Identity {

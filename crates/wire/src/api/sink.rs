@@ -49,7 +49,7 @@ pub struct NewSink {
     pub token: Option<String>,
 }
 
-/// A change of a sink. Where it is, is not changed: its token would go somewhere else. Make another.
+/// A change of a sink. Its destination can't be changed: its token would go somewhere else. Make another.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]

@@ -7,7 +7,7 @@ use culvert_policy::conditions::network;
 pub const ANYWHERE: &str = "anywhere";
 
 /// Networks as people write them, where a single address is a network of one; none for [`ANYWHERE`].
-/// Whether they are networks, and of how many, is for the portal to say.
+/// The portal checks that they are networks, and their number.
 ///
 /// # Errors
 /// A description of the right form, for the person who wrote the text.

@@ -203,7 +203,7 @@ impl NumberedStream {
         }
         let sent = self.sent.load(Ordering::Relaxed);
         let all = usize::try_from(sent).unwrap_or(usize::MAX);
-        // Where some stay away, the tally says which.
+        // If some stay away, the tally says which.
         let _in_vain = wait_until("all answers", LAST_ANSWERS, || self.answers() == all);
         let answers = self.lock();
         let missing = (0..sent).filter(|number| !answers.numbers.contains(number));

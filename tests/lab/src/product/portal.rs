@@ -14,7 +14,7 @@ use crate::process::Process;
 use crate::{culvert_program, wait_until};
 use culvert_base::Family;
 
-/// Where it says how it is, inside its namespace.
+/// The address of its health, inside its namespace.
 const METRICS: &str = "127.0.0.1:9587";
 
 /// The portal and its administrator's shell.

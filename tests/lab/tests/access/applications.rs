@@ -1,4 +1,4 @@
-//! Which programs of a client's machine may reach what.
+//! The resources that programs of a client's machine may reach.
 
 use crate::common::{Bed, ECHO_PORT, SOON, WEB_PORT, access};
 use culvert_lab::product::{PRIVATE_NAME, PRIVATE_V4, PRIVATE_V6, Product};
@@ -154,7 +154,7 @@ fn only_the_named_application_and_what_it_starts_reach_a_resource() {
         client.run_with_dns(&inside).unwrap();
     }
 
-    // Where a process is when it makes a socket counts, not where it is moved to.
+    // The cgroup of a process when it makes a socket counts, not a later one.
     let procs = format!("{}/cgroup.procs", scene.cgroup(true));
     let root = procs.split("/culvert.slice").next().unwrap().to_owned();
     let moved = |to: &str| {

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// The exit status of "something failed" (docs/exit-status.md).
 const FAILED: i32 = 1;
 
-/// Where SQLite keeps the number of the schema's version, in four bytes of the first page.
+/// The place of the schema's version in an SQLite file, in four bytes of the first page.
 const USER_VERSION: std::ops::Range<usize> = 60..64;
 
 /// Bytes of a page.

@@ -71,7 +71,7 @@ fn a_client_that_comes_with_another_key_is_verified_no_longer() {
 #[test]
 fn from_address_is_the_address_of_the_clients_router_and_not_its_own() {
     let from = |address: &str| access_with(&format!("from_address = [\"{address}\"]"));
-    // Where the client is, before its router translates that.
+    // The client's own network, before its router translates it.
     let bed = Bed::with_access(1, &from("10.200.14.0/24")).unwrap();
     assert!(
         !bed.reaches(PRIVATE_V4, WEB_PORT),

@@ -36,7 +36,7 @@ pub(crate) fn everything(more: &[&str]) -> String {
     toml
 }
 
-/// Whom a server took the client for.
+/// The address at which a server saw the client.
 fn seen_as(client: &Namespace, url: &str) -> Option<String> {
     let outcome = client.outcome(&format!("curl -gfsS -m 4 {url}")).ok()?;
     let said = String::from_utf8_lossy(&outcome.stdout).into_owned();

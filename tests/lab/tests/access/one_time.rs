@@ -9,7 +9,7 @@ use std::path::Path;
 /// The exit status of who is not enrolled (docs/exit-status.md).
 const NOT_ENROLLED: i32 = 3;
 
-/// Which of two comes first is chance.
+/// The first of two is a matter of chance.
 const ROUNDS: usize = 3;
 
 /// Lets the portal hear two machines at one moment: they connect while it is held up.

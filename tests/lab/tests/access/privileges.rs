@@ -138,7 +138,7 @@ fn root_that_stays_root_keeps_no_right_but_those_that_are_needed() {
     assert!(is_filtered(client));
     let status = bed.product.client.status().unwrap();
     assert_eq!(status["sandbox"]["files"]["state"], "closed", "{status}");
-    // Where the administrator does not want it, it says so.
+    // If the administrator does not want it, it says so.
     assert!(!is_filtered(gateway));
     let status = bed.product.gateways[0].status().unwrap();
     let files = &status["sandbox"]["files"];

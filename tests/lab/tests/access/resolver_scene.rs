@@ -223,7 +223,7 @@ pub(crate) fn before() -> String {
     )
 }
 
-/// Whom systemd-resolved becomes, where the machine does not know it.
+/// The user of systemd-resolved, for a machine that does not have it.
 const RESOLVED_USER: &str = "systemd-resolve:x:979:979::/:/usr/sbin/nologin\n";
 const RESOLVED_GROUP: &str = "systemd-resolve:x:979:\n";
 

@@ -11,7 +11,7 @@ use std::process::Stdio;
 /// The network between the lab's internet and the provider's machine.
 const PROVIDER_NET: Subnet = Subnet(40);
 
-/// Whom the provider knows, and by what name.
+/// The people whom the provider knows, with their names.
 const SUBJECT: &str = "s-4711";
 const NAME: &str = "paula";
 

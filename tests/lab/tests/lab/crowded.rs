@@ -21,7 +21,7 @@ fn pinned(end: &WireGuardEnd) -> u64 {
         .sum()
 }
 
-/// Where the threads of an end may run, each way of saying it once.
+/// The processors that the threads of an end may use, each way of saying it once.
 fn allowed(end: &WireGuardEnd) -> BTreeSet<String> {
     let threads = fs::read_dir(format!("/proc/{}/task", end.process.id())).unwrap();
     let status = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("status")).unwrap();

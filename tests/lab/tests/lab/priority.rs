@@ -158,7 +158,7 @@ fn a_worker_looks_for_the_answer_to_a_ping_and_to_nothing_else() {
         let socket = || Ok(UdpSocket::bind(from)?);
         let socket = tunnel.left.namespace.inside(socket).unwrap();
         let right = tunnel.right_address(Family::V4);
-        // Where nobody listens, an ICMP message would come back.
+        // If nobody listens, an ICMP message would come back.
         let listen = || Ok(UdpSocket::bind((right, BULK_PORT))?);
         let _listener = tunnel.right.namespace.inside(listen).unwrap();
         let sent = sent_bytes(&tunnel);

@@ -123,7 +123,7 @@ fn udp_passes_without_loss_at_a_modest_rate() {
         for payload_bytes in [200, 1350] {
             let client = &tunnel.left.namespace;
             let load = || server.udp(client, 5_000_000, payload_bytes, 1).unwrap();
-            // Where the machine is busy, iperf3 may not empty its socket in time; that is not the tunnel's
+            // If the machine is busy, iperf3 may not empty its socket in time; that is not the tunnel's
             // loss, and does not happen each time.
             let mut reports = Vec::new();
             let arrived = (0..ATTEMPTS).any(|_| {

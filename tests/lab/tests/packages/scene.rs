@@ -44,7 +44,7 @@ group = "staff"
 resource = "web by name"
 "#;
 
-/// Which of the two sets of packages.
+/// One of the two sets of packages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Version {
     Old,

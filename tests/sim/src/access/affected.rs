@@ -1,4 +1,4 @@
-//! Whom a change of the configuration concerns, as far as can be told without the portal.
+//! The clients that a change of the configuration concerns, as far as can be told without the portal.
 
 use super::catalog::{Machine, actor, client_token, gateway_token};
 use super::config::Config;
@@ -66,7 +66,7 @@ pub(crate) struct Nodes<'a> {
     pub(crate) gateways: usize,
 }
 
-/// Whom the changes concern: everyone else must not be told anything.
+/// The clients that the changes concern: all others must not be told anything.
 pub(crate) fn concerned(
     before: &Before,
     changes: &[Change],

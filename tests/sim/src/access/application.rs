@@ -91,7 +91,7 @@ impl Application {
         self.name().is_some() && !self.address.is_some_and(is_fresh)
     }
 
-    /// Takes the resolver's answer. Where it says that there is none, there is none.
+    /// Takes the resolver's answer. If it says that there is none, there is none.
     pub(crate) fn take_address(&mut self, address: Option<IpAddr>, now_ms: u64) {
         self.address = address.map(|address| (address, now_ms));
     }

@@ -111,7 +111,7 @@ pub(crate) fn tunnel_addresses(number: u16) -> (Ipv4Addr, Ipv6Addr) {
     (Ipv4Addr::new(100, 64, high, low), v6)
 }
 
-/// Where clients are at home, as a policy writes it.
+/// The network of clients at home, as a policy writes it.
 pub const HOME: &str = "203.0.113.0/24";
 
 /// A client's address in the outer network after so many moves; even ones are at home.

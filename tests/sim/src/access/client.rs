@@ -75,7 +75,7 @@ struct Tunnel {
     replays: Replays,
 }
 
-/// Which client has the key.
+/// The client that has the key.
 pub(crate) fn client_number(public_key: PublicKey) -> Option<usize> {
     let bytes = public_key.as_bytes();
     (bytes[0] == 1).then_some(usize::from(bytes[1]))

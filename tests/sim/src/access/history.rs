@@ -28,7 +28,7 @@ const PEACE_MS: u64 = 720_000;
 /// The longest pause between two steps of a day, in milliseconds: some hundred steps an hour.
 const MAX_PAUSE_MS: u64 = 60_000;
 
-/// Where the resources are: number, site, address.
+/// The places of the resources: number, site, address.
 const RESOURCES: [(u16, u16, &str); 9] = [
     (1, 1, "10.1.0.0/16"),
     (2, 1, "10.1.2.0/24"),
@@ -71,7 +71,7 @@ const fn v4(a: u8, b: u8, c: u8, d: u8) -> Destination {
 /// Returns what was counted.
 ///
 /// # Panics
-/// Where something is not as it must be.
+/// If something is not as it must be.
 pub fn run_history(seed: u64, is_traced: bool) -> Tally {
     let mut history = History::new(seed, is_traced);
     let steps = 20 + history.random.below(80);

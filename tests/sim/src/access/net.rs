@@ -56,7 +56,7 @@ pub(crate) enum Frame {
 #[derive(Debug)]
 pub(crate) struct Wire {
     pub(crate) machine: Machine,
-    /// Which life of the machine has it.
+    /// The life of the machine that has it.
     pub(crate) life: u32,
     pub(crate) session: Option<SessionId>,
     /// True if messages reach nobody any more.

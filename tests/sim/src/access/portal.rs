@@ -25,7 +25,7 @@ pub(crate) struct Portal {
     sessions: BTreeMap<SessionId, WireId>,
     last_session: u64,
     starts: u8,
-    /// Which actor each client belongs to, and which site each gateway.
+    /// The actor of each client, and the site of each gateway.
     actors: Vec<u16>,
     sites: Vec<u16>,
     /// Machines that were told something since this was last taken.

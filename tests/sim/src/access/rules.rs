@@ -82,8 +82,7 @@ pub(crate) fn shown(config: &Config, client: ClientId) -> BTreeSet<ResourceId> {
         .collect()
 }
 
-/// Which resource an honest client uses; none where there is none, or where the page leaves open
-/// what happens.
+/// The resource that an honest client uses; none if there is none, or if the page leaves the outcome open.
 pub(crate) fn resource_for(
     config: &Config,
     client: ClientId,

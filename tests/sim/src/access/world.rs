@@ -333,7 +333,7 @@ impl World {
     /// The log of the application.
     ///
     /// # Panics
-    /// Where it has ended.
+    /// If it has ended.
     pub fn log(&self, id: ApplicationId) -> &Log {
         let client = self.net.intents[id.0].client;
         &self.clients[client].applications[&id.0].log
@@ -581,7 +581,7 @@ impl World {
     ) {
         let client = |at| self.clients.iter().position(|it| it.address() == at);
         let gateway = |at| self.gateways.iter().position(|it| it.address() == at);
-        // Where nobody lives any more, datagrams are lost.
+        // If nobody lives any more, datagrams are lost.
         if let (Some(from_client), Some(to_gateway)) = (client(from), gateway(to)) {
             if !self.net.cut_data.contains(&(from_client, to_gateway)) {
                 self.gateways[to_gateway].receive(from, to, datagram, &mut self.net);

@@ -21,7 +21,7 @@ const MAX_SHOWN: usize = 20;
 /// are to be. Returns what all of them counted, and how many there were.
 ///
 /// # Panics
-/// Where a run does, with its seed.
+/// If a run does, with its seed.
 pub(crate) fn run(runs: u64, one: impl Fn(u64, bool) -> Tally + Sync) -> (Tally, u64) {
     if let Some(seed) = setting("CULVERT_SIM_SEED") {
         let tally = one(seed, true);

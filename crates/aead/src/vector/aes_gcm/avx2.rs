@@ -23,7 +23,7 @@ impl Avx2 {
 /// Runs instructions inside of a method of [`Avx2`].
 macro_rules! with_features {
     ($work:expr) => {
-        // SAFETY: an `Avx2` exists only where `detect` found the features. Where there is a pointer,
+        // SAFETY: an `Avx2` exists only where `detect` found the features. If there is a pointer,
         // it is that of a reference to as many bytes as are accessed, which need no alignment.
         unsafe { $work }
     };

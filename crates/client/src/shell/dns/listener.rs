@@ -1,4 +1,4 @@
-//! Where programs ask: UDP and TCP sockets, each query remembered until it is answered.
+//! The sockets that programs ask, UDP and TCP, each query remembered until it is answered.
 
 use super::{DnsEvent, DnsEvents};
 use culvert_dns::{QUERY_LEN_MAX, Transport};
@@ -183,7 +183,7 @@ impl Askers {
         }
     }
 
-    /// A connection begins. Where there are too many, the one that has been silent for longest ends.
+    /// A connection begins. If there are too many, the one that has been silent for longest ends.
     fn admit(&mut self, from: SocketAddr, answers: mpsc::Sender<Vec<u8>>, task: AbortHandle) {
         if self.tcp.len() >= MAX_CONNECTIONS {
             let silent = self

@@ -23,7 +23,7 @@ const REFUSED: &str = "refused_app_";
 /// A program that may not hears it at once, as an error of the call that it made.
 const REJECT: &str = "reject with icmpx admin-prohibited";
 
-/// Which programs may send where into the tunnel.
+/// The ranges that each program may send to through the tunnel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApplicationRules {
     /// The tunnel interface. It need not exist yet.
@@ -108,7 +108,7 @@ impl ApplicationRules {
         writeln!(text, "\t}}")
     }
 
-    /// Where which rule holds, as a way to its chain, and where any does.
+    /// The maps: the chain of the rule for each range, and the ranges that have a rule.
     fn write_maps(
         &self,
         text: &mut String,

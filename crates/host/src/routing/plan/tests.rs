@@ -238,7 +238,7 @@ proptest! {
     fn what_was_and_stays_a_resource_is_guarded_at_every_step(
         earlier in wanted(), wanted in wanted(), mut kernel in kernel()
     ) {
-        // Where the mark or the preference changes, both rules are there for a moment.
+        // If the mark or the preference changes, both rules are there for a moment.
         let wanted = Wanted { routing: earlier.routing, ..wanted };
         for step in plan(&earlier, &kernel) {
             follow(&mut kernel, &step);
