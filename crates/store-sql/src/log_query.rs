@@ -5,7 +5,7 @@
 //! Its cost is bounded instead: a page looks at a limited number of rows, and says where the next
 //! one goes on.
 
-use super::read::{add_conditions, fetch, one_more};
+use super::read::{fetch, one_more};
 use super::value::{Columns, Value};
 use culvert_ids::{AccountId, GrantId};
 use culvert_store::rules::name_key;
@@ -204,6 +204,21 @@ impl LogQuery {
             let parties = "client_id, actor_id, resource_id, gateway_id";
             sql.push_str(&format!(" OR ? IN ({others}{parties})"));
             values.push(id);
+        }
+    }
+}
+
+/// Appends those conditions that have a value.
+fn add_conditions<const N: usize>(
+    sql: &mut String,
+    values: &mut Vec<Value>,
+    conditions: [(&str, Option<Value>); N],
+) {
+    for (condition, value) in conditions {
+        if let Some(value) = value {
+            sql.push_str(" AND ");
+            sql.push_str(condition);
+            values.push(value);
         }
     }
 }

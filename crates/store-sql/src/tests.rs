@@ -2,7 +2,7 @@
 
 use super::log_query::{SEARCHED_CHANGES, SEARCHED_ROWS};
 use super::value::{Columns, Value, query};
-use super::{SqliteOptions, SqliteStore, access, flows, grants, read};
+use super::{SqliteOptions, SqliteStore, access, changes, flows, grants, read};
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ResourceId};
 use culvert_store::rules::users_of;
 use culvert_store::{
@@ -131,7 +131,7 @@ async fn logs_are_read_by_an_index() {
     ];
     for filter in filters {
         for before in [None, Some(Seq(9))] {
-            let query = read::change_log_query(ACCOUNT, &filter, before);
+            let query = changes::log_query(ACCOUNT, &filter, before);
             let (sql, values) = query.statement(None, PageLimit::MAX);
             assert_indexed(&store, &sql, values).await;
         }
@@ -192,7 +192,7 @@ async fn a_search_reads_the_log_in_its_order_and_sorts_nothing() {
         ..FlowFilter::default()
     };
     for query in [
-        read::change_log_query(ACCOUNT, &changes, None),
+        changes::log_query(ACCOUNT, &changes, None),
         access::log_query(ACCOUNT, &access, None),
         flows::log_query(ACCOUNT, &flows, None),
     ] {
