@@ -23,7 +23,7 @@ mod token_bucket;
 pub use keys::{KeyError, PresharedKey, PublicKey};
 pub use log::{LogLevel, LogLine, LogQueue, MAX_WAITING_LINES};
 pub use net::{Destination, Family, LocalAddress};
-pub use prefix::{Prefix, PrefixError, PrefixLengthError};
+pub use prefix::{AllowedIpChange, Prefix, PrefixError, PrefixLengthError};
 pub use quotable::quotable;
 pub use random::Random;
 pub use time::{BootTime, ClockTime, UnixTime, Uptime, whole_millis};
