@@ -15,6 +15,7 @@
 
 mod access;
 mod addresses;
+mod apply;
 mod auth;
 mod backup;
 mod commits;
@@ -34,18 +35,20 @@ mod proof;
 mod providers;
 mod read;
 mod rekey;
+mod rows;
 mod sealing;
 #[cfg(test)]
 mod secret_columns;
 mod secrets;
 mod seen;
+mod shown;
 mod sinks;
 mod table;
 #[cfg(test)]
 mod tests;
 mod value;
-mod write;
 mod writer;
+mod writing;
 
 pub use backup::{BackupError, BackupFile, backup, restore};
 pub use commits::CommitSignal;
@@ -58,7 +61,7 @@ use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ProviderId, 
 use culvert_store::{
     AccessEntry, AccessFilter, AccessSeq, Account, Author, Change, ChangeFilter, Client,
     CommitWatch, Enrolment, Entity, EntityId, EntityKind, Gateway, Grant, Identity, ListFilter,
-    LoggedAccess, Mutation, Page, PageLimit, Passkey, Principal, SecretBytes, SecretName,
+    LoggedAccess, Mutation, Owner, Page, PageLimit, Passkey, Principal, SecretBytes, SecretName,
     SeenMachine, Seq, Snapshot, StateSecret, Store, StoreError,
 };
 use culvert_wire::Timestamp;
@@ -69,8 +72,8 @@ use sqlx::sqlite::SqlitePool;
 use sqlx::{Sqlite, Transaction};
 use std::collections::BTreeMap;
 use std::fmt;
-use write::Writing;
 use writer::Writer;
+use writing::Writing;
 
 /// A [`Store`] in a file, or in memory.
 pub struct SqliteStore {
@@ -287,6 +290,10 @@ impl Store for SqliteStore {
         let (principal, _) =
             auth::standing(&mut *self.reading().await?, account, token, now).await?;
         Ok(principal)
+    }
+
+    async fn owners(&self, account: AccountId, now: Timestamp) -> Result<Vec<Owner>, StoreError> {
+        owners::owners(&mut *self.reading().await?, account, now).await
     }
 
     async fn password(
