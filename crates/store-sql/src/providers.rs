@@ -31,6 +31,16 @@ pub(super) async fn identity(
     subject: &str,
 ) -> Result<Option<Identity>, StoreError> {
     read::last_seq(connection, account).await?;
+    known_as(connection, account, provider, subject).await
+}
+
+/// The same, in an account that exists.
+pub(super) async fn known_as(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    provider: ProviderId,
+    subject: &str,
+) -> Result<Option<Identity>, StoreError> {
     let select = table::select(EntityKind::Identity);
     let sql = format!("{select} WHERE account = ? AND provider_id = ? AND subject = ?");
     let values = vec![

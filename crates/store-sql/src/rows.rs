@@ -196,7 +196,7 @@ impl Writing {
         };
         let account = self.account();
         let found =
-            providers::identity(self.connection(), account, new.provider, &new.subject).await?;
+            providers::known_as(self.connection(), account, new.provider, &new.subject).await?;
         match found {
             Some(other) => Err(StoreError::Exists(other.id.into())),
             None => Ok(()),

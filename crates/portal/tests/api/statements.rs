@@ -1,16 +1,16 @@
 //! The SQL statements behind calls of a store. sqlx tells each at its level of debugging, in the span of the call that
 //! asked for it.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{LazyLock, Mutex};
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
-use tracing::span::{Attributes, Current, Id, Record};
 use tracing::subscriber::Interest;
 use tracing::{Event, Metadata, Span, Subscriber};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::registry::{LookupSpan, Registry};
 
 /// The target of sqlx's own events.
 const OF_SQLX: &str = "sqlx::query";
@@ -41,22 +41,16 @@ struct Told {
 struct Call {
     store: u64,
     method: &'static str,
-    metadata: &'static Metadata<'static>,
 }
 
 static TOLD: LazyLock<Mutex<Told>> = LazyLock::new(Mutex::default);
-
-thread_local! {
-    /// The calls that this thread is in.
-    static CALLS: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
-}
 
 impl Statements {
     /// Begins to count. Stores of other tests are left alone: only calls of counted ones have a span.
     pub(crate) fn begin() -> Self {
         static STORES: AtomicU64 = AtomicU64::new(1);
         // Every test that counts asks for it; the first one gets it for all.
-        let _ = tracing::subscriber::set_global_default(Listener);
+        let _ = tracing::subscriber::set_global_default(Registry::default().with(Listener));
         Self {
             store: STORES.fetch_add(1, Relaxed),
         }
@@ -65,11 +59,10 @@ impl Statements {
     /// The span of a call.
     pub(crate) fn span(&self, method: &'static str) -> Span {
         let span = tracing::debug_span!(target: OF_CALLS, "call");
-        if let (Some(id), Some(metadata)) = (span.id(), span.metadata()) {
+        if let Some(id) = span.id() {
             let call = Call {
                 store: self.store,
                 method,
-                metadata,
             };
             TOLD.lock().unwrap().calls.insert(id.into_u64(), call);
         }
@@ -85,14 +78,10 @@ impl Statements {
 
 struct Listener;
 
-impl Listener {
-    fn call() -> Option<Call> {
-        let id = CALLS.with_borrow(|calls| calls.last().copied())?;
-        TOLD.lock().unwrap().calls.get(&id).copied()
-    }
-}
-
-impl Subscriber for Listener {
+impl<S> Layer<S> for Listener
+where
+    S: Subscriber + for<'span> LookupSpan<'span>,
+{
     fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
         match metadata.target() {
             OF_CALLS => Interest::always(),
@@ -101,10 +90,10 @@ impl Subscriber for Listener {
         }
     }
 
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+    fn enabled(&self, metadata: &Metadata<'_>, context: Context<'_, S>) -> bool {
         match metadata.target() {
             OF_CALLS => true,
-            OF_SQLX => CALLS.with_borrow(|calls| !calls.is_empty()),
+            OF_SQLX => context.lookup_current().is_some(),
             _ => false,
         }
     }
@@ -113,46 +102,24 @@ impl Subscriber for Listener {
         Some(LevelFilter::DEBUG)
     }
 
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        static SPANS: AtomicU64 = AtomicU64::new(1);
-        Id::from_u64(SPANS.fetch_add(1, Relaxed))
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        let Some(call) = Self::call() else {
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let Some(span) = context.lookup_current() else {
             return;
         };
         let mut text = Text::default();
         event.record(&mut text);
+        let mut told = TOLD.lock().unwrap();
+        let Some(call) = told.calls.get(&span.id().into_u64()).copied() else {
+            return;
+        };
         let statement = Statement {
             method: call.method,
             sql: text.sql(),
         };
-        let mut told = TOLD.lock().unwrap();
         told.statements
             .entry(call.store)
             .or_default()
             .push(statement);
-    }
-
-    fn enter(&self, span: &Id) {
-        CALLS.with_borrow_mut(|calls| calls.push(span.into_u64()));
-    }
-
-    fn exit(&self, _: &Id) {
-        CALLS.with_borrow_mut(Vec::pop);
-    }
-
-    fn current_span(&self) -> Current {
-        let id = CALLS.with_borrow(|calls| calls.last().copied());
-        match (id, Self::call()) {
-            (Some(id), Some(call)) => Current::new(Id::from_u64(id), call.metadata),
-            _ => Current::none(),
-        }
     }
 }
 

@@ -39,6 +39,10 @@ fn read(method: &str, sql: &str) -> Option<String> {
         _ if of_id => "row",
         _ => "some",
     };
+    // The hub reads the settings of the account after every change.
+    if (method, what, table) == ("get", "row", "account") {
+        return None;
+    }
     Some(format!("{method}: {what} of {table}"))
 }
 
@@ -123,7 +127,9 @@ impl<'a> Writer<'a> {
     }
 
     async fn creates(&mut self, path: &str, body: Value, expected: &[&str]) -> String {
-        id_of(&self.counts("POST", path, body, expected).await)
+        let made = self.counts("POST", path, body, expected).await;
+        // A new token is told beside its secret.
+        id_of(made.get("token").unwrap_or(&made))
     }
 
     async fn changes(&mut self, path: &str, body: Value, expected: &[&str]) {
@@ -208,7 +214,7 @@ async fn sites_resources_and_policies_are_written_with_one_read_of_each_row() {
         .changes(&at_site, json!({"name": "two"}), &renames)
         .await;
 
-    let body = json!({"site": site, "name": "one", "kind": "address", "address": "10.0.0.9"});
+    let body = json!({"site": site, "name": "one", "kind": "address", "address": "10.0.0.9", "filters": [{"protocol": "any"}]});
     let new = [
         "write: reference of site",
         "write: name of resource",
