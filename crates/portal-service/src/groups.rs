@@ -108,10 +108,14 @@ impl Service {
         new: NewMember,
     ) -> Result<Member, Fault> {
         caller.may_change()?;
-        let actor: store::Actor = self
-            .read(caller, new.actor)
-            .await
-            .map_err(|fault| fault.at_field("actor"))?;
+        let actor: store::Actor = match self.read(caller, new.actor).await {
+            Err(fault @ Fault::NotFound(_)) => {
+                // A group that is not there comes first: the path names it.
+                self.read::<store::Group>(caller, group).await?;
+                return Err(fault.at_field("actor"));
+            }
+            found => found?,
+        };
         let (born, random) = birth()?;
         let row = store::Membership {
             id: MembershipId::new(born, random),

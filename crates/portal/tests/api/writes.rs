@@ -39,7 +39,7 @@ fn read(method: &str, sql: &str) -> Option<String> {
         _ if of_id => "row",
         _ => "some",
     };
-    // The hub reads the settings of the account after every change.
+    // The sinks of the logs read their settings after every change.
     if (method, what, table) == ("get", "row", "account") {
         return None;
     }
