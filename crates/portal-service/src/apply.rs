@@ -100,13 +100,8 @@ impl Service {
         if plan.touched_actors.is_empty() {
             return Ok(());
         }
-        if !caller.is_owner() {
-            let owners = self.owners(caller.account()).await?;
-            if plan.touched_actors.iter().any(|id| owners.contains(id)) {
-                caller.may_change_owners()?;
-            }
-        }
-        self.keep_an_owner(caller.account(), |_, actor| {
+        let touched = plan.touched_actors.iter().copied();
+        self.may_shut_out(caller, touched, |_, actor| {
             plan.shut_out_actors.contains(&actor)
         })
         .await

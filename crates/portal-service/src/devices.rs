@@ -1,8 +1,9 @@
 //! Sign-in of a machine with a browser (RFC 8628). The machine shows a code, and a person who has
 //! signed in compares and approves it. The machine then gets a token of that person.
 
+use super::changes::made;
 use super::tokens::issue;
-use super::{Caller, Service, made};
+use super::{Caller, Service};
 use culvert_ids::ActorId;
 use culvert_policy::readable_name;
 use culvert_portal_auth::device_codes::{self, Decision, Told, WaitingDevice};

@@ -1,6 +1,7 @@
 //! The second factor of people who sign in with a password: codes of an authenticator app, and recovery
 //! codes for when it is lost.
 
+use super::changes::left;
 use super::people::{Begun, ByPassword};
 use super::{Caller, Service, show};
 use aws_lc_rs::digest;
@@ -390,22 +391,18 @@ impl Service {
         let mut mutations = self.ends_of(actor).await?;
         // It changes nothing, and is refused where the row is at another version.
         mutations.push(Mutation::Update {
-            entity: row.into(),
+            entity: row.clone().into(),
             expected_version: expected.or(Some(version)),
         });
         if signs_in {
             let change = FactorChange::RemoveAll;
             mutations.push(Mutation::ChangeFactor { actor, change });
         }
-        self.write(caller.account(), caller.author(), mutations)
+        let changes = self
+            .write(caller.account(), caller.author(), mutations)
             .await?;
-        show_now(self, caller, actor).await
+        Ok(show::actor(left(changes, row)))
     }
-}
-
-async fn show_now(service: &Service, caller: &Caller, actor: ActorId) -> Result<Actor, Fault> {
-    let row = service.get::<store::Actor>(caller.account(), actor).await?;
-    Ok(show::actor(row))
 }
 
 /// A code without what people write between its characters.

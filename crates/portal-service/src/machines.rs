@@ -100,8 +100,8 @@ impl Service {
         let gives_up = action == ClientAction::Revoke && caller.sees_clients_of()?.is_some();
         let changed = match gives_up {
             true => {
-                self.visible_client(caller, id).await?;
-                self.change_permitted(caller, id, expected, change).await
+                let row = self.visible_client(caller, id).await?;
+                self.change_row(caller, row, expected, change).await
             }
             false => self.change(caller, id, expected, change).await,
         };

@@ -1,5 +1,6 @@
 //! People who sign in: their passwords, and the sessions of their browsers.
 
+use super::changes::left;
 use super::tokens::issue;
 use super::{Caller, Service, SignedIn, show};
 use culvert_ids::{ActorId, TokenId};
@@ -291,7 +292,7 @@ impl Service {
         new: NewSignIn,
     ) -> Result<Actor, Fault> {
         caller.may_change()?;
-        let row: store::Actor = self.read(caller, actor).await?;
+        let mut row: store::Actor = self.read(caller, actor).await?;
         let role = show::role(new.role);
         may_have(row.kind, role)?;
         let verifier = match &new.password {
@@ -305,12 +306,15 @@ impl Service {
             None => None,
         };
         let _alone = self.shutting_out.lock().await;
-        self.may_touch_actor(caller, actor).await?;
-        if role == Role::Owner {
-            caller.may_change_owners()?;
-        } else {
-            self.keep_an_owner(caller.account(), |_, owner| owner == actor)
-                .await?;
+        match role {
+            Role::Owner => {
+                self.may_touch_actor(caller, actor).await?;
+                caller.may_change_owners()?;
+            }
+            _ => {
+                self.may_shut_out(caller, [actor], |_, owner| owner == actor)
+                    .await?;
+            }
         }
         let mut mutations = self.ends_of(actor).await?;
         mutations.push(match verifier {
@@ -321,22 +325,23 @@ impl Service {
                 expected_version: expected,
             },
             None => {
-                let row: store::Actor = self.read(caller, actor).await?;
+                row = self.read(caller, actor).await?;
                 let version = row.stamp.version;
                 let was = row.sign_in.unwrap_or(super::providers::AS_USER);
                 Mutation::Update {
                     entity: store::Actor {
                         sign_in: Some(store::SignIn { role, ..was }),
-                        ..row
+                        ..row.clone()
                     }
                     .into(),
                     expected_version: expected.or(Some(version)),
                 }
             }
         });
-        self.write(caller.account(), caller.author(), mutations)
+        let changes = self
+            .write(caller.account(), caller.author(), mutations)
             .await?;
-        self.actor(caller, actor).await
+        Ok(show::actor(left(changes, row)))
     }
 
     /// Ends that a person signs in, and the sessions that there are.
@@ -348,22 +353,22 @@ impl Service {
     ) -> Result<Actor, Fault> {
         let _alone = self.shutting_out.lock().await;
         let row: store::Actor = self.read(caller, actor).await?;
-        self.may_touch_actor(caller, actor).await?;
-        self.keep_an_owner(caller.account(), |_, owner| owner == actor)
+        self.may_shut_out(caller, [actor], |_, owner| owner == actor)
             .await?;
         let mut mutations = self.ends_of(actor).await?;
         let version = row.stamp.version;
         mutations.push(Mutation::Update {
             entity: store::Actor {
                 sign_in: None,
-                ..row
+                ..row.clone()
             }
             .into(),
             expected_version: expected.or(Some(version)),
         });
-        self.write(caller.account(), caller.author(), mutations)
+        let changes = self
+            .write(caller.account(), caller.author(), mutations)
             .await?;
-        self.actor(caller, actor).await
+        Ok(show::actor(left(changes, row)))
     }
 }
 

@@ -1,5 +1,5 @@
 use super::{Caller, ListRequest, Service, names, show};
-use culvert_ids::{GroupId, PolicyId, ResourceId};
+use culvert_ids::PolicyId;
 use culvert_portal_base::{Fault, birth};
 use culvert_store::{self as store, Stamp};
 use culvert_wire::api::{NewPolicy, Page, Policy, PolicyPatch};
@@ -22,8 +22,6 @@ impl Service {
     /// Creates a policy.
     pub async fn create_policy(&self, caller: &Caller, new: NewPolicy) -> Result<Policy, Fault> {
         caller.may_change()?;
-        self.check_ends(caller, Some(new.group), Some(new.resource))
-            .await?;
         let (born, random) = birth()?;
         let row = store::Policy {
             id: PolicyId::new(born, random),
@@ -45,8 +43,6 @@ impl Service {
         expected: Option<u64>,
         patch: PolicyPatch,
     ) -> Result<Policy, Fault> {
-        caller.may_change()?;
-        self.check_ends(caller, patch.group, patch.resource).await?;
         let change = |row: &mut store::Policy| {
             if let Some(name) = &patch.name {
                 row.name = names::name("name", name)?;
@@ -62,24 +58,6 @@ impl Service {
         self.change(caller, id, expected, change)
             .await
             .map(show::policy)
-    }
-
-    /// Checks that the group and the resource of a policy exist; a fault names the field otherwise.
-    async fn check_ends(
-        &self,
-        caller: &Caller,
-        group: Option<GroupId>,
-        resource: Option<ResourceId>,
-    ) -> Result<(), Fault> {
-        if let Some(group) = group {
-            let found = self.read::<store::Group>(caller, group).await;
-            found.map_err(|fault| fault.at_field("group"))?;
-        }
-        if let Some(resource) = resource {
-            let found = self.read::<store::Resource>(caller, resource).await;
-            found.map_err(|fault| fault.at_field("resource"))?;
-        }
-        Ok(())
     }
 
     /// Deletes a policy.

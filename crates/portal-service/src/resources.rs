@@ -41,9 +41,7 @@ impl Service {
             applications: names::applications("", &new.applications)?,
             stamp: Stamp::default(),
         };
-        let row = self.create(caller, row).await;
-        row.map(show::resource)
-            .map_err(|fault| fault.at_field("site"))
+        self.create(caller, row).await.map(show::resource)
     }
 
     /// Changes a resource; with `expected`, only that version of it.
@@ -54,12 +52,6 @@ impl Service {
         expected: Option<u64>,
         patch: ResourcePatch,
     ) -> Result<Resource, Fault> {
-        caller.may_change()?;
-        if let Some(site) = patch.site {
-            self.read::<store::Site>(caller, site)
-                .await
-                .map_err(|fault| fault.at_field("site"))?;
-        }
         let change = |row: &mut store::Resource| {
             if let Some(name) = &patch.name {
                 row.name = names::resource_name("", name)?;

@@ -3,7 +3,7 @@
 use super::read::{self, fetch};
 use super::table::{self, Table};
 use super::value::{Columns, Value};
-use super::write::Writing;
+use super::writing::Writing;
 use super::{addresses, auth, seen};
 use culvert_ids::{ActorId, ClientId, GatewayId, SiteId, TokenId};
 use culvert_policy::readable_name;

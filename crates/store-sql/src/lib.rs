@@ -16,6 +16,7 @@
 mod access;
 mod activity;
 mod addresses;
+mod apply;
 mod auth;
 mod backup;
 mod changes;
@@ -36,20 +37,22 @@ mod proof;
 mod providers;
 mod read;
 mod rekey;
+mod rows;
 mod sealing;
 #[cfg(test)]
 mod secret_columns;
 mod secrets;
 mod secrets_key;
 mod seen;
+mod shown;
 mod sinks;
 mod store;
 mod table;
 #[cfg(test)]
 mod tests;
 mod value;
-mod write;
 mod writer;
+mod writing;
 
 pub use backup::{BackupError, BackupFile, backup, restore};
 pub use commits::CommitSignal;

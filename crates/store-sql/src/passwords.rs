@@ -3,7 +3,7 @@
 use super::fault::fault;
 use super::read;
 use super::value::{Columns, query};
-use super::write::Writing;
+use super::writing::Writing;
 use culvert_ids::{AccountId, ActorId};
 use culvert_store::rules::name_key;
 use culvert_store::{
@@ -91,20 +91,6 @@ impl Writing {
             actor.as_bytes().into(),
             verifier.expose().into(),
         ];
-        self.execute(sql, values).await?;
-        Ok(())
-    }
-
-    /// An actor who no longer signs in with a password has none.
-    pub(super) async fn forget_password(&mut self, after: &Entity) -> Result<(), StoreError> {
-        let Entity::Actor(Actor { id, sign_in, .. }) = after else {
-            return Ok(());
-        };
-        if sign_in.is_some_and(|sign_in| sign_in.password_set.is_some()) {
-            return Ok(());
-        }
-        let sql = "DELETE FROM password WHERE account = ? AND actor_id = ?";
-        let values = vec![self.account().as_bytes().into(), id.as_bytes().into()];
         self.execute(sql, values).await?;
         Ok(())
     }

@@ -4,18 +4,18 @@ use super::commits::CommitSignal;
 use super::fault::fault;
 use super::open::{self, SqliteOptions};
 use super::sealing::Sealing;
-use super::write::Writing;
 use super::writer::Writer;
+use super::writing::Writing;
 use super::{
-    access, auth, changes, enrol, factors, grants, passkeys, passwords, providers, read, secrets,
-    seen,
+    access, auth, changes, enrol, factors, grants, owners, passkeys, passwords, providers, read,
+    secrets, seen,
 };
 use async_trait::async_trait;
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ProviderId, TokenId};
 use culvert_store::{
     AccessEntry, AccessFilter, AccessSeq, Account, Author, Change, ChangeFilter, Client,
     CommitWatch, Enrolment, Entity, EntityId, EntityKind, Gateway, Grant, Identity, ListFilter,
-    LoggedAccess, Mutation, Page, PageLimit, Passkey, Principal, SecretBytes, SecretName,
+    LoggedAccess, Mutation, Owner, Page, PageLimit, Passkey, Principal, SecretBytes, SecretName,
     SeenMachine, Seq, Snapshot, StateSecret, Store, StoreError,
 };
 use culvert_wire::Timestamp;
@@ -171,6 +171,10 @@ impl Store for SqliteStore {
         ids: &[EntityId],
     ) -> Result<BTreeMap<EntityId, String>, StoreError> {
         read::names(&mut *self.reading().await?, account, ids).await
+    }
+
+    async fn owners(&self, account: AccountId, now: Timestamp) -> Result<Vec<Owner>, StoreError> {
+        owners::owners(&mut *self.reading().await?, account, now).await
     }
 
     async fn list(
