@@ -175,6 +175,11 @@ pub(super) struct DeleteQuery {
     pub(super) cascade: bool,
 }
 
+/// No options: query parameters are not read.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct NoQuery {}
+
 /// Options of draining a gateway.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
