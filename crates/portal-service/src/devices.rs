@@ -2,7 +2,8 @@
 //! signed in compares and approves it. The machine then gets a token of that person.
 
 use super::tokens::issue;
-use super::{Caller, Service, made};
+use super::write::made;
+use super::{Caller, Service};
 use culvert_ids::ActorId;
 use culvert_policy::readable_name;
 use culvert_portal_auth::device_codes::{self, Decision, Told, WaitingDevice};

@@ -1,5 +1,6 @@
 use super::list::{cursor, page_limit};
-use super::{Caller, ListRequest, Service, made, names, show};
+use super::write::made;
+use super::{Caller, ListRequest, Service, names, show};
 use culvert_ids::{AccountId, ActorId, GroupId, MembershipId};
 use culvert_portal_base::{Fault, birth};
 use culvert_store::{self as store, EntityId, Kind, ListFilter, Mutation, Stamp};

@@ -38,6 +38,7 @@ mod sinks;
 mod sites;
 mod tokens;
 mod touch;
+mod write;
 
 pub use caller::Caller;
 pub use export::{ExportFilter, ExportFormat};
@@ -59,9 +60,7 @@ use culvert_portal_auth::device_codes::DeviceCodes;
 use culvert_portal_auth::oidc::Oidc;
 use culvert_portal_auth::{Browsers, Challenges, ONE_SIGN_IN_EVERY, Passwords, SIGN_INS_AT_ONCE};
 use culvert_portal_base::{Fault, Metrics, RateLimit, now};
-use culvert_store::{
-    Author, Change, Entity, EntityId, Kind, Mutation, Store, StoreError, StoreExt,
-};
+use culvert_store::{Kind, Store, StoreError, StoreExt};
 use culvert_wire::Timestamp;
 use culvert_wire::token::{Portal, Secret};
 use factors::Factors;
@@ -72,9 +71,6 @@ use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 use touch::Touched;
 use zeroize::Zeroizing;
-
-/// The number of attempts at a change that names no version and meets another change.
-const CHANGE_ATTEMPTS: usize = 4;
 
 /// Attempts under one name from all addresses together, in browsers that are not known: as many as ten addresses
 /// have at once, and five in the long run. It takes a botnet to use them up, and then 43,200 guesses a day.
@@ -174,112 +170,12 @@ impl Service {
         let row = self.ask("get", self.store.get_as::<T>(account, id)).await?;
         Ok(row)
     }
-
-    async fn write(
-        &self,
-        account: AccountId,
-        author: Author,
-        mutations: Vec<Mutation>,
-    ) -> Result<Vec<Change>, StoreError> {
-        let write = self.store.write(account, author, now(), mutations);
-        self.ask("write", write).await
-    }
-
-    /// Makes a row.
-    async fn create<T: Kind>(&self, caller: &Caller, row: T) -> Result<T, Fault> {
-        caller.may_change()?;
-        let id = row.id().into();
-        let create = vec![Mutation::Create(row.into())];
-        let changes = self
-            .write(caller.account(), caller.author(), create)
-            .await?;
-        made(changes, id)
-    }
-
-    /// Changes a row. With `expected`, only that version of it; without, whatever it is now.
-    async fn change<T: Kind>(
-        &self,
-        caller: &Caller,
-        id: T::Id,
-        expected: Option<u64>,
-        change: impl Fn(&mut T) -> Result<(), Fault> + Send,
-    ) -> Result<T, Fault> {
-        caller.may_change()?;
-        self.change_permitted(caller, id, expected, change).await
-    }
-
-    /// The same, where another rule than that for all changes lets the caller.
-    async fn change_permitted<T: Kind>(
-        &self,
-        caller: &Caller,
-        id: T::Id,
-        expected: Option<u64>,
-        change: impl Fn(&mut T) -> Result<(), Fault> + Send,
-    ) -> Result<T, Fault> {
-        for _ in 0..CHANGE_ATTEMPTS {
-            let mut row: T = self.get(caller.account(), id).await?;
-            let version = version_of(&row);
-            if expected.is_some_and(|expected| expected != version) {
-                return Err(Fault::VersionConflict { current: version });
-            }
-            change(&mut row)?;
-            let update = Mutation::Update {
-                entity: row.into(),
-                expected_version: Some(version),
-            };
-            let written = self
-                .write(caller.account(), caller.author(), vec![update])
-                .await;
-            match written {
-                Ok(_) => return self.get(caller.account(), id).await,
-                Err(StoreError::VersionConflict { .. }) if expected.is_none() => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Err(Fault::Conflict(
-            "others change it all the time; try again".to_owned(),
-        ))
-    }
-
-    /// Deletes a row.
-    async fn delete<T: Kind>(
-        &self,
-        caller: &Caller,
-        id: T::Id,
-        expected_version: Option<u64>,
-        cascade: bool,
-    ) -> Result<(), Fault> {
-        caller.may_change()?;
-        let delete = Mutation::Delete {
-            id: id.into(),
-            expected_version,
-            cascade,
-        };
-        self.write(caller.account(), caller.author(), vec![delete])
-            .await?;
-        Ok(())
-    }
 }
 
 impl fmt::Debug for Service {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Service").finish_non_exhaustive()
     }
-}
-
-/// The row that a write made, as it left it.
-fn made<T: Kind>(changes: Vec<Change>, id: EntityId) -> Result<T, Fault> {
-    changes
-        .into_iter()
-        .rev()
-        .filter(|change| change.id == id)
-        .find_map(|change| change.after.and_then(T::from_entity))
-        .ok_or_else(|| Fault::internal("a write did not return what it made"))
-}
-
-fn version_of<T: Kind>(row: &T) -> u64 {
-    let entity: Entity = row.clone().into();
-    entity.stamp().version
 }
 
 /// A new token's secret.

@@ -1,7 +1,8 @@
 //! From an empty account to its first owner: the set-up token makes one, once.
 
 use super::tokens::issue;
-use super::{Service, made, names, show};
+use super::write::made;
+use super::{Service, names, show};
 use culvert_ids::{AccountId, ActorId};
 use culvert_portal_auth::Asker;
 use culvert_portal_base::{Fault, birth, now};

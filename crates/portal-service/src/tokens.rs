@@ -1,7 +1,8 @@
 //! Tokens: their secrets are shown once, and nobody learns them from the portal again.
 
 use super::owners::may_use_api;
-use super::{Caller, ListRequest, Service, made, names, new_secret, show};
+use super::write::made;
+use super::{Caller, ListRequest, Service, names, new_secret, show};
 use culvert_ids::TokenId;
 use culvert_portal_base::{Fault, birth, now};
 use culvert_store::{self as store, Mutation, Stamp, TokenScope, TokenUses};
