@@ -3,8 +3,7 @@
 use super::{Caller, Service};
 use culvert_ids::{AccountId, ActorId, TokenId};
 use culvert_portal_base::{Fault, now};
-use culvert_store::{Actor, StoreExt};
-use culvert_store::{ActorKind, EntityId, ListFilter, Role, Token};
+use culvert_store::{Actor, ActorKind, EntityId, ListFilter, Role, Token};
 use culvert_wire::Timestamp;
 use std::collections::BTreeSet;
 
@@ -44,8 +43,7 @@ impl Service {
     }
 
     async fn is_owner(&self, account: AccountId, actor: ActorId) -> Result<bool, Fault> {
-        let row = self.ask("get", self.store.get_as::<Actor>(account, actor));
-        if signs_in_as_owner(&row.await?) {
+        if signs_in_as_owner(&self.get(account, actor).await?) {
             return Ok(true);
         }
         let filter = ListFilter {
@@ -90,7 +88,7 @@ impl Service {
             if goes(*token, *actor) {
                 continue;
             }
-            let actor: Actor = self.ask("get", self.store.get_as(account, *actor)).await?;
+            let actor: Actor = self.get(account, *actor).await?;
             if !actor.disabled {
                 return Ok(());
             }
