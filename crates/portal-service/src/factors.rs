@@ -2,7 +2,7 @@
 //! confirmed.
 
 use super::recovery_codes::sha256;
-use super::steps::ByPassword;
+use super::signed_in::ByPassword;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use culvert_ids::{ActorId, TokenId};

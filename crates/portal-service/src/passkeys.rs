@@ -5,7 +5,7 @@ mod own;
 pub use own::OwnPasskey;
 
 use super::factors::HalfSignedIn;
-use super::steps::Begun;
+use super::signed_in::Begun;
 use super::{Caller, Service};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -128,7 +128,7 @@ impl Service {
         purpose: &[u8],
         credential: &str,
     ) -> Result<(Assertion, Challenge), Fault> {
-        let taken = self.sign_in.attempts.take_from(from, Instant::now());
+        let taken = self.sign_in.limits.take_from(from, Instant::now());
         taken.map_err(|wait| self.limited(wait))?;
         let assertion = given(credential, Assertion::parse)?;
         let challenge = self.known(purpose, assertion.challenge())?;

@@ -1,7 +1,7 @@
 //! People who sign in: their passwords, and the sessions of their browsers.
 
 use super::providers::AS_USER;
-use super::steps::{Begun, ByPassword, Mark, SignedIn};
+use super::signed_in::{Begun, ByPassword, Mark, SignedIn};
 use super::tokens::issue;
 use super::{Caller, Service, show};
 use culvert_ids::{ActorId, TokenId};
@@ -30,10 +30,10 @@ impl Service {
         name: &str,
         password: &str,
     ) -> Result<(SignedIn, Mark), Fault> {
-        let attempts = &self.sign_in.attempts;
-        let known = attempts.known(mark, name);
+        let limits = &self.sign_in.limits;
+        let known = limits.known(mark, name);
         let proven = self.prove(from, known, name, password).await?;
-        let mark = attempts.mark(name)?;
+        let mark = limits.mark(name)?;
         Ok((self.after_password(proven).await?, Mark(mark)))
     }
 
@@ -64,8 +64,8 @@ impl Service {
         name: &str,
         password: &str,
     ) -> Result<ByPassword, Fault> {
-        let attempts = &self.sign_in.attempts;
-        let taken = attempts.take(known, from, name, Instant::now());
+        let limits = &self.sign_in.limits;
+        let taken = limits.take(known, from, name, Instant::now());
         taken.map_err(|wait| self.limited(wait))?;
         let asker = known.map_or(Asker::At(from), Asker::Known);
         let found = self

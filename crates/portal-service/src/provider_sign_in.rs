@@ -3,7 +3,7 @@
 
 use super::claims::{MAX_NUMBERED, name_by, proof_by, synchronise};
 use super::providers::{AS_USER, new_identity};
-use super::steps::Begun;
+use super::signed_in::Begun;
 use super::{Caller, Service};
 use culvert_ids::{ActorId, GroupId, ProviderId, TokenId};
 use culvert_portal_auth::oidc::{self, Claims, Flow, Groups, Lookup, Purpose, SignInFault};
@@ -121,7 +121,7 @@ impl Service {
         provider: ProviderId,
         purpose: Purpose,
     ) -> Result<oidc::Begun, Fault> {
-        let taken = self.sign_in.attempts.take_from(from, Instant::now());
+        let taken = self.sign_in.limits.take_from(from, Instant::now());
         taken.map_err(|wait| self.limited(wait))?;
         let row = self.enabled_provider(provider).await?;
         let redirect_uri = self.redirect_uri();

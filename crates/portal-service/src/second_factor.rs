@@ -3,7 +3,7 @@
 
 use super::recovery_codes::{RECOVERY_CODE_CHARS, RecoveryCodes, digest_of, new_codes, plain};
 use super::sign_in::SignInState;
-use super::steps::{Begun, ByPassword, SignedIn};
+use super::signed_in::{Begun, ByPassword, SignedIn};
 use super::{Caller, Service, show};
 use culvert_ids::ActorId;
 use culvert_portal_auth::totp;
@@ -79,9 +79,9 @@ impl Service {
     ) -> Result<Begun, Fault> {
         let at = Instant::now();
         let SignInState {
-            attempts, factors, ..
+            limits, factors, ..
         } = &self.sign_in;
-        let taken = attempts.take_from(from, at);
+        let taken = limits.take_from(from, at);
         taken.map_err(|wait| self.limited(wait))?;
         let half = factors.half_for_code(ticket, at);
         let half = half.ok_or(Fault::Unauthenticated)?;

@@ -1,13 +1,13 @@
 //! The state that is kept while people sign in.
 
-use super::attempts::Attempts;
 use super::factors::Factors;
 use super::pending_forms::PendingForms;
+use super::sign_in_limits::SignInLimits;
 use culvert_portal_auth::{Challenges, Passwords};
 
 /// The parts of that state.
 pub(super) struct SignInState {
-    pub(super) attempts: Attempts,
+    pub(super) limits: SignInLimits,
     pub(super) passwords: Passwords,
     pub(super) factors: Factors,
     /// Challenges for passkeys.
@@ -21,7 +21,7 @@ impl SignInState {
     /// The operating system gave no random bytes.
     pub(super) fn new(browser_key: &[u8; 32]) -> Result<Self, getrandom::Error> {
         Ok(Self {
-            attempts: Attempts::new(browser_key),
+            limits: SignInLimits::new(browser_key),
             passwords: Passwords::default(),
             factors: Factors::default(),
             challenges: Challenges::new()?,

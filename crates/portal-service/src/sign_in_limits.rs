@@ -11,15 +11,15 @@ use zeroize::Zeroizing;
 const ONE_UNDER_A_NAME_EVERY: Duration = Duration::from_secs(2);
 const UNDER_A_NAME_AT_ONCE: u32 = 200;
 
-/// Attempts to sign in. Each refusal is the time to wait.
-pub(super) struct Attempts {
+/// Limits on attempts to sign in. Each refusal is the time to wait.
+pub(super) struct SignInLimits {
     /// Browsers that are known, whose attempts count for themselves.
     browsers: Browsers,
     from_address: RateLimit,
     under_name: RateLimit,
 }
 
-impl Attempts {
+impl SignInLimits {
     pub(super) fn new(browser_key: &[u8; 32]) -> Self {
         Self {
             browsers: Browsers::new(browser_key),

@@ -1,4 +1,4 @@
-//! The steps of a sign-in: the password, the question for a code, the session.
+//! The results of a sign-in: a password that was right, the question for a code, a session.
 
 use culvert_ids::ActorId;
 use culvert_store::{Mutation, Proof, SecretBytes};
