@@ -1,6 +1,6 @@
 //! The meaning of a provider's claims here: a name, a proof of the person, and memberships.
 
-use super::providers::{leave, new_identity};
+use super::providers::leave;
 use culvert_ids::{GroupId, MembershipId};
 use culvert_policy::readable_name;
 use culvert_portal_auth::oidc::Claims;
@@ -71,6 +71,7 @@ pub(super) fn synchronise(
 
 #[cfg(test)]
 mod tests {
+    use super::super::providers::new_identity;
     use super::*;
     use culvert_ids::{ActorId, ProviderId};
     use culvert_portal_auth::oidc::Groups;

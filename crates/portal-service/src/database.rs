@@ -1,7 +1,7 @@
 //! The database, and how long it takes to answer.
 
 use culvert_ids::AccountId;
-use culvert_portal_base::{Fault, Metrics};
+use culvert_portal_base::Metrics;
 use culvert_store::{Kind, ListFilter, PageLimit, Store, StoreError, StoreExt};
 use std::sync::Arc;
 use std::time::Instant;

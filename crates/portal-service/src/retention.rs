@@ -44,6 +44,7 @@ impl Service {
 
     async fn show_retention(&self, row: store::Account) -> Result<Retention, Fault> {
         let lost = self
+            .database
             .ask("flows_lost", self.database.store.flows_lost(row.id))
             .await?;
         let logs = row.settings.logs;

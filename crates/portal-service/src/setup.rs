@@ -21,7 +21,7 @@ impl Service {
     /// True if somebody administers the portal. A person who has lost all access makes another owner by a
     /// set-up token.
     pub async fn is_set_up(&self) -> Result<bool, Fault> {
-        let is_set_up = self.database.store.is_set_up(self.served);
+        let is_set_up = self.database.store.is_set_up(self.served.account);
         Ok(self.database.ask("is_set_up", is_set_up).await?)
     }
 
