@@ -1,6 +1,5 @@
 //! Explains by names why a client may use a resource now, or may not.
 
-use super::live::stopping;
 use super::{Caller, Service};
 use culvert_hub::Explained;
 use culvert_ids::{ClientId, ResourceId};
@@ -26,15 +25,7 @@ impl Service {
                 "another portal has the sessions of this account".to_owned(),
             ));
         }
-        let explained = self.sessions.explain(client, resource).await;
-        let explained = explained.ok_or_else(|| match self.sessions.obstacles().is_empty() {
-            true => Fault::Unavailable(
-                "the sessions do not know one of the two: `faults` of /api/v1/status says whether \
-                 rows can't be understood"
-                    .to_owned(),
-            ),
-            false => stopping(),
-        })?;
+        let explained = self.served.explain(client, resource).await?;
         let mut policies = Vec::new();
         for outcome in explained.policies.policies() {
             policies.push(self.policy_explanation(caller, outcome).await?);

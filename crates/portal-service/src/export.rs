@@ -192,10 +192,12 @@ impl Export {
         let next = match self.filter {
             ExportFilter::Access(filter) => {
                 let before = self.before.map(AccessSeq);
-                let page = service
-                    .store
-                    .access_log(account, &filter, before, PageLimit::MAX);
-                let page = service.ask("export", page).await?;
+                let page =
+                    service
+                        .database
+                        .store
+                        .access_log(account, &filter, before, PageLimit::MAX);
+                let page = service.database.ask("export", page).await?;
                 for row in page.items {
                     self.access(&entries::access(row), &mut text).await?;
                 }
@@ -203,10 +205,12 @@ impl Export {
             }
             ExportFilter::Changes(filter) => {
                 let before = self.before.map(Seq);
-                let page = service
-                    .store
-                    .change_log(account, &filter, before, PageLimit::MAX);
-                let page = service.ask("export", page).await?;
+                let page =
+                    service
+                        .database
+                        .store
+                        .change_log(account, &filter, before, PageLimit::MAX);
+                let page = service.database.ask("export", page).await?;
                 for row in page.items {
                     self.change(&entries::change(row), &mut text).await?;
                 }
@@ -214,10 +218,12 @@ impl Export {
             }
             ExportFilter::Flows(filter) => {
                 let before = self.before.map(FlowSeq);
-                let page = service
-                    .store
-                    .flow_log(account, &filter, before, PageLimit::MAX);
-                let page = service.ask("export", page).await?;
+                let page =
+                    service
+                        .database
+                        .store
+                        .flow_log(account, &filter, before, PageLimit::MAX);
+                let page = service.database.ask("export", page).await?;
                 for row in page.items {
                     self.flow(&entries::flow(row), &mut text).await?;
                 }

@@ -77,14 +77,14 @@ impl Service {
         };
         let after: Option<MembershipId> = cursor(request.cursor.as_deref())?;
         let limit = page_limit(request.limit)?;
-        let list = self.store.list(
+        let list = self.database.store.list(
             caller.account(),
             store::Membership::KIND,
             &filter,
             after.map(EntityId::from),
             limit,
         );
-        let page = self.ask("list", list).await?;
+        let page = self.database.ask("list", list).await?;
         let rows = page.items.into_iter();
         let rows: Vec<_> = rows.filter_map(store::Membership::from_entity).collect();
         let actors = rows.iter().map(|row| row.actor.into());

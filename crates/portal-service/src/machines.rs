@@ -1,6 +1,5 @@
 //! Clients and gateways: they come into being by enrolling, and an administrator judges them.
 
-use super::live::stopping;
 use super::{Caller, ListRequest, Service, names, show};
 use culvert_ids::{ClientId, GatewayId, SiteId};
 use culvert_portal_base::{Fault, now};
@@ -211,8 +210,7 @@ impl Service {
         let before = self.gateway(caller, id).await?;
         let is_served = self.serves(caller);
         if is_served && !force {
-            let is_dispensable = self.sessions.is_dispensable(id).await;
-            if !is_dispensable.ok_or_else(stopping)? {
+            if !self.served.is_dispensable(id).await? {
                 return Err(Fault::Conflict(format!(
                     "no other gateway of the site can take the clients of {0:?}: none is connected, verified where that is \
                      required, and not draining; `culvert admin gateway drain {0:?} --now --force` drains it nevertheless, \
@@ -225,10 +223,7 @@ impl Service {
             .judge_gateway(caller, id, expected, GatewayAction::Drain)
             .await?;
         if is_served {
-            let clients = self.sessions.drain_now(id).await.ok_or_else(|| {
-                let text = "the gateway drains, but its clients were not told yet: try again";
-                Fault::Unavailable(text.to_owned())
-            })?;
+            let clients = self.served.drain_now(id).await?;
             tracing::info!(gateway = drained.name, %id, clients, "a gateway is drained at once");
         }
         Ok(drained)

@@ -66,14 +66,14 @@ impl Service {
             name_contains: Some(name.to_owned()),
             ..ListFilter::default()
         };
-        let list = self.store.list(
+        let list = self.database.store.list(
             caller.account(),
             what,
             &filter,
             None,
             PageLimit::new(NAMES_OFFERED),
         );
-        let page = self.ask("list", list).await?;
+        let page = self.database.ask("list", list).await?;
         let names: Vec<String> = page
             .items
             .iter()
@@ -128,8 +128,8 @@ impl Service {
             return Ok(BTreeMap::new());
         }
         let ids: Vec<EntityId> = ids.into_iter().collect();
-        let names = self.store.names(caller.account(), &ids);
-        Ok(self.ask("names", names).await?)
+        let names = self.database.store.names(caller.account(), &ids);
+        Ok(self.database.ask("names", names).await?)
     }
 }
 
