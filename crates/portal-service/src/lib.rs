@@ -8,6 +8,7 @@ mod activity;
 mod actors;
 mod apply;
 mod caller;
+mod denial_names;
 mod devices;
 mod dns_rules;
 mod explain;
