@@ -93,9 +93,9 @@ impl Arguments {
 
 /// A number that is none is said in plain words.
 fn in_words(error: clap::Error) -> clap::Error {
-    let is_number = error
-        .source()
-        .is_some_and(|source| source.is::<ParseIntError>());
+    let source = error.source();
+    let is_number = source.and_then(|source| source.downcast_ref::<ParseIntError>());
+    let is_number = is_number.is_some();
     let text = |kind| error.get(kind).map(ToString::to_string);
     let wrong = text(ContextKind::InvalidArg).zip(text(ContextKind::InvalidValue));
     match wrong.filter(|_| is_number) {

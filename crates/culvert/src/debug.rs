@@ -147,7 +147,7 @@ pub(crate) fn run(arguments: DebugArguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What was gathered, for programs.
+/// The new directory, for programs.
 #[derive(Serialize)]
 struct Gathered<'a> {
     directory: &'a Path,

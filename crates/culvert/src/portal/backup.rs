@@ -56,7 +56,7 @@ struct Made {
 #[derive(Debug, Serialize)]
 struct Restored {
     state_dir: PathBuf,
-    /// Where machines look for it; none if it never ran.
+    /// The URL at which machines look for it; none if it never ran.
     url: Option<String>,
     /// The key that its secrets are encrypted with, which no backup has.
     secrets_key: Option<String>,
