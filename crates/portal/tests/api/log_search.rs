@@ -215,7 +215,7 @@ async fn denials_with_ids_are_shown_with_the_names_that_are_known() {
     let (store, account) = (running.store.as_ref(), running.account());
     let mut owner = running.owner().await;
     let mut made = async |path: &str, body: Value| {
-        let made = owner.post(&format!("/api/v1{path}"), &body).await;
+        let made = owner.post(&format!("/api/v1{path}"), body).await;
         made.expect(201).json()["id"].as_str().unwrap().to_owned()
     };
     let site = made("/sites", json!({"name": "here"})).await;
