@@ -22,6 +22,7 @@ mod gateway;
 mod help;
 mod host_name;
 mod http;
+mod json;
 mod listen_address;
 mod listeners;
 mod log_files;

@@ -56,7 +56,7 @@ pub use dns_rules::{
 pub use error::{
     ApplicationError, ConditionError, FilterError, GrantError, TargetError, WithinError,
 };
-pub use explanation::{Brief, BriefCode, Explanation, PolicyOutcome};
+pub use explanation::{Brief, BriefCode, Explanation, PolicyNames, PolicyOutcome};
 pub use filter::{Filter, Filters, MAX_PORT_RANGES, Ports, Service};
 pub use name::{DomainName, MAX_DOMAIN_NAME_LEN, MAX_WILDCARDS, NamePattern};
 pub use never_forwarded::{EMBEDDINGS, Embedding, NEVER_FORWARDED, is_forwarded};

@@ -198,8 +198,10 @@ impl Export {
                         .store
                         .access_log(account, &filter, before, PageLimit::MAX);
                 let page = service.database.ask("export", page).await?;
-                for row in page.items {
-                    self.access(&entries::access(row), &mut text).await?;
+                let mut items: Vec<_> = page.items.into_iter().map(entries::access).collect();
+                service.name_denials(&self.caller, &mut items).await?;
+                for entry in &items {
+                    self.access(entry, &mut text).await?;
                 }
                 page.next.map(|next| next.0)
             }

@@ -12,6 +12,7 @@ mod caller;
 mod changes;
 mod claims;
 mod database;
+mod denial_names;
 mod devices;
 mod dns_rules;
 mod explain;

@@ -80,8 +80,10 @@ impl Service {
             .store
             .access_log(caller.account(), &request.filter, before, limit);
         let page = self.database.ask("access_log", log).await?;
+        let mut items: Vec<_> = page.items.into_iter().map(entries::access).collect();
+        self.name_denials(caller, &mut items).await?;
         Ok(Page {
-            items: page.items.into_iter().map(entries::access).collect(),
+            items,
             next_cursor: page.next.map(|next| next.0.to_string()),
         })
     }

@@ -4,7 +4,7 @@ use super::api::{Entity, Query};
 use super::output::Format;
 use super::shell::Shell;
 use crate::exit::{Failure, Status};
-use crate::visible::visible;
+use crate::visible::{quoted, visible};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::io::{BufRead, IsTerminal, Read, Write};
@@ -27,6 +27,26 @@ pub(super) struct Search {
 impl Search {
     pub(super) fn query(&self) -> Query {
         Query::default().with_some("search", self.search.as_ref())
+    }
+}
+
+/// Only machines that are connected, or only the others.
+#[derive(Debug, Args)]
+pub(super) struct Connection {
+    /// Only those that are connected now
+    #[arg(long, conflicts_with = "not_connected")]
+    connected: bool,
+    /// Only those that are not connected now
+    #[arg(long)]
+    not_connected: bool,
+}
+
+impl Connection {
+    pub(super) const fn includes(&self, is_connected: bool) -> bool {
+        match is_connected {
+            true => !self.not_connected,
+            false => !self.connected,
+        }
     }
 }
 
@@ -146,9 +166,9 @@ impl Shell {
         let mut consent = delete.consent.asked_for(self.format)?;
         let found: T = self.api.find(&seen.which.which).await?;
         consent.obtain(format_args!(
-            "delete {} {:?} ({}){also}",
+            "delete {} {} ({}){also}",
             T::KIND,
-            found.name(),
+            quoted(found.name()),
             found.id()
         ))?;
         self.api.delete(&found, seen.if_version, query, fix).await?;
@@ -162,7 +182,7 @@ impl Shell {
 }
 
 fn sentence<T: Entity>(done: &str, item: &T) -> String {
-    format!("{} {:?} {done} ({})", T::KIND, item.name(), item.id())
+    format!("{} {} {done} ({})", T::KIND, quoted(item.name()), item.id())
 }
 
 /// A change without any is a slip.
