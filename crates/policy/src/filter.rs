@@ -58,6 +58,12 @@ impl Ports {
         }
     }
 
+    /// True for port 0 alone.
+    #[must_use]
+    pub const fn is_zero(self) -> bool {
+        self.last == 0
+    }
+
     /// The lowest.
     #[must_use]
     pub const fn first(self) -> u16 {
@@ -192,6 +198,26 @@ impl Filters {
                 Service::Icmp => self.icmp,
                 Service::Other(_) => false,
             }
+    }
+
+    /// True if some service is allowed by both.
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let share = |own: &[Ports], others: &[Ports]| {
+            own.iter().any(|own| {
+                let apart = |other: &Ports| other.last < own.first || own.last < other.first;
+                !others.iter().all(apart)
+            })
+        };
+        match (self.any, other.any) {
+            (true, _) => !other.is_empty(),
+            (false, true) => !self.is_empty(),
+            (false, false) => {
+                (self.icmp && other.icmp)
+                    || share(&self.tcp, &other.tcp)
+                    || share(&self.udp, &other.udp)
+            }
+        }
     }
 
     /// True if anything of the service's protocol may be used, on whatever port.

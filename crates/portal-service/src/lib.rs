@@ -38,6 +38,7 @@ mod sinks;
 mod sites;
 mod tokens;
 mod touch;
+mod warnings;
 
 pub use caller::Caller;
 pub use export::{ExportFilter, ExportFormat};

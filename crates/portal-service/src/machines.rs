@@ -69,7 +69,7 @@ impl Service {
     ) -> Result<Client, Fault> {
         let change = |row: &mut store::Client| {
             if let Some(name) = &patch.name {
-                row.name = names::name("name", name)?;
+                row.name = names::name_after(Some(&row.name), "name", name)?;
             }
             Ok(())
         };
@@ -165,7 +165,7 @@ impl Service {
     ) -> Result<Gateway, Fault> {
         let change = |row: &mut store::Gateway| {
             if let Some(name) = &patch.name {
-                row.name = names::name("name", name)?;
+                row.name = names::name_after(Some(&row.name), "name", name)?;
             }
             Ok(())
         };

@@ -35,7 +35,8 @@ impl Service {
 
     /// The resource of this name.
     pub async fn resource_named(&self, caller: &Caller, name: &str) -> Result<Resource, Fault> {
-        self.named(caller, name).await.map(show::resource)
+        let row = self.named(caller, name).await?;
+        self.show_resource(row, caller.account()).await
     }
 
     /// The client of this name.

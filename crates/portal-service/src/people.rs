@@ -3,8 +3,10 @@
 use super::tokens::issue;
 use super::{Caller, Service, SignedIn, show};
 use culvert_ids::{ActorId, TokenId};
+use culvert_policy::composed;
 use culvert_portal_auth::{Asker, Known};
 use culvert_portal_base::{Fault, now};
+use culvert_store::rules::name_key;
 use culvert_store::{
     self as store, ActorKind, Author, ListFilter, Mutation, Proof, Role, SecretBytes, TokenScope,
 };
@@ -56,7 +58,7 @@ impl Service {
         name: &str,
         password: &str,
     ) -> Result<(SignedIn, Mark), Fault> {
-        let as_kept = name.trim().to_lowercase();
+        let as_kept = as_kept(name);
         let known = mark.and_then(|mark| self.browsers.known(mark, &as_kept));
         let proven = self.prove(from, known, name, password).await?;
         let mark = self.browsers.mark(&as_kept)?;
@@ -103,7 +105,7 @@ impl Service {
             Some(known) => self.browsers.take(known, at).map_err(limited)?,
             None => {
                 self.sign_ins_from.take(from, at).map_err(limited)?;
-                let key = name.trim().to_lowercase();
+                let key = as_kept(name);
                 self.sign_ins_as.take_for(&key, at).map_err(limited)?;
             }
         }
@@ -365,6 +367,11 @@ impl Service {
             .await?;
         self.actor(caller, actor).await
     }
+}
+
+/// The name in the form in which attempts to sign in are counted: one for all its spellings.
+fn as_kept(name: &str) -> String {
+    name_key(&composed(name.trim()))
 }
 
 fn end(session: TokenId) -> Mutation {

@@ -7,7 +7,7 @@ use super::table;
 use super::value::{Columns, Value, places, query};
 use crate::sealing::Sealing;
 use culvert_ids::AccountId;
-use culvert_store::rules::{self, name_key};
+use culvert_store::rules;
 use culvert_store::{
     Author, Change, Entity, EntityId, EntityKind, ListFilter, MAX_CHANGES_PER_WRITE, MAX_MUTATIONS,
     MAX_ROWS_PER_KIND, Mutation, Operation, PageLimit, Seq, Stamp, StoreError, Token, TokenScope,
@@ -300,7 +300,10 @@ impl Writing {
         self.check_owners(&before).await?;
         self.check_owners(&after).await?;
         self.check_references(&after).await?;
-        self.check_name(&after).await?;
+        // A name that it had before is not judged again.
+        if rules::name(&before) != rules::name(&after) {
+            self.check_name(&after).await?;
+        }
         let (kind, id, stamp) = (after.kind(), after.id(), before.stamp());
         after.set_stamp(Stamp {
             version: stamp.version + 1,
@@ -367,21 +370,20 @@ impl Writing {
             return Ok(());
         }
         let (kind, id) = (entity.kind(), entity.id());
-        if let Some(by) = self.named(kind, name).await?
-            && by != id
-        {
+        if let Some(by) = self.named(kind, name, Some(id)).await? {
             let name = name.to_owned();
             return Err(StoreError::NameTaken { kind, name, by });
         }
         Ok(())
     }
 
-    /// The row that has a name, whatever the case of its letters. Names of accounts are unique
+    /// The row, other than `own`, that has a name, whatever the case of its letters. Names of accounts are unique
     /// among accounts.
     pub(super) async fn named(
         &mut self,
         kind: EntityKind,
         name: &str,
+        own: Option<EntityId>,
     ) -> Result<Option<EntityId>, StoreError> {
         let table = table::table(kind);
         let live = if rules::can_be_revoked(kind) {
@@ -389,14 +391,15 @@ impl Writing {
         } else {
             ""
         };
-        let mut values = vec![Value::from(name_key(name))];
-        let within = if kind == EntityKind::Account {
-            ""
-        } else {
+        let own = own.map_or(Value::Blob(Vec::new()), Value::from);
+        let mut values = vec![own];
+        let mut sql = format!("SELECT id FROM {table} WHERE id <> ?{live}");
+        if kind != EntityKind::Account {
             values.push(self.account.as_bytes().into());
-            " AND account = ?"
-        };
-        let sql = format!("SELECT id FROM {table} WHERE name_key = ?{within}{live} LIMIT 1");
+            sql.push_str(" AND account = ?");
+        }
+        read::add_name(&mut sql, &mut values, name);
+        sql.push_str(" LIMIT 1");
         let row = query(sql, values)
             .fetch_optional(&mut *self.transaction)
             .await
