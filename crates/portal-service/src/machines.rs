@@ -2,6 +2,7 @@
 
 use super::live::stopping;
 use super::{Caller, ListRequest, Service, names, show};
+use culvert_base::quoted;
 use culvert_ids::{ClientId, GatewayId, SiteId};
 use culvert_portal_base::{Fault, now};
 use culvert_store as store;
@@ -214,10 +215,10 @@ impl Service {
             let is_dispensable = self.sessions.is_dispensable(id).await;
             if !is_dispensable.ok_or_else(stopping)? {
                 return Err(Fault::Conflict(format!(
-                    "no other gateway of the site can take the clients of {0:?}: none is connected, verified where that is \
-                     required, and not draining; `culvert admin gateway drain {0:?} --now --force` drains it nevertheless, \
+                    "no other gateway of the site can take the clients of {0}: none is connected, verified where that is \
+                     required, and not draining; `culvert admin gateway drain {0} --now --force` drains it nevertheless, \
                      and its clients lose their access",
-                    before.name
+                    quoted(&before.name)
                 )));
             }
         }

@@ -4,6 +4,7 @@
 use super::people::Begun;
 use super::providers::{AS_USER, leave, new_identity};
 use super::{Caller, Service};
+use culvert_base::quoted;
 use culvert_ids::{ActorId, GroupId, MembershipId, ProviderId, TokenId};
 use culvert_policy::readable_name;
 use culvert_portal_auth::oidc;
@@ -367,7 +368,8 @@ impl Service {
             }
         }
         Err(Fault::Conflict(format!(
-            "{MAX_NUMBERED} people are called {name:?} already"
+            "{MAX_NUMBERED} people are called {} already",
+            quoted(&name)
         )))
     }
 

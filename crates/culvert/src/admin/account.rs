@@ -7,6 +7,7 @@ use super::shell::Shell;
 use super::words::{Lifetime, applications, parse_applications, parse_lifetime};
 use crate::exit::Failure;
 use clap::{Args, Subcommand, ValueEnum};
+use culvert_base::quoted;
 use culvert_wire::api::{AccountPatch, Gateway, SecondFactorRule};
 use culvert_wire::model::Applications;
 
@@ -148,7 +149,7 @@ pub(super) async fn run(shell: &mut Shell, command: AccountCommand) -> Result<()
             })?;
             let version = set.if_version.unwrap_or(found.version);
             let changed = shell.api.change_account(version, &patch).await?;
-            let sentence = format!("account {:?} changed ({})", changed.name, changed.id);
+            let sentence = format!("account {} changed ({})", quoted(&changed.name), changed.id);
             shell.format.done(&changed, sentence)
         }
     }
@@ -169,7 +170,10 @@ async fn confirm_cut(shell: &mut Shell, is_agreed: bool) -> Result<(), Failure> 
             id,
             ..
         } = gateway;
-        note(format_args!("  {name:?} with the key {fingerprint} ({id})"));
+        note(format_args!(
+            "  {name} with the key {fingerprint} ({id})",
+            name = quoted(&name)
+        ));
     }
     if is_agreed {
         return Ok(());

@@ -2,6 +2,7 @@
 
 use super::http::{Ask, Http, RequestError};
 use crate::exit::{Failure, Status};
+use culvert_base::quoted;
 use culvert_ids::{
     ActorId, ClientId, GatewayId, GroupId, PolicyId, ProviderId, ResourceId, SiteId, TokenId,
 };
@@ -214,21 +215,28 @@ impl Api {
             0 => Err(Failure::new(
                 Status::Failed,
                 format_args!(
-                    "there is no {kind} named {which:?}; `culvert admin {kind} list` shows all"
+                    "there is no {kind} named {which}; `culvert admin {kind} list` shows all",
+                    which = quoted(&which)
                 ),
             )),
             1 => Ok(live
                 .pop()
                 .or_else(|| revoked.into_iter().next())
                 .ok_or_else(|| {
-                    Failure::new(Status::Failed, format_args!("there is no {kind} {which:?}"))
+                    Failure::new(
+                        Status::Failed,
+                        format_args!("there is no {kind} {which}", which = quoted(&which)),
+                    )
                 })?),
             _ => {
                 let ids = candidates.iter().map(|item| item.id().to_string());
                 let ids = ids.collect::<Vec<_>>().join(", ");
                 Err(Failure::new(
                     Status::Usage,
-                    format_args!("several are named {which:?}; say which by its id: {ids}"),
+                    format_args!(
+                        "several are named {which}; say which by its id: {ids}",
+                        which = quoted(&which)
+                    ),
                 ))
             }
         }
@@ -402,7 +410,7 @@ impl Api {
 
     async fn named_as<T: Entity>(&mut self, id: &str) -> Option<String> {
         let found: T = self.by_id(id.parse().ok()?).await.ok()?;
-        Some(format!("{} {:?} ({id})", T::KIND, found.name()))
+        Some(format!("{} {} ({id})", T::KIND, quoted(found.name())))
     }
 
     /// Deletes an object that has neither name nor version.
@@ -430,8 +438,9 @@ impl Api {
                 Err(Failure::new(
                     Status::Failed,
                     format_args!(
-                        "{kind} {name:?} was changed in the meantime{by}: it is at version {version} \
-                         now; look at it (`culvert admin {kind} show {id}`), then try again"
+                        "{kind} {name} was changed in the meantime{by}: it is at version {version} \
+                         now; look at it (`culvert admin {kind} show {id}`), then try again",
+                        name = quoted(&name)
                     ),
                 ))
             }
@@ -446,7 +455,7 @@ impl Api {
         let entry: &ChangeLogEntry = entries.first()?;
         let by = match entry.actor {
             Some(actor) => match self.by_id::<Actor>(actor).await {
-                Ok(actor) => format!("{:?}", actor.name),
+                Ok(actor) => quoted(&actor.name),
                 Err(_) => actor.to_string(),
             },
             None => "the portal itself".to_owned(),

@@ -6,6 +6,7 @@ use super::shell::Shell;
 use crate::exit::{Failure, Status};
 use crate::visible::visible;
 use clap::{Args, ValueEnum};
+use culvert_base::quoted;
 use serde::Serialize;
 use std::io::{BufRead, IsTerminal, Read, Write};
 
@@ -146,9 +147,9 @@ impl Shell {
         let mut consent = delete.consent.asked_for(self.format)?;
         let found: T = self.api.find(&seen.which.which).await?;
         consent.obtain(format_args!(
-            "delete {} {:?} ({}){also}",
+            "delete {} {} ({}){also}",
             T::KIND,
-            found.name(),
+            quoted(found.name()),
             found.id()
         ))?;
         self.api.delete(&found, seen.if_version, query, fix).await?;
@@ -162,7 +163,7 @@ impl Shell {
 }
 
 fn sentence<T: Entity>(done: &str, item: &T) -> String {
-    format!("{} {:?} {done} ({})", T::KIND, item.name(), item.id())
+    format!("{} {} {done} ({})", T::KIND, quoted(item.name()), item.id())
 }
 
 /// A change without any is a slip.

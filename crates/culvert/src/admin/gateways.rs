@@ -6,6 +6,7 @@ use super::output::{Listed, connected, instant};
 use super::shell::Shell;
 use crate::exit::{Failure, Status};
 use clap::{Args, Subcommand};
+use culvert_base::quoted;
 use culvert_ids::GatewayId;
 use culvert_wire::api::{Gateway, GatewayPatch, GatewaySession, Site, Token};
 use std::collections::HashMap;
@@ -123,7 +124,8 @@ async fn verify(shell: &mut Shell, arguments: &VerifyArguments) -> Result<(), Fa
             return Err(Failure::new(
                 Status::Failed,
                 format_args!(
-                    "gateway {name:?} has a key with another fingerprint, {fingerprint}: it was not verified"
+                    "gateway {name} has a key with another fingerprint, {fingerprint}: it was not verified",
+                    name = quoted(&name)
                 ),
             ));
         }

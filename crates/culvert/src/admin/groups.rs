@@ -6,6 +6,7 @@ use super::output::instant;
 use super::shell::Shell;
 use crate::exit::{Failure, Status};
 use clap::{Args, Subcommand};
+use culvert_base::quoted;
 use culvert_ids::{ActorId, GroupId};
 use culvert_wire::api::{Actor, Group, GroupPatch, Member, NewGroup, NewMember};
 use serde::Serialize;
@@ -144,7 +145,11 @@ async fn add(shell: &mut Shell, members: &MemberArguments) -> Result<(), Failure
     }
     let sentence = |member: &Member| {
         let (name, group) = (&member.actor_name, &group.name);
-        format!("{name:?} is in group {group:?} now")
+        format!(
+            "{name} is in group {group} now",
+            name = quoted(&name),
+            group = quoted(&group)
+        )
     };
     shell.format.done_to_each(&added, sentence)?;
     missing.into_result("")
@@ -165,7 +170,11 @@ async fn remove(shell: &mut Shell, members: &MemberArguments) -> Result<(), Fail
     }
     let sentence = |removed: &Removed<'_>| {
         let (which, group) = (removed.which, &group.name);
-        format!("{which:?} is in group {group:?} no longer")
+        format!(
+            "{which} is in group {group} no longer",
+            which = quoted(&which),
+            group = quoted(&group)
+        )
     };
     shell.format.done_to_each(&removed, sentence)?;
     missing.into_result("")
@@ -190,7 +199,8 @@ impl Missing {
         match done {
             Ok(done) => Ok(Some(done)),
             Err(failure) if failure.status == Status::Failed => {
-                self.0.push(format!("{which:?}: {failure}"));
+                self.0
+                    .push(format!("{which}: {failure}", which = quoted(&which)));
                 Ok(None)
             }
             Err(failure) => Err(failure),

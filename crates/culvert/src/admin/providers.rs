@@ -7,6 +7,7 @@ use super::shell::Shell;
 use crate::exit::{Failure, Status};
 use crate::token_input;
 use clap::{Args, Subcommand, ValueEnum};
+use culvert_base::quoted;
 use culvert_ids::IdentityId;
 use culvert_wire::api::{
     Actor, Group, Identity, NewIdentity, NewProvider, Provider, ProviderGroup, ProviderPatch,
@@ -285,7 +286,11 @@ async fn link(shell: &mut Shell, link: &LinkArguments) -> Result<(), Failure> {
     let nothing_else = Query::default();
     let identity: Identity = shell.api.post("/identities", &nothing_else, &new).await?;
     let (subject, actor, id) = (&link.subject, &link.actor, identity.id);
-    let sentence = format!("{subject:?} signs in as {actor:?} now ({id})");
+    let sentence = format!(
+        "{subject} signs in as {actor} now ({id})",
+        subject = quoted(&subject),
+        actor = quoted(&actor)
+    );
     shell.format.done(&identity, sentence)
 }
 

@@ -7,6 +7,7 @@ use super::shell::Shell;
 use crate::exit::{Failure, Status};
 use crate::token_input;
 use clap::{Args, Subcommand};
+use culvert_base::quoted;
 use culvert_wire::api::{NewSink, SinkList, SinkPatch, SinkTest, SinkView};
 use culvert_wire::model::{Log, Sink, SinkTarget};
 use std::collections::BTreeSet;
@@ -95,7 +96,7 @@ pub(super) async fn run(shell: &mut Shell, command: SinkCommand) -> Result<(), F
         SinkCommand::Delete(delete) => {
             let name = delete.name.name;
             let mut consent = delete.consent.asked_for(shell.format)?;
-            consent.obtain(format_args!("delete sink {name:?}"))?;
+            consent.obtain(format_args!("delete sink {name}", name = quoted(&name)))?;
             shell.api.remove(&path(&name)?).await?;
             let sentence = format!("sink {name} deleted");
             shell.format.deleted(&name, sentence)
@@ -110,7 +111,10 @@ fn path(name: &str) -> Result<String, Failure> {
         .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
     match is_plain && !name.is_empty() {
         true => Ok(format!("/sinks/{name}")),
-        false => Err(usage(format_args!("{name:?} is no name of a sink"))),
+        false => Err(usage(format_args!(
+            "{name} is no name of a sink",
+            name = quoted(&name)
+        ))),
     }
 }
 
