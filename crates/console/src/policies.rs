@@ -184,6 +184,18 @@ fn conditions_field(text: &str) -> Field {
         .value(text)
 }
 
+/// The place at which conditions are not as the API has them.
+fn not_json(error: &serde_json::Error) -> String {
+    let (line, column) = (error.line(), error.column());
+    let text = error.to_string();
+    let reason = text
+        .rsplit_once(" at line ")
+        .map_or(&*text, |(reason, _)| reason);
+    format!(
+        "write a list of conditions as the API has them, in JSON: at line {line}, column {column} this is none ({reason})"
+    )
+}
+
 /// The form as it was sent.
 fn as_sent(fields: &Fields) -> Vec<Field> {
     match fields.filled("conditions") {
@@ -270,9 +282,8 @@ pub(super) async fn change(
     let version = fields.version()?;
     let changed = async {
         let conditions = match fields.filled("conditions") {
-            Some(text) => {
-                serde_json::from_str(text).map_err(|error| Fault::invalid("conditions", error))?
-            }
+            Some(text) => serde_json::from_str(text)
+                .map_err(|error| Fault::invalid("conditions", not_json(&error)))?,
             None => {
                 let conditions = asked_for(&fields)?.conditions();
                 conditions.map_err(|error| Fault::invalid("", error))?

@@ -63,7 +63,7 @@ pub(super) struct SetArguments {
     #[arg(long, short, requires = "require_verified_gateways")]
     yes: bool,
     /// Only if it is still at version N, as "show" said
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::whole_number::version)]
     if_version: Option<u64>,
 }
 

@@ -37,7 +37,7 @@ pub(super) struct Seen {
     #[command(flatten)]
     pub(super) which: Which,
     /// Only if it is still at version N, as "show" said
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::whole_number::version)]
     pub(super) if_version: Option<u64>,
 }
 
