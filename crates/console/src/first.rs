@@ -110,7 +110,7 @@ fn marked(mut response: Response, Mark(mark): &Mark) -> Response {
     response
 }
 
-/// What is typed already, and is not typed again after a fault of another field. A password is.
+/// The fields that keep their text after a fault of another field. Passwords never do.
 #[derive(Clone, Copy, Default)]
 struct Typed<'a> {
     token: &'a str,

@@ -23,7 +23,7 @@ pub(crate) fn listen_address(text: &str) -> Result<SocketAddr, String> {
     } else if is_port {
         format!(
             "{host} is no address: write an address of this machine and no name, {example}",
-            host = quoted(&host)
+            host = quoted(host)
         )
     } else {
         format!("write an address and a port, {example}")

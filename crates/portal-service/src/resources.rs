@@ -42,8 +42,7 @@ impl Service {
             targets: warnings::spellings(&row.target),
             ..ListFilter::default()
         };
-        // One more than are named: it may be the resource itself.
-        let limit = PageLimit::new(warnings::MAX_NAMED + 1);
+        let limit = PageLimit::new(warnings::MAX_LOOKED_AT.into());
         let list = self
             .store
             .list(account, store::Resource::KIND, &filter, None, limit);

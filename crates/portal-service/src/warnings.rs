@@ -6,8 +6,11 @@ use culvert_store as store;
 use culvert_wire::model::{self, Condition, TargetKind};
 use culvert_wire::words;
 
-/// The most resources of one address that a warning names, and that are looked for.
-pub(super) const MAX_NAMED: u64 = 3;
+/// The most resources of one address that a warning names: a line of them.
+const MAX_NAMED: usize = 3;
+
+/// The most resources of one address, oldest first, that are looked at: more than a host has services of its own.
+pub(super) const MAX_LOOKED_AT: u16 = 64;
 
 /// The warnings about a resource by itself. `tunnel` are the networks inside the tunnel.
 pub(super) fn of_resource(row: &store::Resource, tunnel: &[Prefix]) -> Vec<String> {
@@ -44,7 +47,7 @@ pub(super) fn of_same_address<'a>(
 ) -> Option<String> {
     let own = model::filters(&row.filters).ok()?;
     let mut named = Vec::new();
-    for other in others {
+    for other in others.into_iter().take(MAX_LOOKED_AT.into()) {
         let is_same = other.id != row.id
             && other.site == row.site
             && place(&other.target) == place(&row.target);
@@ -58,13 +61,13 @@ pub(super) fn of_same_address<'a>(
                 false => format!("{}, which is newer", quoted(&other.name)),
             });
         }
-        if named.len() as u64 == MAX_NAMED {
+        if named.len() == MAX_NAMED {
             break;
         }
     }
     (!named.is_empty()).then(|| {
         format!(
-            "the same address in the same site has {}: of a port that both allow, the policies of the older one alone decide",
+            "the same address in the same site has {}: a client that may use both reaches by the older one what both allow",
             named.join(", and ")
         )
     })

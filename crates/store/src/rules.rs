@@ -137,8 +137,8 @@ pub fn name_key(name: &str) -> String {
     name.to_lowercase()
 }
 
-/// The keys under which a row of this name may be, each once: as it is written, in Normalization Form C, in which names
-/// are kept, and in Form D, in which some from before that rule are.
+/// The keys under which a row of this name may be, each once. They are those of the name as it is written, of its
+/// Normalization Form C, in which names are kept, and of Form D. Some names from before that rule are in Form D.
 pub fn lookup_keys(name: &str) -> Vec<String> {
     let mut keys = vec![name_key(name)];
     for text in [composed(name), decomposed(name)] {

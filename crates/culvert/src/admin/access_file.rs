@@ -214,7 +214,7 @@ impl ResourceEntry {
                 let allow = allow.into_vec();
                 let each = allow.iter().map(|text| {
                     parse_allowed(text)
-                        .map_err(|error| format!("allow = {text}: {error}", text = quoted(&text)))
+                        .map_err(|error| format!("allow = {text}: {error}", text = quoted(text)))
                 });
                 allowed(&each.collect::<Result<Vec<_>, _>>()?)?
             }

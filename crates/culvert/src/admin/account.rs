@@ -172,7 +172,7 @@ async fn confirm_cut(shell: &mut Shell, is_agreed: bool) -> Result<(), Failure> 
         } = gateway;
         note(format_args!(
             "  {name} with the key {fingerprint} ({id})",
-            name = quoted(&name)
+            name = quoted(name)
         ));
     }
     if is_agreed {

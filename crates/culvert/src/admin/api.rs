@@ -37,10 +37,14 @@ pub(super) trait Entity: DeserializeOwned + Serialize {
     fn is_revoked(&self) -> bool {
         false
     }
+    /// The portal's warnings about it.
+    fn warnings(&self) -> &[String] {
+        &[]
+    }
 }
 
 macro_rules! entities {
-    ($($name:ident($id:ident) = $kind:literal, $path:literal $(, $revoked:ident)?;)*) => {$(
+    ($($name:ident($id:ident) = $kind:literal, $path:literal $(, revoked: $revoked:ident)? $(, warnings: $warnings:ident)?;)*) => {$(
         impl Entity for $name {
             type Id = $id;
             const KIND: &'static str = $kind;
@@ -61,20 +65,24 @@ macro_rules! entities {
             $(fn is_revoked(&self) -> bool {
                 self.$revoked.is_some()
             })?
+
+            $(fn warnings(&self) -> &[String] {
+                &self.$warnings
+            })?
         }
     )*};
 }
 
 entities! {
     Actor(ActorId) = "actor", "/actors";
-    Client(ClientId) = "client", "/clients", revoked;
-    Gateway(GatewayId) = "gateway", "/gateways", revoked;
+    Client(ClientId) = "client", "/clients", revoked: revoked;
+    Gateway(GatewayId) = "gateway", "/gateways", revoked: revoked;
     Group(GroupId) = "group", "/groups";
-    Policy(PolicyId) = "policy", "/policies";
+    Policy(PolicyId) = "policy", "/policies", warnings: warnings;
     Provider(ProviderId) = "identity provider", "/providers";
-    Resource(ResourceId) = "resource", "/resources";
+    Resource(ResourceId) = "resource", "/resources", warnings: warnings;
     Site(SiteId) = "site", "/sites";
-    Token(TokenId) = "token", "/tokens", revoked;
+    Token(TokenId) = "token", "/tokens", revoked: revoked;
 }
 
 /// The query string of a request.
@@ -216,7 +224,7 @@ impl Api {
                 Status::Failed,
                 format_args!(
                     "there is no {kind} named {which}; `culvert admin {kind} list` shows all",
-                    which = quoted(&which)
+                    which = quoted(which)
                 ),
             )),
             1 => Ok(live
@@ -225,7 +233,7 @@ impl Api {
                 .ok_or_else(|| {
                     Failure::new(
                         Status::Failed,
-                        format_args!("there is no {kind} {which}", which = quoted(&which)),
+                        format_args!("there is no {kind} {which}", which = quoted(which)),
                     )
                 })?),
             _ => {
@@ -235,7 +243,7 @@ impl Api {
                     Status::Usage,
                     format_args!(
                         "several are named {which}; say which by its id: {ids}",
-                        which = quoted(&which)
+                        which = quoted(which)
                     ),
                 ))
             }
@@ -440,7 +448,7 @@ impl Api {
                     format_args!(
                         "{kind} {name} was changed in the meantime{by}: it is at version {version} \
                          now; look at it (`culvert admin {kind} show {id}`), then try again",
-                        name = quoted(&name)
+                        name = quoted(name)
                     ),
                 ))
             }

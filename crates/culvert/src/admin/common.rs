@@ -1,7 +1,7 @@
 //! Arguments and steps that kinds of things share.
 
 use super::api::{Entity, Query};
-use super::output::Format;
+use super::output::{self, Format};
 use super::shell::Shell;
 use crate::exit::{Failure, Status};
 use crate::visible::visible;
@@ -158,7 +158,9 @@ impl Shell {
     }
 
     pub(super) fn say<T: Entity>(&self, done: &str, item: &T) -> Result<(), Failure> {
-        self.format.done(item, sentence(done, item))
+        self.format.done(item, sentence(done, item))?;
+        item.warnings().iter().for_each(|text| output::warn(text));
+        Ok(())
     }
 }
 

@@ -125,7 +125,7 @@ async fn verify(shell: &mut Shell, arguments: &VerifyArguments) -> Result<(), Fa
                 Status::Failed,
                 format_args!(
                     "gateway {name} has a key with another fingerprint, {fingerprint}: it was not verified",
-                    name = quoted(&name)
+                    name = quoted(name)
                 ),
             ));
         }

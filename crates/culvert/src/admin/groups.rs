@@ -147,8 +147,8 @@ async fn add(shell: &mut Shell, members: &MemberArguments) -> Result<(), Failure
         let (name, group) = (&member.actor_name, &group.name);
         format!(
             "{name} is in group {group} now",
-            name = quoted(&name),
-            group = quoted(&group)
+            name = quoted(name),
+            group = quoted(group)
         )
     };
     shell.format.done_to_each(&added, sentence)?;
@@ -172,8 +172,8 @@ async fn remove(shell: &mut Shell, members: &MemberArguments) -> Result<(), Fail
         let (which, group) = (removed.which, &group.name);
         format!(
             "{which} is in group {group} no longer",
-            which = quoted(&which),
-            group = quoted(&group)
+            which = quoted(which),
+            group = quoted(group)
         )
     };
     shell.format.done_to_each(&removed, sentence)?;
@@ -200,7 +200,7 @@ impl Missing {
             Ok(done) => Ok(Some(done)),
             Err(failure) if failure.status == Status::Failed => {
                 self.0
-                    .push(format!("{which}: {failure}", which = quoted(&which)));
+                    .push(format!("{which}: {failure}", which = quoted(which)));
                 Ok(None)
             }
             Err(failure) => Err(failure),

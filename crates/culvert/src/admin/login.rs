@@ -199,7 +199,7 @@ fn name_taken(refusal: RequestError, owner: &str) -> Failure {
                 Status::Failed,
                 format_args!(
                     "{detail}; try again with another name: --owner NAME instead of {owner}",
-                    owner = quoted(&owner)
+                    owner = quoted(owner)
                 ),
             )
         }

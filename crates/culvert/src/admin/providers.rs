@@ -288,8 +288,8 @@ async fn link(shell: &mut Shell, link: &LinkArguments) -> Result<(), Failure> {
     let (subject, actor, id) = (&link.subject, &link.actor, identity.id);
     let sentence = format!(
         "{subject} signs in as {actor} now ({id})",
-        subject = quoted(&subject),
-        actor = quoted(&actor)
+        subject = quoted(subject),
+        actor = quoted(actor)
     );
     shell.format.done(&identity, sentence)
 }

@@ -114,7 +114,7 @@ fn path(name: &str) -> Result<String, Failure> {
         true => Ok(format!("/sinks/{name}")),
         false => Err(usage(format_args!(
             "{name} is no name of a sink",
-            name = quoted(&name)
+            name = quoted(name)
         ))),
     }
 }

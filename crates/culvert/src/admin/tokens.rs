@@ -153,7 +153,7 @@ async fn create(shell: &mut Shell, create: CreateArguments) -> Result<(), Failur
         &written,
         format_args!(
             "token {name} written to {shown} ({id})",
-            name = quoted(&name)
+            name = quoted(name)
         ),
     )
 }

@@ -306,10 +306,19 @@ async fn an_administrator_makes_all_that_a_client_needs() {
         ("group", &*group),
         ("resource", &*name),
         ("verified", "yes"),
+        ("country", "DE"),
     ];
+    let mut none = policy;
+    none[4] = ("country", "DE XX");
+    let page = browser.submit("/policies", &none).await.expect(422);
+    let (_, field) = page.text.split_once("name=\"country\"").unwrap();
+    let (field, _) = field.split_once("</div>").unwrap();
+    assert!(field.contains("`XX`"), "beside its field: {field}");
     browser.submit("/policies", &policy).await.expect(303);
     let list = browser.get("/policies").await.expect(200);
     assert!(list.text.contains("the policy") && list.text.contains("verified"));
+    // There is no database of countries.
+    assert!(list.text.contains("never allows"), "{}", list.text);
 
     let query = form_urlencoded::Serializer::new(String::new())
         .append_pair("client", &client_name)
@@ -326,6 +335,8 @@ async fn an_administrator_makes_all_that_a_client_needs() {
         tokio::task::yield_now().await;
     };
     assert!(why.text.contains("may not use"), "{}", why.text);
+    let says = "never holds: it asks for a country, and the portal has no database of countries";
+    assert!(why.text.contains(says), "{}", why.text);
     let clients = browser.get("/clients").await.expect(200);
     assert!(clients.text.contains(&client_name));
     let version = version_on(&clients.text);

@@ -27,7 +27,10 @@ async fn a_name_is_kept_in_one_form_and_found_in_both() {
         let again = json!({ "name": name });
         let problem = owner.post("/api/v1/groups", again).await.problem(409);
         let detail = problem["detail"].as_str().unwrap();
-        assert!(detail.contains("named \"M") && !detail.contains("\\u{"), "{detail}");
+        assert!(
+            detail.contains("named \"M") && !detail.contains("\\u{"),
+            "{detail}"
+        );
         for field in ["name", "search"] {
             let path = format!("/api/v1/groups?{}", query(field, name));
             let found = owner.get(&path).await.expect(200).json();
