@@ -5,6 +5,7 @@ use culvert_policy::{NeverReached, Prefix, Target};
 use culvert_store as store;
 use culvert_wire::model::{self, Condition, TargetKind};
 use culvert_wire::words;
+use std::collections::BTreeMap;
 
 /// The most resources of one address that a warning names: a line of them.
 const MAX_NAMED: usize = 3;
@@ -71,6 +72,32 @@ pub(super) fn of_same_address<'a>(
             named.join(", and ")
         )
     })
+}
+
+/// The warnings about planned resources, by themselves, beside each other and beside those that stay.
+pub(super) fn of_planned<'a>(
+    planned: &'a [store::Resource],
+    staying: impl Iterator<Item = &'a store::Resource>,
+    tunnel: &[Prefix],
+) -> Vec<String> {
+    let key = |row: &store::Resource| (row.site, place(&row.target));
+    let mut by_place: BTreeMap<_, Vec<&store::Resource>> = BTreeMap::new();
+    for row in staying.chain(planned) {
+        by_place.entry(key(row)).or_default().push(row);
+    }
+    let mut told = Vec::new();
+    for row in planned {
+        let others = by_place.get(&key(row)).into_iter().flatten().copied();
+        let mut warnings = of_resource(row, tunnel);
+        warnings.extend(of_same_address(row, others));
+        let name = quoted(&row.name);
+        told.extend(
+            warnings
+                .iter()
+                .map(|warning| format!("resource {name}: {warning}")),
+        );
+    }
+    told
 }
 
 /// The ways in which the address of a resource may be written: a network of one address is that address.

@@ -422,31 +422,12 @@ where
             planned.push(next.clone());
             self.put(next, stamp, form_before, &form);
         }
-        self.warn_of_resources(&planned);
-        Ok(())
-    }
-
-    /// Warns of what the wanted resources come to, beside each other and beside those that stay.
-    fn warn_of_resources(&mut self, planned: &[store::Resource]) {
         let wanted: BTreeSet<ResourceId> = planned.iter().map(|row| row.id).collect();
         let stays = |row: &&store::Resource| !self.prune && !wanted.contains(&row.id);
         let staying = self.snapshot.resources.iter().filter(stays);
-        let mut by_place: BTreeMap<_, Vec<&store::Resource>> = BTreeMap::new();
-        for row in staying.chain(planned) {
-            let place = (row.site, warnings::place(&row.target));
-            by_place.entry(place).or_default().push(row);
-        }
-        for row in planned {
-            let others = by_place.get(&(row.site, warnings::place(&row.target)));
-            let others = others.into_iter().flatten().copied();
-            let mut all = warnings::of_resource(row, &self.tunnel);
-            all.extend(warnings::of_same_address(row, others));
-            let name = quoted(&row.name);
-            let all = all
-                .iter()
-                .map(|warning| format!("resource {name}: {warning}"));
-            self.plan.warnings.extend(all);
-        }
+        let warnings = warnings::of_planned(&planned, staying, &self.tunnel);
+        self.plan.warnings.extend(warnings);
+        Ok(())
     }
 
     fn policies(&mut self, desired: &Desired) -> Result<(), Fault> {

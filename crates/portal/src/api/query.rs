@@ -206,3 +206,23 @@ pub(super) struct DrainQuery {
     #[serde(default)]
     pub(super) force: bool,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_that_is_none_is_answered_with_the_range() {
+        for reason in [
+            "invalid digit found in string",
+            "number too large to fit in target type",
+            "cannot parse integer from empty string",
+        ] {
+            let limit = in_words("limit", reason);
+            assert_eq!(limit, "write a whole number from 1 to 200");
+            assert!(in_words("after", reason).starts_with("write a whole number from 0 to"));
+        }
+        let unknown = "unknown field `x`, expected `name`";
+        assert_eq!(in_words("x", unknown), unknown);
+    }
+}
