@@ -6,6 +6,7 @@ use super::fields::Fields;
 use super::forms::{Posted, done, taken};
 use super::names::Names;
 use super::person::Person;
+use super::resources::sentence;
 use super::state::Console;
 use super::view::{Action, Buttons, Cell, Field, Form, Page, Section, Table};
 use axum::extract::State;
@@ -14,6 +15,7 @@ use culvert_ids::{GroupId, PolicyId, ResourceId};
 use culvert_portal_base::{Fault, Id};
 use culvert_wire::Timestamp;
 use culvert_wire::api::{NewPolicy, Policy, PolicyPatch};
+use culvert_wire::model::Condition;
 use culvert_wire::words::{self, CONDITION_FIELDS, ConditionField, ConditionTexts, Input};
 
 const AT: &str = "/policies";
@@ -133,19 +135,37 @@ pub(super) async fn create(
     let service = &console.service;
     let made = async {
         let conditions = asked_for(&fields)?.conditions();
+        let conditions = conditions.map_err(|error| Fault::invalid("", error))?;
         let (group, resource) = ends(&console, &person, &fields).await?;
+        let asked = conditions.clone();
         let new = NewPolicy {
             name: fields.text("name").to_owned(),
             group,
             resource,
             disabled: false,
-            conditions: conditions.map_err(|error| Fault::invalid("", error))?,
+            conditions,
         };
-        service.create_policy(&person.caller, new).await
+        let made = service.create_policy(&person.caller, new).await;
+        made.map_err(|fault| at_fields(fault, &asked))
     };
     let form = || new_form(Some(&fields));
     let page = |form| list_page(&console, &person, &asked, form);
     taken(made.await, form, |_| done(AT, "made"), page).await
+}
+
+/// A fault of a condition at the field that asks for it.
+fn at_fields(fault: Fault, asked: &[Condition]) -> Fault {
+    let Fault::Invalid(mut problems) = fault else {
+        return fault;
+    };
+    for problem in &mut problems {
+        let index = problem.field.strip_prefix("conditions[");
+        let index = index.and_then(|rest| rest.split(']').next()?.parse::<usize>().ok());
+        if let Some(condition) = index.and_then(|index| asked.get(index)) {
+            problem.field = condition.field().name.to_owned();
+        }
+    }
+    Fault::Invalid(problems)
 }
 
 /// The group and the resource that a form names.
@@ -182,6 +202,18 @@ fn conditions_field(text: &str) -> Field {
     Field::lines("conditions", "Conditions")
         .hint("As the API has them: it says more than this page has fields for.")
         .value(text)
+}
+
+/// The place at which conditions are not as the API has them.
+fn not_json(error: &serde_json::Error) -> String {
+    let (line, column) = (error.line(), error.column());
+    let text = error.to_string();
+    let reason = text
+        .rsplit_once(" at line ")
+        .map_or(&*text, |(reason, _)| reason);
+    format!(
+        "write a list of conditions as the API has them, in JSON: at line {line}, column {column} this is none ({reason})"
+    )
 }
 
 /// The form as it was sent.
@@ -233,6 +265,7 @@ impl Joined {
 fn state(policy: &Policy) -> Cell {
     match policy.disabled {
         true => Cell::warn("disabled"),
+        false if !policy.warnings.is_empty() => Cell::warn("never allows"),
         false => Cell::good("allows"),
     }
 }
@@ -251,6 +284,9 @@ pub(super) async fn show(
     if person.may_change() {
         facts.push(("Actions", person.buttons(actions(policy))));
     }
+    let warnings = policy.warnings.iter();
+    let warnings = warnings.map(|warning| Section::Alert(sentence(warning)));
+    page.sections.extend(warnings);
     page.sections.push(Section::Facts {
         title: "Policy".to_owned(),
         facts,
@@ -270,13 +306,18 @@ pub(super) async fn change(
     let version = fields.version()?;
     let changed = async {
         let conditions = match fields.filled("conditions") {
-            Some(text) => {
-                serde_json::from_str(text).map_err(|error| Fault::invalid("conditions", error))?
-            }
+            Some(text) => serde_json::from_str(text)
+                .map_err(|error| Fault::invalid("conditions", not_json(&error)))?,
             None => {
                 let conditions = asked_for(&fields)?.conditions();
                 conditions.map_err(|error| Fault::invalid("", error))?
             }
+        };
+        let is_json = fields.filled("conditions").is_some();
+        let asked: Vec<Condition> = if is_json {
+            Vec::new()
+        } else {
+            conditions.clone()
         };
         let (group, resource) = ends(&console, &person, &fields).await?;
         let patch = PolicyPatch {
@@ -287,9 +328,10 @@ pub(super) async fn change(
             disabled: None,
         };
         let service = &console.service;
-        service
+        let changed = service
             .change_policy(&person.caller, id, version, patch)
-            .await
+            .await;
+        changed.map_err(|fault| at_fields(fault, &asked))
     };
     let place = ["name", "group", "resource"].map(|name| fields.text(name));
     let edit = Edit {

@@ -141,7 +141,7 @@ async fn groups(
     let mut groups = Vec::new();
     for line in fields.lines("groups") {
         let Some((value, name)) = line.rsplit_once('=') else {
-            let detail = format!("{line:?} is not like “value=Group”");
+            let detail = format!("“{line}” is not like “value=Group”");
             return Err(Fault::invalid("groups", detail));
         };
         let group = console.service.group_named(&person.caller, name.trim());
@@ -161,7 +161,7 @@ fn unknown_people(fields: &Fields) -> Result<UnknownPeople, Fault> {
         other => {
             let problem = FieldProblem {
                 field: "unknown_people".to_owned(),
-                detail: format!("{other:?} is neither “refuse” nor “make”"),
+                detail: format!("“{other}” is neither “refuse” nor “make”"),
             };
             Err(Fault::Invalid(vec![problem]))
         }

@@ -10,6 +10,7 @@ use super::view::{Cell, Field, Form, Section, Table};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_portal_base::Fault;
+use culvert_store::GRANT_LIFETIME_S;
 use culvert_wire::api::{Account, AccountPatch};
 use culvert_wire::words;
 
@@ -136,7 +137,7 @@ impl Written {
             .map_err(|error| Fault::invalid("applications", error))?;
         Ok(AccountPatch {
             name: Some(self.name.clone()),
-            grant_lifetime_s: Some(fields.parse("grant_lifetime_s")?),
+            grant_lifetime_s: Some(fields.number("grant_lifetime_s", &GRANT_LIFETIME_S)?),
             range4: filled("range4"),
             range6: filled("range6"),
             applications: Some(applications),

@@ -262,6 +262,8 @@ pub(super) struct Form {
     pub(super) is_grave: bool,
     /// The fault of the whole form.
     pub(super) problem: Option<String>,
+    /// Its first field has the focus, unless there is a fault to read.
+    pub(super) takes_focus: bool,
     /// The kind and the options of the request to an authenticator: its answer goes into the field
     /// `credential`.
     pub(super) passkey: Option<(&'static str, String)>,
@@ -402,7 +404,17 @@ impl Form {
             submit,
             is_grave: false,
             problem: None,
+            takes_focus: false,
             passkey: None,
+        }
+    }
+
+    /// The same, with the focus in its first field.
+    pub(super) fn with_focus(self) -> Self {
+        let takes_focus = true;
+        Self {
+            takes_focus,
+            ..self
         }
     }
 

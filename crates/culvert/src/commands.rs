@@ -110,7 +110,7 @@ struct Wait {
         long,
         value_name = "SECONDS",
         default_value_t = 30,
-        value_parser = clap::value_parser!(u32).range(1..=3_600)
+        value_parser = crate::whole_number::whole_number(1..=3_600_u32)
     )]
     timeout: u32,
 

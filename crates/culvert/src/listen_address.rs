@@ -1,6 +1,6 @@
 //! Addresses to listen on, as options name them.
 
-use crate::visible::quoted;
+use culvert_base::quoted;
 use std::net::{IpAddr, SocketAddr};
 
 /// An address and a port to listen on.

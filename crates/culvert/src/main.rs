@@ -45,6 +45,7 @@ mod token_source;
 mod toml_file;
 mod visible;
 mod wg;
+mod whole_number;
 mod workers;
 
 use arguments::{Arguments, Command};

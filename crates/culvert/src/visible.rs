@@ -19,11 +19,6 @@ pub(crate) fn visible(text: &str) -> String {
     shown
 }
 
-/// A name or what somebody wrote, in quotes.
-pub(crate) fn quoted(text: &str) -> String {
-    format!("\"{}\"", visible(text))
-}
-
 /// Characters that no name has ([`is_deceptive`]). The joiners U+200C and U+200D and the variation
 /// selectors of emoji are letters of other texts and stay.
 fn is_hidden(letter: char) -> bool {
@@ -48,17 +43,6 @@ mod tests {
             ("two\u{2028}lines", "two\\u{2028}lines"),
         ] {
             assert_eq!(visible(text), shown);
-        }
-    }
-
-    #[test]
-    fn a_name_in_quotes_has_its_letters() {
-        for (name, shown) in [
-            ("Mu\u{308}ller", "\"Mu\u{308}ller\""),
-            ("the \"old\" office", "\"the \"old\" office\""),
-            ("\u{1b}[2J", "\"\\u{1b}[2J\""),
-        ] {
-            assert_eq!(quoted(name), shown);
         }
     }
 

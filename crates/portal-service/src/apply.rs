@@ -50,6 +50,7 @@ impl Service {
             let now = Now {
                 snapshot: &snapshot,
                 by_providers: &by_providers,
+                knows_countries: self.served.knows_countries(),
             };
             let plan = Plan::make(now, desired, options.prune, births()?)?;
             let emptied = plan.emptied(&snapshot);

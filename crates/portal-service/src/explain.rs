@@ -1,9 +1,10 @@
 //! Explains by names why a client may use a resource now, or may not.
 
-use super::{Caller, Service};
+use super::{Caller, Service, warnings};
+use culvert_base::quoted;
 use culvert_hub::Explained;
 use culvert_ids::{ClientId, ResourceId};
-use culvert_policy::{Decision, PolicyOutcome};
+use culvert_policy::{Decision, PolicyOutcome, Unmet};
 use culvert_portal_base::Fault;
 use culvert_store as store;
 use culvert_wire::api::{Explanation, GatewayChoice, OutsideName, PolicyExplanation, Verdict};
@@ -81,7 +82,7 @@ impl Service {
         let group: store::Group = self.read(caller, outcome.group).await?;
         let (until, reasons) = match &outcome.outcome {
             Ok(until) => (until.map(Timestamp::from), Vec::new()),
-            Err(unmet) => (None, unmet.iter().map(ToString::to_string).collect()),
+            Err(unmet) => (None, unmet.iter().map(|unmet| self.reason(unmet)).collect()),
         };
         Ok(PolicyExplanation {
             policy: outcome.policy,
@@ -92,6 +93,19 @@ impl Service {
             verdict: verdict(outcome.outcome.is_ok()),
             reasons,
         })
+    }
+
+    /// The reason why a condition does not hold. One about a country never does without a database, wherever the client is.
+    fn reason(&self, unmet: &Unmet) -> String {
+        match unmet {
+            Unmet::Country(_) if !self.served.knows_countries() => {
+                format!(
+                    "{unmet}, and the policy never holds: {}",
+                    warnings::NO_COUNTRIES
+                )
+            }
+            unmet => unmet.to_string(),
+        }
     }
 }
 
@@ -147,8 +161,8 @@ fn in_words(
             (Verdict::Allow, None) => "allows".to_owned(),
             (Verdict::Deny, _) => policy.reasons.join("; "),
         };
-        let (name, group) = (&policy.name, &policy.group_name);
-        lines.push(format!("policy {name:?} for group {group:?}: {outcome}"));
+        let (name, group) = (quoted(&policy.name), quoted(&policy.group_name));
+        lines.push(format!("policy {name} for group {group}: {outcome}"));
     }
     if let Some((at, text)) = &explained.refused_at_host {
         lines.push(format!("a gateway refused it at {at}: {text}"));

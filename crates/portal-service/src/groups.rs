@@ -42,7 +42,7 @@ impl Service {
     ) -> Result<Group, Fault> {
         let change = |row: &mut store::Group| {
             if let Some(name) = &patch.name {
-                row.name = names::name("name", name)?;
+                row.name = names::name_after(Some(&row.name), "name", name)?;
             }
             Ok(())
         };

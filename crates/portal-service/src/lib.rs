@@ -53,6 +53,7 @@ mod sinks;
 mod sites;
 mod tokens;
 mod touch;
+mod warnings;
 mod write;
 
 pub use caller::Caller;

@@ -1,6 +1,7 @@
 //! Clients and gateways: they come into being by enrolling, and an administrator judges them.
 
 use super::{Caller, ListRequest, Service, names, show};
+use culvert_base::quoted;
 use culvert_ids::{ClientId, GatewayId, SiteId};
 use culvert_portal_base::{Fault, now};
 use culvert_store as store;
@@ -68,7 +69,7 @@ impl Service {
     ) -> Result<Client, Fault> {
         let change = |row: &mut store::Client| {
             if let Some(name) = &patch.name {
-                row.name = names::name("name", name)?;
+                row.name = names::name_after(Some(&row.name), "name", name)?;
             }
             Ok(())
         };
@@ -164,7 +165,7 @@ impl Service {
     ) -> Result<Gateway, Fault> {
         let change = |row: &mut store::Gateway| {
             if let Some(name) = &patch.name {
-                row.name = names::name("name", name)?;
+                row.name = names::name_after(Some(&row.name), "name", name)?;
             }
             Ok(())
         };
@@ -212,10 +213,10 @@ impl Service {
         if is_served && !force {
             if !self.served.is_dispensable(id).await? {
                 return Err(Fault::Conflict(format!(
-                    "no other gateway of the site can take the clients of {0:?}: none is connected, verified where that is \
-                     required, and not draining; `culvert admin gateway drain {0:?} --now --force` drains it nevertheless, \
+                    "no other gateway of the site can take the clients of {0}: none is connected, verified where that is \
+                     required, and not draining; `culvert admin gateway drain {0} --now --force` drains it nevertheless, \
                      and its clients lose their access",
-                    before.name
+                    quoted(&before.name)
                 )));
             }
         }

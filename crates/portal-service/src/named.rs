@@ -1,6 +1,7 @@
 //! Things by the names that people know them by.
 
 use super::{Caller, ListRequest, Service, show};
+use culvert_base::quoted;
 use culvert_ids::{ActorId, ClientId, GatewayId, ResourceId};
 use culvert_portal_base::Fault;
 use culvert_store::{self as store, EntityId, Kind, ListFilter, PageLimit};
@@ -35,7 +36,8 @@ impl Service {
 
     /// The resource of this name.
     pub async fn resource_named(&self, caller: &Caller, name: &str) -> Result<Resource, Fault> {
-        self.named(caller, name).await.map(show::resource)
+        let row = self.named(caller, name).await?;
+        self.show_resource(row, caller.account()).await
     }
 
     /// The client of this name.
@@ -61,7 +63,7 @@ impl Service {
     /// Says what else has the words in its name: of thousands nobody knows each by heart.
     async fn nothing_named<T: Kind>(&self, caller: &Caller, name: &str) -> Result<Fault, Fault> {
         let what = T::KIND;
-        let mut detail = format!("there is no {what} named {name:?}");
+        let mut detail = format!("there is no {what} named {}", quoted(name));
         let filter = ListFilter {
             name_contains: Some(name.to_owned()),
             ..ListFilter::default()
@@ -77,7 +79,7 @@ impl Service {
         let names: Vec<String> = page
             .items
             .iter()
-            .filter_map(|row| row.name().map(|name| format!("{name:?}")))
+            .filter_map(|row| row.name().map(quoted))
             .collect();
         if !name.is_empty() && !names.is_empty() {
             let more = if page.next.is_some() { ", …" } else { "" };

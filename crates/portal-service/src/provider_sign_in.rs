@@ -5,6 +5,7 @@ use super::claims::{MAX_NUMBERED, name_by, proof_by, synchronise};
 use super::providers::{AS_USER, new_identity};
 use super::signed_in::Begun;
 use super::{Caller, Service};
+use culvert_base::quoted;
 use culvert_ids::{ActorId, GroupId, ProviderId, TokenId};
 use culvert_portal_auth::oidc::{self, Claims, Flow, Groups, Lookup, Purpose, SignInFault};
 use culvert_portal_base::{Fault, birth};
@@ -379,7 +380,8 @@ impl Service {
             }
         }
         Err(Fault::Conflict(format!(
-            "{MAX_NUMBERED} people are called {name:?} already"
+            "{MAX_NUMBERED} people are called {} already",
+            quoted(&name)
         )))
     }
 

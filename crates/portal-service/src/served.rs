@@ -93,6 +93,11 @@ impl Served {
             Fault::Unavailable(text.to_owned())
         })
     }
+
+    /// True if there is a database of countries.
+    pub(super) fn knows_countries(&self) -> bool {
+        self.sessions.know_countries()
+    }
 }
 
 fn stopping() -> Fault {

@@ -149,7 +149,7 @@ impl Service {
 
     async fn rename(&self, account: AccountId, name: &str) -> Result<Mutation, Fault> {
         let mut row: store::Account = self.get(account, account).await?;
-        row.name = names::name("account", name)?;
+        row.name = names::name_after(Some(&row.name), "account", name)?;
         let version = row.stamp.version;
         Ok(Mutation::Update {
             entity: Entity::Account(row),

@@ -65,12 +65,12 @@ impl Service {
         let superfluous = |field: &str, given: bool| match given {
             true => Err(Fault::invalid(
                 field,
-                format_args!("a token of kind `{}` has none", new.kind),
+                format_args!("a {} token has no {field}: leave it out", new.kind),
             )),
             false => Ok(()),
         };
         let missing = |field: &str| {
-            let detail = format!("a token of kind `{}` needs one", new.kind);
+            let detail = format!("a {} token needs its {field}: say which", new.kind);
             Fault::invalid(field, detail)
         };
         if new.kind == TokenKind::Setup {

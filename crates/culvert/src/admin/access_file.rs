@@ -4,7 +4,7 @@ use super::one_or_more::OneOrMore;
 use super::policy_entry::PolicyEntry;
 use super::words::{allowed, parse_allowed, target_kind};
 use crate::toml_file::{self, FileError};
-use crate::visible::quoted;
+use culvert_base::quoted;
 use culvert_wire::api::{
     ActorKind, Desired, DesiredActor, DesiredDns, DesiredDnsDomain, DesiredGroup, DesiredResource,
     DesiredSite, FieldProblem,

@@ -6,8 +6,8 @@ use super::output::{instant, note};
 use super::shell::Shell;
 use super::words::{Lifetime, applications, parse_applications, parse_lifetime};
 use crate::exit::Failure;
-use crate::visible::quoted;
 use clap::{Args, Subcommand, ValueEnum};
+use culvert_base::quoted;
 use culvert_wire::api::{AccountPatch, Gateway, SecondFactorRule};
 use culvert_wire::model::Applications;
 
@@ -63,7 +63,7 @@ pub(super) struct SetArguments {
     #[arg(long, short, requires = "require_verified_gateways")]
     yes: bool,
     /// Only if it is still at version N, as "show" said
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::whole_number::version)]
     if_version: Option<u64>,
 }
 

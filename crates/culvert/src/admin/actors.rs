@@ -4,8 +4,8 @@ use super::common::{DeleteWithOthers, Search, Seen, Which, something};
 use super::output::instant;
 use super::shell::Shell;
 use crate::exit::Failure;
-use crate::visible::quoted;
 use clap::{Args, Subcommand, ValueEnum};
+use culvert_base::quoted;
 use culvert_wire::api::{Actor, ActorKind, ActorPatch, NewActor};
 
 /// Actors: admins, users, and service accounts, which are machines

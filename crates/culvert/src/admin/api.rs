@@ -3,7 +3,7 @@
 use super::http::{Ask, Http, RequestError};
 use crate::exit::{Failure, Status};
 use crate::json;
-use crate::visible::quoted;
+use culvert_base::quoted;
 use culvert_ids::{
     ActorId, ClientId, GatewayId, GroupId, PolicyId, ProviderId, ResourceId, SiteId, TokenId,
 };
@@ -38,10 +38,14 @@ pub(super) trait Entity: DeserializeOwned + Serialize {
     fn is_revoked(&self) -> bool {
         false
     }
+    /// The portal's warnings about it.
+    fn warnings(&self) -> &[String] {
+        &[]
+    }
 }
 
 macro_rules! entities {
-    ($($name:ident($id:ident) = $kind:literal, $path:literal $(, $revoked:ident)?;)*) => {$(
+    ($($name:ident($id:ident) = $kind:literal, $path:literal $(, revoked: $revoked:ident)? $(, warnings: $warnings:ident)?;)*) => {$(
         impl Entity for $name {
             type Id = $id;
             const KIND: &'static str = $kind;
@@ -62,20 +66,24 @@ macro_rules! entities {
             $(fn is_revoked(&self) -> bool {
                 self.$revoked.is_some()
             })?
+
+            $(fn warnings(&self) -> &[String] {
+                &self.$warnings
+            })?
         }
     )*};
 }
 
 entities! {
     Actor(ActorId) = "actor", "/actors";
-    Client(ClientId) = "client", "/clients", revoked;
-    Gateway(GatewayId) = "gateway", "/gateways", revoked;
+    Client(ClientId) = "client", "/clients", revoked: revoked;
+    Gateway(GatewayId) = "gateway", "/gateways", revoked: revoked;
     Group(GroupId) = "group", "/groups";
-    Policy(PolicyId) = "policy", "/policies";
+    Policy(PolicyId) = "policy", "/policies", warnings: warnings;
     Provider(ProviderId) = "identity provider", "/providers";
-    Resource(ResourceId) = "resource", "/resources";
+    Resource(ResourceId) = "resource", "/resources", warnings: warnings;
     Site(SiteId) = "site", "/sites";
-    Token(TokenId) = "token", "/tokens", revoked;
+    Token(TokenId) = "token", "/tokens", revoked: revoked;
 }
 
 /// The query string of a request.

@@ -1,11 +1,12 @@
 //! Arguments and steps that kinds of things share.
 
 use super::api::{Entity, Query};
-use super::output::Format;
+use super::output::{self, Format};
 use super::shell::Shell;
 use crate::exit::{Failure, Status};
-use crate::visible::{quoted, visible};
+use crate::visible::visible;
 use clap::{Args, ValueEnum};
+use culvert_base::quoted;
 use serde::Serialize;
 use std::io::{BufRead, IsTerminal, Read, Write};
 
@@ -56,7 +57,7 @@ pub(super) struct Seen {
     #[command(flatten)]
     pub(super) which: Which,
     /// Only if it is still at version N, as "show" said
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::whole_number::version)]
     pub(super) if_version: Option<u64>,
 }
 
@@ -177,7 +178,9 @@ impl Shell {
     }
 
     pub(super) fn say<T: Entity>(&self, done: &str, item: &T) -> Result<(), Failure> {
-        self.format.done(item, sentence(done, item))
+        self.format.done(item, sentence(done, item))?;
+        item.warnings().iter().for_each(|text| output::warn(text));
+        Ok(())
     }
 }
 

@@ -3,8 +3,9 @@
 use super::dns::in_words;
 use super::output::Colours;
 use super::words::{applications, conditions, filters};
-use crate::visible::{quoted, visible};
+use crate::visible::visible;
 use anstyle::AnsiColor;
+use culvert_base::quoted;
 use culvert_wire::api::{ApplyChange, FieldChange, Operation};
 use culvert_wire::model::{Applications, Condition, DnsDomain, Filter};
 use serde::Deserialize;

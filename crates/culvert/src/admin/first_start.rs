@@ -10,7 +10,7 @@ use super::login::{Place, own, owns};
 use super::tokens::{default_name, issue};
 use super::words::now;
 use crate::exit::{Failure, print};
-use crate::visible::quoted;
+use culvert_base::quoted;
 use culvert_wire::api::{Actor, ActorKind, ApplyOptions, NewToken, SetupRequest, Site};
 use culvert_wire::token::{Portal, Token, TokenKind};
 use std::path::{Path, PathBuf};

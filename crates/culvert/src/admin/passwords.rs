@@ -6,8 +6,8 @@ use super::shell::Shell;
 use crate::exit::Failure;
 use crate::password_input;
 use crate::token_input::STANDARD_INPUT;
-use crate::visible::quoted;
 use clap::{Args, ValueEnum};
+use culvert_base::quoted;
 use culvert_wire::api::{Actor, ActorKind, ApiRole, NewSignIn};
 use std::path::{Path, PathBuf};
 

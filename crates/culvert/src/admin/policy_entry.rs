@@ -2,7 +2,7 @@
 
 use super::one_or_more::OneOrMore;
 use super::words::{CONDITION_FIELDS, ConditionField, ConditionTexts, Input};
-use crate::visible::quoted;
+use culvert_base::quoted;
 use culvert_wire::Timestamp;
 use culvert_wire::api::DesiredPolicy;
 use culvert_wire::model::Condition;

@@ -6,8 +6,8 @@ use super::output::instant;
 use super::shell::Shell;
 use crate::exit::{Failure, Status};
 use crate::token_input;
-use crate::visible::quoted;
 use clap::{Args, Subcommand, ValueEnum};
+use culvert_base::quoted;
 use culvert_ids::IdentityId;
 use culvert_wire::api::{
     Actor, Group, Identity, NewIdentity, NewProvider, Provider, ProviderGroup, ProviderPatch,

@@ -6,10 +6,11 @@ use super::output::instant;
 use super::shell::Shell;
 use crate::exit::{Failure, Status};
 use crate::token_input;
-use crate::visible::quoted;
+use crate::whole_number::whole_number;
 use clap::{Args, Subcommand};
+use culvert_base::quoted;
 use culvert_wire::api::{NewSink, SinkList, SinkPatch, SinkTest, SinkView};
-use culvert_wire::model::{Log, Sink, SinkTarget};
+use culvert_wire::model::{FILE_MIB, FILES_KEPT, Log, Sink, SinkTarget};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -63,10 +64,10 @@ pub(super) struct CreateArguments {
     )]
     file: Option<String>,
     /// After how many MiB another file is begun
-    #[arg(long, value_name = "N", default_value_t = 100, requires = "file")]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = whole_number(FILE_MIB), requires = "file")]
     max_mib: u32,
     /// Number of files kept beside the one that is written
-    #[arg(long, value_name = "N", default_value_t = 10, requires = "file")]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = whole_number(FILES_KEPT), requires = "file")]
     keep: u32,
     /// An endpoint that takes POST: https://… or http://…
     #[arg(long, value_name = "URL")]

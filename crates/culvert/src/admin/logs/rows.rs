@@ -4,7 +4,7 @@ use super::super::api::{Api, Names};
 use super::super::diff;
 use super::super::output::instant;
 use crate::exit::Failure;
-use crate::visible::quoted;
+use culvert_base::quoted;
 use culvert_ids::{ActorId, ClientId, ResourceId};
 use culvert_wire::api::{
     AccessDecision, AccessLogEntry, Actor, ChangeLogEntry, Client, FieldChange, FlowLogEntry,
