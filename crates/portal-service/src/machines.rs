@@ -210,15 +210,13 @@ impl Service {
     ) -> Result<Gateway, Fault> {
         let before = self.gateway(caller, id).await?;
         let is_served = self.serves(caller);
-        if is_served && !force {
-            if !self.served.is_dispensable(id).await? {
-                return Err(Fault::Conflict(format!(
-                    "no other gateway of the site can take the clients of {0}: none is connected, verified where that is \
-                     required, and not draining; `culvert admin gateway drain {0} --now --force` drains it nevertheless, \
-                     and its clients lose their access",
-                    quoted(&before.name)
-                )));
-            }
+        if is_served && !force && !self.served.is_dispensable(id).await? {
+            return Err(Fault::Conflict(format!(
+                "no other gateway of the site can take the clients of {0}: none is connected, verified where that is \
+                 required, and not draining; `culvert admin gateway drain {0} --now --force` drains it nevertheless, \
+                 and its clients lose their access",
+                quoted(&before.name)
+            )));
         }
         let drained = self
             .judge_gateway(caller, id, expected, GatewayAction::Drain)
