@@ -52,7 +52,6 @@ pub(super) async fn show(
 ) -> Result<Response, Fault> {
     let account = console.service.account(&person.caller).await?;
     let mut page = person.page("DNS", AT);
-    page.done = asked.done();
     page.sections.push(Section::Lines {
         title: "What clients do with names".to_owned(),
         text: "Names of resources go before these rules. A server inside a resource is reached through the \
@@ -128,7 +127,7 @@ pub(super) async fn change(
         fields: &fields,
         at: AT,
         form: form(fields.text("search"), fields.text("domains")),
-        onward: (AT.to_owned(), "changed"),
+        onward: (AT.to_owned(), "DNS is changed.".to_owned()),
     };
     let now = async {
         let account = service.account(&person.caller).await?;

@@ -2,7 +2,8 @@
 
 use super::asked::Asked;
 use super::drawing::Drawing;
-use super::forms::{Posted, done};
+use super::forms::Posted;
+use super::notice::done;
 use super::passkeys;
 use super::paths::SECOND_FACTOR;
 use super::person::Person;
@@ -74,7 +75,6 @@ pub(super) async fn show(
     asked: Asked,
 ) -> Result<Response, Fault> {
     let (mut page, _) = overview(&console, &person, None).await?;
-    page.done = asked.done();
     Ok(page.into_response())
 }
 
@@ -222,7 +222,7 @@ pub(super) async fn remove(
 ) -> Result<Response, Fault> {
     let removed = console.service.remove_own_factor(&person.caller).await;
     match removed {
-        Ok(()) => Ok(done(SECOND_FACTOR, "changed")),
+        Ok(()) => Ok(done(SECOND_FACTOR, "The authenticator app is removed.")),
         Err(fault) => refused(&console, &person, Step::Remove, fault).await,
     }
 }

@@ -2,7 +2,8 @@
 
 use super::asked::Asked;
 use super::fields::Fields;
-use super::forms::{Posted, done, taken};
+use super::forms::{Posted, taken};
+use super::notice::done;
 use super::person::Person;
 use super::state::Console;
 use super::tokens::secret_of;
@@ -176,7 +177,6 @@ pub(super) async fn show(
     asked: Asked,
 ) -> Result<Response, Fault> {
     let mut page = page(&console, &person, None, None, Vec::new()).await?;
-    page.done = asked.done();
     Ok(page.into_response())
 }
 
@@ -235,7 +235,7 @@ pub(super) async fn take(
         form.unwrap_or_else(|| Form::new("Step", AT, "Send", Vec::new()))
     };
     let again = |form| page(&console, &person, Some(&fields), Some(form), Vec::new());
-    taken(made, form, |()| done(AT, "made"), again).await
+    taken(made, form, |()| done(AT, "The step is done."), again).await
 }
 
 async fn make_site(console: &Console, caller: &Caller, fields: &Fields) -> Result<Made, Fault> {

@@ -26,7 +26,6 @@ pub(super) async fn show(
         return Ok(Redirect::to("/clients").into_response());
     }
     let mut page = person.live_page("Overview", "/", "/", &console);
-    page.done = asked.done();
     let service = &console.service;
     let status = service.status(&person.caller).await?;
     let few = ListRequest {

@@ -61,7 +61,6 @@ pub(super) async fn list(person: Person, asked: Asked) -> Result<Response, Fault
         .iter()
         .map(|(path, name, what)| vec![Cell::link(*path, name), Cell::text(what)]);
     let mut page = person.page("Settings", AT);
-    page.done = asked.done();
     page.sections.push(Section::Table(Table {
         title: "Sections".to_owned(),
         columns: vec!["Section", "What is set there"],
@@ -177,7 +176,6 @@ pub(super) async fn account(
     let account = console.service.account(&person.caller).await?;
     let written = Written::as_is(&account);
     let mut page = person.page("Account", AT);
-    page.done = asked.done();
     page.sections.push(Section::Facts {
         title: "As it is".to_owned(),
         facts: facts(&account),
@@ -203,7 +201,7 @@ pub(super) async fn change_account(
         fields: &fields,
         at: AT,
         form: written.form(),
-        onward: (ACCOUNT.to_owned(), "changed"),
+        onward: (ACCOUNT.to_owned(), "The account is changed.".to_owned()),
     };
     let now = async {
         let account = service.account(&person.caller).await?;
