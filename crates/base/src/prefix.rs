@@ -14,6 +14,15 @@ pub struct Prefix {
     len: u8,
 }
 
+/// One range given to a WireGuard peer or taken from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AllowedIpChange {
+    /// `allowed_ip=10.0.0.0/8`: the peer gets the range, whoever had it before.
+    Add(Prefix),
+    /// `allowed_ip=-10.0.0.0/8`: the peer loses the range if it has it; another peer's range stays.
+    Remove(Prefix),
+}
+
 /// The text or the numbers are no address range.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -1,23 +1,19 @@
 //! The client's access to one resource.
 
-use super::packet::{PacketFacts, PacketRefusal};
+use super::ask::{Ask, AskState, Expedite};
+use super::grant::Grant;
+use super::packet::PacketFacts;
+use super::reason::tidy;
 use culvert_base::BootTime;
-use culvert_dns::{Addresses, Families};
-use culvert_ids::{GatewayId, GrantId};
+use culvert_dns::Addresses;
 use culvert_policy::DomainName;
-use culvert_wire::messages::{Interface, MAX_NAMES, Reason, ReasonCode, SITE_DNS_PORT, WantedName};
-use culvert_wire::{Cipher, PresharedKey, PublicKey};
+use culvert_wire::messages::{MAX_NAMES, Reason};
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Packets that wait for access to one resource: the first segments of the connections that a program
 /// opens at once. Beyond that the oldest gives way, as its sender is the first to repeat it.
 pub const MAX_HELD_PER_RESOURCE: usize = 64;
-
-/// Names in one grant. A name that was asked for longest ago gives way to another; the next packet
-/// to it asks for it again. Each takes 400 bytes.
-pub const MAX_NAMES_PER_GRANT: usize = 4096;
 
 /// Names that wait to be asked for in one resource: four requests.
 pub const MAX_WANTED_NAMES: usize = 4 * MAX_NAMES;
@@ -39,9 +35,6 @@ pub const MAX_DENIAL_MS: u64 = 10_000;
 
 /// The time for which the reason of a denial is remembered for whoever asks, in milliseconds.
 pub const DENIAL_SHOWN_MS: u64 = 300_000;
-
-/// Characters of the portal's reasons that are kept: two lines of a terminal.
-const MAX_REASON_CHARS: usize = 160;
 
 /// Access to one resource: asked for, granted, denied, or several of these.
 #[derive(Debug)]
@@ -71,85 +64,6 @@ pub(super) struct Access<P> {
 pub(super) struct Held<P> {
     pub(super) facts: PacketFacts,
     pub(super) packet: P,
-}
-
-/// A grant.
-#[derive(Clone, Debug)]
-pub(super) struct Grant {
-    pub(super) id: GrantId,
-    pub(super) gateway: Introduction,
-    pub(super) begun: BootTime,
-    pub(super) expires: BootTime,
-    /// The time at which it is asked for again, if it is in use then.
-    pub(super) renew: BootTime,
-    /// The names that the gateway translates.
-    pub(super) names: BTreeMap<DomainName, GrantedName>,
-}
-
-/// A gateway, as the portal introduces it.
-#[derive(Clone, Debug)]
-pub(super) struct Introduction {
-    pub(super) id: GatewayId,
-    pub(super) name: String,
-    pub(super) key: PublicKey,
-    pub(super) interface: Interface,
-    /// It answers questions about names there.
-    pub(super) answers_dns: bool,
-    pub(super) candidates: Vec<SocketAddr>,
-    pub(super) preshared_key: PresharedKey,
-    pub(super) cipher: Cipher,
-}
-
-impl Introduction {
-    /// The address of its DNS service in the tunnel, if it has one.
-    pub(super) fn site_dns(&self) -> Option<SocketAddr> {
-        let at = SocketAddr::from((self.interface.ipv4, SITE_DNS_PORT));
-        self.answers_dns.then_some(at)
-    }
-}
-
-/// A name that the gateway translates.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct GrantedName {
-    pub(super) addresses: Addresses,
-    pub(super) families: Families,
-    /// The time at which it was asked for last.
-    pub(super) asked: BootTime,
-    /// It has no address any more. Flows that it has go on through the gateway, and new ones are refused there.
-    pub(super) is_lost: bool,
-}
-
-/// A request.
-#[derive(Clone, Debug)]
-pub(super) struct Ask {
-    pub(super) state: AskState,
-    /// The time at which it was sent, or put into the queue.
-    pub(super) since: BootTime,
-    /// The names in it.
-    pub(super) names: BTreeMap<DomainName, Addresses>,
-    /// The time from which nobody waits for the answer any more.
-    pub(super) until: BootTime,
-}
-
-/// The state of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AskState {
-    /// It waits to be sent.
-    Queued,
-    /// It is on its way to the portal.
-    Sent { number: u64, expedite: Expedite },
-}
-
-/// The haste of a request: names that came after it was sent wait for its answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Expedite {
-    /// There are none.
-    #[default]
-    Never,
-    /// It is then.
-    At(BootTime),
-    /// The portal has been told.
-    Sent,
 }
 
 /// A "no".
@@ -369,49 +283,6 @@ impl Denial {
     }
 }
 
-impl Ask {
-    /// Its number, once it is sent.
-    pub(super) const fn number(&self) -> Option<u64> {
-        match self.state {
-            AskState::Queued => None,
-            AskState::Sent { number, .. } => Some(number),
-        }
-    }
-
-    /// The next time at which something is done about it.
-    fn due(&self) -> BootTime {
-        match self.state {
-            AskState::Sent {
-                expedite: Expedite::At(at),
-                ..
-            } => self.until.min(at),
-            AskState::Queued | AskState::Sent { .. } => self.until,
-        }
-    }
-}
-
-impl Grant {
-    /// Its whole life.
-    pub(super) const fn life(&self) -> Duration {
-        self.expires.saturating_since(self.begun)
-    }
-
-    /// Adds a name; the one that was asked for longest ago gives way where there are too many.
-    pub(super) fn add_name(&mut self, name: DomainName, granted: GrantedName) {
-        self.names.insert(name, granted);
-        if self.names.len() > MAX_NAMES_PER_GRANT {
-            let oldest = self
-                .names
-                .iter()
-                .min_by_key(|(_, granted)| granted.asked)
-                .map(|(name, _)| name.clone());
-            if let Some(oldest) = oldest {
-                self.names.remove(&oldest);
-            }
-        }
-    }
-}
-
 /// A grant of the same gateway goes on with the names of the one that it replaces; another gateway
 /// has to be asked for them.
 pub(super) fn carry_names(
@@ -438,54 +309,10 @@ pub(super) fn carry_names(
     }
 }
 
-/// The message to senders if access ends or is not given for this reason.
-pub(super) const fn refusal(code: ReasonCode) -> PacketRefusal {
-    match code {
-        ReasonCode::BadToken
-        | ReasonCode::NoAccess
-        | ReasonCode::ConditionNotMet
-        | ReasonCode::Expired
-        | ReasonCode::PolicyChanged
-        | ReasonCode::Revoked => PacketRefusal::Prohibited,
-        ReasonCode::Protocol
-        | ReasonCode::Replaced
-        | ReasonCode::TryLater
-        | ReasonCode::NoGateway
-        | ReasonCode::GatewayRefused
-        | ReasonCode::HostAddress
-        | ReasonCode::NameNotFound
-        | ReasonCode::NameOutside
-        | ReasonCode::NameUnanswered
-        | ReasonCode::TooMany
-        | ReasonCode::BadGrant
-        | ReasonCode::Internal
-        | ReasonCode::Other => PacketRefusal::Unreachable,
-    }
-}
-
-/// A reason of the portal in a form that can be shown: it may come to a terminal and to a log.
-pub(super) fn tidy(reason: &Reason) -> Reason {
-    let plain = |letter: char| !letter.is_control();
-    let text = reason.text.chars().filter(|letter| plain(*letter));
-    Reason {
-        code: reason.code,
-        text: text.take(MAX_REASON_CHARS).collect(),
-    }
-}
-
-/// Names as a request says them.
-pub(super) fn wanted_names(names: &BTreeMap<DomainName, Addresses>) -> Vec<WantedName> {
-    let wanted = names.iter().map(|(name, addresses)| WantedName {
-        name: name.as_str().to_owned(),
-        ipv4: addresses.v4,
-        ipv6: addresses.v6,
-    });
-    wanted.collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use culvert_wire::messages::ReasonCode;
 
     fn reason() -> Reason {
         Reason {
@@ -505,12 +332,5 @@ mod tests {
         }
         assert_eq!(spans[..4], [2_000, 4_000, 8_000, 10_000]);
         assert_eq!(spans[11], 10_000);
-    }
-
-    #[test]
-    fn a_reason_loses_what_disturbs_a_terminal() {
-        let text = format!("a\u{1b}[31m\nb{}", "x".repeat(500));
-        let tidied = tidy(&Reason { text, ..reason() }).text;
-        assert!(tidied.starts_with("a[31mbx") && tidied.len() == MAX_REASON_CHARS);
     }
 }

@@ -1,8 +1,8 @@
 //! The accesses to all resources: requests, grants and packets that wait, within their bounds.
 
-use super::access::{
-    Access, Ask, AskState, Expedite, Grant, Held, MAX_HELD_PER_RESOURCE, carry_names,
-};
+use super::access::{Access, Held, MAX_HELD_PER_RESOURCE, carry_names};
+use super::ask::{Ask, AskState, Expedite};
+use super::grant::Grant;
 use culvert_base::BootTime;
 use culvert_dns::Addresses;
 use culvert_ids::{GatewayId, GrantId, ResourceId};

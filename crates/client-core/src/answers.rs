@@ -1,9 +1,12 @@
 //! The fate of requests and grants: granted, denied, revoked, ended.
 
-use super::access::{Ask, Grant, GrantedName, Introduction, carry_names, tidy};
+use super::access::carry_names;
+use super::ask::Ask;
 use super::client::Client;
+use super::grant::{Grant, GrantedName, Introduction};
 use super::log::LogEvent;
 use super::packet::PacketRefusal;
+use super::reason::tidy;
 use culvert_base::{BootTime, LogLine, whole_millis};
 use culvert_dns::{Addresses, Families, Outcome};
 use culvert_ids::{GrantId, ResourceId};

@@ -1,11 +1,13 @@
 //! Asking for access: one request a resource at a time, a bounded number of them in all.
 
-use super::access::{Access, Ask, refusal, wanted_names};
+use super::access::Access;
 use super::accesses::{ANSWER_LIMIT_MS, OFFLINE_LIMIT_MS};
+use super::ask::{Ask, wanted_names};
 use super::client::Client;
 use super::guard::Standing;
 use super::log::LogEvent;
 use super::packet::PacketRefusal;
+use super::reason::refusal;
 use culvert_base::{BootTime, LogLine};
 use culvert_dns::{Addresses, Outcome};
 use culvert_ids::{GrantId, ResourceId};

@@ -1,8 +1,8 @@
 //! Gateways come and go: grants through one that is lost are asked for again.
 
-use super::access::{Grant, Introduction};
 use super::client::Client;
 use super::gateway::PeerReport;
+use super::grant::{Grant, Introduction};
 use super::log::LogEvent;
 use super::network::Network;
 use culvert_base::{BootTime, LogLine};

@@ -1,6 +1,6 @@
 //! One gateway: its path, and what the data plane reports of it.
 
-use super::access::Introduction;
+use super::grant::Introduction;
 use culvert_base::{BootTime, LogLine, LogQueue, UnixTime, whole_millis};
 use culvert_path::{Kind, Race};
 use culvert_wire::PublicKey;

@@ -1,7 +1,7 @@
 //! Gateways that grants lead through: their paths, and whether they answer.
 
-use super::access::{Grant, Introduction};
 use super::gateway::{Gateway, PeerReport};
+use super::grant::{Grant, Introduction};
 use super::log::LogEvent;
 use super::outbox::Outbox;
 use culvert_base::{BootTime, LogLine, LogQueue};

@@ -19,6 +19,7 @@ mod access;
 mod accesses;
 mod answers;
 mod applications;
+mod ask;
 mod asking;
 mod client;
 mod counters;
@@ -27,6 +28,7 @@ mod domains;
 mod failover;
 mod gateway;
 mod gateways;
+mod grant;
 mod guard;
 mod log;
 mod messages;
@@ -41,6 +43,7 @@ mod packets;
 mod peers;
 mod portal;
 mod queries;
+mod reason;
 mod report;
 mod routes;
 mod same_target;
@@ -49,8 +52,7 @@ pub mod status;
 mod subtract;
 
 pub use access::{
-    DENIAL_SHOWN_MS, MAX_DENIAL_MS, MAX_HELD_PER_RESOURCE, MAX_NAMES_PER_GRANT, MAX_WANTED_NAMES,
-    MIN_DENIAL_MS,
+    DENIAL_SHOWN_MS, MAX_DENIAL_MS, MAX_HELD_PER_RESOURCE, MAX_WANTED_NAMES, MIN_DENIAL_MS,
 };
 pub use accesses::{
     ANSWER_LIMIT_MS, MAX_ACCESSES, MAX_HELD_BYTES, MAX_IN_FLIGHT, OFFLINE_LIMIT_MS,
@@ -62,6 +64,7 @@ pub use directory::{MAX_RESOURCES, MAX_SAME_TARGET};
 pub use domains::{Domains, MAX_DOMAINS};
 pub use gateway::PeerReport;
 pub use gateways::AVOID_MS;
+pub use grant::MAX_NAMES_PER_GRANT;
 pub use guard::GuardRules;
 pub use names::DNS_PORT;
 pub use options::Options;

@@ -1,10 +1,10 @@
 //! Messages of the portal.
 
-use super::access::tidy;
 use super::client::Client;
 use super::directory::{Changed, Unreadable};
 use super::network::{Network, parse_ranges};
 use super::output::{Ending, Output};
+use super::reason::tidy;
 use culvert_base::{BootTime, LogLine};
 use culvert_ids::{GrantId, ResourceId};
 use culvert_policy::Resource;

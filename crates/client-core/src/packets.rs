@@ -1,9 +1,10 @@
 //! Packets that have no route yet, to their address or for their service: which access they want, and how long they wait for it.
 
-use super::access::{Held, refusal};
+use super::access::Held;
 use super::client::Client;
 use super::guard::Standing;
 use super::packet::{PacketFacts, PacketRefusal};
+use super::reason::refusal;
 use culvert_base::BootTime;
 use culvert_ids::ResourceId;
 use culvert_policy::DomainName;

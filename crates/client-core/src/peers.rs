@@ -1,7 +1,7 @@
 //! The data plane's peers and routes: which ranges lead to which gateway, derived from the live grants.
 
-use super::access::Grant;
 use super::client::Client;
+use super::grant::Grant;
 use super::network::Network;
 use super::output::{Output, PeerUpdate};
 use super::packet::PacketRefusal;

@@ -1,10 +1,10 @@
 //! DNS queries and the account's rules about names: the names that the stub wants are asked for.
 
-use super::access::refusal;
 use super::client::Client;
 use super::names::KEEP_NAMES_EVERY;
 use super::output::Output;
 use super::packet::PacketRefusal;
+use super::reason::refusal;
 use culvert_base::{BootTime, LogLine};
 use culvert_dns::{Addresses, DropReason, Families, ForwardId, Outcome, Transport};
 use culvert_ids::ResourceId;

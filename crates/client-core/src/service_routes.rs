@@ -4,8 +4,8 @@
 //! its route. The packets for the others would take that route and be dropped by the gateway. So the data plane is told
 //! the services of the others, and a packet for one of them asks for access like one to an address without a route.
 
-use super::access::Grant;
 use super::client::Client;
+use super::grant::Grant;
 use culvert_base::BootTime;
 use culvert_ids::ResourceId;
 use culvert_policy::{Filters, Prefix, Resource, RoutedServices};

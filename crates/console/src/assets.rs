@@ -31,10 +31,26 @@ const ASSETS: &[Asset] = &[
         )
         .as_bytes(),
     ),
-    asset("console.js", SCRIPT, include_bytes!("../templates/console.js")),
-    asset("passkey.js", SCRIPT, include_bytes!("../templates/passkey.js")),
-    asset("inter-latin.woff2", FONT, include_bytes!("../assets/inter-latin.woff2")),
-    asset("inter-latin-ext.woff2", FONT, include_bytes!("../assets/inter-latin-ext.woff2")),
+    asset(
+        "console.js",
+        SCRIPT,
+        include_bytes!("../templates/console.js"),
+    ),
+    asset(
+        "passkey.js",
+        SCRIPT,
+        include_bytes!("../templates/passkey.js"),
+    ),
+    asset(
+        "inter-latin.woff2",
+        FONT,
+        include_bytes!("../assets/inter-latin.woff2"),
+    ),
+    asset(
+        "inter-latin-ext.woff2",
+        FONT,
+        include_bytes!("../assets/inter-latin-ext.woff2"),
+    ),
     LOGO,
 ];
 

@@ -3,8 +3,8 @@
 use super::asked::Asked;
 use super::edit::{rename_form, renamed};
 use super::forms::Posted;
-use super::notice::done;
 use super::names::Names;
+use super::notice::done;
 use super::person::Person;
 use super::state::Console;
 use super::view::{Action, Buttons, Cell, Section, Table};
@@ -59,7 +59,9 @@ pub(super) async fn list(
             "Actions",
         ],
         rows,
-        empty: asked.nothing("There is none. A client comes into being when it first connects with its token."),
+        empty: asked.nothing(
+            "There is none. A client comes into being when it first connects with its token.",
+        ),
         next: asked.next(AT, found.next_cursor.as_deref()),
     }));
     Ok(page.into_response())
@@ -125,7 +127,6 @@ fn actions(person: &Person, client: &Client) -> Vec<Action> {
 pub(super) async fn show(
     State(console): State<Console>,
     person: Person,
-    asked: Asked,
     Id(id): Id<ClientId>,
 ) -> Result<Response, Fault> {
     let mut page = person.live_page("", AT, format!("{AT}/{id}"), &console);

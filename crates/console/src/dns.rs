@@ -1,6 +1,5 @@
 //! The settings for names that belong to no resource (ADR 0012).
 
-use super::asked::Asked;
 use super::edit::{Edit, Now};
 use super::fields::Fields;
 use super::forms::Posted;
@@ -48,7 +47,6 @@ fn facts(account: &Account) -> Vec<(&'static str, Cell)> {
 pub(super) async fn show(
     State(console): State<Console>,
     person: Person,
-    asked: Asked,
 ) -> Result<Response, Fault> {
     let account = console.service.account(&person.caller).await?;
     let mut page = person.page("DNS", AT);

@@ -1,6 +1,5 @@
 //! The own second factor.
 
-use super::asked::Asked;
 use super::drawing::Drawing;
 use super::forms::Posted;
 use super::notice::done;
@@ -72,9 +71,8 @@ enum Step {
 pub(super) async fn show(
     State(console): State<Console>,
     person: Person,
-    asked: Asked,
 ) -> Result<Response, Fault> {
-    let (mut page, _) = overview(&console, &person, None).await?;
+    let (page, _) = overview(&console, &person, None).await?;
     Ok(page.into_response())
 }
 

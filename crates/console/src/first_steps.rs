@@ -1,6 +1,5 @@
 //! From an owner to the first protected connection: what is there already, and what comes next.
 
-use super::asked::Asked;
 use super::fields::Fields;
 use super::forms::{Posted, taken};
 use super::notice::done;
@@ -174,9 +173,8 @@ impl Progress {
 pub(super) async fn show(
     State(console): State<Console>,
     person: Person,
-    asked: Asked,
 ) -> Result<Response, Fault> {
-    let mut page = page(&console, &person, None, None, Vec::new()).await?;
+    let page = page(&console, &person, None, None, Vec::new()).await?;
     Ok(page.into_response())
 }
 

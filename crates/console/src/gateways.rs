@@ -3,7 +3,6 @@
 use super::asked::Asked;
 use super::edit::{rename_form, renamed};
 use super::forms::Posted;
-use super::notice::done;
 use super::names::Names;
 use super::person::Person;
 use super::state::Console;
@@ -124,9 +123,7 @@ pub(super) async fn list(
 ) -> Result<Response, Fault> {
     let mut page = person.live_page("Gateways", AT, AT, &console);
     let service = &console.service;
-    let found = service
-        .gateways(&person.caller, &asked.searched())
-        .await?;
+    let found = service.gateways(&person.caller, &asked.searched()).await?;
     let sites = found.items.iter().map(|gateway| gateway.site.into());
     let names = Names::of(&console, &person, sites).await?;
     let sessions = service.sessions_of_gateways(&person.caller).await?;
@@ -163,7 +160,6 @@ pub(super) async fn list(
 pub(super) async fn show(
     State(console): State<Console>,
     person: Person,
-    asked: Asked,
     Id(id): Id<GatewayId>,
 ) -> Result<Response, Fault> {
     let mut page = person.live_page("", AT, format!("{AT}/{id}"), &console);
@@ -261,9 +257,7 @@ pub(super) async fn judge(
         .await?;
     let onward = match action {
         GatewayAction::Verify | GatewayAction::Unverify => format!("{AT}/{id}"),
-        GatewayAction::Drain | GatewayAction::Undrain | GatewayAction::Revoke => {
-            AT.to_owned()
-        }
+        GatewayAction::Drain | GatewayAction::Undrain | GatewayAction::Revoke => AT.to_owned(),
     };
     let word = match action {
         GatewayAction::Verify => "verified",
@@ -283,11 +277,14 @@ pub(super) async fn drain_now(
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
     let version = fields.version()?;
-    let drained = console
+    console
         .service
         .drain_gateway_now(&person.caller, id, version, false)
         .await?;
-    let notice = format!("Gateway {} drained, its clients moved.", console.name_of(&person, id).await?);
+    let notice = format!(
+        "Gateway {} drained, its clients moved.",
+        console.name_of(&person, id).await?
+    );
     Ok(person.back_with(&fields, AT, &notice))
 }
 

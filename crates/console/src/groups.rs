@@ -31,14 +31,12 @@ pub(super) async fn list(
 
 pub(super) async fn ask(person: Person) -> Result<Response, Fault> {
     person.caller.may_change()?;
-    Ok(person.form_page("New group", AT, new_form("")).into_response())
+    Ok(person
+        .form_page("New group", AT, new_form(""))
+        .into_response())
 }
 
-async fn list_page(
-    console: &Console,
-    person: &Person,
-    asked: &Asked,
-) -> Result<Page, Fault> {
+async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<Page, Fault> {
     let request = asked.searched();
     let found = console.service.groups(&person.caller, &request).await?;
     let rows = found.items.iter().map(|group| {
@@ -54,10 +52,15 @@ async fn list_page(
         empty: asked.nothing("There is none. Policies let groups in, not single actors."),
         next: asked.next(AT, found.next_cursor.as_deref()),
     };
-    Ok(person.searched_page(AT, asked, list, Some(Link {
-        path: "/groups/new",
-        name: "New group",
-    })))
+    Ok(person.searched_page(
+        AT,
+        asked,
+        list,
+        Some(Link {
+            path: "/groups/new",
+            name: "New group",
+        }),
+    ))
 }
 
 pub(super) async fn create(
@@ -67,10 +70,12 @@ pub(super) async fn create(
     let name = fields.text("name").to_owned();
     let new = NewGroup { name: name.clone() };
     let made = console.service.create_group(&person.caller, new).await;
-    let onward = |group: Group| done(
+    let onward = |group: Group| {
+        done(
             &format!("{AT}/{}", group.id),
             &format!("Group {} created.", group.name),
-        );
+        )
+    };
     let page = async |form| Ok(person.form_page("New group", AT, form));
     taken(made, || new_form(&name), onward, page).await
 }

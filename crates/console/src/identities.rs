@@ -1,8 +1,8 @@
 //! Identities of identity providers: on the page of an actor, and on a person's own page.
 
 use super::forms::Posted;
-use super::notice::done;
 use super::guard;
+use super::notice::done;
 use super::person::Person;
 use super::provider_cookie::on_the_way;
 use super::state::Console;

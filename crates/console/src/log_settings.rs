@@ -1,6 +1,5 @@
 //! The retention of logs, and their sinks.
 
-use super::asked::Asked;
 use super::forms::Posted;
 use super::notice::done;
 use super::person::Person;
@@ -12,15 +11,23 @@ use axum::response::{IntoResponse, Response};
 use culvert_portal_base::Fault;
 use culvert_store::Role;
 use culvert_wire::api::{NewSink, Retention, RetentionPatch, SinkPatch, SinkView};
-use culvert_wire::model::{Keep, Log, Sink, SinkTarget};
+use culvert_wire::model::{
+    FILE_MIB, FILES_KEPT, Keep, Log, MAX_LOG_DAYS, MAX_LOG_ENTRIES, MIN_LOG_ENTRIES, Sink,
+    SinkTarget,
+};
+use std::ops::RangeInclusive;
 
 const RETENTION: &str = "/settings/retention";
+/// Numbers that the fields take; `change_days` also takes 0, which keeps the change log for good.
+const LOG_DAYS: RangeInclusive<u32> = 1..=MAX_LOG_DAYS;
+const CHANGE_DAYS: RangeInclusive<u32> = 0..=MAX_LOG_DAYS;
+const LOG_ENTRIES: RangeInclusive<u64> = MIN_LOG_ENTRIES..=MAX_LOG_ENTRIES;
+
 const SINKS: &str = "/settings/sinks";
 
 pub(super) async fn show_retention(
     State(console): State<Console>,
     person: Person,
-    asked: Asked,
 ) -> Result<Response, Fault> {
     let retention = console.service.retention(&person.caller).await?;
     let mut page = retention_page(&person, &retention);
@@ -110,15 +117,15 @@ pub(super) async fn change_retention(
         Ok(RetentionPatch {
             flow_log: Some(fields.text("flow_log") == "yes"),
             access: Some(Keep {
-                days: fields.parse("access_days")?,
-                entries: fields.parse("access_entries")?,
+                days: fields.number("access_days", &LOG_DAYS)?,
+                entries: fields.number("access_entries", &LOG_ENTRIES)?,
             }),
             flows: Some(Keep {
-                days: fields.parse("flows_days")?,
-                entries: fields.parse("flows_entries")?,
+                days: fields.number("flows_days", &LOG_DAYS)?,
+                entries: fields.number("flows_entries", &LOG_ENTRIES)?,
             }),
             change_days: match fields.filled("change_days") {
-                Some(_) => Some(fields.parse("change_days")?),
+                Some(_) => Some(fields.number("change_days", &CHANGE_DAYS)?),
                 None => None,
             },
         })
@@ -163,7 +170,6 @@ pub(super) async fn change_retention(
 pub(super) async fn show_sinks(
     State(console): State<Console>,
     person: Person,
-    asked: Asked,
 ) -> Result<Response, Fault> {
     let mut page = sinks_page(&console, &person).await?;
     if person.may_change() {
@@ -293,8 +299,8 @@ pub(super) async fn create_sink(
         let target = match is_file {
             true => SinkTarget::File {
                 file: fields.text("file").to_owned(),
-                max_mib: fields.parse("max_mib")?,
-                keep: fields.parse("keep")?,
+                max_mib: fields.number("max_mib", &FILE_MIB)?,
+                keep: fields.number("keep", &FILES_KEPT)?,
             },
             false => SinkTarget::Http {
                 url: fields.text("url").to_owned(),

@@ -2,8 +2,8 @@
 
 use super::factors;
 use super::forms::Posted;
-use super::notice::{done, noticed};
 use super::identities;
+use super::notice::{done, noticed};
 use super::paths::SECOND_FACTOR;
 use super::person::{Person, forget};
 use super::recovery_codes::codes_left_if;

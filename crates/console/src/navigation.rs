@@ -25,7 +25,9 @@ impl Entry {
 
     /// True if the page at `at` belongs to this entry.
     pub(crate) fn leads_to(&self, at: &str) -> bool {
-        self.path == at || at.starts_with("/settings/") && self.path == "/settings" || LOGS.iter().any(|log| log.path == at) && self.path == LOGS[0].path
+        self.path == at
+            || at.starts_with("/settings/") && self.path == "/settings"
+            || LOGS.iter().any(|log| log.path == at) && self.path == LOGS[0].path
     }
 }
 
@@ -48,7 +50,11 @@ pub(crate) const ALL: &[Group] = &[
             Entry::new("/policies", "Policies", Icon::POLICIES),
             Entry::new("/people", "People", Icon::PEOPLE),
             Entry::new("/groups", "Groups", Icon::GROUPS),
-            Entry::new("/service-accounts", "Service accounts", Icon::SERVICE_ACCOUNTS),
+            Entry::new(
+                "/service-accounts",
+                "Service accounts",
+                Icon::SERVICE_ACCOUNTS,
+            ),
             Entry::new("/explain", "Explain", Icon::EXPLAIN),
         ],
     },

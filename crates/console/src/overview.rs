@@ -134,12 +134,12 @@ pub(super) async fn show(
     ] {
         page.sections.push(Section::Chart(chart));
     }
-    let table = |title: &str, columns, rows, empty| {
+    let table = |title: &str, columns, rows, empty: &'static str| {
         Section::Table(Table {
             title: title.to_owned(),
             columns,
             rows,
-            empty,
+            empty: empty.into(),
             next: None,
         })
     };

@@ -1,6 +1,5 @@
 //! The own passkeys.
 
-use super::asked::Asked;
 use super::forms::Posted;
 use super::notice::done;
 use super::paths::SECOND_FACTOR;
@@ -102,7 +101,10 @@ pub(super) async fn confirm(
         .await;
     match confirmed {
         Ok(Some(codes)) => Ok(codes_page(&person, &codes).into_response()),
-        Ok(None) => Ok(done(SECOND_FACTOR, &format!("You may sign in with the passkey {name}."))),
+        Ok(None) => Ok(done(
+            SECOND_FACTOR,
+            &format!("You may sign in with the passkey {name}."),
+        )),
         Err(fault) => {
             let (form, status) = begin_form(name).refused(fault)?;
             let mut page = person.page("Add a passkey", "/me");
@@ -138,9 +140,8 @@ pub(super) async fn show(
     State(console): State<Console>,
     Path(handle): Path<String>,
     person: Person,
-    asked: Asked,
 ) -> Result<Response, Fault> {
-    let (mut page, status) = one(&console, &person, &handle, None).await?;
+    let (page, status) = one(&console, &person, &handle, None).await?;
     Ok(page.with_status(status))
 }
 

@@ -10,8 +10,21 @@ pub(super) const SECOND_FACTOR: &str = "/me/second-factor";
 
 /// The first parts of paths that signing in may lead to: those of pages that people see.
 const PARTS: &[&str] = &[
-    "", "sites", "gateways", "clients", "dns", "resources", "policies", "people", "groups",
-    "service-accounts", "explain", "log", "settings", "me", "first-steps",
+    "",
+    "sites",
+    "gateways",
+    "clients",
+    "dns",
+    "resources",
+    "policies",
+    "people",
+    "groups",
+    "service-accounts",
+    "explain",
+    "log",
+    "settings",
+    "me",
+    "first-steps",
 ];
 
 /// Longest address that a sign-in leads on to: a search of a log has some hundred characters.
@@ -21,7 +34,9 @@ const MAX_NEXT_LEN: usize = 2048;
 pub(super) fn own_page(asked: &str) -> Option<&str> {
     let path = asked.split(['?', '#']).next()?.strip_prefix('/')?;
     let part = path.split('/').next()?;
-    let is_plain = asked.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+    let is_plain = asked
+        .bytes()
+        .all(|byte| byte.is_ascii_graphic() && byte != b'\\');
     let is_page = PARTS.contains(&part) && !path.contains("//") && !path.contains("/export/");
     (is_plain && is_page && asked.len() <= MAX_NEXT_LEN).then_some(asked)
 }
@@ -70,11 +85,25 @@ mod tests {
         ] {
             assert_eq!(next_page(own), own);
         }
-        assert_eq!(next_page("/device?code=BCDF-GHJK"), "/device?code=BCDF-GHJK");
+        assert_eq!(
+            next_page("/device?code=BCDF-GHJK"),
+            "/device?code=BCDF-GHJK"
+        );
         for other in [
-            "", "sites", "//evil.example", "/\\evil.example", "/sites//evil", "https://evil.example/",
-            "/sign-in", "/sign-out", "/assets/style.css", "/log/access/export/csv", "/api/v1/sites",
-            "/sites?a=b c", "/sites\r\nset-cookie: a=b", "/sites/\u{202e}",
+            "",
+            "sites",
+            "//evil.example",
+            "/\\evil.example",
+            "/sites//evil",
+            "https://evil.example/",
+            "/sign-in",
+            "/sign-out",
+            "/assets/style.css",
+            "/log/access/export/csv",
+            "/api/v1/sites",
+            "/sites?a=b c",
+            "/sites\r\nset-cookie: a=b",
+            "/sites/\u{202e}",
         ] {
             assert_eq!(next_page(other), "/", "{other}");
         }

@@ -2,11 +2,12 @@
 
 use super::asked::Asked;
 use super::edit::{
-    Edit, Now, cascade_question, delete_form, deleted, is_cascade, names_of_all, rename_form, renamed,
+    Edit, Now, cascade_question, delete_form, deleted, is_cascade, names_of_all, rename_form,
+    renamed,
 };
 use super::forms::{Posted, taken};
-use super::notice::done;
 use super::identities;
+use super::notice::done;
 use super::person::Person;
 use super::roles::{ROLES, role_name};
 use super::state::Console;
@@ -100,14 +101,12 @@ fn sign_in_of(actor: &Actor) -> Cell {
 
 pub(super) async fn ask(person: Person) -> Result<Response, Fault> {
     person.caller.may_change()?;
-    Ok(person.form_page("New person or machine", AT, new_form("", "user")).into_response())
+    Ok(person
+        .form_page("New person or machine", AT, new_form("", "user"))
+        .into_response())
 }
 
-async fn list_page(
-    console: &Console,
-    person: &Person,
-    asked: &Asked,
-) -> Result<Page, Fault> {
+async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<Page, Fault> {
     let found = console
         .service
         .actors(&person.caller, &asked.searched())
@@ -127,10 +126,15 @@ async fn list_page(
         empty: asked.nothing("There is none."),
         next: asked.next(AT, found.next_cursor.as_deref()),
     };
-    let mut page = person.searched_page(AT, asked, list, Some(Link {
-        path: "/people/new",
-        name: "New person or machine",
-    }));
+    let mut page = person.searched_page(
+        AT,
+        asked,
+        list,
+        Some(Link {
+            path: "/people/new",
+            name: "New person or machine",
+        }),
+    );
     if person.may_change() {
         let account = console.service.account(&person.caller).await?;
         let form = rule_form(rule_name(account.second_factor));
@@ -162,7 +166,10 @@ pub(super) async fn require_factor(
         fields: &fields,
         at: AT,
         form: rule_form(fields.text("second_factor")),
-        onward: (AT.to_owned(), "The rule for second factors is changed.".to_owned()),
+        onward: (
+            AT.to_owned(),
+            "The rule for second factors is changed.".to_owned(),
+        ),
     };
     let now = async {
         let account = service.account(&person.caller).await?;
@@ -204,10 +211,12 @@ pub(super) async fn create(
         };
         console.service.create_actor(&person.caller, new).await
     };
-    let onward = |actor: Actor| done(
+    let onward = |actor: Actor| {
+        done(
             &format!("{AT}/{}", actor.id),
             &format!("{} created.", actor.name),
-        );
+        )
+    };
     let form = || new_form(fields.text("name"), fields.text("kind"));
     let page = async |form| Ok(person.form_page("New person or machine", AT, form));
     taken(made.await, form, onward, page).await
@@ -370,7 +379,10 @@ pub(super) async fn set_sign_in(
         form: sign_in_form(id, fields.text("role"), hint),
         onward: (
             format!("{AT}/{id}"),
-            format!("The sign-in of {} is set.", console.name_of(&person, id).await?),
+            format!(
+                "The sign-in of {} is set.",
+                console.name_of(&person, id).await?
+            ),
         ),
     };
     let now = async {

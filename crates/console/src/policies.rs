@@ -4,9 +4,10 @@ use super::asked::Asked;
 use super::edit::{Edit, Now};
 use super::fields::Fields;
 use super::forms::{Posted, taken};
-use super::notice::done;
 use super::names::Names;
+use super::notice::done;
 use super::person::Person;
+use super::resources::sentence;
 use super::state::Console;
 use super::view::{Action, Buttons, Cell, Field, Form, Link, Page, Section, Table};
 use axum::extract::State;
@@ -15,6 +16,7 @@ use culvert_ids::{GroupId, PolicyId, ResourceId};
 use culvert_portal_base::{Fault, Id};
 use culvert_wire::Timestamp;
 use culvert_wire::api::{NewPolicy, Policy, PolicyPatch};
+use culvert_wire::model::Condition;
 use culvert_wire::words::{self, CONDITION_FIELDS, ConditionField, ConditionTexts, Input};
 
 const AT: &str = "/policies";
@@ -65,14 +67,12 @@ fn condition_fields(text: impl Fn(&ConditionField) -> String) -> impl Iterator<I
 
 pub(super) async fn ask(person: Person) -> Result<Response, Fault> {
     person.caller.may_change()?;
-    Ok(person.form_page("New policy", AT, new_form(None)).into_response())
+    Ok(person
+        .form_page("New policy", AT, new_form(None))
+        .into_response())
 }
 
-async fn list_page(
-    console: &Console,
-    person: &Person,
-    asked: &Asked,
-) -> Result<Page, Fault> {
+async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<Page, Fault> {
     let service = &console.service;
     let request = asked.searched();
     let found = service.policies(&person.caller, &request).await?;
@@ -92,13 +92,20 @@ async fn list_page(
         title: "Policies".to_owned(),
         columns: vec!["Name", "Group", "Resource", "When", "State", "Actions"],
         rows: rows.collect(),
-        empty: asked.nothing("There is none, so nobody reaches anything. A policy lets a group to a resource."),
+        empty: asked.nothing(
+            "There is none, so nobody reaches anything. A policy lets a group to a resource.",
+        ),
         next: asked.next(AT, found.next_cursor.as_deref()),
     };
-    Ok(person.searched_page(AT, asked, list, Some(Link {
-        path: "/policies/new",
-        name: "New policy",
-    })))
+    Ok(person.searched_page(
+        AT,
+        asked,
+        list,
+        Some(Link {
+            path: "/policies/new",
+            name: "New policy",
+        }),
+    ))
 }
 
 fn actions(policy: &Policy) -> Vec<Action> {
@@ -140,20 +147,38 @@ pub(super) async fn create(
     let service = &console.service;
     let made = async {
         let conditions = asked_for(&fields)?.conditions();
+        let conditions = conditions.map_err(|error| Fault::invalid("", error))?;
         let (group, resource) = ends(&console, &person, &fields).await?;
+        let asked = conditions.clone();
         let new = NewPolicy {
             name: fields.text("name").to_owned(),
             group,
             resource,
             disabled: false,
-            conditions: conditions.map_err(|error| Fault::invalid("", error))?,
+            conditions,
         };
-        service.create_policy(&person.caller, new).await
+        let made = service.create_policy(&person.caller, new).await;
+        made.map_err(|fault| at_fields(fault, &asked))
     };
     let form = || new_form(Some(&fields));
     let page = async |form| Ok(person.form_page("New policy", AT, form));
     let onward = |policy: Policy| done(AT, &format!("Policy {} created.", policy.name));
     taken(made.await, form, onward, page).await
+}
+
+/// A fault of a condition at the field that asks for it.
+fn at_fields(fault: Fault, asked: &[Condition]) -> Fault {
+    let Fault::Invalid(mut problems) = fault else {
+        return fault;
+    };
+    for problem in &mut problems {
+        let index = problem.field.strip_prefix("conditions[");
+        let index = index.and_then(|rest| rest.split(']').next()?.parse::<usize>().ok());
+        if let Some(condition) = index.and_then(|index| asked.get(index)) {
+            problem.field = condition.field().name.to_owned();
+        }
+    }
+    Fault::Invalid(problems)
 }
 
 /// The group and the resource that a form names.
@@ -190,6 +215,18 @@ fn conditions_field(text: &str) -> Field {
     Field::lines("conditions", "Conditions")
         .hint("As the API has them: it says more than this page has fields for.")
         .value(text)
+}
+
+/// The place at which conditions are not as the API has them.
+fn not_json(error: &serde_json::Error) -> String {
+    let (line, column) = (error.line(), error.column());
+    let text = error.to_string();
+    let reason = text
+        .rsplit_once(" at line ")
+        .map_or(&*text, |(reason, _)| reason);
+    format!(
+        "write a list of conditions as the API has them, in JSON: at line {line}, column {column} this is none ({reason})"
+    )
 }
 
 /// The form as it was sent.
@@ -241,6 +278,7 @@ impl Joined {
 fn state(policy: &Policy) -> Cell {
     match policy.disabled {
         true => Cell::warn("disabled"),
+        false if !policy.warnings.is_empty() => Cell::warn("never allows"),
         false => Cell::good("allows"),
     }
 }
@@ -248,7 +286,6 @@ fn state(policy: &Policy) -> Cell {
 pub(super) async fn show(
     State(console): State<Console>,
     person: Person,
-    asked: Asked,
     Id(id): Id<PolicyId>,
 ) -> Result<Response, Fault> {
     let joined = Joined::read(&console, &person, id).await?;
@@ -258,6 +295,9 @@ pub(super) async fn show(
     if person.may_change() {
         facts.push(("Actions", person.buttons(actions(policy))));
     }
+    let warnings = policy.warnings.iter();
+    let warnings = warnings.map(|warning| Section::Alert(sentence(warning)));
+    page.sections.extend(warnings);
     page.sections.push(Section::Facts {
         title: "Policy".to_owned(),
         facts,
@@ -277,13 +317,18 @@ pub(super) async fn change(
     let version = fields.version()?;
     let changed = async {
         let conditions = match fields.filled("conditions") {
-            Some(text) => {
-                serde_json::from_str(text).map_err(|error| Fault::invalid("conditions", error))?
-            }
+            Some(text) => serde_json::from_str(text)
+                .map_err(|error| Fault::invalid("conditions", not_json(&error)))?,
             None => {
                 let conditions = asked_for(&fields)?.conditions();
                 conditions.map_err(|error| Fault::invalid("", error))?
             }
+        };
+        let is_json = fields.filled("conditions").is_some();
+        let asked: Vec<Condition> = if is_json {
+            Vec::new()
+        } else {
+            conditions.clone()
         };
         let (group, resource) = ends(&console, &person, &fields).await?;
         let patch = PolicyPatch {
@@ -294,9 +339,10 @@ pub(super) async fn change(
             disabled: None,
         };
         let service = &console.service;
-        service
+        let changed = service
             .change_policy(&person.caller, id, version, patch)
-            .await
+            .await;
+        changed.map_err(|fault| at_fields(fault, &asked))
     };
     let place = ["name", "group", "resource"].map(|name| fields.text(name));
     let edit = Edit {

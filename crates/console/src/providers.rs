@@ -3,8 +3,8 @@
 use super::asked::Asked;
 use super::fields::Fields;
 use super::forms::Posted;
-use super::notice::done;
 use super::names::Names;
+use super::notice::done;
 use super::person::Person;
 use super::state::Console;
 use super::view::{Action, Cell, Field, Form, Link, Page, Section, Table};
@@ -40,14 +40,12 @@ pub(super) async fn list(
 
 pub(super) async fn ask(person: Person) -> Result<Response, Fault> {
     person.caller.may_change()?;
-    Ok(person.form_page("New identity provider", AT, new_form(None)).into_response())
+    Ok(person
+        .form_page("New identity provider", AT, new_form(None))
+        .into_response())
 }
 
-async fn list_page(
-    console: &Console,
-    person: &Person,
-    asked: &Asked,
-) -> Result<Page, Fault> {
+async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<Page, Fault> {
     let found = console
         .service
         .providers(&person.caller, &asked.part())
@@ -69,10 +67,15 @@ async fn list_page(
         empty: "There is none: people sign in with passwords of this portal.".into(),
         next: asked.next(AT, found.next_cursor.as_deref()),
     };
-    Ok(person.searched_page(AT, asked, list, Some(Link {
-        path: "/settings/providers/new",
-        name: "New identity provider",
-    })))
+    Ok(person.searched_page(
+        AT,
+        asked,
+        list,
+        Some(Link {
+            path: "/settings/providers/new",
+            name: "New identity provider",
+        }),
+    ))
 }
 
 /// The fields of a new one, as they were filled in.
@@ -149,7 +152,7 @@ async fn groups(
     let mut groups = Vec::new();
     for line in fields.lines("groups") {
         let Some((value, name)) = line.rsplit_once('=') else {
-            let detail = format!("{line:?} is not like “value=Group”");
+            let detail = format!("“{line}” is not like “value=Group”");
             return Err(Fault::invalid("groups", detail));
         };
         let group = console.service.group_named(&person.caller, name.trim());
@@ -169,7 +172,7 @@ fn unknown_people(fields: &Fields) -> Result<UnknownPeople, Fault> {
         other => {
             let problem = FieldProblem {
                 field: "unknown_people".to_owned(),
-                detail: format!("{other:?} is neither “refuse” nor “make”"),
+                detail: format!("“{other}” is neither “refuse” nor “make”"),
             };
             Err(Fault::Invalid(vec![problem]))
         }
@@ -221,13 +224,12 @@ pub(super) async fn create(
 pub(super) async fn show(
     State(console): State<Console>,
     person: Person,
-    asked: Asked,
     Id(id): Id<ProviderId>,
 ) -> Result<Response, Fault> {
     let provider = console.service.provider(&person.caller, id).await?;
     let now = as_it_is(&console, &person, &provider).await?;
     let form = form_as_it_is(&provider, &now);
-    let page = provider_page(&person, &asked, &provider, form);
+    let page = provider_page(&person, &provider, form);
     Ok(page.into_response())
 }
 
@@ -298,7 +300,7 @@ fn form_as_written(provider: &Provider, fields: &Fields) -> Form {
     )
 }
 
-fn provider_page(person: &Person, asked: &Asked, provider: &Provider, form: Form) -> Page {
+fn provider_page(person: &Person, provider: &Provider, form: Form) -> Page {
     let mut page = person.page(&provider.name, AT);
     let mut facts = vec![
         ("Issuer", Cell::code(&provider.issuer)),
@@ -338,7 +340,6 @@ fn provider_page(person: &Person, asked: &Asked, provider: &Provider, form: Form
 
 pub(super) async fn change(
     State(console): State<Console>,
-    asked: Asked,
     Id(id): Id<ProviderId>,
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
@@ -372,14 +373,14 @@ pub(super) async fn change(
             let text = "Somebody else has changed it meanwhile: above is how it is now. Send this again to \
                         have it as you wrote it.";
             form.problem = Some(text.to_owned());
-            let mut page = provider_page(&person, &asked, &provider, form);
+            let mut page = provider_page(&person, &provider, form);
             page.sections.insert(0, how_it_is(&provider, &now));
             Ok(page.with_status(StatusCode::CONFLICT))
         }
         Err(fault) => {
             let provider = console.service.provider(&person.caller, id).await?;
             let (form, status) = form_as_written(&provider, &fields).refused(fault)?;
-            let page = provider_page(&person, &asked, &provider, form);
+            let page = provider_page(&person, &provider, form);
             Ok(page.with_status(status))
         }
     }

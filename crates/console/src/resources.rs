@@ -4,8 +4,8 @@ use super::asked::Asked;
 use super::edit::{Edit, Now};
 use super::fields::Fields;
 use super::forms::{Posted, taken};
-use super::notice::done;
 use super::names::Names;
+use super::notice::done;
 use super::person::Person;
 use super::state::Console;
 use super::view::{Buttons, Cell, Field, Form, Link, Page, Section, Table};
@@ -49,7 +49,9 @@ pub(super) async fn list(
         title: "Resources".to_owned(),
         columns: vec!["Name", "Address", "Allowed", "Site"],
         rows: rows.collect(),
-        empty: asked.nothing("There is none. A resource is a network, an address or a name behind a gateway."),
+        empty: asked.nothing(
+            "There is none. A resource is a network, an address or a name behind a gateway.",
+        ),
         next: asked.next(AT, found.next_cursor.as_deref()),
     }));
     Ok(page.into_response())
@@ -197,7 +199,6 @@ pub(super) async fn create(
 pub(super) async fn show(
     State(console): State<Console>,
     person: Person,
-    asked: Asked,
     Id(id): Id<ResourceId>,
 ) -> Result<Response, Fault> {
     let resource = console.service.resource(&person.caller, id).await?;
@@ -236,7 +237,7 @@ pub(super) async fn show(
 }
 
 /// A warning of the API as a sentence of its own.
-fn sentence(text: &str) -> String {
+pub(super) fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|letter| letter.to_ascii_uppercase());
     first.into_iter().chain(letters).chain(['.']).collect()
@@ -280,10 +281,7 @@ pub(super) async fn change(
         fields: &fields,
         at: AT,
         form: written.form("Change a resource", format!("{AT}/{id}"), "Change"),
-        onward: (
-            AT.to_owned(),
-            format!("Resource {} changed.", written.name),
-        ),
+        onward: (AT.to_owned(), format!("Resource {} changed.", written.name)),
     };
     let now = async {
         let now = console.service.resource(&person.caller, id).await?;

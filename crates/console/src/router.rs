@@ -2,10 +2,10 @@
 
 use super::state::Console;
 use super::{
-    assets, change_log, clients, confirm, device, dns, explain, exports, factors, first, first_steps,
-    flows, gateways, groups, guard, identities, live, log_settings, logs, me, overview, passkeys,
-    people, policies, provider_sign_in, providers, resources, second_step, service_accounts,
-    settings, sites, theme, tokens, verified_gateways,
+    assets, change_log, clients, confirm, device, dns, explain, exports, factors, first,
+    first_steps, flows, gateways, groups, guard, identities, live, log_settings, logs, me,
+    overview, passkeys, people, policies, provider_sign_in, providers, resources, second_step,
+    service_accounts, settings, sites, theme, tokens, verified_gateways,
 };
 use axum::Router;
 use axum::middleware::from_fn_with_state;

@@ -32,14 +32,12 @@ fn new_form(name: &str) -> Form {
 
 pub(super) async fn ask(person: Person) -> Result<Response, Fault> {
     person.caller.may_change()?;
-    Ok(person.form_page("New service account", AT, new_form("")).into_response())
+    Ok(person
+        .form_page("New service account", AT, new_form(""))
+        .into_response())
 }
 
-async fn list_page(
-    console: &Console,
-    person: &Person,
-    asked: &Asked,
-) -> Result<Page, Fault> {
+async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<Page, Fault> {
     let (service, request) = (&console.service, asked.searched());
     let found = service.service_accounts(&person.caller, &request).await?;
     let row = |actor: &Actor| {
@@ -53,13 +51,20 @@ async fn list_page(
         title: "Service accounts".to_owned(),
         columns: vec!["Name", "State", "Created"],
         rows: found.items.iter().map(row).collect(),
-        empty: asked.nothing("There is none. Machines that nobody sits at are clients of a service account."),
+        empty: asked.nothing(
+            "There is none. Machines that nobody sits at are clients of a service account.",
+        ),
         next: asked.next(AT, found.next_cursor.as_deref()),
     };
-    Ok(person.searched_page(AT, asked, list, Some(Link {
-        path: "/service-accounts/new",
-        name: "New service account",
-    })))
+    Ok(person.searched_page(
+        AT,
+        asked,
+        list,
+        Some(Link {
+            path: "/service-accounts/new",
+            name: "New service account",
+        }),
+    ))
 }
 
 pub(super) async fn create(
@@ -72,10 +77,12 @@ pub(super) async fn create(
         name: name.clone(),
     };
     let made = console.service.create_actor(&person.caller, new).await;
-    let onward = |actor: Actor| done(
+    let onward = |actor: Actor| {
+        done(
             &format!("{}/{}", people::AT, actor.id),
             &format!("Service account {} created.", actor.name),
-        );
+        )
+    };
     let page = async |form| Ok(person.form_page("New service account", AT, form));
     taken(made, || new_form(&name), onward, page).await
 }

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use culvert_portal_base::Fault;
 
 pub(super) fn page(title: &str, form: Form, more: Vec<Section>) -> Page {
-    let mut sections = vec![Section::Form(form)];
+    let mut sections = vec![Section::Form(form.with_focus())];
     sections.extend(more);
     Page {
         title: title.to_owned(),

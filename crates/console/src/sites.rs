@@ -5,8 +5,8 @@ use super::edit::{
     cascade_question, delete_form, deleted, is_cascade, names_of_all, rename_form, renamed,
 };
 use super::forms::{Posted, taken};
-use super::notice::done;
 use super::gateways;
+use super::notice::done;
 use super::person::Person;
 use super::state::Console;
 use super::tokens::{self, Machine};
@@ -39,14 +39,12 @@ fn new_form(name: &str) -> Form {
 
 pub(super) async fn ask(person: Person) -> Result<Response, Fault> {
     person.caller.may_change()?;
-    Ok(person.form_page("New site", AT, new_form("")).into_response())
+    Ok(person
+        .form_page("New site", AT, new_form(""))
+        .into_response())
 }
 
-async fn list_page(
-    console: &Console,
-    person: &Person,
-    asked: &Asked,
-) -> Result<Page, Fault> {
+async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<Page, Fault> {
     let request = asked.searched();
     let found = console.service.sites(&person.caller, &request).await?;
     let row = |site: Site| {
@@ -59,13 +57,20 @@ async fn list_page(
         title: "Sites".to_owned(),
         columns: vec!["Name", "Created"],
         rows: found.items.into_iter().map(row).collect(),
-        empty: asked.nothing("There is none. A site is a place with gateways and the resources behind them."),
+        empty: asked.nothing(
+            "There is none. A site is a place with gateways and the resources behind them.",
+        ),
         next: asked.next(AT, found.next_cursor.as_deref()),
     };
-    Ok(person.searched_page(AT, asked, list, Some(Link {
-        path: "/sites/new",
-        name: "New site",
-    })))
+    Ok(person.searched_page(
+        AT,
+        asked,
+        list,
+        Some(Link {
+            path: "/sites/new",
+            name: "New site",
+        }),
+    ))
 }
 
 pub(super) async fn create(
@@ -75,10 +80,12 @@ pub(super) async fn create(
     let name = fields.text("name").to_owned();
     let new = NewSite { name: name.clone() };
     let made = console.service.create_site(&person.caller, new).await;
-    let onward = |site: Site| done(
+    let onward = |site: Site| {
+        done(
             &format!("{AT}/{}", site.id),
             &format!("Site {} created.", site.name),
-        );
+        )
+    };
     let page = async |form| Ok(person.form_page("New site", AT, form));
     taken(made, || new_form(&name), onward, page).await
 }

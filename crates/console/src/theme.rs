@@ -65,8 +65,8 @@ impl Theme {
 /// Keeps the choice, and goes back to the page on which it was made.
 pub(super) async fn choose(Posted { person, fields }: Posted) -> Result<Response, Fault> {
     let word = fields.text("theme");
-    let theme = Theme::named(word)
-        .ok_or_else(|| Fault::invalid("theme", "choose auto, light or dark"))?;
+    let theme =
+        Theme::named(word).ok_or_else(|| Fault::invalid("theme", "choose auto, light or dark"))?;
     let mut response = person.back(&fields, "/");
     let cookie = format!(
         "{COOKIE}={}; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age={COOKIE_AGE_S}",

@@ -3,7 +3,6 @@
 use super::asked::Asked;
 use super::fields::Fields;
 use super::forms::{Posted, taken};
-use super::notice::done;
 use super::names::Names;
 use super::person::Person;
 use super::roles::role_name;
@@ -200,14 +199,12 @@ fn new_form(written: Option<&Fields>) -> Form {
 
 pub(super) async fn ask(person: Person) -> Result<Response, Fault> {
     person.caller.may_change()?;
-    Ok(person.form_page("New token", LIST, new_form(None)).into_response())
+    Ok(person
+        .form_page("New token", LIST, new_form(None))
+        .into_response())
 }
 
-async fn list_page(
-    console: &Console,
-    person: &Person,
-    asked: &Asked,
-) -> Result<Page, Fault> {
+async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<Page, Fault> {
     let service = &console.service;
     let request = asked.searched();
     let found = service.made_tokens(&person.caller, &request).await?;
@@ -231,10 +228,15 @@ async fn list_page(
         empty: asked.nothing("There is none."),
         next: asked.next(AT, found.next_cursor.as_deref()),
     };
-    Ok(person.searched_page(AT, asked, list, Some(Link {
-        path: "/settings/tokens/new",
-        name: "New token",
-    })))
+    Ok(person.searched_page(
+        AT,
+        asked,
+        list,
+        Some(Link {
+            path: "/settings/tokens/new",
+            name: "New token",
+        }),
+    ))
 }
 
 pub(super) async fn create(

@@ -2,8 +2,8 @@
 
 use crate::store::DescriptorStore;
 use culvert_aead::Suite;
-use culvert_base::Prefix;
 use culvert_base::UnixTime;
+use culvert_base::{AllowedIpChange, Prefix};
 use culvert_datapath::{Inside, Mechanisms, ServiceRoutes, Unrouted};
 use culvert_policy::gate::{GateTable, PeerKey};
 use culvert_session::{PresharedKey, PrivateKey, PublicKey};
@@ -135,15 +135,6 @@ impl PeerChange {
             allowed_ips: Vec::new(),
         }
     }
-}
-
-/// One range given to a peer or taken from it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AllowedIpChange {
-    /// The peer has the range from here on, whoever had it.
-    Add(Prefix),
-    /// The peer has it no longer; another peer's range stays.
-    Remove(Prefix),
 }
 
 /// The configuration as it stands, secrets included: for the configuration socket alone.

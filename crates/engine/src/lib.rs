@@ -26,9 +26,10 @@ mod worker;
 
 pub use clock::{boot_time, unix_time};
 pub use configuration::{
-    AllowedIpChange, BULK_QUEUES_PER_WORKER, Change, Configuration, MAX_CANDIDATES, MAX_WORKERS,
-    Options, PeerChange, PeerConfiguration,
+    BULK_QUEUES_PER_WORKER, Change, Configuration, MAX_CANDIDATES, MAX_WORKERS, Options,
+    PeerChange, PeerConfiguration,
 };
+pub use culvert_base::AllowedIpChange;
 pub use device::{Device, default_workers};
 pub use error::EngineError;
 pub use flows::TakenFlows;

@@ -16,49 +16,33 @@ pub use gateways::GatewayJoin;
 use super::directory::Directory;
 use super::grants::{Grant, Grants, Stage};
 use super::output::{Outbox, Output, SessionId};
-use super::outside::GatewayNotes;
+use super::outside::GatewayRefusals;
 use super::random::Random;
-use super::session::{ClientSession, Facts, GatewaySession};
+use super::session::Facts;
+use super::sessions::{Party, Sessions};
 use super::signing::Signer;
-use super::slots::Slots;
 use super::timers::{Timer, Timers, later};
 use super::views::Counters;
 use super::{limits, reasons};
-use asks::Ask;
-use culvert_base::{LogLine, LogQueue};
-use culvert_ids::{ClientId, GatewayId, ResourceId};
+use asks::Asks;
+use culvert_base::LogLine;
+use culvert_ids::ClientId;
 use culvert_wire::Timestamp;
 use culvert_wire::messages::{Reason, ReasonCode, ToClient, ToGateway};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The sessions and grants of one account.
 pub struct Hub {
     directory: Directory,
     signer: Box<dyn Signer>,
     random: Random,
-    sessions: BTreeMap<SessionId, Party>,
-    clients: BTreeMap<ClientId, ClientSession>,
-    gateways: BTreeMap<GatewayId, GatewaySession>,
-    facts: BTreeMap<ClientId, Facts>,
+    sessions: Sessions,
     grants: Grants,
-    asks: BTreeMap<(ClientId, ResourceId), Ask>,
-    slots: Slots,
+    asks: Asks,
     timers: Timers,
     outbox: Outbox,
-    log: LogQueue,
-    outside: GatewayNotes,
-    /// Resources on the machine of a gateway that serves nobody there.
-    refused_at_host: GatewayNotes,
-    /// Gateways whose grants are about to end, so that they are given to no client.
-    leaving: BTreeSet<GatewayId>,
+    refusals: GatewayRefusals,
     counters: Counters,
-}
-
-/// At whose end a session is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Party {
-    Client(ClientId),
-    Gateway(GatewayId),
 }
 
 impl Hub {
@@ -79,19 +63,12 @@ impl Hub {
             directory,
             signer,
             random: Random::new(seed),
-            sessions: BTreeMap::new(),
-            clients: BTreeMap::new(),
-            gateways: BTreeMap::new(),
-            facts,
+            sessions: Sessions::new(facts),
             grants: Grants::default(),
-            asks: BTreeMap::new(),
-            slots: Slots::default(),
+            asks: Asks::default(),
             timers: Timers::default(),
             outbox: Outbox::default(),
-            log: LogQueue::default(),
-            outside: GatewayNotes::default(),
-            refused_at_host: GatewayNotes::default(),
-            leaving: BTreeSet::new(),
+            refusals: GatewayRefusals::default(),
             counters: Counters::default(),
         };
         hub.restore(grants, now);
@@ -113,7 +90,7 @@ impl Hub {
 
     /// A message came that this build does not know.
     pub fn handle_unknown(&mut self, session: SessionId, kind: String, now: Timestamp) {
-        match self.sessions.get(&session) {
+        match self.sessions.party(session) {
             Some(Party::Client(_)) => {
                 let answer = ToClient::Unsupported { kind };
                 self.outbox.tell_client(session, answer);
@@ -136,7 +113,7 @@ impl Hub {
                 Timer::Token(token) => self.review_token(token, now),
                 Timer::Drained(gateway) => self.end_drained(gateway, now),
                 Timer::Return(gateway) => {
-                    if !self.gateways.contains_key(&gateway) {
+                    if !self.sessions.gateways.contains(gateway) {
                         self.lose_gateway(gateway, now);
                     }
                 }
@@ -148,14 +125,12 @@ impl Hub {
     /// The portal stops: every machine is told to come back, spread over `within_s` seconds, the
     /// gateways first. Grants stay in force. Afterwards, the hub may be polled for its output alone.
     pub fn handle_stop(&mut self, within_s: u32) {
-        let gateways = self.gateways.values().map(|gateway| gateway.id);
-        let clients = self.clients.values().map(|client| client.id);
-        let sessions: Vec<_> = gateways.chain(clients).collect();
+        let sessions = self.sessions.gateways_first();
         let reason = reasons::brief(ReasonCode::TryLater, "the portal is stopping");
         for (number, session) in sessions.iter().enumerate() {
             let place = number as u64 * u64::from(within_s) / sessions.len() as u64;
             let wait_s = u32::try_from(place).unwrap_or(within_s).saturating_add(1);
-            match self.sessions.get(session) {
+            match self.sessions.party(*session) {
                 Some(Party::Gateway(_)) => self.outbox.tell_gateway(
                     *session,
                     ToGateway::Refused {
@@ -182,7 +157,7 @@ impl Hub {
 
     /// The next line for the log, to be polled until there is none as well.
     pub fn poll_log(&mut self) -> Option<LogLine> {
-        self.log.pop()
+        self.outbox.poll_line()
     }
 
     /// The time at which [`Self::handle_timeout`] is due.
@@ -203,10 +178,9 @@ impl Hub {
 
     /// A last message, and the end.
     fn expel(&mut self, session: SessionId, reason: Reason, now: Timestamp) {
-        match self.sessions.get(&session) {
+        match self.sessions.party(session) {
             Some(Party::Client(_)) => self.refuse_client(session, reason),
             Some(Party::Gateway(gateway)) => {
-                let gateway = *gateway;
                 if reasons::is_lasting(reason.code) {
                     // It is not coming back to hear what of its grants still stands.
                     self.revoke_grants_through(gateway);
@@ -250,15 +224,9 @@ impl Hub {
     }
 
     fn forget(&mut self, session: SessionId, now: Timestamp) {
-        match self.sessions.remove(&session) {
-            Some(Party::Client(client)) => {
-                self.clients.remove(&client);
-                self.drop_asks_of(client);
-            }
-            Some(Party::Gateway(gateway)) => {
-                self.gateways.remove(&gateway);
-                self.lose_gateway(gateway, now);
-            }
+        match self.sessions.remove(session) {
+            Some(Party::Client(client)) => self.drop_asks_of(client),
+            Some(Party::Gateway(gateway)) => self.lose_gateway(gateway, now),
             None => {}
         }
     }
@@ -298,7 +266,7 @@ impl Hub {
             let at = later(now, limits::GATEWAY_RETURN_MS);
             self.timers.set(at, Timer::Return(gateway));
         }
-        for client in self.facts.keys().copied().collect::<Vec<_>>() {
+        for client in self.sessions.clients.known() {
             self.watch_token(client);
         }
         let pairs = self.grants.pairs();

@@ -22,6 +22,7 @@ mod outside;
 mod random;
 mod reasons;
 mod session;
+mod sessions;
 mod signing;
 mod slots;
 mod timers;

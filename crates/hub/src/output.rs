@@ -1,6 +1,7 @@
 //! Effects that the hub asks the shell to carry out, in this order.
 
 use super::limits::{MAX_BATCH, MAX_QUEUED_MESSAGES};
+use culvert_base::{LogLine, LogQueue};
 use culvert_ids::GrantId;
 use culvert_store::{AccessEntry, FlowBatch, Grant};
 use culvert_wire::messages::{ReasonCode, Sequenced, ToClient, ToGateway};
@@ -63,6 +64,8 @@ pub(super) struct Outbox {
     saves: VecDeque<Grant>,
     ends: VecDeque<GrantId>,
     log: VecDeque<AccessEntry>,
+    /// Lines for the log of the process.
+    lines: LogQueue,
     /// A gateway tells the next once the one before was taken.
     flows: VecDeque<(SessionId, FlowBatch)>,
     carried: u64,
@@ -140,6 +143,14 @@ impl Outbox {
 
     pub(super) fn log(&mut self, entry: AccessEntry) {
         self.log.push_back(entry);
+    }
+
+    pub(super) fn push_line(&mut self, line: LogLine) {
+        self.lines.push(line);
+    }
+
+    pub(super) fn poll_line(&mut self) -> Option<LogLine> {
+        self.lines.pop()
     }
 
     pub(super) fn flows(&mut self, session: SessionId, batch: FlowBatch) {

@@ -11,6 +11,15 @@ const MAX_RESOURCES: usize = 256;
 /// Characters of a gateway's text that are kept: a name, an address and a sentence.
 const MAX_CHARS: usize = 512;
 
+/// The last reasons of each resource, by their kind.
+#[derive(Debug, Default)]
+pub(super) struct GatewayRefusals {
+    /// Names that lead out of the resource's networks.
+    pub(super) outside: GatewayNotes,
+    /// Resources on the machine of a gateway that serves nobody there.
+    pub(super) at_host: GatewayNotes,
+}
+
 /// The last reason of each resource.
 #[derive(Debug, Default)]
 pub(super) struct GatewayNotes(BTreeMap<ResourceId, (Timestamp, String)>);

@@ -1,12 +1,14 @@
 //! State of connected clients and gateways.
 
 use super::SessionId;
-use super::limits::{DENIAL_REST_MS, MAX_DENIALS_REMEMBERED, REQUEST_BURST, REQUESTS_PER_S};
+use super::limits::{
+    DENIAL_REST_MS, MAX_CANDIDATES, MAX_DENIALS_REMEMBERED, REQUEST_BURST, REQUESTS_PER_S,
+};
 use super::slots::SlotSet;
 use culvert_base::{TokenBucket, TokenRate, UnixTime};
 use culvert_ids::{ResourceId, TokenId};
 use culvert_policy::ClientFacts;
-use culvert_wire::messages::{GatewayLoad, ReasonCode};
+use culvert_wire::messages::{GatewayFeature, GatewayLoad, ReasonCode};
 use culvert_wire::{Cipher, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -88,24 +90,103 @@ pub(super) struct GatewaySession {
     pub(super) id: SessionId,
     pub(super) since: Timestamp,
     pub(super) token: TokenId,
-    pub(super) ciphers: Vec<Cipher>,
-    pub(super) candidates: Vec<SocketAddr>,
-    /// It says that it drains; an administrator may say so besides.
-    pub(super) draining: bool,
     /// The administrator's setting for draining that it was last told.
     pub(super) told_draining: bool,
     pub(super) verification: Verification,
-    pub(super) load: GatewayLoad,
-    /// The time of its last report of its load.
-    pub(super) load_at: Option<Timestamp>,
+    pub(super) announced: Announced,
+    pub(super) load: Load,
+}
+
+/// Facts that a gateway tells of itself.
+#[derive(Debug)]
+pub(super) struct Announced {
+    pub(super) ciphers: Vec<Cipher>,
+    candidates: Vec<SocketAddr>,
+    /// It says that it drains; an administrator may say so besides.
+    pub(super) draining: bool,
     /// It can tell of flows, and is told whether it is to.
     pub(super) tells_flows: bool,
     /// It leads names only where their resource allows.
     pub(super) keeps_within: bool,
     /// It answers DNS questions of clients about names of resources.
     pub(super) answers_dns: bool,
-    /// Clients that were given to it since its last report of its load.
-    pub(super) given: u32,
+}
+
+impl Announced {
+    /// The facts of a hello.
+    pub(super) fn new(
+        ciphers: Vec<Cipher>,
+        candidates: Vec<SocketAddr>,
+        draining: bool,
+        features: &[GatewayFeature],
+    ) -> Self {
+        let mut announced = Self {
+            ciphers,
+            candidates: Vec::new(),
+            draining,
+            tells_flows: features.contains(&GatewayFeature::Flows),
+            keeps_within: features.contains(&GatewayFeature::Within),
+            answers_dns: features.contains(&GatewayFeature::Dns),
+        };
+        announced.replace_candidates(candidates);
+        announced
+    }
+
+    /// The addresses at which clients may reach it, at most [`MAX_CANDIDATES`].
+    pub(super) fn candidates(&self) -> &[SocketAddr] {
+        &self.candidates
+    }
+
+    /// It has other addresses now. Returns the former ones.
+    pub(super) fn replace_candidates(
+        &mut self,
+        mut candidates: Vec<SocketAddr>,
+    ) -> Vec<SocketAddr> {
+        candidates.truncate(MAX_CANDIDATES);
+        std::mem::replace(&mut self.candidates, candidates)
+    }
+}
+
+/// The load of a gateway: its last report, and the clients that came to it since.
+#[derive(Debug, Default)]
+pub(super) struct Load {
+    last: GatewayLoad,
+    /// The time of the last report that was counted.
+    counted_at: Option<Timestamp>,
+    /// Clients that were given to it since its last report.
+    given: u32,
+}
+
+impl Load {
+    /// The last report.
+    pub(super) const fn last(&self) -> GatewayLoad {
+        self.last
+    }
+
+    /// It reported its load.
+    pub(super) const fn report(&mut self, load: GatewayLoad) {
+        self.last = load;
+        self.given = 0;
+    }
+
+    /// A client was given to it.
+    pub(super) const fn give(&mut self) {
+        self.given += 1;
+    }
+
+    /// The traffic of its last report is counted now. Returns the time of the one that was counted before.
+    pub(super) const fn count(&mut self, now: Timestamp) -> Option<Timestamp> {
+        self.counted_at.replace(now)
+    }
+
+    /// The expected load, in thousandths of its processors. It is the load that the gateway reported, and the
+    /// share of clients that were given to it since, if they are like the others. Without this, all clients
+    /// of five seconds would go to the gateway that was least busy at their beginning.
+    pub(super) fn expected_permille(&self) -> u64 {
+        let said = u64::from(self.last.processor_permille);
+        let per_client = said / u64::from(self.last.clients.max(1));
+        said + u64::from(self.given) * per_client.max(1)
+    }
 }
 
 /// The trust in a connected gateway.
@@ -118,13 +199,9 @@ pub(super) struct Verification {
 }
 
 impl GatewaySession {
-    /// The expected load, in thousandths of its processors. It is the load that the gateway reported, and the
-    /// share of clients that were given to it since, if they are like the others. Without this, all clients
-    /// of five seconds would go to the gateway that was least busy at their beginning.
-    pub(super) fn expected_permille(&self) -> u64 {
-        let said = u64::from(self.load.processor_permille);
-        let per_client = said / u64::from(self.load.clients.max(1));
-        said + u64::from(self.given) * per_client.max(1)
+    /// True if it can tell of flows, and has served.
+    pub(super) const fn may_tell_flows(&self) -> bool {
+        self.announced.tells_flows && self.verification.has_served
     }
 }
 

@@ -52,14 +52,16 @@ impl Service {
         patch: ActorPatch,
     ) -> Result<Actor, Fault> {
         let _alone = self.shutting_out.lock().await;
-        self.may_touch_actor(caller, id).await?;
-        if patch.disabled == Some(true) {
-            self.keep_an_owner(caller.account(), |_, actor| actor == id)
-                .await?;
+        match patch.disabled {
+            Some(true) => {
+                self.may_shut_out(caller, [id], |_, actor| actor == id)
+                    .await?;
+            }
+            _ => self.may_touch_actor(caller, id).await?,
         }
         let change = |row: &mut store::Actor| {
             if let Some(name) = &patch.name {
-                row.name = names::name("name", name)?;
+                row.name = names::name_after(Some(&row.name), "name", name)?;
             }
             row.disabled = patch.disabled.unwrap_or(row.disabled);
             Ok(())
@@ -78,8 +80,7 @@ impl Service {
         cascade: bool,
     ) -> Result<(), Fault> {
         let _alone = self.shutting_out.lock().await;
-        self.may_touch_actor(caller, id).await?;
-        self.keep_an_owner(caller.account(), |_, actor| actor == id)
+        self.may_shut_out(caller, [id], |_, actor| actor == id)
             .await?;
         self.delete::<store::Actor>(caller, id, expected, cascade)
             .await

@@ -43,13 +43,14 @@ impl Service {
             caller.may_change()?;
         }
         for _ in 0..ATTEMPTS {
-            let snapshot = self.store.snapshot(caller.account());
-            let snapshot = self.ask("snapshot", snapshot).await?;
+            let snapshot = self.database.store.snapshot(caller.account());
+            let snapshot = self.database.ask("snapshot", snapshot).await?;
             let everyone = ListFilter::default();
             let by_providers = self.made_by_providers(caller.account(), &everyone).await?;
             let now = Now {
                 snapshot: &snapshot,
                 by_providers: &by_providers,
+                knows_countries: self.served.knows_countries(),
             };
             let plan = Plan::make(now, desired, options.prune, births()?)?;
             let emptied = plan.emptied(&snapshot);
@@ -100,13 +101,8 @@ impl Service {
         if plan.touched_actors.is_empty() {
             return Ok(());
         }
-        if !caller.is_owner() {
-            let owners = self.owners(caller.account()).await?;
-            if plan.touched_actors.iter().any(|id| owners.contains(id)) {
-                caller.may_change_owners()?;
-            }
-        }
-        self.keep_an_owner(caller.account(), |_, actor| {
+        let touched = plan.touched_actors.iter().copied();
+        self.may_shut_out(caller, touched, |_, actor| {
             plan.shut_out_actors.contains(&actor)
         })
         .await

@@ -1,5 +1,5 @@
 use super::list::{cursor, page_limit};
-use super::{Caller, ListRequest, Service, made, names, show};
+use super::{Caller, ListRequest, Service, names, show};
 use culvert_ids::{AccountId, ActorId, GroupId, MembershipId};
 use culvert_portal_base::{Fault, birth};
 use culvert_store::{self as store, EntityId, Kind, ListFilter, Mutation, Stamp};
@@ -42,7 +42,7 @@ impl Service {
     ) -> Result<Group, Fault> {
         let change = |row: &mut store::Group| {
             if let Some(name) = &patch.name {
-                row.name = names::name("name", name)?;
+                row.name = names::name_after(Some(&row.name), "name", name)?;
             }
             Ok(())
         };
@@ -77,14 +77,14 @@ impl Service {
         };
         let after: Option<MembershipId> = cursor(request.cursor.as_deref())?;
         let limit = page_limit(request.limit)?;
-        let list = self.store.list(
+        let list = self.database.store.list(
             caller.account(),
             store::Membership::KIND,
             &filter,
             after.map(EntityId::from),
             limit,
         );
-        let page = self.ask("list", list).await?;
+        let page = self.database.ask("list", list).await?;
         let rows = page.items.into_iter();
         let rows: Vec<_> = rows.filter_map(store::Membership::from_entity).collect();
         let actors = rows.iter().map(|row| row.actor.into());
@@ -108,11 +108,14 @@ impl Service {
         new: NewMember,
     ) -> Result<Member, Fault> {
         caller.may_change()?;
-        self.read::<store::Group>(caller, group).await?;
-        let actor: store::Actor = self
-            .read(caller, new.actor)
-            .await
-            .map_err(|fault| fault.at_field("actor"))?;
+        let actor: store::Actor = match self.read(caller, new.actor).await {
+            Err(fault @ Fault::NotFound(_)) => {
+                // A group that is not there comes first: the path names it.
+                self.read::<store::Group>(caller, group).await?;
+                return Err(fault.at_field("actor"));
+            }
+            found => found?,
+        };
         let (born, random) = birth()?;
         let row = store::Membership {
             id: MembershipId::new(born, random),
@@ -122,27 +125,37 @@ impl Service {
         };
         // No sign-in by a provider reads the memberships before this and writes them after it.
         let _alone = self.shutting_out.lock().await;
-        let filter = ListFilter {
-            refers_to: vec![group.into(), new.actor.into()],
-            ..ListFilter::default()
-        };
-        let there: Vec<store::Membership> = self.all(caller.account(), &filter).await?;
         let of_actor = ListFilter {
             refers_to: vec![new.actor.into()],
             ..ListFilter::default()
         };
         let by_providers = self.made_by_providers(caller.account(), &of_actor).await?;
-        let there = there.iter().find(|there| by_providers.contains(&there.id));
-        let row = match there {
-            Some(there) => {
-                let id = row.id.into();
-                let mutations = taken_over(there, row);
-                let written = self.write(caller.account(), caller.author(), mutations.into());
-                made(written.await?, id)?
-            }
-            None => self.create(caller, row).await?,
+        let there = match by_providers.is_empty() {
+            true => None,
+            false => self.membership(caller, group, new.actor).await?,
         };
+        let id = row.id.into();
+        let mutations = match there {
+            Some(there) if by_providers.contains(&there.id) => taken_over(&there, row).into(),
+            _ => vec![Mutation::Create(row.into())],
+        };
+        let row = self.make(caller, id, mutations).await?;
         Ok(show::member(&row, actor.name))
+    }
+
+    /// The actor's membership of the group. There is one at most.
+    async fn membership(
+        &self,
+        caller: &Caller,
+        group: GroupId,
+        actor: ActorId,
+    ) -> Result<Option<store::Membership>, Fault> {
+        let filter = ListFilter {
+            refers_to: vec![group.into(), actor.into()],
+            ..ListFilter::default()
+        };
+        let rows = self.all(caller.account(), &filter).await?;
+        Ok(rows.into_iter().next())
     }
 
     /// Memberships that identity providers have made for these identities, and take away again.
@@ -164,12 +177,7 @@ impl Service {
         actor: ActorId,
     ) -> Result<(), Fault> {
         caller.may_change()?;
-        let filter = ListFilter {
-            refers_to: vec![group.into(), actor.into()],
-            ..ListFilter::default()
-        };
-        let rows: Vec<store::Membership> = self.all(caller.account(), &filter).await?;
-        let Some(row) = rows.first() else {
+        let Some(row) = self.membership(caller, group, actor).await? else {
             return Err(Fault::NotFound(format!("{actor} is not in {group}")));
         };
         self.delete::<store::Membership>(caller, row.id, None, false)

@@ -3,114 +3,91 @@
 use super::{Caller, Service};
 use culvert_ids::{AccountId, ActorId, TokenId};
 use culvert_portal_base::{Fault, now};
-use culvert_store::{Actor, StoreExt};
-use culvert_store::{ActorKind, EntityId, ListFilter, Role, Token};
-use culvert_wire::Timestamp;
-use std::collections::BTreeSet;
+use culvert_store::{ActorKind, Owner, OwnerBy};
 
-/// True if the token makes its holder an owner.
-pub(super) fn is_live_owner_token(token: &Token, now: Timestamp) -> bool {
-    token.scope.role() == Some(Role::Owner)
-        && token.revoked.is_none()
-        && token.expires.is_none_or(|expires| now < expires)
+/// The owners of an account, with the ways by which they are.
+pub(super) struct Owners(Vec<Owner>);
+
+impl Owners {
+    pub(super) fn has(&self, actor: ActorId) -> bool {
+        self.0.iter().any(|owner| owner.actor == actor)
+    }
+
+    /// Refuses to let an admin change an owner, or what an owner has.
+    fn may_touch(&self, caller: &Caller, actor: ActorId) -> Result<(), Fault> {
+        match !caller.is_owner() && self.has(actor) {
+            true => caller.may_change_owners(),
+            false => Ok(()),
+        }
+    }
+
+    /// Refuses to take away the last way in for an owner. `goes` says of each whether it would no
+    /// longer be one: of an owner's token, or, without a token, of an owner's password.
+    fn keep_one(&self, goes: impl Fn(Option<TokenId>, ActorId) -> bool) -> Result<(), Fault> {
+        let ways: Vec<_> = self.0.iter().filter_map(way_in).collect();
+        let goes = |(token, owner): &(Option<TokenId>, &Owner)| goes(*token, owner.actor);
+        let is_left = |way: &(Option<TokenId>, &Owner)| !goes(way) && !way.1.disabled;
+        if !ways.iter().any(&goes) || ways.iter().any(is_left) {
+            return Ok(());
+        }
+        Err(Fault::Conflict(
+            "it is the last way in for an owner: make another owner's token first".to_owned(),
+        ))
+    }
 }
 
-/// True if the actor comes in as an owner, by whatever way.
-fn signs_in_as_owner(actor: &Actor) -> bool {
-    actor
-        .sign_in
-        .is_some_and(|sign_in| sign_in.role == Role::Owner)
-}
-
-/// True if the actor comes in as an owner by a password: the only way that nobody else can close, as
-/// a provider can.
-fn has_password_as_owner(actor: &Actor) -> bool {
-    let sign_in = actor.sign_in;
-    signs_in_as_owner(actor) && sign_in.is_some_and(|sign_in| sign_in.password_set.is_some())
+/// The token by which an owner comes in; no token, if by a password. None, if nothing comes of the way: a provider can
+/// close a sign-in without a password, and a person's token may do no more than the person.
+const fn way_in(owner: &Owner) -> Option<(Option<TokenId>, &Owner)> {
+    match owner.by {
+        OwnerBy::SignIn { has_password: true } => Some((None, owner)),
+        OwnerBy::Token {
+            id,
+            is_bounded: false,
+        } => Some((Some(id), owner)),
+        OwnerBy::SignIn { .. } | OwnerBy::Token { .. } => None,
+    }
 }
 
 impl Service {
-    /// Refuses to let an admin change an owner, or what an owner has.
+    /// The actors who own the account.
+    pub(super) async fn owners(&self, account: AccountId) -> Result<Owners, Fault> {
+        let owners = self.database.store.owners(account, now());
+        Ok(Owners(self.database.ask("owners", owners).await?))
+    }
+
+    /// Refuses to let an admin change an owner, or what an owner has. The store refuses such a write too, but for the
+    /// client tokens and sessions of owners, and for what changes nothing.
     pub(super) async fn may_touch_actor(
         &self,
         caller: &Caller,
         actor: ActorId,
     ) -> Result<(), Fault> {
         caller.may_change()?;
-        if !caller.is_owner() && self.is_owner(caller.account(), actor).await? {
-            caller.may_change_owners()?;
+        match caller.is_owner() {
+            true => Ok(()),
+            false => self
+                .owners(caller.account())
+                .await?
+                .may_touch(caller, actor),
         }
-        Ok(())
     }
 
-    async fn is_owner(&self, account: AccountId, actor: ActorId) -> Result<bool, Fault> {
-        let row = self.ask("get", self.store.get_as::<Actor>(account, actor));
-        if signs_in_as_owner(&row.await?) {
-            return Ok(true);
-        }
-        let filter = ListFilter {
-            refers_to: vec![EntityId::Actor(actor)],
-            ..ListFilter::default()
-        };
-        let tokens: Vec<Token> = self.all(account, &filter).await?;
-        let now = now();
-        Ok(tokens.iter().any(|token| is_live_owner_token(token, now)))
-    }
-
-    /// Refuses to take away the last way in for an owner. `goes` says of each whether it would no
-    /// longer be one: of an owner's token, or, without a token, of an owner's password.
-    pub(super) async fn keep_an_owner(
+    /// The same, of the actors for whom something would end. Refuses to take away the last way in for an owner: `goes`
+    /// says of each whether it would no longer be one, of an owner's token or, without a token, of an owner's password.
+    pub(super) async fn may_shut_out(
         &self,
-        account: AccountId,
+        caller: &Caller,
+        actors: impl IntoIterator<Item = ActorId> + Send,
         goes: impl Fn(Option<TokenId>, ActorId) -> bool + Send,
     ) -> Result<(), Fault> {
-        let now = now();
-        let tokens: Vec<Token> = self.all(account, &ListFilter::default()).await?;
-        let actors: Vec<Actor> = self.all(account, &ListFilter::default()).await?;
-        // A person's token may do no more than the person.
-        let bounded: BTreeSet<ActorId> = actors
-            .iter()
-            .filter(|actor| actor.sign_in.is_some() && !signs_in_as_owner(actor))
-            .map(|actor| actor.id)
-            .collect();
-        let by_token = tokens
-            .iter()
-            .filter(|token| is_live_owner_token(token, now))
-            .filter_map(|token| Some((Some(token.id), token.scope.actor()?)))
-            .filter(|(_, actor)| !bounded.contains(actor));
-        let by_password = actors
-            .iter()
-            .filter(|actor| has_password_as_owner(actor))
-            .map(|actor| (None, actor.id));
-        let owners: Vec<(Option<TokenId>, ActorId)> = by_token.chain(by_password).collect();
-        if !owners.iter().any(|(token, actor)| goes(*token, *actor)) {
-            return Ok(());
+        caller.may_change()?;
+        let actors: Vec<ActorId> = actors.into_iter().collect();
+        let owners = self.owners(caller.account()).await?;
+        for actor in actors {
+            owners.may_touch(caller, actor)?;
         }
-        for (token, actor) in &owners {
-            if goes(*token, *actor) {
-                continue;
-            }
-            let actor: Actor = self.ask("get", self.store.get_as(account, *actor)).await?;
-            if !actor.disabled {
-                return Ok(());
-            }
-        }
-        Err(Fault::Conflict(
-            "it is the last way in for an owner: make another owner's token first".to_owned(),
-        ))
-    }
-
-    /// The actors who own the account.
-    pub(super) async fn owners(&self, account: AccountId) -> Result<BTreeSet<ActorId>, Fault> {
-        let now = now();
-        let tokens: Vec<Token> = self.all(account, &ListFilter::default()).await?;
-        let by_token = tokens
-            .iter()
-            .filter(|token| is_live_owner_token(token, now))
-            .filter_map(|token| token.scope.actor());
-        let actors: Vec<Actor> = self.all(account, &ListFilter::default()).await?;
-        let by_sign_in = actors.iter().filter(|actor| signs_in_as_owner(actor));
-        Ok(by_token.chain(by_sign_in.map(|actor| actor.id)).collect())
+        owners.keep_one(goes)
     }
 }
 
@@ -122,34 +99,58 @@ pub(super) const fn may_use_api(kind: ActorKind) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use culvert_store::{SignIn, Stamp};
+
+    const ADA: ActorId = ActorId::from_bytes([1; 16]);
+    const BOB: ActorId = ActorId::from_bytes([2; 16]);
+    const TOKEN: TokenId = TokenId::from_bytes([3; 16]);
+
+    fn owner(actor: ActorId, by: OwnerBy) -> Owner {
+        Owner {
+            actor,
+            disabled: false,
+            by,
+        }
+    }
+
+    fn token(is_bounded: bool) -> OwnerBy {
+        OwnerBy::Token {
+            id: TOKEN,
+            is_bounded,
+        }
+    }
 
     #[test]
-    fn a_password_is_a_way_in_for_an_owner_where_its_person_is_one() {
-        let set = Timestamp::from_unix_ms(1);
-        for (role, password_set, is_way_in) in [
-            (Role::Owner, Some(set), true),
-            (Role::Owner, None, false),
-            (Role::Admin, Some(set), false),
-            (Role::Admin, None, false),
+    fn the_last_way_in_for_an_owner_stays() {
+        let password = OwnerBy::SignIn { has_password: true };
+        let by_provider = OwnerBy::SignIn {
+            has_password: false,
+        };
+        let disabled = Owner {
+            disabled: true,
+            ..owner(BOB, password)
+        };
+        for (other, may_go) in [
+            (owner(BOB, password), true),
+            (owner(BOB, token(false)), true),
+            // Others can close these ways, or they are closed.
+            (owner(BOB, by_provider), false),
+            (owner(BOB, token(true)), false),
+            (disabled, false),
         ] {
-            let mut actor = Actor {
-                id: ActorId::from_bytes([1; 16]),
-                kind: ActorKind::User,
-                name: "ada".to_owned(),
-                disabled: false,
-                sign_in: None,
-                stamp: Stamp::default(),
-            };
-            assert!(!has_password_as_owner(&actor));
-            actor.sign_in = Some(SignIn {
-                role,
-                password_set,
-                second_factor: None,
-                recovery_codes: 0,
-                passkeys: 0,
-            });
-            assert_eq!(has_password_as_owner(&actor), is_way_in, "{role:?}");
+            let owners = Owners(vec![owner(ADA, password), other]);
+            let kept = owners.keep_one(|_, actor| actor == ADA);
+            assert_eq!(kept.is_ok(), may_go, "{other:?}");
+            // Nothing is refused that takes nothing away.
+            assert_eq!(owners.keep_one(|_, _| false), Ok(()), "{other:?}");
         }
+    }
+
+    #[test]
+    fn of_an_owner_s_ways_one_may_go() {
+        let password = OwnerBy::SignIn { has_password: true };
+        let owners = Owners(vec![owner(ADA, password), owner(ADA, token(false))]);
+        assert_eq!(owners.keep_one(|token, _| token == Some(TOKEN)), Ok(()));
+        assert!(owners.keep_one(|_, actor| actor == ADA).is_err());
+        assert!(owners.has(ADA) && !owners.has(BOB));
     }
 }

@@ -1,5 +1,5 @@
 use super::{Caller, ListRequest, Service, names, show};
-use culvert_ids::{GroupId, PolicyId, ResourceId};
+use culvert_ids::PolicyId;
 use culvert_portal_base::{Fault, birth};
 use culvert_store::{self as store, Stamp};
 use culvert_wire::api::{NewPolicy, Page, Policy, PolicyPatch};
@@ -11,19 +11,19 @@ impl Service {
         caller: &Caller,
         request: &ListRequest,
     ) -> Result<Page<Policy>, Fault> {
-        self.list(caller, request, show::policy).await
+        self.list(caller, request, |row| self.show_policy(row))
+            .await
     }
 
     /// The policy with this id.
     pub async fn policy(&self, caller: &Caller, id: PolicyId) -> Result<Policy, Fault> {
-        self.read(caller, id).await.map(show::policy)
+        let row = self.read(caller, id).await?;
+        Ok(self.show_policy(row))
     }
 
     /// Creates a policy.
     pub async fn create_policy(&self, caller: &Caller, new: NewPolicy) -> Result<Policy, Fault> {
         caller.may_change()?;
-        self.check_ends(caller, Some(new.group), Some(new.resource))
-            .await?;
         let (born, random) = birth()?;
         let row = store::Policy {
             id: PolicyId::new(born, random),
@@ -31,10 +31,11 @@ impl Service {
             group: new.group,
             resource: new.resource,
             disabled: new.disabled,
-            conditions: names::conditions("", &new.conditions)?,
+            conditions: names::conditions(None, "", &new.conditions)?,
             stamp: Stamp::default(),
         };
-        self.create(caller, row).await.map(show::policy)
+        let row = self.create(caller, row).await?;
+        Ok(self.show_policy(row))
     }
 
     /// Changes a policy; with `expected`, only that version of it.
@@ -45,41 +46,24 @@ impl Service {
         expected: Option<u64>,
         patch: PolicyPatch,
     ) -> Result<Policy, Fault> {
-        caller.may_change()?;
-        self.check_ends(caller, patch.group, patch.resource).await?;
         let change = |row: &mut store::Policy| {
             if let Some(name) = &patch.name {
-                row.name = names::name("name", name)?;
+                row.name = names::name_after(Some(&row.name), "name", name)?;
             }
             if let Some(conditions) = &patch.conditions {
-                row.conditions = names::conditions("", conditions)?;
+                row.conditions = names::conditions(Some(&row.conditions), "", conditions)?;
             }
             row.group = patch.group.unwrap_or(row.group);
             row.resource = patch.resource.unwrap_or(row.resource);
             row.disabled = patch.disabled.unwrap_or(row.disabled);
             Ok(())
         };
-        self.change(caller, id, expected, change)
-            .await
-            .map(show::policy)
+        let row = self.change(caller, id, expected, change).await?;
+        Ok(self.show_policy(row))
     }
 
-    /// Checks that the group and the resource of a policy exist; a fault names the field otherwise.
-    async fn check_ends(
-        &self,
-        caller: &Caller,
-        group: Option<GroupId>,
-        resource: Option<ResourceId>,
-    ) -> Result<(), Fault> {
-        if let Some(group) = group {
-            let found = self.read::<store::Group>(caller, group).await;
-            found.map_err(|fault| fault.at_field("group"))?;
-        }
-        if let Some(resource) = resource {
-            let found = self.read::<store::Resource>(caller, resource).await;
-            found.map_err(|fault| fault.at_field("resource"))?;
-        }
-        Ok(())
+    fn show_policy(&self, row: store::Policy) -> Policy {
+        show::policy(row, self.served.knows_countries())
     }
 
     /// Deletes a policy.

@@ -1,5 +1,6 @@
 //! Identity providers, and whom they know.
 
+use super::changes::left;
 use super::{Caller, ListRequest, Service, names, show};
 use culvert_ids::{ActorId, IdentityId, MembershipId, ProviderId};
 use culvert_policy::deceptive_character;
@@ -85,9 +86,8 @@ impl Service {
         let id = row.id;
         let mut mutations = vec![Mutation::Create(row.into())];
         mutations.extend(secret.and_then(|secret| secret.mutation(id)));
-        self.write(caller.account(), caller.author(), mutations)
-            .await?;
-        self.provider(caller, id).await
+        let row = self.make(caller, id.into(), mutations).await?;
+        Ok(show::provider(row, &self.redirect_uri()))
     }
 
     /// Changes a provider; with `expected`, only that version of it.
@@ -98,22 +98,29 @@ impl Service {
         expected: Option<u64>,
         patch: ProviderPatch,
     ) -> Result<Provider, Fault> {
+        caller.may_change()?;
         let _alone = self.shutting_out.lock().await;
-        self.may_touch_provider(caller, id).await?;
-        let mut row: store::Provider = self.read(caller, id).await?;
-        let current = row.stamp.version;
+        let before: store::Provider = self.read(caller, id).await?;
+        if !caller.is_owner() {
+            let known = self.identities_at(caller, id).await?;
+            self.may_touch_provider(caller, &known).await?;
+        }
+        let current = before.stamp.version;
         if expected.is_some_and(|expected| expected != current) {
             return Err(Fault::VersionConflict { current });
         }
+        let mut row = before.clone();
         let secret = self.fill_in(caller, &mut row, &patch).await?;
         let mut mutations = vec![Mutation::Update {
             entity: row.into(),
             expected_version: Some(current),
         }];
         mutations.extend(secret.and_then(|secret| secret.mutation(id)));
-        self.write(caller.account(), caller.author(), mutations)
+        let changes = self
+            .write(caller.account(), caller.author(), mutations)
             .await?;
-        self.provider(caller, id).await
+        let row = left(changes, before);
+        Ok(show::provider(row, &self.redirect_uri()))
     }
 
     /// The identities that it knows go with it, and the memberships that it has made.
@@ -123,10 +130,12 @@ impl Service {
         id: ProviderId,
         expected_version: Option<u64>,
     ) -> Result<(), Fault> {
+        caller.may_change()?;
         let _alone = self.shutting_out.lock().await;
-        self.may_touch_provider(caller, id).await?;
+        let known = self.identities_at(caller, id).await?;
+        self.may_touch_provider(caller, &known).await?;
         let mut mutations = Vec::new();
-        for identity in self.identities_at(caller, id).await? {
+        for identity in known {
             mutations.extend(self.part(caller, &identity).await?);
         }
         mutations.push(Mutation::Delete {
@@ -141,18 +150,16 @@ impl Service {
 
     /// A caller who changes a provider can sign in as anybody whom it knows. A provider by which owners sign
     /// in is therefore changed by owners alone.
-    async fn may_touch_provider(&self, caller: &Caller, id: ProviderId) -> Result<(), Fault> {
-        caller.may_change()?;
-        self.read::<store::Provider>(caller, id).await?;
-        if caller.is_owner() {
+    async fn may_touch_provider(
+        &self,
+        caller: &Caller,
+        known: &[store::Identity],
+    ) -> Result<(), Fault> {
+        if caller.is_owner() || known.is_empty() {
             return Ok(());
         }
         let owners = self.owners(caller.account()).await?;
-        let known = self.identities_at(caller, id).await?;
-        match known
-            .iter()
-            .any(|identity| owners.contains(&identity.actor))
-        {
+        match known.iter().any(|identity| owners.has(identity.actor)) {
             true => caller.may_change_owners(),
             false => Ok(()),
         }
@@ -197,9 +204,6 @@ impl Service {
     ) -> Result<Identity, Fault> {
         caller.may_change()?;
         let _alone = self.shutting_out.lock().await;
-        self.read::<store::Provider>(caller, new.provider)
-            .await
-            .map_err(|fault| fault.at_field("provider"))?;
         let actor: store::Actor = self
             .read(caller, new.actor)
             .await
@@ -225,11 +229,9 @@ impl Service {
             });
         }
         let row = new_identity(new.provider, &new.subject, new.actor)?;
-        let id = row.id;
+        let id = row.id.into();
         mutations.push(Mutation::Create(row.into()));
-        self.write(caller.account(), caller.author(), mutations)
-            .await?;
-        self.read(caller, id).await.map(show::identity)
+        self.make(caller, id, mutations).await.map(show::identity)
     }
 
     /// The sessions of its actor end, and the memberships that it has made go with it.
@@ -310,7 +312,7 @@ impl Service {
         patch: &ProviderPatch,
     ) -> Result<Option<NewSecret>, Fault> {
         if let Some(name) = &patch.name {
-            row.name = names::name("name", name)?;
+            row.name = names::name_after(Some(&row.name), "name", name)?;
         }
         if let Some(client_id) = &patch.client_id {
             row.client_id = text("client_id", client_id, MAX_URL_LEN)?;
@@ -362,12 +364,16 @@ impl Service {
             let detail = format!("there are at most {MAX_GROUPS}");
             return Err(Fault::invalid("groups", detail));
         }
+        let ids = groups.iter().map(|group| group.group.into());
+        let there = self.names_of(caller, ids).await?;
         let mut known = Vec::with_capacity(groups.len());
         for (at, group) in groups.iter().enumerate() {
             let field = format!("groups[{at}]");
-            self.read::<store::Group>(caller, group.group)
-                .await
-                .map_err(|fault| fault.at_field(&format!("{field}.group")))?;
+            let id = group.group.into();
+            if !there.contains_key(&id) {
+                let missing = Fault::from(store::StoreError::NotFound(id));
+                return Err(missing.at_field(&format!("{field}.group")));
+            }
             known.push(store::GroupOfClaim {
                 value: text(&format!("{field}.value"), &group.value, MAX_VALUE_LEN)?,
                 group: group.group,

@@ -1,12 +1,13 @@
 //! Tokens: their secrets are shown once, and nobody learns them from the portal again.
 
 use super::owners::may_use_api;
-use super::{Caller, ListRequest, Service, made, names, new_secret, show};
+use super::{Caller, ListRequest, Service, names, show};
 use culvert_ids::TokenId;
 use culvert_portal_base::{Fault, birth, now};
 use culvert_store::{self as store, Mutation, Stamp, TokenScope, TokenUses};
 use culvert_wire::api::{ApiRole, IssuedToken, NewToken, Page, Token};
 use culvert_wire::token::{self as wire, Bearer, Secret, TokenKind};
+use zeroize::Zeroizing;
 
 impl Service {
     /// A page of the tokens that the caller may see.
@@ -54,10 +55,7 @@ impl Service {
         let issue = issue(scope, name, uses, new.expires)?;
         let id = issue.row.id;
         let (create, secret) = issue.split();
-        let changes = self
-            .write(caller.account(), caller.author(), vec![create])
-            .await?;
-        let row = made(changes, id.into())?;
+        let row = self.make(caller, id.into(), vec![create]).await?;
         Ok(self.issued(row, secret))
     }
 
@@ -67,12 +65,12 @@ impl Service {
         let superfluous = |field: &str, given: bool| match given {
             true => Err(Fault::invalid(
                 field,
-                format_args!("a token of kind `{}` has none", new.kind),
+                format_args!("a {} token has no {field}: leave it out", new.kind),
             )),
             false => Ok(()),
         };
         let missing = |field: &str| {
-            let detail = format!("a token of kind `{}` needs one", new.kind);
+            let detail = format!("a {} token needs its {field}: say which", new.kind);
             Fault::invalid(field, detail)
         };
         if new.kind == TokenKind::Setup {
@@ -87,22 +85,19 @@ impl Service {
             superfluous("actor", new.actor.is_some())?;
             superfluous("role", new.role.is_some())?;
             let site = new.site.ok_or_else(|| missing("site"))?;
-            self.read::<store::Site>(caller, site)
-                .await
-                .map_err(|fault| fault.at_field("site"))?;
             return Ok(TokenScope::Gateway { site });
         }
         superfluous("site", new.site.is_some())?;
         let actor = new.actor.ok_or_else(|| missing("actor"))?;
-        let row: store::Actor = self
-            .read(caller, actor)
-            .await
-            .map_err(|fault| fault.at_field("actor"))?;
         self.may_touch_actor(caller, actor).await?;
         if new.kind == TokenKind::Client {
             superfluous("role", new.role.is_some())?;
             return Ok(TokenScope::Client { actor });
         }
+        let row: store::Actor = self
+            .read(caller, actor)
+            .await
+            .map_err(|fault| fault.at_field("actor"))?;
         let role = new.role.ok_or_else(|| missing("role"))?;
         if role == ApiRole::Owner {
             caller.may_change_owners()?;
@@ -122,14 +117,16 @@ impl Service {
         id: TokenId,
         expected: Option<u64>,
     ) -> Result<Token, Fault> {
+        caller.may_change()?;
         let _alone = self.shutting_out.lock().await;
-        self.may_end_token(caller, id).await?;
+        let row: store::Token = self.read(caller, id).await?;
+        self.may_end_token(caller, &row).await?;
         let at = now();
         let change = |row: &mut store::Token| {
             row.revoked = row.revoked.or(Some(at));
             Ok(())
         };
-        self.change(caller, id, expected, change)
+        self.change_row(caller, row, expected, change)
             .await
             .map(show::token)
     }
@@ -141,19 +138,16 @@ impl Service {
         id: TokenId,
         expected: Option<u64>,
     ) -> Result<(), Fault> {
+        caller.may_change()?;
         let _alone = self.shutting_out.lock().await;
-        self.may_end_token(caller, id).await?;
+        let row: store::Token = self.read(caller, id).await?;
+        self.may_end_token(caller, &row).await?;
         self.delete::<store::Token>(caller, id, expected, false)
             .await
     }
 
-    async fn may_end_token(&self, caller: &Caller, id: TokenId) -> Result<(), Fault> {
-        caller.may_change()?;
-        let row: store::Token = self.read(caller, id).await?;
-        if let Some(actor) = row.scope.actor() {
-            self.may_touch_actor(caller, actor).await?;
-        }
-        self.keep_an_owner(caller.account(), |token, _| token == Some(id))
+    async fn may_end_token(&self, caller: &Caller, row: &store::Token) -> Result<(), Fault> {
+        self.may_shut_out(caller, row.scope.actor(), |token, _| token == Some(row.id))
             .await
     }
 
@@ -213,4 +207,11 @@ pub(crate) fn issue(
     };
     let secret = new_secret()?;
     Ok(Issue { row, secret })
+}
+
+/// A new token's secret.
+fn new_secret() -> Result<Secret, getrandom::Error> {
+    let mut random = Zeroizing::new([0; wire::SECRET_LEN]);
+    getrandom::fill(random.as_mut_slice())?;
+    Ok(Secret::new(*random))
 }

@@ -9,6 +9,8 @@ mod actors;
 mod apply;
 mod body;
 mod clients;
+mod collection;
+mod described;
 mod devices;
 mod etag;
 mod exports;
@@ -25,26 +27,24 @@ mod retention;
 mod setup;
 mod sinks;
 mod sites;
+mod state;
 mod status;
 mod tokens;
 
 use axum::http::header;
 use axum::response::IntoResponse;
 use axum::routing::get;
-use culvert_portal_service::Service;
-use culvert_wire::api::{FieldProblem, Problem};
-use std::sync::Arc;
+use collection::{actions, complete, delete, list, machines, show};
+use culvert_wire::api::{
+    Actor, Client, FieldProblem, Gateway, Group, Policy, Problem, Provider, Resource, Site, Token,
+};
 use utoipa::PartialSchema;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{ComponentsBuilder, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// The state that handlers share.
-#[derive(Clone)]
-pub(crate) struct Api {
-    pub(crate) service: Arc<Service>,
-}
+pub(crate) use state::Api;
 
 /// The document that describes the API, as JSON.
 #[must_use]
@@ -69,16 +69,10 @@ pub(crate) fn router(api: Api) -> (axum::Router, OpenApi) {
 fn described() -> (axum::Router<Api>, OpenApi) {
     let routes = OpenApiRouter::new()
         .routes(routes!(account::show, account::change))
-        .routes(routes!(actors::list, actors::create))
-        .routes(routes!(actors::show, actors::change, actors::delete))
+        .merge(complete::<Actor>())
         .routes(routes!(actors::set_sign_in, actors::end_sign_in))
         .routes(routes!(actors::end_sessions))
-        .routes(routes!(providers::list, providers::create))
-        .routes(routes!(
-            providers::show,
-            providers::change,
-            providers::delete
-        ))
+        .merge(complete::<Provider>())
         .routes(routes!(
             providers::list_identities,
             providers::create_identity
@@ -87,36 +81,21 @@ fn described() -> (axum::Router<Api>, OpenApi) {
         .routes(routes!(devices::begin))
         .routes(routes!(devices::ask))
         .routes(routes!(actors::reset_second_factor))
-        .routes(routes!(groups::list, groups::create))
-        .routes(routes!(groups::show, groups::change, groups::delete))
+        .merge(complete::<Group>())
         .routes(routes!(groups::members, groups::add_member))
         .routes(routes!(groups::remove_member))
-        .routes(routes!(sites::list, sites::create))
-        .routes(routes!(sites::show, sites::change, sites::delete))
+        .merge(complete::<Site>())
         .routes(routes!(sites::gateways))
-        .routes(routes!(gateways::list))
-        .routes(routes!(gateways::show, gateways::change, gateways::delete))
-        .routes(routes!(gateways::verify))
-        .routes(routes!(gateways::unverify))
+        .merge(machines::<Gateway>())
         .routes(routes!(gateways::drain))
-        .routes(routes!(gateways::undrain))
-        .routes(routes!(gateways::revoke))
-        .routes(routes!(clients::list))
-        .routes(routes!(clients::show, clients::change, clients::delete))
-        .routes(routes!(clients::verify))
-        .routes(routes!(clients::unverify))
-        .routes(routes!(clients::revoke))
-        .routes(routes!(resources::list, resources::create))
-        .routes(routes!(
-            resources::show,
-            resources::change,
-            resources::delete
-        ))
-        .routes(routes!(policies::list, policies::create))
-        .routes(routes!(policies::show, policies::change, policies::delete))
-        .routes(routes!(tokens::list, tokens::create))
-        .routes(routes!(tokens::show, tokens::delete))
-        .routes(routes!(tokens::revoke))
+        .merge(machines::<Client>())
+        .merge(complete::<Resource>())
+        .merge(complete::<Policy>())
+        .routes(list::<Token>())
+        .routes(routes!(tokens::create))
+        .routes(show::<Token>())
+        .routes(delete::<Token>())
+        .merge(actions::<Token>())
         .routes(routes!(logs::changes))
         .routes(routes!(logs::access))
         .routes(routes!(logs::flows))

@@ -1,8 +1,8 @@
 //! The access log.
 
+use super::activity;
 use super::fault::fault;
 use super::log_query::LogQuery;
-use super::logs;
 use super::read::{self, fetch};
 use super::seen::check_batch;
 use super::value::{Columns, query};
@@ -49,7 +49,7 @@ pub(super) async fn append(
             ..Activity::default()
         };
         if counted.granted + counted.denied > 0 {
-            logs::count(&mut transaction, account, counted).await?;
+            activity::count(&mut transaction, account, counted).await?;
         }
     }
     let sql = "UPDATE account SET last_access = ? WHERE account = ?";

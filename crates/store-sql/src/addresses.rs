@@ -2,9 +2,9 @@
 
 use super::read::fetch;
 use super::value::{Columns, query};
-use super::write::Writing;
+use super::writing::Writing;
 use culvert_store::range::Range;
-use culvert_store::{ADDRESS_REST_MS, StoreError};
+use culvert_store::{ADDRESS_REST_MS, Entity, StoreError};
 use std::collections::HashSet;
 use std::net::IpAddr;
 
@@ -85,6 +85,17 @@ async fn free_within(
     ];
     writing.execute(sql, values).await?;
     Ok(Some(address))
+}
+
+/// Lets the addresses of a machine rest. Rows of other kinds have none.
+pub(super) async fn release_of(writing: &mut Writing, row: &Entity) -> Result<(), StoreError> {
+    let (ipv4, ipv6) = match row {
+        Entity::Client(row) => (row.ipv4, row.ipv6),
+        Entity::Gateway(row) => (row.ipv4, row.ipv6),
+        _ => return Ok(()),
+    };
+    release(writing, ipv4.into()).await?;
+    release(writing, ipv6.into()).await
 }
 
 /// Lets an address rest: its machine no longer has it.

@@ -3,7 +3,7 @@
 use super::fault::fault;
 use super::read;
 use super::value::{Columns, query};
-use super::write::Writing;
+use super::writing::Writing;
 use culvert_ids::{AccountId, ActorId, TokenId};
 use culvert_store::{
     Actor, ActorKind, Author, Denial, Entity, EntityId, Holder, Kind, MachineId, Mutation,

@@ -1,9 +1,9 @@
 //! Deletions, and what goes along with them.
 
-use super::fault::fault;
-use super::value::{Columns, query};
-use super::write::Writing;
-use super::{addresses, read, table};
+use super::read::fetch;
+use super::value::Columns;
+use super::writing::Writing;
+use super::{addresses, table};
 use culvert_store::rules;
 use culvert_store::{
     Entity, EntityId, EntityKind, MAX_ROWS_PER_KIND, MAX_USERS_NAMED, Operation, StoreError,
@@ -24,59 +24,59 @@ impl Writing {
                 reason: "an account can't be deleted".to_owned(),
             });
         }
-        let account = self.account();
-        self.current(id, expected_version).await?;
+        let root = self.current(id, expected_version).await?;
         // Users after what they use; deleted from the end.
-        let mut doomed = vec![id];
         let mut known = BTreeSet::from([id]);
+        let mut doomed = vec![root];
         let mut at = 0;
         while at < doomed.len() {
-            let users = self.users(doomed[at], cascade).await?;
-            doomed.extend(users.into_iter().filter(|user| known.insert(*user)));
+            let users = self.users(doomed[at].id(), cascade).await?;
+            doomed.extend(users.into_iter().filter(|user| known.insert(user.id())));
             self.check_room(doomed.len())?;
             at += 1;
         }
-        for id in doomed.into_iter().rev() {
-            let before = read::get(self.connection(), account, id).await?;
-            self.check_owners(&before).await?;
-            if rules::revoked(&before).is_none() {
-                self.release_addresses(&before).await?;
-            }
-            let table = table::table(id.kind());
-            let sql = format!("DELETE FROM {table} WHERE account = ? AND id = ?");
-            let values = vec![account.as_bytes().into(), id.into()];
-            self.execute(sql, values).await?;
-            self.append(Operation::Delete, id, Some(before), None)
-                .await?;
+        for row in doomed.into_iter().rev() {
+            self.delete_row(row).await?;
         }
         Ok(())
     }
 
+    async fn delete_row(&mut self, row: Entity) -> Result<(), StoreError> {
+        self.check_owners(None, &row).await?;
+        if rules::revoked(&row).is_none() {
+            addresses::release_of(self, &row).await?;
+        }
+        let id = row.id();
+        let table = table::table(id.kind());
+        let sql = format!("DELETE FROM {table} WHERE account = ? AND id = ?");
+        let values = vec![self.account().as_bytes().into(), id.into()];
+        self.execute(sql, values).await?;
+        self.note_deleted(id);
+        self.append(Operation::Delete, id, Some(row), None).await
+    }
+
     /// Rows that refer to a row and are deleted along with it.
-    async fn users(&mut self, id: EntityId, cascade: bool) -> Result<Vec<EntityId>, StoreError> {
+    async fn users(&mut self, id: EntityId, cascade: bool) -> Result<Vec<Entity>, StoreError> {
         let account = self.account();
         let mut going = Vec::new();
         let mut staying = Vec::new();
         for user in rules::users_of(id.kind()) {
-            let sql = format!(
-                "SELECT id FROM {} WHERE account = ? AND {} = ? ORDER BY id LIMIT ?",
-                table::table(user.kind),
-                user.column,
-            );
+            let goes = cascade || user.always_cascades;
+            // Of rows that stay, the ids are enough: they are only named.
+            let select = match goes {
+                true => table::select(user.kind),
+                false => format!("SELECT id FROM {}", table::table(user.kind)),
+            };
+            let column = user.column;
+            let sql = format!("{select} WHERE account = ? AND {column} = ? ORDER BY id LIMIT ?");
             let limit = u64::from(MAX_ROWS_PER_KIND);
             let values = vec![account.as_bytes().into(), id.into(), limit.into()];
-            let rows = query(sql, values)
-                .fetch_all(self.connection())
-                .await
-                .map_err(fault)?;
-            let into = if cascade || user.always_cascades {
-                &mut going
-            } else {
-                &mut staying
-            };
-            for row in &rows {
-                let bytes = Columns(row).bytes("id")?;
-                into.push(EntityId::from_bytes(user.kind, bytes));
+            for row in &fetch(self.connection(), sql, values).await? {
+                let row = Columns(row);
+                match goes {
+                    true => going.push(table::read(user.kind, row)?),
+                    false => staying.push(EntityId::from_bytes(user.kind, row.bytes("id")?)),
+                }
             }
         }
         if staying.is_empty() {
@@ -89,15 +89,5 @@ impl Writing {
             by: staying,
             total,
         })
-    }
-
-    pub(super) async fn release_addresses(&mut self, entity: &Entity) -> Result<(), StoreError> {
-        let (ipv4, ipv6) = match entity {
-            Entity::Client(row) => (row.ipv4, row.ipv6),
-            Entity::Gateway(row) => (row.ipv4, row.ipv6),
-            _ => return Ok(()),
-        };
-        addresses::release(self, ipv4.into()).await?;
-        addresses::release(self, ipv6.into()).await
     }
 }

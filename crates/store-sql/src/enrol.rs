@@ -3,7 +3,7 @@
 use super::read::{self, fetch};
 use super::table::{self, Table};
 use super::value::{Columns, Value};
-use super::write::Writing;
+use super::writing::Writing;
 use super::{addresses, auth, seen};
 use culvert_ids::{ActorId, ClientId, GatewayId, SiteId, TokenId};
 use culvert_policy::readable_name;
@@ -315,7 +315,7 @@ async fn free_name(
 ) -> Result<String, StoreError> {
     for attempt in 0..MAX_NUMBERED_NAMES {
         let name = numbered_name(wanted, attempt);
-        if writing.named(id.kind(), &name).await?.is_none() {
+        if writing.named(id.kind(), &name, None).await?.is_none() {
             return Ok(name);
         }
     }

@@ -1,10 +1,10 @@
 //! Secrets by which second factors are checked. They are read for nothing but a check.
 
-use super::proof::Part;
 use super::read;
 use super::secrets::kept;
+use super::shown::Part;
 use super::value::Value;
-use super::write::Writing;
+use super::writing::Writing;
 use crate::sealing::{Sealing, SecretColumn, SecretRow};
 use culvert_ids::{AccountId, ActorId};
 use culvert_store::{

@@ -5,10 +5,10 @@
 //! Its cost is bounded instead: a page looks at a limited number of rows, and says where the next
 //! one goes on.
 
-use super::read::{add_conditions, fetch, one_more};
+use super::read::{fetch, one_more};
 use super::value::{Columns, Value};
 use culvert_ids::{AccountId, GrantId};
-use culvert_store::rules::name_key;
+use culvert_store::rules::lookup_keys;
 use culvert_store::{EntityId, Page, PageLimit, SearchText, StoreError};
 use culvert_wire::model::Log;
 use sqlx::SqliteConnection;
@@ -189,13 +189,14 @@ impl LogQuery {
         column: &str,
         tables: &[&str],
     ) {
-        let named = |table: &&str| {
-            format!("SELECT id FROM {table} WHERE account = ? AND instr(name_key, ?) > 0")
-        };
+        let keys = lookup_keys(text);
+        let any = vec!["instr(name_key, ?) > 0"; keys.len()].join(" OR ");
+        let named = |table: &&str| format!("SELECT id FROM {table} WHERE account = ? AND ({any})");
         let named: Vec<_> = tables.iter().map(named).collect();
         sql.push_str(&format!("{column} IN ({})", named.join(" UNION ALL ")));
         for _ in tables {
-            values.extend([self.account.as_bytes().into(), name_key(text).into()]);
+            values.push(self.account.as_bytes().into());
+            values.extend(keys.iter().cloned().map(Value::from));
         }
     }
 
@@ -204,6 +205,21 @@ impl LogQuery {
             let parties = "client_id, actor_id, resource_id, gateway_id";
             sql.push_str(&format!(" OR ? IN ({others}{parties})"));
             values.push(id);
+        }
+    }
+}
+
+/// Appends those conditions that have a value.
+fn add_conditions<const N: usize>(
+    sql: &mut String,
+    values: &mut Vec<Value>,
+    conditions: [(&str, Option<Value>); N],
+) {
+    for (condition, value) in conditions {
+        if let Some(value) = value {
+            sql.push_str(" AND ");
+            sql.push_str(condition);
+            values.push(value);
         }
     }
 }

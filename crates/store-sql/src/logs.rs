@@ -1,15 +1,15 @@
-//! Code that all logs share, and the counts for charts.
+//! The logs of the store, and code that all of them share.
 
 use super::fault::fault;
 use super::read::{self, fetch};
-use super::seen::check_batch;
+use super::store::SqliteStore;
 use super::value::{Columns, Value, query};
-use super::{SqliteStore, access, auth, flows, sinks};
+use super::{access, activity, auth, changes, flows, sinks};
 use async_trait::async_trait;
 use culvert_ids::AccountId;
 use culvert_store::{
-    ACTIVITY_BUCKET_MS, Activity, Author, FlowBatch, FlowFilter, FlowSeq, LogEntries, LoggedFlow,
-    Logs, MAX_CHANGES_READ, MAX_PRUNE_ROWS, Page, PageLimit, SecretBytes, Seq, StoreError,
+    Activity, Author, FlowBatch, FlowFilter, FlowSeq, LogEntries, LoggedFlow, Logs,
+    MAX_CHANGES_READ, MAX_PRUNE_ROWS, Page, PageLimit, SecretBytes, Seq, StoreError,
 };
 use culvert_wire::Timestamp;
 use culvert_wire::model::Log;
@@ -56,9 +56,9 @@ impl Logs for SqliteStore {
             Log::Access => {
                 LogEntries::Access(access::after(connection, account, seq, limit.into()).await?)
             }
-            Log::Changes => LogEntries::Changes(
-                read::changes_after(connection, account, Seq(seq), limit).await?,
-            ),
+            Log::Changes => {
+                LogEntries::Changes(changes::after(connection, account, Seq(seq), limit).await?)
+            }
             Log::Flows => {
                 LogEntries::Flows(flows::after(connection, account, seq, limit.into()).await?)
             }
@@ -85,7 +85,8 @@ impl Logs for SqliteStore {
         account: AccountId,
         carried: Vec<(Timestamp, u64)>,
     ) -> Result<(), StoreError> {
-        let written = async { note_carried(self.writing().await?, account, carried).await };
+        let written =
+            async { activity::note_carried(self.writing().await?, account, carried).await };
         self.writer.note(written.await)
     }
 
@@ -96,7 +97,7 @@ impl Logs for SqliteStore {
         until: Timestamp,
         step: Duration,
     ) -> Result<Vec<Activity>, StoreError> {
-        activity(&mut *self.reading().await?, account, from, until, step).await
+        activity::sums(&mut *self.reading().await?, account, from, until, step).await
     }
 
     async fn prune_activity(
@@ -104,7 +105,7 @@ impl Logs for SqliteStore {
         account: AccountId,
         older_than: Timestamp,
     ) -> Result<u64, StoreError> {
-        let written = async { prune_activity(self.writing().await?, account, older_than).await };
+        let written = async { activity::prune(self.writing().await?, account, older_than).await };
         self.writer.note(written.await)
     }
 
@@ -212,103 +213,6 @@ async fn prune(
         let done = query(sql, values).execute(&mut *transaction).await;
         gone += done.map_err(fault)?.rows_affected();
     }
-    transaction.commit().await.map_err(fault)?;
-    Ok(gone)
-}
-
-/// Adds to the bucket of an instant.
-pub(super) async fn count(
-    connection: &mut SqliteConnection,
-    account: AccountId,
-    counted: Activity,
-) -> Result<(), StoreError> {
-    let at_ms = counted.at.unix_ms();
-    let bucket_ms = at_ms - at_ms % ACTIVITY_BUCKET_MS;
-    let sql = "INSERT INTO activity (account, at_ms, bytes, granted, denied) \
-               VALUES (?, ?, ?, ?, ?) ON CONFLICT (account, at_ms) DO UPDATE SET \
-               bytes = bytes + excluded.bytes, granted = granted + excluded.granted, \
-               denied = denied + excluded.denied";
-    let values = vec![
-        account.as_bytes().into(),
-        bucket_ms.into(),
-        counted.bytes.into(),
-        counted.granted.into(),
-        counted.denied.into(),
-    ];
-    query(sql, values)
-        .execute(connection)
-        .await
-        .map_err(fault)?;
-    Ok(())
-}
-
-async fn note_carried(
-    mut transaction: Transaction<'static, Sqlite>,
-    account: AccountId,
-    carried: Vec<(Timestamp, u64)>,
-) -> Result<(), StoreError> {
-    check_batch(&mut transaction, account, carried.len()).await?;
-    for (at, bytes) in carried {
-        let counted = Activity {
-            at,
-            bytes,
-            ..Activity::default()
-        };
-        count(&mut transaction, account, counted).await?;
-    }
-    transaction.commit().await.map_err(fault)
-}
-
-async fn activity(
-    connection: &mut SqliteConnection,
-    account: AccountId,
-    from: Timestamp,
-    until: Timestamp,
-    step: Duration,
-) -> Result<Vec<Activity>, StoreError> {
-    read::last_seq(connection, account).await?;
-    let step_ms = u64::try_from(step.as_millis()).unwrap_or(u64::MAX);
-    let step_ms = step_ms.max(ACTIVITY_BUCKET_MS);
-    let sql = "SELECT at_ms - (at_ms - ?2) % ?4 AS step_ms, sum(bytes) AS bytes, \
-               sum(granted) AS granted, sum(denied) AS denied FROM activity \
-               WHERE account = ?1 AND at_ms >= ?2 AND at_ms < ?3 \
-               GROUP BY step_ms ORDER BY step_ms";
-    let values = vec![
-        account.as_bytes().into(),
-        from.into(),
-        until.into(),
-        step_ms.into(),
-    ];
-    let rows = fetch(connection, sql, values).await?;
-    rows.iter()
-        .map(|row| {
-            let row = Columns(row);
-            Ok(Activity {
-                at: row.time("step_ms")?,
-                bytes: row.number("bytes")?,
-                granted: row.number("granted")?,
-                denied: row.number("denied")?,
-            })
-        })
-        .collect()
-}
-
-async fn prune_activity(
-    mut transaction: Transaction<'static, Sqlite>,
-    account: AccountId,
-    older_than: Timestamp,
-) -> Result<u64, StoreError> {
-    read::last_seq(&mut transaction, account).await?;
-    let sql = "DELETE FROM activity WHERE account = ?1 AND at_ms IN \
-               (SELECT at_ms FROM activity WHERE account = ?1 AND at_ms < ?2 \
-                ORDER BY at_ms LIMIT ?3)";
-    let values = vec![
-        account.as_bytes().into(),
-        older_than.into(),
-        u64::from(MAX_PRUNE_ROWS).into(),
-    ];
-    let done = query(sql, values).execute(&mut *transaction).await;
-    let gone = done.map_err(fault)?.rows_affected();
     transaction.commit().await.map_err(fault)?;
     Ok(gone)
 }

@@ -1,14 +1,15 @@
 //! From a path to connections of a database that is up to date.
 
 use super::fault::fault;
-use super::rekey;
+use super::secrets_key;
+use super::value::pragma;
 use crate::sealing::{Sealer, Sealing, SecretsAccess};
 use culvert_secrets::KeyId;
 use culvert_store::StoreError;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
-use sqlx::{ConnectOptions, Connection, Row, SqliteConnection};
+use sqlx::{ConnectOptions, Connection, SqliteConnection};
 use std::fs::{DirBuilder, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
@@ -214,9 +215,9 @@ async fn sealing(
         });
     };
     match found {
-        None => rekey::set_key(connection, Some(sealer.key_id()), true).await?,
+        None => secrets_key::set_key(connection, Some(sealer.key_id()), true).await?,
         Some((_, true)) => {}
-        Some((_, false)) => rekey::clean(connection).await?,
+        Some((_, false)) => secrets_key::clean(connection).await?,
     }
     Ok(Sealing::Key(sealer.clone()))
 }
@@ -226,13 +227,13 @@ async fn expect_access(
     connection: &mut SqliteConnection,
     access: &SecretsAccess,
 ) -> Result<Option<(KeyId, bool)>, StoreError> {
-    let found = rekey::key_of(connection).await?;
+    let found = secrets_key::key_of(connection).await?;
     let key = found.map(|(key, _)| key);
     match access {
         SecretsAccess::Nothing => {}
-        SecretsAccess::Plain => expect_key(key, None)?,
+        SecretsAccess::Plain => secrets_key::expect(key, None)?,
         SecretsAccess::Key(_) if key.is_none() && is_new(connection).await? => {}
-        SecretsAccess::Key(sealer) => expect_key(key, Some(sealer))?,
+        SecretsAccess::Key(sealer) => secrets_key::expect(key, Some(sealer))?,
     }
     Ok(found)
 }
@@ -240,19 +241,6 @@ async fn expect_access(
 async fn is_new(connection: &mut SqliteConnection) -> Result<bool, StoreError> {
     let accounts = pragma(connection, "SELECT count(*) FROM account").await?;
     Ok(accounts == 0)
-}
-
-/// The key of the database has to be the one that is given.
-pub(super) fn expect_key(found: Option<KeyId>, given: Option<&Sealer>) -> Result<(), StoreError> {
-    match (found, given.map(Sealer::key_id)) {
-        (None, None) => Ok(()),
-        (None, Some(given)) => Err(StoreError::SecretsNotEncrypted { given }),
-        (Some(key), None) => Err(StoreError::SecretsKeyMissing { key }),
-        (Some(needed), Some(given)) if needed != given => {
-            Err(StoreError::OtherSecretsKey { needed, given })
-        }
-        (Some(_), Some(_)) => Ok(()),
-    }
 }
 
 /// A pool whose connections live as long as it does: a database in memory would end with one.
@@ -323,17 +311,6 @@ pub(super) async fn check(connection: &mut SqliteConnection) -> Result<u32, Stor
         });
     }
     Ok(found)
-}
-
-pub(super) async fn pragma(
-    connection: &mut SqliteConnection,
-    sql: &'static str,
-) -> Result<i64, StoreError> {
-    let row = sqlx::query(sql)
-        .fetch_one(connection)
-        .await
-        .map_err(fault)?;
-    row.try_get(0).map_err(fault)
 }
 
 /// Runs what is missing of [`MIGRATIONS`], all of it or nothing.

@@ -4,10 +4,13 @@
 //! provider, in between. The check here sees that, because the transaction has the writer.
 
 use super::fault::fault;
-use super::value::{Value, query};
-use super::write::Writing;
-use culvert_ids::{ActorId, ProviderId};
-use culvert_store::{Denial, Entity, Role, StoreError};
+use super::read::{self, fetch};
+use super::value::{Columns, Value, query};
+use super::writing::Writing;
+use culvert_ids::{AccountId, ActorId, ID_LEN, ProviderId, TokenId};
+use culvert_store::{Denial, Entity, Owner, OwnerBy, Role, StoreError};
+use culvert_wire::Timestamp;
+use sqlx::SqliteConnection;
 
 /// That a row of `actor` comes in as an owner: by signing in, or by a token that is good at the time in the one place.
 const IS_OWNER: &str = "(actor.sign_in_role = 'owner' OR EXISTS (\
@@ -15,23 +18,64 @@ const IS_OWNER: &str = "(actor.sign_in_role = 'owner' OR EXISTS (\
     AND token.kind = 'api' AND token.role = 'owner' AND token.revoked_ms IS NULL \
     AND (token.expires_ms IS NULL OR token.expires_ms > ?)))";
 
+/// The ways by which actors are owners, in one statement: few actors are, of many.
+pub(super) async fn owners(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    now: Timestamp,
+) -> Result<Vec<Owner>, StoreError> {
+    read::last_seq(connection, account).await?;
+    let sql = "SELECT actor.id AS id, disabled, sign_in_role, password_set_ms, NULL AS token_id \
+               FROM actor WHERE account = ?1 AND sign_in_role = 'owner' \
+               UNION ALL \
+               SELECT actor.id, disabled, sign_in_role, password_set_ms, token.id \
+               FROM token JOIN actor \
+               ON actor.account = token.account AND actor.id = token.actor_id \
+               WHERE token.account = ?1 AND token.kind = 'api' AND token.role = 'owner' \
+               AND token.revoked_ms IS NULL \
+               AND (token.expires_ms IS NULL OR token.expires_ms > ?2)";
+    let values = vec![account.as_bytes().into(), now.into()];
+    let rows = fetch(connection, sql, values).await?;
+    rows.iter().map(|row| read_owner(Columns(row))).collect()
+}
+
+fn read_owner(row: Columns<'_>) -> Result<Owner, StoreError> {
+    let role: Option<&str> = row.get("sign_in_role")?;
+    let token: Option<[u8; ID_LEN]> = row.optional_bytes("token_id")?;
+    let has_password = row.optional_time("password_set_ms")?.is_some();
+    Ok(Owner {
+        actor: ActorId::from_bytes(row.bytes("id")?),
+        disabled: row.flag("disabled")?,
+        by: match token {
+            Some(id) => OwnerBy::Token {
+                id: TokenId::from_bytes(id),
+                is_bounded: role.is_some_and(|role| role != "owner"),
+            },
+            None => OwnerBy::SignIn { has_password },
+        },
+    })
+}
+
 impl Writing {
-    /// Refuses an author who is less than an owner where the row is an owner, an owner's token or identity, or a provider
-    /// that an owner is known by. A row that is about to make an owner is one already.
-    pub(super) async fn check_owners(&mut self, row: &Entity) -> Result<(), StoreError> {
+    /// Refuses an author who is less than an owner where the row is or was an owner, an owner's token or identity, or a
+    /// provider that an owner is known by. A row that is about to make an owner is one already.
+    pub(super) async fn check_owners(
+        &mut self,
+        before: Option<&Entity>,
+        row: &Entity,
+    ) -> Result<(), StoreError> {
         if self.author().role.is_none_or(|role| role >= Role::Owner) {
             return Ok(());
         }
-        let is_owners = match row {
-            Entity::Actor(actor) => {
-                let as_owner = actor.sign_in.is_some_and(|of| of.role == Role::Owner);
-                as_owner || self.is_owner(actor.id).await?
-            }
-            Entity::Identity(identity) => self.is_owner(identity.actor).await?,
-            Entity::Token(token) => token.scope.role() == Some(Role::Owner),
-            Entity::Provider(provider) => self.knows_owner(provider.id).await?,
-            _ => false,
-        };
+        let by_itself = is_owners(row) || before.is_some_and(is_owners);
+        // Updates change no id, so that the row before and the row after have one answer.
+        let is_owners = by_itself
+            || match row {
+                Entity::Actor(actor) => self.is_owner(actor.id).await?,
+                Entity::Identity(identity) => self.is_owner(identity.actor).await?,
+                Entity::Provider(provider) => self.knows_owner(provider.id).await?,
+                _ => false,
+            };
         match is_owners {
             true => Err(Denial::OwnersOnly.into()),
             false => Ok(()),
@@ -56,5 +100,14 @@ impl Writing {
         let values = vec![self.account().as_bytes().into(), id, self.at().into()];
         let row = query(sql, values).fetch_optional(self.connection()).await;
         Ok(row.map_err(fault)?.is_some())
+    }
+}
+
+/// True if the row says by itself that it is an owner, or an owner's token.
+fn is_owners(row: &Entity) -> bool {
+    match row {
+        Entity::Actor(actor) => actor.sign_in.is_some_and(|of| of.role == Role::Owner),
+        Entity::Token(token) => token.scope.role() == Some(Role::Owner),
+        _ => false,
     }
 }

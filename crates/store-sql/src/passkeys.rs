@@ -1,10 +1,10 @@
 //! Keys by which people sign in, as their authenticators made them.
 
 use super::fault::fault;
-use super::proof::Part;
 use super::read;
+use super::shown::Part;
 use super::value::{Columns, Value, query};
-use super::write::Writing;
+use super::writing::Writing;
 use culvert_ids::{AccountId, ActorId};
 use culvert_store::rules::check_name;
 use culvert_store::{

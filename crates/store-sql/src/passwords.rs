@@ -3,7 +3,7 @@
 use super::fault::fault;
 use super::read;
 use super::value::{Columns, query};
-use super::write::Writing;
+use super::writing::Writing;
 use culvert_ids::{AccountId, ActorId};
 use culvert_store::rules::name_key;
 use culvert_store::{
@@ -20,10 +20,15 @@ pub(super) async fn find(
     name: &str,
 ) -> Result<Option<(ActorId, SecretBytes)>, StoreError> {
     read::last_seq(connection, account).await?;
-    let sql = "SELECT actor.id AS id, verifier FROM actor JOIN password \
-               ON password.account = actor.account AND password.actor_id = actor.id \
-               WHERE actor.account = ? AND actor.name_key = ? AND actor.disabled = 0";
-    let values = vec![account.as_bytes().into(), name_key(name).into()];
+    let mut sql = "SELECT actor.id AS id, verifier FROM actor JOIN password \
+                   ON password.account = actor.account AND password.actor_id = actor.id \
+                   WHERE actor.account = ? AND actor.disabled = 0"
+        .to_owned();
+    let mut values = vec![account.as_bytes().into()];
+    read::add_name(&mut sql, &mut values, name);
+    // Of two from before names had one form, the one whose name is spelled so.
+    sql.push_str(" ORDER BY name_key = ? DESC LIMIT 1");
+    values.push(name_key(name).into());
     let row = query(sql, values)
         .fetch_optional(connection)
         .await
@@ -91,20 +96,6 @@ impl Writing {
             actor.as_bytes().into(),
             verifier.expose().into(),
         ];
-        self.execute(sql, values).await?;
-        Ok(())
-    }
-
-    /// An actor who no longer signs in with a password has none.
-    pub(super) async fn forget_password(&mut self, after: &Entity) -> Result<(), StoreError> {
-        let Entity::Actor(Actor { id, sign_in, .. }) = after else {
-            return Ok(());
-        };
-        if sign_in.is_some_and(|sign_in| sign_in.password_set.is_some()) {
-            return Ok(());
-        }
-        let sql = "DELETE FROM password WHERE account = ? AND actor_id = ?";
-        let values = vec![self.account().as_bytes().into(), id.as_bytes().into()];
         self.execute(sql, values).await?;
         Ok(())
     }

@@ -3,7 +3,7 @@
 use super::fault::fault;
 use super::secrets::kept;
 use super::value::{Columns, Value, query};
-use super::write::Writing;
+use super::writing::Writing;
 use super::{read, table};
 use crate::sealing::{Sealing, SecretColumn, SecretRow};
 use culvert_ids::{AccountId, ProviderId};
@@ -31,6 +31,16 @@ pub(super) async fn identity(
     subject: &str,
 ) -> Result<Option<Identity>, StoreError> {
     read::last_seq(connection, account).await?;
+    known_as(connection, account, provider, subject).await
+}
+
+/// The same, in an account that exists.
+pub(super) async fn known_as(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    provider: ProviderId,
+    subject: &str,
+) -> Result<Option<Identity>, StoreError> {
     let select = table::select(EntityKind::Identity);
     let sql = format!("{select} WHERE account = ? AND provider_id = ? AND subject = ?");
     let values = vec![
@@ -69,37 +79,5 @@ impl Writing {
         ];
         self.execute(sql, values).await?;
         Ok(())
-    }
-
-    /// If the portal is a public client, it has no secret.
-    pub(super) async fn forget_provider_secret(
-        &mut self,
-        after: &Entity,
-    ) -> Result<(), StoreError> {
-        let Entity::Provider(Provider {
-            id,
-            secret_set: None,
-            ..
-        }) = after
-        else {
-            return Ok(());
-        };
-        let sql = "DELETE FROM provider_secret WHERE account = ? AND provider_id = ?";
-        let values = vec![self.account().as_bytes().into(), id.as_bytes().into()];
-        self.execute(sql, values).await?;
-        Ok(())
-    }
-
-    /// A provider knows one person under a subject.
-    pub(super) async fn check_subject(&mut self, entity: &Entity) -> Result<(), StoreError> {
-        let Entity::Identity(new) = entity else {
-            return Ok(());
-        };
-        let account = self.account();
-        let found = identity(self.connection(), account, new.provider, &new.subject).await?;
-        match found {
-            Some(other) => Err(StoreError::Exists(other.id.into())),
-            None => Ok(()),
-        }
     }
 }

@@ -1,17 +1,15 @@
-//! Reading the configuration and its change log.
+//! Reading the configuration.
 
 use super::fault::fault;
-use super::log_query::LogQuery;
 use super::table;
-use super::value::{Columns, Value, damaged, query};
-use culvert_ids::{AccountId, ActorId, ID_LEN, TokenId};
-use culvert_store::rules::{self, name_key};
+use super::value::{Columns, Value, json, query};
+use culvert_ids::AccountId;
+use culvert_store::rules::{self, lookup_keys};
 use culvert_store::{
-    Account, Actor, Author, Change, ChangeFilter, Client, Entity, EntityId, EntityKind, Gateway,
-    Group, ListFilter, MAX_BATCH, MAX_CHANGES_READ, MAX_ROWS_PER_KIND, Membership, Operation, Page,
-    PageLimit, Part, Policy, Resource, Seq, Site, Snapshot, StoreError, Token,
+    Account, Actor, Client, Entity, EntityId, EntityKind, Gateway, Group, ListFilter, MAX_BATCH,
+    MAX_ROWS_PER_KIND, Membership, Page, PageLimit, Part, Policy, Resource, Seq, Site, Snapshot,
+    StoreError, Token,
 };
-use culvert_wire::model::Log;
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteRow;
 use std::collections::BTreeMap;
@@ -184,12 +182,13 @@ pub(super) fn list_statement(
             return Err(invalid("name", "it has none".to_owned()));
         }
         if let Some(name) = &filter.name {
-            sql.push_str(" AND name_key = ?");
-            values.push(name_key(name).into());
+            add_name(&mut sql, &mut values, name);
         }
         if let Some(part) = &filter.name_contains {
-            sql.push_str(" AND instr(name_key, ?) > 0");
-            values.push(name_key(part).into());
+            let keys = lookup_keys(part);
+            let any = vec!["instr(name_key, ?) > 0"; keys.len()].join(" OR ");
+            sql.push_str(&format!(" AND ({any})"));
+            values.extend(keys.into_iter().map(Value::from));
         }
     }
     for to in &filter.refers_to {
@@ -202,6 +201,16 @@ pub(super) fn list_statement(
         sql.push_str(" = ?");
         values.push((*to).into());
     }
+    if !filter.targets.is_empty() {
+        if kind != EntityKind::Resource {
+            return Err(invalid("targets", format!("a {kind} has no address")));
+        }
+        let wanted = vec!["?"; filter.targets.len()].join(", ");
+        sql.push_str(&format!(" AND target IN ({wanted})"));
+        for target in &filter.targets {
+            values.push(json(target)?);
+        }
+    }
     if let Some(part) = filter.part {
         if part.kind() != kind {
             let reason = format!("{part:?} are no rows of kind {kind}");
@@ -213,6 +222,14 @@ pub(super) fn list_statement(
     sql.push_str(" ORDER BY id LIMIT ?");
     values.push(one_more(limit));
     Ok((sql, values))
+}
+
+/// Appends the condition that a row has this name.
+pub(super) fn add_name(sql: &mut String, values: &mut Vec<Value>, name: &str) {
+    let keys = lookup_keys(name);
+    let wanted = vec!["?"; keys.len()].join(", ");
+    sql.push_str(&format!(" AND name_key IN ({wanted})"));
+    values.extend(keys.into_iter().map(Value::from));
 }
 
 pub(super) async fn list(
@@ -273,99 +290,6 @@ async fn all<T: table::Table>(
     rows.iter()
         .map(|row| table::read_as(Columns(row)))
         .collect()
-}
-
-const CHANGE: &str = "SELECT seq, at_ms, actor_id, token_id, operation, kind, row_id, row_before, \
-                      row_after FROM change_log WHERE account = ?";
-
-pub(super) async fn changes_after(
-    connection: &mut SqliteConnection,
-    account: AccountId,
-    seq: Seq,
-    limit: u32,
-) -> Result<Vec<Change>, StoreError> {
-    last_seq(connection, account).await?;
-    let sql = format!("{CHANGE} AND seq > ? ORDER BY seq LIMIT ?");
-    let limit = u64::from(limit.min(MAX_CHANGES_READ));
-    let values = vec![account.as_bytes().into(), seq.0.into(), limit.into()];
-    let rows = fetch(connection, sql, values).await?;
-    rows.iter()
-        .map(|row| read_change(account, Columns(row)))
-        .collect()
-}
-
-/// The changes that a filter leaves, for people.
-pub(super) fn change_log_query(
-    account: AccountId,
-    filter: &ChangeFilter,
-    before: Option<Seq>,
-) -> LogQuery {
-    let conditions = [
-        ("seq < ?", before.map(|seq| seq.0.into())),
-        ("seq > ?", filter.after.map(|seq| seq.0.into())),
-        ("kind = ?", filter.kind.map(|kind| kind.as_str().into())),
-        ("kind = ?", filter.id.map(|id| id.kind().as_str().into())),
-        ("row_id = ?", filter.id.map(Into::into)),
-        ("actor_id = ?", filter.actor.map(|id| id.as_bytes().into())),
-        ("at_ms >= ?", filter.from.map(Into::into)),
-        ("at_ms < ?", filter.until.map(Into::into)),
-    ];
-    LogQuery::new(account, Log::Changes, CHANGE, conditions, filter.search)
-}
-
-/// Appends those conditions that have a value.
-pub(super) fn add_conditions<const N: usize>(
-    sql: &mut String,
-    values: &mut Vec<Value>,
-    conditions: [(&str, Option<Value>); N],
-) {
-    for (condition, value) in conditions {
-        if let Some(value) = value {
-            sql.push_str(" AND ");
-            sql.push_str(condition);
-            values.push(value);
-        }
-    }
-}
-
-pub(super) async fn change_log(
-    connection: &mut SqliteConnection,
-    account: AccountId,
-    filter: &ChangeFilter,
-    before: Option<Seq>,
-    limit: PageLimit,
-) -> Result<Page<Change, Seq>, StoreError> {
-    last_seq(connection, account).await?;
-    let query = change_log_query(account, filter, before);
-    let read = |row: Columns<'_>| read_change(account, row);
-    let cursor = |change: &Change| change.seq;
-    query.page(connection, limit, read, cursor, Seq).await
-}
-
-fn read_change(account: AccountId, row: Columns<'_>) -> Result<Change, StoreError> {
-    let kind: EntityKind = row.word("kind")?;
-    let operation: Operation = row.word("operation")?;
-    let entity = |column| -> Result<Option<Entity>, StoreError> {
-        let text: Option<&str> = row.get(column)?;
-        text.map(|text| Entity::from_json(kind, text).map_err(|error| damaged(column, error)))
-            .transpose()
-    };
-    let actor: Option<[u8; ID_LEN]> = row.optional_bytes("actor_id")?;
-    let token: Option<[u8; ID_LEN]> = row.optional_bytes("token_id")?;
-    Ok(Change {
-        seq: Seq(row.number("seq")?),
-        account,
-        at: row.time("at_ms")?,
-        author: Author {
-            actor: actor.map(ActorId::from_bytes),
-            token: token.map(TokenId::from_bytes),
-            role: None,
-        },
-        operation,
-        id: EntityId::from_bytes(kind, row.bytes("row_id")?),
-        before: entity("row_before")?,
-        after: entity("row_after")?,
-    })
 }
 
 pub(super) async fn ping(connection: &mut SqliteConnection) -> Result<(), StoreError> {

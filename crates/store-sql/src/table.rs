@@ -373,8 +373,9 @@ impl Table for Token {
         "used_ms",
         "used_client",
         "used_gateway",
+        "proven_ms",
     ];
-    const ASIDE: &'static [&'static str] = &["last_used_ms", "proven_ms"];
+    const ASIDE: &'static [&'static str] = &["last_used_ms"];
 
     fn values(&self) -> Result<Vec<Value>, StoreError> {
         let machine = self.used.and_then(|used| used.machine);
@@ -399,6 +400,7 @@ impl Table for Token {
             self.used.map(|used| used.at).into(),
             client.map(EntityId::from).into(),
             gateway.map(EntityId::from).into(),
+            self.proven.into(),
         ])
     }
 

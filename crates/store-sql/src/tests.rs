@@ -2,7 +2,7 @@
 
 use super::log_query::{SEARCHED_CHANGES, SEARCHED_ROWS};
 use super::value::{Columns, Value, query};
-use super::{SqliteOptions, SqliteStore, access, flows, grants, read};
+use super::{SqliteOptions, SqliteStore, access, changes, flows, grants, read};
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ResourceId};
 use culvert_store::rules::users_of;
 use culvert_store::{
@@ -10,6 +10,7 @@ use culvert_store::{
     EntityKind, FlowFilter, ListFilter, PageLimit, Part, Seq, Stamp, Store, StoreError,
 };
 use culvert_wire::Timestamp;
+use culvert_wire::model::{Target, TargetKind};
 
 const ACCOUNT: AccountId = AccountId::from_bytes([1; 16]);
 const NOW: Timestamp = Timestamp::from_unix_ms(1_800_000_000_000);
@@ -80,6 +81,14 @@ async fn lists_are_read_by_an_index() {
                 });
             }
         }
+        if *kind == EntityKind::Resource {
+            let (kind, address) = (TargetKind::Address, "10.0.0.1".to_owned());
+            filters.push(ListFilter {
+                targets: vec![Target { kind, address }; 2],
+                refers_to: vec![EntityId::from_bytes(EntityKind::Site, [2; 16])],
+                ..ListFilter::default()
+            });
+        }
         for part in PARTS.into_iter().filter(|part| part.kind() == *kind) {
             filters.push(ListFilter {
                 part: Some(part),
@@ -131,7 +140,7 @@ async fn logs_are_read_by_an_index() {
     ];
     for filter in filters {
         for before in [None, Some(Seq(9))] {
-            let query = read::change_log_query(ACCOUNT, &filter, before);
+            let query = changes::log_query(ACCOUNT, &filter, before);
             let (sql, values) = query.statement(None, PageLimit::MAX);
             assert_indexed(&store, &sql, values).await;
         }
@@ -192,7 +201,7 @@ async fn a_search_reads_the_log_in_its_order_and_sorts_nothing() {
         ..FlowFilter::default()
     };
     for query in [
-        read::change_log_query(ACCOUNT, &changes, None),
+        changes::log_query(ACCOUNT, &changes, None),
         access::log_query(ACCOUNT, &access, None),
         flows::log_query(ACCOUNT, &flows, None),
     ] {

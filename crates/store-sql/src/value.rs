@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
-use sqlx::{AssertSqlSafe, Row, Sqlite};
+use sqlx::{AssertSqlSafe, Row, Sqlite, SqliteConnection};
 
 /// A query with its values.
 pub(super) type SqliteQuery = Query<'static, Sqlite, SqliteArguments>;
@@ -32,6 +32,18 @@ pub(super) fn query(sql: impl Into<String>, values: Vec<Value>) -> SqliteQuery {
         Value::Text(value) => query.bind(value),
         Value::Blob(value) => query.bind(value),
     })
+}
+
+/// The number that a statement without values answers.
+pub(super) async fn pragma(
+    connection: &mut SqliteConnection,
+    sql: &'static str,
+) -> Result<i64, StoreError> {
+    let row = sqlx::query(sql)
+        .fetch_one(connection)
+        .await
+        .map_err(fault)?;
+    row.try_get(0).map_err(fault)
 }
 
 /// `?, ?, ?`

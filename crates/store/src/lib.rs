@@ -60,7 +60,7 @@ pub use limits::{
 };
 pub use logs::{ACTIVITY_BUCKET_MS, Activity, LogEntries, Logs};
 pub use page::{ListFilter, Page, PageLimit, Part};
-pub use principal::{Holder, Principal};
+pub use principal::{Holder, Owner, OwnerBy, Principal};
 pub use proof::Proof;
 pub use search::{MAX_SEARCH_LEN, SearchText, SearchTextError};
 pub use secret::{SecretBytes, SecretName, StateSecret};

@@ -55,6 +55,34 @@ pub enum Holder {
     },
 }
 
+/// An actor who is an owner, once for each way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The actor.
+    pub actor: ActorId,
+    /// A disabled actor does not come in.
+    pub disabled: bool,
+    /// The way.
+    pub by: OwnerBy,
+}
+
+/// The way by which an actor is an owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnerBy {
+    /// By signing in.
+    SignIn {
+        /// With a password: the only way that nobody else can close, as a provider can.
+        has_password: bool,
+    },
+    /// By an owner's API token that is neither revoked nor expired.
+    Token {
+        /// The token.
+        id: TokenId,
+        /// The person signs in with a lesser role, and the token may do no more than the person.
+        is_bounded: bool,
+    },
+}
+
 impl Holder {
     /// The kind of the token.
     pub const fn kind(self) -> TokenKind {

@@ -3,8 +3,8 @@
 use crate::{
     AccessEntry, AccessFilter, AccessSeq, Account, Author, Change, ChangeFilter, Client, Entity,
     EntityId, EntityKind, Gateway, Grant, Identity, Kind, ListFilter, LoggedAccess, Logs,
-    MachineId, Mutation, Page, PageLimit, Passkey, Principal, SecretBytes, SecretName, Seen, Seq,
-    Snapshot, StateSecret, StoreError,
+    MachineId, Mutation, Owner, Page, PageLimit, Passkey, Principal, SecretBytes, SecretName, Seen,
+    Seq, Snapshot, StateSecret, StoreError,
 };
 use async_trait::async_trait;
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ProviderId, TokenId};
@@ -135,6 +135,9 @@ pub trait Store: Logs + Debug + Send + Sync + 'static {
         token: TokenId,
         now: Timestamp,
     ) -> Result<Principal, StoreError>;
+
+    /// All ways by which actors of the account are owners at that time: the sign-ins of owners, and their live API tokens.
+    async fn owners(&self, account: AccountId, now: Timestamp) -> Result<Vec<Owner>, StoreError>;
 
     /// The actor that signs in under the name, whatever the case of its letters, and the verifier
     /// of the password. None if the actor is disabled or has no password.

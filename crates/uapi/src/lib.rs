@@ -31,11 +31,11 @@ mod value;
 
 pub use bounds::{MAX_LINE, MAX_REQUEST};
 pub use configuration::{Configuration, PeerConfiguration, errno_response, status_response};
-pub use culvert_base::Prefix;
+pub use culvert_base::{AllowedIpChange, Prefix};
 pub use errno::Errno;
 pub use error::{RequestError, RequestErrorReason};
 pub use parser::{RequestParser, parse_set};
-pub use request::{AllowedIpChange, Change, InterfaceChange, PeerChange, Request, SetRequest};
+pub use request::{Change, InterfaceChange, PeerChange, Request, SetRequest};
 pub use types::{
     Endpoint, FirewallMark, InterfaceName, InvalidInterfaceName, KeepaliveInterval,
     UnknownInterface,

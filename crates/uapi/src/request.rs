@@ -1,4 +1,4 @@
-use crate::{Endpoint, FirewallMark, KeepaliveInterval, Prefix};
+use crate::{AllowedIpChange, Endpoint, FirewallMark, KeepaliveInterval};
 use culvert_aead::Suite;
 use culvert_session::{PresharedKey, PrivateKey, PublicKey};
 
@@ -75,15 +75,6 @@ impl PeerChange {
             suite: Change::Keep,
         }
     }
-}
-
-/// One `allowed_ip` line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AllowedIpChange {
-    /// `allowed_ip=10.0.0.0/8`: the peer gets the range, whoever had it before.
-    Add(Prefix),
-    /// `allowed_ip=-10.0.0.0/8`: the peer loses the range if it has it.
-    Remove(Prefix),
 }
 
 /// The change of a value that may also be absent.

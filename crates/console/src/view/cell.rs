@@ -81,7 +81,7 @@ impl Cell {
     }
 
     /// An instant, to the second.
-    fn at(at: Timestamp) -> Self {
+    pub(crate) fn at(at: Timestamp) -> Self {
         let text = at.to_string();
         let seconds = text.get(..19).unwrap_or(&text).replace('T', " ");
         let shown = format!("{seconds} UTC");

@@ -17,6 +17,8 @@ pub(crate) struct Form {
     pub(crate) is_grave: bool,
     /// The fault of the whole form.
     pub(crate) problem: Option<String>,
+    /// Its first field has the focus, unless there is a fault to read.
+    pub(crate) takes_focus: bool,
     /// The kind and the options of the request to an authenticator: its answer goes into the field
     /// `credential`.
     pub(crate) passkey: Option<(&'static str, String)>,
@@ -33,7 +35,7 @@ pub(crate) enum PasskeyKind {
 
 impl PasskeyKind {
     /// The method of `navigator.credentials`.
-    const fn word(self) -> &'static str {
+    pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Create => "create",
             Self::Get => "get",
@@ -136,7 +138,7 @@ impl Field {
         }
     }
 
-    fn has_note(&self) -> bool {
+    pub(crate) fn has_note(&self) -> bool {
         self.problem.is_some() || !self.hint.is_empty()
     }
 }
@@ -157,7 +159,17 @@ impl Form {
             submit,
             is_grave: false,
             problem: None,
+            takes_focus: false,
             passkey: None,
+        }
+    }
+
+    /// The same, with the focus in its first field.
+    pub(crate) fn with_focus(self) -> Self {
+        let takes_focus = true;
+        Self {
+            takes_focus,
+            ..self
         }
     }
 
@@ -190,7 +202,7 @@ impl Form {
     }
 
     /// Tells its fields from those of another form on the page.
-    fn key(&self) -> String {
+    pub(crate) fn key(&self) -> String {
         let plain = |char: char| match char.is_ascii_alphanumeric() {
             true => char.to_ascii_lowercase(),
             false => '-',

@@ -5,7 +5,7 @@ use crate::chart::Chart;
 use crate::content_policy::POLICY_WITH_SCRIPT;
 use crate::drawing::Drawing;
 use crate::icons::Icon;
-use crate::navigation::{Group, tabs};
+use crate::navigation::{self, Group};
 use crate::notice;
 use crate::theme::Theme;
 use askama::Template;
@@ -131,6 +131,14 @@ impl Page {
             )
         };
         self.sections.iter().any(is_scripted)
+    }
+
+    fn tabs(&self) -> &'static [Link] {
+        navigation::tabs(self.at)
+    }
+
+    fn is_at(&self, path: &str) -> bool {
+        self.at == path
     }
 
     /// The theme that the person chose; the browser's own otherwise.

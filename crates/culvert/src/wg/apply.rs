@@ -7,8 +7,8 @@ use culvert_engine::{self as engine, Device, EngineError};
 use culvert_session::PresharedKey;
 use culvert_tun::TunError;
 use culvert_uapi::{
-    AllowedIpChange, Change, Configuration, Errno, FirewallMark, InterfaceName, KeepaliveInterval,
-    PeerChange, PeerConfiguration, SetRequest,
+    Change, Configuration, Errno, FirewallMark, InterfaceName, KeepaliveInterval, PeerChange,
+    PeerConfiguration, SetRequest,
 };
 use culvert_udp::UdpError;
 use std::io;
@@ -115,15 +115,8 @@ fn peer_change(
             .map(|interval| interval.map(KeepaliveInterval::duration)),
         suite: peer.suite.into_option(),
         replace_allowed_ips: peer.replace_allowed_ips,
-        allowed_ips: peer.allowed_ips.into_iter().map(range_change).collect(),
+        allowed_ips: peer.allowed_ips,
     })
-}
-
-fn range_change(change: AllowedIpChange) -> engine::AllowedIpChange {
-    match change {
-        AllowedIpChange::Add(range) => engine::AllowedIpChange::Add(range),
-        AllowedIpChange::Remove(range) => engine::AllowedIpChange::Remove(range),
-    }
 }
 
 fn index_of(name: &InterfaceName) -> Option<u32> {
@@ -192,7 +185,7 @@ fn errno(error: &EngineError) -> Errno {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use culvert_uapi::parse_set;
+    use culvert_uapi::{AllowedIpChange, parse_set};
     use std::time::Duration;
 
     const A: &str = "public_key=aa00000000000000000000000000000000000000000000000000000000000000";
@@ -236,8 +229,8 @@ mod tests {
         assert_eq!(
             peer.allowed_ips,
             [
-                engine::AllowedIpChange::Add("10.0.0.0/8".parse().unwrap()),
-                engine::AllowedIpChange::Remove("fd00::/9".parse().unwrap()),
+                AllowedIpChange::Add("10.0.0.0/8".parse().unwrap()),
+                AllowedIpChange::Remove("fd00::/9".parse().unwrap()),
             ]
         );
     }

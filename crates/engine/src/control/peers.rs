@@ -1,8 +1,6 @@
 //! The peers of the device, and the ranges that they have.
 
-use crate::configuration::AllowedIpChange;
-use culvert_base::Prefix;
-use culvert_base::{BootTime, Family};
+use culvert_base::{AllowedIpChange, BootTime, Family, Prefix};
 use culvert_datapath::{AllowedIps, Peer, Receiving, ReceivingKeys, Road, Sending, ServiceRoutes};
 use culvert_path::MtuSearch;
 use culvert_session::{Handshaker, PeerId, Suite};

@@ -49,7 +49,7 @@ impl Hub {
         if work.ranges {
             let reason = "the networks of the tunnel have changed; connect again";
             let reason = reasons::brief(ReasonCode::TryLater, reason);
-            for session in self.sessions.keys().copied().collect::<Vec<_>>() {
+            for session in self.sessions.ids() {
                 self.expel(session, reason.clone(), now);
             }
         }
@@ -114,7 +114,7 @@ impl Hub {
                 let refusal = StatedReason::plain(ReasonCode::Revoked, text);
                 self.end_client_grants(*client, &refusal, now);
                 if self.directory.admit_client(*client).is_ok()
-                    && let Some(session) = self.clients.get(client)
+                    && let Some(session) = self.sessions.clients.get(*client)
                 {
                     self.expel(session.id, reasons::replaced(), now);
                 }
@@ -131,7 +131,7 @@ impl Hub {
 
     fn review_gateway(&mut self, id: GatewayId, change: MachineChange, now: Timestamp) {
         let admitted = self.directory.admit_gateway(id).map(|row| row.draining);
-        let session = self.gateways.get(&id).map(|session| session.id);
+        let session = self.sessions.gateways.session(id);
         let reason = match (admitted, change) {
             (Ok(draining), MachineChange::Standing) => {
                 self.drain(id, draining);
@@ -150,9 +150,9 @@ impl Hub {
 
     fn drain(&mut self, id: GatewayId, on: bool) {
         if !on {
-            self.leaving.remove(&id);
+            self.sessions.gateways.stay(id);
         }
-        let Some(session) = self.gateways.get_mut(&id) else {
+        let Some(session) = self.sessions.gateways.get_mut(id) else {
             return;
         };
         if session.told_draining != on {
@@ -177,8 +177,7 @@ impl Hub {
             text,
         );
         for client in self.directory.clients_of(actor).collect::<Vec<_>>() {
-            let facts = self.facts.get(&client);
-            if facts.is_some_and(|facts| facts.token.is_some()) {
+            if self.sessions.clients.token(client).is_some() {
                 continue;
             }
             let grants = self.grants.of_client(client);
@@ -261,22 +260,13 @@ impl Hub {
     /// Brings a resource that has changed up to date for everyone who was told of it, but for the
     /// pairs that are done.
     fn show_to_all(&mut self, resource: ResourceId, done: &BTreeSet<Pair>) {
-        let Some(slot) = self.slots.find(resource) else {
-            return;
-        };
-        let told: Vec<_> = self
-            .clients
-            .iter()
-            .filter(|(client, session)| {
-                session.told.contains(slot) && !done.contains(&(**client, resource))
-            })
-            .map(|(client, _)| *client)
-            .collect();
-        for client in told {
-            self.show(client, resource, true);
+        for client in self.sessions.clients.told(resource) {
+            if !done.contains(&(client, resource)) {
+                self.show(client, resource, true);
+            }
         }
         if self.directory.resource(resource).is_none() {
-            self.slots.release(resource);
+            self.sessions.clients.release(resource);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Clients that come, and what they say.
 
-use super::{Hub, Party};
+use super::Hub;
 use crate::directory::Barred;
 use crate::grants::Stage;
 use crate::limits::{MAX_RESOURCES_PER_CLIENT, MAX_WELCOME_RESOURCES_LEN};
@@ -8,6 +8,7 @@ use crate::output::SessionId;
 use crate::reasons::{self, StatedReason};
 use crate::session::ClientSession;
 use crate::session::Facts;
+use crate::sessions::Party;
 use crate::timers::Timer;
 use culvert_base::LogLine;
 use culvert_ids::{ClientId, GrantId, ResourceId, TokenId};
@@ -48,7 +49,7 @@ impl Hub {
             }
         };
         let id = client.id;
-        if let Some(old) = self.clients.get(&id).map(|old| old.id) {
+        if let Some(old) = self.sessions.clients.get(id).map(|old| old.id) {
             self.expel(old, reasons::replaced(), now);
         }
         let facts = Facts {
@@ -56,14 +57,13 @@ impl Hub {
             seen: join.seen,
             keeps_applications: Some(join.features.contains(&ClientFeature::Applications)),
         };
-        self.facts.insert(id, facts);
+        self.sessions.clients.learn(id, facts);
         self.watch_token(id);
         // Before the session is there, so that `welcome` does not list grants that end here.
         self.review_client_grants(id, now);
         let follows_dns = join.features.contains(&ClientFeature::Dns);
         let joined = ClientSession::new(session, join.ciphers, follows_dns, now);
-        self.sessions.insert(session, Party::Client(id));
-        self.clients.insert(id, joined);
+        self.sessions.join_client(id, joined);
         self.welcome_client(session, &client);
         self.end_overflowed(now);
     }
@@ -75,7 +75,7 @@ impl Hub {
         message: FromClient,
         now: Timestamp,
     ) {
-        let Some(Party::Client(client)) = self.sessions.get(&session).copied() else {
+        let Some(Party::Client(client)) = self.sessions.party(session) else {
             return;
         };
         match message {
@@ -94,7 +94,7 @@ impl Hub {
                 let line = LogLine::debug("the client does not know a message")
                     .with("client", client)
                     .with_text("kind", &kind);
-                self.log.push(line);
+                self.outbox.push_line(line);
             }
         }
         self.end_overflowed(now);
@@ -102,7 +102,7 @@ impl Hub {
 
     /// Sets a timer for the end of the client's token.
     pub(super) fn watch_token(&mut self, client: ClientId) {
-        let token = self.facts.get(&client).and_then(|facts| facts.token);
+        let token = self.sessions.clients.token(client);
         let token = token.and_then(|token| self.directory.token(token));
         if let Some((expires, token)) = token.and_then(|token| Some((token.expires?, token.id))) {
             self.timers.set(expires, Timer::Token(token));
@@ -126,7 +126,7 @@ impl Hub {
     }
 
     fn welcome_client(&mut self, session: SessionId, client: &Client) {
-        let joined = self.clients.get(&client.id);
+        let joined = self.sessions.clients.get(client.id);
         let follows_dns = joined.is_some_and(|joined| joined.follows_dns);
         let mut resources = Vec::new();
         let mut later = Vec::new();
@@ -143,7 +143,7 @@ impl Hub {
             } else {
                 later.push(row.shown.clone());
             }
-            self.tell(client.id, id);
+            self.sessions.clients.note_told(client.id, id);
         }
         let settings = self.directory.settings();
         let welcome = ToClient::Welcome {
@@ -172,9 +172,9 @@ impl Hub {
     /// Has every client that can follow them know the rules about names as they are now.
     pub(super) fn tell_dns(&mut self) {
         let dns = &self.directory.settings().dns;
-        for session in self.clients.values().filter(|it| it.follows_dns) {
+        for session in self.sessions.clients.following_dns() {
             let message = ToClient::DnsSet { dns: dns.clone() };
-            self.outbox.tell_client(session.id, message);
+            self.outbox.tell_client(session, message);
         }
     }
 
@@ -185,15 +185,8 @@ impl Hub {
             .directory
             .resource(resource)
             .is_some_and(|row| !row.parsed.applications.is_any());
-        let facts = self.facts.get(&client);
+        let facts = self.sessions.clients.facts(client);
         !is_ruled || facts.is_some_and(|facts| facts.keeps_applications == Some(true))
-    }
-
-    fn tell(&mut self, client: ClientId, resource: ResourceId) {
-        let slot = self.slots.take(resource);
-        if let Some(session) = self.clients.get_mut(&client) {
-            session.told.insert(slot);
-        }
     }
 
     /// The client's grants by the ids that it knows.
@@ -226,33 +219,31 @@ impl Hub {
     /// has changed.
     pub(super) fn show(&mut self, client: ClientId, resource: ResourceId, anew: bool) {
         let shows = self.directory.shows(client, resource) && self.can_have(client, resource);
-        let Some(session) = self.clients.get_mut(&client) else {
+        let Some(session) = self.sessions.clients.get(client) else {
             return;
         };
-        let slot = self.slots.find(resource);
-        let is_told = slot.is_some_and(|slot| session.told.contains(slot));
+        let (session, told) = (session.id, session.told.len());
+        let is_told = self.sessions.clients.is_told(client, resource);
         match (is_told, shows) {
             (true, true) if !anew => {}
             (false, false) => {}
             (true, false) => {
-                if let Some(slot) = slot {
-                    session.told.remove(slot);
-                }
+                self.sessions.clients.note_untold(client, resource);
                 let message = ToClient::ResourceRemoved { resource };
-                self.outbox.tell_client(session.id, message);
+                self.outbox.tell_client(session, message);
             }
             (_, true) => {
-                if !is_told && session.told.len() >= MAX_RESOURCES_PER_CLIENT {
+                if !is_told && told >= MAX_RESOURCES_PER_CLIENT {
                     self.counters.untold_resources += 1;
                     return;
                 }
                 let Some(row) = self.directory.resource(resource) else {
                     return;
                 };
-                session.told.insert(self.slots.take(resource));
+                self.sessions.clients.note_told(client, resource);
                 let resource = row.shown.clone();
                 self.outbox
-                    .tell_client(session.id, ToClient::ResourceSet { resource });
+                    .tell_client(session, ToClient::ResourceSet { resource });
             }
         }
     }

@@ -23,7 +23,7 @@ impl Hub {
         let mut others = self.directory.gateways_of(site);
         let takes_clients = |other: GatewayId| {
             other != id
-                && self.gateways.contains_key(&other)
+                && self.sessions.gateways.contains(other)
                 && self.directory.may_serve(other)
                 && !self.is_draining(other)
         };
@@ -39,7 +39,7 @@ impl Hub {
         }
         let clients = self.grants.count(id).clients;
         if clients > 0 {
-            self.leaving.insert(id);
+            self.sessions.gateways.leave(id);
             self.timers
                 .set(later(now, DRAIN_NOW_MS), Timer::Drained(id));
             for client in self.clients_through(id) {
@@ -52,7 +52,7 @@ impl Hub {
 
     /// The time for moving is over: the grants that are left end, unless the draining was ended meanwhile.
     pub(super) fn end_drained(&mut self, id: GatewayId, now: Timestamp) {
-        if !self.leaving.contains(&id) {
+        if !self.sessions.gateways.is_leaving(id) {
             return;
         }
         self.revoke_grants_through(id);
@@ -60,6 +60,6 @@ impl Hub {
         let drained = StatedReason::plain(ReasonCode::NoGateway, text);
         self.void_grants_through(id, &drained, Decision::Revoked, now);
         // Not before what it had not answered is offered to others.
-        self.leaving.remove(&id);
+        self.sessions.gateways.stay(id);
     }
 }

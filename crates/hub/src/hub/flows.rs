@@ -35,19 +35,17 @@ impl Hub {
 
     /// The same for all that can tell.
     pub(super) fn tell_flow_log_to_all(&mut self) {
-        let gateways = self.gateways.values();
-        let gateways = gateways.filter(|it| it.tells_flows && it.verification.has_served);
-        for session in gateways.map(|it| it.id).collect::<Vec<_>>() {
+        for session in self.sessions.gateways.telling_flows() {
             self.tell_flow_log(session);
         }
     }
 
     /// Passes a report on to the flow log. It is dropped if the log is off or the gateway never served.
     pub(super) fn take_flows(&mut self, gateway: GatewayId, report: &FlowReport, now: Timestamp) {
-        let Some(session) = self.gateways.get(&gateway).map(|it| it.id) else {
+        let Some(session) = self.sessions.gateways.session(gateway) else {
             return;
         };
-        if !self.directory.settings().logs.flow_log || !self.has_served(gateway) {
+        if !self.directory.settings().logs.flow_log || !self.sessions.gateways.has_served(gateway) {
             return;
         }
         let flows = report.flows.iter().take(MAX_FLOWS_PER_REPORT);
@@ -70,13 +68,13 @@ impl Hub {
         rate_bytes_per_s: u64,
         now: Timestamp,
     ) {
-        let Some(session) = self.gateways.get_mut(&gateway) else {
+        let Some(session) = self.sessions.gateways.get_mut(gateway) else {
             return;
         };
         if !session.verification.has_served {
             return;
         }
-        let before = session.load_at.replace(now).unwrap_or(session.since);
+        let before = session.load.count(now).unwrap_or(session.since);
         let passed_ms = now.unix_ms().saturating_sub(before.unix_ms());
         let rate = rate_bytes_per_s.min(MAX_RATE_BYTES_PER_S);
         let bytes = rate * passed_ms.min(MAX_RATE_MS) / 1_000;

@@ -1,21 +1,20 @@
 //! Gateways that come, what they say, and which of them a client is given.
 
+use super::Hub;
 use super::asks::Pair;
-use super::{Hub, Party};
 use crate::directory::Barred;
 use crate::grants::Stage;
-use crate::limits::{
-    CLOCK_DOUBT_MS, MAX_CANDIDATES, MAX_GRANTS_PER_GATEWAY, MAX_OFFERS_PER_GATEWAY,
-};
+use crate::limits::{CLOCK_DOUBT_MS, MAX_GRANTS_PER_GATEWAY, MAX_OFFERS_PER_GATEWAY};
 use crate::output::SessionId;
 use crate::reasons::{self, StatedReason};
-use crate::session::GatewaySession;
+use crate::session::{Announced, GatewaySession, Load};
+use crate::sessions::Party;
 use crate::timers::Timer;
 use culvert_base::LogLine;
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId, TokenId};
 use culvert_store::{Decision, Gateway, TokenScope};
 use culvert_wire::messages::{
-    FromGateway, GatewayFeature, GatewayLoad, Interface, Reason, ReasonCode, ToClient, ToGateway,
+    FromGateway, GatewayFeature, Interface, Reason, ReasonCode, ToClient, ToGateway,
 };
 use culvert_wire::{Cipher, PROTOCOL, PublicKey, Timestamp};
 use std::collections::BTreeSet;
@@ -108,8 +107,8 @@ impl Hub {
                 return;
             }
         };
-        let before = self.gateways.get(&gateway.id);
-        let before = before.map(|session| session.candidates.clone());
+        let before = self.sessions.gateways.get(gateway.id);
+        let before = before.map(|session| session.announced.candidates().to_vec());
         let interrupted = self.take_over(gateway.id);
         // Before the session is there: `welcome` is the first that it hears.
         let held = join.grants.into_iter().take(MAX_GRANTS_PER_GATEWAY);
@@ -121,27 +120,18 @@ impl Hub {
         {
             self.timers.set(expires, Timer::Token(join.token));
         }
-        let mut candidates = join.candidates;
-        candidates.truncate(MAX_CANDIDATES);
+        let (ciphers, candidates) = (join.ciphers, join.candidates);
         let joined = GatewaySession {
             id: session,
             since: now,
             token: join.token,
-            ciphers: join.ciphers,
-            candidates,
-            draining: join.draining,
             told_draining: gateway.draining,
             verification: self.verification_of(gateway.id),
-            load: GatewayLoad::default(),
-            load_at: None,
-            tells_flows: join.features.contains(&GatewayFeature::Flows),
-            keeps_within: join.features.contains(&GatewayFeature::Within),
-            answers_dns: join.features.contains(&GatewayFeature::Dns),
-            given: 0,
+            announced: Announced::new(ciphers, candidates, join.draining, &join.features),
+            load: Load::default(),
         };
-        let tells_flows = joined.tells_flows && joined.verification.has_served;
-        self.sessions.insert(session, Party::Gateway(gateway.id));
-        self.gateways.insert(gateway.id, joined);
+        let tells_flows = joined.may_tell_flows();
+        self.sessions.join_gateway(gateway.id, joined);
         self.welcome_gateway(session, &gateway, now);
         if tells_flows {
             self.tell_flow_log(session);
@@ -160,10 +150,10 @@ impl Hub {
         message: FromGateway,
         now: Timestamp,
     ) {
-        let Some(Party::Gateway(id)) = self.sessions.get(&session).copied() else {
+        let Some(Party::Gateway(id)) = self.sessions.party(session) else {
             return;
         };
-        let Some(gateway) = self.gateways.get_mut(&id) else {
+        let Some(gateway) = self.sessions.gateways.get_mut(id) else {
             return;
         };
         match message {
@@ -175,22 +165,20 @@ impl Hub {
                 self.grant_refused(id, grant, reason, now);
             }
             FromGateway::Load(load) => {
-                gateway.load = load;
-                gateway.given = 0;
+                gateway.load.report(load);
                 self.count_carried(id, load.rate_bytes_per_s, now);
             }
             FromGateway::Flows(report) => self.take_flows(id, &report, now),
-            FromGateway::CandidatesChanged { mut candidates } => {
-                candidates.truncate(MAX_CANDIDATES);
-                let before = std::mem::replace(&mut gateway.candidates, candidates);
+            FromGateway::CandidatesChanged { candidates } => {
+                let before = gateway.announced.replace_candidates(candidates);
                 self.tell_clients_of_move(id, Some(&before));
             }
-            FromGateway::Draining { on } => gateway.draining = on,
+            FromGateway::Draining { on } => gateway.announced.draining = on,
             FromGateway::Unsupported { kind } => {
                 let line = LogLine::debug("the gateway does not know a message")
                     .with("gateway", id)
                     .with_text("kind", &kind);
-                self.log.push(line);
+                self.outbox.push_line(line);
             }
         }
         self.end_overflowed(now);
@@ -198,10 +186,10 @@ impl Hub {
 
     /// Tells its clients where a gateway is now, unless that is where it was `before`.
     fn tell_clients_of_move(&mut self, id: GatewayId, before: Option<&[SocketAddr]>) {
-        let Some(session) = self.gateways.get(&id) else {
+        let Some(session) = self.sessions.gateways.get(id) else {
             return;
         };
-        let candidates = session.candidates.clone();
+        let candidates = session.announced.candidates().to_vec();
         if before == Some(&candidates[..]) {
             return;
         }
@@ -235,15 +223,16 @@ impl Hub {
             may_serve
         };
         let mut is_capable = |id: &GatewayId| {
-            let keeps = self.gateways.get(id).map(|session| session.keeps_within);
+            let session = self.sessions.gateways.get(*id);
+            let keeps = session.map(|session| session.announced.keeps_within);
             let is_capable = row.within.is_none() || keeps == Some(true);
             is_outdated |= !is_capable;
             is_capable
         };
         let present = self.directory.gateways_of(row.parsed.site).filter(|id| {
             !avoid.contains(id)
-                && !self.leaving.contains(id)
-                && self.gateways.contains_key(id)
+                && !self.sessions.gateways.is_leaving(*id)
+                && self.sessions.gateways.contains(*id)
                 && self.directory.admit_gateway(*id).is_ok()
         });
         let present = present.filter(&mut is_verified);
@@ -256,10 +245,8 @@ impl Hub {
                 is_busy = true;
                 continue;
             }
-            let expected = self
-                .gateways
-                .get(&id)
-                .map(GatewaySession::expected_permille);
+            let session = self.sessions.gateways.get(id);
+            let expected = session.map(|session| session.load.expected_permille());
             let serves = self.grants.serves(id, client);
             let rank = (renewed != Some(id), !serves, expected, count.clients, id);
             best = best.into_iter().chain([rank]).min();
@@ -279,9 +266,10 @@ impl Hub {
     pub(super) fn is_draining(&self, id: GatewayId) -> bool {
         self.directory.gateway(id).is_none_or(|row| row.draining)
             || self
+                .sessions
                 .gateways
-                .get(&id)
-                .is_none_or(|session| session.draining)
+                .get(id)
+                .is_none_or(|session| session.announced.draining)
     }
 
     /// A gateway is gone: grants through it are void, and offers that it had not answered go to other
@@ -293,7 +281,7 @@ impl Hub {
 
     /// Tells a connected gateway that all its grants end.
     pub(super) fn revoke_grants_through(&mut self, gateway: GatewayId) {
-        let Some(session) = self.gateways.get(&gateway).map(|session| session.id) else {
+        let Some(session) = self.sessions.gateways.session(gateway) else {
             return;
         };
         for grant in self.grants_of_gateway(gateway) {
@@ -339,7 +327,7 @@ impl Hub {
     }
 
     pub(super) fn send_client(&mut self, client: ClientId, message: ToClient) {
-        if let Some(session) = self.clients.get(&client) {
+        if let Some(session) = self.sessions.clients.get(client) {
             self.outbox.tell_client(session.id, message);
         }
     }
@@ -363,11 +351,11 @@ impl Hub {
     /// Ends an older session of the gateway without calling the gateway lost. Returns the
     /// pairs whose offers it had not answered.
     fn take_over(&mut self, gateway: GatewayId) -> Vec<Pair> {
-        let Some(old) = self.gateways.remove(&gateway) else {
+        let Some(old) = self.sessions.gateways.session(gateway) else {
             return Vec::new();
         };
-        self.refuse_gateway(old.id, reasons::replaced());
-        self.sessions.remove(&old.id);
+        self.sessions.remove(old);
+        self.refuse_gateway(old, reasons::replaced());
         let mut interrupted = Vec::new();
         for id in self.grants_of_gateway(gateway) {
             let offered = self.grants.get(id);
@@ -464,7 +452,7 @@ impl Hub {
     pub(super) fn send_filters(&mut self, gateway: GatewayId, resource: ResourceId) {
         let (Some(row), Some(session)) = (
             self.directory.resource(resource),
-            self.gateways.get(&gateway),
+            self.sessions.gateways.get(gateway),
         ) else {
             return;
         };
@@ -497,7 +485,7 @@ impl Hub {
         let told = self.grants.of_gateway(gateway);
         told.filter(|grant| grant.stage != Stage::Offered)
             .map(|grant| grant.row.client)
-            .filter(|client| self.clients.contains_key(client))
+            .filter(|client| self.sessions.clients.contains(*client))
             .collect()
     }
 }

@@ -60,7 +60,7 @@ impl Hub {
 
     /// The client, its actor or its token may have lost its standing.
     pub(super) fn review_client(&mut self, client: ClientId, now: Timestamp) {
-        let token = self.facts.get(&client).and_then(|facts| facts.token);
+        let token = self.sessions.clients.token(client);
         let standing = self.directory.admit_client(client).map(|_| ());
         let standing = standing.and_then(|()| match token {
             Some(token) => self.directory.admit_token(token, now).map(|_| ()),
@@ -68,30 +68,20 @@ impl Hub {
         });
         self.review_client_grants(client, now);
         if let Err(barred) = standing
-            && let Some(session) = self.clients.get(&client)
+            && let Some(session) = self.sessions.clients.get(client)
         {
             let reason = StatedReason::barred(barred).brief;
             self.expel(session.id, reason, now);
         }
         if self.directory.client(client).is_none() {
-            self.facts.remove(&client);
+            self.sessions.clients.forget_facts(client);
         }
     }
 
     /// Reviews the machines that came with the token, which may be invalid now or have another expiry.
     pub(super) fn review_token(&mut self, token: TokenId, now: Timestamp) {
-        let clients: Vec<_> = self
-            .facts
-            .iter()
-            .filter(|(_, facts)| facts.token == Some(token))
-            .map(|(client, _)| *client)
-            .collect();
-        let gateways: Vec<_> = self
-            .gateways
-            .values()
-            .filter(|session| session.token == token)
-            .map(|session| session.id)
-            .collect();
+        let clients = self.sessions.clients.with_token(token);
+        let gateways = self.sessions.gateways.with_token(token);
         let standing = self.directory.admit_token(token, now);
         let expires = standing.ok().and_then(|token| token.expires);
         let standing = standing.map(|_| ());
@@ -151,7 +141,7 @@ impl Hub {
         if decision == Decision::Revoked {
             self.counters.revoked += 1;
         }
-        if let Some(session) = self.gateways.get(&grant.row.gateway) {
+        if let Some(session) = self.sessions.gateways.get(grant.row.gateway) {
             let revoke = ToGateway::Revoke { grant: id };
             self.outbox.tell_gateway(session.id, revoke);
         }

@@ -18,19 +18,6 @@ impl Hub {
         }
     }
 
-    /// True if the gateway's reports of traffic count: a gateway that never might serve carries nothing.
-    pub(super) fn has_served(&self, id: GatewayId) -> bool {
-        let session = self.gateways.get(&id);
-        session.is_some_and(|session| session.verification.has_served)
-    }
-
-    /// Gateways that are connected and wait.
-    pub(super) fn awaiting_verification(&self) -> usize {
-        let sessions = self.gateways.values();
-        let awaiting = sessions.filter(|session| session.verification.told_awaited);
-        awaiting.count()
-    }
-
     /// The gateway was verified, or no longer is, or the account requires something else.
     pub(super) fn review_verification(&mut self, id: GatewayId, now: Timestamp) {
         let awaited = !self.directory.may_serve(id);
@@ -40,7 +27,7 @@ impl Hub {
                 StatedReason::plain(ReasonCode::NoGateway, "the gateway waits to be verified");
             self.void_grants_through(id, &refusal, Decision::Revoked, now);
         }
-        let Some(session) = self.gateways.get_mut(&id) else {
+        let Some(session) = self.sessions.gateways.get_mut(id) else {
             return;
         };
         if session.verification.told_awaited == awaited {
@@ -48,7 +35,7 @@ impl Hub {
         }
         session.verification.told_awaited = awaited;
         session.verification.has_served |= !awaited;
-        let (session, tells_flows) = (session.id, session.tells_flows);
+        let (session, tells_flows) = (session.id, session.announced.tells_flows);
         self.outbox
             .tell_gateway(session, ToGateway::Verification { awaited });
         if tells_flows && !awaited {

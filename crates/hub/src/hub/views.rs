@@ -14,9 +14,9 @@ impl Hub {
     pub fn status(&self) -> HubStatus {
         HubStatus {
             seq: self.directory.seq(),
-            clients: self.clients.len(),
-            gateways: self.gateways.len(),
-            gateways_awaiting_verification: self.awaiting_verification(),
+            clients: self.sessions.clients.len(),
+            gateways: self.sessions.gateways.len(),
+            gateways_awaiting_verification: self.sessions.gateways.awaiting_verification(),
             grants: self.grants.len(),
             asks: self.asks.len(),
             faults: self.directory.faults().count(),
@@ -26,31 +26,34 @@ impl Hub {
 
     /// Every client that is connected, in the order of their ids.
     pub fn clients(&self) -> impl Iterator<Item = ClientView> {
-        self.clients.iter().map(|(client, session)| ClientView {
-            client: *client,
-            since: session.since,
-            grants: self
-                .grants
-                .of_client(*client)
-                .filter(|grant| grant.stage != Stage::Offered)
-                .count(),
-            resources: session.told.len(),
-        })
+        self.sessions
+            .clients
+            .iter()
+            .map(|(client, session)| ClientView {
+                client,
+                since: session.since,
+                grants: self
+                    .grants
+                    .of_client(client)
+                    .filter(|grant| grant.stage != Stage::Offered)
+                    .count(),
+                resources: session.told.len(),
+            })
     }
 
     /// Every gateway that is connected, in the order of their ids.
     pub fn gateways(&self) -> impl Iterator<Item = GatewayView> {
-        self.gateways.iter().map(|(gateway, session)| {
-            let count = self.grants.count(*gateway);
+        self.sessions.gateways.iter().map(|(gateway, session)| {
+            let count = self.grants.count(gateway);
             GatewayView {
-                gateway: *gateway,
+                gateway,
                 since: session.since,
-                draining: self.is_draining(*gateway),
+                draining: self.is_draining(gateway),
                 awaits_verification: session.verification.told_awaited,
-                candidates: session.candidates.clone(),
+                candidates: session.announced.candidates().to_vec(),
                 clients: count.clients,
                 grants: count.grants - count.offers,
-                load: session.load,
+                load: session.load.last(),
             }
         })
     }
@@ -68,7 +71,12 @@ impl Hub {
         let resource_row = self.directory.resource(resource)?;
         let applications = resource_row.parsed.applications.clone();
         let within = resource_row.within.clone();
-        let facts = self.facts.get(&client).cloned().unwrap_or_default();
+        let facts = self
+            .sessions
+            .clients
+            .facts(client)
+            .cloned()
+            .unwrap_or_default();
         let subject = self.subject(row, &facts);
         let policies: Vec<_> = self.directory.policies(resource).cloned().collect();
         let policies = Explanation::new(&policies, resource, &subject, now.unix_time());
@@ -81,8 +89,8 @@ impl Hub {
             barred,
             applications,
             within,
-            outside: self.outside.of(resource),
-            refused_at_host: self.refused_at_host.of(resource),
+            outside: self.refusals.outside.of(resource),
+            refused_at_host: self.refusals.at_host.of(resource),
             gateway: self
                 .choose((client, resource), &BTreeSet::new())
                 .map_err(|none| none.refusal(None).full),

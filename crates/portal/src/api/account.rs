@@ -1,10 +1,8 @@
-use super::Api;
 use super::body::Json;
 use super::etag::{IfMatch, Shown};
+use super::identity::Call;
 use super::problems::Problems;
-use axum::extract::State;
 use culvert_portal_base::Fault;
-use culvert_portal_service::Caller;
 use culvert_wire::api::{Account, AccountPatch};
 
 /// Show the account
@@ -13,8 +11,8 @@ use culvert_wire::api::{Account, AccountPatch};
     responses((status = 200, description = "As it is", body = Account), Problems),
     security(("token" = []))
 )]
-pub(super) async fn show(State(api): State<Api>, caller: Caller) -> Result<Shown<Account>, Fault> {
-    api.service.account(&caller).await.map(Shown)
+pub(super) async fn show(Call { service, caller }: Call) -> Result<Shown<Account>, Fault> {
+    service.account(&caller).await.map(Shown)
 }
 
 /// Change the account
@@ -26,11 +24,10 @@ pub(super) async fn show(State(api): State<Api>, caller: Caller) -> Result<Shown
     security(("token" = []))
 )]
 pub(super) async fn change(
-    State(api): State<Api>,
-    caller: Caller,
+    Call { service, caller }: Call,
     IfMatch(version): IfMatch,
     Json(patch): Json<AccountPatch>,
 ) -> Result<Shown<Account>, Fault> {
-    let shown = api.service.change_account(&caller, version, patch);
+    let shown = service.change_account(&caller, version, patch);
     shown.await.map(Shown)
 }

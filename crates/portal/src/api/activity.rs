@@ -1,9 +1,7 @@
-use super::Api;
+use super::identity::Call;
 use super::problems::Problems;
 use super::query::Query;
-use axum::extract::State;
 use culvert_portal_base::Fault;
-use culvert_portal_service::Caller;
 use culvert_wire::api::{Activity, ActivitySpan};
 use serde::Deserialize;
 
@@ -27,11 +25,10 @@ pub(super) struct ActivityQuery {
     security(("token" = []))
 )]
 pub(super) async fn show(
-    State(api): State<Api>,
-    caller: Caller,
+    Call { service, caller }: Call,
     Query(query): Query<ActivityQuery>,
 ) -> Result<axum::Json<Activity>, Fault> {
     let span = query.span.unwrap_or_default();
-    let shown = api.service.activity(&caller, span).await?;
+    let shown = service.activity(&caller, span).await?;
     Ok(axum::Json(shown))
 }

@@ -1,109 +1,61 @@
-use super::Api;
 use super::body::Json;
-use super::etag::{IfMatch, Made, MaybeIfMatch, Shown};
+use super::collection::{Answer, Change, Collection, Create, Version};
+use super::etag::{MaybeIfMatch, Shown};
+use super::identity::Call;
 use super::problems::Problems;
-use super::query::{DeleteQuery, NamedQuery, Query};
-use axum::extract::State;
+use super::query::{DeleteQuery, NamedQuery};
 use axum::http::StatusCode;
 use culvert_ids::ActorId;
 use culvert_portal_base::{Fault, Id};
-use culvert_portal_service::Caller;
+use culvert_portal_service::ListRequest;
 use culvert_wire::api::{Actor, ActorPatch, NewActor, NewSignIn, Page};
 
-/// List actors
-#[utoipa::path(
-    get, path = "/actors", tag = "actors", operation_id = "list_actors",
-    params(NamedQuery),
-    responses((status = 200, description = "A page", body = Page<Actor>), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn list(
-    State(api): State<Api>,
-    caller: Caller,
-    Query(query): Query<NamedQuery>,
-) -> Result<axum::Json<Page<Actor>>, Fault> {
-    let page = api.service.actors(&caller, &query.into()).await?;
-    Ok(axum::Json(page))
+impl Collection for Actor {
+    const PATH: &'static str = "actors";
+    const NOUN: &'static str = "actor";
+    const ONE: &'static str = "an actor";
+    const DELETION: &'static str =
+        "Its memberships go with it; its tokens and clients only with `cascade`.";
+
+    type Id = ActorId;
+    type Query = NamedQuery;
+    type DeleteQuery = DeleteQuery;
+
+    async fn list(call: &Call, request: &ListRequest) -> Answer<Page<Self>> {
+        call.service.actors(&call.caller, request).await
+    }
+
+    async fn show(call: &Call, id: ActorId) -> Answer<Self> {
+        call.service.actor(&call.caller, id).await
+    }
+
+    async fn delete(call: &Call, id: ActorId, version: Version, query: DeleteQuery) -> Answer<()> {
+        call.service
+            .delete_actor(&call.caller, id, version, query.cascade)
+            .await
+    }
 }
 
-/// Make an actor
-#[utoipa::path(
-    post, path = "/actors", tag = "actors", operation_id = "create_actor",
-    request_body = NewActor,
-    responses((status = 201, description = "Made", body = Actor), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn create(
-    State(api): State<Api>,
-    caller: Caller,
-    Json(new): Json<NewActor>,
-) -> Result<Made<Actor>, Fault> {
-    let shown = api.service.create_actor(&caller, new).await?;
-    let at = format!("/api/v1/actors/{}", shown.id);
-    Ok(Made { shown, at })
+impl Create for Actor {
+    type New = NewActor;
+
+    async fn create(call: &Call, new: NewActor) -> Answer<Self> {
+        call.service.create_actor(&call.caller, new).await
+    }
+
+    fn id(&self) -> ActorId {
+        self.id
+    }
 }
 
-/// Show an actor
-#[utoipa::path(
-    get, path = "/actors/{id}", tag = "actors", operation_id = "show_actor",
-    params(("id" = String, Path, description = "Which one")),
-    responses((status = 200, description = "As it is", body = Actor), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn show(
-    State(api): State<Api>,
-    caller: Caller,
-    Id(id): Id<ActorId>,
-) -> Result<Shown<Actor>, Fault> {
-    api.service.actor(&caller, id).await.map(Shown)
-}
+impl Change for Actor {
+    type Patch = ActorPatch;
 
-/// Change an actor
-#[utoipa::path(
-    patch, path = "/actors/{id}", tag = "actors", operation_id = "change_actor",
-    params(
-        ("id" = String, Path, description = "Which one"),
-        ("if-match" = String, Header, description = "Its `ETag`, or *")
-    ),
-    request_body = ActorPatch,
-    responses((status = 200, description = "As it is now", body = Actor), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn change(
-    State(api): State<Api>,
-    caller: Caller,
-    Id(id): Id<ActorId>,
-    IfMatch(version): IfMatch,
-    Json(patch): Json<ActorPatch>,
-) -> Result<Shown<Actor>, Fault> {
-    let shown = api.service.change_actor(&caller, id, version, patch);
-    shown.await.map(Shown)
-}
-
-/// Delete an actor
-///
-/// Its memberships go with it; its tokens and clients only with `cascade`.
-#[utoipa::path(
-    delete, path = "/actors/{id}", tag = "actors", operation_id = "delete_actor",
-    params(
-        ("id" = String, Path, description = "Which one"),
-        ("if-match" = Option<String>, Header, description = "Its `ETag`: only that version is deleted"),
-        DeleteQuery,
-    ),
-    responses((status = 204, description = "Gone"), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn delete(
-    State(api): State<Api>,
-    caller: Caller,
-    Id(id): Id<ActorId>,
-    MaybeIfMatch(version): MaybeIfMatch,
-    Query(query): Query<DeleteQuery>,
-) -> Result<StatusCode, Fault> {
-    api.service
-        .delete_actor(&caller, id, version, query.cascade)
-        .await?;
-    Ok(StatusCode::NO_CONTENT)
+    async fn change(call: &Call, id: ActorId, version: Version, patch: ActorPatch) -> Answer<Self> {
+        call.service
+            .change_actor(&call.caller, id, version, patch)
+            .await
+    }
 }
 
 /// Let a person sign in
@@ -121,13 +73,12 @@ pub(super) async fn delete(
     security(("token" = []))
 )]
 pub(super) async fn set_sign_in(
-    State(api): State<Api>,
-    caller: Caller,
+    Call { service, caller }: Call,
     Id(id): Id<ActorId>,
     MaybeIfMatch(version): MaybeIfMatch,
     Json(new): Json<NewSignIn>,
 ) -> Result<Shown<Actor>, Fault> {
-    api.service
+    service
         .set_sign_in(&caller, id, version, new)
         .await
         .map(Shown)
@@ -146,15 +97,11 @@ pub(super) async fn set_sign_in(
     security(("token" = []))
 )]
 pub(super) async fn end_sign_in(
-    State(api): State<Api>,
-    caller: Caller,
+    Call { service, caller }: Call,
     Id(id): Id<ActorId>,
     MaybeIfMatch(version): MaybeIfMatch,
 ) -> Result<Shown<Actor>, Fault> {
-    api.service
-        .end_sign_in(&caller, id, version)
-        .await
-        .map(Shown)
+    service.end_sign_in(&caller, id, version).await.map(Shown)
 }
 
 /// End the sessions of a person
@@ -168,12 +115,11 @@ pub(super) async fn end_sign_in(
     security(("token" = []))
 )]
 pub(super) async fn end_sessions(
-    State(api): State<Api>,
-    caller: Caller,
+    Call { service, caller }: Call,
     Id(id): Id<ActorId>,
     MaybeIfMatch(version): MaybeIfMatch,
 ) -> Result<StatusCode, Fault> {
-    api.service.end_sessions(&caller, id, version).await?;
+    service.end_sessions(&caller, id, version).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -191,13 +137,9 @@ pub(super) async fn end_sessions(
     security(("token" = []))
 )]
 pub(super) async fn reset_second_factor(
-    State(api): State<Api>,
-    caller: Caller,
+    Call { service, caller }: Call,
     Id(id): Id<ActorId>,
     MaybeIfMatch(version): MaybeIfMatch,
 ) -> Result<Shown<Actor>, Fault> {
-    api.service
-        .reset_factor(&caller, id, version)
-        .await
-        .map(Shown)
+    service.reset_factor(&caller, id, version).await.map(Shown)
 }

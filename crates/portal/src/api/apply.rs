@@ -1,10 +1,8 @@
-use super::Api;
 use super::body::Json;
+use super::identity::Call;
 use super::problems::Problems;
 use super::query::Query;
-use axum::extract::State;
 use culvert_portal_base::Fault;
-use culvert_portal_service::Caller;
 use culvert_wire::api::{ApplyOptions, ApplyReport, Desired};
 
 /// Make the configuration what the body says
@@ -19,11 +17,10 @@ use culvert_wire::api::{ApplyOptions, ApplyReport, Desired};
     security(("token" = []))
 )]
 pub(super) async fn apply(
-    State(api): State<Api>,
-    caller: Caller,
+    Call { service, caller }: Call,
     Query(options): Query<ApplyOptions>,
     Json(desired): Json<Desired>,
 ) -> Result<axum::Json<ApplyReport>, Fault> {
-    let report = api.service.apply(&caller, &desired, options).await?;
+    let report = service.apply(&caller, &desired, options).await?;
     Ok(axum::Json(report))
 }

@@ -1,156 +1,79 @@
-use super::Api;
-use super::body::Json;
-use super::etag::{IfMatch, MaybeIfMatch, Shown};
-use super::problems::Problems;
-use super::query::{OfActorQuery, Query};
-use axum::extract::State;
-use axum::http::StatusCode;
+use super::collection::{Act, Action, Answer, Change, Collection, Version};
+use super::identity::Call;
+use super::query::{NoQuery, OfActorQuery};
 use culvert_ids::ClientId;
-use culvert_portal_base::{Fault, Id};
-use culvert_portal_service::{Caller, ClientAction};
+use culvert_portal_service::{ClientAction, ListRequest};
 use culvert_wire::api::{Client, ClientPatch, Page};
 
-/// List clients
-#[utoipa::path(
-    get, path = "/clients", tag = "clients", operation_id = "list_clients",
-    params(OfActorQuery),
-    responses((status = 200, description = "A page", body = Page<Client>), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn list(
-    State(api): State<Api>,
-    caller: Caller,
-    Query(query): Query<OfActorQuery>,
-) -> Result<axum::Json<Page<Client>>, Fault> {
-    let page = api.service.clients(&caller, &query.into()).await?;
-    Ok(axum::Json(page))
+impl Collection for Client {
+    const PATH: &'static str = "clients";
+    const NOUN: &'static str = "client";
+    const ONE: &'static str = "a client";
+
+    type Id = ClientId;
+    type Query = OfActorQuery;
+    type DeleteQuery = NoQuery;
+
+    async fn list(call: &Call, request: &ListRequest) -> Answer<Page<Self>> {
+        call.service.clients(&call.caller, request).await
+    }
+
+    async fn show(call: &Call, id: ClientId) -> Answer<Self> {
+        call.service.client(&call.caller, id).await
+    }
+
+    async fn delete(call: &Call, id: ClientId, version: Version, _: NoQuery) -> Answer<()> {
+        call.service.delete_client(&call.caller, id, version).await
+    }
 }
 
-/// Show a client
-#[utoipa::path(
-    get, path = "/clients/{id}", tag = "clients", operation_id = "show_client",
-    params(("id" = String, Path, description = "Which one")),
-    responses((status = 200, description = "As it is", body = Client), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn show(
-    State(api): State<Api>,
-    caller: Caller,
-    Id(id): Id<ClientId>,
-) -> Result<Shown<Client>, Fault> {
-    api.service.client(&caller, id).await.map(Shown)
+impl Change for Client {
+    type Patch = ClientPatch;
+
+    async fn change(
+        call: &Call,
+        id: ClientId,
+        version: Version,
+        patch: ClientPatch,
+    ) -> Answer<Self> {
+        call.service
+            .change_client(&call.caller, id, version, patch)
+            .await
+    }
 }
 
-/// Change a client
-#[utoipa::path(
-    patch, path = "/clients/{id}", tag = "clients", operation_id = "change_client",
-    params(
-        ("id" = String, Path, description = "Which one"),
-        ("if-match" = String, Header, description = "Its `ETag`, or *")
-    ),
-    request_body = ClientPatch,
-    responses((status = 200, description = "As it is now", body = Client), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn change(
-    State(api): State<Api>,
-    caller: Caller,
-    Id(id): Id<ClientId>,
-    IfMatch(version): IfMatch,
-    Json(patch): Json<ClientPatch>,
-) -> Result<Shown<Client>, Fault> {
-    let shown = api.service.change_client(&caller, id, version, patch);
-    shown.await.map(Shown)
-}
+impl Act for Client {
+    type Action = ClientAction;
 
-/// Delete a client
-#[utoipa::path(
-    delete, path = "/clients/{id}", tag = "clients", operation_id = "delete_client",
-    params(
-        ("id" = String, Path, description = "Which one"),
-        ("if-match" = Option<String>, Header, description = "Its `ETag`: only that version is deleted"),
-    ),
-    responses((status = 204, description = "Gone"), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn delete(
-    State(api): State<Api>,
-    caller: Caller,
-    Id(id): Id<ClientId>,
-    MaybeIfMatch(version): MaybeIfMatch,
-) -> Result<StatusCode, Fault> {
-    api.service.delete_client(&caller, id, version).await?;
-    Ok(StatusCode::NO_CONTENT)
-}
+    const ACTIONS: &'static [Action<ClientAction>] = &[
+        Action {
+            action: ClientAction::Verify,
+            verb: "verify",
+            summary: "Verify a client",
+            description: "An administrator vouches for it, until it has another key.",
+        },
+        Action {
+            action: ClientAction::Unverify,
+            verb: "unverify",
+            summary: "Take back that a client is verified",
+            description: "Access that requires a verified client ends at once.",
+        },
+        Action {
+            action: ClientAction::Revoke,
+            verb: "revoke",
+            summary: "Revoke a client",
+            description: "It is cut off at once and for good.",
+        },
+    ];
 
-/// Verify a client
-///
-/// An administrator vouches for it, until it has another key.
-#[utoipa::path(
-    post, path = "/clients/{id}/verify", tag = "clients", operation_id = "verify_client",
-    params(
-        ("id" = String, Path, description = "Which one"),
-        ("if-match" = Option<String>, Header, description = "Its `ETag`: only that version is changed")
-    ),
-    responses((status = 200, description = "As it is now", body = Client), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn verify(
-    State(api): State<Api>,
-    caller: Caller,
-    Id(id): Id<ClientId>,
-    MaybeIfMatch(version): MaybeIfMatch,
-) -> Result<Shown<Client>, Fault> {
-    let judged = api
-        .service
-        .judge_client(&caller, id, version, ClientAction::Verify);
-    judged.await.map(Shown)
-}
-
-/// Take back that a client is verified
-///
-/// Access that requires a verified client ends at once.
-#[utoipa::path(
-    post, path = "/clients/{id}/unverify", tag = "clients", operation_id = "unverify_client",
-    params(
-        ("id" = String, Path, description = "Which one"),
-        ("if-match" = Option<String>, Header, description = "Its `ETag`: only that version is changed")
-    ),
-    responses((status = 200, description = "As it is now", body = Client), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn unverify(
-    State(api): State<Api>,
-    caller: Caller,
-    Id(id): Id<ClientId>,
-    MaybeIfMatch(version): MaybeIfMatch,
-) -> Result<Shown<Client>, Fault> {
-    let judged = api
-        .service
-        .judge_client(&caller, id, version, ClientAction::Unverify);
-    judged.await.map(Shown)
-}
-
-/// Revoke a client
-///
-/// It is cut off at once and for good.
-#[utoipa::path(
-    post, path = "/clients/{id}/revoke", tag = "clients", operation_id = "revoke_client",
-    params(
-        ("id" = String, Path, description = "Which one"),
-        ("if-match" = Option<String>, Header, description = "Its `ETag`: only that version is changed")
-    ),
-    responses((status = 200, description = "As it is now", body = Client), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn revoke(
-    State(api): State<Api>,
-    caller: Caller,
-    Id(id): Id<ClientId>,
-    MaybeIfMatch(version): MaybeIfMatch,
-) -> Result<Shown<Client>, Fault> {
-    let judged = api
-        .service
-        .judge_client(&caller, id, version, ClientAction::Revoke);
-    judged.await.map(Shown)
+    async fn act(
+        call: &Call,
+        id: ClientId,
+        version: Version,
+        action: ClientAction,
+    ) -> Answer<Self> {
+        call.service
+            .judge_client(&call.caller, id, version, action)
+            .await
+    }
 }

@@ -1,6 +1,6 @@
-use super::Api;
 use super::body::Json;
 use super::problems::Problems;
+use super::state::Api;
 use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;

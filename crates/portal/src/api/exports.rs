@@ -1,11 +1,11 @@
-use super::Api;
+use super::identity::Call;
 use super::logs::{AccessQuery, ChangesQuery, FlowsQuery};
 use super::problems::Problems;
 use super::query::Query;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::response::Response;
 use culvert_portal_base::Fault;
-use culvert_portal_service::{Caller, ExportFilter, stream_export};
+use culvert_portal_service::{ExportFilter, stream_export};
 
 /// Export the access log
 ///
@@ -17,13 +17,12 @@ use culvert_portal_service::{Caller, ExportFilter, stream_export};
     security(("token" = []))
 )]
 pub(super) async fn access(
-    State(api): State<Api>,
-    caller: Caller,
+    Call { service, caller }: Call,
     Path(format): Path<String>,
     Query(query): Query<AccessQuery>,
 ) -> Result<Response, Fault> {
     let filter = ExportFilter::Access(query.filter()?);
-    stream_export(&api.service, caller, filter, &format)
+    stream_export(&service, caller, filter, &format)
 }
 
 /// Export the change log
@@ -36,13 +35,12 @@ pub(super) async fn access(
     security(("token" = []))
 )]
 pub(super) async fn changes(
-    State(api): State<Api>,
-    caller: Caller,
+    Call { service, caller }: Call,
     Path(format): Path<String>,
     Query(query): Query<ChangesQuery>,
 ) -> Result<Response, Fault> {
     let filter = ExportFilter::Changes(query.filter()?);
-    stream_export(&api.service, caller, filter, &format)
+    stream_export(&service, caller, filter, &format)
 }
 
 /// Export the flow log
@@ -55,11 +53,10 @@ pub(super) async fn changes(
     security(("token" = []))
 )]
 pub(super) async fn flows(
-    State(api): State<Api>,
-    caller: Caller,
+    Call { service, caller }: Call,
     Path(format): Path<String>,
     Query(query): Query<FlowsQuery>,
 ) -> Result<Response, Fault> {
     let filter = ExportFilter::Flows(query.filter()?);
-    stream_export(&api.service, caller, filter, &format)
+    stream_export(&service, caller, filter, &format)
 }

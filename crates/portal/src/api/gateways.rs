@@ -1,135 +1,91 @@
-use super::Api;
-use super::body::Json;
-use super::etag::{IfMatch, MaybeIfMatch, Shown};
+use super::collection::{Act, Action, Answer, Change, Collection, Version};
+use super::etag::{MaybeIfMatch, Shown};
+use super::identity::Call;
 use super::problems::Problems;
-use super::query::{DrainQuery, OfSiteQuery, Query};
-use axum::extract::State;
-use axum::http::StatusCode;
+use super::query::{DrainQuery, NoQuery, OfSiteQuery, Query};
 use culvert_ids::GatewayId;
 use culvert_portal_base::{Fault, Id};
-use culvert_portal_service::{Caller, GatewayAction};
+use culvert_portal_service::{GatewayAction, ListRequest};
 use culvert_wire::api::{Gateway, GatewayPatch, Page};
 
-/// List gateways
-#[utoipa::path(
-    get, path = "/gateways", tag = "gateways", operation_id = "list_gateways",
-    params(OfSiteQuery),
-    responses((status = 200, description = "A page", body = Page<Gateway>), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn list(
-    State(api): State<Api>,
-    caller: Caller,
-    Query(query): Query<OfSiteQuery>,
-) -> Result<axum::Json<Page<Gateway>>, Fault> {
-    let page = api.service.gateways(&caller, &query.into()).await?;
-    Ok(axum::Json(page))
+impl Collection for Gateway {
+    const PATH: &'static str = "gateways";
+    const NOUN: &'static str = "gateway";
+    const ONE: &'static str = "a gateway";
+
+    type Id = GatewayId;
+    type Query = OfSiteQuery;
+    type DeleteQuery = NoQuery;
+
+    async fn list(call: &Call, request: &ListRequest) -> Answer<Page<Self>> {
+        call.service.gateways(&call.caller, request).await
+    }
+
+    async fn show(call: &Call, id: GatewayId) -> Answer<Self> {
+        call.service.gateway(&call.caller, id).await
+    }
+
+    async fn delete(call: &Call, id: GatewayId, version: Version, _: NoQuery) -> Answer<()> {
+        call.service.delete_gateway(&call.caller, id, version).await
+    }
 }
 
-/// Show a gateway
-#[utoipa::path(
-    get, path = "/gateways/{id}", tag = "gateways", operation_id = "show_gateway",
-    params(("id" = String, Path, description = "Which one")),
-    responses((status = 200, description = "As it is", body = Gateway), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn show(
-    State(api): State<Api>,
-    caller: Caller,
-    Id(id): Id<GatewayId>,
-) -> Result<Shown<Gateway>, Fault> {
-    api.service.gateway(&caller, id).await.map(Shown)
+impl Change for Gateway {
+    type Patch = GatewayPatch;
+
+    async fn change(
+        call: &Call,
+        id: GatewayId,
+        version: Version,
+        patch: GatewayPatch,
+    ) -> Answer<Self> {
+        call.service
+            .change_gateway(&call.caller, id, version, patch)
+            .await
+    }
 }
 
-/// Change a gateway
-#[utoipa::path(
-    patch, path = "/gateways/{id}", tag = "gateways", operation_id = "change_gateway",
-    params(
-        ("id" = String, Path, description = "Which one"),
-        ("if-match" = String, Header, description = "Its `ETag`, or *")
-    ),
-    request_body = GatewayPatch,
-    responses((status = 200, description = "As it is now", body = Gateway), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn change(
-    State(api): State<Api>,
-    caller: Caller,
-    Id(id): Id<GatewayId>,
-    IfMatch(version): IfMatch,
-    Json(patch): Json<GatewayPatch>,
-) -> Result<Shown<Gateway>, Fault> {
-    let shown = api.service.change_gateway(&caller, id, version, patch);
-    shown.await.map(Shown)
-}
+impl Act for Gateway {
+    type Action = GatewayAction;
 
-/// Delete a gateway
-#[utoipa::path(
-    delete, path = "/gateways/{id}", tag = "gateways", operation_id = "delete_gateway",
-    params(
-        ("id" = String, Path, description = "Which one"),
-        ("if-match" = Option<String>, Header, description = "Its `ETag`: only that version is deleted"),
-    ),
-    responses((status = 204, description = "Gone"), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn delete(
-    State(api): State<Api>,
-    caller: Caller,
-    Id(id): Id<GatewayId>,
-    MaybeIfMatch(version): MaybeIfMatch,
-) -> Result<StatusCode, Fault> {
-    api.service.delete_gateway(&caller, id, version).await?;
-    Ok(StatusCode::NO_CONTENT)
-}
+    const ACTIONS: &'static [Action<GatewayAction>] = &[
+        Action {
+            action: GatewayAction::Verify,
+            verb: "verify",
+            summary: "Verify a gateway",
+            description: "Compare its fingerprint with the one that the machine shows (`culvert gateway status`) \
+                 first. A new key\nof the gateway ends it.",
+        },
+        Action {
+            action: GatewayAction::Unverify,
+            verb: "unverify",
+            summary: "Take back that a gateway is verified",
+            description: "Access through it ends at once if the account requires verified gateways.",
+        },
+        Action {
+            action: GatewayAction::Undrain,
+            verb: "undrain",
+            summary: "End the draining of a gateway",
+            description: "It gets new access again.",
+        },
+        Action {
+            action: GatewayAction::Revoke,
+            verb: "revoke",
+            summary: "Revoke a gateway",
+            description: "It is cut off at once and for good.",
+        },
+    ];
 
-/// Verify a gateway
-///
-/// Compare its fingerprint with the one that the machine shows (`culvert gateway status`) first. A new key
-/// of the gateway ends it.
-#[utoipa::path(
-    post, path = "/gateways/{id}/verify", tag = "gateways", operation_id = "verify_gateway",
-    params(
-        ("id" = String, Path, description = "Which one"),
-        ("if-match" = Option<String>, Header, description = "Its `ETag`: only that version is changed")
-    ),
-    responses((status = 200, description = "As it is now", body = Gateway), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn verify(
-    State(api): State<Api>,
-    caller: Caller,
-    Id(id): Id<GatewayId>,
-    MaybeIfMatch(version): MaybeIfMatch,
-) -> Result<Shown<Gateway>, Fault> {
-    let judged = api
-        .service
-        .judge_gateway(&caller, id, version, GatewayAction::Verify);
-    judged.await.map(Shown)
-}
-
-/// Take back that a gateway is verified
-///
-/// Access through it ends at once if the account requires verified gateways.
-#[utoipa::path(
-    post, path = "/gateways/{id}/unverify", tag = "gateways", operation_id = "unverify_gateway",
-    params(
-        ("id" = String, Path, description = "Which one"),
-        ("if-match" = Option<String>, Header, description = "Its `ETag`: only that version is changed")
-    ),
-    responses((status = 200, description = "As it is now", body = Gateway), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn unverify(
-    State(api): State<Api>,
-    caller: Caller,
-    Id(id): Id<GatewayId>,
-    MaybeIfMatch(version): MaybeIfMatch,
-) -> Result<Shown<Gateway>, Fault> {
-    let judged = api
-        .service
-        .judge_gateway(&caller, id, version, GatewayAction::Unverify);
-    judged.await.map(Shown)
+    async fn act(
+        call: &Call,
+        id: GatewayId,
+        version: Version,
+        action: GatewayAction,
+    ) -> Answer<Self> {
+        call.service
+            .judge_gateway(&call.caller, id, version, action)
+            .await
+    }
 }
 
 /// Drain a gateway
@@ -147,13 +103,11 @@ pub(super) async fn unverify(
     security(("token" = []))
 )]
 pub(super) async fn drain(
-    State(api): State<Api>,
-    caller: Caller,
+    Call { service, caller }: Call,
     Id(id): Id<GatewayId>,
     Query(query): Query<DrainQuery>,
     MaybeIfMatch(version): MaybeIfMatch,
 ) -> Result<Shown<Gateway>, Fault> {
-    let service = &api.service;
     let drained = match (query.now, query.force) {
         (true, force) => service.drain_gateway_now(&caller, id, version, force).await,
         (false, false) => {
@@ -163,52 +117,4 @@ pub(super) async fn drain(
         (false, true) => return Err(Fault::invalid("force", "goes with `now` alone")),
     };
     drained.map(Shown)
-}
-
-/// End the draining of a gateway
-///
-/// It gets new access again.
-#[utoipa::path(
-    post, path = "/gateways/{id}/undrain", tag = "gateways", operation_id = "undrain_gateway",
-    params(
-        ("id" = String, Path, description = "Which one"),
-        ("if-match" = Option<String>, Header, description = "Its `ETag`: only that version is changed")
-    ),
-    responses((status = 200, description = "As it is now", body = Gateway), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn undrain(
-    State(api): State<Api>,
-    caller: Caller,
-    Id(id): Id<GatewayId>,
-    MaybeIfMatch(version): MaybeIfMatch,
-) -> Result<Shown<Gateway>, Fault> {
-    let judged = api
-        .service
-        .judge_gateway(&caller, id, version, GatewayAction::Undrain);
-    judged.await.map(Shown)
-}
-
-/// Revoke a gateway
-///
-/// It is cut off at once and for good.
-#[utoipa::path(
-    post, path = "/gateways/{id}/revoke", tag = "gateways", operation_id = "revoke_gateway",
-    params(
-        ("id" = String, Path, description = "Which one"),
-        ("if-match" = Option<String>, Header, description = "Its `ETag`: only that version is changed")
-    ),
-    responses((status = 200, description = "As it is now", body = Gateway), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn revoke(
-    State(api): State<Api>,
-    caller: Caller,
-    Id(id): Id<GatewayId>,
-    MaybeIfMatch(version): MaybeIfMatch,
-) -> Result<Shown<Gateway>, Fault> {
-    let judged = api
-        .service
-        .judge_gateway(&caller, id, version, GatewayAction::Revoke);
-    judged.await.map(Shown)
 }

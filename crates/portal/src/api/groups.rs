@@ -1,105 +1,57 @@
-use super::Api;
 use super::body::Json;
-use super::etag::{IfMatch, Made, MaybeIfMatch, Shown};
+use super::collection::{Answer, Change, Collection, Create, Version};
+use super::identity::Call;
 use super::problems::Problems;
-use super::query::{NamedQuery, PageQuery, Query};
-use axum::extract::State;
+use super::query::{NamedQuery, NoQuery, PageQuery, Query};
 use axum::http::StatusCode;
 use culvert_ids::GroupId;
 use culvert_portal_base::{ActorInPath, Fault, Id};
-use culvert_portal_service::Caller;
+use culvert_portal_service::ListRequest;
 use culvert_wire::api::{Group, GroupPatch, Member, NewGroup, NewMember, Page};
 
-/// List groups
-#[utoipa::path(
-    get, path = "/groups", tag = "groups", operation_id = "list_groups",
-    params(NamedQuery),
-    responses((status = 200, description = "A page", body = Page<Group>), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn list(
-    State(api): State<Api>,
-    caller: Caller,
-    Query(query): Query<NamedQuery>,
-) -> Result<axum::Json<Page<Group>>, Fault> {
-    let page = api.service.groups(&caller, &query.into()).await?;
-    Ok(axum::Json(page))
+impl Collection for Group {
+    const PATH: &'static str = "groups";
+    const NOUN: &'static str = "group";
+    const ONE: &'static str = "a group";
+    const DELETION: &'static str = "Its memberships and policies go with it.";
+
+    type Id = GroupId;
+    type Query = NamedQuery;
+    type DeleteQuery = NoQuery;
+
+    async fn list(call: &Call, request: &ListRequest) -> Answer<Page<Self>> {
+        call.service.groups(&call.caller, request).await
+    }
+
+    async fn show(call: &Call, id: GroupId) -> Answer<Self> {
+        call.service.group(&call.caller, id).await
+    }
+
+    async fn delete(call: &Call, id: GroupId, version: Version, _: NoQuery) -> Answer<()> {
+        call.service.delete_group(&call.caller, id, version).await
+    }
 }
 
-/// Make a group
-#[utoipa::path(
-    post, path = "/groups", tag = "groups", operation_id = "create_group",
-    request_body = NewGroup,
-    responses((status = 201, description = "Made", body = Group), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn create(
-    State(api): State<Api>,
-    caller: Caller,
-    Json(new): Json<NewGroup>,
-) -> Result<Made<Group>, Fault> {
-    let shown = api.service.create_group(&caller, new).await?;
-    let at = format!("/api/v1/groups/{}", shown.id);
-    Ok(Made { shown, at })
+impl Create for Group {
+    type New = NewGroup;
+
+    async fn create(call: &Call, new: NewGroup) -> Answer<Self> {
+        call.service.create_group(&call.caller, new).await
+    }
+
+    fn id(&self) -> GroupId {
+        self.id
+    }
 }
 
-/// Show a group
-#[utoipa::path(
-    get, path = "/groups/{id}", tag = "groups", operation_id = "show_group",
-    params(("id" = String, Path, description = "Which one")),
-    responses((status = 200, description = "As it is", body = Group), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn show(
-    State(api): State<Api>,
-    caller: Caller,
-    Id(id): Id<GroupId>,
-) -> Result<Shown<Group>, Fault> {
-    api.service.group(&caller, id).await.map(Shown)
-}
+impl Change for Group {
+    type Patch = GroupPatch;
 
-/// Change a group
-#[utoipa::path(
-    patch, path = "/groups/{id}", tag = "groups", operation_id = "change_group",
-    params(
-        ("id" = String, Path, description = "Which one"),
-        ("if-match" = String, Header, description = "Its `ETag`, or *")
-    ),
-    request_body = GroupPatch,
-    responses((status = 200, description = "As it is now", body = Group), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn change(
-    State(api): State<Api>,
-    caller: Caller,
-    Id(id): Id<GroupId>,
-    IfMatch(version): IfMatch,
-    Json(patch): Json<GroupPatch>,
-) -> Result<Shown<Group>, Fault> {
-    let shown = api.service.change_group(&caller, id, version, patch);
-    shown.await.map(Shown)
-}
-
-/// Delete a group
-///
-/// Its memberships and policies go with it.
-#[utoipa::path(
-    delete, path = "/groups/{id}", tag = "groups", operation_id = "delete_group",
-    params(
-        ("id" = String, Path, description = "Which one"),
-        ("if-match" = Option<String>, Header, description = "Its `ETag`: only that version is deleted"),
-    ),
-    responses((status = 204, description = "Gone"), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn delete(
-    State(api): State<Api>,
-    caller: Caller,
-    Id(id): Id<GroupId>,
-    MaybeIfMatch(version): MaybeIfMatch,
-) -> Result<StatusCode, Fault> {
-    api.service.delete_group(&caller, id, version).await?;
-    Ok(StatusCode::NO_CONTENT)
+    async fn change(call: &Call, id: GroupId, version: Version, patch: GroupPatch) -> Answer<Self> {
+        call.service
+            .change_group(&call.caller, id, version, patch)
+            .await
+    }
 }
 
 /// List the members of a group
@@ -110,12 +62,11 @@ pub(super) async fn delete(
     security(("token" = []))
 )]
 pub(super) async fn members(
-    State(api): State<Api>,
-    caller: Caller,
+    Call { service, caller }: Call,
     Id(id): Id<GroupId>,
     Query(query): Query<PageQuery>,
 ) -> Result<axum::Json<Page<Member>>, Fault> {
-    let page = api.service.members(&caller, id, &query.into()).await?;
+    let page = service.members(&caller, id, &query.into()).await?;
     Ok(axum::Json(page))
 }
 
@@ -128,12 +79,11 @@ pub(super) async fn members(
     security(("token" = []))
 )]
 pub(super) async fn add_member(
-    State(api): State<Api>,
-    caller: Caller,
+    Call { service, caller }: Call,
     Id(id): Id<GroupId>,
     Json(new): Json<NewMember>,
 ) -> Result<(StatusCode, axum::Json<Member>), Fault> {
-    let member = api.service.add_member(&caller, id, new).await?;
+    let member = service.add_member(&caller, id, new).await?;
     Ok((StatusCode::CREATED, axum::Json(member)))
 }
 
@@ -148,11 +98,10 @@ pub(super) async fn add_member(
     security(("token" = []))
 )]
 pub(super) async fn remove_member(
-    State(api): State<Api>,
-    caller: Caller,
+    Call { service, caller }: Call,
     Id(id): Id<GroupId>,
     ActorInPath(actor): ActorInPath,
 ) -> Result<StatusCode, Fault> {
-    api.service.remove_member(&caller, id, actor).await?;
+    service.remove_member(&caller, id, actor).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -1,12 +1,9 @@
-use super::Api;
+use super::identity::Call;
 use super::problems::Problems;
 use super::query::Query;
-use axum::extract::State;
 use culvert_ids::{ActorId, ClientId, GatewayId, ResourceId};
 use culvert_portal_base::Fault;
-use culvert_portal_service::{
-    AccessLogRequest, Caller, ChangeLogRequest, FlowLogRequest, search_text,
-};
+use culvert_portal_service::{AccessLogRequest, ChangeLogRequest, FlowLogRequest, search_text};
 use culvert_store::{
     AccessFilter, AccessSeq, ChangeFilter, Decision, EntityId, EntityKind, FlowFilter, FlowSeq, Seq,
 };
@@ -72,8 +69,7 @@ impl ChangesQuery {
     security(("token" = []))
 )]
 pub(super) async fn changes(
-    State(api): State<Api>,
-    caller: Caller,
+    Call { service, caller }: Call,
     Query(query): Query<ChangesQuery>,
 ) -> Result<axum::Json<Page<ChangeLogEntry>>, Fault> {
     let request = ChangeLogRequest {
@@ -81,7 +77,7 @@ pub(super) async fn changes(
         cursor: query.cursor,
         limit: query.limit,
     };
-    let page = api.service.change_log(&caller, &request).await?;
+    let page = service.change_log(&caller, &request).await?;
     Ok(axum::Json(page))
 }
 
@@ -156,8 +152,7 @@ impl AccessQuery {
     security(("token" = []))
 )]
 pub(super) async fn access(
-    State(api): State<Api>,
-    caller: Caller,
+    Call { service, caller }: Call,
     Query(query): Query<AccessQuery>,
 ) -> Result<axum::Json<Page<AccessLogEntry>>, Fault> {
     let request = AccessLogRequest {
@@ -165,7 +160,7 @@ pub(super) async fn access(
         cursor: query.cursor,
         limit: query.limit,
     };
-    let page = api.service.access_log(&caller, &request).await?;
+    let page = service.access_log(&caller, &request).await?;
     Ok(axum::Json(page))
 }
 
@@ -235,8 +230,7 @@ impl FlowsQuery {
     security(("token" = []))
 )]
 pub(super) async fn flows(
-    State(api): State<Api>,
-    caller: Caller,
+    Call { service, caller }: Call,
     Query(query): Query<FlowsQuery>,
 ) -> Result<axum::Json<Page<FlowLogEntry>>, Fault> {
     let request = FlowLogRequest {
@@ -244,6 +238,6 @@ pub(super) async fn flows(
         cursor: query.cursor,
         limit: query.limit,
     };
-    let page = api.service.flow_log(&caller, &request).await?;
+    let page = service.flow_log(&caller, &request).await?;
     Ok(axum::Json(page))
 }

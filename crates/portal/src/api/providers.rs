@@ -1,110 +1,73 @@
-use super::Api;
 use super::body::Json;
-use super::etag::{IfMatch, Made, MaybeIfMatch, Shown};
+use super::collection::{Answer, Change, Collection, Create, Version};
+use super::etag::MaybeIfMatch;
+use super::identity::Call;
 use super::problems::Problems;
-use super::query::{IdentitiesQuery, NamedQuery, Query};
-use axum::extract::State;
+use super::query::{IdentitiesQuery, NamedQuery, NoQuery, Query};
 use axum::http::StatusCode;
 use culvert_ids::{IdentityId, ProviderId};
 use culvert_portal_base::{Fault, Id};
-use culvert_portal_service::Caller;
+use culvert_portal_service::ListRequest;
 use culvert_wire::api::{Identity, NewIdentity, NewProvider, Page, Provider, ProviderPatch};
 
-/// List identity providers
-#[utoipa::path(
-    get, path = "/providers", tag = "sign-in", operation_id = "list_providers",
-    params(NamedQuery),
-    responses((status = 200, description = "A page", body = Page<Provider>), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn list(
-    State(api): State<Api>,
-    caller: Caller,
-    Query(query): Query<NamedQuery>,
-) -> Result<axum::Json<Page<Provider>>, Fault> {
-    let page = api.service.providers(&caller, &query.into()).await?;
-    Ok(axum::Json(page))
+impl Collection for Provider {
+    const PATH: &'static str = "providers";
+    const NOUN: &'static str = "provider";
+    const ONE: &'static str = "an identity provider";
+    const MANY: &'static str = "identity providers";
+    const TAG: &'static str = "sign-in";
+    const DELETION: &'static str = "Its people are known by it no more: the identities go with it, \
+         the memberships that it has made,\nand the sessions of these people.";
+
+    type Id = ProviderId;
+    type Query = NamedQuery;
+    type DeleteQuery = NoQuery;
+
+    async fn list(call: &Call, request: &ListRequest) -> Answer<Page<Self>> {
+        call.service.providers(&call.caller, request).await
+    }
+
+    async fn show(call: &Call, id: ProviderId) -> Answer<Self> {
+        call.service.provider(&call.caller, id).await
+    }
+
+    async fn delete(call: &Call, id: ProviderId, version: Version, _: NoQuery) -> Answer<()> {
+        call.service
+            .delete_provider(&call.caller, id, version)
+            .await
+    }
 }
 
-/// Make an identity provider
-///
-/// It is asked nothing yet: the first sign-in does that.
-#[utoipa::path(
-    post, path = "/providers", tag = "sign-in", operation_id = "create_provider",
-    request_body = NewProvider,
-    responses((status = 201, description = "Made", body = Provider), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn create(
-    State(api): State<Api>,
-    caller: Caller,
-    Json(new): Json<NewProvider>,
-) -> Result<Made<Provider>, Fault> {
-    let shown = api.service.create_provider(&caller, new).await?;
-    let at = format!("/api/v1/providers/{}", shown.id);
-    Ok(Made { shown, at })
+impl Create for Provider {
+    const CREATION: &'static str = "It is asked nothing yet: the first sign-in does that.";
+
+    type New = NewProvider;
+
+    async fn create(call: &Call, new: NewProvider) -> Answer<Self> {
+        call.service.create_provider(&call.caller, new).await
+    }
+
+    fn id(&self) -> ProviderId {
+        self.id
+    }
 }
 
-/// Show an identity provider
-#[utoipa::path(
-    get, path = "/providers/{id}", tag = "sign-in", operation_id = "show_provider",
-    params(("id" = String, Path, description = "Which one")),
-    responses((status = 200, description = "As it is", body = Provider), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn show(
-    State(api): State<Api>,
-    caller: Caller,
-    Id(id): Id<ProviderId>,
-) -> Result<Shown<Provider>, Fault> {
-    api.service.provider(&caller, id).await.map(Shown)
-}
+impl Change for Provider {
+    const CHANGE: &'static str = "Its issuer stays: another issuer is another provider. \
+         One that owners sign in by is changed by owners.";
 
-/// Change an identity provider
-///
-/// Its issuer stays: another issuer is another provider. One that owners sign in by is changed by owners.
-#[utoipa::path(
-    patch, path = "/providers/{id}", tag = "sign-in", operation_id = "change_provider",
-    params(
-        ("id" = String, Path, description = "Which one"),
-        ("if-match" = String, Header, description = "Its `ETag`, or *")
-    ),
-    request_body = ProviderPatch,
-    responses((status = 200, description = "As it is now", body = Provider), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn change(
-    State(api): State<Api>,
-    caller: Caller,
-    Id(id): Id<ProviderId>,
-    IfMatch(version): IfMatch,
-    Json(patch): Json<ProviderPatch>,
-) -> Result<Shown<Provider>, Fault> {
-    let shown = api.service.change_provider(&caller, id, version, patch);
-    shown.await.map(Shown)
-}
+    type Patch = ProviderPatch;
 
-/// Delete an identity provider
-///
-/// Its people are known by it no more: the identities go with it, the memberships that it has made,
-/// and the sessions of these people.
-#[utoipa::path(
-    delete, path = "/providers/{id}", tag = "sign-in", operation_id = "delete_provider",
-    params(
-        ("id" = String, Path, description = "Which one"),
-        ("if-match" = Option<String>, Header, description = "Its `ETag`: only that version is deleted"),
-    ),
-    responses((status = 204, description = "Gone"), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn delete(
-    State(api): State<Api>,
-    caller: Caller,
-    Id(id): Id<ProviderId>,
-    MaybeIfMatch(version): MaybeIfMatch,
-) -> Result<StatusCode, Fault> {
-    api.service.delete_provider(&caller, id, version).await?;
-    Ok(StatusCode::NO_CONTENT)
+    async fn change(
+        call: &Call,
+        id: ProviderId,
+        version: Version,
+        patch: ProviderPatch,
+    ) -> Answer<Self> {
+        call.service
+            .change_provider(&call.caller, id, version, patch)
+            .await
+    }
 }
 
 /// List whom identity providers know
@@ -115,11 +78,10 @@ pub(super) async fn delete(
     security(("token" = []))
 )]
 pub(super) async fn list_identities(
-    State(api): State<Api>,
-    caller: Caller,
+    Call { service, caller }: Call,
     Query(query): Query<IdentitiesQuery>,
 ) -> Result<axum::Json<Page<Identity>>, Fault> {
-    let page = api.service.identities(&caller, &query.into()).await?;
+    let page = service.identities(&caller, &query.into()).await?;
     Ok(axum::Json(page))
 }
 
@@ -133,11 +95,10 @@ pub(super) async fn list_identities(
     security(("token" = []))
 )]
 pub(super) async fn create_identity(
-    State(api): State<Api>,
-    caller: Caller,
+    Call { service, caller }: Call,
     Json(new): Json<NewIdentity>,
 ) -> Result<(StatusCode, axum::Json<Identity>), Fault> {
-    let identity = api.service.create_identity(&caller, new).await?;
+    let identity = service.create_identity(&caller, new).await?;
     Ok((StatusCode::CREATED, axum::Json(identity)))
 }
 
@@ -154,11 +115,10 @@ pub(super) async fn create_identity(
     security(("token" = []))
 )]
 pub(super) async fn delete_identity(
-    State(api): State<Api>,
-    caller: Caller,
+    Call { service, caller }: Call,
     Id(id): Id<IdentityId>,
     MaybeIfMatch(version): MaybeIfMatch,
 ) -> Result<StatusCode, Fault> {
-    api.service.delete_identity(&caller, id, version).await?;
+    service.delete_identity(&caller, id, version).await?;
     Ok(StatusCode::NO_CONTENT)
 }

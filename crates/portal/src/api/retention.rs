@@ -1,10 +1,8 @@
-use super::Api;
 use super::body::Json;
 use super::etag::{IfMatch, Shown};
+use super::identity::Call;
 use super::problems::Problems;
-use axum::extract::State;
 use culvert_portal_base::Fault;
-use culvert_portal_service::Caller;
 use culvert_wire::api::{Retention, RetentionPatch};
 
 /// Show how long logs are kept
@@ -13,11 +11,8 @@ use culvert_wire::api::{Retention, RetentionPatch};
     responses((status = 200, description = "As it is", body = Retention), Problems),
     security(("token" = []))
 )]
-pub(super) async fn show(
-    State(api): State<Api>,
-    caller: Caller,
-) -> Result<Shown<Retention>, Fault> {
-    api.service.retention(&caller).await.map(Shown)
+pub(super) async fn show(Call { service, caller }: Call) -> Result<Shown<Retention>, Fault> {
+    service.retention(&caller).await.map(Shown)
 }
 
 /// Change how long logs are kept
@@ -29,11 +24,10 @@ pub(super) async fn show(
     security(("token" = []))
 )]
 pub(super) async fn change(
-    State(api): State<Api>,
-    caller: Caller,
+    Call { service, caller }: Call,
     IfMatch(version): IfMatch,
     Json(patch): Json<RetentionPatch>,
 ) -> Result<Shown<Retention>, Fault> {
-    let shown = api.service.change_retention(&caller, version, patch);
+    let shown = service.change_retention(&caller, version, patch);
     shown.await.map(Shown)
 }

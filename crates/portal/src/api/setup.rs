@@ -1,7 +1,7 @@
-use super::Api;
 use super::body::Json;
 use super::identity::Bearer;
 use super::problems::Problems;
+use super::state::Api;
 use axum::extract::State;
 use axum::http::StatusCode;
 use culvert_portal_base::Fault;

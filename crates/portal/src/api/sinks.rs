@@ -1,11 +1,13 @@
-use super::Api;
+//! Log sinks are no [`Collection`](super::collection::Collection): their paths have names in the place of ids, and
+//! their list has no pages.
+
 use super::body::Json;
 use super::etag::{IfMatch, MaybeIfMatch, Shown};
+use super::identity::Call;
 use super::problems::Problems;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::StatusCode;
 use culvert_portal_base::Fault;
-use culvert_portal_service::Caller;
 use culvert_wire::api::{NewSink, SinkList, SinkPatch, SinkTest, SinkView};
 
 /// List log sinks
@@ -17,11 +19,8 @@ use culvert_wire::api::{NewSink, SinkList, SinkPatch, SinkTest, SinkView};
     responses((status = 200, description = "All of them", body = SinkList), Problems),
     security(("token" = []))
 )]
-pub(super) async fn list(
-    State(api): State<Api>,
-    caller: Caller,
-) -> Result<axum::Json<SinkList>, Fault> {
-    api.service.sinks(&caller).await.map(axum::Json)
+pub(super) async fn list(Call { service, caller }: Call) -> Result<axum::Json<SinkList>, Fault> {
+    service.sinks(&caller).await.map(axum::Json)
 }
 
 /// Make a log sink
@@ -34,11 +33,10 @@ pub(super) async fn list(
     security(("token" = []))
 )]
 pub(super) async fn create(
-    State(api): State<Api>,
-    caller: Caller,
+    Call { service, caller }: Call,
     Json(new): Json<NewSink>,
 ) -> Result<(StatusCode, axum::Json<SinkView>), Fault> {
-    let made = api.service.create_sink(&caller, new).await?;
+    let made = service.create_sink(&caller, new).await?;
     Ok((StatusCode::CREATED, axum::Json(made)))
 }
 
@@ -50,11 +48,10 @@ pub(super) async fn create(
     security(("token" = []))
 )]
 pub(super) async fn show(
-    State(api): State<Api>,
-    caller: Caller,
+    Call { service, caller }: Call,
     Path(name): Path<String>,
 ) -> Result<Shown<SinkView>, Fault> {
-    api.service.sink(&caller, &name).await.map(Shown)
+    service.sink(&caller, &name).await.map(Shown)
 }
 
 /// Change a log sink
@@ -69,13 +66,12 @@ pub(super) async fn show(
     security(("token" = []))
 )]
 pub(super) async fn change(
-    State(api): State<Api>,
-    caller: Caller,
+    Call { service, caller }: Call,
     Path(name): Path<String>,
     IfMatch(version): IfMatch,
     Json(patch): Json<SinkPatch>,
 ) -> Result<Shown<SinkView>, Fault> {
-    let changed = api.service.change_sink(&caller, &name, version, patch);
+    let changed = service.change_sink(&caller, &name, version, patch);
     changed.await.map(Shown)
 }
 
@@ -92,12 +88,11 @@ pub(super) async fn change(
     security(("token" = []))
 )]
 pub(super) async fn delete(
-    State(api): State<Api>,
-    caller: Caller,
+    Call { service, caller }: Call,
     Path(name): Path<String>,
     MaybeIfMatch(version): MaybeIfMatch,
 ) -> Result<StatusCode, Fault> {
-    api.service.delete_sink(&caller, &name, version).await?;
+    service.delete_sink(&caller, &name, version).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -111,9 +106,8 @@ pub(super) async fn delete(
     security(("token" = []))
 )]
 pub(super) async fn test(
-    State(api): State<Api>,
-    caller: Caller,
+    Call { service, caller }: Call,
     Path(name): Path<String>,
 ) -> Result<axum::Json<SinkTest>, Fault> {
-    api.service.test_sink(&caller, &name).await.map(axum::Json)
+    service.test_sink(&caller, &name).await.map(axum::Json)
 }

@@ -1,109 +1,58 @@
-use super::Api;
-use super::body::Json;
-use super::etag::{IfMatch, Made, MaybeIfMatch, Shown};
+use super::collection::{Answer, Change, Collection, Create, Version};
+use super::identity::Call;
 use super::problems::Problems;
 use super::query::{DeleteQuery, NamedQuery, PageQuery, Query};
-use axum::extract::State;
-use axum::http::StatusCode;
 use culvert_ids::SiteId;
 use culvert_portal_base::{Fault, Id};
-use culvert_portal_service::Caller;
+use culvert_portal_service::ListRequest;
 use culvert_wire::api::{Gateway, NewSite, Page, Site, SitePatch};
 
-/// List sites
-#[utoipa::path(
-    get, path = "/sites", tag = "sites", operation_id = "list_sites",
-    params(NamedQuery),
-    responses((status = 200, description = "A page", body = Page<Site>), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn list(
-    State(api): State<Api>,
-    caller: Caller,
-    Query(query): Query<NamedQuery>,
-) -> Result<axum::Json<Page<Site>>, Fault> {
-    let page = api.service.sites(&caller, &query.into()).await?;
-    Ok(axum::Json(page))
+impl Collection for Site {
+    const PATH: &'static str = "sites";
+    const NOUN: &'static str = "site";
+    const ONE: &'static str = "a site";
+    const DELETION: &'static str =
+        "Its resources, gateways and tokens go with it only with `cascade`.";
+
+    type Id = SiteId;
+    type Query = NamedQuery;
+    type DeleteQuery = DeleteQuery;
+
+    async fn list(call: &Call, request: &ListRequest) -> Answer<Page<Self>> {
+        call.service.sites(&call.caller, request).await
+    }
+
+    async fn show(call: &Call, id: SiteId) -> Answer<Self> {
+        call.service.site(&call.caller, id).await
+    }
+
+    async fn delete(call: &Call, id: SiteId, version: Version, query: DeleteQuery) -> Answer<()> {
+        call.service
+            .delete_site(&call.caller, id, version, query.cascade)
+            .await
+    }
 }
 
-/// Make a site
-#[utoipa::path(
-    post, path = "/sites", tag = "sites", operation_id = "create_site",
-    request_body = NewSite,
-    responses((status = 201, description = "Made", body = Site), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn create(
-    State(api): State<Api>,
-    caller: Caller,
-    Json(new): Json<NewSite>,
-) -> Result<Made<Site>, Fault> {
-    let shown = api.service.create_site(&caller, new).await?;
-    let at = format!("/api/v1/sites/{}", shown.id);
-    Ok(Made { shown, at })
+impl Create for Site {
+    type New = NewSite;
+
+    async fn create(call: &Call, new: NewSite) -> Answer<Self> {
+        call.service.create_site(&call.caller, new).await
+    }
+
+    fn id(&self) -> SiteId {
+        self.id
+    }
 }
 
-/// Show a site
-#[utoipa::path(
-    get, path = "/sites/{id}", tag = "sites", operation_id = "show_site",
-    params(("id" = String, Path, description = "Which one")),
-    responses((status = 200, description = "As it is", body = Site), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn show(
-    State(api): State<Api>,
-    caller: Caller,
-    Id(id): Id<SiteId>,
-) -> Result<Shown<Site>, Fault> {
-    api.service.site(&caller, id).await.map(Shown)
-}
+impl Change for Site {
+    type Patch = SitePatch;
 
-/// Change a site
-#[utoipa::path(
-    patch, path = "/sites/{id}", tag = "sites", operation_id = "change_site",
-    params(
-        ("id" = String, Path, description = "Which one"),
-        ("if-match" = String, Header, description = "Its `ETag`, or *")
-    ),
-    request_body = SitePatch,
-    responses((status = 200, description = "As it is now", body = Site), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn change(
-    State(api): State<Api>,
-    caller: Caller,
-    Id(id): Id<SiteId>,
-    IfMatch(version): IfMatch,
-    Json(patch): Json<SitePatch>,
-) -> Result<Shown<Site>, Fault> {
-    let shown = api.service.change_site(&caller, id, version, patch);
-    shown.await.map(Shown)
-}
-
-/// Delete a site
-///
-/// Its resources, gateways and tokens go with it only with `cascade`.
-#[utoipa::path(
-    delete, path = "/sites/{id}", tag = "sites", operation_id = "delete_site",
-    params(
-        ("id" = String, Path, description = "Which one"),
-        ("if-match" = Option<String>, Header, description = "Its `ETag`: only that version is deleted"),
-        DeleteQuery,
-    ),
-    responses((status = 204, description = "Gone"), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn delete(
-    State(api): State<Api>,
-    caller: Caller,
-    Id(id): Id<SiteId>,
-    MaybeIfMatch(version): MaybeIfMatch,
-    Query(query): Query<DeleteQuery>,
-) -> Result<StatusCode, Fault> {
-    api.service
-        .delete_site(&caller, id, version, query.cascade)
-        .await?;
-    Ok(StatusCode::NO_CONTENT)
+    async fn change(call: &Call, id: SiteId, version: Version, patch: SitePatch) -> Answer<Self> {
+        call.service
+            .change_site(&call.caller, id, version, patch)
+            .await
+    }
 }
 
 /// List the gateways of a site
@@ -114,11 +63,10 @@ pub(super) async fn delete(
     security(("token" = []))
 )]
 pub(super) async fn gateways(
-    State(api): State<Api>,
-    caller: Caller,
+    Call { service, caller }: Call,
     Id(id): Id<SiteId>,
     Query(query): Query<PageQuery>,
 ) -> Result<axum::Json<Page<Gateway>>, Fault> {
-    let page = api.service.gateways_of_site(&caller, id, query.into());
+    let page = service.gateways_of_site(&caller, id, query.into());
     Ok(axum::Json(page.await?))
 }

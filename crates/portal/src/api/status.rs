@@ -1,10 +1,8 @@
-use super::Api;
+use super::identity::Call;
 use super::problems::Problems;
 use super::query::{PageQuery, Query};
-use axum::extract::State;
 use culvert_ids::{ClientId, ResourceId};
 use culvert_portal_base::Fault;
-use culvert_portal_service::Caller;
 use culvert_wire::api::{ClientSession, Explanation, GatewaySession, Page, PortalStatus};
 use serde::Deserialize;
 
@@ -15,10 +13,9 @@ use serde::Deserialize;
     security(("token" = []))
 )]
 pub(super) async fn show(
-    State(api): State<Api>,
-    caller: Caller,
+    Call { service, caller }: Call,
 ) -> Result<axum::Json<PortalStatus>, Fault> {
-    Ok(axum::Json(api.service.status(&caller).await?))
+    Ok(axum::Json(service.status(&caller).await?))
 }
 
 /// List the connected clients
@@ -29,11 +26,10 @@ pub(super) async fn show(
     security(("token" = []))
 )]
 pub(super) async fn clients(
-    State(api): State<Api>,
-    caller: Caller,
+    Call { service, caller }: Call,
     Query(query): Query<PageQuery>,
 ) -> Result<axum::Json<Page<ClientSession>>, Fault> {
-    let page = api.service.client_sessions(&caller, &query.into()).await?;
+    let page = service.client_sessions(&caller, &query.into()).await?;
     Ok(axum::Json(page))
 }
 
@@ -45,11 +41,10 @@ pub(super) async fn clients(
     security(("token" = []))
 )]
 pub(super) async fn gateways(
-    State(api): State<Api>,
-    caller: Caller,
+    Call { service, caller }: Call,
     Query(query): Query<PageQuery>,
 ) -> Result<axum::Json<Page<GatewaySession>>, Fault> {
-    let page = api.service.gateway_sessions(&caller, &query.into()).await?;
+    let page = service.gateway_sessions(&caller, &query.into()).await?;
     Ok(axum::Json(page))
 }
 
@@ -76,10 +71,9 @@ pub(super) struct ExplainQuery {
     security(("token" = []))
 )]
 pub(super) async fn explain(
-    State(api): State<Api>,
-    caller: Caller,
+    Call { service, caller }: Call,
     Query(query): Query<ExplainQuery>,
 ) -> Result<axum::Json<Explanation>, Fault> {
-    let explained = api.service.explain(&caller, query.client, query.resource);
+    let explained = service.explain(&caller, query.client, query.resource);
     Ok(axum::Json(explained.await?))
 }

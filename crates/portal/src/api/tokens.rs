@@ -1,29 +1,50 @@
-use super::Api;
 use super::body::Json;
-use super::etag::{MaybeIfMatch, Shown};
+use super::collection::{Act, Action, Answer, Collection, Version};
+use super::identity::Call;
 use super::problems::Problems;
-use super::query::{Query, TokensQuery};
-use axum::extract::State;
+use super::query::{NoQuery, TokensQuery};
 use axum::http::StatusCode;
 use culvert_ids::TokenId;
-use culvert_portal_base::{Fault, Id};
-use culvert_portal_service::Caller;
+use culvert_portal_base::Fault;
+use culvert_portal_service::ListRequest;
 use culvert_wire::api::{IssuedToken, NewToken, Page, Token};
 
-/// List tokens
-#[utoipa::path(
-    get, path = "/tokens", tag = "tokens", operation_id = "list_tokens",
-    params(TokensQuery),
-    responses((status = 200, description = "A page", body = Page<Token>), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn list(
-    State(api): State<Api>,
-    caller: Caller,
-    Query(query): Query<TokensQuery>,
-) -> Result<axum::Json<Page<Token>>, Fault> {
-    let page = api.service.tokens(&caller, &query.into()).await?;
-    Ok(axum::Json(page))
+impl Collection for Token {
+    const PATH: &'static str = "tokens";
+    const NOUN: &'static str = "token";
+    const ONE: &'static str = "a token";
+
+    type Id = TokenId;
+    type Query = TokensQuery;
+    type DeleteQuery = NoQuery;
+
+    async fn list(call: &Call, request: &ListRequest) -> Answer<Page<Self>> {
+        call.service.tokens(&call.caller, request).await
+    }
+
+    async fn show(call: &Call, id: TokenId) -> Answer<Self> {
+        call.service.token(&call.caller, id).await
+    }
+
+    async fn delete(call: &Call, id: TokenId, version: Version, _: NoQuery) -> Answer<()> {
+        call.service.delete_token(&call.caller, id, version).await
+    }
+}
+
+impl Act for Token {
+    type Action = ();
+
+    const ACTIONS: &'static [Action<()>] = &[Action {
+        action: (),
+        verb: "revoke",
+        summary: "Revoke a token",
+        description: "It is refused from now on, for good; clients and gateways that connected with it \
+                 are cut off.",
+    }];
+
+    async fn act(call: &Call, id: TokenId, version: Version, (): ()) -> Answer<Self> {
+        call.service.revoke_token(&call.caller, id, version).await
+    }
 }
 
 /// Make a token
@@ -36,69 +57,9 @@ pub(super) async fn list(
     security(("token" = []))
 )]
 pub(super) async fn create(
-    State(api): State<Api>,
-    caller: Caller,
+    Call { service, caller }: Call,
     Json(new): Json<NewToken>,
 ) -> Result<(StatusCode, axum::Json<IssuedToken>), Fault> {
-    let issued = api.service.create_token(&caller, new).await?;
+    let issued = service.create_token(&caller, new).await?;
     Ok((StatusCode::CREATED, axum::Json(issued)))
-}
-
-/// Show a token
-#[utoipa::path(
-    get, path = "/tokens/{id}", tag = "tokens", operation_id = "show_token",
-    params(("id" = String, Path, description = "Which one")),
-    responses((status = 200, description = "As it is", body = Token), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn show(
-    State(api): State<Api>,
-    caller: Caller,
-    Id(id): Id<TokenId>,
-) -> Result<Shown<Token>, Fault> {
-    api.service.token(&caller, id).await.map(Shown)
-}
-
-/// Delete a token
-#[utoipa::path(
-    delete, path = "/tokens/{id}", tag = "tokens", operation_id = "delete_token",
-    params(
-        ("id" = String, Path, description = "Which one"),
-        ("if-match" = Option<String>, Header, description = "Its `ETag`: only that version is deleted"),
-    ),
-    responses((status = 204, description = "Gone"), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn delete(
-    State(api): State<Api>,
-    caller: Caller,
-    Id(id): Id<TokenId>,
-    MaybeIfMatch(version): MaybeIfMatch,
-) -> Result<StatusCode, Fault> {
-    api.service.delete_token(&caller, id, version).await?;
-    Ok(StatusCode::NO_CONTENT)
-}
-
-/// Revoke a token
-///
-/// It is refused from now on, for good; clients and gateways that connected with it are cut off.
-#[utoipa::path(
-    post, path = "/tokens/{id}/revoke", tag = "tokens", operation_id = "revoke_token",
-    params(
-        ("id" = String, Path, description = "Which one"),
-        ("if-match" = Option<String>, Header, description = "Its `ETag`: only that version is changed")
-    ),
-    responses((status = 200, description = "As it is now", body = Token), Problems),
-    security(("token" = []))
-)]
-pub(super) async fn revoke(
-    State(api): State<Api>,
-    caller: Caller,
-    Id(id): Id<TokenId>,
-    MaybeIfMatch(version): MaybeIfMatch,
-) -> Result<Shown<Token>, Fault> {
-    api.service
-        .revoke_token(&caller, id, version)
-        .await
-        .map(Shown)
 }

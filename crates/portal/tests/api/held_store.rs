@@ -1,12 +1,13 @@
 //! A store that counts what it is asked, and holds a request back from the moment at which the portal knows who
 //! asks.
 
+use crate::statements::Statements;
 use async_trait::async_trait;
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ProviderId, TokenId};
 use culvert_store::{
     AccessEntry, AccessFilter, AccessSeq, Account, Activity, Author, Change, ChangeFilter, Client,
     CommitWatch, Enrolment, Entity, EntityId, EntityKind, FlowBatch, FlowFilter, FlowSeq, Gateway,
-    Grant, Identity, ListFilter, LogEntries, LoggedAccess, LoggedFlow, Logs, Mutation, Page,
+    Grant, Identity, ListFilter, LogEntries, LoggedAccess, LoggedFlow, Logs, Mutation, Owner, Page,
     PageLimit, Passkey, Principal, SecretBytes, SecretName, SeenMachine, Seq, Snapshot,
     StateSecret, Store, StoreError,
 };
@@ -14,9 +15,10 @@ use culvert_wire::Timestamp;
 use culvert_wire::model::Log;
 use culvert_wire::token::{SecretDigest, TokenKind};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tokio::sync::oneshot;
+use tracing::{Instrument, Span};
 
 /// The portal's store. Tests change the rows by the one inside, which holds nobody back.
 #[derive(Debug)]
@@ -27,7 +29,12 @@ pub(crate) struct HeldStore {
     sign_ins: Mutex<HashMap<String, Held>>,
     /// Calls since they were last taken, by method.
     calls: Mutex<Calls>,
+    /// Their statements, if a test counts these.
+    statements: OnceLock<Statements>,
 }
+
+/// Feeds follow the logs, and uses of tokens are noted, whoever asks.
+pub(crate) const BESIDE: [&str; 3] = ["changes_after", "log_after", "touch_tokens"];
 
 /// The number of calls of each method of the store.
 pub(crate) type Calls = BTreeMap<&'static str, usize>;
@@ -63,6 +70,19 @@ impl HeldStore {
             held: Mutex::default(),
             sign_ins: Mutex::default(),
             calls: Mutex::default(),
+            statements: OnceLock::new(),
+        }
+    }
+
+    /// The statements of calls from here on, but for those that authenticate and those beside all requests.
+    pub(crate) fn statements(&self) -> &Statements {
+        self.statements.get_or_init(Statements::begin)
+    }
+
+    fn span(&self, method: &'static str) -> Span {
+        match self.statements.get() {
+            Some(statements) if !BESIDE.contains(&method) => statements.span(method),
+            _ => Span::none(),
         }
     }
 
@@ -121,7 +141,8 @@ macro_rules! passed_on {
         impl $trait for HeldStore {
             $(async fn $name(&self, $($argument: $type),*) -> $answer {
                 self.count(stringify!($name));
-                self.inner.$name($($argument),*).await
+                let span = self.span(stringify!($name));
+                self.inner.$name($($argument),*).instrument(span).await
             })*
             $($other)*
         }
@@ -143,6 +164,7 @@ passed_on! {
         async fn changes_after(account: AccountId, seq: Seq, limit: u32) -> Answer<Vec<Change>>;
         async fn change_log(account: AccountId, filter: &ChangeFilter, before: Option<Seq>, limit: PageLimit) -> Answer<Page<Change, Seq>>;
         async fn standing(account: AccountId, token: TokenId, now: Timestamp) -> Answer<Principal>;
+        async fn owners(account: AccountId, now: Timestamp) -> Answer<Vec<Owner>>;
         async fn provider_secret(account: AccountId, provider: ProviderId) -> Answer<Option<SecretBytes>>;
         async fn identity(account: AccountId, provider: ProviderId, subject: &str) -> Answer<Option<Identity>>;
         async fn totp_secret(account: AccountId, actor: ActorId) -> Answer<Option<SecretBytes>>;

@@ -4,7 +4,7 @@
 use crate::armed_routes::World;
 use crate::browser::{Browser, PASSWORD, person};
 use crate::console_routes::with_ids;
-use crate::held_store::{Calls, HeldStore};
+use crate::held_store::{BESIDE, Calls, HeldStore};
 use crate::served::served;
 use crate::support::{Answer, Client, api_token, birth, make_token, now};
 use crate::things::Things;
@@ -35,9 +35,6 @@ const CHUNK: u32 = 500;
 
 /// Other work of the portal asks the store beside a request. Of so many requests one is alone.
 const TRIES: usize = 3;
-
-/// Feeds follow the logs, and uses of tokens are noted, whoever asks.
-const BESIDE: [&str; 3] = ["changes_after", "log_after", "touch_tokens"];
 
 /// Kinds that some lists leave out are common: five of a hundred rows are of those that they show.
 const fn is_rare(number: u32) -> bool {

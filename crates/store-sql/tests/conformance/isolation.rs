@@ -261,6 +261,7 @@ pub(crate) async fn an_unknown_account_is_an_error_everywhere(factory: impl Asyn
     let answers = [
         store.is_set_up(unknown).await.map(|_| ()),
         store.password(unknown, "Ada").await.map(|_| ()),
+        store.owners(unknown, NOW).await.map(|_| ()),
         store
             .write(unknown, Author::PORTAL, NOW, Vec::new())
             .await

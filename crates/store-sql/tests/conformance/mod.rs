@@ -102,6 +102,7 @@ macro_rules! conformance {
                 people::a_person_s_token_may_do_no_more_than_the_person
                 people::who_no_longer_signs_in_keeps_no_token_for_the_api_and_all_others
                 people::a_write_needs_the_role_that_it_was_permitted_by
+                people::owners_are_found_with_all_ways_by_which_they_are
                 people::a_password_without_a_role_leaves_the_role_and_begins_no_sign_in
                 proofs::a_session_begins_by_the_password_of_now_alone
                 proofs::a_session_begins_by_the_factors_of_now_alone

@@ -4,8 +4,9 @@ use super::Fixture;
 use super::world::*;
 use culvert_ids::ActorId;
 use culvert_store::{
-    Actor, Author, ChangeFilter, Denial, Holder, MAX_SECRET_LEN, Mutation, PageLimit, Role,
-    SESSION_IDLE_MS, SecretBytes, StoreError, StoreExt, Token, TokenScope, TokenUses,
+    Actor, Author, ChangeFilter, Denial, Holder, MAX_SECRET_LEN, Mutation, Owner, OwnerBy,
+    PageLimit, Role, SESSION_IDLE_MS, SecretBytes, StoreError, StoreExt, Token, TokenScope,
+    TokenUses,
 };
 use culvert_wire::Timestamp;
 
@@ -354,4 +355,73 @@ pub(crate) async fn a_write_needs_the_role_that_it_was_permitted_by(
         .unwrap();
     set_secret().await.unwrap();
     assert!(store.sink_secret(account, "siem").await.unwrap().is_some());
+}
+
+pub(crate) async fn owners_are_found_with_all_ways_by_which_they_are(
+    factory: impl AsyncFn() -> Fixture,
+) {
+    let world = World::new(factory().await).await;
+    let (store, account) = (&world.store, world.account);
+    let (ada, bob, eve) = (
+        world.actor("Ada").await.id,
+        world.actor("Bob").await.id,
+        world.actor("Eve").await.id,
+    );
+    world
+        .write(vec![set_password(ada, Role::Owner, "any")])
+        .await
+        .unwrap();
+    world
+        .write(vec![set_password(bob, Role::Admin, "any")])
+        .await
+        .unwrap();
+    let api = |actor, role| TokenScope::Api { actor, role };
+    let of_bob = world.token(api(bob, Role::Owner), TokenUses::Many).await;
+    let of_eve = world.token(api(eve, Role::Owner), TokenUses::Many).await;
+    world.token(api(eve, Role::Admin), TokenUses::Many).await;
+    let ended = world.token(api(eve, Role::Owner), TokenUses::Many).await;
+    let row = async |key: &Key| -> Token { store.get_as(account, key.id).await.unwrap() };
+    let revoked = Token {
+        revoked: Some(NOW),
+        ..row(&ended).await
+    };
+    world.update(revoked).await.unwrap();
+    let expiring = Token {
+        expires: Some(later(1)),
+        ..row(&of_bob).await
+    };
+    world.update(expiring).await.unwrap();
+    // Owners of other accounts are none of this one.
+    let other = World::beside(store).await;
+    let zoe = other.actor("Zoe").await.id;
+    other.token(api(zoe, Role::Owner), TokenUses::Many).await;
+
+    let owner = |actor, disabled, by| Owner {
+        actor,
+        disabled,
+        by,
+    };
+    let by_token = |key: &Key, is_bounded| OwnerBy::Token {
+        id: key.id,
+        is_bounded,
+    };
+    let by_password = |has_password| OwnerBy::SignIn { has_password };
+    let sorted = |mut owners: Vec<Owner>| {
+        owners.sort_by_key(|owner| owner.actor);
+        owners
+    };
+    let found = async |at| sorted(store.owners(account, at).await.unwrap());
+    let of_ada = owner(ada, false, by_password(true));
+    let of_eve = owner(eve, false, by_token(&of_eve, false));
+    let bounded = owner(bob, false, by_token(&of_bob, true));
+    assert_eq!(found(NOW).await, sorted(vec![of_ada, bounded, of_eve]));
+    assert_eq!(found(later(1)).await, sorted(vec![of_ada, of_eve]));
+
+    // The role stays without the password, and a disabled owner is told as one.
+    let mut row: Actor = store.get_as(account, ada).await.unwrap();
+    row.disabled = true;
+    row.sign_in.as_mut().unwrap().password_set = None;
+    world.update(row).await.unwrap();
+    let of_ada = owner(ada, true, by_password(false));
+    assert_eq!(found(later(1)).await, sorted(vec![of_ada, of_eve]));
 }

@@ -47,7 +47,12 @@ async fn begin(world: &World, actor: ActorId, shown: Vec<Mutation>) -> Result<Ke
         .write(world.account, author, NOW, mutations)
         .await
     {
-        Ok(_) => Ok(key),
+        Ok(changes) => {
+            let row: Token = world.store.get_as(world.account, key.id).await.unwrap();
+            let logged = changes.last().unwrap().after.clone();
+            assert_eq!(logged, Some(row.into()), "the log has the row");
+            Ok(key)
+        }
         Err(StoreError::Denied(denial)) => Err(denial),
         Err(error) => panic!("{error}"),
     }

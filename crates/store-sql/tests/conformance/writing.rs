@@ -2,10 +2,10 @@
 
 use super::Fixture;
 use super::world::*;
-use culvert_ids::{ActorId, GroupId};
+use culvert_ids::{ActorId, GroupId, SiteId};
 use culvert_store::{
     ActorKind, Author, Entity, EntityId, EntityKind, MAX_MUTATIONS, MAX_NAME_CHARS, Mutation,
-    Operation, Stamp, Store, StoreError, StoreExt, Token, TokenScope, TokenUses,
+    Operation, Resource, Stamp, Store, StoreError, StoreExt, Token, TokenScope, TokenUses,
 };
 use culvert_wire::model::{
     Condition, Filter, PortRange, TimeWindow, Weekday, WrittenExpires, WrittenTimes,
@@ -412,6 +412,16 @@ pub(crate) async fn an_id_names_one_row(factory: impl AsyncFn() -> Fixture) {
     let create = Mutation::Create(group.into());
     let error = world.write(vec![create]).await.unwrap_err();
     assert!(matches!(error, StoreError::Exists(_)));
+    // The id is told first, whatever else is wrong with the row.
+    let site = world.site("Site").await;
+    let resource = world.resource(site.id, "Resource").await;
+    let again = Resource {
+        site: SiteId::from_bytes(bytes()),
+        ..resource
+    };
+    let create = Mutation::Create(again.clone().into());
+    let error = world.write(vec![create]).await.unwrap_err();
+    assert!(matches!(error, StoreError::Exists(id) if id == again.id.into()));
     // A token's id says by itself in which account it is, so no other account may have it.
     let (token, _) = token(TokenScope::Setup, TokenUses::One);
     world.write(vec![token.clone()]).await.unwrap();

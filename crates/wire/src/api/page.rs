@@ -11,6 +11,7 @@ pub const MAX_PAGE_LEN: u16 = 200;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Page<T> {
     /// The entries, in an order that does not change.
+    #[cfg_attr(feature = "openapi", schema(inline))]
     pub items: Vec<T>,
     /// The `cursor` to give for the entries that follow; absent at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]

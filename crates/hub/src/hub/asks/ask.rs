@@ -1,6 +1,6 @@
 //! A request for access on its way to a grant.
 
-use culvert_ids::{ClientId, GatewayId, GrantId, PolicyId, ResourceId};
+use culvert_ids::{ClientId, GatewayId, GrantId, ID_LEN, PolicyId, ResourceId};
 use culvert_wire::Timestamp;
 use culvert_wire::messages::{Reason, WantedName};
 use std::collections::{BTreeMap, BTreeSet};
@@ -70,5 +70,42 @@ impl Wish {
         self.waiters.extend(other.waiters);
         self.names.extend(other.names);
         self.avoid.extend(other.avoid);
+    }
+}
+
+/// Requests under way: at most one grant of each pair.
+#[derive(Debug, Default)]
+pub(crate) struct Asks(BTreeMap<Pair, Ask>);
+
+impl Asks {
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn contains(&self, pair: Pair) -> bool {
+        self.0.contains_key(&pair)
+    }
+
+    pub(crate) fn get(&self, pair: Pair) -> Option<&Ask> {
+        self.0.get(&pair)
+    }
+
+    pub(crate) fn get_mut(&mut self, pair: Pair) -> Option<&mut Ask> {
+        self.0.get_mut(&pair)
+    }
+
+    pub(crate) fn insert(&mut self, pair: Pair, ask: Ask) {
+        self.0.insert(pair, ask);
+    }
+
+    pub(crate) fn remove(&mut self, pair: Pair) -> Option<Ask> {
+        self.0.remove(&pair)
+    }
+
+    /// The pairs of the client that are under way.
+    pub(crate) fn of(&self, client: ClientId) -> impl Iterator<Item = Pair> {
+        let first = (client, ResourceId::from_bytes([0; ID_LEN]));
+        let last = (client, ResourceId::from_bytes([u8::MAX; ID_LEN]));
+        self.0.range(first..=last).map(|(pair, _)| *pair)
     }
 }

@@ -3,13 +3,13 @@
 mod ask;
 mod offers;
 
-pub(super) use ask::{Ask, Pair};
+pub(super) use ask::{Asks, Pair};
 
 use super::Hub;
 use crate::limits::{MAX_ASKS_PER_CLIENT, MAX_AVOIDED, MAX_WAITING_PER_CLIENT};
 use crate::reasons::StatedReason;
 use crate::session::{Facts, REQUEST_RATE};
-use ask::{Permit, Purpose, Waiter, Wish};
+use ask::{Ask, Permit, Purpose, Waiter, Wish};
 use culvert_ids::{ClientId, GatewayId, ResourceId};
 use culvert_policy::{Decision, DomainName, Explanation, Subject, evaluate};
 use culvert_store::{AccessEntry, Client};
@@ -31,7 +31,12 @@ impl Hub {
     /// The decision of the policies, the token and the client's row at this time.
     pub(super) fn permit(&self, pair: Pair, now: Timestamp) -> Result<Permit, StatedReason> {
         let (client, resource) = pair;
-        let facts = self.facts.get(&client).cloned().unwrap_or_default();
+        let facts = self
+            .sessions
+            .clients
+            .facts(client)
+            .cloned()
+            .unwrap_or_default();
         let row = self
             .directory
             .admit_client(client)
@@ -62,7 +67,8 @@ impl Hub {
         else {
             let policies: Vec<_> = self.directory.policies(resource).cloned().collect();
             let full = Explanation::new(&policies, resource, &subject, now.unix_time());
-            return Err(StatedReason::decided(&decision, full.to_string()));
+            let full = full.in_words(&self.directory).to_string();
+            return Err(StatedReason::decided(&decision, full));
         };
         let decided = allowed_until.map(Timestamp::from);
         let until = until.into_iter().chain(decided).min();
@@ -80,8 +86,8 @@ impl Hub {
         now: Timestamp,
     ) {
         let pair = (client, resource);
-        let asks = self.asks_of(client).count();
-        let Some(session) = self.clients.get_mut(&client) else {
+        let asks = self.asks.of(client).count();
+        let Some(session) = self.sessions.clients.get_mut(client) else {
             return;
         };
         if session.waiting.contains(&request) {
@@ -89,7 +95,7 @@ impl Hub {
             self.counters.ignored += 1;
             return;
         }
-        let is_asked = self.asks.contains_key(&pair);
+        let is_asked = self.asks.contains(pair);
         let has_room = session.waiting.len() < MAX_WAITING_PER_CLIENT
             && (is_asked || asks < MAX_ASKS_PER_CLIENT)
             && avoid.len() <= MAX_AVOIDED
@@ -123,7 +129,7 @@ impl Hub {
 
     /// Others of the client wait for the answer to a request: the gateway is not to wait for the DNS any longer.
     pub(super) fn answer_now(&mut self, pair: Pair, request: u64) {
-        let ask = self.asks.get_mut(&pair).filter(|ask| {
+        let ask = self.asks.get_mut(pair).filter(|ask| {
             let mut waiters = ask.wish.waiters.iter();
             waiters.any(|waiter| waiter.request == request)
         });
@@ -133,7 +139,7 @@ impl Hub {
             return;
         };
         offer.is_expedited = true;
-        if let Some(session) = self.gateways.get(&offer.gateway) {
+        if let Some(session) = self.sessions.gateways.get(offer.gateway) {
             let grant = offer.grant;
             self.outbox
                 .tell_gateway(session.id, ToGateway::AnswerNow { grant });
@@ -143,7 +149,7 @@ impl Hub {
     /// A request for a pair that has a grant under way waits with the others, if the grant that was
     /// offered will do for it.
     fn join_or_start(&mut self, pair: Pair, wish: Wish, now: Timestamp) {
-        let Some(ask) = self.asks.get_mut(&pair) else {
+        let Some(ask) = self.asks.get_mut(pair) else {
             self.start(pair, wish, now);
             return;
         };
@@ -183,7 +189,7 @@ impl Hub {
 
     /// Replaces the grant in use by one that ends when the policies say.
     pub(super) fn shorten(&mut self, pair: Pair, now: Timestamp) {
-        if self.asks.contains_key(&pair) {
+        if self.asks.contains(pair) {
             // The grant under way replaces the one in use, and ends in time.
             return;
         }
@@ -218,7 +224,7 @@ impl Hub {
             let current = self.grants.current(pair.0, pair.1);
             let gateway = current.map(|grant| grant.row.gateway);
             let gateway = gateway.filter(|gateway| {
-                self.gateways.contains_key(gateway)
+                self.sessions.gateways.contains(*gateway)
                     && self.directory.may_serve(*gateway)
                     && !ask.wish.avoid.contains(gateway)
             });
@@ -244,15 +250,6 @@ impl Hub {
         if let Some(next) = ask.next {
             self.start(pair, next, now);
         }
-    }
-
-    fn asks_of(&self, client: ClientId) -> impl Iterator<Item = Pair> {
-        let first = (client, ResourceId::from_bytes([0; culvert_ids::ID_LEN]));
-        let last = (
-            client,
-            ResourceId::from_bytes([u8::MAX; culvert_ids::ID_LEN]),
-        );
-        self.asks.range(first..=last).map(|(pair, _)| *pair)
     }
 
     /// Names are the client's word: each has to fit the resource, and to stand for addresses of the
@@ -299,7 +296,7 @@ impl Hub {
         now: Timestamp,
     ) {
         self.counters.denied += 1;
-        let Some(session) = self.clients.get_mut(&client) else {
+        let Some(session) = self.sessions.clients.get_mut(client) else {
             return;
         };
         for waiter in waiters {

@@ -58,8 +58,14 @@ impl Hub {
             labels: self.labels_of(pair),
         };
         let is_new = !self.grants.serves(gateway, pair.0);
-        let session = self.gateways.get_mut(&gateway).ok_or_else(internal)?;
-        session.given += u32::from(is_new);
+        let session = self
+            .sessions
+            .gateways
+            .get_mut(gateway)
+            .ok_or_else(internal)?;
+        if is_new {
+            session.load.give();
+        }
         self.outbox.tell_gateway(session.id, message);
         let offer = Offer {
             grant: row.id,
@@ -96,13 +102,18 @@ impl Hub {
         now: Timestamp,
     ) -> Result<culvert_store::Grant, StatedReason> {
         let ciphers = |ciphers: Option<&Vec<Cipher>>| ciphers.cloned().unwrap_or_default();
-        let of_client = ciphers(self.clients.get(&client).map(|session| &session.ciphers));
-        let of_gateway = ciphers(self.gateways.get(&gateway).map(|session| &session.ciphers));
+        let of_client = ciphers(self.sessions.clients.get(client).map(|it| &it.ciphers));
+        let of_gateway = ciphers(
+            self.sessions
+                .gateways
+                .get(gateway)
+                .map(|it| &it.announced.ciphers),
+        );
         let kept = self.grants.current(client, resource);
         let kept = kept.filter(|grant| grant.row.gateway == gateway);
         let cipher = match kept {
             // The client is away and its grant is only shortened: what it does fast has not changed.
-            Some(grant) if !self.clients.contains_key(&client) => grant.row.cipher,
+            Some(grant) if !self.sessions.clients.contains(client) => grant.row.cipher,
             _ => Cipher::choose(&of_client, &of_gateway),
         };
         let lifetime_ms = u64::from(self.directory.settings().grant_lifetime_s) * 1_000;
@@ -165,7 +176,7 @@ impl Hub {
         let row = accepted.row.clone();
         self.timers.set(row.expires, Timer::Expiry(grant));
         self.outbox.save(row.clone());
-        self.refused_at_host.forget(pair.1);
+        self.refusals.at_host.forget(pair.1);
         self.counters.granted += 1;
         self.outbox.log(AccessEntry {
             at: now,
@@ -218,7 +229,7 @@ impl Hub {
         } else if self.keeps_as_leftover(old_gateway, avoid) {
             self.grants.set_stage(old_id, Stage::Leftover);
         } else {
-            if let Some(session) = self.gateways.get(&old_gateway) {
+            if let Some(session) = self.sessions.gateways.get(old_gateway) {
                 let revoke = ToGateway::Revoke { grant: old_id };
                 self.outbox.tell_gateway(session.id, revoke);
             }
@@ -231,8 +242,8 @@ impl Hub {
     /// True if flows go on through a gateway that another one replaces: it drains, and is connected.
     fn keeps_as_leftover(&self, gateway: GatewayId, avoid: &BTreeSet<GatewayId>) -> bool {
         !avoid.contains(&gateway)
-            && !self.leaving.contains(&gateway)
-            && self.gateways.contains_key(&gateway)
+            && !self.sessions.gateways.is_leaving(gateway)
+            && self.sessions.gateways.contains(gateway)
             && self.is_draining(gateway)
     }
 
@@ -240,8 +251,8 @@ impl Hub {
         let (Some(client), Some(gateway), Some(serving), Some(asking)) = (
             self.directory.client(row.client),
             self.directory.gateway(row.gateway),
-            self.gateways.get(&row.gateway),
-            self.clients.get_mut(&row.client),
+            self.sessions.gateways.get(row.gateway),
+            self.sessions.clients.get_mut(row.client),
         ) else {
             return;
         };
@@ -261,13 +272,13 @@ impl Hub {
                 ipv4: gateway.ipv4,
                 ipv6: gateway.ipv6,
             },
-            candidates: serving.candidates.clone(),
+            candidates: serving.announced.candidates().to_vec(),
             preshared_key: self
                 .signer
                 .preshared_key(&client.public_key, &gateway.public_key),
             cipher: row.cipher,
             names: names.cloned().collect(),
-            answers_dns: serving.answers_dns,
+            answers_dns: serving.announced.answers_dns,
         };
         self.outbox.tell_client(asking.id, granted);
     }
@@ -291,7 +302,7 @@ impl Hub {
                 Some(StatedReason::plain(reason.code, "the name has no address"))
             }
             ReasonCode::NameOutside => {
-                self.outside.note(pair.1, &reason.text, now);
+                self.refusals.outside.note(pair.1, &reason.text, now);
                 Some(StatedReason::outside(&reason.text))
             }
             _ => None,
@@ -305,11 +316,11 @@ impl Hub {
             .with("grant", grant)
             .with("code", format_args!("{:?}", reason.code))
             .with_text("text", &reason.text);
-        self.log.push(line);
+        self.outbox.push_line(line);
         if reason.code == ReasonCode::HostAddress {
             let name = self.directory.gateway(gateway).map(|row| row.name.as_str());
             let text = format!("{}: {}", name.unwrap_or_default(), reason.text);
-            self.refused_at_host.note(pair.1, &text, now);
+            self.refusals.at_host.note(pair.1, &text, now);
         }
         ask.wish.avoid.insert(gateway);
         ask.failure = Some(reason);
@@ -344,7 +355,7 @@ impl Hub {
 
     /// Stops an ask, whose offer is yet to be withdrawn.
     pub(crate) fn take_ask(&mut self, pair: Pair) -> Option<Ask> {
-        let ask = self.asks.remove(&pair)?;
+        let ask = self.asks.remove(pair)?;
         if let Some(offer) = ask.offer {
             self.timers.clear(offer.deadline, Timer::Offer(offer.grant));
         }
@@ -356,7 +367,7 @@ impl Hub {
         let Some(dropped) = self.drop_grant(grant) else {
             return;
         };
-        if let Some(session) = self.gateways.get(&dropped.row.gateway) {
+        if let Some(session) = self.sessions.gateways.get(dropped.row.gateway) {
             let revoke = ToGateway::Revoke { grant };
             self.outbox.tell_gateway(session.id, revoke);
         }
@@ -364,8 +375,8 @@ impl Hub {
 
     /// The client is gone: nobody waits for answers any more.
     pub(crate) fn drop_asks_of(&mut self, client: ClientId) {
-        for pair in self.asks_of(client).collect::<Vec<_>>() {
-            let Some(ask) = self.asks.get_mut(&pair) else {
+        for pair in self.asks.of(client).collect::<Vec<_>>() {
+            let Some(ask) = self.asks.get_mut(pair) else {
                 continue;
             };
             ask.next = None;
@@ -381,7 +392,7 @@ impl Hub {
 
     /// Ends the ask that shortens a grant which has ended.
     pub(crate) fn drop_shortening(&mut self, pair: Pair, now: Timestamp) {
-        let ask = self.asks.get(&pair);
+        let ask = self.asks.get(pair);
         if ask.is_none_or(|ask| ask.purpose != Purpose::Shorten) {
             return;
         }

@@ -1,0 +1,90 @@
+//! The change log of the configuration.
+
+use super::log_query::LogQuery;
+use super::read::{fetch, last_seq};
+use super::value::{Columns, damaged};
+use culvert_ids::{AccountId, ActorId, ID_LEN, TokenId};
+use culvert_store::{
+    Author, Change, ChangeFilter, Entity, EntityId, EntityKind, MAX_CHANGES_READ, Operation, Page,
+    PageLimit, Seq, StoreError,
+};
+use culvert_wire::model::Log;
+use sqlx::SqliteConnection;
+
+const CHANGE: &str = "SELECT seq, at_ms, actor_id, token_id, operation, kind, row_id, row_before, \
+                      row_after FROM change_log WHERE account = ?";
+
+pub(super) async fn after(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    seq: Seq,
+    limit: u32,
+) -> Result<Vec<Change>, StoreError> {
+    last_seq(connection, account).await?;
+    let sql = format!("{CHANGE} AND seq > ? ORDER BY seq LIMIT ?");
+    let limit = u64::from(limit.min(MAX_CHANGES_READ));
+    let values = vec![account.as_bytes().into(), seq.0.into(), limit.into()];
+    let rows = fetch(connection, sql, values).await?;
+    rows.iter()
+        .map(|row| read_change(account, Columns(row)))
+        .collect()
+}
+
+/// The changes that a filter leaves, for people.
+pub(super) fn log_query(
+    account: AccountId,
+    filter: &ChangeFilter,
+    before: Option<Seq>,
+) -> LogQuery {
+    let conditions = [
+        ("seq < ?", before.map(|seq| seq.0.into())),
+        ("seq > ?", filter.after.map(|seq| seq.0.into())),
+        ("kind = ?", filter.kind.map(|kind| kind.as_str().into())),
+        ("kind = ?", filter.id.map(|id| id.kind().as_str().into())),
+        ("row_id = ?", filter.id.map(Into::into)),
+        ("actor_id = ?", filter.actor.map(|id| id.as_bytes().into())),
+        ("at_ms >= ?", filter.from.map(Into::into)),
+        ("at_ms < ?", filter.until.map(Into::into)),
+    ];
+    LogQuery::new(account, Log::Changes, CHANGE, conditions, filter.search)
+}
+
+pub(super) async fn query_log(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    filter: &ChangeFilter,
+    before: Option<Seq>,
+    limit: PageLimit,
+) -> Result<Page<Change, Seq>, StoreError> {
+    last_seq(connection, account).await?;
+    let query = log_query(account, filter, before);
+    let read = |row: Columns<'_>| read_change(account, row);
+    let cursor = |change: &Change| change.seq;
+    query.page(connection, limit, read, cursor, Seq).await
+}
+
+fn read_change(account: AccountId, row: Columns<'_>) -> Result<Change, StoreError> {
+    let kind: EntityKind = row.word("kind")?;
+    let operation: Operation = row.word("operation")?;
+    let entity = |column| -> Result<Option<Entity>, StoreError> {
+        let text: Option<&str> = row.get(column)?;
+        text.map(|text| Entity::from_json(kind, text).map_err(|error| damaged(column, error)))
+            .transpose()
+    };
+    let actor: Option<[u8; ID_LEN]> = row.optional_bytes("actor_id")?;
+    let token: Option<[u8; ID_LEN]> = row.optional_bytes("token_id")?;
+    Ok(Change {
+        seq: Seq(row.number("seq")?),
+        account,
+        at: row.time("at_ms")?,
+        author: Author {
+            actor: actor.map(ActorId::from_bytes),
+            token: token.map(TokenId::from_bytes),
+            role: None,
+        },
+        operation,
+        id: EntityId::from_bytes(kind, row.bytes("row_id")?),
+        before: entity("row_before")?,
+        after: entity("row_after")?,
+    })
+}

@@ -1,0 +1,204 @@
+//! Rows that a write adds or writes over, each by the rules of its kind and with its entry in the change log.
+
+use super::fault::fault;
+use super::value::{Columns, places, query};
+use super::writing::Writing;
+use super::{addresses, providers, read, table};
+use culvert_store::rules::{self, name_key};
+use culvert_store::{Actor, Entity, EntityId, EntityKind, Operation, Provider, Stamp, StoreError};
+
+impl Writing {
+    /// Adds a row of any kind.
+    pub(super) async fn create(&mut self, mut entity: Entity) -> Result<Entity, StoreError> {
+        rules::check(None, &entity)?;
+        rules::without_secrets(&mut entity);
+        entity.set_stamp(Stamp {
+            version: 1,
+            created: self.at(),
+            updated: self.at(),
+        });
+        let id = entity.id();
+        let refused = match self.add(&entity).await {
+            Ok(true) => {
+                self.note_added(id);
+                self.append(Operation::Create, id, None, Some(entity.clone()))
+                    .await?;
+                return Ok(entity);
+            }
+            Ok(false) => StoreError::corrupt(format_args!("an index has {id}, and no row")),
+            Err(error) if error.is_local() => return Err(error),
+            Err(error) => error,
+        };
+        // Only a row that is refused is looked for: the id of a new one is in no table.
+        let account = self.account();
+        match read::find(self.connection(), account, id).await? {
+            Some(_) => Err(StoreError::Exists(id)),
+            None => Err(refused),
+        }
+    }
+
+    /// Inserts a row that its checks let pass. False, if a unique index refuses it.
+    async fn add(&mut self, entity: &Entity) -> Result<bool, StoreError> {
+        self.check_owners(None, entity).await?;
+        self.check_references(None, entity).await?;
+        self.check_name(None, entity).await?;
+        self.check_pair(entity).await?;
+        self.check_subject(entity).await?;
+        let (kind, stamp) = (entity.kind(), entity.stamp());
+        let columns = table::columns(kind);
+        let sql = format!(
+            "INSERT INTO {} (account, id, version, created_ms, updated_ms, {}) VALUES ({})",
+            table::table(kind),
+            columns.join(", "),
+            places(columns.len() + 5),
+        );
+        let mut values = vec![
+            self.account().as_bytes().into(),
+            entity.id().into(),
+            stamp.version.into(),
+            stamp.created.into(),
+            stamp.updated.into(),
+        ];
+        values.extend(table::values(entity)?);
+        self.insert(sql, values).await
+    }
+
+    /// Writes a row over the one that it was, what the store alone changes included.
+    pub(super) async fn replace(
+        &mut self,
+        before: Entity,
+        mut after: Entity,
+    ) -> Result<Entity, StoreError> {
+        rules::check(Some(&before), &after)?;
+        self.check_owners(Some(&before), &after).await?;
+        self.check_references(Some(&before), &after).await?;
+        self.check_name(Some(&before), &after).await?;
+        let (kind, id, stamp) = (after.kind(), after.id(), before.stamp());
+        after.set_stamp(Stamp {
+            version: stamp.version + 1,
+            created: stamp.created,
+            updated: self.at(),
+        });
+        let columns = table::columns(kind).join(" = ?, ");
+        let sql = format!(
+            "UPDATE {} SET {columns} = ?, version = ?, updated_ms = ? \
+             WHERE account = ? AND id = ? AND version = ?",
+            table::table(kind),
+        );
+        let mut values = table::values(&after)?;
+        values.extend([
+            (stamp.version + 1).into(),
+            self.at().into(),
+            self.account().as_bytes().into(),
+            id.into(),
+            stamp.version.into(),
+        ]);
+        if self.execute(sql, values).await? != 1 {
+            return Err(StoreError::corrupt(format_args!(
+                "{id} changed within the transaction that changes it"
+            )));
+        }
+        if rules::revoked(&before).is_none() && rules::revoked(&after).is_some() {
+            addresses::release_of(self, &after).await?;
+        }
+        self.forget_secret(&after).await?;
+        self.append(Operation::Update, id, Some(before), Some(after.clone()))
+            .await?;
+        Ok(after)
+    }
+
+    /// An actor who no longer signs in with a password has none. If the portal is a provider's public client, it has no
+    /// secret there.
+    async fn forget_secret(&mut self, after: &Entity) -> Result<(), StoreError> {
+        let sql = match after {
+            Entity::Actor(Actor { sign_in, .. })
+                if sign_in.is_none_or(|sign_in| sign_in.password_set.is_none()) =>
+            {
+                "DELETE FROM password WHERE account = ? AND actor_id = ?"
+            }
+            Entity::Provider(Provider {
+                secret_set: None, ..
+            }) => "DELETE FROM provider_secret WHERE account = ? AND provider_id = ?",
+            _ => return Ok(()),
+        };
+        let values = vec![self.account().as_bytes().into(), after.id().into()];
+        self.execute(sql, values).await?;
+        Ok(())
+    }
+
+    /// A row keeps what it referred to: that can't go while it is there.
+    async fn check_references(
+        &mut self,
+        before: Option<&Entity>,
+        after: &Entity,
+    ) -> Result<(), StoreError> {
+        let kept = before.map(rules::references).unwrap_or_default();
+        for id in rules::references(after) {
+            if !kept.contains(&id) {
+                self.check_exists(id).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A row keeps the name that it has, with other letters too.
+    async fn check_name(
+        &mut self,
+        before: Option<&Entity>,
+        after: &Entity,
+    ) -> Result<(), StoreError> {
+        let Some(name) = rules::name(after) else {
+            return Ok(());
+        };
+        // A name that it had before is not judged again.
+        let had = before.and_then(rules::name).map(name_key);
+        if rules::revoked(after).is_some() || had == Some(name_key(name)) {
+            return Ok(());
+        }
+        let (kind, id) = (after.kind(), after.id());
+        if let Some(by) = self.named(kind, name, Some(id)).await? {
+            let name = name.to_owned();
+            return Err(StoreError::NameTaken { kind, name, by });
+        }
+        Ok(())
+    }
+
+    /// An actor is in a group once.
+    async fn check_pair(&mut self, entity: &Entity) -> Result<(), StoreError> {
+        let Entity::Membership(membership) = entity else {
+            return Ok(());
+        };
+        let sql = "SELECT id FROM membership WHERE account = ? AND group_id = ? AND actor_id = ?";
+        let values = vec![
+            self.account().as_bytes().into(),
+            membership.group.as_bytes().into(),
+            membership.actor.as_bytes().into(),
+        ];
+        let row = query(sql, values)
+            .fetch_optional(self.connection())
+            .await
+            .map_err(fault)?;
+        match row {
+            Some(row) => {
+                let bytes = Columns(&row).bytes("id")?;
+                let id = EntityId::from_bytes(EntityKind::Membership, bytes);
+                Err(StoreError::Exists(id))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// A provider knows one person under a subject.
+    async fn check_subject(&mut self, entity: &Entity) -> Result<(), StoreError> {
+        let Entity::Identity(new) = entity else {
+            return Ok(());
+        };
+        let account = self.account();
+        let found =
+            providers::known_as(self.connection(), account, new.provider, &new.subject).await?;
+        match found {
+            Some(other) => Err(StoreError::Exists(other.id.into())),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,445 @@
+//! The store: a connection that writes, connections that read, and the parts that do the work on them.
+
+use super::commits::CommitSignal;
+use super::fault::fault;
+use super::open::{self, SqliteOptions};
+use super::sealing::Sealing;
+use super::writer::Writer;
+use super::writing::Writing;
+use super::{
+    access, auth, changes, enrol, factors, grants, owners, passkeys, passwords, providers, read,
+    secrets, seen,
+};
+use async_trait::async_trait;
+use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ProviderId, TokenId};
+use culvert_store::{
+    AccessEntry, AccessFilter, AccessSeq, Account, Author, Change, ChangeFilter, Client,
+    CommitWatch, Enrolment, Entity, EntityId, EntityKind, Gateway, Grant, Identity, ListFilter,
+    LoggedAccess, Mutation, Owner, Page, PageLimit, Passkey, Principal, SecretBytes, SecretName,
+    SeenMachine, Seq, Snapshot, StateSecret, Store, StoreError,
+};
+use culvert_wire::Timestamp;
+use culvert_wire::token::{SecretDigest, TokenKind};
+use sqlx::sqlite::SqlitePool;
+use sqlx::{Sqlite, Transaction};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A [`Store`] in a file, or in memory.
+pub struct SqliteStore {
+    pub(super) writer: Writer,
+    /// Connections that only read. In memory it is the writer, since a database in memory belongs
+    /// to its connection.
+    pub(super) reader: SqlitePool,
+    signal: CommitSignal,
+    pub(super) sealing: Sealing,
+    options: SqliteOptions,
+}
+
+impl SqliteStore {
+    /// Opens the database; makes it where there is none, brings it up to date where it is older.
+    ///
+    /// # Errors
+    /// [`StoreError::SecretsKeyMissing`], [`StoreError::OtherSecretsKey`] and [`StoreError::SecretsNotEncrypted`];
+    /// [`StoreError::NewerSchema`], [`StoreError::Locked`], [`StoreError::Corrupt`] where the file
+    /// is no database or one of another program, [`StoreError::Unavailable`] where it can't be
+    /// opened. Nothing is written then.
+    pub async fn open(options: &SqliteOptions) -> Result<Self, StoreError> {
+        let open::Opened {
+            writer,
+            reader,
+            sealing,
+        } = open::open(options).await?;
+        Ok(Self {
+            writer: Writer::new(writer, options.path()),
+            reader,
+            sealing,
+            signal: CommitSignal::new(),
+            options: options.clone(),
+        })
+    }
+
+    /// A transaction that sees one state, and writes nothing.
+    pub(super) async fn reading(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
+        self.reader.begin().await.map_err(fault)
+    }
+
+    /// A transaction that writes what is not configuration.
+    pub(super) async fn writing(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
+        self.writer.begin().await
+    }
+
+    /// A change of the configuration.
+    async fn change(
+        &self,
+        account: AccountId,
+        author: Author,
+        at: Timestamp,
+    ) -> Result<Writing, StoreError> {
+        let transaction = self.writing().await?;
+        Writing::join(transaction, self.sealing.clone(), account, author, at).await
+    }
+
+    async fn enrol<M: enrol::Machine>(
+        &self,
+        account: AccountId,
+        principal: &Principal,
+        machine: Enrolment<M::Id>,
+        now: Timestamp,
+    ) -> Result<M, StoreError> {
+        let mut writing = self.change(account, principal.author(), now).await?;
+        let enrolled = enrol::enrol(&mut writing, principal, machine).await?;
+        self.finish(writing).await?;
+        Ok(enrolled)
+    }
+
+    /// Commits a change of the configuration, and wakes who follows it.
+    async fn finish(&self, writing: Writing) -> Result<Vec<Change>, StoreError> {
+        let changes = writing.commit().await?;
+        if !changes.is_empty() {
+            self.signal.wake();
+        }
+        Ok(changes)
+    }
+}
+
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("SqliteStore")
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn create_account(
+        &self,
+        account: Account,
+        author: Author,
+        at: Timestamp,
+    ) -> Result<Account, StoreError> {
+        let id = account.id;
+        let written = async {
+            let mut writing =
+                Writing::new_account(self.writing().await?, self.sealing.clone(), id, author, at);
+            let entity = writing.create(account.into()).await?;
+            self.finish(writing).await?;
+            Ok(entity)
+        };
+        match self.writer.note(written.await)? {
+            Entity::Account(account) => Ok(account),
+            _ => Err(StoreError::corrupt("an account that is none")),
+        }
+    }
+
+    async fn accounts(
+        &self,
+        after: Option<AccountId>,
+        limit: PageLimit,
+    ) -> Result<Page<Account, AccountId>, StoreError> {
+        read::accounts(&mut *self.reading().await?, after, limit).await
+    }
+
+    async fn is_set_up(&self, account: AccountId) -> Result<bool, StoreError> {
+        read::is_set_up(&mut *self.reading().await?, account).await
+    }
+
+    async fn write(
+        &self,
+        account: AccountId,
+        author: Author,
+        at: Timestamp,
+        mutations: Vec<Mutation>,
+    ) -> Result<Vec<Change>, StoreError> {
+        let written = async {
+            let mut writing = self.change(account, author, at).await?;
+            auth::check_author(&mut writing, author, &mutations).await?;
+            writing.apply_all(mutations).await?;
+            self.finish(writing).await
+        };
+        self.writer.note(written.await)
+    }
+
+    async fn get(&self, account: AccountId, id: EntityId) -> Result<Entity, StoreError> {
+        read::get(&mut *self.reading().await?, account, id).await
+    }
+
+    async fn names(
+        &self,
+        account: AccountId,
+        ids: &[EntityId],
+    ) -> Result<BTreeMap<EntityId, String>, StoreError> {
+        read::names(&mut *self.reading().await?, account, ids).await
+    }
+
+    async fn owners(&self, account: AccountId, now: Timestamp) -> Result<Vec<Owner>, StoreError> {
+        owners::owners(&mut *self.reading().await?, account, now).await
+    }
+
+    async fn list(
+        &self,
+        account: AccountId,
+        kind: EntityKind,
+        filter: &ListFilter,
+        after: Option<EntityId>,
+        limit: PageLimit,
+    ) -> Result<Page<Entity, EntityId>, StoreError> {
+        read::list(
+            &mut *self.reading().await?,
+            account,
+            kind,
+            filter,
+            after,
+            limit,
+        )
+        .await
+    }
+
+    async fn snapshot(&self, account: AccountId) -> Result<Snapshot, StoreError> {
+        read::snapshot(&mut *self.reading().await?, account).await
+    }
+
+    async fn changes_after(
+        &self,
+        account: AccountId,
+        seq: Seq,
+        limit: u32,
+    ) -> Result<Vec<Change>, StoreError> {
+        changes::after(&mut *self.reading().await?, account, seq, limit).await
+    }
+
+    async fn change_log(
+        &self,
+        account: AccountId,
+        filter: &ChangeFilter,
+        before: Option<Seq>,
+        limit: PageLimit,
+    ) -> Result<Page<Change, Seq>, StoreError> {
+        changes::query_log(&mut *self.reading().await?, account, filter, before, limit).await
+    }
+
+    fn watch(&self) -> Box<dyn CommitWatch> {
+        self.signal.watch()
+    }
+
+    async fn authenticate(
+        &self,
+        token: TokenId,
+        digest: &SecretDigest,
+        kind: TokenKind,
+        now: Timestamp,
+    ) -> Result<Principal, StoreError> {
+        let (principal, _) =
+            auth::authenticate(&mut *self.reading().await?, token, digest, kind, now).await?;
+        Ok(principal)
+    }
+
+    async fn standing(
+        &self,
+        account: AccountId,
+        token: TokenId,
+        now: Timestamp,
+    ) -> Result<Principal, StoreError> {
+        let (principal, _) =
+            auth::standing(&mut *self.reading().await?, account, token, now).await?;
+        Ok(principal)
+    }
+
+    async fn password(
+        &self,
+        account: AccountId,
+        name: &str,
+    ) -> Result<Option<(ActorId, SecretBytes)>, StoreError> {
+        passwords::find(&mut *self.reading().await?, account, name).await
+    }
+
+    async fn provider_secret(
+        &self,
+        account: AccountId,
+        provider: ProviderId,
+    ) -> Result<Option<SecretBytes>, StoreError> {
+        providers::secret(
+            &mut *self.reading().await?,
+            &self.sealing,
+            account,
+            provider,
+        )
+        .await
+    }
+
+    async fn identity(
+        &self,
+        account: AccountId,
+        provider: ProviderId,
+        subject: &str,
+    ) -> Result<Option<Identity>, StoreError> {
+        providers::identity(&mut *self.reading().await?, account, provider, subject).await
+    }
+
+    async fn totp_secret(
+        &self,
+        account: AccountId,
+        actor: ActorId,
+    ) -> Result<Option<SecretBytes>, StoreError> {
+        factors::totp_secret(&mut *self.reading().await?, &self.sealing, account, actor).await
+    }
+
+    async fn passkeys(
+        &self,
+        account: AccountId,
+        actor: ActorId,
+    ) -> Result<Vec<Passkey>, StoreError> {
+        passkeys::of(&mut *self.reading().await?, account, actor).await
+    }
+
+    async fn passkey(
+        &self,
+        account: AccountId,
+        credential: &[u8],
+    ) -> Result<Option<Passkey>, StoreError> {
+        passkeys::called(&mut *self.reading().await?, account, credential).await
+    }
+
+    async fn consume_one_time(
+        &self,
+        token: TokenId,
+        digest: &SecretDigest,
+        kind: TokenKind,
+        now: Timestamp,
+        mutations: Vec<Mutation>,
+    ) -> Result<Vec<Change>, StoreError> {
+        let written = async {
+            let mut transaction = self.writing().await?;
+            let (principal, row) =
+                auth::authenticate(&mut transaction, token, digest, kind, now).await?;
+            let (account, author) = (principal.account, principal.author());
+            let mut writing =
+                Writing::join(transaction, self.sealing.clone(), account, author, now).await?;
+            auth::consume(&mut writing, row, None).await?;
+            writing.apply_all(mutations).await?;
+            self.finish(writing).await
+        };
+        self.writer.note(written.await)
+    }
+
+    async fn touch_tokens(
+        &self,
+        account: AccountId,
+        uses: Vec<(TokenId, Timestamp)>,
+    ) -> Result<u64, StoreError> {
+        let written = seen::touch_tokens(self.writing().await?, account, uses).await;
+        self.writer.note(written)
+    }
+
+    async fn enrol_client(
+        &self,
+        account: AccountId,
+        principal: &Principal,
+        machine: Enrolment<ClientId>,
+        now: Timestamp,
+    ) -> Result<Client, StoreError> {
+        let written = self.enrol(account, principal, machine, now).await;
+        self.writer.note(written)
+    }
+
+    async fn enrol_gateway(
+        &self,
+        account: AccountId,
+        principal: &Principal,
+        machine: Enrolment<GatewayId>,
+        now: Timestamp,
+    ) -> Result<Gateway, StoreError> {
+        let written = self.enrol(account, principal, machine, now).await;
+        self.writer.note(written)
+    }
+
+    async fn record_seen(
+        &self,
+        account: AccountId,
+        machines: Vec<SeenMachine>,
+    ) -> Result<u64, StoreError> {
+        let written = seen::record(self.writing().await?, account, machines).await;
+        self.writer.note(written)
+    }
+
+    async fn save_grants(&self, account: AccountId, grants: Vec<Grant>) -> Result<u64, StoreError> {
+        let written = grants::save(self.writing().await?, account, grants).await;
+        self.writer.note(written)
+    }
+
+    async fn end_grants(
+        &self,
+        account: AccountId,
+        grants: Vec<GrantId>,
+    ) -> Result<u64, StoreError> {
+        let written = grants::end(self.writing().await?, account, grants).await;
+        self.writer.note(written)
+    }
+
+    async fn live_grants(
+        &self,
+        account: AccountId,
+        now: Timestamp,
+        after: Option<GrantId>,
+        limit: PageLimit,
+    ) -> Result<Page<Grant, GrantId>, StoreError> {
+        grants::live(&mut *self.reading().await?, account, now, after, limit).await
+    }
+
+    async fn prune_grants(&self, account: AccountId, now: Timestamp) -> Result<u64, StoreError> {
+        let written = grants::prune(self.writing().await?, account, now).await;
+        self.writer.note(written)
+    }
+
+    async fn append_access_log(
+        &self,
+        account: AccountId,
+        entries: Vec<AccessEntry>,
+    ) -> Result<(), StoreError> {
+        let written = access::append(self.writing().await?, account, entries).await;
+        self.writer.note(written)
+    }
+
+    async fn access_log(
+        &self,
+        account: AccountId,
+        filter: &AccessFilter,
+        before: Option<AccessSeq>,
+        limit: PageLimit,
+    ) -> Result<Page<LoggedAccess, AccessSeq>, StoreError> {
+        access::query_log(&mut *self.reading().await?, account, filter, before, limit).await
+    }
+
+    async fn secret(
+        &self,
+        account: AccountId,
+        name: SecretName,
+        candidate: SecretBytes,
+    ) -> Result<SecretBytes, StoreError> {
+        let transaction = self.writing().await?;
+        let written = secrets::secret(transaction, &self.sealing, account, name, &candidate).await;
+        self.writer.note(written)
+    }
+
+    async fn state_secret(
+        &self,
+        name: StateSecret,
+        candidate: Option<SecretBytes>,
+    ) -> Result<Option<SecretBytes>, StoreError> {
+        let transaction = self.writing().await?;
+        let candidate = candidate.as_ref();
+        let written = secrets::state_secret(transaction, &self.sealing, name, candidate).await;
+        self.writer.note(written)
+    }
+
+    async fn ping(&self) -> Result<(), StoreError> {
+        read::ping(&mut *self.reading().await?).await?;
+        self.writer.probe().await
+    }
+
+    async fn close(&self) {
+        self.reader.close().await;
+        self.writer.pool.close().await;
+    }
+}
