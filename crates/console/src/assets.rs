@@ -1,6 +1,6 @@
 //! The files that pages load: style sheet, scripts, font and logo. All are in the program.
 
-use axum::extract::Path;
+use axum::extract::MatchedPath;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use culvert_portal_base::Fault;
@@ -62,9 +62,10 @@ const fn asset(name: &'static str, media_type: &'static str, bytes: &'static [u8
     }
 }
 
-/// The file of this name.
-pub(super) async fn serve(Path(name): Path<String>, headers: HeaderMap) -> Response {
-    match ASSETS.iter().find(|asset| asset.name == name) {
+/// The file at this path.
+pub(super) async fn serve(path: MatchedPath, headers: HeaderMap) -> Response {
+    let name = path.as_str().rsplit('/').next();
+    match ASSETS.iter().find(|asset| Some(asset.name) == name) {
         Some(asset) => asset.answer(&headers),
         None => Fault::NotFound("there is no such file".to_owned()).into_response(),
     }

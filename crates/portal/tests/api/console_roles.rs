@@ -64,7 +64,9 @@ fn is_own(path: &str) -> bool {
 
 /// True if the path needs no sign-in.
 fn is_open(path: &str) -> bool {
-    is_before_signing_in(path) || path.starts_with("/assets/") || path == "/live"
+    is_before_signing_in(path)
+        || path.starts_with("/assets/")
+        || matches!(path, "/live" | "/favicon.ico")
 }
 
 async fn seq(running: &Running) -> Seq {
