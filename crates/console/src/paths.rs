@@ -37,7 +37,11 @@ pub(super) fn own_page(asked: &str) -> Option<&str> {
     let is_plain = asked
         .bytes()
         .all(|byte| byte.is_ascii_graphic() && byte != b'\\');
-    let is_page = PARTS.contains(&part) && !path.contains("//") && !path.contains("/export/");
+    // Two slashes would name another host.
+    let is_page = PARTS.contains(&part)
+        && !path.starts_with('/')
+        && !path.contains("//")
+        && !path.contains("/export/");
     (is_plain && is_page && asked.len() <= MAX_NEXT_LEN).then_some(asked)
 }
 
