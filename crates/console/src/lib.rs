@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod asked;
+mod assets;
 mod change_log;
 mod chart;
 mod clients;
@@ -28,6 +29,7 @@ mod gateways;
 mod groups;
 mod guard;
 mod host;
+mod icons;
 mod identities;
 mod live;
 mod log_settings;
@@ -35,7 +37,9 @@ mod logs;
 pub mod machine_commands;
 mod me;
 mod names;
+mod navigation;
 mod not_found;
+mod notice;
 mod overview;
 mod passkeys;
 mod paths;
@@ -56,6 +60,7 @@ mod sign_in_page;
 mod sites;
 mod state;
 mod streams;
+mod theme;
 mod tokens;
 mod verified_gateways;
 mod view;

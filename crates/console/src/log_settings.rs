@@ -1,7 +1,7 @@
 //! The retention of logs, and their sinks.
 
-use super::asked::Asked;
-use super::forms::{Posted, done};
+use super::forms::Posted;
+use super::notice::done;
 use super::person::Person;
 use super::state::Console;
 use super::view::{Action, Cell, Field, Form, Page, Section, Table};
@@ -28,11 +28,9 @@ const SINKS: &str = "/settings/sinks";
 pub(super) async fn show_retention(
     State(console): State<Console>,
     person: Person,
-    asked: Asked,
 ) -> Result<Response, Fault> {
     let retention = console.service.retention(&person.caller).await?;
     let mut page = retention_page(&person, &retention);
-    page.done = asked.done();
     if person.may_change() {
         let form = retention_form(&person, &retention);
         page.sections.push(Section::Form(form));
@@ -143,7 +141,7 @@ pub(super) async fn change_retention(
         Err(fault) => Err(fault),
     };
     let fault = match changed {
-        Ok(()) => return Ok(done(RETENTION, "changed")),
+        Ok(()) => return Ok(done(RETENTION, "Retention is changed.")),
         Err(Fault::Invalid(mut problems)) => {
             // The API has them in parts; the form has a field for each.
             for problem in &mut problems {
@@ -172,10 +170,8 @@ pub(super) async fn change_retention(
 pub(super) async fn show_sinks(
     State(console): State<Console>,
     person: Person,
-    asked: Asked,
 ) -> Result<Response, Fault> {
     let mut page = sinks_page(&console, &person).await?;
-    page.done = asked.done();
     if person.may_change() {
         page.sections.push(Section::Form(sink_form()));
     }
@@ -199,7 +195,7 @@ async fn sinks_page(console: &Console, person: &Person) -> Result<Page, Fault> {
             "",
         ],
         rows: rows.collect(),
-        empty: "There is none.",
+        empty: "There is none.".into(),
         next: None,
     }));
     Ok(page)
@@ -254,7 +250,7 @@ fn sink_row(view: &SinkView, may_change: bool) -> Vec<Cell> {
         state,
         Cell::text(format_args!("{lag} entries")),
         Cell::text(format_args!("{}, {} missed", view.delivered, view.missed)),
-        Cell::Actions(actions),
+        Cell::Menu(actions),
     ]
 }
 
@@ -325,7 +321,8 @@ pub(super) async fn create_sink(
         Err(fault) => Err(fault),
     };
     let Err(fault) = made else {
-        return Ok(done(SINKS, "made"));
+        let notice = format!("Log sink {} created.", fields.text("name"));
+        return Ok(done(SINKS, &notice));
     };
     let mut form = sink_form();
     for field in &mut form.fields {
@@ -353,7 +350,8 @@ pub(super) async fn pause_sink(
         .service
         .change_sink(&posted.person.caller, &name, None, patch);
     change.await?;
-    Ok(done(SINKS, "changed"))
+    let word = if paused { "paused" } else { "resumed" };
+    Ok(done(SINKS, &format!("Log sink {name} {word}.")))
 }
 
 pub(super) async fn delete_sink(
@@ -365,7 +363,7 @@ pub(super) async fn delete_sink(
         .service
         .delete_sink(&posted.person.caller, &name, None);
     delete.await?;
-    Ok(done(SINKS, "deleted"))
+    Ok(done(SINKS, &format!("Log sink {name} deleted.")))
 }
 
 pub(super) async fn test_sink(

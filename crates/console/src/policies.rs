@@ -3,12 +3,13 @@
 use super::asked::Asked;
 use super::edit::{Edit, Now};
 use super::fields::Fields;
-use super::forms::{Posted, done, taken};
+use super::forms::{Posted, taken};
 use super::names::Names;
+use super::notice::done;
 use super::person::Person;
 use super::resources::sentence;
 use super::state::Console;
-use super::view::{Action, Buttons, Cell, Field, Form, Page, Section, Table};
+use super::view::{Action, Buttons, Cell, Field, Form, Link, Page, Section, Table};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::{GroupId, PolicyId, ResourceId};
@@ -25,7 +26,7 @@ pub(super) async fn list(
     person: Person,
     asked: Asked,
 ) -> Result<Response, Fault> {
-    let page = list_page(&console, &person, &asked, new_form(None)).await?;
+    let page = list_page(&console, &person, &asked).await?;
     Ok(page.into_response())
 }
 
@@ -64,12 +65,14 @@ fn condition_fields(text: impl Fn(&ConditionField) -> String) -> impl Iterator<I
     })
 }
 
-async fn list_page(
-    console: &Console,
-    person: &Person,
-    asked: &Asked,
-    form: Form,
-) -> Result<Page, Fault> {
+pub(super) async fn ask(person: Person) -> Result<Response, Fault> {
+    person.caller.may_change()?;
+    Ok(person
+        .form_page("New policy", AT, new_form(None))
+        .into_response())
+}
+
+async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<Page, Fault> {
     let service = &console.service;
     let request = asked.searched();
     let found = service.policies(&person.caller, &request).await?;
@@ -82,17 +85,27 @@ async fn list_page(
             names.shown(policy.resource),
             Cell::text(words::conditions(&policy.conditions)),
             state(policy),
-            person.buttons(actions(policy)),
+            person.menu(actions(policy)),
         ]
     });
     let list = Table {
         title: "Policies".to_owned(),
         columns: vec!["Name", "Group", "Resource", "When", "State", "Actions"],
         rows: rows.collect(),
-        empty: "There is none, so nobody reaches anything. A policy lets a group to a resource.",
+        empty: asked.nothing(
+            "There is none, so nobody reaches anything. A policy lets a group to a resource.",
+        ),
         next: asked.next(AT, found.next_cursor.as_deref()),
     };
-    Ok(person.searched_page(AT, asked, list, form))
+    Ok(person.searched_page(
+        AT,
+        asked,
+        list,
+        Some(Link {
+            path: "/policies/new",
+            name: "New policy",
+        }),
+    ))
 }
 
 fn actions(policy: &Policy) -> Vec<Action> {
@@ -129,7 +142,6 @@ fn asked_for(fields: &Fields) -> Result<ConditionTexts, Fault> {
 
 pub(super) async fn create(
     State(console): State<Console>,
-    asked: Asked,
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
     let service = &console.service;
@@ -149,8 +161,9 @@ pub(super) async fn create(
         made.map_err(|fault| at_fields(fault, &asked))
     };
     let form = || new_form(Some(&fields));
-    let page = |form| list_page(&console, &person, &asked, form);
-    taken(made.await, form, |_| done(AT, "made"), page).await
+    let page = async |form| Ok(person.form_page("New policy", AT, form));
+    let onward = |policy: Policy| done(AT, &format!("Policy {} created.", policy.name));
+    taken(made.await, form, onward, page).await
 }
 
 /// A fault of a condition at the field that asks for it.
@@ -273,14 +286,12 @@ fn state(policy: &Policy) -> Cell {
 pub(super) async fn show(
     State(console): State<Console>,
     person: Person,
-    asked: Asked,
     Id(id): Id<PolicyId>,
 ) -> Result<Response, Fault> {
     let joined = Joined::read(&console, &person, id).await?;
     let policy = &joined.policy;
     let mut facts = joined.facts();
     let mut page = person.page(&policy.name, AT);
-    page.done = asked.done();
     if person.may_change() {
         facts.push(("Actions", person.buttons(actions(policy))));
     }
@@ -339,7 +350,10 @@ pub(super) async fn change(
         fields: &fields,
         at: AT,
         form: edit_form(id, place, as_sent(&fields)),
-        onward: (format!("{AT}/{id}"), "changed"),
+        onward: (
+            format!("{AT}/{id}"),
+            format!("Policy {} changed.", fields.text("name")),
+        ),
     };
     let now = async {
         let joined = Joined::read(&console, &person, id).await?;
@@ -362,11 +376,13 @@ pub(super) async fn switch(
         disabled: Some(disabled),
         ..PolicyPatch::default()
     };
-    console
+    let policy = console
         .service
         .change_policy(&person.caller, id, version, patch)
         .await?;
-    Ok(done(AT, "changed"))
+    let word = if disabled { "disabled" } else { "enabled" };
+    let notice = format!("Policy {} {word}.", policy.name);
+    Ok(person.back_with(&fields, AT, &notice))
 }
 
 pub(super) async fn delete(
@@ -375,9 +391,10 @@ pub(super) async fn delete(
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
     let version = fields.version()?;
+    let name = console.name_of(&person, id).await?;
     console
         .service
         .delete_policy(&person.caller, id, version)
         .await?;
-    Ok(done(AT, "deleted"))
+    Ok(done(AT, &format!("Policy {name} deleted.")))
 }

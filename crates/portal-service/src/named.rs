@@ -18,6 +18,12 @@ impl Service {
         Ok(row.name)
     }
 
+    /// The name of the account, which everybody in it may know.
+    pub async fn organisation(&self, caller: &Caller) -> Result<String, Fault> {
+        let row: store::Account = self.get(caller.account(), caller.account()).await?;
+        Ok(row.name)
+    }
+
     /// The actor of this name.
     pub async fn actor_named(&self, caller: &Caller, name: &str) -> Result<Actor, Fault> {
         self.named(caller, name).await.map(show::actor)

@@ -30,7 +30,7 @@ const WAYS: [ShutOut; 6] = [
 /// The log of changes does not show their effect. Examples are a fresh proof, a question to an authenticator or a
 /// provider, and a decision about a waiting machine. Others are a line for a sink, the name of a passkey, and recovery
 /// codes. Their answer says whether it was done.
-const UNLOGGED: [&str; 11] = [
+const UNLOGGED: [&str; 12] = [
     "/confirm/passkey",
     "/confirm/password",
     "/confirm/provider",
@@ -42,6 +42,7 @@ const UNLOGGED: [&str; 11] = [
     "/me/recovery-codes",
     "/me/second-factor",
     "/settings/sinks/{name}/test",
+    "/theme",
 ];
 
 /// Something that no other has in its name.
@@ -244,6 +245,8 @@ async fn fill(
         ("keep", "1"),
         ("search", "corp.example"),
         ("cascade", "yes"),
+        ("sure", "yes"),
+        ("theme", "dark"),
     ];
     let mut fields = own.fields;
     let more = fixed.map(|(name, value)| (name, value.to_owned()));
