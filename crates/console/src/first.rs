@@ -1,10 +1,10 @@
 //! Pages before anyone has signed in: set-up, and signing in.
 
 use super::asked::Asked;
+use super::cookies::cookie_of;
 use super::fields::Fields;
 use super::first_steps;
 use super::paths::next_page;
-use super::person::cookie_of;
 use super::second_step::second_step;
 use super::sign_in_page::{
     end_before, page, password_form, sentence, sign_in_again, sign_in_page, with_session,

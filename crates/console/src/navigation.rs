@@ -1,7 +1,7 @@
 //! The pages that the frame of every page leads to.
 
 use super::icons::Icon;
-use super::view::Link;
+use super::link::Link;
 
 /// A group of pages, under its heading; the pages of a user have none.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! The notice about a finished change, on the page that follows the form: a cookie that is shown once. An address with
 //! the notice in it would show it again at each reload, and would let a link put words into the console's mouth.
 
-use super::person::cookie_of;
+use super::cookies::cookie_of;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use base64::Engine;

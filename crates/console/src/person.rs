@@ -1,6 +1,7 @@
 //! The person that asks for a page: the session of a browser.
 
 use super::asked::Asked;
+use super::cookies::cookie_of;
 use super::fields::Fields;
 use super::navigation;
 use super::notice;
@@ -11,7 +12,7 @@ use super::view::{Action, Cell, Form, Link, Page, Section, Table, Who};
 use aws_lc_rs::hmac;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Method, header};
+use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::response::{IntoResponse, Redirect, Response};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -262,17 +263,6 @@ impl Person {
 /// The session that the browser presents.
 pub(super) fn session(headers: &HeaderMap) -> Option<Zeroizing<String>> {
     cookie_of(headers, COOKIE)
-}
-
-/// The value of a cookie.
-pub(super) fn cookie_of(headers: &HeaderMap, wanted: &str) -> Option<Zeroizing<String>> {
-    let cookies = headers.get_all(header::COOKIE).iter();
-    let cookies = cookies.filter_map(|value| value.to_str().ok());
-    let mut pairs = cookies
-        .flat_map(|cookies| cookies.split(';'))
-        .filter_map(|pair| pair.trim().split_once('='));
-    let (_, value) = pairs.find(|(name, _)| *name == wanted)?;
-    Some(Zeroizing::new(value.to_owned()))
 }
 
 /// Has the browser keep a session until it is closed; the portal ends it before, if it is not.

@@ -5,7 +5,7 @@ use super::{
     assets, change_log, clients, confirm, device, dns, explain, exports, factors, first,
     first_steps, flows, gateways, groups, guard, identities, live, log_settings, logs, me,
     overview, passkeys, people, policies, provider_sign_in, providers, resources, second_step,
-    service_accounts, settings, sites, theme, tokens, verified_gateways,
+    service_accounts, settings, sites, theme_choice, tokens, verified_gateways,
 };
 use axum::Router;
 use axum::middleware::from_fn_with_state;
@@ -32,7 +32,7 @@ pub fn router(console: Console) -> Router {
         .route("/assets/inter-latin.woff2", get(assets::serve))
         .route("/assets/inter-latin-ext.woff2", get(assets::serve))
         .route("/favicon.ico", get(assets::favicon))
-        .route("/theme", post(theme::choose))
+        .route("/theme", post(theme_choice::choose))
         .route("/live", get(live::follow))
         .route("/set-up", get(first::ask_set_up).post(first::set_up))
         .route("/sign-in", get(first::ask_sign_in).post(first::sign_in))

@@ -1,12 +1,8 @@
 //! The state that all pages share.
 
 use super::host::Refusals;
-use super::names::Names;
-use super::person::Person;
 use super::streams::Streams;
-use culvert_portal_base::Fault;
 use culvert_portal_service::Service;
-use culvert_store::EntityId;
 use culvert_wire::token::Portal;
 use std::fmt;
 use std::sync::Arc;
@@ -22,18 +18,6 @@ pub struct Console {
     pub streams: Streams,
     /// Requests that got no page.
     pub refusals: Arc<Refusals>,
-}
-
-impl Console {
-    /// The name of a row, as a notice says it; its id where it has none or is gone.
-    pub(super) async fn name_of(
-        &self,
-        person: &Person,
-        id: impl Into<EntityId>,
-    ) -> Result<String, Fault> {
-        let id = id.into();
-        Ok(Names::of(self, person, [id]).await?.text(id))
-    }
 }
 
 impl fmt::Debug for Console {

@@ -1,16 +1,10 @@
 //! Light or dark: what a person chose, kept by the browser.
 
-use super::forms::Posted;
-use super::person::cookie_of;
-use axum::http::{HeaderMap, HeaderValue, header};
-use axum::response::Response;
-use culvert_portal_base::Fault;
+use super::cookies::cookie_of;
+use axum::http::HeaderMap;
 
 /// The cookie with the choice.
-const COOKIE: &str = "__Host-culvert-theme";
-
-/// A year, in seconds: browsers keep no cookie for much longer.
-const COOKIE_AGE_S: u32 = 31_536_000;
+pub(super) const COOKIE: &str = "__Host-culvert-theme";
 
 /// The colours of pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,7 +45,7 @@ impl Theme {
         }
     }
 
-    fn named(word: &str) -> Option<Self> {
+    pub(super) fn named(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|theme| theme.word() == word)
     }
 
@@ -60,20 +54,4 @@ impl Theme {
         let word = cookie_of(headers, COOKIE);
         word.and_then(|word| Self::named(&word)).unwrap_or_default()
     }
-}
-
-/// Keeps the choice, and goes back to the page on which it was made.
-pub(super) async fn choose(Posted { person, fields }: Posted) -> Result<Response, Fault> {
-    let word = fields.text("theme");
-    let theme =
-        Theme::named(word).ok_or_else(|| Fault::invalid("theme", "choose auto, light or dark"))?;
-    let mut response = person.back(&fields, "/");
-    let cookie = format!(
-        "{COOKIE}={}; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age={COOKIE_AGE_S}",
-        theme.word()
-    );
-    if let Ok(cookie) = HeaderValue::from_str(&cookie) {
-        response.headers_mut().append(header::SET_COOKIE, cookie);
-    }
-    Ok(response)
 }

@@ -4,6 +4,7 @@ mod cell;
 mod form;
 mod page;
 
+pub(crate) use crate::link::Link;
 pub(crate) use cell::{Action, Buttons, Cell, Table};
 pub(crate) use form::{Field, Form, Kind, PasskeyKind};
-pub(crate) use page::{Link, Page, Section, Step, Steps, Who};
+pub(crate) use page::{Page, Section, Step, Steps, Who};

@@ -5,6 +5,7 @@ use crate::chart::Chart;
 use crate::content_policy::POLICY_WITH_SCRIPT;
 use crate::drawing::Drawing;
 use crate::icons::Icon;
+use crate::link::Link;
 use crate::navigation::{self, Group};
 use crate::notice;
 use crate::theme::Theme;
@@ -50,13 +51,6 @@ impl fmt::Debug for Who {
             .field("name", &self.name)
             .finish_non_exhaustive()
     }
-}
-
-/// A way to another page.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Link {
-    pub(crate) path: &'static str,
-    pub(crate) name: &'static str,
 }
 
 /// A part of a page.

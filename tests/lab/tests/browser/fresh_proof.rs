@@ -87,7 +87,7 @@ fn a_form_after_a_break_asks_for_the_password_and_is_sent_as_it_was_typed() {
         ("ca", &*authority),
     ];
     take_a_break(&console).unwrap();
-    console.open("/settings/providers").unwrap();
+    console.open("/settings/providers/new").unwrap();
     is_asked(&console, "New identity provider", &typed, "fresh-proof");
     let none = console.api("GET", "/providers", None).unwrap();
     assert_eq!(none["items"], json!([]));
