@@ -321,7 +321,7 @@ fn actions(actor: &Actor) -> Vec<Action> {
         false => buttons.for_good(
             "Disable",
             "disable",
-            "Their sessions and the connections of their clients end at once. They come back when you enable them again.",
+            "Their sessions and the connections of their clients end at once. A client that was refused meanwhile has to be started again.",
         ),
     }];
     let Some(sign_in) = actor.sign_in else {
