@@ -344,6 +344,8 @@ async fn no_form_of_the_console_does_anything_for_whom_was_shut_out_while_it_was
             let status = answer.status.as_u16();
             let is_sent_away = status == 303 && answer.header("location") == "/sign-in";
             let is_right = match how {
+                // The choice of colours is the browser's, and changes nothing here.
+                Some(_) if template == "/theme" => changes.is_empty(),
                 Some(_) => (is_sent_away || status >= 400) && changes.is_empty(),
                 // The provider is not there, and the portal has asked it.
                 None if ["/me/link", "/confirm/provider"].contains(&template) => {
