@@ -28,11 +28,17 @@ Where a crate may be used under one of several licences, each text that comes wi
 pub(crate) fn write(metadata: &Metadata, program: &str, texts: &Path) -> Result<String> {
     let crates = linked(metadata, program).with_context(|| format!("no package {program}"))?;
     ensure!(!crates.is_empty(), "{program} is linked with nothing");
-    let mut by_text: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    let mut by_text: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for linked in &crates {
         for text in texts_of(linked, texts)? {
-            by_text.entry(text).or_default().insert(&linked.title);
+            by_text
+                .entry(text)
+                .or_default()
+                .insert(linked.title.clone());
         }
+    }
+    for (title, text) in of_assets(metadata, program)? {
+        by_text.entry(text).or_default().insert(title);
     }
     let mut sections: Vec<_> = by_text.into_iter().collect();
     // By the first crate of each: a reader looks for a crate.
@@ -41,12 +47,36 @@ pub(crate) fn write(metadata: &Metadata, program: &str, texts: &Path) -> Result<
     for (text, titles) in sections {
         out.push_str(&format!("\n{}\n", "=".repeat(80)));
         for title in titles {
-            out.push_str(title);
+            out.push_str(&title);
             out.push('\n');
         }
         out.push_str(&format!("{}\n{text}\n", "-".repeat(80)));
     }
     Ok(out)
+}
+
+/// The licences of files of others that are in the program, such as a typeface: each stands beside its files, in a folder
+/// `assets` of a crate of ours, and its name ends so.
+const ASSET_LICENCE: &str = "-OFL.txt";
+
+fn of_assets(metadata: &Metadata, program: &str) -> Result<Vec<(String, String)>> {
+    let linked = metadata::Linked::of(metadata, program).map(|linked| linked.packages);
+    let mut found = Vec::new();
+    for package in linked.unwrap_or_default().values() {
+        let folder = package.manifest_path.as_std_path().with_file_name("assets");
+        if package.source.is_some() || !folder.is_dir() {
+            continue;
+        }
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if let Some(of) = name.strip_suffix(ASSET_LICENCE) {
+                let text = fs::read_to_string(entry.path())?;
+                found.push((format!("typeface {of} (OFL-1.1)"), normalised(&text)));
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// A crate of others that is linked.
@@ -170,6 +200,31 @@ mod tests {
         assert!(text.contains("a 1.0.0 (MIT/Apache-2.0)\nb 1.0.0 (MIT/Apache-2.0)\n---"));
         assert!(text.contains("Made by Ada"));
         assert!(!text.contains("c 1.0.0"), "it is not linked: {text}");
+    }
+
+    #[test]
+    fn a_typeface_in_the_program_has_its_licence_there() {
+        let dir = scratch("typeface");
+        let console = dir.join("console");
+        fs::create_dir_all(console.join("assets")).expect("a directory");
+        fs::write(console.join("assets/inter-OFL.txt"), "Font Licence").expect("a file");
+        let metadata = metadata(&[
+            Example::ours("program", &[("console", None), ("a", None)]),
+            Example {
+                folder: console,
+                ..Example::ours("console", &[])
+            },
+            Example {
+                folder: dir.join("a"),
+                ..Example::foreign("a", "1.0.0", &[])
+            },
+        ]);
+        fs::create_dir_all(dir.join("a")).expect("a directory");
+        fs::write(dir.join("a/LICENSE"), "Permission").expect("a file");
+        let text = write(&metadata, "program", &dir.join("texts")).expect("a text");
+        fs::remove_dir_all(&dir).expect("gone");
+        assert!(text.contains("typeface inter (OFL-1.1)\n"), "{text}");
+        assert!(text.contains("Font Licence"), "{text}");
     }
 
     #[test]
