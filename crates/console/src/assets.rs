@@ -82,7 +82,10 @@ impl Asset {
     fn answer(&self, headers: &HeaderMap) -> Response {
         let etag = self.etag();
         let known = headers.get(header::IF_NONE_MATCH);
-        let is_known = known.is_some_and(|known| known.as_bytes() == etag.as_bytes());
+        let known = known.and_then(|known| known.to_str().ok()).unwrap_or("");
+        // A proxy that compresses makes the tag a weak one.
+        let mut tags = known.split(',').map(str::trim);
+        let is_known = tags.any(|tag| tag == "*" || tag.trim_start_matches("W/") == etag);
         let about = [
             (header::CONTENT_TYPE, self.media_type.to_owned()),
             (header::CACHE_CONTROL, self.caching().to_owned()),

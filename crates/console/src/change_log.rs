@@ -135,7 +135,7 @@ fn row(entry: &ChangeLogEntry, names: &Names) -> Vec<Cell> {
             None => Cell::text("the portal"),
         },
         Cell::text(match entry.operation {
-            Operation::Create => "made",
+            Operation::Create => "created",
             Operation::Update => "changed",
             Operation::Delete => "deleted",
         }),

@@ -110,7 +110,11 @@ fn actions(person: &Person, client: &Client) -> Vec<Action> {
     };
     if person.may_change() {
         actions.push(match client.verified {
-            Some(_) => buttons.button("Take verification back", "unverify"),
+            Some(_) => buttons.for_good(
+                "Take verification back",
+                "unverify",
+                "It loses at once the access that only verified clients have.",
+            ),
             None => buttons.button("Verify", "verify"),
         });
     }

@@ -8,6 +8,7 @@ use super::view::{Cell, Field, Form, Page, Section};
 use axum::http::StatusCode;
 use axum::response::Response;
 use culvert_portal_base::Fault;
+use culvert_wire::api::Page as Part;
 
 /// A change that someone has sent.
 pub(super) struct Edit<'a> {
@@ -107,28 +108,41 @@ pub(super) fn is_cascade(fields: &Fields) -> bool {
     fields.text("cascade") == "yes"
 }
 
-/// Asks whether a thing is to go with all that belongs to it: what that is, counted. None, if the form says so already,
-/// or asks for nothing but the thing.
-pub(super) fn cascade_question(
+/// Asks whether a thing is to be deleted, and names what goes with it. None, if the form says that it was asked.
+pub(super) fn delete_question(
     person: &Person,
     (at, path): (&'static str, &str),
     fields: &Fields,
     name: &str,
     goes: Vec<(&'static str, Cell)>,
 ) -> Option<Page> {
-    if !is_cascade(fields) || fields.text("sure") == "yes" {
+    if fields.text("sure") == "yes" {
         return None;
     }
-    let submit = "Delete all of it";
-    let mut form = Form::new(submit, format!("{path}/delete"), submit, Vec::new()).grave();
+    let (title, heading, facts) = match is_cascade(fields) {
+        true => (
+            format!("Delete {name} and all that belongs to it?"),
+            "These go with it, and do not come back",
+            goes,
+        ),
+        false => (
+            format!("Delete {name}?"),
+            "It does not come back",
+            vec![(
+                "What goes with it",
+                Cell::text("nothing: it stays if something belongs to it"),
+            )],
+        ),
+    };
+    let mut form = Form::new("Delete", format!("{path}/delete"), "Delete", Vec::new()).grave();
     form.hide("version", fields.text("version").to_owned());
-    form.hide("cascade", "yes".to_owned());
+    form.hide("cascade", fields.text("cascade").to_owned());
     form.hide("sure", "yes".to_owned());
-    let mut page = person.page(format!("Delete {name} and all that belongs to it?"), at);
+    let mut page = person.page(title, at);
     page.sections = vec![
         Section::Facts {
-            title: "These go with it, and do not come back".to_owned(),
-            facts: goes,
+            title: heading.to_owned(),
+            facts,
         },
         Section::Form(form),
         Section::Ways(vec![(path.to_owned(), "Keep it".to_owned())]),
@@ -137,12 +151,12 @@ pub(super) fn cascade_question(
 }
 
 /// The first names of what goes with a thing, and whether there are more.
-pub(super) fn names_of_all<'a>(names: impl Iterator<Item = &'a str>, has_more: bool) -> Cell {
-    let names: Vec<&str> = names.collect();
-    Cell::Text(match (names.is_empty(), has_more) {
+pub(super) fn names_on<T>(part: &Part<T>, name: impl Fn(&T) -> &str) -> Cell {
+    let names: Vec<&str> = part.items.iter().map(name).collect();
+    Cell::Text(match (names.is_empty(), &part.next_cursor) {
         (true, _) => "none".to_owned(),
-        (false, false) => format!("{}: {}", names.len(), names.join(", ")),
-        (false, true) => format!("more than {}: {} …", names.len(), names.join(", ")),
+        (false, None) => format!("{}: {}", names.len(), names.join(", ")),
+        (false, Some(_)) => format!("more than {}: {} …", names.len(), names.join(", ")),
     })
 }
 

@@ -77,7 +77,7 @@ impl Progress {
             step(
                 "A resource, and who may use it",
                 self.group.is_some(),
-                "A network, an address or a name, and a policy that lets a group to it. Without a policy \
+                "A network, an address or a name, and a policy that lets a group use it. Without a policy \
                  nobody reaches anything.",
             ),
             step(
@@ -151,8 +151,8 @@ impl Progress {
                 Field::lines("filters", "Allowed")
                     .hint("One a line: tcp:80,443, udp:53, icmp, any. Empty allows nothing.")
                     .value(text("filters", "any")),
-                Field::line("group", "Group that is let in")
-                    .hint("It is made, if there is none of that name.")
+                Field::line("group", "Group that may use it")
+                    .hint("It is created, if there is none of that name.")
                     .value(text("group", "everyone")),
             ];
             let title = "Create the resource and its policy";
@@ -160,7 +160,7 @@ impl Progress {
         } else if !self.is_client_connected {
             let name = Field::line("client", "Name of a service account")
                 .hint(
-                    "It is made, if there is none of that name, and becomes a member of the group.",
+                    "It is created, if there is none of that name, and becomes a member of the group.",
                 )
                 .value(text("client", "first machine"));
             let title = "Create the command for the client";

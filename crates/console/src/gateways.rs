@@ -26,10 +26,10 @@ pub(super) fn state(
     match (gateway.revoked, session) {
         (Some(_), _) => Cell::bad("revoked"),
         _ if is_required && gateway.verified.is_none() => Cell::warn("waits to be verified"),
-        (None, None) if gateway.draining => Cell::warn("not connected, drains"),
+        (None, None) if gateway.draining => Cell::warn("not connected, draining"),
         (None, None) => Cell::plain("not connected"),
         (None, Some(session)) if session.draining => {
-            Cell::warn(format_args!("drains, {} clients left", session.clients))
+            Cell::warn(format_args!("draining, {} clients left", session.clients))
         }
         (None, Some(_)) => Cell::good("accepting clients"),
     }
@@ -69,7 +69,7 @@ pub(super) fn actions(gateway: &Gateway) -> Vec<Action> {
         version: gateway.version,
     };
     let drain = match gateway.draining {
-        true => buttons.button("Take clients again", "undrain"),
+        true => buttons.button("Accept clients again", "undrain"),
         false => buttons.button("Drain", "drain"),
     };
     vec![
@@ -277,14 +277,11 @@ pub(super) async fn drain_now(
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
     let version = fields.version()?;
-    console
+    let drained = console
         .service
         .drain_gateway_now(&person.caller, id, version, false)
         .await?;
-    let notice = format!(
-        "Gateway {} drained, its clients moved.",
-        console.name_of(&person, id).await?
-    );
+    let notice = format!("Gateway {} drained, its clients moved.", drained.name);
     Ok(person.back_with(&fields, AT, &notice))
 }
 

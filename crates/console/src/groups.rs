@@ -3,6 +3,7 @@
 use super::asked::Asked;
 use super::edit::{rename_form, renamed};
 use super::forms::{Posted, taken};
+use super::names::Names;
 use super::notice::done;
 use super::person::Person;
 use super::state::Console;
@@ -11,6 +12,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::GroupId;
 use culvert_portal_base::{ActorInPath, Fault, Id};
+use culvert_store::EntityId;
 use culvert_wire::api::{Group, GroupPatch, NewGroup, NewMember};
 
 const AT: &str = "/groups";
@@ -122,7 +124,7 @@ async fn group_page(
         vec![
             Cell::link(format!("/people/{}", member.actor), &member.actor_name),
             Cell::time(Some(member.created)),
-            person.buttons([remove]),
+            person.menu([remove]),
         ]
     });
     let list = Table {
@@ -172,7 +174,9 @@ pub(super) async fn add_member(
         let new = NewMember { actor };
         service.add_member(&person.caller, id, new).await
     };
-    let onward = |_| done(&format!("{AT}/{id}"), &format!("{name} added."));
+    let group = console.name_of(&person, id).await?;
+    let notice = format!("{name} added to group {group}.");
+    let onward = |_| done(&format!("{AT}/{id}"), &notice);
     let page = |form| group_page(&console, &person, &asked, id, form);
     taken(added.await, || member_form(id, name), onward, page).await
 }
@@ -183,12 +187,17 @@ pub(super) async fn remove_member(
     ActorInPath(actor): ActorInPath,
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
+    let ids = [EntityId::from(id), EntityId::from(actor)];
+    let names = Names::of(&console, &person, ids).await?;
     console
         .service
         .remove_member(&person.caller, id, actor)
         .await?;
-    let name = console.name_of(&person, actor).await?;
-    let notice = format!("{name} removed from the group.");
+    let notice = format!(
+        "{} removed from group {}.",
+        names.text(actor),
+        names.text(id)
+    );
     Ok(person.back_with(&fields, &format!("{AT}/{id}"), &notice))
 }
 

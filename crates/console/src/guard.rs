@@ -3,7 +3,7 @@
 
 use super::content_policy::POLICY;
 use super::host::{HostRefusal, host_that_came, is_at_own_name, own_host};
-use super::person::{Person, session};
+use super::person::{Person, Visit, session};
 use super::state::Console;
 use super::view::{Link, Page, Section};
 use axum::extract::{Request, State};
@@ -47,6 +47,11 @@ pub(super) async fn around(
         method: request.method().clone(),
         address: request.uri().to_string(),
         session: session(request.headers()),
+        visit: Visit::of(
+            request.method(),
+            &request.uri().to_string(),
+            request.headers(),
+        ),
     };
     let url = (console.portal)().url;
     let refusal = HostRefusal::of(&url, request.method(), request.headers());
@@ -74,13 +79,16 @@ struct Asker {
     /// The path and the query that were asked for.
     address: String,
     session: Option<Zeroizing<String>>,
+    visit: Visit,
 }
 
 impl Asker {
     /// With the pages there are, where someone has signed in and may see them.
     async fn page(&self, console: &Console, title: &str) -> Option<Page> {
         let session = self.session.as_ref()?;
-        let person = Person::of_session(console, session).await.ok()?;
+        let person = Person::of_session(console, session, self.visit.clone())
+            .await
+            .ok()?;
         Some(person.page(title, ""))
     }
 }

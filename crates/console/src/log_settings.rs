@@ -1,5 +1,6 @@
 //! The retention of logs, and their sinks.
 
+use super::fields::Fields;
 use super::forms::Posted;
 use super::notice::done;
 use super::person::Person;
@@ -106,6 +107,39 @@ fn retention_form(person: &Person, retention: &Retention) -> Form {
     Form::new("Keep", RETENTION, "Save", fields).with_version(retention.version)
 }
 
+/// True if entries that a log holds now would go.
+fn shrinks(now: &Retention, wanted: &RetentionPatch) -> bool {
+    let less = |now: &Keep, wanted: &Option<Keep>| {
+        wanted
+            .as_ref()
+            .is_some_and(|wanted| wanted.days < now.days || wanted.entries < now.entries)
+    };
+    // No days keep changes for good.
+    let changes = wanted
+        .change_days
+        .is_some_and(|days| days > 0 && (now.change_days == 0 || days < now.change_days));
+    less(&now.access, &wanted.access) || less(&now.flows, &wanted.flows) || changes
+}
+
+/// Asks whether entries are to go for good, before they do.
+fn retention_question(person: &Person, fields: &Fields) -> Page {
+    let title = "Delete the entries beyond these limits?";
+    let mut form = Form::new(title, RETENTION, "Delete them", Vec::new()).grave();
+    for (name, value) in fields.iter().filter(|(name, _)| name != "form_token") {
+        form.hide(name.clone(), value.to_string());
+    }
+    form.hide("sure", "yes".to_owned());
+    let mut page = person.page(title, RETENTION);
+    page.sections = vec![
+        Section::Alert(
+            "The new limits are lower. Entries beyond them are deleted for good.".to_owned(),
+        ),
+        Section::Form(form),
+        Section::Ways(vec![(RETENTION.to_owned(), "Keep them".to_owned())]),
+    ];
+    page
+}
+
 pub(super) async fn change_retention(
     State(console): State<Console>,
     posted: Posted,
@@ -133,6 +167,12 @@ pub(super) async fn change_retention(
     let changed = match patch() {
         Ok(patch) => {
             let version = fields.version()?;
+            let now = console.service.retention(&person.caller).await?;
+            // Where others changed it meanwhile, the refusal comes first.
+            let is_current = version.is_none_or(|version| version == now.version);
+            if is_current && fields.text("sure") != "yes" && shrinks(&now, &patch) {
+                return Ok(retention_question(&person, &fields).into_response());
+            }
             let change = console
                 .service
                 .change_retention(&person.caller, version, patch);
@@ -141,7 +181,7 @@ pub(super) async fn change_retention(
         Err(fault) => Err(fault),
     };
     let fault = match changed {
-        Ok(()) => return Ok(done(RETENTION, "Retention is changed.")),
+        Ok(()) => return Ok(done(RETENTION, "Retention of the logs changed.")),
         Err(Fault::Invalid(mut problems)) => {
             // The API has them in parts; the form has a field for each.
             for problem in &mut problems {
@@ -184,15 +224,15 @@ async fn sinks_page(console: &Console, person: &Person) -> Result<Page, Fault> {
     let may_change = person.may_change();
     let rows = sinks.items.iter().map(|view| sink_row(view, may_change));
     page.sections.push(Section::Table(Table {
-        title: "Where logs go besides".to_owned(),
+        title: "Log sinks".to_owned(),
         columns: vec![
             "Name",
             "Logs",
             "Where",
             "State",
-            "Yet to come",
+            "Pending",
             "Delivered",
-            "",
+            "Actions",
         ],
         rows: rows.collect(),
         empty: "There is none.".into(),
@@ -216,8 +256,8 @@ fn sink_row(view: &SinkView, may_change: bool) -> Vec<Cell> {
     };
     let state = match &view.error {
         _ if sink.paused => Cell::plain("paused"),
-        Some(error) => Cell::bad(format_args!("takes nothing: {error}")),
-        None => Cell::good("takes what comes"),
+        Some(error) => Cell::bad(format_args!("failing: {error}")),
+        None => Cell::good("delivering"),
     };
     let action = |name, verb| Action {
         name,
@@ -374,10 +414,12 @@ pub(super) async fn test_sink(
     let Posted { person, .. } = posted;
     let tried = console.service.test_sink(&person.caller, &name).await?;
     let mut page = sinks_page(&console, &person).await?;
-    let text = match tried.error {
-        None => format!("The sink {name} took a line."),
-        Some(error) => format!("The sink {name} did not take a line: {error}"),
-    };
-    page.sections.insert(0, Section::Alert(text));
+    match tried.error {
+        None => page.done = Some(format!("Log sink {name} took a test line.")),
+        Some(error) => {
+            let text = format!("Log sink {name} did not take a test line: {error}");
+            page.sections.insert(0, Section::Alert(text));
+        }
+    }
     Ok(page.with_status(StatusCode::OK))
 }

@@ -133,7 +133,7 @@ pub(super) async fn access(
 ) -> Result<Response, Fault> {
     const AT: &str = "/log/access";
     let service = &console.service;
-    let form = Form::new("Which entries", AT, "Show", access_fields(&asked)).question();
+    let form = Form::new("Filter", AT, "Show", access_fields(&asked)).question();
     let filter = match access_filter(&console, &person, &asked).await {
         Ok(filter) => filter,
         Err(fault) => return refused(person.page("Access log", AT), form, fault),
@@ -162,7 +162,7 @@ pub(super) async fn access(
     page.sections.push(Section::Table(Table {
         title: "Access".to_owned(),
         columns: vec![
-            "When", "End", "Actor", "Client", "Resource", "Gateway", "Why", "Now",
+            "When", "Decision", "Actor", "Client", "Resource", "Gateway", "Why", "Now",
         ],
         rows: rows.collect(),
         empty: none(found.next_cursor.is_some()).into(),
@@ -172,7 +172,7 @@ pub(super) async fn access(
 }
 
 fn access_fields(asked: &Asked) -> Vec<Field> {
-    let mut choices = vec![("", "every end")];
+    let mut choices = vec![("", "all decisions")];
     choices.extend(Decision::ALL.map(|one| (one.as_str(), one.as_str())));
     vec![
         search_field(asked, "Part of a name or of why, or an id."),

@@ -3,7 +3,7 @@
 use super::factors;
 use super::forms::Posted;
 use super::identities;
-use super::notice::{done, noticed};
+use super::notice::{FORGET, done, noticed};
 use super::paths::SECOND_FACTOR;
 use super::person::{Person, forget};
 use super::recovery_codes::codes_left_if;
@@ -140,7 +140,11 @@ pub(super) async fn end_session(
     Id(id): Id<TokenId>,
     Posted { person, .. }: Posted,
 ) -> Result<Response, Fault> {
+    let (_, this) = console.service.own_sessions(&person.caller).await?;
     console.service.end_own_session(&person.caller, id).await?;
+    if id == this {
+        return Ok(signed_out());
+    }
     Ok(done("/me", "The session has ended."))
 }
 
@@ -173,5 +177,6 @@ fn signed_out() -> Response {
     if let Some(cookie) = forget() {
         response.headers_mut().append(header::SET_COOKIE, cookie);
     }
+    response.headers_mut().append(header::SET_COOKIE, FORGET);
     response
 }

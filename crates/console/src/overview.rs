@@ -71,7 +71,7 @@ pub(super) async fn show(
             Cell::time(Some(session.since)),
             match (session.awaits_verification, session.draining) {
                 (true, _) => Cell::warn("waits to be verified"),
-                (false, true) => Cell::warn("drains"),
+                (false, true) => Cell::warn("draining"),
                 (false, false) => Cell::good("accepting clients"),
             },
             Cell::text(session.clients),
@@ -110,19 +110,16 @@ pub(super) async fn show(
                 "State",
                 match status.ready {
                     true => Cell::good("healthy"),
-                    false => Cell::bad("does not serve"),
+                    false => Cell::bad("unhealthy"),
                 },
             ),
             ("Connected clients", Cell::text(status.clients)),
             ("Connected gateways", Cell::text(status.gateways)),
             ("Grants in force", Cell::text(status.grants)),
-            ("Gateways carry", Cell::text(rate(carried))),
-            ("Rows that are not understood", Cell::text(status.faults)),
-            (
-                "Records that wait to be written",
-                Cell::text(status.records_waiting),
-            ),
-            ("Records that were lost", Cell::text(status.records_lost)),
+            ("Throughput", Cell::text(rate(carried))),
+            ("Damaged rows", Cell::text(status.faults)),
+            ("Log records pending", Cell::text(status.records_waiting)),
+            ("Log records lost", Cell::text(status.records_lost)),
             ("Version", Cell::text(status.version)),
             ("Started", Cell::time(Some(status.started))),
         ],
@@ -145,7 +142,14 @@ pub(super) async fn show(
     };
     page.sections.push(table(
         "Gateways that are connected",
-        vec!["Gateway", "Since", "State", "Clients", "Flows", "Carries"],
+        vec![
+            "Gateway",
+            "Since",
+            "State",
+            "Clients",
+            "Flows",
+            "Throughput",
+        ],
         carrying,
         "No gateway is connected. Create a token at a site, and run “culvert gateway run” with it.",
     ));

@@ -72,6 +72,7 @@ pub(super) const UNTIL_ENROLLED: &[&str] = &[
     "/confirm/provider",
     "/confirm/done",
     "/sign-out",
+    "/theme",
 ];
 
 #[cfg(test)]

@@ -2,8 +2,7 @@
 
 use super::asked::Asked;
 use super::edit::{
-    Edit, Now, cascade_question, delete_form, deleted, is_cascade, names_of_all, rename_form,
-    renamed,
+    Edit, Now, delete_form, delete_question, deleted, is_cascade, names_on, rename_form, renamed,
 };
 use super::forms::{Posted, taken};
 use super::identities;
@@ -191,11 +190,11 @@ pub(super) async fn reset_factor(
     Id(id): Id<ActorId>,
     Posted { person, .. }: Posted,
 ) -> Result<Response, Fault> {
+    let name = console.name_of(&person, id).await?;
     console
         .service
         .reset_factor(&person.caller, id, None)
         .await?;
-    let name = console.name_of(&person, id).await?;
     let notice = format!("The second factor of {name} is removed.");
     Ok(done(&format!("{AT}/{id}"), &notice))
 }
@@ -404,11 +403,11 @@ pub(super) async fn end_sign_in(
     Id(id): Id<ActorId>,
     Posted { person, .. }: Posted,
 ) -> Result<Response, Fault> {
+    let name = console.name_of(&person, id).await?;
     console
         .service
         .end_sign_in(&person.caller, id, None)
         .await?;
-    let name = console.name_of(&person, id).await?;
     let notice = format!("{name} no longer signs in.");
     Ok(done(&format!("{AT}/{id}"), &notice))
 }
@@ -418,9 +417,9 @@ pub(super) async fn end_sessions(
     Id(id): Id<ActorId>,
     Posted { person, .. }: Posted,
 ) -> Result<Response, Fault> {
+    let name = console.name_of(&person, id).await?;
     let ended = console.service.end_sessions(&person.caller, id, None);
     ended.await?;
-    let name = console.name_of(&person, id).await?;
     let notice = format!("All sessions of {name} have ended.");
     Ok(done(&format!("{AT}/{id}"), &notice))
 }
@@ -499,20 +498,8 @@ async fn goes_with(
     let clients = console.service.clients(caller, &of_actor).await?;
     let tokens = console.service.made_tokens(caller, &of_actor).await?;
     Ok(vec![
-        (
-            "Clients",
-            names_of_all(
-                clients.items.iter().map(|client| &*client.name),
-                clients.next_cursor.is_some(),
-            ),
-        ),
-        (
-            "Tokens",
-            names_of_all(
-                tokens.items.iter().map(|token| &*token.name),
-                tokens.next_cursor.is_some(),
-            ),
-        ),
+        ("Clients", names_on(&clients, |client| &client.name)),
+        ("Tokens", names_on(&tokens, |token| &token.name)),
     ])
 }
 
@@ -524,12 +511,11 @@ pub(super) async fn delete(
     let version = fields.version()?;
     let service = &console.service;
     let name = console.name_of(&person, id).await?;
-    if is_cascade(&fields) {
-        let goes = goes_with(&console, &person.caller, id).await?;
-        let path = format!("{AT}/{id}");
-        if let Some(page) = cascade_question(&person, (AT, &path), &fields, &name, goes) {
-            return Ok(page.into_response());
-        }
+    person.caller.may_change()?;
+    let goes = goes_with(&console, &person.caller, id).await?;
+    let path = format!("{AT}/{id}");
+    if let Some(page) = delete_question(&person, (AT, &path), &fields, &name, goes) {
+        return Ok(page.into_response());
     }
     let gone = service
         .delete_actor(&person.caller, id, version, is_cascade(&fields))

@@ -66,25 +66,23 @@ pub(super) struct Person {
 
 /// The request for a page, as far as it shapes the page's frame.
 #[derive(Clone, Debug, Default)]
-struct Visit {
+pub(super) struct Visit {
     theme: Theme,
     notice: Option<String>,
-    /// The address of the page that is asked for; empty for the answer to a form.
+    /// The address of the page that is asked for; empty for the answer to a form, and where no form may lead back.
     here: String,
 }
 
 impl Visit {
-    fn of(parts: &Parts) -> Self {
-        let is_page = parts.method == Method::GET;
-        let is_live = parts.headers.contains_key(LIVE);
+    pub(super) fn of(method: &Method, address: &str, headers: &HeaderMap) -> Self {
+        let is_page = method == Method::GET;
+        let is_live = headers.contains_key(LIVE);
+        let here = own_page(address).filter(|_| is_page);
         Self {
-            theme: Theme::of(&parts.headers),
+            theme: Theme::of(headers),
             // The script that loads a page again leaves the notice to the person.
-            notice: notice::of(&parts.headers).filter(|_| is_page && !is_live),
-            here: match is_page {
-                true => parts.uri.to_string(),
-                false => String::new(),
-            },
+            notice: notice::of(headers).filter(|_| is_page && !is_live),
+            here: here.unwrap_or_default().to_owned(),
         }
     }
 }
@@ -92,11 +90,15 @@ impl Visit {
 impl Person {
     /// The person of a session, if they may see pages at all. It does not count as use of the
     /// session.
-    pub(super) async fn of_session(console: &Console, session: &str) -> Result<Self, PageRefusal> {
+    pub(super) async fn of_session(
+        console: &Console,
+        session: &str,
+        visit: Visit,
+    ) -> Result<Self, PageRefusal> {
         let caller = console.service.resume_unused(session).await?;
         match caller.must_enrol() {
             true => Err(PageRefusal::Enrol),
-            false => Ok(Self::of(console, session, caller, Visit::default()).await?),
+            false => Ok(Self::of(console, session, caller, visit).await?),
         }
     }
 
@@ -256,7 +258,8 @@ impl Person {
         if caller.must_enrol() && !UNTIL_ENROLLED.contains(&parts.uri.path()) {
             return Err(PageRefusal::Enrol);
         }
-        Ok(Self::of(console, &session, caller, Visit::of(parts)).await?)
+        let visit = Visit::of(&parts.method, &parts.uri.to_string(), &parts.headers);
+        Ok(Self::of(console, &session, caller, visit).await?)
     }
 }
 

@@ -42,10 +42,10 @@ fn place_fields([name, group, resource]: [&str; 3]) -> [Field; 3] {
     [
         Field::line("name", "Name").value(name),
         Field::line("group", "Group")
-            .hint("The name of the group that is let in.")
+            .hint("The name of the group that may use the resource.")
             .value(group),
         Field::line("resource", "Resource")
-            .hint("The name of what it is let to.")
+            .hint("The name of the resource that the group may use.")
             .value(resource),
     ]
 }
@@ -93,7 +93,7 @@ async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<
         columns: vec!["Name", "Group", "Resource", "When", "State", "Actions"],
         rows: rows.collect(),
         empty: asked.nothing(
-            "There is none, so nobody reaches anything. A policy lets a group to a resource.",
+            "There is none, so nobody reaches anything. A policy lets a group use a resource.",
         ),
         next: asked.next(AT, found.next_cursor.as_deref()),
     };
@@ -116,14 +116,18 @@ fn actions(policy: &Policy) -> Vec<Action> {
     };
     let switch = match policy.disabled {
         true => buttons.button("Enable", "enable"),
-        false => buttons.button("Disable", "disable"),
+        false => buttons.for_good(
+            "Disable",
+            "disable",
+            "People with access by this policy alone lose it at once, until you enable it again.",
+        ),
     };
     vec![
         switch,
         buttons.for_good(
             "Delete",
             "delete",
-            "Who has access by it alone loses it at once.",
+            "People with access by this policy alone lose it at once.",
         ),
     ]
 }

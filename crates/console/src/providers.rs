@@ -48,7 +48,7 @@ pub(super) async fn ask(person: Person) -> Result<Response, Fault> {
 async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<Page, Fault> {
     let found = console
         .service
-        .providers(&person.caller, &asked.part())
+        .providers(&person.caller, &asked.searched())
         .await?;
     let rows = found.items.iter().map(|provider| {
         vec![
@@ -64,7 +64,7 @@ async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<
         title: "Identity providers".to_owned(),
         columns: vec!["Name", "Issuer", "State"],
         rows: rows.collect(),
-        empty: "There is none: people sign in with passwords of this portal.".into(),
+        empty: asked.nothing("There is none: people sign in with passwords of this portal."),
         next: asked.next(AT, found.next_cursor.as_deref()),
     };
     Ok(person.searched_page(

@@ -1,5 +1,6 @@
 //! The page for signing in, with all ways that there are, and what ends it: a session.
 
+use super::notice::FORGET;
 use super::person::{keep, session};
 use super::state::Console;
 use super::view::{Field, Form, Kind, Link, Page, PasskeyKind, Section};
@@ -115,5 +116,7 @@ pub(super) fn with_session(token: &str, next: &str) -> Response {
     if let Some(cookie) = keep(token) {
         response.headers_mut().append(header::SET_COOKIE, cookie);
     }
+    // A notice is for the person who signed in before.
+    response.headers_mut().append(header::SET_COOKIE, FORGET);
     response
 }

@@ -2,7 +2,7 @@
 
 use super::asked::Asked;
 use super::edit::{
-    cascade_question, delete_form, deleted, is_cascade, names_of_all, rename_form, renamed,
+    delete_form, delete_question, deleted, is_cascade, names_on, rename_form, renamed,
 };
 use super::forms::{Posted, taken};
 use super::gateways;
@@ -212,27 +212,12 @@ async fn goes_with(
     let resources = console.service.resources(caller, &of_site).await?;
     let tokens = console.service.made_tokens(caller, &of_site).await?;
     Ok(vec![
-        (
-            "Gateways",
-            names_of_all(
-                gateways.items.iter().map(|gateway| &*gateway.name),
-                gateways.next_cursor.is_some(),
-            ),
-        ),
+        ("Gateways", names_on(&gateways, |gateway| &gateway.name)),
         (
             "Resources, with their policies",
-            names_of_all(
-                resources.items.iter().map(|resource| &*resource.name),
-                resources.next_cursor.is_some(),
-            ),
+            names_on(&resources, |resource| &resource.name),
         ),
-        (
-            "Tokens",
-            names_of_all(
-                tokens.items.iter().map(|token| &*token.name),
-                tokens.next_cursor.is_some(),
-            ),
-        ),
+        ("Tokens", names_on(&tokens, |token| &token.name)),
     ])
 }
 
@@ -244,12 +229,11 @@ pub(super) async fn delete(
     let version = fields.version()?;
     let service = &console.service;
     let name = console.name_of(&person, id).await?;
-    if is_cascade(&fields) {
-        let goes = goes_with(&console, &person.caller, id).await?;
-        let path = format!("{AT}/{id}");
-        if let Some(page) = cascade_question(&person, (AT, &path), &fields, &name, goes) {
-            return Ok(page.into_response());
-        }
+    person.caller.may_change()?;
+    let goes = goes_with(&console, &person.caller, id).await?;
+    let path = format!("{AT}/{id}");
+    if let Some(page) = delete_question(&person, (AT, &path), &fields, &name, goes) {
+        return Ok(page.into_response());
     }
     let gone = service
         .delete_site(&person.caller, id, version, is_cascade(&fields))

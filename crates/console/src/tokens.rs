@@ -91,7 +91,7 @@ pub(super) fn secret_of(issued: &IssuedToken) -> Vec<Section> {
         TokenKind::Gateway => Some(("gateway.token", machine_commands::GATEWAY)),
         TokenKind::Api | TokenKind::Setup | TokenKind::Session => None,
     };
-    let note = "It is shown this once. Copy it now; who has it may use it.";
+    let note = "It is shown this once. Copy it now, and keep it secret.";
     let mut sections = vec![copy("The token", note, secret.clone())];
     if let Some((file, command)) = start {
         let paste = machine_commands::to_paste(secret, file, command);
@@ -153,7 +153,7 @@ fn actions(token: &Token) -> Vec<Action> {
         None => vec![buttons.for_good(
             "Revoke",
             "revoke",
-            "What presents it is not let in any more.",
+            "Machines and programs with this token are refused.",
         )],
     }
 }

@@ -45,7 +45,7 @@
 
   // The parts that show something; what people write into stays as they have it.
   function parts(of) {
-    return [...of.children].filter((part) => !["H1", "SCRIPT"].includes(part.tagName)
+    return [...of.children].filter((part) => !part.matches("script, .head, .tabs")
       && part.id !== "live" && !part.classList.contains("done") && !("stay" in part.dataset)
       && !part.querySelector("form.fields"));
   }
@@ -58,7 +58,7 @@
   // Someone is in there with the keyboard, has marked some of it, or is asked whether something is to go.
   function isInUse(part) {
     const marked = getSelection();
-    return part.contains(document.activeElement) || part.querySelector("details.loss[open], .menu:popover-open")
+    return part.contains(document.activeElement) || part.querySelector(":is(details.loss[open], .menu:popover-open)")
       || (!marked.isCollapsed && part.contains(marked.anchorNode));
   }
 

@@ -1,4 +1,4 @@
-//! The portal's database in one file, by SQLite: an implementation of [`Store`].
+//! The portal's database in one file, by SQLite: an implementation of [`culvert_store::Store`].
 //!
 //! - **Write-ahead log, one writer.** All writes go through one connection, in `BEGIN IMMEDIATE`
 //!   transactions one after another; readers have connections of their own and see the last commit

@@ -4,7 +4,7 @@ use culvert_console::fuzzing::Form;
 const MAX_FIELDS: usize = 64;
 
 /// Fields of a query that do not go on to the next page.
-const OWN: [&str; 3] = ["cursor", "done", "span"];
+const OWN: [&str; 2] = ["cursor", "span"];
 
 /// A form has the fields that a decoder written from the specification finds, each once and at most 64; all
 /// other bytes are refused. A query that is written into an address is the same when it is read again, and has no

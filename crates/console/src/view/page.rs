@@ -131,6 +131,12 @@ impl Page {
         navigation::tabs(self.at)
     }
 
+    /// True if the page is the one at this path, and not one that belongs to it.
+    fn is_at_path(&self, path: &str) -> bool {
+        let here = self.who.as_ref().map_or("", |who| &*who.here);
+        here.split('?').next() == Some(path)
+    }
+
     fn is_at(&self, path: &str) -> bool {
         self.at == path
     }

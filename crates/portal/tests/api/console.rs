@@ -566,7 +566,7 @@ async fn gateways_are_drained_and_revoked_at_their_site() {
     .await;
     let page = format!("/sites/{site}");
     for (word, shown) in [
-        ("drain", "Take clients again"),
+        ("drain", "Accept clients again"),
         ("undrain", "Drain"),
         ("revoke", "revoked"),
     ] {

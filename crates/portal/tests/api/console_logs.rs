@@ -47,12 +47,12 @@ async fn a_change_says_what_was_changed_by_its_name() {
     let changed = change_of(&page, "policy", "changed");
     assert!(changed.contains(&named), "{changed}");
     assert!(changed.contains("disabled: false → true"), "{changed}");
-    let new = change_of(&page, "policy", "made");
+    let new = change_of(&page, "policy", "created");
     for id in [&group, &resource] {
         assert!(!new.contains(id.as_str()), "{new}");
     }
     assert!(new.contains("group: &#34;engineers&#34;"), "{new}");
-    let member = change_of(&page, "membership", "made");
+    let member = change_of(&page, "membership", "created");
     let named = format!("<a href=\"/groups/{}\">Ada in engineers</a>", group);
     assert!(member.contains(&named), "{member}");
 

@@ -59,11 +59,11 @@ async fn what_has_a_name_is_renamed_and_deleted_where_it_is_shown() {
         assert!(page.text.contains(&format!("<h1>{mine}</h1>")), "{kind}");
 
         let action = format!("{path}/delete");
-        let late = [("version", &*seen), ("cascade", "no")];
+        let late = [("version", &*seen), ("cascade", "no"), ("sure", "yes")];
         let refused = one.submit(&action, &late).await;
         assert!([409, 412].contains(&refused.status.as_u16()), "{kind}");
         let version = version_for(&page.text, &action);
-        let fields = [("version", &*version), ("cascade", "no")];
+        let fields = [("version", &*version), ("cascade", "no"), ("sure", "yes")];
         let gone = one.submit(&action, &fields).await.expect(303);
         assert!(path.starts_with(&led(&gone)), "{kind}");
         one.get(&path).await.expect(404);
@@ -82,7 +82,16 @@ async fn what_others_belong_to_is_deleted_with_them_or_not_at_all() {
     let action = format!("/sites/{site}/delete");
     let version = version_for(&browser.get(&format!("/sites/{site}")).await.text, &action);
     let fields = |cascade| [("version", &*version), ("cascade", cascade)];
-    let refused = browser.submit(&action, &fields("no")).await.expect(409);
+    let sure = |cascade| {
+        [
+            ("version", &*version),
+            ("cascade", cascade),
+            ("sure", "yes"),
+        ]
+    };
+    // Each is asked about first.
+    browser.submit(&action, &fields("no")).await.expect(200);
+    let refused = browser.submit(&action, &sure("no")).await.expect(409);
     assert!(
         refused
             .text
@@ -94,7 +103,7 @@ async fn what_others_belong_to_is_deleted_with_them_or_not_at_all() {
         .expect(200);
     // All that goes with it is told before it goes.
     let asked = browser.submit(&action, &fields("yes")).await.expect(200);
-    assert!(asked.text.contains("Delete all of it"), "{}", asked.text);
+    assert!(asked.text.contains("1: r"), "{}", asked.text);
     browser
         .get(&format!("/resources/{resource}"))
         .await

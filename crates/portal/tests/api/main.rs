@@ -20,6 +20,7 @@ mod console;
 mod console_forms;
 mod console_live;
 mod console_logs;
+mod console_notices;
 mod console_pages;
 mod console_roles;
 mod console_routes;

@@ -30,6 +30,20 @@ fn shows(console: &Console, text: &str) -> bool {
     page.is_ok_and(|page| page.contains(text))
 }
 
+#[test]
+fn the_heading_stays_first_when_a_live_page_gets_more_parts() {
+    let mut console = Console::with_everything().unwrap();
+    console.sign_in("olivia").unwrap();
+    console.open("/").unwrap();
+    says(&console, "Live");
+    assert!(!shows(&console, "First steps"));
+    console.product.client.stop().unwrap();
+    comes_to_show(&console, "First steps");
+    let first = "return document.querySelector('main').firstElementChild.textContent";
+    let first = console.browser.run(first, &[]).unwrap();
+    assert_eq!(first, "Overview");
+}
+
 /// Gives the person whose client it is another name, which the client's page shows.
 fn rename(console: &Console, from: &str, to: &str) {
     let line = format!("actor set {from} --name {to}");
