@@ -70,9 +70,9 @@ pub(super) async fn show(
             "No.",
             "When",
             "By",
-            "Was",
-            "What",
-            "Which",
+            "Operation",
+            "Kind",
+            "Name",
             "Before and after",
         ],
         rows: rows.collect(),
@@ -88,7 +88,7 @@ fn fields(asked: &Asked) -> Vec<Field> {
     kinds.extend(known.map(|kind| (kind.as_str(), kind.as_str())));
     vec![
         search_field(asked, "A name, an id, or a value before or after."),
-        Field::choice("entity", "What", &kinds).value(asked.0.text("entity")),
+        Field::choice("entity", "Kind", &kinds).value(asked.0.text("entity")),
         Field::line("id", "Which, by its id")
             .optional()
             .hint("Such as res_…, which stands in the address of its page.")

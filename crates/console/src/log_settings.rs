@@ -168,7 +168,7 @@ pub(super) async fn change_retention(
         Ok(patch) => {
             let version = fields.version()?;
             let now = console.service.retention(&person.caller).await?;
-            // Where others changed it meanwhile, the refusal comes first.
+            // A refusal because others changed it meanwhile comes first.
             let is_current = version.is_none_or(|version| version == now.version);
             if is_current && fields.text("sure") != "yes" && shrinks(&now, &patch) {
                 return Ok(retention_question(&person, &fields).into_response());

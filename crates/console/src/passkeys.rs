@@ -49,7 +49,7 @@ pub(super) async fn sections(console: &Console, person: &Person) -> Result<Vec<S
 }
 
 pub(super) fn begin_form(name: &str) -> Form {
-    let name = Field::line("name", "What you call it")
+    let name = Field::line("name", "Name of the passkey")
         .hint("For you to know it by, such as “Phone” or “Key in the drawer”.")
         .value(name);
     Form::new("Add a passkey", "/me/passkeys", "Go on", vec![name])
@@ -115,7 +115,7 @@ pub(super) async fn confirm(
 }
 
 fn rename_form(key: &OwnPasskey) -> Form {
-    let name = Field::line("name", "What you call it").value(&*key.name);
+    let name = Field::line("name", "Name of the passkey").value(&*key.name);
     Form::new(
         "Rename",
         format!("{}/name", at(&key.handle)),

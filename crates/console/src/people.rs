@@ -73,7 +73,7 @@ pub(super) async fn list(
 fn new_form(name: &str, kind: &str) -> Form {
     let fields = vec![
         Field::line("name", "Name").value(name),
-        Field::choice("kind", "What it is", KINDS).value(kind),
+        Field::choice("kind", "Kind", KINDS).value(kind),
     ];
     Form::new("New person or machine", AT, "Create", fields)
 }
@@ -144,7 +144,7 @@ async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<
 }
 
 fn rule_form(rule: &str) -> Form {
-    let rule = Field::choice("second_factor", "Who must have one", RULES).value(rule);
+    let rule = Field::choice("second_factor", "Required for", RULES).value(rule);
     Form::new("Second factor", "/people/second-factor", "Set", vec![rule])
 }
 
@@ -176,7 +176,7 @@ pub(super) async fn require_factor(
         let label = RULES.iter().find(|(word, _)| *word == rule);
         Ok(Now {
             facts: vec![(
-                "Who must have one",
+                "Required for",
                 Cell::text(label.map_or(rule, |(_, label)| *label)),
             )],
             version: account.version,
@@ -278,7 +278,7 @@ async fn actor_page(
         facts.push(("Actions", person.buttons(actions(&actor))));
     }
     page.sections.push(Section::Facts {
-        title: "Actor".to_owned(),
+        title: "About".to_owned(),
         facts,
     });
     page.sections.push(Section::Table(Table {

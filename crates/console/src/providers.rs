@@ -21,7 +21,7 @@ const AT: &str = "/settings/providers";
 
 const UNKNOWN: &[(&str, &str)] = &[
     ("refuse", "refuse: an administrator links them first"),
-    ("make", "make: they become actors of kind user"),
+    ("make", "create: they become actors of kind user"),
 ];
 
 const STATES: &[(&str, &str)] = &[

@@ -14,7 +14,7 @@ pub(super) fn codes_left_if(factors: &OwnFactors) -> Cell {
 
 pub(super) fn codes_left(count: u32) -> Cell {
     match count {
-        0 => Cell::bad("none: make new ones"),
+        0 => Cell::bad("none: create new ones"),
         1..=2 => Cell::warn(count),
         _ => Cell::text(count),
     }

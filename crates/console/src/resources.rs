@@ -167,7 +167,7 @@ pub(super) async fn ask(person: Person) -> Result<Response, Fault> {
         within: String::new(),
         applications: "any".to_owned(),
     };
-    let form = written.form("What it is", "/resources/new".to_owned(), "Create");
+    let form = written.form("Resource", "/resources/new".to_owned(), "Create");
     Ok(one_page(&person, "New resource", vec![Section::Form(form)]).into_response())
 }
 
@@ -188,7 +188,7 @@ pub(super) async fn create(
         };
         console.service.create_resource(&person.caller, new).await
     };
-    let form = || written.form("What it is", "/resources/new".to_owned(), "Create");
+    let form = || written.form("Resource", "/resources/new".to_owned(), "Create");
     let person = &person;
     let page =
         |form| async move { Ok(one_page(person, "New resource", vec![Section::Form(form)])) };
@@ -216,7 +216,7 @@ pub(super) async fn show(
         return Ok(page.into_response());
     }
     let form = written
-        .form("What it is", format!("{AT}/{id}"), "Change")
+        .form("Resource", format!("{AT}/{id}"), "Change")
         .with_version(resource.version);
     let delete = Buttons {
         path: format!("{AT}/{id}"),

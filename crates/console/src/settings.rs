@@ -31,7 +31,7 @@ const SECTIONS: &[(&str, &str, &str)] = &[
     (
         "/settings/providers",
         "Identity providers",
-        "Who else may say who somebody is",
+        "Identity providers by which people sign in",
     ),
     (
         super::verified_gateways::AT,
@@ -48,11 +48,7 @@ const SECTIONS: &[(&str, &str, &str)] = &[
         "Log sinks",
         "Files and endpoints that get the logs besides",
     ),
-    (
-        "/dns",
-        "DNS",
-        "Names that clients complete, and whom they ask",
-    ),
+    ("/dns", "DNS", "Search domains, and DNS servers for domains"),
 ];
 
 pub(super) async fn list(person: Person) -> Result<Response, Fault> {

@@ -51,7 +51,7 @@ fn pages_after_a_form_are_usable_by_everybody() {
         ("site", "nowhere"),
         ("address", "not an address"),
     ];
-    let (status, _) = sent("What it is", &wrong, "refused-form");
+    let (status, _) = sent("Resource", &wrong, "refused-form");
     assert_eq!(status, 422);
 
     // Another person has made a change meanwhile.

@@ -45,7 +45,7 @@ fn without_scripts_every_page_answers_and_a_resource_is_made() {
         ("address", "10.1.2.4"),
         ("filters", "tcp:22"),
     ];
-    console.send("What it is", &fields).unwrap();
+    console.send("Resource", &fields).unwrap();
     shows_the_resource(&console, "by no script");
 }
 
