@@ -52,6 +52,15 @@ impl<P> Client<P> {
         if access.standing_denial(now).is_some() {
             return;
         }
+        if self.portal.is_owner_disabled() {
+            // Nobody is to wait for a session that may be days away.
+            let reason = Reason {
+                code: ReasonCode::OwnerDisabled,
+                text: "the owner of this client is disabled".to_owned(),
+            };
+            access.deny(&reason, false, now);
+            return self.accesses.schedule(id, now);
+        }
         match name {
             None if access.grant.is_some() => return,
             None => {}

@@ -273,6 +273,10 @@ struct Written<'a> {
     actor: &'a str,
 }
 
+/// The answer to somebody who waits for a client whose owner is disabled.
+const OWNER_DISABLED: &str = "the owner of this client is disabled: it connects by itself within 30 s after an \
+                              administrator enables the owner";
+
 /// The state that is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Goal {
@@ -404,6 +408,9 @@ fn step_up(status: &Status) -> Step {
         ServiceState::Up if status.portal.state == PortalState::Connected => {
             Step::Waits(Exit::Failed, why())
         }
+        ServiceState::Up if status.portal.owner_disabled => {
+            Step::Ends(Exit::Failed, OWNER_DISABLED.to_owned())
+        }
         ServiceState::Up => Step::Waits(Exit::PortalUnreachable, table::portal(&status.portal)),
         ServiceState::GoingDown => Step::Waits(Exit::Failed, "going down first".to_owned()),
         ServiceState::Refused | ServiceState::Failed => {
@@ -485,6 +492,14 @@ mod tests {
         ));
         status.ready = true;
         assert!(matches!(step(&status, Goal::Up), Step::There(_)));
+    }
+
+    #[test]
+    fn who_waits_hears_at_once_that_the_owner_is_disabled() {
+        let mut status = at(ServiceState::Up);
+        status.portal.owner_disabled = true;
+        let ends = Step::Ends(Exit::Failed, OWNER_DISABLED.to_owned());
+        assert_eq!(step(&status, Goal::Up), ends);
     }
 
     #[test]

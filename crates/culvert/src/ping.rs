@@ -26,13 +26,14 @@ const LIMIT: Duration = Duration::from_secs(16);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Codes of a "no" that says that there shall be no access. Others say that there could not be any.
-const FORBIDDEN: [&str; 6] = [
+const FORBIDDEN: [&str; 7] = [
     "bad_token",
     "no_access",
     "condition_not_met",
     "expired",
     "policy_changed",
     "revoked",
+    "owner_disabled",
 ];
 
 /// Ask for access to a resource, and say at which step it fails if it does

@@ -99,6 +99,9 @@ pub enum ReasonCode {
     PolicyChanged,
     /// The client or its token was revoked.
     Revoked,
+    /// The client's owner is disabled. The client comes back by itself: the portal says after which time. A
+    /// client of an earlier version does so too, as for [`Self::Other`] with a time.
+    OwnerDisabled,
     /// A signature, a time or an address of a grant does not hold.
     BadGrant,
     /// The portal could not evaluate, and therefore denies.
