@@ -5,6 +5,7 @@
 //! - Keys that leave their machine: [`PublicKey`], [`PresharedKey`].
 //! - Rates and spread: [`TokenBucket`], [`Random`].
 //! - The log of a core that writes none itself: [`LogLine`], [`LogQueue`].
+//! - Text of others in messages: [`quotable()`], [`quoted`].
 //! - Batches that the kernel takes and gives in one call: [`datagrams`], [`frames`].
 
 #![forbid(unsafe_code)]
@@ -24,7 +25,7 @@ pub use keys::{KeyError, PresharedKey, PublicKey};
 pub use log::{LogLevel, LogLine, LogQueue, MAX_WAITING_LINES};
 pub use net::{Destination, Family, LocalAddress};
 pub use prefix::{AllowedIpChange, Prefix, PrefixError, PrefixLengthError};
-pub use quotable::quotable;
+pub use quotable::{is_deceptive, quotable, quoted};
 pub use random::Random;
 pub use time::{BootTime, ClockTime, UnixTime, Uptime, whole_millis};
 pub use token_bucket::{TokenBucket, TokenRate};

@@ -1,11 +1,13 @@
 //! The query of a page: what it is asked for, and where it leads on.
 
 use super::fields::Fields;
+
 use super::view::{Field, Form};
 use axum::extract::FromRequestParts;
 use culvert_portal_base::Fault;
 use culvert_portal_service::ListRequest;
 use culvert_wire::api::ActivitySpan;
+use std::borrow::Cow;
 
 /// The query of a page, as a form that only asks.
 pub(super) struct Asked(pub(super) Fields);
@@ -22,13 +24,6 @@ impl<S: Sync> FromRequestParts<S> for Asked {
 }
 
 impl Asked {
-    /// The text about the change that the page before made, if its word is known.
-    pub(super) fn done(&self) -> Option<&'static str> {
-        let done = self.0.filled("done")?;
-        let known = DONE.iter().find(|(word, _)| *word == done);
-        known.map(|(_, sentence)| *sentence)
-    }
-
     /// The same question at another path.
     pub(super) fn same(&self, path: &str) -> String {
         let query = self.query().finish();
@@ -50,7 +45,7 @@ impl Asked {
         let mut query = form_urlencoded::Serializer::new(String::new());
         let kept = self.0.iter();
         let kept = kept.filter(|(name, value)| {
-            !value.is_empty() && !matches!(name.as_str(), "cursor" | "done" | "span")
+            !value.is_empty() && !matches!(name.as_str(), "cursor" | "span")
         });
         for (name, value) in kept {
             query.append_pair(name, value);
@@ -76,10 +71,18 @@ impl Asked {
 
     /// Looks for names in the list at `path`.
     pub(super) fn search(&self, path: &str) -> Form {
-        let search = Field::line("search", "In the name")
+        let search = Field::line("search", "Search")
             .optional()
             .value(self.0.text("search"));
         Form::new("Search", path, "Search", vec![search]).question()
+    }
+
+    /// The text of a list without rows: what was looked for, where something was.
+    pub(super) fn nothing(&self, none: &'static str) -> Cow<'static, str> {
+        match self.0.filled("search") {
+            Some(search) => format!("Nothing here matches “{search}”.").into(),
+            None => none.into(),
+        }
     }
 
     /// The span of time that a chart is asked for; an hour by default and for unknown values.
@@ -96,23 +99,3 @@ impl Asked {
         self.0.filled("cursor").map(str::to_owned)
     }
 }
-
-/// Texts about finished changes, by the word in the address.
-const DONE: &[(&str, &str)] = &[
-    ("made", "It is made."),
-    ("changed", "It is changed."),
-    ("deleted", "It is deleted."),
-    ("revoked", "It is revoked."),
-    ("added", "You may sign in by it from now on."),
-    ("linked", "You may sign in this way from now on."),
-    (
-        "unlinked",
-        "It is not linked any more, and other sessions have ended.",
-    ),
-    ("sessions", "The sessions have ended."),
-    ("ended", "It has ended."),
-    (
-        "password",
-        "The password is changed, and all other sessions have ended.",
-    ),
-];

@@ -76,7 +76,7 @@ pub(super) async fn show(
             "Before and after",
         ],
         rows: rows.collect(),
-        empty: none(found.next_cursor.is_some()),
+        empty: none(found.next_cursor.is_some()).into(),
         next: asked.next(AT, found.next_cursor.as_deref()),
     }));
     Ok(page.into_response())

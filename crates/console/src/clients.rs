@@ -2,8 +2,9 @@
 
 use super::asked::Asked;
 use super::edit::{rename_form, renamed};
-use super::forms::{Posted, done};
+use super::forms::Posted;
 use super::names::Names;
+use super::notice::done;
 use super::person::Person;
 use super::state::Console;
 use super::view::{Action, Buttons, Cell, Section, Table};
@@ -41,10 +42,9 @@ pub(super) async fn list(
             Cell::code(client.ipv4),
             Cell::time(client.last_seen),
             Cell::text(client.software.as_deref().unwrap_or("–")),
-            Cell::Actions(actions(&person, &client)),
+            Cell::Menu(actions(&person, &client)),
         ]);
     }
-    page.done = asked.done();
     page.sections.push(Section::Form(asked.search(AT)));
     page.sections.push(Section::Table(Table {
         title: title.to_owned(),
@@ -59,7 +59,9 @@ pub(super) async fn list(
             "Actions",
         ],
         rows,
-        empty: "There is none. A client comes into being when it first connects with its token.",
+        empty: asked.nothing(
+            "There is none. A client comes into being when it first connects with its token.",
+        ),
         next: asked.next(AT, found.next_cursor.as_deref()),
     }));
     Ok(page.into_response())
@@ -125,7 +127,6 @@ fn actions(person: &Person, client: &Client) -> Vec<Action> {
 pub(super) async fn show(
     State(console): State<Console>,
     person: Person,
-    asked: Asked,
     Id(id): Id<ClientId>,
 ) -> Result<Response, Fault> {
     let mut page = person.live_page("", AT, format!("{AT}/{id}"), &console);
@@ -136,7 +137,6 @@ pub(super) async fn show(
     let session = sessions.get(&id);
     let names = owners(&console, &person, shown).await?;
     page.title.clone_from(&client.name);
-    page.done = asked.done();
     let text = |at: Option<&str>| Cell::text(at.unwrap_or("–"));
     let from = client.last_address.map(|address| address.to_string());
     page.sections.push(Section::Facts {
@@ -152,7 +152,7 @@ pub(super) async fn show(
             ("Address", Cell::code(client.ipv4)),
             ("IPv6 address", Cell::code(client.ipv6)),
             ("Key", Cell::code(client.public_key)),
-            ("Made", Cell::time(Some(client.created))),
+            ("Created", Cell::time(Some(client.created))),
             ("Actions", Cell::Actions(actions(&person, &client))),
         ],
     });
@@ -216,9 +216,10 @@ pub(super) async fn delete(
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
     let version = fields.version()?;
+    let name = console.name_of(&person, id).await?;
     let service = &console.service;
     service.delete_client(&person.caller, id, version).await?;
-    Ok(done(AT, "deleted"))
+    Ok(done(AT, &format!("Client {name} deleted.")))
 }
 
 pub(super) async fn judge(
@@ -228,9 +229,15 @@ pub(super) async fn judge(
     action: ClientAction,
 ) -> Result<Response, Fault> {
     let version = fields.version()?;
-    console
+    let client = console
         .service
         .judge_client(&person.caller, id, version, action)
         .await?;
-    Ok(done(AT, "changed"))
+    let word = match action {
+        ClientAction::Verify => "verified",
+        ClientAction::Unverify => "no longer verified",
+        ClientAction::Revoke => "revoked",
+    };
+    let notice = format!("Client {} {word}.", client.name);
+    Ok(person.back_with(&fields, AT, &notice))
 }

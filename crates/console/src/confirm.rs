@@ -211,7 +211,7 @@ pub(super) async fn done(
         return Ok(Redirect::to(&format!("{CONFIRM}?form={ticket}")).into_response());
     }
     let mut page = person.page("It is you", "/me");
-    page.done = Some("Confirmed for ten minutes.");
+    page.done = Some("Confirmed for ten minutes.".to_owned());
     match console.service.pending_form(&person.caller, ticket) {
         Some(kept) => page.sections.push(Section::Form(waiting_form(kept))),
         None => page.sections.push(Section::Alert(

@@ -140,6 +140,6 @@ fn refused(person: &Person, code: &str, fault: Fault) -> Result<Response, Fault>
 
 fn decided(person: &Person, text: &'static str) -> Response {
     let mut page = person.page("Sign a machine in", AT);
-    page.done = Some(text);
+    page.done = Some(text.to_owned());
     page.with_status(StatusCode::OK)
 }

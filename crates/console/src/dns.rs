@@ -1,6 +1,5 @@
 //! The settings for names that belong to no resource (ADR 0012).
 
-use super::asked::Asked;
 use super::edit::{Edit, Now};
 use super::fields::Fields;
 use super::forms::Posted;
@@ -48,11 +47,9 @@ fn facts(account: &Account) -> Vec<(&'static str, Cell)> {
 pub(super) async fn show(
     State(console): State<Console>,
     person: Person,
-    asked: Asked,
 ) -> Result<Response, Fault> {
     let account = console.service.account(&person.caller).await?;
     let mut page = person.page("DNS", AT);
-    page.done = asked.done();
     page.sections.push(Section::Lines {
         title: "What clients do with names".to_owned(),
         text: "Names of resources go before these rules. A server inside a resource is reached through the \
@@ -128,7 +125,7 @@ pub(super) async fn change(
         fields: &fields,
         at: AT,
         form: form(fields.text("search"), fields.text("domains")),
-        onward: (AT.to_owned(), "changed"),
+        onward: (AT.to_owned(), "DNS is changed.".to_owned()),
     };
     let now = async {
         let account = service.account(&person.caller).await?;

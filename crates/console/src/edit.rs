@@ -2,9 +2,9 @@
 //! and loses nothing.
 
 use super::fields::Fields;
-use super::forms::done;
+use super::notice::done;
 use super::person::Person;
-use super::view::{Cell, Field, Form, Section};
+use super::view::{Cell, Field, Form, Page, Section};
 use axum::http::StatusCode;
 use axum::response::Response;
 use culvert_portal_base::Fault;
@@ -17,8 +17,8 @@ pub(super) struct Edit<'a> {
     pub(super) at: &'static str,
     /// The form as it was sent, without its version.
     pub(super) form: Form,
-    /// The page after the change, and the word for the change.
-    pub(super) onward: (String, &'static str),
+    /// The page after the change, and the notice there, which names the thing.
+    pub(super) onward: (String, String),
 }
 
 /// The present state of a thing.
@@ -35,8 +35,8 @@ impl Edit<'_> {
         now: impl Future<Output = Result<Now, Fault>>,
     ) -> Result<Response, Fault> {
         let Err(fault) = changed else {
-            let (path, word) = self.onward;
-            return Ok(done(&path, word));
+            let (path, notice) = self.onward;
+            return Ok(done(&path, &notice));
         };
         let mut page = self.person.page(self.form.title.clone(), self.at);
         if !matches!(fault, Fault::VersionConflict { .. }) {
@@ -82,7 +82,7 @@ pub(super) async fn renamed<T>(
         fields,
         at,
         form: rename_form(&path, fields.text("name")),
-        onward: (path, "changed"),
+        onward: (path, format!("Renamed to {}.", fields.text("name"))),
     };
     let now = async { now.await.map(|(name, version)| named(name, version)) };
     edit.settle(changed, now).await
@@ -107,11 +107,51 @@ pub(super) fn is_cascade(fields: &Fields) -> bool {
     fields.text("cascade") == "yes"
 }
 
+/// Asks whether a thing is to go with all that belongs to it: what that is, counted. None, if the form says so already,
+/// or asks for nothing but the thing.
+pub(super) fn cascade_question(
+    person: &Person,
+    (at, path): (&'static str, &str),
+    fields: &Fields,
+    name: &str,
+    goes: Vec<(&'static str, Cell)>,
+) -> Option<Page> {
+    if !is_cascade(fields) || fields.text("sure") == "yes" {
+        return None;
+    }
+    let submit = "Delete all of it";
+    let mut form = Form::new(submit, format!("{path}/delete"), submit, Vec::new()).grave();
+    form.hide("version", fields.text("version").to_owned());
+    form.hide("cascade", "yes".to_owned());
+    form.hide("sure", "yes".to_owned());
+    let mut page = person.page(format!("Delete {name} and all that belongs to it?"), at);
+    page.sections = vec![
+        Section::Facts {
+            title: "These go with it, and do not come back".to_owned(),
+            facts: goes,
+        },
+        Section::Form(form),
+        Section::Ways(vec![(path.to_owned(), "Keep it".to_owned())]),
+    ];
+    Some(page)
+}
+
+/// The first names of what goes with a thing, and whether there are more.
+pub(super) fn names_of_all<'a>(names: impl Iterator<Item = &'a str>, has_more: bool) -> Cell {
+    let names: Vec<&str> = names.collect();
+    Cell::Text(match (names.is_empty(), has_more) {
+        (true, _) => "none".to_owned(),
+        (false, false) => format!("{}: {}", names.len(), names.join(", ")),
+        (false, true) => format!("more than {}: {} …", names.len(), names.join(", ")),
+    })
+}
+
 /// Deletes the thing at `path` of the list at `at`.
 pub(super) async fn deleted<T>(
     person: &Person,
     (at, path): (&'static str, String),
     (fields, all): (&Fields, &'static str),
+    name: &str,
     deleted: Result<T, Fault>,
     now: impl Future<Output = Result<(String, u64), Fault>>,
 ) -> Result<Response, Fault> {
@@ -120,7 +160,7 @@ pub(super) async fn deleted<T>(
         fields,
         at,
         form: delete_form(&path, all),
-        onward: (at.to_owned(), "deleted"),
+        onward: (at.to_owned(), format!("{name} deleted.")),
     };
     let now = async { now.await.map(|(name, version)| named(name, version)) };
     edit.settle(deleted, now).await

@@ -1,8 +1,8 @@
 //! The own second factor.
 
-use super::asked::Asked;
 use super::drawing::Drawing;
-use super::forms::{Posted, done};
+use super::forms::Posted;
+use super::notice::done;
 use super::passkeys;
 use super::paths::SECOND_FACTOR;
 use super::person::Person;
@@ -71,10 +71,8 @@ enum Step {
 pub(super) async fn show(
     State(console): State<Console>,
     person: Person,
-    asked: Asked,
 ) -> Result<Response, Fault> {
-    let (mut page, _) = overview(&console, &person, None).await?;
-    page.done = asked.done();
+    let (page, _) = overview(&console, &person, None).await?;
     Ok(page.into_response())
 }
 
@@ -222,7 +220,7 @@ pub(super) async fn remove(
 ) -> Result<Response, Fault> {
     let removed = console.service.remove_own_factor(&person.caller).await;
     match removed {
-        Ok(()) => Ok(done(SECOND_FACTOR, "changed")),
+        Ok(()) => Ok(done(SECOND_FACTOR, "The authenticator app is removed.")),
         Err(fault) => refused(&console, &person, Step::Remove, fault).await,
     }
 }

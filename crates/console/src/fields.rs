@@ -3,6 +3,7 @@
 use axum::extract::{FromRequest, Request};
 use axum::http::header;
 use culvert_portal_base::{Fault, MAX_BODY_BYTES, read_body};
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 use zeroize::Zeroizing;
 
@@ -44,6 +45,19 @@ impl Fields {
         text.parse().map_err(|error| Fault::invalid(name, error))
     }
 
+    /// The whole number in a field. A number beyond the range is told by those who know the field.
+    pub(super) fn number<T: FromStr + std::fmt::Display>(
+        &self,
+        name: &str,
+        range: &RangeInclusive<T>,
+    ) -> Result<T, Fault> {
+        self.text(name).parse().map_err(|_| {
+            let (first, last) = (range.start(), range.end());
+            let detail = format!("write a whole number from {first} to {last}");
+            Fault::invalid(name, detail)
+        })
+    }
+
     /// The same of a field that may be left empty.
     pub(super) fn optional<T: FromStr<Err: std::fmt::Display>>(
         &self,
@@ -70,12 +84,18 @@ impl Fields {
     /// A word of one of the API's enumerations.
     pub(super) fn word<T: serde::de::DeserializeOwned>(&self, name: &str) -> Result<T, Fault> {
         let text = self.text(name);
-        serde_json::from_value(text.into()).map_err(|error| Fault::invalid(name, error))
+        serde_json::from_value(text.into())
+            .map_err(|_| Fault::invalid(name, "choose one of those in the list"))
     }
 
     /// The version that the page showed.
     pub(super) fn version(&self) -> Result<Option<u64>, Fault> {
-        self.parse("version").map(Some)
+        let version = self.text("version").parse();
+        let malformed = |_| {
+            let text = "the form does not say which version of it you saw: open its page again";
+            Fault::Malformed(text.to_owned())
+        };
+        version.map(Some).map_err(malformed)
     }
 
     pub(super) fn parse_query(text: &str) -> Result<Self, Fault> {
@@ -131,6 +151,24 @@ impl<S: Send + Sync> FromRequest<S> for Fields {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_number_is_answered_with_the_range() {
+        let fields = Fields::of(b"days=7&many=seven&huge=99999999999&none=")
+            .ok()
+            .unwrap();
+        let read = |name| fields.number(name, &(1..=3_650_u32));
+        assert_eq!(read("days").ok(), Some(7));
+        for name in ["many", "huge", "none", "other"] {
+            let fault = format!("{:?}", read(name).unwrap_err());
+            assert!(
+                fault.contains("write a whole number from 1 to 3650"),
+                "{fault}"
+            );
+        }
+        let fault = format!("{:?}", fields.version().unwrap_err());
+        assert!(fault.contains("open its page again"), "{fault}");
+    }
 
     #[test]
     fn a_form_has_each_field_once_and_not_too_many() {

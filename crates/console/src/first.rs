@@ -1,10 +1,10 @@
 //! Pages before anyone has signed in: set-up, and signing in.
 
 use super::asked::Asked;
+use super::cookies::cookie_of;
 use super::fields::Fields;
 use super::first_steps;
 use super::paths::next_page;
-use super::person::cookie_of;
 use super::second_step::second_step;
 use super::sign_in_page::{
     end_before, page, password_form, sentence, sign_in_again, sign_in_page, with_session,
@@ -18,6 +18,7 @@ use axum::response::{IntoResponse, Response};
 use culvert_portal_base::{Fault, PublicAddress};
 use culvert_portal_service::{Mark, SignedIn};
 use culvert_wire::api::{FieldProblem, SetupRequest};
+use culvert_wire::token::pasted;
 use zeroize::Zeroizing;
 
 /// The cookie of a known browser: guesses under its person's name use up no attempts there. It signs nobody in.
@@ -109,12 +110,27 @@ fn marked(mut response: Response, Mark(mark): &Mark) -> Response {
     response
 }
 
-fn set_up_page(owner: &str, account: &str, problems: &[FieldProblem]) -> Page {
+/// The fields that keep their text after a fault of another field. Passwords never do.
+#[derive(Clone, Copy, Default)]
+struct Typed<'a> {
+    token: &'a str,
+    owner: &'a str,
+    account: &'a str,
+}
+
+fn set_up_page(typed: Typed<'_>, problems: &[FieldProblem]) -> Page {
+    let Typed {
+        token,
+        owner,
+        account,
+    } = typed;
     let fields = vec![
-        Field::password("token", "Set-up token", "off").hint(
-            "“culvert portal run” prints it at the first start; “culvert portal setup-token”, on the \
-             portal's machine, makes another.",
-        ),
+        Field::password("token", "Set-up token", "off")
+            .hint(
+                "“culvert portal run” prints it at the first start; “culvert portal setup-token”, on the \
+                 portal's machine, makes another.",
+            )
+            .value(token),
         Field::line("owner", "Your name")
             .hint("You sign in under it; it may be an e-mail address.")
             .value(owner),
@@ -132,7 +148,7 @@ fn set_up_page(owner: &str, account: &str, problems: &[FieldProblem]) -> Page {
 }
 
 pub(super) async fn ask_set_up() -> Page {
-    set_up_page("", "", &[])
+    set_up_page(Typed::default(), &[])
 }
 
 /// Makes the owner, who is signed in then.
@@ -143,12 +159,21 @@ pub(super) async fn set_up(
 ) -> Result<Response, Fault> {
     let (owner, password) = (fields.text("owner"), fields.raw("password"));
     let account = fields.text("account");
+    let token = pasted(fields.text("token"));
+    let typed = Typed {
+        token,
+        owner,
+        account,
+    };
     let again = |field: &str, detail: &str| {
         let problem = FieldProblem {
             field: field.to_owned(),
             detail: detail.to_owned(),
         };
-        set_up_page(owner, account, &[problem]).with_status(StatusCode::UNPROCESSABLE_ENTITY)
+        // One that is not accepted is copied again.
+        let token = if field == "token" { "" } else { token };
+        let page = set_up_page(Typed { token, ..typed }, &[problem]);
+        page.with_status(StatusCode::UNPROCESSABLE_ENTITY)
     };
     if fields.raw("again") != password {
         return Ok(again("again", "it is not the same as above"));
@@ -158,18 +183,14 @@ pub(super) async fn set_up(
         account: fields.filled("account").map(str::to_owned),
         password: Some(password.to_owned()),
     };
-    match console
-        .service
-        .set_up_by_password(fields.text("token"), request)
-        .await
-    {
+    match console.service.set_up_by_password(token, request).await {
         Ok(_) => {}
         Err(Fault::Unauthenticated) => {
             let detail = "it is not accepted: it was used, has expired, or is not copied whole";
             return Ok(again("token", detail));
         }
         Err(Fault::Invalid(problems)) => {
-            let page = set_up_page(owner, account, &problems);
+            let page = set_up_page(typed, &problems);
             return Ok(page.with_status(StatusCode::UNPROCESSABLE_ENTITY));
         }
         Err(Fault::Conflict(detail)) => return Ok(again("owner", &detail)),

@@ -1,8 +1,8 @@
 //! From an owner to the first protected connection: what is there already, and what comes next.
 
-use super::asked::Asked;
 use super::fields::Fields;
-use super::forms::{Posted, done, taken};
+use super::forms::{Posted, taken};
+use super::notice::done;
 use super::person::Person;
 use super::state::Console;
 use super::tokens::secret_of;
@@ -173,10 +173,8 @@ impl Progress {
 pub(super) async fn show(
     State(console): State<Console>,
     person: Person,
-    asked: Asked,
 ) -> Result<Response, Fault> {
-    let mut page = page(&console, &person, None, None, Vec::new()).await?;
-    page.done = asked.done();
+    let page = page(&console, &person, None, None, Vec::new()).await?;
     Ok(page.into_response())
 }
 
@@ -235,7 +233,7 @@ pub(super) async fn take(
         form.unwrap_or_else(|| Form::new("Step", AT, "Send", Vec::new()))
     };
     let again = |form| page(&console, &person, Some(&fields), Some(form), Vec::new());
-    taken(made, form, |()| done(AT, "made"), again).await
+    taken(made, form, |()| done(AT, "The step is done."), again).await
 }
 
 async fn make_site(console: &Console, caller: &Caller, fields: &Fields) -> Result<Made, Fault> {

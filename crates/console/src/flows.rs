@@ -99,8 +99,8 @@ pub(super) async fn show(
         ],
         rows: rows.collect(),
         empty: match found.next_cursor {
-            Some(_) => none(true),
-            None => "There is none that fits. A flow is here once it has ended.",
+            Some(_) => none(true).into(),
+            None => "There is none that fits. A flow is here once it has ended.".into(),
         },
         next: asked.next(AT, found.next_cursor.as_deref()),
     }));

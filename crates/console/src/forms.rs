@@ -5,7 +5,7 @@ use super::person::{PageRefusal, Person};
 use super::state::Console;
 use super::view::{Form, Page};
 use axum::extract::{FromRequest, FromRequestParts, Request};
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::Response;
 use culvert_portal_base::Fault;
 
 /// A form of a page that someone sees who signed in.
@@ -52,9 +52,4 @@ pub(super) async fn taken<T, P: Future<Output = Result<Page, Fault>>>(
             Ok(page(form).await?.with_status(status))
         }
     }
-}
-
-/// Back to a page of ours, which says what was done.
-pub(super) fn done(path: &str, word: &str) -> Response {
-    Redirect::to(&format!("{path}?done={word}")).into_response()
 }

@@ -2,11 +2,11 @@
 
 use super::asked::Asked;
 use super::edit::{rename_form, renamed};
-use super::forms::{Posted, done};
+use super::forms::Posted;
 use super::names::Names;
 use super::person::Person;
 use super::state::Console;
-use super::view::{Action, Buttons, Cell, Section};
+use super::view::{Action, Buttons, Cell, Section, Table};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::GatewayId;
@@ -16,9 +16,6 @@ use culvert_store::EntityId;
 use culvert_wire::api::{Gateway, GatewayPatch, GatewaySession};
 
 pub(super) const AT: &str = "/gateways";
-
-/// In the list of pages, gateways belong to their sites.
-const LIST: &str = "/sites";
 
 /// The state of a gateway: connected, and accepting clients. `is_required`: gateways have to be verified.
 pub(super) fn state(
@@ -101,7 +98,11 @@ pub(super) fn verify_action(gateway: &Gateway) -> Option<Action> {
         version: gateway.version,
     };
     Some(match gateway.verified {
-        Some(_) => buttons.grave("Take verification back", "unverify"),
+        Some(_) => buttons.for_good(
+            "Take verification back",
+            "unverify",
+            "Where gateways have to be verified, its clients lose their access through it at once.",
+        ),
         None => buttons.button("Verify", "verify"),
     })
 }
@@ -114,13 +115,54 @@ pub(super) fn enrolled_with(gateway: &Gateway, names: &Names) -> Cell {
     }
 }
 
-pub(super) async fn show(
+/// All gateways, whatever their site.
+pub(super) async fn list(
     State(console): State<Console>,
     person: Person,
     asked: Asked,
+) -> Result<Response, Fault> {
+    let mut page = person.live_page("Gateways", AT, AT, &console);
+    let service = &console.service;
+    let found = service.gateways(&person.caller, &asked.searched()).await?;
+    let sites = found.items.iter().map(|gateway| gateway.site.into());
+    let names = Names::of(&console, &person, sites).await?;
+    let sessions = service.sessions_of_gateways(&person.caller).await?;
+    let account = service.account(&person.caller).await?;
+    let rows = found.items.iter().map(|gateway| {
+        let session = sessions.get(&gateway.id);
+        vec![
+            Cell::link(format!("{AT}/{}", gateway.id), &gateway.name),
+            names.shown(gateway.site),
+            state(gateway, session, account.require_verified_gateways),
+            Cell::text(session.map_or("–".to_owned(), load)),
+            Cell::code(gateway.ipv4),
+            Cell::time(gateway.last_seen),
+            Cell::text(gateway.software.as_deref().unwrap_or("–")),
+            person.menu(actions(gateway)),
+        ]
+    });
+    page.sections.push(Section::Form(asked.search(AT)));
+    page.sections.push(Section::Table(Table {
+        title: "Gateways".to_owned(),
+        columns: vec![
+            "Name", "Site", "State", "Load", "Address", "Last seen", "Software", "Actions",
+        ],
+        rows: rows.collect(),
+        empty: asked.nothing(
+            "There is no gateway yet. Create a token on the page of a site, and run “culvert gateway run” with it on a \
+             machine there.",
+        ),
+        next: asked.next(AT, found.next_cursor.as_deref()),
+    }));
+    Ok(page.into_response())
+}
+
+pub(super) async fn show(
+    State(console): State<Console>,
+    person: Person,
     Id(id): Id<GatewayId>,
 ) -> Result<Response, Fault> {
-    let mut page = person.live_page("", LIST, format!("{AT}/{id}"), &console);
+    let mut page = person.live_page("", AT, format!("{AT}/{id}"), &console);
     let service = &console.service;
     let gateway = service.gateway(&person.caller, id).await?;
     let token = gateway.enrolled_with.map(EntityId::from);
@@ -130,7 +172,6 @@ pub(super) async fn show(
     let sessions = service.sessions_of_gateways(&person.caller).await?;
     let session = sessions.get(&id);
     page.title.clone_from(&gateway.name);
-    page.done = asked.done();
     let mut facts = vec![
         (
             "State",
@@ -148,7 +189,7 @@ pub(super) async fn show(
             Cell::text(gateway.software.as_deref().unwrap_or("–")),
         ),
         ("Last seen", Cell::time(gateway.last_seen)),
-        ("Made", Cell::time(Some(gateway.created))),
+        ("Created", Cell::time(Some(gateway.created))),
     ];
     if person.may_change() {
         let verify = verify_action(&gateway);
@@ -199,7 +240,7 @@ pub(super) async fn rename(
         let gateway = service.gateway(&person.caller, id).await?;
         Ok((gateway.name, gateway.version))
     };
-    let at = (LIST, format!("{AT}/{id}"));
+    let at = (AT, format!("{AT}/{id}"));
     renamed(&person, at, &fields, changed, now).await
 }
 
@@ -216,11 +257,17 @@ pub(super) async fn judge(
         .await?;
     let onward = match action {
         GatewayAction::Verify | GatewayAction::Unverify => format!("{AT}/{id}"),
-        GatewayAction::Drain | GatewayAction::Undrain | GatewayAction::Revoke => {
-            format!("{LIST}/{}", gateway.site)
-        }
+        GatewayAction::Drain | GatewayAction::Undrain | GatewayAction::Revoke => AT.to_owned(),
     };
-    Ok(done(&onward, "changed"))
+    let word = match action {
+        GatewayAction::Verify => "verified",
+        GatewayAction::Unverify => "no longer verified",
+        GatewayAction::Drain => "draining",
+        GatewayAction::Undrain => "accepting clients again",
+        GatewayAction::Revoke => "revoked",
+    };
+    let notice = format!("Gateway {} {word}.", gateway.name);
+    Ok(person.back_with(&fields, &onward, &notice))
 }
 
 /// Drains a gateway and moves its clients at once. If no other can take them, the page says so.
@@ -230,11 +277,15 @@ pub(super) async fn drain_now(
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
     let version = fields.version()?;
-    let drained = console
+    console
         .service
         .drain_gateway_now(&person.caller, id, version, false)
         .await?;
-    Ok(done(&format!("{LIST}/{}", drained.site), "changed"))
+    let notice = format!(
+        "Gateway {} drained, its clients moved.",
+        console.name_of(&person, id).await?
+    );
+    Ok(person.back_with(&fields, AT, &notice))
 }
 
 #[cfg(test)]

@@ -2,10 +2,11 @@
 
 use super::asked::Asked;
 use super::edit::{rename_form, renamed};
-use super::forms::{Posted, done, taken};
+use super::forms::{Posted, taken};
+use super::notice::done;
 use super::person::Person;
 use super::state::Console;
-use super::view::{Action, Buttons, Cell, Field, Form, Page, Section, Table};
+use super::view::{Action, Buttons, Cell, Field, Form, Link, Page, Section, Table};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::GroupId;
@@ -24,16 +25,18 @@ pub(super) async fn list(
     person: Person,
     asked: Asked,
 ) -> Result<Response, Fault> {
-    let page = list_page(&console, &person, &asked, new_form("")).await?;
+    let page = list_page(&console, &person, &asked).await?;
     Ok(page.into_response())
 }
 
-async fn list_page(
-    console: &Console,
-    person: &Person,
-    asked: &Asked,
-    form: Form,
-) -> Result<Page, Fault> {
+pub(super) async fn ask(person: Person) -> Result<Response, Fault> {
+    person.caller.may_change()?;
+    Ok(person
+        .form_page("New group", AT, new_form(""))
+        .into_response())
+}
+
+async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<Page, Fault> {
     let request = asked.searched();
     let found = console.service.groups(&person.caller, &request).await?;
     let rows = found.items.iter().map(|group| {
@@ -44,24 +47,36 @@ async fn list_page(
     });
     let list = Table {
         title: "Groups".to_owned(),
-        columns: vec!["Name", "Made"],
+        columns: vec!["Name", "Created"],
         rows: rows.collect(),
-        empty: "There is none. Policies let groups in, not single actors.",
+        empty: asked.nothing("There is none. Policies let groups in, not single actors."),
         next: asked.next(AT, found.next_cursor.as_deref()),
     };
-    Ok(person.searched_page(AT, asked, list, form))
+    Ok(person.searched_page(
+        AT,
+        asked,
+        list,
+        Some(Link {
+            path: "/groups/new",
+            name: "New group",
+        }),
+    ))
 }
 
 pub(super) async fn create(
     State(console): State<Console>,
-    asked: Asked,
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
     let name = fields.text("name").to_owned();
     let new = NewGroup { name: name.clone() };
     let made = console.service.create_group(&person.caller, new).await;
-    let onward = |group: Group| done(&format!("{AT}/{}", group.id), "made");
-    let page = |form| list_page(&console, &person, &asked, form);
+    let onward = |group: Group| {
+        done(
+            &format!("{AT}/{}", group.id),
+            &format!("Group {} created.", group.name),
+        )
+    };
+    let page = async |form| Ok(person.form_page("New group", AT, form));
     taken(made, || new_form(&name), onward, page).await
 }
 
@@ -102,7 +117,7 @@ async fn group_page(
             path: format!("{AT}/{id}/remove/{}", member.actor),
             version: None,
             is_grave: true,
-            loss: None,
+            loss: Some("They lose at once what the policies of this group alone allow."),
         };
         vec![
             Cell::link(format!("/people/{}", member.actor), &member.actor_name),
@@ -114,10 +129,12 @@ async fn group_page(
         title: "Members".to_owned(),
         columns: vec!["Name", "Since", "Actions"],
         rows: rows.collect(),
-        empty: "There is none.",
+        empty: "There is none.".into(),
         next: asked.next(&format!("{AT}/{id}"), found.next_cursor.as_deref()),
     };
-    let mut page = person.list_page(AT, asked, list, form);
+    let mut page = person.page("", AT);
+    page.sections.push(Section::Table(list));
+    page.sections.extend(person.forms([form]));
     page.title.clone_from(&group.name);
     let at = format!("{AT}/{id}");
     let rename = rename_form(&at, &group.name).with_version(group.version);
@@ -155,7 +172,7 @@ pub(super) async fn add_member(
         let new = NewMember { actor };
         service.add_member(&person.caller, id, new).await
     };
-    let onward = |_| done(&format!("{AT}/{id}"), "changed");
+    let onward = |_| done(&format!("{AT}/{id}"), &format!("{name} added."));
     let page = |form| group_page(&console, &person, &asked, id, form);
     taken(added.await, || member_form(id, name), onward, page).await
 }
@@ -164,13 +181,15 @@ pub(super) async fn remove_member(
     State(console): State<Console>,
     Id(id): Id<GroupId>,
     ActorInPath(actor): ActorInPath,
-    Posted { person, .. }: Posted,
+    Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
     console
         .service
         .remove_member(&person.caller, id, actor)
         .await?;
-    Ok(done(&format!("{AT}/{id}"), "changed"))
+    let name = console.name_of(&person, actor).await?;
+    let notice = format!("{name} removed from the group.");
+    Ok(person.back_with(&fields, &format!("{AT}/{id}"), &notice))
 }
 
 pub(super) async fn rename(
@@ -198,7 +217,8 @@ pub(super) async fn delete(
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
     let version = fields.version()?;
+    let name = console.name_of(&person, id).await?;
     let service = &console.service;
     service.delete_group(&person.caller, id, version).await?;
-    Ok(done(AT, "deleted"))
+    Ok(done(AT, &format!("Group {name} deleted.")))
 }

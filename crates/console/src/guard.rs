@@ -45,7 +45,7 @@ pub(super) async fn around(
 ) -> Response {
     let asker = Asker {
         method: request.method().clone(),
-        path: request.uri().path().to_owned(),
+        address: request.uri().to_string(),
         session: session(request.headers()),
     };
     let url = (console.portal)().url;
@@ -71,7 +71,8 @@ pub(super) async fn around(
 /// The sender of a request whose answer is no page yet.
 struct Asker {
     method: Method,
-    path: String,
+    /// The path and the query that were asked for.
+    address: String,
     session: Option<Zeroizing<String>>,
 }
 
@@ -137,6 +138,7 @@ pub(super) fn plain_to(
         who: None,
         at: "",
         done: None,
+        create: None,
         sections: vec![Section::Alert(text), Section::Links(vec![back])],
     }
 }
@@ -149,10 +151,15 @@ async fn in_html(console: &Console, mut response: Response, asker: &Asker) -> Re
     let status = response.status();
     if status == StatusCode::UNAUTHORIZED {
         let is_set_up = console.service.is_set_up().await.unwrap_or(true);
-        let back = super::paths::page_of(&asker.path).filter(|_| asker.method.is_safe());
+        let back = super::paths::own_page(&asker.address).filter(|_| asker.method.is_safe());
         return match back {
             _ if !is_set_up => Redirect::to("/set-up"),
-            Some(back) if back != "/" => Redirect::to(&format!("/sign-in?next={back}")),
+            Some(back) if back != "/" => {
+                let query = form_urlencoded::Serializer::new(String::new())
+                    .append_pair("next", back)
+                    .finish();
+                Redirect::to(&format!("/sign-in?{query}"))
+            }
             _ => Redirect::to("/sign-in"),
         }
         .into_response();

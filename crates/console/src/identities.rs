@@ -1,7 +1,8 @@
 //! Identities of identity providers: on the page of an actor, and on a person's own page.
 
-use super::forms::{Posted, done};
+use super::forms::Posted;
 use super::guard;
+use super::notice::done;
 use super::person::Person;
 use super::provider_cookie::on_the_way;
 use super::state::Console;
@@ -111,7 +112,7 @@ fn table(
             path,
             version: None,
             is_grave: true,
-            loss: None,
+            loss: Some("It signs nobody in any more, and other sessions end."),
         });
         vec![
             Cell::text(name),
@@ -125,10 +126,13 @@ fn table(
         title: "Identities".to_owned(),
         columns: vec!["Identity provider", "State", "Subject", "Since", "Actions"],
         rows: rows.collect(),
-        empty: "There is none.",
+        empty: "There is none.".into(),
         next: None,
     })
 }
+
+/// The notice after an identity was unlinked.
+const UNLINKED: &str = "Identity unlinked, and other sessions have ended.";
 
 pub(super) async fn link(
     State(console): State<Console>,
@@ -142,17 +146,17 @@ pub(super) async fn link(
         actor: console.service.actor(&person.caller, actor).await?.id,
     };
     console.service.create_identity(&person.caller, new).await?;
-    Ok(done(&format!("/people/{actor}"), "changed"))
+    Ok(done(&format!("/people/{actor}"), "Identity linked."))
 }
 
 pub(super) async fn unlink(
     State(console): State<Console>,
     Id(id): Id<IdentityId>,
-    Posted { person, .. }: Posted,
+    Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
     let service = &console.service;
     service.delete_identity(&person.caller, id, None).await?;
-    Ok(done("/people", "unlinked"))
+    Ok(person.back_with(&fields, "/people", UNLINKED))
 }
 
 pub(super) async fn unlink_own(
@@ -162,7 +166,7 @@ pub(super) async fn unlink_own(
 ) -> Result<Response, Fault> {
     let service = &console.service;
     service.delete_own_identity(&person.caller, id).await?;
-    Ok(done("/me", "unlinked"))
+    Ok(done("/me", UNLINKED))
 }
 
 /// Begins a link, which no other site can: a form does, whose token it would have to know. Forms lead to

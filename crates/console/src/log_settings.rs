@@ -1,7 +1,7 @@
 //! The retention of logs, and their sinks.
 
-use super::asked::Asked;
-use super::forms::{Posted, done};
+use super::forms::Posted;
+use super::notice::done;
 use super::person::Person;
 use super::state::Console;
 use super::view::{Action, Cell, Field, Form, Page, Section, Table};
@@ -11,19 +11,26 @@ use axum::response::{IntoResponse, Response};
 use culvert_portal_base::Fault;
 use culvert_store::Role;
 use culvert_wire::api::{NewSink, Retention, RetentionPatch, SinkPatch, SinkView};
-use culvert_wire::model::{Keep, Log, Sink, SinkTarget};
+use culvert_wire::model::{
+    FILE_MIB, FILES_KEPT, Keep, Log, MAX_LOG_DAYS, MAX_LOG_ENTRIES, MIN_LOG_ENTRIES, Sink,
+    SinkTarget,
+};
+use std::ops::RangeInclusive;
 
 const RETENTION: &str = "/settings/retention";
+/// Numbers that the fields take; `change_days` also takes 0, which keeps the change log for good.
+const LOG_DAYS: RangeInclusive<u32> = 1..=MAX_LOG_DAYS;
+const CHANGE_DAYS: RangeInclusive<u32> = 0..=MAX_LOG_DAYS;
+const LOG_ENTRIES: RangeInclusive<u64> = MIN_LOG_ENTRIES..=MAX_LOG_ENTRIES;
+
 const SINKS: &str = "/settings/sinks";
 
 pub(super) async fn show_retention(
     State(console): State<Console>,
     person: Person,
-    asked: Asked,
 ) -> Result<Response, Fault> {
     let retention = console.service.retention(&person.caller).await?;
     let mut page = retention_page(&person, &retention);
-    page.done = asked.done();
     if person.may_change() {
         let form = retention_form(&person, &retention);
         page.sections.push(Section::Form(form));
@@ -110,15 +117,15 @@ pub(super) async fn change_retention(
         Ok(RetentionPatch {
             flow_log: Some(fields.text("flow_log") == "yes"),
             access: Some(Keep {
-                days: fields.parse("access_days")?,
-                entries: fields.parse("access_entries")?,
+                days: fields.number("access_days", &LOG_DAYS)?,
+                entries: fields.number("access_entries", &LOG_ENTRIES)?,
             }),
             flows: Some(Keep {
-                days: fields.parse("flows_days")?,
-                entries: fields.parse("flows_entries")?,
+                days: fields.number("flows_days", &LOG_DAYS)?,
+                entries: fields.number("flows_entries", &LOG_ENTRIES)?,
             }),
             change_days: match fields.filled("change_days") {
-                Some(_) => Some(fields.parse("change_days")?),
+                Some(_) => Some(fields.number("change_days", &CHANGE_DAYS)?),
                 None => None,
             },
         })
@@ -134,7 +141,7 @@ pub(super) async fn change_retention(
         Err(fault) => Err(fault),
     };
     let fault = match changed {
-        Ok(()) => return Ok(done(RETENTION, "changed")),
+        Ok(()) => return Ok(done(RETENTION, "Retention is changed.")),
         Err(Fault::Invalid(mut problems)) => {
             // The API has them in parts; the form has a field for each.
             for problem in &mut problems {
@@ -163,10 +170,8 @@ pub(super) async fn change_retention(
 pub(super) async fn show_sinks(
     State(console): State<Console>,
     person: Person,
-    asked: Asked,
 ) -> Result<Response, Fault> {
     let mut page = sinks_page(&console, &person).await?;
-    page.done = asked.done();
     if person.may_change() {
         page.sections.push(Section::Form(sink_form()));
     }
@@ -190,7 +195,7 @@ async fn sinks_page(console: &Console, person: &Person) -> Result<Page, Fault> {
             "",
         ],
         rows: rows.collect(),
-        empty: "There is none.",
+        empty: "There is none.".into(),
         next: None,
     }));
     Ok(page)
@@ -245,7 +250,7 @@ fn sink_row(view: &SinkView, may_change: bool) -> Vec<Cell> {
         state,
         Cell::text(format_args!("{lag} entries")),
         Cell::text(format_args!("{}, {} missed", view.delivered, view.missed)),
-        Cell::Actions(actions),
+        Cell::Menu(actions),
     ]
 }
 
@@ -294,8 +299,8 @@ pub(super) async fn create_sink(
         let target = match is_file {
             true => SinkTarget::File {
                 file: fields.text("file").to_owned(),
-                max_mib: fields.parse("max_mib")?,
-                keep: fields.parse("keep")?,
+                max_mib: fields.number("max_mib", &FILE_MIB)?,
+                keep: fields.number("keep", &FILES_KEPT)?,
             },
             false => SinkTarget::Http {
                 url: fields.text("url").to_owned(),
@@ -316,7 +321,8 @@ pub(super) async fn create_sink(
         Err(fault) => Err(fault),
     };
     let Err(fault) = made else {
-        return Ok(done(SINKS, "made"));
+        let notice = format!("Log sink {} created.", fields.text("name"));
+        return Ok(done(SINKS, &notice));
     };
     let mut form = sink_form();
     for field in &mut form.fields {
@@ -344,7 +350,8 @@ pub(super) async fn pause_sink(
         .service
         .change_sink(&posted.person.caller, &name, None, patch);
     change.await?;
-    Ok(done(SINKS, "changed"))
+    let word = if paused { "paused" } else { "resumed" };
+    Ok(done(SINKS, &format!("Log sink {name} {word}.")))
 }
 
 pub(super) async fn delete_sink(
@@ -356,7 +363,7 @@ pub(super) async fn delete_sink(
         .service
         .delete_sink(&posted.person.caller, &name, None);
     delete.await?;
-    Ok(done(SINKS, "deleted"))
+    Ok(done(SINKS, &format!("Log sink {name} deleted.")))
 }
 
 pub(super) async fn test_sink(

@@ -1,9 +1,9 @@
 //! A person's own page: sessions and the password.
 
-use super::asked::Asked;
 use super::factors;
-use super::forms::{Posted, done};
+use super::forms::Posted;
 use super::identities;
+use super::notice::{done, noticed};
 use super::paths::SECOND_FACTOR;
 use super::person::{Person, forget};
 use super::recovery_codes::codes_left_if;
@@ -21,16 +21,14 @@ use culvert_wire::api::FieldProblem;
 pub(super) async fn show(
     State(console): State<Console>,
     person: Person,
-    asked: Asked,
 ) -> Result<Response, Fault> {
-    let page = page(&console, &person, asked.done(), &[]).await?;
+    let page = page(&console, &person, &[]).await?;
     Ok(page.into_response())
 }
 
 async fn page(
     console: &Console,
     person: &Person,
-    done: Option<&'static str>,
     problems: &[FieldProblem],
 ) -> Result<super::view::Page, Fault> {
     let (sessions, this) = console.service.own_sessions(&person.caller).await?;
@@ -49,7 +47,7 @@ async fn page(
                 path: format!("/me/sessions/{}/end", session.id),
                 version: None,
                 is_grave: true,
-                loss: None,
+                loss: Some("That browser has to sign in again."),
             }]),
         ]
     });
@@ -59,12 +57,13 @@ async fn page(
         path: "/me/sign-out-everywhere".to_owned(),
         version: None,
         is_grave: true,
-        loss: None,
+        loss: Some("Every browser has to sign in again, this one included."),
     };
     let others = Action {
         name: "Sign out all others",
         path: "/me/sessions/end-others".to_owned(),
         is_grave: true,
+        loss: Some("All other browsers have to sign in again."),
         ..everywhere.clone()
     };
     let factors = console.service.own_factors(&person.caller).await?;
@@ -78,7 +77,6 @@ async fn page(
         form = form.with_problems(problems);
     }
     let mut page = person.page("My sign-in", "/me");
-    page.done = done;
     page.sections = vec![
         Section::Table(Table {
             title: "Sessions".to_owned(),
@@ -125,9 +123,12 @@ pub(super) async fn change_password(
         false => Err(Fault::invalid("again", "it is not the same as above")),
     };
     match changed {
-        Ok(begun) => Ok(with_session(&begun.token, "/me?done=password")),
+        Ok(begun) => {
+            let notice = "The password is changed, and all other sessions have ended.";
+            Ok(noticed(with_session(&begun.token, "/me"), notice))
+        }
         Err(Fault::Invalid(problems)) => {
-            let page = page(&console, &person, None, &problems).await?;
+            let page = page(&console, &person, &problems).await?;
             Ok(page.with_status(StatusCode::UNPROCESSABLE_ENTITY))
         }
         Err(fault) => Err(fault),
@@ -140,7 +141,7 @@ pub(super) async fn end_session(
     Posted { person, .. }: Posted,
 ) -> Result<Response, Fault> {
     console.service.end_own_session(&person.caller, id).await?;
-    Ok(done("/me", "ended"))
+    Ok(done("/me", "The session has ended."))
 }
 
 pub(super) async fn end_others(
@@ -148,7 +149,7 @@ pub(super) async fn end_others(
     Posted { person, .. }: Posted,
 ) -> Result<Response, Fault> {
     console.service.end_other_sessions(&person.caller).await?;
-    Ok(done("/me", "ended"))
+    Ok(done("/me", "All other sessions have ended."))
 }
 
 pub(super) async fn sign_out(
@@ -170,7 +171,7 @@ pub(super) async fn sign_out_everywhere(
 fn signed_out() -> Response {
     let mut response = Redirect::to("/sign-in").into_response();
     if let Some(cookie) = forget() {
-        response.headers_mut().insert(header::SET_COOKIE, cookie);
+        response.headers_mut().append(header::SET_COOKIE, cookie);
     }
     response
 }

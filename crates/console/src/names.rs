@@ -12,6 +12,18 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 /// are shown by their ids.
 const MAX_LOOK_UPS: usize = 4 * DEFAULT_PAGE_LEN as usize;
 
+impl Console {
+    /// The name of a row, as a notice says it; its id where it has none or is gone.
+    pub(super) async fn name_of(
+        &self,
+        person: &Person,
+        id: impl Into<EntityId>,
+    ) -> Result<String, Fault> {
+        let id = id.into();
+        Ok(Names::of(self, person, [id]).await?.text(id))
+    }
+}
+
 /// The names of rows. Those that have none, and those that are gone, are not here.
 #[derive(Default)]
 pub(super) struct Names {

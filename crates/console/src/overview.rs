@@ -26,7 +26,6 @@ pub(super) async fn show(
         return Ok(Redirect::to("/clients").into_response());
     }
     let mut page = person.live_page("Overview", "/", "/", &console);
-    page.done = asked.done();
     let service = &console.service;
     let status = service.status(&person.caller).await?;
     let few = ListRequest {
@@ -135,12 +134,12 @@ pub(super) async fn show(
     ] {
         page.sections.push(Section::Chart(chart));
     }
-    let table = |title: &str, columns, rows, empty| {
+    let table = |title: &str, columns, rows, empty: &'static str| {
         Section::Table(Table {
             title: title.to_owned(),
             columns,
             rows,
-            empty,
+            empty: empty.into(),
             next: None,
         })
     };

@@ -1,7 +1,7 @@
 //! The own passkeys.
 
-use super::asked::Asked;
-use super::forms::{Posted, done};
+use super::forms::Posted;
+use super::notice::done;
 use super::paths::SECOND_FACTOR;
 use super::person::Person;
 use super::recovery_codes::codes_page;
@@ -33,7 +33,7 @@ pub(super) async fn sections(console: &Console, person: &Person) -> Result<Vec<S
         columns: vec!["Name", "Since", "Last used"],
         rows: rows.collect(),
         empty: "None. A passkey signs you in with your fingerprint, face or PIN instead of a password, and no \
-                other site can ask for it.",
+                other site can ask for it.".into(),
         ..Table::default()
     })];
     if console.service.relying_party().is_none() {
@@ -101,7 +101,10 @@ pub(super) async fn confirm(
         .await;
     match confirmed {
         Ok(Some(codes)) => Ok(codes_page(&person, &codes).into_response()),
-        Ok(None) => Ok(done(SECOND_FACTOR, "added")),
+        Ok(None) => Ok(done(
+            SECOND_FACTOR,
+            &format!("You may sign in with the passkey {name}."),
+        )),
         Err(fault) => {
             let (form, status) = begin_form(name).refused(fault)?;
             let mut page = person.page("Add a passkey", "/me");
@@ -137,10 +140,8 @@ pub(super) async fn show(
     State(console): State<Console>,
     Path(handle): Path<String>,
     person: Person,
-    asked: Asked,
 ) -> Result<Response, Fault> {
-    let (mut page, status) = one(&console, &person, &handle, None).await?;
-    page.done = asked.done();
+    let (page, status) = one(&console, &person, &handle, None).await?;
     Ok(page.with_status(status))
 }
 
@@ -191,7 +192,7 @@ pub(super) async fn rename(
     let name = fields.text("name");
     let service = &console.service;
     match service.rename_passkey(&person.caller, &handle, name).await {
-        Ok(()) => Ok(done(&at(&handle), "changed")),
+        Ok(()) => Ok(done(&at(&handle), &format!("Renamed to {name}."))),
         Err(fault) => refused(&console, &person, &handle, Step::Rename, fault).await,
     }
 }
@@ -206,7 +207,7 @@ pub(super) async fn remove(
         .remove_passkey(&person.caller, &handle)
         .await;
     match removed {
-        Ok(()) => Ok(done(SECOND_FACTOR, "changed")),
+        Ok(()) => Ok(done(SECOND_FACTOR, "The passkey is removed.")),
         Err(fault) => refused(&console, &person, &handle, Step::Remove, fault).await,
     }
 }

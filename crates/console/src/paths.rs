@@ -1,6 +1,5 @@
 //! Paths of the console that other pages lead to: the lists of pages, and the pages in between.
 
-use super::view::Link;
 use culvert_portal_auth::device_codes::written as written_code;
 
 /// The page that asks a person to prove once more who they are.
@@ -9,41 +8,47 @@ pub(super) const CONFIRM: &str = "/confirm";
 /// The page of the own second factor.
 pub(super) const SECOND_FACTOR: &str = "/me/second-factor";
 
-const fn page(path: &'static str, name: &'static str) -> Link {
-    Link { path, name }
-}
-
-/// The pages of people who may read everything.
-pub(super) const PAGES: &[Link] = &[
-    page("/", "Overview"),
-    page("/sites", "Sites"),
-    page("/resources", "Resources"),
-    page("/policies", "Policies"),
-    page("/explain", "Explain"),
-    page("/people", "Actors"),
-    page("/groups", "Groups"),
-    page("/service-accounts", "Service accounts"),
-    page("/clients", "Clients"),
-    page("/dns", "DNS"),
-    page("/log/access", "Access log"),
-    page("/log/changes", "Change log"),
-    page("/log/flows", "Flow log"),
-    page("/settings", "Settings"),
+/// The first parts of paths that signing in may lead to: those of pages that people see.
+const PARTS: &[&str] = &[
+    "",
+    "sites",
+    "gateways",
+    "clients",
+    "dns",
+    "resources",
+    "policies",
+    "people",
+    "groups",
+    "service-accounts",
+    "explain",
+    "log",
+    "settings",
+    "me",
+    "first-steps",
 ];
 
-/// The pages of people who see only their own clients.
-pub(super) const OWN_PAGES: &[Link] = &[page("/clients", "My clients")];
+/// Longest address that a sign-in leads on to: a search of a log has some hundred characters.
+const MAX_NEXT_LEN: usize = 2048;
 
-/// The page of the list that has this path: where signing in may lead, and nowhere else.
-pub(super) fn page_of(path: &str) -> Option<&'static str> {
-    let known = PAGES.iter().find(|page| page.path == path);
-    known.map(|page| page.path)
+/// The address, if it is one of a page of this console. No other site is such an address, whatever a browser makes of it.
+pub(super) fn own_page(asked: &str) -> Option<&str> {
+    let path = asked.split(['?', '#']).next()?.strip_prefix('/')?;
+    let part = path.split('/').next()?;
+    let is_plain = asked
+        .bytes()
+        .all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+    // Two slashes would name another host.
+    let is_page = PARTS.contains(&part)
+        && !path.starts_with('/')
+        && !path.contains("//")
+        && !path.contains("/export/");
+    (is_plain && is_page && asked.len() <= MAX_NEXT_LEN).then_some(asked)
 }
 
-/// The page after a sign-in, of those that a page or a link may ask for: a page of a list, or a
+/// The page after a sign-in, of those that a page or a link may ask for: a page of the console, or a
 /// machine that waits with its code; the overview otherwise.
 pub(super) fn next_page(asked: &str) -> String {
-    if let Some(page) = page_of(asked) {
+    if let Some(page) = own_page(asked) {
         return page.to_owned();
     }
     let code = asked.strip_prefix("/device?code=").and_then(written_code);
@@ -68,3 +73,45 @@ pub(super) const UNTIL_ENROLLED: &[&str] = &[
     "/confirm/done",
     "/sign-out",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signing_in_leads_to_the_page_that_was_asked_for_and_to_no_other_site() {
+        for own in [
+            "/",
+            "/?span=day",
+            "/log/access?decision=denied&actor=clara%20koch",
+            "/resources/res_00000000000000000000000000",
+            "/settings/sinks",
+        ] {
+            assert_eq!(next_page(own), own);
+        }
+        assert_eq!(
+            next_page("/device?code=BCDF-GHJK"),
+            "/device?code=BCDF-GHJK"
+        );
+        for other in [
+            "",
+            "sites",
+            "//evil.example",
+            "/\\evil.example",
+            "/sites//evil",
+            "https://evil.example/",
+            "/sign-in",
+            "/sign-out",
+            "/assets/style.css",
+            "/log/access/export/csv",
+            "/api/v1/sites",
+            "/sites?a=b c",
+            "/sites\r\nset-cookie: a=b",
+            "/sites/\u{202e}",
+        ] {
+            assert_eq!(next_page(other), "/", "{other}");
+        }
+        let long = format!("/sites?search={}", "x".repeat(MAX_NEXT_LEN));
+        assert_eq!(next_page(&long), "/");
+    }
+}

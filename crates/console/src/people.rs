@@ -1,19 +1,23 @@
 //! Actors, with their tokens and how they sign in.
 
 use super::asked::Asked;
-use super::edit::{Edit, Now, delete_form, deleted, is_cascade, rename_form, renamed};
-use super::forms::{Posted, done, taken};
+use super::edit::{
+    Edit, Now, cascade_question, delete_form, deleted, is_cascade, names_of_all, rename_form,
+    renamed,
+};
+use super::forms::{Posted, taken};
 use super::identities;
+use super::notice::done;
 use super::person::Person;
 use super::roles::{ROLES, role_name};
 use super::state::Console;
 use super::tokens::{self, Machine};
-use super::view::{Action, Buttons, Cell, Field, Form, Page, Section, Table};
+use super::view::{Action, Buttons, Cell, Field, Form, Link, Page, Section, Table};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::ActorId;
 use culvert_portal_base::{Fault, Id};
-use culvert_portal_service::Caller;
+use culvert_portal_service::{Caller, ListRequest};
 use culvert_wire::api::{
     AccountPatch, Actor, ActorKind, ActorPatch, NewActor, NewSignIn, NewToken, SecondFactorRule,
 };
@@ -63,7 +67,7 @@ pub(super) async fn list(
     person: Person,
     asked: Asked,
 ) -> Result<Response, Fault> {
-    let page = list_page(&console, &person, &asked, new_form("", "user")).await?;
+    let page = list_page(&console, &person, &asked).await?;
     Ok(page.into_response())
 }
 
@@ -72,7 +76,7 @@ fn new_form(name: &str, kind: &str) -> Form {
         Field::line("name", "Name").value(name),
         Field::choice("kind", "What it is", KINDS).value(kind),
     ];
-    Form::new("New actor", AT, "Create", fields)
+    Form::new("New person or machine", AT, "Create", fields)
 }
 
 pub(super) fn state(actor: &Actor) -> Cell {
@@ -95,12 +99,14 @@ fn sign_in_of(actor: &Actor) -> Cell {
     }
 }
 
-async fn list_page(
-    console: &Console,
-    person: &Person,
-    asked: &Asked,
-    form: Form,
-) -> Result<Page, Fault> {
+pub(super) async fn ask(person: Person) -> Result<Response, Fault> {
+    person.caller.may_change()?;
+    Ok(person
+        .form_page("New person or machine", AT, new_form("", "user"))
+        .into_response())
+}
+
+async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<Page, Fault> {
     let found = console
         .service
         .actors(&person.caller, &asked.searched())
@@ -114,13 +120,21 @@ async fn list_page(
         ]
     });
     let list = Table {
-        title: "Actors".to_owned(),
+        title: "People and machines".to_owned(),
         columns: vec!["Name", "Kind", "Signs in", "State"],
         rows: rows.collect(),
-        empty: "There is none.",
+        empty: asked.nothing("There is none."),
         next: asked.next(AT, found.next_cursor.as_deref()),
     };
-    let mut page = person.searched_page(AT, asked, list, form);
+    let mut page = person.searched_page(
+        AT,
+        asked,
+        list,
+        Some(Link {
+            path: "/people/new",
+            name: "New person or machine",
+        }),
+    );
     if person.may_change() {
         let account = console.service.account(&person.caller).await?;
         let form = rule_form(rule_name(account.second_factor));
@@ -152,7 +166,10 @@ pub(super) async fn require_factor(
         fields: &fields,
         at: AT,
         form: rule_form(fields.text("second_factor")),
-        onward: (AT.to_owned(), "changed"),
+        onward: (
+            AT.to_owned(),
+            "The rule for second factors is changed.".to_owned(),
+        ),
     };
     let now = async {
         let account = service.account(&person.caller).await?;
@@ -178,12 +195,13 @@ pub(super) async fn reset_factor(
         .service
         .reset_factor(&person.caller, id, None)
         .await?;
-    Ok(done(&format!("{AT}/{id}"), "changed"))
+    let name = console.name_of(&person, id).await?;
+    let notice = format!("The second factor of {name} is removed.");
+    Ok(done(&format!("{AT}/{id}"), &notice))
 }
 
 pub(super) async fn create(
     State(console): State<Console>,
-    asked: Asked,
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
     let made = async {
@@ -193,9 +211,14 @@ pub(super) async fn create(
         };
         console.service.create_actor(&person.caller, new).await
     };
-    let onward = |actor: Actor| done(&format!("{AT}/{}", actor.id), "made");
+    let onward = |actor: Actor| {
+        done(
+            &format!("{AT}/{}", actor.id),
+            &format!("{} created.", actor.name),
+        )
+    };
     let form = || new_form(fields.text("name"), fields.text("kind"));
-    let page = |form| list_page(&console, &person, &asked, form);
+    let page = async |form| Ok(person.form_page("New person or machine", AT, form));
     taken(made.await, form, onward, page).await
 }
 
@@ -246,12 +269,11 @@ async fn actor_page(
         ActorKind::Admin | ActorKind::User => AT,
     };
     let mut page = person.page(&actor.name, list);
-    page.done = asked.done();
     let mut facts = vec![
         ("Kind", Cell::text(kind_name(actor.kind))),
         ("State", state(&actor)),
         ("Signs in", sign_in_of(&actor)),
-        ("Made", Cell::time(Some(actor.created))),
+        ("Created", Cell::time(Some(actor.created))),
     ];
     if person.may_change() {
         facts.push(("Actions", person.buttons(actions(&actor))));
@@ -268,7 +290,7 @@ async fn actor_page(
             .iter()
             .map(|token| tokens::row(person, token))
             .collect(),
-        empty: "There is none.",
+        empty: "There is none.".into(),
         next: asked.next(&at, tokens.next_cursor.as_deref()),
     }));
     let mut forms = vec![tokens::machine_form(&at, Machine::Client, None)];
@@ -296,22 +318,38 @@ fn actions(actor: &Actor) -> Vec<Action> {
     };
     let mut actions = vec![match actor.disabled {
         true => buttons.button("Enable", "enable"),
-        false => buttons.grave("Disable", "disable"),
+        false => buttons.for_good(
+            "Disable",
+            "disable",
+            "Their sessions and the connections of their clients end at once. A client that was refused meanwhile has to be started again.",
+        ),
     }];
     let Some(sign_in) = actor.sign_in else {
         return actions;
     };
-    let mut at_any_version = |name, word| {
-        let button = buttons.grave(name, word);
+    let mut at_any_version = |name, word, loss| {
+        let button = buttons.for_good(name, word, loss);
         actions.push(Action {
             version: None,
             ..button
         });
     };
-    at_any_version("End all sessions", "end-sessions");
-    at_any_version("End signing in", "end-sign-in");
+    at_any_version(
+        "End all sessions",
+        "end-sessions",
+        "All their browsers have to sign in again.",
+    );
+    at_any_version(
+        "End signing in",
+        "end-sign-in",
+        "Password, second factor, passkeys and sessions are removed. Their clients go on.",
+    );
     if sign_in.second_factor.is_some() || sign_in.passkeys > 0 {
-        at_any_version("Remove the second factor", "reset-second-factor");
+        at_any_version(
+            "Remove the second factor",
+            "reset-second-factor",
+            "They sign in without it, until they set up another one.",
+        );
     }
     actions
 }
@@ -339,7 +377,13 @@ pub(super) async fn set_sign_in(
         fields: &fields,
         at: AT,
         form: sign_in_form(id, fields.text("role"), hint),
-        onward: (format!("{AT}/{id}"), "changed"),
+        onward: (
+            format!("{AT}/{id}"),
+            format!(
+                "The sign-in of {} is set.",
+                console.name_of(&person, id).await?
+            ),
+        ),
     };
     let now = async {
         let actor = service.actor(&person.caller, id).await?;
@@ -364,7 +408,9 @@ pub(super) async fn end_sign_in(
         .service
         .end_sign_in(&person.caller, id, None)
         .await?;
-    Ok(done(&format!("{AT}/{id}"), "changed"))
+    let name = console.name_of(&person, id).await?;
+    let notice = format!("{name} no longer signs in.");
+    Ok(done(&format!("{AT}/{id}"), &notice))
 }
 
 pub(super) async fn end_sessions(
@@ -374,7 +420,9 @@ pub(super) async fn end_sessions(
 ) -> Result<Response, Fault> {
     let ended = console.service.end_sessions(&person.caller, id, None);
     ended.await?;
-    Ok(done(&format!("{AT}/{id}"), "sessions"))
+    let name = console.name_of(&person, id).await?;
+    let notice = format!("All sessions of {name} have ended.");
+    Ok(done(&format!("{AT}/{id}"), &notice))
 }
 
 pub(super) async fn switch(
@@ -388,11 +436,13 @@ pub(super) async fn switch(
         disabled: Some(disabled),
         ..ActorPatch::default()
     };
-    console
+    let actor = console
         .service
         .change_actor(&person.caller, id, version, patch)
         .await?;
-    Ok(done(&format!("{AT}/{id}"), "changed"))
+    let word = if disabled { "disabled" } else { "enabled" };
+    let notice = format!("{} {word}.", actor.name);
+    Ok(person.back_with(&fields, &format!("{AT}/{id}"), &notice))
 }
 
 pub(super) async fn make_token(
@@ -439,6 +489,33 @@ pub(super) async fn rename(
     renamed(&person, at, &fields, changed, now).await
 }
 
+/// The things that are deleted with an actor.
+async fn goes_with(
+    console: &Console,
+    caller: &Caller,
+    id: ActorId,
+) -> Result<Vec<(&'static str, Cell)>, Fault> {
+    let of_actor = ListRequest::default().referring_to(Some(id));
+    let clients = console.service.clients(caller, &of_actor).await?;
+    let tokens = console.service.made_tokens(caller, &of_actor).await?;
+    Ok(vec![
+        (
+            "Clients",
+            names_of_all(
+                clients.items.iter().map(|client| &*client.name),
+                clients.next_cursor.is_some(),
+            ),
+        ),
+        (
+            "Tokens",
+            names_of_all(
+                tokens.items.iter().map(|token| &*token.name),
+                tokens.next_cursor.is_some(),
+            ),
+        ),
+    ])
+}
+
 pub(super) async fn delete(
     State(console): State<Console>,
     Id(id): Id<ActorId>,
@@ -446,10 +523,18 @@ pub(super) async fn delete(
 ) -> Result<Response, Fault> {
     let version = fields.version()?;
     let service = &console.service;
+    let name = console.name_of(&person, id).await?;
+    if is_cascade(&fields) {
+        let goes = goes_with(&console, &person.caller, id).await?;
+        let path = format!("{AT}/{id}");
+        if let Some(page) = cascade_question(&person, (AT, &path), &fields, &name, goes) {
+            return Ok(page.into_response());
+        }
+    }
     let gone = service
         .delete_actor(&person.caller, id, version, is_cascade(&fields))
         .await;
     let now = now(&console, &person.caller, id);
     let at = (AT, format!("{AT}/{id}"));
-    deleted(&person, at, (&fields, ALL), gone, now).await
+    deleted(&person, at, (&fields, ALL), &name, gone, now).await
 }

@@ -1,13 +1,18 @@
 //! The person that asks for a page: the session of a browser.
 
 use super::asked::Asked;
-use super::paths::{OWN_PAGES, PAGES, SECOND_FACTOR, UNTIL_ENROLLED};
+use super::cookies::cookie_of;
+use super::fields::Fields;
+use super::navigation;
+use super::notice;
+use super::paths::{SECOND_FACTOR, UNTIL_ENROLLED, own_page};
 use super::state::Console;
-use super::view::{Action, Cell, Form, Page, Section, Table, Who};
+use super::theme::Theme;
+use super::view::{Action, Cell, Form, Link, Page, Section, Table, Who};
 use aws_lc_rs::hmac;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Method, header};
+use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::response::{IntoResponse, Redirect, Response};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -54,7 +59,34 @@ impl IntoResponse for PageRefusal {
 pub(super) struct Person {
     pub(super) caller: Caller,
     name: String,
+    organisation: String,
     form_token: String,
+    visit: Visit,
+}
+
+/// The request for a page, as far as it shapes the page's frame.
+#[derive(Clone, Debug, Default)]
+struct Visit {
+    theme: Theme,
+    notice: Option<String>,
+    /// The address of the page that is asked for; empty for the answer to a form.
+    here: String,
+}
+
+impl Visit {
+    fn of(parts: &Parts) -> Self {
+        let is_page = parts.method == Method::GET;
+        let is_live = parts.headers.contains_key(LIVE);
+        Self {
+            theme: Theme::of(&parts.headers),
+            // The script that loads a page again leaves the notice to the person.
+            notice: notice::of(&parts.headers).filter(|_| is_page && !is_live),
+            here: match is_page {
+                true => parts.uri.to_string(),
+                false => String::new(),
+            },
+        }
+    }
 }
 
 impl Person {
@@ -64,18 +96,26 @@ impl Person {
         let caller = console.service.resume_unused(session).await?;
         match caller.must_enrol() {
             true => Err(PageRefusal::Enrol),
-            false => Ok(Self::of(console, session, caller).await?),
+            false => Ok(Self::of(console, session, caller, Visit::default()).await?),
         }
     }
 
-    async fn of(console: &Console, session: &str, caller: Caller) -> Result<Self, Fault> {
+    async fn of(
+        console: &Console,
+        session: &str,
+        caller: Caller,
+        visit: Visit,
+    ) -> Result<Self, Fault> {
+        let organisation = console.service.organisation(&caller).await?;
         let name = console.service.own_name(&caller).await?;
         let key = hmac::Key::new(hmac::HMAC_SHA256, session.as_bytes());
         let form_token = URL_SAFE_NO_PAD.encode(hmac::sign(&key, FORM_TOKEN));
         Ok(Self {
             caller,
             name,
+            organisation,
             form_token,
+            visit,
         })
     }
 
@@ -91,14 +131,18 @@ impl Person {
             title: title.into(),
             who: Some(Who {
                 name: self.name.clone(),
-                pages: match self.caller.role() {
-                    Role::User => OWN_PAGES,
-                    Role::Auditor | Role::Admin | Role::Owner => PAGES,
+                organisation: self.organisation.clone(),
+                groups: match self.caller.role() {
+                    Role::User => navigation::OWN,
+                    Role::Auditor | Role::Admin | Role::Owner => navigation::ALL,
                 },
+                theme: self.visit.theme,
+                here: self.visit.here.clone(),
                 form_token: self.form_token.clone(),
             }),
             at,
-            done: None,
+            done: self.visit.notice.clone(),
+            create: None,
             sections: Vec::<Section>::new(),
         }
     }
@@ -119,31 +163,25 @@ impl Person {
         page
     }
 
-    /// A page with a list, and below it a form for those who may change something.
-    pub(super) fn list_page(
-        &self,
-        at: &'static str,
-        asked: &Asked,
-        list: Table,
-        form: Form,
-    ) -> Page {
-        let mut page = self.page(list.title.clone(), at);
-        page.done = asked.done();
-        page.sections.push(Section::Table(list));
-        page.sections.extend(self.forms([form]));
+    /// A page with one form.
+    pub(super) fn form_page(&self, title: &str, at: &'static str, form: Form) -> Page {
+        let mut page = self.page(title, at);
+        page.sections.push(Section::Form(form));
         page
     }
 
-    /// The same of a list that may be long: what has some words in its name is found without turning pages.
+    /// A page with a list that can be searched, and the way to a new thing for those who may create one.
     pub(super) fn searched_page(
         &self,
         at: &'static str,
         asked: &Asked,
         list: Table,
-        form: Form,
+        create: Option<Link>,
     ) -> Page {
-        let mut page = self.list_page(at, asked, list, form);
-        page.sections.insert(0, Section::Form(asked.search(at)));
+        let mut page = self.page(list.title.clone(), at);
+        page.create = create.filter(|_| self.may_change());
+        page.sections.push(Section::Form(asked.search(at)));
+        page.sections.push(Section::Table(list));
         page
     }
 
@@ -161,6 +199,25 @@ impl Person {
             true => buttons.into_iter().collect(),
             false => Vec::new(),
         })
+    }
+
+    /// Back to the page that the form came from, search and part of the list included; to `fallback` where the form
+    /// does not say.
+    pub(super) fn back(&self, fields: &Fields, fallback: &str) -> Response {
+        Redirect::to(own_page(fields.text("back")).unwrap_or(fallback)).into_response()
+    }
+
+    /// The same, with a notice about the change.
+    pub(super) fn back_with(&self, fields: &Fields, fallback: &str, notice: &str) -> Response {
+        notice::noticed(self.back(fields, fallback), notice)
+    }
+
+    /// The same, in a menu.
+    pub(super) fn menu(&self, buttons: impl IntoIterator<Item = Action>) -> Cell {
+        match self.buttons(buttons) {
+            Cell::Actions(actions) => Cell::Menu(actions),
+            other => other,
+        }
     }
 
     /// True if the form is of this session. The comparison takes constant time.
@@ -199,24 +256,13 @@ impl Person {
         if caller.must_enrol() && !UNTIL_ENROLLED.contains(&parts.uri.path()) {
             return Err(PageRefusal::Enrol);
         }
-        Ok(Self::of(console, &session, caller).await?)
+        Ok(Self::of(console, &session, caller, Visit::of(parts)).await?)
     }
 }
 
 /// The session that the browser presents.
 pub(super) fn session(headers: &HeaderMap) -> Option<Zeroizing<String>> {
     cookie_of(headers, COOKIE)
-}
-
-/// The value of a cookie.
-pub(super) fn cookie_of(headers: &HeaderMap, wanted: &str) -> Option<Zeroizing<String>> {
-    let cookies = headers.get_all(header::COOKIE).iter();
-    let cookies = cookies.filter_map(|value| value.to_str().ok());
-    let mut pairs = cookies
-        .flat_map(|cookies| cookies.split(';'))
-        .filter_map(|pair| pair.trim().split_once('='));
-    let (_, value) = pairs.find(|(name, _)| *name == wanted)?;
-    Some(Zeroizing::new(value.to_owned()))
 }
 
 /// Has the browser keep a session until it is closed; the portal ends it before, if it is not.

@@ -3,17 +3,20 @@
 use super::asked::Asked;
 use super::edit::{Edit, Now};
 use super::fields::Fields;
-use super::forms::{Posted, done, taken};
+use super::forms::{Posted, taken};
 use super::names::Names;
+use super::notice::done;
 use super::person::Person;
+use super::resources::sentence;
 use super::state::Console;
-use super::view::{Action, Buttons, Cell, Field, Form, Page, Section, Table};
+use super::view::{Action, Buttons, Cell, Field, Form, Link, Page, Section, Table};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::{GroupId, PolicyId, ResourceId};
 use culvert_portal_base::{Fault, Id};
 use culvert_wire::Timestamp;
 use culvert_wire::api::{NewPolicy, Policy, PolicyPatch};
+use culvert_wire::model::Condition;
 use culvert_wire::words::{self, CONDITION_FIELDS, ConditionField, ConditionTexts, Input};
 
 const AT: &str = "/policies";
@@ -23,7 +26,7 @@ pub(super) async fn list(
     person: Person,
     asked: Asked,
 ) -> Result<Response, Fault> {
-    let page = list_page(&console, &person, &asked, new_form(None)).await?;
+    let page = list_page(&console, &person, &asked).await?;
     Ok(page.into_response())
 }
 
@@ -62,12 +65,14 @@ fn condition_fields(text: impl Fn(&ConditionField) -> String) -> impl Iterator<I
     })
 }
 
-async fn list_page(
-    console: &Console,
-    person: &Person,
-    asked: &Asked,
-    form: Form,
-) -> Result<Page, Fault> {
+pub(super) async fn ask(person: Person) -> Result<Response, Fault> {
+    person.caller.may_change()?;
+    Ok(person
+        .form_page("New policy", AT, new_form(None))
+        .into_response())
+}
+
+async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<Page, Fault> {
     let service = &console.service;
     let request = asked.searched();
     let found = service.policies(&person.caller, &request).await?;
@@ -80,17 +85,27 @@ async fn list_page(
             names.shown(policy.resource),
             Cell::text(words::conditions(&policy.conditions)),
             state(policy),
-            person.buttons(actions(policy)),
+            person.menu(actions(policy)),
         ]
     });
     let list = Table {
         title: "Policies".to_owned(),
         columns: vec!["Name", "Group", "Resource", "When", "State", "Actions"],
         rows: rows.collect(),
-        empty: "There is none, so nobody reaches anything. A policy lets a group to a resource.",
+        empty: asked.nothing(
+            "There is none, so nobody reaches anything. A policy lets a group to a resource.",
+        ),
         next: asked.next(AT, found.next_cursor.as_deref()),
     };
-    Ok(person.searched_page(AT, asked, list, form))
+    Ok(person.searched_page(
+        AT,
+        asked,
+        list,
+        Some(Link {
+            path: "/policies/new",
+            name: "New policy",
+        }),
+    ))
 }
 
 fn actions(policy: &Policy) -> Vec<Action> {
@@ -127,25 +142,43 @@ fn asked_for(fields: &Fields) -> Result<ConditionTexts, Fault> {
 
 pub(super) async fn create(
     State(console): State<Console>,
-    asked: Asked,
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
     let service = &console.service;
     let made = async {
         let conditions = asked_for(&fields)?.conditions();
+        let conditions = conditions.map_err(|error| Fault::invalid("", error))?;
         let (group, resource) = ends(&console, &person, &fields).await?;
+        let asked = conditions.clone();
         let new = NewPolicy {
             name: fields.text("name").to_owned(),
             group,
             resource,
             disabled: false,
-            conditions: conditions.map_err(|error| Fault::invalid("", error))?,
+            conditions,
         };
-        service.create_policy(&person.caller, new).await
+        let made = service.create_policy(&person.caller, new).await;
+        made.map_err(|fault| at_fields(fault, &asked))
     };
     let form = || new_form(Some(&fields));
-    let page = |form| list_page(&console, &person, &asked, form);
-    taken(made.await, form, |_| done(AT, "made"), page).await
+    let page = async |form| Ok(person.form_page("New policy", AT, form));
+    let onward = |policy: Policy| done(AT, &format!("Policy {} created.", policy.name));
+    taken(made.await, form, onward, page).await
+}
+
+/// A fault of a condition at the field that asks for it.
+fn at_fields(fault: Fault, asked: &[Condition]) -> Fault {
+    let Fault::Invalid(mut problems) = fault else {
+        return fault;
+    };
+    for problem in &mut problems {
+        let index = problem.field.strip_prefix("conditions[");
+        let index = index.and_then(|rest| rest.split(']').next()?.parse::<usize>().ok());
+        if let Some(condition) = index.and_then(|index| asked.get(index)) {
+            problem.field = condition.field().name.to_owned();
+        }
+    }
+    Fault::Invalid(problems)
 }
 
 /// The group and the resource that a form names.
@@ -182,6 +215,18 @@ fn conditions_field(text: &str) -> Field {
     Field::lines("conditions", "Conditions")
         .hint("As the API has them: it says more than this page has fields for.")
         .value(text)
+}
+
+/// The place at which conditions are not as the API has them.
+fn not_json(error: &serde_json::Error) -> String {
+    let (line, column) = (error.line(), error.column());
+    let text = error.to_string();
+    let reason = text
+        .rsplit_once(" at line ")
+        .map_or(&*text, |(reason, _)| reason);
+    format!(
+        "write a list of conditions as the API has them, in JSON: at line {line}, column {column} this is none ({reason})"
+    )
 }
 
 /// The form as it was sent.
@@ -233,6 +278,7 @@ impl Joined {
 fn state(policy: &Policy) -> Cell {
     match policy.disabled {
         true => Cell::warn("disabled"),
+        false if !policy.warnings.is_empty() => Cell::warn("never allows"),
         false => Cell::good("allows"),
     }
 }
@@ -240,17 +286,18 @@ fn state(policy: &Policy) -> Cell {
 pub(super) async fn show(
     State(console): State<Console>,
     person: Person,
-    asked: Asked,
     Id(id): Id<PolicyId>,
 ) -> Result<Response, Fault> {
     let joined = Joined::read(&console, &person, id).await?;
     let policy = &joined.policy;
     let mut facts = joined.facts();
     let mut page = person.page(&policy.name, AT);
-    page.done = asked.done();
     if person.may_change() {
         facts.push(("Actions", person.buttons(actions(policy))));
     }
+    let warnings = policy.warnings.iter();
+    let warnings = warnings.map(|warning| Section::Alert(sentence(warning)));
+    page.sections.extend(warnings);
     page.sections.push(Section::Facts {
         title: "Policy".to_owned(),
         facts,
@@ -270,13 +317,18 @@ pub(super) async fn change(
     let version = fields.version()?;
     let changed = async {
         let conditions = match fields.filled("conditions") {
-            Some(text) => {
-                serde_json::from_str(text).map_err(|error| Fault::invalid("conditions", error))?
-            }
+            Some(text) => serde_json::from_str(text)
+                .map_err(|error| Fault::invalid("conditions", not_json(&error)))?,
             None => {
                 let conditions = asked_for(&fields)?.conditions();
                 conditions.map_err(|error| Fault::invalid("", error))?
             }
+        };
+        let is_json = fields.filled("conditions").is_some();
+        let asked: Vec<Condition> = if is_json {
+            Vec::new()
+        } else {
+            conditions.clone()
         };
         let (group, resource) = ends(&console, &person, &fields).await?;
         let patch = PolicyPatch {
@@ -287,9 +339,10 @@ pub(super) async fn change(
             disabled: None,
         };
         let service = &console.service;
-        service
+        let changed = service
             .change_policy(&person.caller, id, version, patch)
-            .await
+            .await;
+        changed.map_err(|fault| at_fields(fault, &asked))
     };
     let place = ["name", "group", "resource"].map(|name| fields.text(name));
     let edit = Edit {
@@ -297,7 +350,10 @@ pub(super) async fn change(
         fields: &fields,
         at: AT,
         form: edit_form(id, place, as_sent(&fields)),
-        onward: (format!("{AT}/{id}"), "changed"),
+        onward: (
+            format!("{AT}/{id}"),
+            format!("Policy {} changed.", fields.text("name")),
+        ),
     };
     let now = async {
         let joined = Joined::read(&console, &person, id).await?;
@@ -320,11 +376,13 @@ pub(super) async fn switch(
         disabled: Some(disabled),
         ..PolicyPatch::default()
     };
-    console
+    let policy = console
         .service
         .change_policy(&person.caller, id, version, patch)
         .await?;
-    Ok(done(AT, "changed"))
+    let word = if disabled { "disabled" } else { "enabled" };
+    let notice = format!("Policy {} {word}.", policy.name);
+    Ok(person.back_with(&fields, AT, &notice))
 }
 
 pub(super) async fn delete(
@@ -333,9 +391,10 @@ pub(super) async fn delete(
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
     let version = fields.version()?;
+    let name = console.name_of(&person, id).await?;
     console
         .service
         .delete_policy(&person.caller, id, version)
         .await?;
-    Ok(done(AT, "deleted"))
+    Ok(done(AT, &format!("Policy {name} deleted.")))
 }

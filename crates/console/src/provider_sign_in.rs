@@ -1,11 +1,13 @@
 //! To an identity provider and back.
 
 use super::confirm;
+use super::cookies::cookie_of;
 use super::fields::Fields;
 use super::guard;
 use super::host::is_at_own_name;
+use super::notice::done;
 use super::paths::next_page;
-use super::person::{self, cookie_of};
+use super::person;
 use super::provider_cookie::{COOKIE, forget, on_the_way};
 use super::sign_in_page::with_session;
 use super::state::Console;
@@ -91,7 +93,7 @@ pub(super) async fn finish(
             with_session(&begun.token, &next)
         }
         Ok(Arrived::Proven { form }) => confirm::onward(&form),
-        Ok(Arrived::Linked) => Redirect::to("/me?done=linked").into_response(),
+        Ok(Arrived::Linked) => done("/me", "You may sign in this way from now on."),
         Err(SignInFault::Portal(fault)) => return Err(fault),
         Err(fault) => refused(&fault, caller.is_some()),
     };

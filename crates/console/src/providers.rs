@@ -2,11 +2,12 @@
 
 use super::asked::Asked;
 use super::fields::Fields;
-use super::forms::{Posted, done};
+use super::forms::Posted;
 use super::names::Names;
+use super::notice::done;
 use super::person::Person;
 use super::state::Console;
-use super::view::{Action, Cell, Field, Form, Page, Section, Table};
+use super::view::{Action, Cell, Field, Form, Link, Page, Section, Table};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -33,16 +34,18 @@ pub(super) async fn list(
     person: Person,
     asked: Asked,
 ) -> Result<Response, Fault> {
-    let page = list_page(&console, &person, &asked, new_form(None)).await?;
+    let page = list_page(&console, &person, &asked).await?;
     Ok(page.into_response())
 }
 
-async fn list_page(
-    console: &Console,
-    person: &Person,
-    asked: &Asked,
-    form: Form,
-) -> Result<Page, Fault> {
+pub(super) async fn ask(person: Person) -> Result<Response, Fault> {
+    person.caller.may_change()?;
+    Ok(person
+        .form_page("New identity provider", AT, new_form(None))
+        .into_response())
+}
+
+async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<Page, Fault> {
     let found = console
         .service
         .providers(&person.caller, &asked.part())
@@ -61,10 +64,18 @@ async fn list_page(
         title: "Identity providers".to_owned(),
         columns: vec!["Name", "Issuer", "State"],
         rows: rows.collect(),
-        empty: "There is none: people sign in with passwords of this portal.",
+        empty: "There is none: people sign in with passwords of this portal.".into(),
         next: asked.next(AT, found.next_cursor.as_deref()),
     };
-    Ok(person.list_page(AT, asked, list, form))
+    Ok(person.searched_page(
+        AT,
+        asked,
+        list,
+        Some(Link {
+            path: "/settings/providers/new",
+            name: "New identity provider",
+        }),
+    ))
 }
 
 /// The fields of a new one, as they were filled in.
@@ -141,7 +152,7 @@ async fn groups(
     let mut groups = Vec::new();
     for line in fields.lines("groups") {
         let Some((value, name)) = line.rsplit_once('=') else {
-            let detail = format!("{line:?} is not like “value=Group”");
+            let detail = format!("“{line}” is not like “value=Group”");
             return Err(Fault::invalid("groups", detail));
         };
         let group = console.service.group_named(&person.caller, name.trim());
@@ -161,7 +172,7 @@ fn unknown_people(fields: &Fields) -> Result<UnknownPeople, Fault> {
         other => {
             let problem = FieldProblem {
                 field: "unknown_people".to_owned(),
-                detail: format!("{other:?} is neither “refuse” nor “make”"),
+                detail: format!("“{other}” is neither “refuse” nor “make”"),
             };
             Err(Fault::Invalid(vec![problem]))
         }
@@ -181,7 +192,6 @@ fn secret(fields: &Fields) -> Option<String> {
 
 pub(super) async fn create(
     State(console): State<Console>,
-    asked: Asked,
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
     let made = async {
@@ -199,10 +209,13 @@ pub(super) async fn create(
         console.service.create_provider(&person.caller, new).await
     };
     match made.await {
-        Ok(provider) => Ok(done(&format!("{AT}/{}", provider.id), "made")),
+        Ok(provider) => Ok(done(
+            &format!("{AT}/{}", provider.id),
+            &format!("Identity provider {} created.", provider.name),
+        )),
         Err(fault) => {
             let (form, status) = new_form(Some(&fields)).refused(fault)?;
-            let page = list_page(&console, &person, &asked, form).await?;
+            let page = person.form_page("New identity provider", AT, form);
             Ok(page.with_status(status))
         }
     }
@@ -211,13 +224,12 @@ pub(super) async fn create(
 pub(super) async fn show(
     State(console): State<Console>,
     person: Person,
-    asked: Asked,
     Id(id): Id<ProviderId>,
 ) -> Result<Response, Fault> {
     let provider = console.service.provider(&person.caller, id).await?;
     let now = as_it_is(&console, &person, &provider).await?;
     let form = form_as_it_is(&provider, &now);
-    let page = provider_page(&person, &asked, &provider, form);
+    let page = provider_page(&person, &provider, form);
     Ok(page.into_response())
 }
 
@@ -288,9 +300,8 @@ fn form_as_written(provider: &Provider, fields: &Fields) -> Form {
     )
 }
 
-fn provider_page(person: &Person, asked: &Asked, provider: &Provider, form: Form) -> Page {
+fn provider_page(person: &Person, provider: &Provider, form: Form) -> Page {
     let mut page = person.page(&provider.name, AT);
-    page.done = asked.done();
     let mut facts = vec![
         ("Issuer", Cell::code(&provider.issuer)),
         (
@@ -329,7 +340,6 @@ fn provider_page(person: &Person, asked: &Asked, provider: &Provider, form: Form
 
 pub(super) async fn change(
     State(console): State<Console>,
-    asked: Asked,
     Id(id): Id<ProviderId>,
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
@@ -352,7 +362,10 @@ pub(super) async fn change(
             .await
     };
     match changed.await {
-        Ok(_) => Ok(done(&format!("{AT}/{id}"), "changed")),
+        Ok(provider) => Ok(done(
+            &format!("{AT}/{id}"),
+            &format!("Identity provider {} changed.", provider.name),
+        )),
         Err(Fault::VersionConflict { .. }) => {
             let provider = console.service.provider(&person.caller, id).await?;
             let now = as_it_is(&console, &person, &provider).await?;
@@ -360,14 +373,14 @@ pub(super) async fn change(
             let text = "Somebody else has changed it meanwhile: above is how it is now. Send this again to \
                         have it as you wrote it.";
             form.problem = Some(text.to_owned());
-            let mut page = provider_page(&person, &asked, &provider, form);
+            let mut page = provider_page(&person, &provider, form);
             page.sections.insert(0, how_it_is(&provider, &now));
             Ok(page.with_status(StatusCode::CONFLICT))
         }
         Err(fault) => {
             let provider = console.service.provider(&person.caller, id).await?;
             let (form, status) = form_as_written(&provider, &fields).refused(fault)?;
-            let page = provider_page(&person, &asked, &provider, form);
+            let page = provider_page(&person, &provider, form);
             Ok(page.with_status(status))
         }
     }
@@ -399,9 +412,10 @@ pub(super) async fn delete(
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
     let version = fields.version()?;
+    let name = console.name_of(&person, id).await?;
     console
         .service
         .delete_provider(&person.caller, id, version)
         .await?;
-    Ok(done(AT, "deleted"))
+    Ok(done(AT, &format!("Identity provider {name} deleted.")))
 }

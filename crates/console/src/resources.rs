@@ -3,8 +3,9 @@
 use super::asked::Asked;
 use super::edit::{Edit, Now};
 use super::fields::Fields;
-use super::forms::{Posted, done, taken};
+use super::forms::{Posted, taken};
 use super::names::Names;
+use super::notice::done;
 use super::person::Person;
 use super::state::Console;
 use super::view::{Buttons, Cell, Field, Form, Link, Page, Section, Table};
@@ -39,20 +40,18 @@ pub(super) async fn list(
         ]
     });
     let mut page = person.page("Resources", AT);
-    page.done = asked.done();
-    if person.may_change() {
-        let new = Link {
-            path: "/resources/new",
-            name: "New resource",
-        };
-        page.sections.push(Section::Links(vec![new]));
-    }
+    page.create = person.may_change().then_some(Link {
+        path: "/resources/new",
+        name: "New resource",
+    });
     page.sections.push(Section::Form(asked.search(AT)));
     page.sections.push(Section::Table(Table {
         title: "Resources".to_owned(),
         columns: vec!["Name", "Address", "Allowed", "Site"],
         rows: rows.collect(),
-        empty: "There is none. A resource is a network, an address or a name behind a gateway.",
+        empty: asked.nothing(
+            "There is none. A resource is a network, an address or a name behind a gateway.",
+        ),
         next: asked.next(AT, found.next_cursor.as_deref()),
     }));
     Ok(page.into_response())
@@ -193,20 +192,19 @@ pub(super) async fn create(
     let person = &person;
     let page =
         |form| async move { Ok(one_page(person, "New resource", vec![Section::Form(form)])) };
-    taken(made.await, form, |_| done(AT, "made"), page).await
+    let onward = |resource: Resource| done(AT, &format!("Resource {} created.", resource.name));
+    taken(made.await, form, onward, page).await
 }
 
 pub(super) async fn show(
     State(console): State<Console>,
     person: Person,
-    asked: Asked,
     Id(id): Id<ResourceId>,
 ) -> Result<Response, Fault> {
     let resource = console.service.resource(&person.caller, id).await?;
     let site = console.service.site(&person.caller, resource.site).await?;
     let written = Written::as_is(&resource, site.name);
     let mut page = person.page(&resource.name, AT);
-    page.done = asked.done();
     let warnings = resource.warnings.iter().cloned();
     page.sections
         .extend(warnings.map(|warning| Section::Alert(sentence(&warning))));
@@ -239,7 +237,7 @@ pub(super) async fn show(
 }
 
 /// A warning of the API as a sentence of its own.
-fn sentence(text: &str) -> String {
+pub(super) fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|letter| letter.to_ascii_uppercase());
     first.into_iter().chain(letters).chain(['.']).collect()
@@ -283,7 +281,7 @@ pub(super) async fn change(
         fields: &fields,
         at: AT,
         form: written.form("Change a resource", format!("{AT}/{id}"), "Change"),
-        onward: (AT.to_owned(), "changed"),
+        onward: (AT.to_owned(), format!("Resource {} changed.", written.name)),
     };
     let now = async {
         let now = console.service.resource(&person.caller, id).await?;
@@ -302,9 +300,10 @@ pub(super) async fn delete(
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
     let version = fields.version()?;
+    let name = console.name_of(&person, id).await?;
     console
         .service
         .delete_resource(&person.caller, id, version)
         .await?;
-    Ok(done(AT, "deleted"))
+    Ok(done(AT, &format!("Resource {name} deleted.")))
 }

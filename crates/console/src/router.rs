@@ -2,15 +2,13 @@
 
 use super::state::Console;
 use super::{
-    change_log, clients, confirm, device, dns, explain, exports, factors, first, first_steps,
-    flows, gateways, groups, guard, identities, live, log_settings, logs, me, overview, passkeys,
-    people, policies, provider_sign_in, providers, resources, second_step, service_accounts,
-    settings, sites, tokens, verified_gateways,
+    assets, change_log, clients, confirm, device, dns, explain, exports, factors, first,
+    first_steps, flows, gateways, groups, guard, identities, live, log_settings, logs, me,
+    overview, passkeys, people, policies, provider_sign_in, providers, resources, second_step,
+    service_accounts, settings, sites, theme_choice, tokens, verified_gateways,
 };
 use axum::Router;
-use axum::http::header;
 use axum::middleware::from_fn_with_state;
-use axum::response::IntoResponse;
 use axum::routing::{MethodRouter, get, post};
 use culvert_portal_service::{ClientAction, GatewayAction};
 
@@ -27,9 +25,14 @@ pub fn router(console: Console) -> Router {
         .route("/confirm/provider", post(confirm::by_provider))
         .route("/confirm/done", get(confirm::done))
         .route("/", get(overview::show))
-        .route("/assets/style.css", get(style))
-        .route("/assets/console.js", get(script))
-        .route("/assets/passkey.js", get(passkey_script))
+        .route("/assets/style.css", get(assets::serve))
+        .route("/assets/console.js", get(assets::serve))
+        .route("/assets/passkey.js", get(assets::serve))
+        .route("/assets/logo.svg", get(assets::serve))
+        .route("/assets/inter-latin.woff2", get(assets::serve))
+        .route("/assets/inter-latin-ext.woff2", get(assets::serve))
+        .route("/favicon.ico", get(assets::favicon))
+        .route("/theme", post(theme_choice::choose))
         .route("/live", get(live::follow))
         .route("/set-up", get(first::ask_set_up).post(first::set_up))
         .route("/sign-in", get(first::ask_sign_in).post(first::sign_in))
@@ -48,6 +51,7 @@ pub fn router(console: Console) -> Router {
             "/settings/providers",
             proven(get(providers::list).post(providers::create)),
         )
+        .route("/settings/providers/new", get(providers::ask))
         .route(
             "/settings/providers/{id}",
             proven(get(providers::show).post(providers::change)),
@@ -80,10 +84,12 @@ pub fn router(console: Console) -> Router {
             proven(post(passkeys::remove)),
         )
         .route("/sites", get(sites::list).post(sites::create))
+        .route("/sites/new", get(sites::ask))
         .route("/sites/{id}", get(sites::show))
         .route("/sites/{id}/token", proven(post(sites::make_token)))
         .route("/sites/{id}/name", post(sites::rename))
         .route("/sites/{id}/delete", post(sites::delete))
+        .route("/gateways", get(gateways::list))
         .route("/gateways/{id}", get(gateways::show))
         .route("/gateways/{id}/name", post(gateways::rename))
         .route(
@@ -136,10 +142,12 @@ pub fn router(console: Console) -> Router {
             "/policies/{id}/disable",
             post(|console, id, posted| policies::switch(console, id, posted, true)),
         )
+        .route("/policies/new", get(policies::ask))
         .route("/policies/{id}", get(policies::show).post(policies::change))
         .route("/policies/{id}/delete", post(policies::delete))
         .route("/explain", get(explain::show))
         .route("/people", get(people::list).post(people::create))
+        .route("/people/new", get(people::ask))
         .route("/people/{id}", get(people::show))
         .route("/people/{id}/sign-in", proven(post(people::set_sign_in)))
         .route(
@@ -163,11 +171,13 @@ pub fn router(console: Console) -> Router {
         .route("/people/{id}/name", post(people::rename))
         .route("/people/{id}/delete", post(people::delete))
         .route("/tokens/{id}/revoke", post(tokens::revoke))
+        .route("/service-accounts/new", get(service_accounts::ask))
         .route(
             "/service-accounts",
             get(service_accounts::list).post(service_accounts::create),
         )
         .route("/groups", get(groups::list).post(groups::create))
+        .route("/groups/new", get(groups::ask))
         .route("/groups/{id}", get(groups::show).post(groups::add_member))
         .route("/groups/{id}/remove/{actor}", post(groups::remove_member))
         .route("/groups/{id}/name", post(groups::rename))
@@ -227,30 +237,11 @@ pub fn router(console: Console) -> Router {
             "/settings/account",
             get(settings::account).post(settings::change_account),
         )
+        .route("/settings/tokens/new", get(tokens::ask))
         .route(
             "/settings/tokens",
             proven(get(tokens::list).post(tokens::create)),
         )
         .layer(from_fn_with_state(console.clone(), guard::around))
         .with_state(console)
-}
-
-async fn style() -> impl IntoResponse {
-    asset("text/css", include_str!("../templates/style.css"))
-}
-
-async fn script() -> impl IntoResponse {
-    asset("text/javascript", include_str!("../templates/console.js"))
-}
-
-async fn passkey_script() -> impl IntoResponse {
-    asset("text/javascript", include_str!("../templates/passkey.js"))
-}
-
-fn asset(kind: &'static str, text: &'static str) -> impl IntoResponse {
-    let headers = [
-        (header::CONTENT_TYPE, format!("{kind}; charset=utf-8")),
-        (header::CACHE_CONTROL, "no-cache".to_owned()),
-    ];
-    (headers, text)
 }

@@ -1,11 +1,12 @@
 //! Machines that are actors: clients come with their tokens, and scripts use the API with them.
 
 use super::asked::Asked;
-use super::forms::{Posted, done, taken};
+use super::forms::{Posted, taken};
+use super::notice::done;
 use super::people::{self, state};
 use super::person::Person;
 use super::state::Console;
-use super::view::{Cell, Field, Form, Page, Table};
+use super::view::{Cell, Field, Form, Link, Page, Table};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_portal_base::Fault;
@@ -18,7 +19,7 @@ pub(super) async fn list(
     person: Person,
     asked: Asked,
 ) -> Result<Response, Fault> {
-    let page = list_page(&console, &person, &asked, new_form("")).await?;
+    let page = list_page(&console, &person, &asked).await?;
     Ok(page.into_response())
 }
 
@@ -29,12 +30,14 @@ fn new_form(name: &str) -> Form {
     Form::new("New service account", AT, "Create", vec![name])
 }
 
-async fn list_page(
-    console: &Console,
-    person: &Person,
-    asked: &Asked,
-    form: Form,
-) -> Result<Page, Fault> {
+pub(super) async fn ask(person: Person) -> Result<Response, Fault> {
+    person.caller.may_change()?;
+    Ok(person
+        .form_page("New service account", AT, new_form(""))
+        .into_response())
+}
+
+async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<Page, Fault> {
     let (service, request) = (&console.service, asked.searched());
     let found = service.service_accounts(&person.caller, &request).await?;
     let row = |actor: &Actor| {
@@ -46,17 +49,26 @@ async fn list_page(
     };
     let list = Table {
         title: "Service accounts".to_owned(),
-        columns: vec!["Name", "State", "Made"],
+        columns: vec!["Name", "State", "Created"],
         rows: found.items.iter().map(row).collect(),
-        empty: "There is none. Machines that nobody sits at are clients of a service account.",
+        empty: asked.nothing(
+            "There is none. Machines that nobody sits at are clients of a service account.",
+        ),
         next: asked.next(AT, found.next_cursor.as_deref()),
     };
-    Ok(person.searched_page(AT, asked, list, form))
+    Ok(person.searched_page(
+        AT,
+        asked,
+        list,
+        Some(Link {
+            path: "/service-accounts/new",
+            name: "New service account",
+        }),
+    ))
 }
 
 pub(super) async fn create(
     State(console): State<Console>,
-    asked: Asked,
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
     let name = fields.text("name").to_owned();
@@ -65,7 +77,12 @@ pub(super) async fn create(
         name: name.clone(),
     };
     let made = console.service.create_actor(&person.caller, new).await;
-    let onward = |actor: Actor| done(&format!("{}/{}", people::AT, actor.id), "made");
-    let page = |form| list_page(&console, &person, &asked, form);
+    let onward = |actor: Actor| {
+        done(
+            &format!("{}/{}", people::AT, actor.id),
+            &format!("Service account {} created.", actor.name),
+        )
+    };
+    let page = async |form| Ok(person.form_page("New service account", AT, form));
     taken(made, || new_form(&name), onward, page).await
 }

@@ -1,6 +1,5 @@
 //! The settings of the whole account, section by section.
 
-use super::asked::Asked;
 use super::edit::{Edit, Now};
 use super::fields::Fields;
 use super::forms::Posted;
@@ -10,6 +9,7 @@ use super::view::{Cell, Field, Form, Section, Table};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_portal_base::Fault;
+use culvert_store::GRANT_LIFETIME_S;
 use culvert_wire::api::{Account, AccountPatch};
 use culvert_wire::words;
 
@@ -55,13 +55,12 @@ const SECTIONS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-pub(super) async fn list(person: Person, asked: Asked) -> Result<Response, Fault> {
+pub(super) async fn list(person: Person) -> Result<Response, Fault> {
     person.caller.may_read()?;
     let rows = SECTIONS
         .iter()
         .map(|(path, name, what)| vec![Cell::link(*path, name), Cell::text(what)]);
     let mut page = person.page("Settings", AT);
-    page.done = asked.done();
     page.sections.push(Section::Table(Table {
         title: "Sections".to_owned(),
         columns: vec!["Section", "What is set there"],
@@ -136,7 +135,7 @@ impl Written {
             .map_err(|error| Fault::invalid("applications", error))?;
         Ok(AccountPatch {
             name: Some(self.name.clone()),
-            grant_lifetime_s: Some(fields.parse("grant_lifetime_s")?),
+            grant_lifetime_s: Some(fields.number("grant_lifetime_s", &GRANT_LIFETIME_S)?),
             range4: filled("range4"),
             range6: filled("range6"),
             applications: Some(applications),
@@ -172,12 +171,10 @@ fn facts(account: &Account) -> Vec<(&'static str, Cell)> {
 pub(super) async fn account(
     State(console): State<Console>,
     person: Person,
-    asked: Asked,
 ) -> Result<Response, Fault> {
     let account = console.service.account(&person.caller).await?;
     let written = Written::as_is(&account);
     let mut page = person.page("Account", AT);
-    page.done = asked.done();
     page.sections.push(Section::Facts {
         title: "As it is".to_owned(),
         facts: facts(&account),
@@ -203,7 +200,7 @@ pub(super) async fn change_account(
         fields: &fields,
         at: AT,
         form: written.form(),
-        onward: (ACCOUNT.to_owned(), "changed"),
+        onward: (ACCOUNT.to_owned(), "The account is changed.".to_owned()),
     };
     let now = async {
         let account = service.account(&person.caller).await?;

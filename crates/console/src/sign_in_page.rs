@@ -2,19 +2,20 @@
 
 use super::person::{keep, session};
 use super::state::Console;
-use super::view::{Cell, Field, Form, Kind, Link, Page, PasskeyKind, Section};
+use super::view::{Field, Form, Kind, Link, Page, PasskeyKind, Section};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use culvert_portal_base::Fault;
 
 pub(super) fn page(title: &str, form: Form, more: Vec<Section>) -> Page {
-    let mut sections = vec![Section::Form(form)];
+    let mut sections = vec![Section::Form(form.with_focus())];
     sections.extend(more);
     Page {
         title: title.to_owned(),
         who: None,
         at: "",
         done: None,
+        create: None,
         sections,
     }
 }
@@ -50,31 +51,25 @@ pub(super) async fn sign_in_page(console: &Console, form: Form, next: &str) -> R
         let query = form_urlencoded::Serializer::new(String::new())
             .append_pair("next", next)
             .finish();
-        let way = Cell::link(
-            format!("/sign-in/with/{id}?{query}"),
-            format_args!("Sign in with {name}"),
-        );
-        ("Identity provider", way)
+        let path = format!("/sign-in/with/{id}?{query}");
+        (path, format!("Sign in with {name}"))
     });
     let ways: Vec<_> = ways.collect();
-    let mut more = Vec::new();
+    let mut page = page("Sign in", form, Vec::new());
     if let Some(form) = passkey_form(console, next)? {
-        more.push(Section::Form(form));
+        page.sections.push(Section::Form(form));
     }
     if !ways.is_empty() {
-        more.push(Section::Facts {
-            title: "Without a password of this portal".to_owned(),
-            facts: ways,
-        });
+        page.sections.insert(0, Section::Ways(ways));
     }
     if !console.service.is_set_up().await? {
         let set_up = Link {
             path: "/set-up",
             name: "First start? Set the portal up",
         };
-        more.push(Section::Links(vec![set_up]));
+        page.sections.push(Section::Links(vec![set_up]));
     }
-    Ok(page("Sign in", form, more))
+    Ok(page)
 }
 
 /// The form for signing in without a password, where the portal has a name that passkeys can be bound to.
@@ -118,7 +113,7 @@ pub(super) async fn end_before(console: &Console, headers: &HeaderMap) -> Result
 pub(super) fn with_session(token: &str, next: &str) -> Response {
     let mut response = Redirect::to(next).into_response();
     if let Some(cookie) = keep(token) {
-        response.headers_mut().insert(header::SET_COOKIE, cookie);
+        response.headers_mut().append(header::SET_COOKIE, cookie);
     }
     response
 }

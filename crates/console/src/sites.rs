@@ -1,18 +1,21 @@
 //! Sites, and the gateways that lead there.
 
 use super::asked::Asked;
-use super::edit::{delete_form, deleted, is_cascade, rename_form, renamed};
-use super::forms::{Posted, done, taken};
+use super::edit::{
+    cascade_question, delete_form, deleted, is_cascade, names_of_all, rename_form, renamed,
+};
+use super::forms::{Posted, taken};
 use super::gateways;
+use super::notice::done;
 use super::person::Person;
 use super::state::Console;
 use super::tokens::{self, Machine};
-use super::view::{Cell, Field, Form, Page, Section, Table};
+use super::view::{Cell, Field, Form, Link, Page, Section, Table};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::SiteId;
 use culvert_portal_base::{Fault, Id};
-use culvert_portal_service::Caller;
+use culvert_portal_service::{Caller, ListRequest};
 use culvert_wire::api::{NewSite, Site, SitePatch};
 
 const AT: &str = "/sites";
@@ -25,7 +28,7 @@ pub(super) async fn list(
     person: Person,
     asked: Asked,
 ) -> Result<Response, Fault> {
-    let page = list_page(&console, &person, &asked, new_form("")).await?;
+    let page = list_page(&console, &person, &asked).await?;
     Ok(page.into_response())
 }
 
@@ -34,12 +37,14 @@ fn new_form(name: &str) -> Form {
     Form::new("New site", AT, "Create", vec![name])
 }
 
-async fn list_page(
-    console: &Console,
-    person: &Person,
-    asked: &Asked,
-    form: Form,
-) -> Result<Page, Fault> {
+pub(super) async fn ask(person: Person) -> Result<Response, Fault> {
+    person.caller.may_change()?;
+    Ok(person
+        .form_page("New site", AT, new_form(""))
+        .into_response())
+}
+
+async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<Page, Fault> {
     let request = asked.searched();
     let found = console.service.sites(&person.caller, &request).await?;
     let row = |site: Site| {
@@ -50,24 +55,38 @@ async fn list_page(
     };
     let list = Table {
         title: "Sites".to_owned(),
-        columns: vec!["Name", "Made"],
+        columns: vec!["Name", "Created"],
         rows: found.items.into_iter().map(row).collect(),
-        empty: "There is none. A site is a place with gateways and the resources behind them.",
+        empty: asked.nothing(
+            "There is none. A site is a place with gateways and the resources behind them.",
+        ),
         next: asked.next(AT, found.next_cursor.as_deref()),
     };
-    Ok(person.searched_page(AT, asked, list, form))
+    Ok(person.searched_page(
+        AT,
+        asked,
+        list,
+        Some(Link {
+            path: "/sites/new",
+            name: "New site",
+        }),
+    ))
 }
 
 pub(super) async fn create(
     State(console): State<Console>,
-    asked: Asked,
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
     let name = fields.text("name").to_owned();
     let new = NewSite { name: name.clone() };
     let made = console.service.create_site(&person.caller, new).await;
-    let onward = |site: Site| done(&format!("{AT}/{}", site.id), "made");
-    let page = |form| list_page(&console, &person, &asked, form);
+    let onward = |site: Site| {
+        done(
+            &format!("{AT}/{}", site.id),
+            &format!("Site {} created.", site.name),
+        )
+    };
+    let page = async |form| Ok(person.form_page("New site", AT, form));
     taken(made, || new_form(&name), onward, page).await
 }
 
@@ -108,12 +127,11 @@ async fn site_page(
             Cell::code(gateway.ipv4),
             Cell::time(gateway.last_seen),
             Cell::text(gateway.software.as_deref().unwrap_or("–")),
-            person.buttons(gateways::actions(gateway)),
+            person.menu(gateways::actions(gateway)),
         ]
     });
     let at = format!("{AT}/{id}");
     page.title.clone_from(&site.name);
-    page.done = asked.done();
     page.sections.push(Section::Table(Table {
         title: "Gateways".to_owned(),
         columns: vec![
@@ -126,7 +144,7 @@ async fn site_page(
             "Actions",
         ],
         rows: rows.collect(),
-        empty: "There is none. Create a token, and run “culvert gateway run” with it on a machine there.",
+        empty: "There is none. Create a token, and run “culvert gateway run” with it on a machine there.".into(),
         next: asked.next(&at, found.next_cursor.as_deref()),
     }));
     let rename = rename_form(&at, &site.name).with_version(site.version);
@@ -183,6 +201,41 @@ pub(super) async fn rename(
     .await
 }
 
+/// The things that are deleted with a site.
+async fn goes_with(
+    console: &Console,
+    caller: &Caller,
+    id: SiteId,
+) -> Result<Vec<(&'static str, Cell)>, Fault> {
+    let of_site = ListRequest::default().referring_to(Some(id));
+    let gateways = console.service.gateways(caller, &of_site).await?;
+    let resources = console.service.resources(caller, &of_site).await?;
+    let tokens = console.service.made_tokens(caller, &of_site).await?;
+    Ok(vec![
+        (
+            "Gateways",
+            names_of_all(
+                gateways.items.iter().map(|gateway| &*gateway.name),
+                gateways.next_cursor.is_some(),
+            ),
+        ),
+        (
+            "Resources, with their policies",
+            names_of_all(
+                resources.items.iter().map(|resource| &*resource.name),
+                resources.next_cursor.is_some(),
+            ),
+        ),
+        (
+            "Tokens",
+            names_of_all(
+                tokens.items.iter().map(|token| &*token.name),
+                tokens.next_cursor.is_some(),
+            ),
+        ),
+    ])
+}
+
 pub(super) async fn delete(
     State(console): State<Console>,
     Id(id): Id<SiteId>,
@@ -190,6 +243,14 @@ pub(super) async fn delete(
 ) -> Result<Response, Fault> {
     let version = fields.version()?;
     let service = &console.service;
+    let name = console.name_of(&person, id).await?;
+    if is_cascade(&fields) {
+        let goes = goes_with(&console, &person.caller, id).await?;
+        let path = format!("{AT}/{id}");
+        if let Some(page) = cascade_question(&person, (AT, &path), &fields, &name, goes) {
+            return Ok(page.into_response());
+        }
+    }
     let gone = service
         .delete_site(&person.caller, id, version, is_cascade(&fields))
         .await;
@@ -198,6 +259,7 @@ pub(super) async fn delete(
         &person,
         at,
         (&fields, ALL),
+        &format!("Site {name}"),
         gone,
         now(&console, &person.caller, id),
     )

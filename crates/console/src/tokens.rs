@@ -2,12 +2,12 @@
 
 use super::asked::Asked;
 use super::fields::Fields;
-use super::forms::{Posted, done, taken};
+use super::forms::{Posted, taken};
 use super::names::Names;
 use super::person::Person;
 use super::roles::role_name;
 use super::state::Console;
-use super::view::{Action, Buttons, Cell, Field, Form, Page, Section, Table};
+use super::view::{Action, Buttons, Cell, Field, Form, Link, Page, Section, Table};
 use crate::machine_commands;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -120,7 +120,7 @@ pub(super) fn row(person: &Person, token: &Token) -> Vec<Cell> {
         state(token),
         Cell::time(token.expires),
         Cell::time(token.last_used),
-        person.buttons(actions(token)),
+        person.menu(actions(token)),
     ]
 }
 
@@ -163,7 +163,7 @@ pub(super) async fn list(
     person: Person,
     asked: Asked,
 ) -> Result<Response, Fault> {
-    let page = list_page(&console, &person, &asked, new_form(None)).await?;
+    let page = list_page(&console, &person, &asked).await?;
     Ok(page.into_response())
 }
 
@@ -197,12 +197,14 @@ fn new_form(written: Option<&Fields>) -> Form {
     Form::new("New token", AT, "Create", fields)
 }
 
-async fn list_page(
-    console: &Console,
-    person: &Person,
-    asked: &Asked,
-    form: Form,
-) -> Result<Page, Fault> {
+pub(super) async fn ask(person: Person) -> Result<Response, Fault> {
+    person.caller.may_change()?;
+    Ok(person
+        .form_page("New token", LIST, new_form(None))
+        .into_response())
+}
+
+async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<Page, Fault> {
     let service = &console.service;
     let request = asked.searched();
     let found = service.made_tokens(&person.caller, &request).await?;
@@ -223,15 +225,22 @@ async fn list_page(
         title: "Tokens".to_owned(),
         columns,
         rows,
-        empty: "There is none.",
+        empty: asked.nothing("There is none."),
         next: asked.next(AT, found.next_cursor.as_deref()),
     };
-    Ok(person.searched_page(LIST, asked, list, form))
+    Ok(person.searched_page(
+        AT,
+        asked,
+        list,
+        Some(Link {
+            path: "/settings/tokens/new",
+            name: "New token",
+        }),
+    ))
 }
 
 pub(super) async fn create(
     State(console): State<Console>,
-    asked: Asked,
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
     let made = async {
@@ -239,7 +248,7 @@ pub(super) async fn create(
         console.service.create_token(&person.caller, new).await
     };
     let onward = |issued| once(&person, LIST, &issued).into_response();
-    let page = |form| list_page(&console, &person, &asked, form);
+    let page = async |form| Ok(person.form_page("New token", LIST, form));
     taken(made.await, || new_form(Some(&fields)), onward, page).await
 }
 
@@ -283,5 +292,6 @@ pub(super) async fn revoke(
         (TokenKind::Client | TokenKind::Session, Some(actor)) => format!("/people/{actor}"),
         _ => AT.to_owned(),
     };
-    Ok(done(&back, "revoked"))
+    let notice = format!("Token {} revoked.", token.name);
+    Ok(person.back_with(&fields, &back, &notice))
 }

@@ -43,7 +43,6 @@ pub(super) async fn show(
     asked: Asked,
 ) -> Result<Response, Fault> {
     let mut page = person.live_page("Verified gateways", LIST, AT, &console);
-    page.done = asked.done();
     let service = &console.service;
     let account = service.account(&person.caller).await?;
     let found = service
@@ -85,7 +84,7 @@ pub(super) async fn show(
             "Actions",
         ],
         rows,
-        empty: "There is none. Compare fingerprints with “culvert gateway status” before you verify one.",
+        empty: "There is none. Compare fingerprints with “culvert gateway status” before you verify one.".into(),
         next: asked.next(AT, found.next_cursor.as_deref()),
     }));
     let form = form(rule(account.require_verified_gateways), "no");
@@ -155,7 +154,10 @@ pub(super) async fn change(
         fields: &fields,
         at: LIST,
         form: form(written, fields.text("cut")),
-        onward: (AT.to_owned(), "changed"),
+        onward: (
+            AT.to_owned(),
+            "The rule for gateways is changed.".to_owned(),
+        ),
     };
     let now = async {
         let account = service.account(&person.caller).await?;

@@ -58,7 +58,7 @@
   // Someone is in there with the keyboard, has marked some of it, or is asked whether something is to go.
   function isInUse(part) {
     const marked = getSelection();
-    return part.contains(document.activeElement) || part.querySelector("details.loss[open]")
+    return part.contains(document.activeElement) || part.querySelector("details.loss[open], .menu:popover-open")
       || (!marked.isCollapsed && part.contains(marked.anchorNode));
   }
 

@@ -12,6 +12,11 @@ use std::sync::{PoisonError, RwLock};
 pub trait Countries: Debug + Send + Sync {
     /// The country, if it is known.
     fn country(&self, address: IpAddr) -> Option<Country>;
+
+    /// True if there is a database: otherwise no condition about a country ever holds.
+    fn has_database(&self) -> bool {
+        true
+    }
 }
 
 /// Nobody supplied a database: no country is known.
@@ -21,6 +26,10 @@ pub struct NoCountries;
 impl Countries for NoCountries {
     fn country(&self, _address: IpAddr) -> Option<Country> {
         None
+    }
+
+    fn has_database(&self) -> bool {
+        false
     }
 }
 

@@ -124,6 +124,11 @@ impl Sessions {
         obstacles
     }
 
+    /// True if there is a database of countries: otherwise no condition about a country ever holds.
+    pub fn know_countries(&self) -> bool {
+        self.0.countries.has_database()
+    }
+
     /// Feels whenever something happens that pages show.
     pub fn listen(&self) -> Listener {
         self.0.pulse.listen()

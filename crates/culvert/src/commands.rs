@@ -5,8 +5,9 @@ use crate::admin::SecretFile;
 use crate::client::failure;
 use crate::device_sign_in::{self, Manner, Obtained};
 use crate::exit::{Failure, Status as Exit, print};
+use crate::json;
 use crate::service_socket::ClientSocket;
-use crate::status::{json_line, table};
+use crate::status::table;
 use crate::token_input::{self, STANDARD_INPUT};
 use crate::visible::visible;
 use clap::Args;
@@ -109,7 +110,7 @@ struct Wait {
         long,
         value_name = "SECONDS",
         default_value_t = 30,
-        value_parser = clap::value_parser!(u32).range(1..=3_600)
+        value_parser = crate::whole_number::whole_number(1..=3_600_u32)
     )]
     timeout: u32,
 
@@ -268,7 +269,6 @@ fn runtime() -> Result<Runtime, Failure> {
 /// The result of `--token-out`, for programs.
 #[derive(Serialize)]
 struct Written<'a> {
-    schema_version: u32,
     token_file: PathBuf,
     actor: &'a str,
 }
@@ -303,13 +303,8 @@ impl Wait {
         let actor = obtained.actor.as_str();
         let text = match self.json {
             true => {
-                let written = Written {
-                    schema_version: 1,
-                    token_file,
-                    actor,
-                };
-                let line = serde_json::to_string(&written);
-                line.map_err(|error| Failure::new(Exit::Failed, error))?
+                let written = Written { token_file, actor };
+                json::line(&written)?
             }
             false => {
                 let path = token_file.display();
@@ -326,7 +321,7 @@ impl Wait {
         let limit = Duration::from_secs(self.timeout.into());
         let (status, line) = runtime.block_on(wait_for(&socket, request, goal, limit))?;
         let text = match self.json {
-            true => json_line(&status)?,
+            true => json::line_of(&status)?,
             false => format!("{}\n", visible(&line)),
         };
         print(text.as_bytes())?;

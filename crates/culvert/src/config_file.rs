@@ -248,7 +248,7 @@ mod tests {
             ("[client]\nmtu = 1380", "1: there is no key `client`", ""),
             ("name = 'a'\nname = 'b'", "2: ", "duplicate"),
             ("\n\nmtu = '1380'", "3: mtu: expected a number", "string"),
-            ("mtu = 500", "1: mtu: ", "1280..=65475"),
+            ("mtu = 500", "1: mtu: ", "1280 to 65475"),
             ("workers = 0", "1: workers: ", "1 to 31"),
             ("mark = 0", "1: mark: ", "choose another"),
             ("table = 252", "1: table: ", "253"),

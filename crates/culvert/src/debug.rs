@@ -3,8 +3,8 @@
 mod redact;
 
 use crate::exit::{Failure, Status as Exit, print};
+use crate::json::{self, HasVersion};
 use crate::service_socket;
-use crate::status::json_line;
 use clap::{Args, Subcommand};
 use culvert_client::StatusError;
 use culvert_host::read_config_file;
@@ -66,6 +66,10 @@ enum DebugCommand {
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = EXAMPLES)]
 struct BundleArguments {
+    /// Print one line of JSON with a schema_version
+    #[arg(long)]
+    json: bool,
+
     /// The directory to make [default: culvert-debug-TIME in the current one]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -133,8 +137,20 @@ pub(crate) fn run(arguments: DebugArguments) -> Result<ExitCode, Failure> {
             &tail(&path).unwrap_or_else(|error| format!("{error}\n")),
         )?;
     }
-    print(format!("{}\n", bundle.path.display()).as_bytes())?;
+    let text = match arguments.json {
+        true => json::line(&Gathered {
+            directory: &bundle.path,
+        })?,
+        false => format!("{}\n", bundle.path.display()),
+    };
+    print(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The new directory, for programs.
+#[derive(Serialize)]
+struct Gathered<'a> {
+    directory: &'a Path,
 }
 
 /// The directory in the making.
@@ -188,9 +204,9 @@ impl Bundle {
 }
 
 /// The answer as text, or the reason why there is none.
-fn told(answer: Result<impl Serialize, StatusError>) -> Result<String, Failure> {
+fn told(answer: Result<impl HasVersion, StatusError>) -> Result<String, Failure> {
     match answer {
-        Ok(status) => json_line(&status),
+        Ok(status) => json::line_of(&status),
         Err(error) => Ok(format!("{error}\n")),
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::admin::http::{Ask, Http, RequestError};
 use crate::exit::{Failure, Status, print};
+use crate::json;
 use crate::visible::visible;
 use culvert_policy::readable_name;
 use culvert_wire::api::{DeviceAnswer, DeviceAsk, DeviceBegun, NewDevice, PREFIX};
@@ -43,7 +44,6 @@ pub(crate) struct Manner {
 /// The JSON that programs are told.
 #[derive(Serialize)]
 struct Told<'a> {
-    schema_version: u32,
     sign_in: Code<'a>,
 }
 
@@ -104,8 +104,7 @@ async fn post<T: DeserializeOwned>(
     path: &str,
     body: &impl Serialize,
 ) -> Result<T, Failure> {
-    let body = serde_json::to_vec(body);
-    let body = body.map_err(|error| Failure::new(Status::Failed, error))?;
+    let body = json::body(body)?;
     let path = format!("{PREFIX}{path}");
     let ask = Ask {
         method: Method::POST,
@@ -127,7 +126,6 @@ async fn post<T: DeserializeOwned>(
 fn tell(begun: &DeviceBegun, manner: Manner) -> Result<(), Failure> {
     if manner.json {
         let told = Told {
-            schema_version: 1,
             sign_in: Code {
                 user_code: &begun.user_code,
                 url: &begun.url,
@@ -135,9 +133,7 @@ fn tell(begun: &DeviceBegun, manner: Manner) -> Result<(), Failure> {
                 expires_in_s: begun.expires_in_s,
             },
         };
-        let line = serde_json::to_string(&told);
-        let line = line.map_err(|error| Failure::new(Status::Failed, error))?;
-        return print(format!("{line}\n").as_bytes());
+        return print(json::line(&told)?.as_bytes());
     }
     let text = format!(
         "To sign this machine in, open\n\n  {}\n\non any machine, sign in there, and compare the code:\n\n  {}\n\n\

@@ -1,5 +1,6 @@
 //! Addresses to listen on, as options name them.
 
+use culvert_base::quoted;
 use std::net::{IpAddr, SocketAddr};
 
 /// An address and a port to listen on.
@@ -20,7 +21,8 @@ pub(crate) fn listen_address(text: &str) -> Result<SocketAddr, String> {
     } else if is_port && host.parse::<IpAddr>().is_ok() {
         format!("write an IPv6 address in brackets: [{host}]:{port}")
     } else if is_port {
-        format!("{host:?} is no address: write an address of this machine and no name, {example}")
+        let host = quoted(host);
+        format!("{host} is no address: write an address of this machine and no name, {example}")
     } else {
         format!("write an address and a port, {example}")
     })

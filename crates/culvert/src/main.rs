@@ -22,6 +22,7 @@ mod gateway;
 mod help;
 mod host_name;
 mod http;
+mod json;
 mod listen_address;
 mod listeners;
 mod log_files;
@@ -44,6 +45,7 @@ mod token_source;
 mod toml_file;
 mod visible;
 mod wg;
+mod whole_number;
 mod workers;
 
 use arguments::{Arguments, Command};

@@ -8,8 +8,9 @@ mod machine;
 mod portal;
 
 use crate::exit::{Failure, Status as Exit, print};
+use crate::json;
 use crate::service_socket::ClientSocket;
-use crate::status::{json_line, table};
+use crate::status::table;
 use crate::token_input;
 use clap::Args;
 use culvert_client::status::Status;
@@ -21,9 +22,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
-
-/// The version of the JSON form. Checks and fields may be added within one version.
-const SCHEMA_VERSION: u32 = 1;
 
 /// The default path of a client's token file.
 const USUAL_TOKEN_FILE: &str = "/etc/culvert/token";
@@ -85,7 +83,6 @@ Examples:
 /// The JSON form.
 #[derive(Serialize)]
 struct Report {
-    schema_version: u32,
     /// The portal's URL, where it is known.
     portal: Option<String>,
     /// True if a client runs.
@@ -101,7 +98,7 @@ pub(crate) fn run(arguments: &NetcheckArguments) -> Result<ExitCode, Failure> {
         .map_err(|error| Failure::io("starting", &error))?;
     let report = runtime.block_on(check(arguments))?;
     let text = match arguments.json {
-        true => json_line(&report)?,
+        true => json::line(&report)?,
         false => render(&report),
     };
     print(text.as_bytes())?;
@@ -144,7 +141,6 @@ async fn check(arguments: &NetcheckArguments) -> Result<Report, Failure> {
     findings.extend(machine::resolver(status.as_ref()));
     findings.extend(machine::kernel(status.as_ref()));
     Ok(Report {
-        schema_version: SCHEMA_VERSION,
         portal: portal.map(|portal| portal.url),
         client_runs: status.is_some(),
         findings,

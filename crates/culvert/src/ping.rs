@@ -1,9 +1,10 @@
 //! `culvert ping`: whether there is a way to a resource, step by step.
 
 use crate::exit::{Failure, Status as Exit, print};
+use crate::json;
 use crate::port::Port;
 use crate::service_socket::ClientSocket;
-use crate::status::{json_line, table};
+use crate::status::table;
 use crate::visible::visible;
 use clap::Args;
 use culvert_client::status::{AccessState, PortalState, ResourceStatus, ServiceState, Status};
@@ -62,7 +63,6 @@ pub(crate) struct PingArguments {
 /// The result, for programs.
 #[derive(Debug, Serialize)]
 struct Answer<'a> {
-    schema_version: u32,
     /// As it was asked for.
     resource: &'a str,
     /// True if there is access and the gateway answers.
@@ -124,7 +124,7 @@ pub(crate) fn run(arguments: &PingArguments) -> Result<ExitCode, Failure> {
     let text = match (&found, arguments.json) {
         (Ok((text, _)), false) => format!("{}\n", visible(text)),
         (Err(_), false) => String::new(),
-        (_, true) => json_line(&answer(&arguments.resource, &found))?,
+        (_, true) => json::line(&answer(&arguments.resource, &found))?,
     };
     print(text.as_bytes())?;
     found.map(|_| ExitCode::SUCCESS)
@@ -136,7 +136,6 @@ fn answer<'a>(resource: &'a str, found: &Result<(String, Way), Failure>) -> Answ
         Err(failure) => (failure.to_string(), None),
     };
     Answer {
-        schema_version: 1,
         resource,
         reachable: way.is_some(),
         way,
@@ -296,13 +295,13 @@ mod tests {
         };
         let found = Ok(("web: it answers".to_owned(), way));
         assert_eq!(
-            json_line(&answer("web", &found)).unwrap(),
+            json::line(&answer("web", &found)).unwrap(),
             "{\"schema_version\":1,\"resource\":\"web\",\"reachable\":true,\"gateway\":\"nu-gw\",\
              \"endpoint\":\"192.0.2.20:51820\",\"handshake_age_ms\":7,\"text\":\"web: it answers\"}\n"
         );
         let denied = Err(Failure::new(Exit::Denied, "web: access is denied"));
         assert_eq!(
-            json_line(&answer("web", &denied)).unwrap(),
+            json::line(&answer("web", &denied)).unwrap(),
             "{\"schema_version\":1,\"resource\":\"web\",\"reachable\":false,\
              \"text\":\"web: access is denied\"}\n"
         );

@@ -6,6 +6,7 @@ mod secrets;
 
 use crate::admin::FirstStart;
 use crate::exit::{Failure, Status, print};
+use crate::json;
 use crate::log_level::LogLevel;
 use crate::logging;
 use clap::{Args, Subcommand};
@@ -389,7 +390,6 @@ fn recovery(token: &SetupToken, owner: &str) -> String {
 /// A set-up token, for programs.
 #[derive(Serialize)]
 struct Issued<'a> {
-    schema_version: u32,
     token: &'a str,
     expires: Timestamp,
     /// The portal has an owner already.
@@ -462,15 +462,12 @@ fn parse_proxy(text: &str) -> Result<Prefix, String> {
 
 fn json_of(token: &SetupToken, has_owner: bool, owner: &str) -> Result<Zeroizing<String>, Failure> {
     let issued = Issued {
-        schema_version: 1,
         token: &token.token.expose(),
         expires: token.expires,
         has_owner,
         owner,
     };
-    let line = serde_json::to_string(&issued);
-    let line = line.map_err(|error| Failure::new(Status::Failed, error))?;
-    Ok(Zeroizing::new(line + "\n"))
+    json::line(&issued).map(Zeroizing::new)
 }
 
 /// The action that a signal asks for.

@@ -1,10 +1,11 @@
 //! `culvert resources`: what the client on this machine may ask for.
 
 use crate::exit::{Failure, print};
+use crate::json;
 use crate::service_socket::ClientSocket;
 use crate::status::{self, table};
 use clap::Args;
-use culvert_client::status::{ResourceStatus, SCHEMA_VERSION, UnreadableStatus};
+use culvert_client::status::{ResourceStatus, UnreadableStatus};
 use serde::Serialize;
 use std::process::ExitCode;
 
@@ -39,7 +40,6 @@ Exit status:
 /// The part of a status that is about resources, in the same form.
 #[derive(Serialize)]
 struct Resources<'a> {
-    schema_version: u32,
     resources: &'a [ResourceStatus],
     unreadable: &'a [UnreadableStatus],
 }
@@ -48,8 +48,7 @@ struct Resources<'a> {
 pub(crate) fn run(arguments: &ResourcesArguments) -> Result<ExitCode, Failure> {
     let status = status::ask(&arguments.socket.path()?)?;
     let text = match arguments.json {
-        true => status::json_line(&Resources {
-            schema_version: SCHEMA_VERSION,
+        true => json::line(&Resources {
             resources: &status.resources,
             unreadable: &status.unreadable,
         })?,

@@ -3,11 +3,11 @@
 pub(crate) mod table;
 
 use crate::exit::{Failure, Status, print};
+use crate::json;
 use crate::service_socket::ClientSocket;
 use clap::Args;
 use culvert_client::status::PortalState;
 use culvert_client::{StatusError, ask_status};
-use serde::Serialize;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -56,19 +56,11 @@ pub(crate) fn ask(socket: &Path) -> Result<culvert_client::status::Status, Failu
     status.map_err(|error: StatusError| Failure::new(Status::Failed, error))
 }
 
-/// A line of JSON.
-pub(crate) fn json_line(content: &impl Serialize) -> Result<String, Failure> {
-    let mut line = serde_json::to_string(content)
-        .map_err(|error| Failure::new(Status::Failed, format_args!("writing JSON: {error}")))?;
-    line.push('\n');
-    Ok(line)
-}
-
 /// Carries out `culvert status`.
 pub(crate) fn run(arguments: &StatusArguments) -> Result<ExitCode, Failure> {
     let status = ask(&arguments.socket.path()?)?;
     let text = match arguments.json {
-        true => json_line(&status)?,
+        true => json::line_of(&status)?,
         false => table::render(&status),
     };
     print(text.as_bytes())?;

@@ -6,19 +6,24 @@
 //! letter has one spelling. Letters of different scripts that look alike (Unicode Technical Standard 39)
 //! are not detected.
 
+use culvert_base::is_deceptive;
 use std::fmt;
 use unicode_normalization::{UnicodeNormalization, is_nfc};
 
 /// Replaces a refused character in a name that a machine reported: visible, and never part of a real name.
 const REPLACEMENT: char = '\u{fffd}';
 
-/// A character that no name has.
+/// A character that no name has, and its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DeceptiveCharacter(char);
+pub struct DeceptiveCharacter {
+    found: char,
+    /// Counted in characters from 1.
+    place: usize,
+}
 
 impl fmt::Display for DeceptiveCharacter {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self.0 {
+        let kind = match self.found {
             char if char.is_control() => "a control character",
             '\u{2028}' | '\u{2029}' => "a line separator",
             '\u{61c}'
@@ -28,45 +33,18 @@ impl fmt::Display for DeceptiveCharacter {
             | '\u{2066}'..='\u{2069}' => "a mark that changes the direction of text",
             _ => "an invisible character",
         };
-        write!(out, "U+{:04X}, {kind}", u32::from(self.0))
+        let (number, place) = (u32::from(self.found), self.place);
+        write!(out, "U+{number:04X}, {kind} (character {place})")
     }
-}
-
-/// True if the character is invisible, reorders its neighbours or controls a terminal. Such are
-/// control characters, those that Unicode calls `Default_Ignorable_Code_Point`, separators of
-/// lines, interlinear annotation, and the empty Braille pattern.
-#[must_use]
-pub fn is_deceptive(char: char) -> bool {
-    char.is_control()
-        || matches!(
-            char,
-            '\u{ad}'
-                | '\u{34f}'
-                | '\u{61c}'
-                | '\u{115f}'..='\u{1160}'
-                | '\u{17b4}'..='\u{17b5}'
-                | '\u{180b}'..='\u{180f}'
-                | '\u{200b}'..='\u{200f}'
-                | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}'
-                | '\u{2800}'
-                | '\u{3164}'
-                | '\u{fe00}'..='\u{fe0f}'
-                | '\u{feff}'
-                | '\u{ffa0}'
-                | '\u{fff0}'..='\u{fffb}'
-                | '\u{1bca0}'..='\u{1bca3}'
-                | '\u{1d173}'..='\u{1d17a}'
-                | '\u{e0000}'..='\u{e0fff}'
-        )
 }
 
 /// The first character of the text that no name has.
 #[must_use]
 pub fn deceptive_character(text: &str) -> Option<DeceptiveCharacter> {
-    text.chars()
-        .find(|char| is_deceptive(*char))
-        .map(DeceptiveCharacter)
+    let place = text.chars().position(is_deceptive)?;
+    let found = text.chars().nth(place)?;
+    let place = place + 1;
+    Some(DeceptiveCharacter { found, place })
 }
 
 /// The name in Normalization Form C.
@@ -84,6 +62,12 @@ pub fn normalized_name(text: &str) -> Result<String, DeceptiveCharacter> {
 #[must_use]
 pub fn composed(text: &str) -> String {
     text.nfc().collect()
+}
+
+/// Any text in Normalization Form D, in which names may be that are older than the rule.
+#[must_use]
+pub fn decomposed(text: &str) -> String {
+    text.nfd().collect()
 }
 
 /// True if the text is in Normalization Form C, as every name is that [`normalized_name`] returned.
@@ -114,23 +98,27 @@ mod tests {
     #[test]
     fn a_refused_character_is_named() {
         for (text, named) in [
-            ("a\u{7}b", "U+0007, a control character"),
-            ("a\nb", "U+000A, a control character"),
+            ("a\u{7}b", "U+0007, a control character (character 2)"),
+            ("a\nb", "U+000A, a control character (character 2)"),
             (
                 "a\u{202e}b",
-                "U+202E, a mark that changes the direction of text",
+                "U+202E, a mark that changes the direction of text (character 2)",
             ),
             (
                 "a\u{2069}b",
-                "U+2069, a mark that changes the direction of text",
+                "U+2069, a mark that changes the direction of text (character 2)",
             ),
             (
                 "a\u{61c}b",
-                "U+061C, a mark that changes the direction of text",
+                "U+061C, a mark that changes the direction of text (character 2)",
             ),
-            ("a\u{2028}b", "U+2028, a line separator"),
-            ("a\u{200b}b", "U+200B, an invisible character"),
-            ("a\u{ad}b", "U+00AD, an invisible character"),
+            ("a\u{2028}b", "U+2028, a line separator (character 2)"),
+            ("a\u{200b}b", "U+200B, an invisible character (character 2)"),
+            ("\u{ad}b", "U+00AD, an invisible character (character 1)"),
+            (
+                "ä東b\u{200b}",
+                "U+200B, an invisible character (character 4)",
+            ),
         ] {
             let found = normalized_name(text).unwrap_err();
             assert_eq!(found.to_string(), named);
@@ -205,6 +193,14 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn no_accepted_name_has_an_invisible_character_and_each_is_kept_as_it_is(text in "[a-zü\u{308}\u{200b}\u{202e}東 ]{0,12}|\\PC{0,20}") {
+            if let Ok(name) = normalized_name(&text) {
+                prop_assert!(!name.chars().any(is_deceptive), "{name:?}");
+                prop_assert_eq!(normalized_name(&name), Ok(name.clone()));
+            }
+        }
+
         #[test]
         fn what_is_read_is_a_name_and_stays_as_it_is(text in any::<String>()) {
             let read = readable_name(&text);

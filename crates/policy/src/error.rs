@@ -87,6 +87,28 @@ pub enum TargetError {
          from 0 to 255"
     )]
     Number(String),
+    /// From one address to another, which is no prefix.
+    #[error(
+        "{first} to {last} is no address range: write {networks}, each as a resource of its own"
+    )]
+    Span {
+        /// The first address.
+        first: IpAddr,
+        /// The last address.
+        last: IpAddr,
+        /// The prefixes that hold the same addresses.
+        networks: String,
+    },
+    /// The same in the wrong order.
+    #[error(
+        "{first} to {last} ends before it begins, and is no address range: write one as 10.0.0.0/8 or fd00::/64"
+    )]
+    ReversedSpan {
+        /// The first address.
+        first: IpAddr,
+        /// The last address.
+        last: IpAddr,
+    },
     /// A label that begins or ends with a hyphen (RFC 952).
     #[error("a label of a name neither begins nor ends with `-`")]
     Hyphen,
@@ -135,6 +157,9 @@ pub enum FilterError {
         /// The last port.
         last: u16,
     },
+    /// Port 0 alone, to which no connection is made (RFC 6335 §6).
+    #[error("port 0 is no port that programs listen on: ports are 1 to 65535")]
+    PortZero,
     /// More ranges than filters may have.
     #[error(
         "more than {} ranges of ports for one protocol: join some, or make two resources",

@@ -17,6 +17,14 @@ pub struct Explanation {
     other_groups: usize,
 }
 
+/// The names that people gave to policies and groups.
+pub trait PolicyNames {
+    /// The name of the policy; none if it is unknown.
+    fn policy(&self, id: PolicyId) -> Option<&str>;
+    /// The name of the group; none if it is unknown.
+    fn group(&self, id: GroupId) -> Option<&str>;
+}
+
 /// The outcome of one policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyOutcome {
@@ -68,6 +76,14 @@ impl Explanation {
     #[must_use]
     pub fn brief(&self) -> Brief {
         self.decision.brief()
+    }
+
+    /// The decision and its reasons in one line, for administrators.
+    pub fn in_words<'a, N: PolicyNames>(&'a self, names: &'a N) -> impl fmt::Display + use<'a, N> {
+        InWords {
+            explanation: self,
+            names,
+        }
     }
 }
 
@@ -122,32 +138,68 @@ pub enum BriefCode {
     ConditionNotMet,
 }
 
-impl fmt::Display for Explanation {
+struct InWords<'a, N> {
+    explanation: &'a Explanation,
+    names: &'a N,
+}
+
+impl<N: PolicyNames> InWords<'_, N> {
+    fn policy(&self, id: PolicyId) -> Named<'_, PolicyId> {
+        let name = self.names.policy(id);
+        Named("policy", name, id)
+    }
+
+    fn group(&self, id: GroupId) -> Named<'_, GroupId> {
+        let name = self.names.group(id);
+        Named("group", name, id)
+    }
+}
+
+impl<N: PolicyNames> fmt::Display for InWords<'_, N> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.decision {
+        let policies = &self.explanation.policies;
+        let mut separator = match &self.explanation.decision {
             Decision::Allow { policy, until } => {
-                write!(out, "allowed by {policy}{}", Until(*until))?;
+                write!(out, "allowed by {}{}", self.policy(*policy), Until(*until))?;
+                "; "
             }
-            Decision::Deny { .. } if self.policies.is_empty() => {
+            Decision::Deny { .. } if policies.is_empty() => {
                 out.write_str("denied: no policy joins a group of the client with the resource")?;
+                "; "
             }
-            Decision::Deny { .. } => out.write_str("denied")?,
-        }
-        for PolicyOutcome {
-            policy,
-            group,
-            outcome,
-        } in &self.policies
-        {
-            write!(out, "\n{policy} of {group}: ")?;
-            match outcome {
+            Decision::Deny { .. } => {
+                out.write_str("denied")?;
+                ": "
+            }
+        };
+        for one in policies {
+            let (policy, group) = (self.policy(one.policy), self.group(one.group));
+            write!(out, "{separator}{policy} of {group}: ")?;
+            separator = "; ";
+            match &one.outcome {
                 Ok(until) => write!(out, "allows{}", Until(*until))?,
                 Err(unmet) => out.write_str(&texts(unmet).join("; "))?,
             }
         }
-        match self.other_groups {
+        match self.explanation.other_groups {
             0 => Ok(()),
-            count => write!(out, "\npolicies of groups without the client: {count}"),
+            count => write!(
+                out,
+                "{separator}policies of groups without the client: {count}"
+            ),
+        }
+    }
+}
+
+/// `policy "office"`; the id of what has no name.
+struct Named<'a, I>(&'static str, Option<&'a str>, I);
+
+impl<I: fmt::Display> fmt::Display for Named<'_, I> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(kind, name, id) = self;
+        match name {
+            Some(name) => write!(out, "{kind} \"{name}\""),
+            None => id.fmt(out),
         }
     }
 }

@@ -58,6 +58,12 @@ impl Ports {
         }
     }
 
+    /// True for port 0 alone.
+    #[must_use]
+    pub const fn is_zero(self) -> bool {
+        self.last == 0
+    }
+
     /// The lowest.
     #[must_use]
     pub const fn first(self) -> u16 {
@@ -192,6 +198,26 @@ impl Filters {
                 Service::Icmp => self.icmp,
                 Service::Other(_) => false,
             }
+    }
+
+    /// True if some service is allowed by both.
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let share = |own: &[Ports], others: &[Ports]| {
+            own.iter().any(|own| {
+                let apart = |other: &Ports| other.last < own.first || own.last < other.first;
+                !others.iter().all(apart)
+            })
+        };
+        match (self.any, other.any) {
+            (true, _) => !other.is_empty(),
+            (false, true) => !self.is_empty(),
+            (false, false) => {
+                (self.icmp && other.icmp)
+                    || share(&self.tcp, &other.tcp)
+                    || share(&self.udp, &other.udp)
+            }
+        }
     }
 
     /// True if anything of the service's protocol may be used, on whatever port.
@@ -342,7 +368,28 @@ mod tests {
         assert_eq!(Filters::new(dense).unwrap().iter().count(), 1);
     }
 
+    fn any_filters() -> impl Strategy<Value = Filters> {
+        let ports = |(first, more): (u16, u16)| Ports::new(first, first + more).unwrap();
+        let one = prop_oneof![
+            1 => Just(Filter::Any),
+            2 => Just(Filter::Icmp),
+            4 => (0_u16..20, 0_u16..3).prop_map(move |range| Filter::Tcp(ports(range))),
+            4 => (0_u16..20, 0_u16..3).prop_map(move |range| Filter::Udp(ports(range))),
+        ];
+        prop::collection::vec(one, 0..3).prop_map(|filters| Filters::new(filters).unwrap())
+    }
+
     proptest! {
+        #[test]
+        fn filters_overlap_where_both_allow_a_service(one in any_filters(), other in any_filters()) {
+            let ports = (0..25).flat_map(|port| [Service::Tcp(port), Service::Udp(port)]);
+            let naive = ports
+                .chain([Service::Icmp])
+                .any(|service| one.allows(service) && other.allows(service));
+            prop_assert_eq!(one.overlaps(&other), naive);
+            prop_assert_eq!(other.overlaps(&one), naive);
+        }
+
         #[test]
         fn joined_ranges_allow_what_the_given_ones_allow(
             ranges in prop::collection::vec((0_u16..200, 0_u16..10), 0..30),

@@ -4,6 +4,7 @@
 //!
 //! - [`Resource`], [`Filters`], [`Resources`]: what may be given access to, and which of several
 //!   that overlap is meant by an address or a name.
+//! - [`NeverReached`], [`span_error`]: which addresses of resources are refused although they are well written.
 //! - [`Within`]: where the addresses of a resource's names may be; the gateway sees to it.
 //! - [`Applications`]: which programs of a client may reach a resource; the client sees to it.
 //! - [`normalized_name`], [`readable_name`]: which characters a name has that people compare.
@@ -27,10 +28,12 @@ pub mod gate;
 mod name;
 mod name_index;
 mod never_forwarded;
+mod never_reached;
 mod policy_error;
 mod prefix_map;
 mod resource;
 mod routed_services;
+mod span;
 mod time;
 mod timestamp;
 mod translate;
@@ -44,10 +47,10 @@ pub use conditions::{
     ClientFacts, Condition, Conditions, Country, MAX_CONDITION_PREFIXES, MAX_CONDITIONS,
     MAX_COUNTRIES, MAX_WINDOWS, Subject, Unmet,
 };
-pub use culvert_base::{Prefix, PrefixError, PrefixLengthError};
+pub use culvert_base::{Prefix, PrefixError, PrefixLengthError, is_deceptive, quoted};
 pub use display_name::{
-    DeceptiveCharacter, composed, deceptive_character, is_deceptive, is_normalized,
-    normalized_name, readable_name,
+    DeceptiveCharacter, composed, deceptive_character, decomposed, is_normalized, normalized_name,
+    readable_name,
 };
 pub use dns_rules::{
     DnsRuleError, DnsRules, DnsServer, DnsZone, MAX_DNS_SERVERS, MAX_DNS_ZONES, MAX_SEARCH_DOMAINS,
@@ -56,15 +59,17 @@ pub use dns_rules::{
 pub use error::{
     ApplicationError, ConditionError, FilterError, GrantError, TargetError, WithinError,
 };
-pub use explanation::{Brief, BriefCode, Explanation, PolicyOutcome};
+pub use explanation::{Brief, BriefCode, Explanation, PolicyNames, PolicyOutcome};
 pub use filter::{Filter, Filters, MAX_PORT_RANGES, Ports, Service};
 pub use name::{DomainName, MAX_DOMAIN_NAME_LEN, MAX_WILDCARDS, NamePattern};
 pub use never_forwarded::{EMBEDDINGS, Embedding, NEVER_FORWARDED, is_forwarded};
+pub use never_reached::NeverReached;
 pub use policy_error::PolicyError;
 pub use resource::{
     MAX_RESOURCE_NAME_CHARS, MAX_RESOURCES, MatchOrder, Resource, ResourceName, Resources, Target,
 };
 pub use routed_services::RoutedServices;
+pub use span::span_error;
 pub use time::{TimeOfDay, TimeWindow, Weekday, Weekdays, Zone};
 pub use timestamp::{Timestamp, TimestampError};
 pub use translate::Checksum;

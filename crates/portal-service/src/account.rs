@@ -19,7 +19,7 @@ impl Service {
     ) -> Result<Account, Fault> {
         let change = |row: &mut store::Account| {
             if let Some(name) = &patch.name {
-                row.name = names::name("name", name)?;
+                row.name = names::name_after(Some(&row.name), "name", name)?;
             }
             if let Some(lifetime_s) = patch.grant_lifetime_s {
                 row.settings.grant_lifetime_s = lifetime_s;

@@ -20,8 +20,11 @@ impl Service {
             Timestamp::from_unix_ms(last_ms + step_ms),
         );
         let step = Duration::from_millis(step_ms);
-        let found = self.store.activity(caller.account(), from, until, step);
-        let found = self.ask("activity", found).await?;
+        let found = self
+            .database
+            .store
+            .activity(caller.account(), from, until, step);
+        let found = self.database.ask("activity", found).await?;
         let mut found = found.into_iter().peekable();
         let steps = (0..count).map(|number| {
             let at = Timestamp::from_unix_ms(first_ms + number * step_ms);

@@ -61,7 +61,7 @@ impl Service {
         }
         let change = |row: &mut store::Actor| {
             if let Some(name) = &patch.name {
-                row.name = names::name("name", name)?;
+                row.name = names::name_after(Some(&row.name), "name", name)?;
             }
             row.disabled = patch.disabled.unwrap_or(row.disabled);
             Ok(())

@@ -43,13 +43,14 @@ impl Service {
             caller.may_change()?;
         }
         for _ in 0..ATTEMPTS {
-            let snapshot = self.store.snapshot(caller.account());
-            let snapshot = self.ask("snapshot", snapshot).await?;
+            let snapshot = self.database.store.snapshot(caller.account());
+            let snapshot = self.database.ask("snapshot", snapshot).await?;
             let everyone = ListFilter::default();
             let by_providers = self.made_by_providers(caller.account(), &everyone).await?;
             let now = Now {
                 snapshot: &snapshot,
                 by_providers: &by_providers,
+                knows_countries: self.served.knows_countries(),
             };
             let plan = Plan::make(now, desired, options.prune, births()?)?;
             let emptied = plan.emptied(&snapshot);

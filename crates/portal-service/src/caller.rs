@@ -1,14 +1,12 @@
 //! The caller of a request, after authentication.
 
-use super::Service;
 use culvert_ids::{AccountId, ActorId, TokenId};
-use culvert_portal_base::{Connection, Fault, now};
-use culvert_store::{Author, Denial, Holder, Principal, Role, StoreError};
-use culvert_wire::token::{Token, TokenKind};
+use culvert_portal_base::{Connection, Fault};
+use culvert_store::{Author, Principal, Role};
 use std::sync::Arc;
 
-/// An authenticated caller. There is no other way to one than [`Service::authenticate`] and
-/// [`Service::resume`].
+/// An authenticated caller. There is no other way to one than [`Service::authenticate`](super::Service::authenticate) and
+/// [`Service::resume`](super::Service::resume).
 #[derive(Clone, Copy, Debug)]
 pub struct Caller {
     principal: Principal,
@@ -18,6 +16,19 @@ pub struct Caller {
 }
 
 impl Caller {
+    pub(super) const fn new(principal: Principal, role: Role) -> Self {
+        Self {
+            principal,
+            role,
+            must_enrol: false,
+        }
+    }
+
+    /// The same caller, who must get a second factor first if `must_enrol`.
+    pub(super) const fn with_must_enrol(self, must_enrol: bool) -> Self {
+        Self { must_enrol, ..self }
+    }
+
     /// The account.
     pub(crate) const fn account(&self) -> AccountId {
         self.principal.account
@@ -108,73 +119,6 @@ impl Caller {
                 "owners and their tokens are changed by owners alone".to_owned(),
             )),
         }
-    }
-}
-
-impl Service {
-    /// Authenticates the holder of an API token. Tokens of clients and gateways are refused. No
-    /// second factor is asked for: the person who made the token had to have one, and an API token does
-    /// not begin a session.
-    pub async fn authenticate(&self, bearer: &str) -> Result<Caller, Fault> {
-        let caller = self.identify(bearer, TokenKind::Api).await?;
-        self.note_use(&caller);
-        Ok(caller)
-    }
-
-    /// Authenticates the session that a browser presents.
-    pub async fn resume(&self, session: &str) -> Result<Caller, Fault> {
-        let caller = self.resume_unused(session).await?;
-        self.note_use(&caller);
-        Ok(caller)
-    }
-
-    /// The same, for what a page asks by itself: nobody uses the session by it, and it does not stay
-    /// alive for it.
-    pub async fn resume_unused(&self, session: &str) -> Result<Caller, Fault> {
-        let mut caller = self.identify(session, TokenKind::Session).await?;
-        caller.must_enrol = self.lacks_factor(&caller).await?;
-        Ok(caller)
-    }
-
-    /// Refuses a caller whose token is no longer accepted, or has a lesser role by now: asked again by
-    /// what lasts longer than its request.
-    pub(super) async fn check_again(&self, caller: &Caller) -> Result<(), Fault> {
-        let standing = self.store.standing(caller.account(), caller.token(), now());
-        match self.ask("standing", standing).await?.holder.role() {
-            Some(role) if role >= caller.role() => Ok(()),
-            _ => Err(StoreError::from(Denial::LesserRole).into()),
-        }
-    }
-
-    fn note_use(&self, caller: &Caller) {
-        let principal = &caller.principal;
-        self.touched.note(principal.account, principal.token, now());
-    }
-
-    async fn identify(&self, bearer: &str, kind: TokenKind) -> Result<Caller, Fault> {
-        let denied = |cause: &str| {
-            self.metrics.denied_tokens.inc();
-            tracing::info!(%kind, cause, "a token was not accepted");
-            Fault::Unauthenticated
-        };
-        let token = Token::parse_as(bearer, kind)
-            .map_err(|_| denied("no token of the kind by its form"))?
-            .bearer;
-        let digest = token.secret.digest();
-        let principal = self.store.authenticate(token.id, &digest, kind, now());
-        let principal = match self.ask("authenticate", principal).await {
-            Ok(principal) => principal,
-            Err(StoreError::Denied(denial)) => return Err(denied(denial.cause())),
-            Err(error) => return Err(error.into()),
-        };
-        let (Holder::Api { role, .. } | Holder::Session { role, .. }) = principal.holder else {
-            return Err(denied("token of another kind"));
-        };
-        Ok(Caller {
-            principal,
-            role,
-            must_enrol: false,
-        })
     }
 }
 

@@ -65,7 +65,7 @@ impl Service {
         actor: ActorId,
     ) -> Result<DeviceAnswer, Fault> {
         // The person who approved it may have been disabled since.
-        let row: store::Actor = self.get(self.served, actor).await?;
+        let row: store::Actor = self.get(self.served.account, actor).await?;
         if row.disabled || row.sign_in.is_none() {
             return Ok(DeviceAnswer::Denied);
         }
@@ -77,7 +77,7 @@ impl Service {
         let end = &text[text.len() - 8..];
         issue.row.name = format!("{machine} signed in {end}");
         let (create, secret) = issue.split();
-        let changes = match self.write(self.served, author, vec![create]).await {
+        let changes = match self.write(self.served.account, author, vec![create]).await {
             Ok(changes) => changes,
             // The person who approved it has signed out, or may do less by now.
             Err(store::StoreError::Denied(_)) => return Ok(DeviceAnswer::Denied),
@@ -122,10 +122,7 @@ impl Service {
     fn try_code(&self, caller: &Caller) -> Result<(), Fault> {
         let actor = caller.actor()?;
         let taken = self.devices.take_trial(actor, Instant::now());
-        taken.map_err(|wait| {
-            self.metrics.rate_limited.inc();
-            Fault::TooMany { wait }
-        })
+        taken.map_err(|wait| self.limited(wait))
     }
 }
 

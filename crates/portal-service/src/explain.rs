@@ -1,10 +1,10 @@
 //! Explains by names why a client may use a resource now, or may not.
 
-use super::live::stopping;
-use super::{Caller, Service};
+use super::{Caller, Service, warnings};
+use culvert_base::quoted;
 use culvert_hub::Explained;
 use culvert_ids::{ClientId, ResourceId};
-use culvert_policy::{Decision, PolicyOutcome};
+use culvert_policy::{Decision, PolicyOutcome, Unmet};
 use culvert_portal_base::Fault;
 use culvert_store as store;
 use culvert_wire::api::{Explanation, GatewayChoice, OutsideName, PolicyExplanation, Verdict};
@@ -26,15 +26,7 @@ impl Service {
                 "another portal has the sessions of this account".to_owned(),
             ));
         }
-        let explained = self.sessions.explain(client, resource).await;
-        let explained = explained.ok_or_else(|| match self.sessions.obstacles().is_empty() {
-            true => Fault::Unavailable(
-                "the sessions do not know one of the two: `faults` of /api/v1/status says whether \
-                 rows can't be understood"
-                    .to_owned(),
-            ),
-            false => stopping(),
-        })?;
+        let explained = self.served.explain(client, resource).await?;
         let mut policies = Vec::new();
         for outcome in explained.policies.policies() {
             policies.push(self.policy_explanation(caller, outcome).await?);
@@ -90,7 +82,7 @@ impl Service {
         let group: store::Group = self.read(caller, outcome.group).await?;
         let (until, reasons) = match &outcome.outcome {
             Ok(until) => (until.map(Timestamp::from), Vec::new()),
-            Err(unmet) => (None, unmet.iter().map(ToString::to_string).collect()),
+            Err(unmet) => (None, unmet.iter().map(|unmet| self.reason(unmet)).collect()),
         };
         Ok(PolicyExplanation {
             policy: outcome.policy,
@@ -101,6 +93,19 @@ impl Service {
             verdict: verdict(outcome.outcome.is_ok()),
             reasons,
         })
+    }
+
+    /// The reason why a condition does not hold. One about a country never does without a database, wherever the client is.
+    fn reason(&self, unmet: &Unmet) -> String {
+        match unmet {
+            Unmet::Country(_) if !self.served.knows_countries() => {
+                format!(
+                    "{unmet}, and the policy never holds: {}",
+                    warnings::NO_COUNTRIES
+                )
+            }
+            unmet => unmet.to_string(),
+        }
     }
 }
 
@@ -156,8 +161,8 @@ fn in_words(
             (Verdict::Allow, None) => "allows".to_owned(),
             (Verdict::Deny, _) => policy.reasons.join("; "),
         };
-        let (name, group) = (&policy.name, &policy.group_name);
-        lines.push(format!("policy {name:?} for group {group:?}: {outcome}"));
+        let (name, group) = (quoted(&policy.name), quoted(&policy.group_name));
+        lines.push(format!("policy {name} for group {group}: {outcome}"));
     }
     if let Some((at, text)) = &explained.refused_at_host {
         lines.push(format!("a gateway refused it at {at}: {text}"));

@@ -192,21 +192,27 @@ impl Export {
         let next = match self.filter {
             ExportFilter::Access(filter) => {
                 let before = self.before.map(AccessSeq);
-                let page = service
-                    .store
-                    .access_log(account, &filter, before, PageLimit::MAX);
-                let page = service.ask("export", page).await?;
-                for row in page.items {
-                    self.access(&entries::access(row), &mut text).await?;
+                let page =
+                    service
+                        .database
+                        .store
+                        .access_log(account, &filter, before, PageLimit::MAX);
+                let page = service.database.ask("export", page).await?;
+                let mut items: Vec<_> = page.items.into_iter().map(entries::access).collect();
+                service.name_denials(&self.caller, &mut items).await?;
+                for entry in &items {
+                    self.access(entry, &mut text).await?;
                 }
                 page.next.map(|next| next.0)
             }
             ExportFilter::Changes(filter) => {
                 let before = self.before.map(Seq);
-                let page = service
-                    .store
-                    .change_log(account, &filter, before, PageLimit::MAX);
-                let page = service.ask("export", page).await?;
+                let page =
+                    service
+                        .database
+                        .store
+                        .change_log(account, &filter, before, PageLimit::MAX);
+                let page = service.database.ask("export", page).await?;
                 for row in page.items {
                     self.change(&entries::change(row), &mut text).await?;
                 }
@@ -214,10 +220,12 @@ impl Export {
             }
             ExportFilter::Flows(filter) => {
                 let before = self.before.map(FlowSeq);
-                let page = service
-                    .store
-                    .flow_log(account, &filter, before, PageLimit::MAX);
-                let page = service.ask("export", page).await?;
+                let page =
+                    service
+                        .database
+                        .store
+                        .flow_log(account, &filter, before, PageLimit::MAX);
+                let page = service.database.ask("export", page).await?;
                 for row in page.items {
                     self.flow(&entries::flow(row), &mut text).await?;
                 }

@@ -1,34 +1,18 @@
 //! The stream of an export: it is read ahead by a part, asks again whether its caller may read, and
 //! ends for a reader who takes too little.
-//!
-//! An export has the database only while it reads a page. One that waits for its reader keeps memory alone; when
-//! there are too many, the one whose reader has kept it waiting longest gives way (`docs/adr/0029-the-largest-holder-gives-way.md`).
 
 use super::export::{Export, ExportFilter, ExportFormat};
+use super::export_places::{MAX_EXPORTS, Running};
 use super::{Caller, Service};
-use culvert_ids::ActorId;
-use culvert_portal_base::{Fault, Place, Places};
+use culvert_portal_base::Fault;
 use culvert_store::CommitWatch;
 use futures_util::stream::{self, Stream};
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
-
-/// Pages that are read at once, of all exports: two of the database's four readers are left to everybody else.
-const READS_AT_ONCE: usize = 2;
-
-/// Exports at once. Each keeps two parts of 200 entries, some 120 kB, and 4,096 names, some 400 kB: 8 MB in all.
-const MAX_EXPORTS: usize = 16;
-
-/// Exports of one actor at once.
-const MAX_EXPORTS_PER_ACTOR: u32 = 1;
-
-/// The time that an export waits for its reader, all in all, before it gives way among [`MAX_EXPORTS`]. A
-/// reader that takes a megabyte a second exports 30 MB, some 100,000 entries, before that.
-const GIVES_WAY_AFTER: Duration = Duration::from_secs(30);
 
 /// The time within which a reader must take a part of up to 200 entries. Such a part has some 60
 /// kB, so 2 kB/s are enough. The kernel buffers up to 4 MiB for a connection, and frees this buffer
@@ -41,100 +25,6 @@ const ASK_AGAIN: Duration = Duration::from_secs(15);
 
 /// The wait before another attempt, if no place is free.
 const COME_BACK: Duration = Duration::from_secs(10);
-
-/// Places for exports.
-#[derive(Debug)]
-pub(super) struct ExportPlaces {
-    reads: Semaphore,
-    running: Arc<Mutex<Vec<Arc<Running>>>>,
-    by_actor: Places<ActorId>,
-}
-
-impl Default for ExportPlaces {
-    fn default() -> Self {
-        Self {
-            reads: Semaphore::new(READS_AT_ONCE),
-            running: Arc::default(),
-            by_actor: Places::default(),
-        }
-    }
-}
-
-/// An export that has a place.
-#[derive(Debug, Default)]
-struct Running {
-    waits: Mutex<Waits>,
-    gives_way: Notify,
-}
-
-/// The time that an export has waited for its reader: until the last part, and since when for this one.
-#[derive(Clone, Copy, Debug, Default)]
-struct Waits {
-    before: Duration,
-    since: Option<Instant>,
-}
-
-impl Running {
-    fn waits(&self) -> MutexGuard<'_, Waits> {
-        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn begin_wait(&self) {
-        self.waits().since = Some(Instant::now());
-    }
-
-    fn end_wait(&self) {
-        let waited = self.waited();
-        *self.waits() = Waits {
-            before: waited,
-            since: None,
-        };
-    }
-
-    fn waited(&self) -> Duration {
-        let waits = *self.waits();
-        waits.before + waits.since.map_or(Duration::ZERO, |since| since.elapsed())
-    }
-}
-
-/// A place among all, and one among those of the actor. It is free again when this is dropped.
-#[derive(Debug)]
-struct ExportPlace {
-    own: Arc<Running>,
-    running: Arc<Mutex<Vec<Arc<Running>>>>,
-    _of_actor: Place<ActorId>,
-}
-
-impl Drop for ExportPlace {
-    fn drop(&mut self) {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        // It may have given way already.
-        running.retain(|other| !Arc::ptr_eq(other, &self.own));
-    }
-}
-
-impl ExportPlaces {
-    /// A place. If there is none, the export that has waited longest for its reader gives way.
-    fn take(&self, actor: ActorId) -> Option<ExportPlace> {
-        let of_actor = self.by_actor.take(actor, MAX_EXPORTS_PER_ACTOR)?;
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        if running.len() >= MAX_EXPORTS {
-            let waited = running.iter().map(|export| export.waited());
-            let (slowest, waited) = waited.enumerate().max_by_key(|(_, waited)| *waited)?;
-            if waited < GIVES_WAY_AFTER {
-                return None;
-            }
-            running.swap_remove(slowest).gives_way.notify_one();
-        }
-        let own = Arc::new(Running::default());
-        running.push(Arc::clone(&own));
-        Some(ExportPlace {
-            own,
-            running: Arc::clone(&self.running),
-            _of_actor: of_actor,
-        })
-    }
-}
 
 /// A message to the reader.
 enum Part {
@@ -153,7 +43,7 @@ impl Service {
         format: ExportFormat,
     ) -> Result<impl Stream<Item = io::Result<String>> + Send + use<>, Fault> {
         caller.may_read()?;
-        let place = self.exports.take(caller.actor()?);
+        let place = self.log_outputs.exports.take(caller.actor()?);
         let place = place.ok_or(Fault::TooMany { wait: COME_BACK })?;
         let export = Export::new(Arc::clone(self), caller, filter, format);
         // One part waits while the next is read.
@@ -164,7 +54,7 @@ impl Service {
             is_broken: Arc::clone(&is_broken),
         };
         tokio::spawn(async move {
-            let commits = export.service.store.watch();
+            let commits = export.service.database.store.watch();
             let running = Arc::clone(&place.own);
             let mut outlet = Outlet {
                 sender,
@@ -246,7 +136,7 @@ impl Outlet {
             async move { service.check_again(&caller).await }
         };
         loop {
-            let turn = service.exports.reads.acquire().await;
+            let turn = service.log_outputs.exports.reads.acquire().await;
             let turn = turn.map_err(Fault::internal)?;
             let lines = export.next().await?;
             drop(turn);
@@ -362,47 +252,6 @@ mod tests {
         let refused = matches!(broken, Err(Broken::Fault(Fault::Unauthenticated)));
         assert!(refused && asked.load(Ordering::Relaxed) == 4);
         assert_eq!(began.elapsed(), ASK_AGAIN + Duration::from_secs(1));
-    }
-
-    fn actor(number: u8) -> ActorId {
-        ActorId::from_bytes([number; 16])
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_export_with_the_slowest_reader_gives_way_once_that_is_slow() {
-        let places = ExportPlaces::default();
-        let take = |number: usize| places.take(actor(u8::try_from(number).unwrap()));
-        let mut held: Vec<_> = (0..MAX_EXPORTS)
-            .map(|number| take(number).unwrap())
-            .collect();
-        // All wait for their readers; the readers of two are fast, and of one of these now and then.
-        for place in &held {
-            place.own.begin_wait();
-        }
-        held[3].own.end_wait();
-        tokio::time::sleep(GIVES_WAY_AFTER - Duration::from_millis(1)).await;
-        assert!(take(100).is_none(), "nobody is slow yet");
-        for place in &held[..8] {
-            place.own.end_wait();
-        }
-        tokio::time::sleep(Duration::from_millis(1)).await;
-        let newcomer = take(100).expect("one of the other eight gives way");
-        let mut gave_way = 0;
-        for (number, place) in held.iter().enumerate() {
-            let told = timeout(Duration::ZERO, place.own.gives_way.notified());
-            let told = told.await.is_ok();
-            assert!(!told || number >= 8, "{number} reads fast");
-            gave_way += usize::from(told);
-        }
-        assert_eq!(gave_way, 1);
-        assert!(take(100).is_none(), "one of an actor");
-        drop(newcomer);
-        // An export that gave way takes no place along that is another's by now.
-        let second = take(101).unwrap();
-        drop(held.split_off(0));
-        assert_eq!(places.running.lock().unwrap().len(), 1);
-        drop(second);
-        assert!(places.running.lock().unwrap().is_empty());
     }
 
     #[tokio::test(start_paused = true)]

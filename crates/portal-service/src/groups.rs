@@ -42,7 +42,7 @@ impl Service {
     ) -> Result<Group, Fault> {
         let change = |row: &mut store::Group| {
             if let Some(name) = &patch.name {
-                row.name = names::name("name", name)?;
+                row.name = names::name_after(Some(&row.name), "name", name)?;
             }
             Ok(())
         };
@@ -77,14 +77,14 @@ impl Service {
         };
         let after: Option<MembershipId> = cursor(request.cursor.as_deref())?;
         let limit = page_limit(request.limit)?;
-        let list = self.store.list(
+        let list = self.database.store.list(
             caller.account(),
             store::Membership::KIND,
             &filter,
             after.map(EntityId::from),
             limit,
         );
-        let page = self.ask("list", list).await?;
+        let page = self.database.ask("list", list).await?;
         let rows = page.items.into_iter();
         let rows: Vec<_> = rows.filter_map(store::Membership::from_entity).collect();
         let actors = rows.iter().map(|row| row.actor.into());

@@ -7,181 +7,67 @@ mod account;
 mod activity;
 mod actors;
 mod apply;
+mod authenticate;
 mod caller;
 mod changes;
+mod claims;
+mod database;
+mod denial_names;
 mod devices;
 mod dns_rules;
 mod explain;
 mod export;
 mod export_answer;
+mod export_places;
 mod export_stream;
 mod factors;
 mod groups;
 mod list;
 mod live;
+mod log_outputs;
 mod logs;
 mod machines;
 mod named;
 mod names;
 mod owners;
 mod passkeys;
+mod pending_forms;
 mod people;
 mod policies;
 mod proofs;
 mod provider_sign_in;
 mod providers;
 mod ranges;
+mod recovery_codes;
 mod resources;
 mod retention;
+mod second_factor;
+mod served;
+mod service;
 mod setup;
 mod show;
+mod sign_in;
+mod sign_in_limits;
+mod signed_in;
 mod sinks;
 mod sites;
 mod tokens;
 mod touch;
+mod warnings;
 mod write;
 
 pub use caller::Caller;
 pub use export::{ExportFilter, ExportFormat};
 pub use export_answer::stream_export;
-pub use factors::{Enrolment, OwnFactors, RecoveryCodes, SignedIn};
 pub use list::ListRequest;
 pub use logs::{AccessLogRequest, ChangeLogRequest, FlowLogRequest, search_text};
 pub use machines::{ClientAction, GatewayAction};
 pub use passkeys::{OwnPasskey, Question};
-pub use people::Mark;
-pub use proofs::{PendingForm, WaysToProve};
+pub use pending_forms::PendingForm;
+pub use proofs::WaysToProve;
 pub use provider_sign_in::{Arrived, CameBack, KnownProvider};
+pub use recovery_codes::RecoveryCodes;
+pub use second_factor::{Enrolment, OwnFactors};
+pub use service::Service;
 pub use setup::{SetupToken, issue_setup_token};
-
-use culvert_control_server::Sessions;
-use culvert_ids::AccountId;
-use culvert_log_sinks::Sinks;
-use culvert_portal_auth::device_codes::DeviceCodes;
-use culvert_portal_auth::oidc::Oidc;
-use culvert_portal_auth::{Browsers, Challenges, ONE_SIGN_IN_EVERY, Passwords, SIGN_INS_AT_ONCE};
-use culvert_portal_base::{Fault, Metrics, RateLimit, now};
-use culvert_store::{Kind, Store, StoreError, StoreExt};
-use culvert_wire::Timestamp;
-use culvert_wire::token::{Portal, Secret};
-use factors::Factors;
-use proofs::Proofs;
-use std::fmt;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-use tokio::sync::Mutex;
-use touch::Touched;
-use zeroize::Zeroizing;
-
-/// Attempts under one name from all addresses together, in browsers that are not known: as many as ten addresses
-/// have at once, and five in the long run. It takes a botnet to use them up, and then 43,200 guesses a day.
-const ONE_UNDER_A_NAME_EVERY: Duration = Duration::from_secs(2);
-const UNDER_A_NAME_AT_ONCE: u32 = 200;
-
-/// The rules around the store and the sessions.
-pub struct Service {
-    store: Arc<dyn Store>,
-    metrics: Arc<Metrics>,
-    /// The sessions of the account that this portal serves.
-    sessions: Sessions,
-    served: AccountId,
-    started: Timestamp,
-    touched: Touched,
-    /// The destinations that also get entries of the logs.
-    sinks: Arc<Sinks>,
-    /// Held while a sink is made, changed or deleted. The name of a sink, its places in the logs and
-    /// its token lie in three tables, and must stay consistent.
-    changing_sinks: Mutex<()>,
-    /// Places for those who export a log.
-    exports: export_stream::ExportPlaces,
-    passwords: Passwords,
-    factors: Factors,
-    challenges: Challenges,
-    /// Forms that wait for a fresh proof of their persons.
-    proofs: Proofs,
-    /// Browsers that are known, whose attempts count for themselves.
-    browsers: Browsers,
-    /// Other attempts to sign in from an address, and under a name.
-    sign_ins_from: RateLimit,
-    sign_ins_as: RateLimit,
-    /// Identity providers, and who is on the way to one.
-    oidc: Oidc,
-    /// Machines for which somebody is to sign in.
-    devices: DeviceCodes,
-    /// Held by a request that takes a way to sign in from owners, from the check that one is left
-    /// until the write. Otherwise two owners who shut out each other at the same moment could leave
-    /// none.
-    shutting_out: Mutex<()>,
-    /// The portal's URL, as tokens tell it to machines.
-    portal: Box<dyn Fn() -> Portal + Send + Sync>,
-}
-
-impl Service {
-    /// The rules around a store and its sessions. `portal` says where machines find the portal.
-    ///
-    /// # Errors
-    /// The operating system gave no random bytes.
-    pub fn new(
-        store: Arc<dyn Store>,
-        metrics: Arc<Metrics>,
-        sessions: Sessions,
-        served: AccountId,
-        sinks: Arc<Sinks>,
-        browser_key: &[u8; 32],
-        portal: impl Fn() -> Portal + Send + Sync + 'static,
-    ) -> Result<Self, getrandom::Error> {
-        Ok(Self {
-            store,
-            metrics,
-            sessions,
-            served,
-            started: now(),
-            touched: Touched::default(),
-            sinks,
-            changing_sinks: Mutex::default(),
-            exports: export_stream::ExportPlaces::default(),
-            passwords: Passwords::default(),
-            factors: Factors::default(),
-            challenges: Challenges::new()?,
-            proofs: Proofs::default(),
-            browsers: Browsers::new(browser_key),
-            sign_ins_from: RateLimit::new(ONE_SIGN_IN_EVERY, SIGN_INS_AT_ONCE),
-            sign_ins_as: RateLimit::new(ONE_UNDER_A_NAME_EVERY, UNDER_A_NAME_AT_ONCE),
-            oidc: Oidc::default(),
-            devices: DeviceCodes::default(),
-            shutting_out: Mutex::default(),
-            portal: Box::new(portal),
-        })
-    }
-
-    /// Asks the store, and notes how long it took.
-    async fn ask<T>(
-        &self,
-        operation: &'static str,
-        answer: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
-        let began = Instant::now();
-        let answer = answer.await;
-        let failed = answer.as_ref().is_err_and(StoreError::is_local);
-        self.metrics.store(operation, began.elapsed(), failed);
-        answer
-    }
-
-    async fn get<T: Kind>(&self, account: AccountId, id: T::Id) -> Result<T, Fault> {
-        let row = self.ask("get", self.store.get_as::<T>(account, id)).await?;
-        Ok(row)
-    }
-}
-
-impl fmt::Debug for Service {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Service").finish_non_exhaustive()
-    }
-}
-
-/// A new token's secret.
-pub(crate) fn new_secret() -> Result<Secret, getrandom::Error> {
-    let mut random = Zeroizing::new([0; culvert_wire::token::SECRET_LEN]);
-    getrandom::fill(random.as_mut_slice())?;
-    Ok(Secret::new(*random))
-}
+pub use signed_in::{Mark, SignedIn};

@@ -3,7 +3,7 @@
 use super::{Caller, Service};
 use culvert_ids::AccountId;
 use culvert_portal_base::Fault;
-use culvert_store::{EntityId, Kind, ListFilter, PageLimit, Part, StoreExt};
+use culvert_store::{EntityId, Kind, ListFilter, PageLimit, Part};
 use culvert_wire::api::{DEFAULT_PAGE_LEN, MAX_PAGE_LEN, Page};
 
 /// A request for a page of a list.
@@ -76,10 +76,11 @@ impl Service {
         if after.is_some_and(|after| after.kind() != T::KIND) {
             return Err(Fault::invalid("cursor", "it is a cursor of another list"));
         }
-        let list = self
-            .store
-            .list(caller.account(), T::KIND, &request.filter, after, limit);
-        let page = self.ask("list", list).await?;
+        let list =
+            self.database
+                .store
+                .list(caller.account(), T::KIND, &request.filter, after, limit);
+        let page = self.database.ask("list", list).await?;
         let rows = page.items.into_iter().filter_map(T::from_entity);
         Ok(Page {
             items: rows.map(show).collect(),
@@ -87,31 +88,23 @@ impl Service {
         })
     }
 
-    /// All rows of a kind that pass the filter. For kinds and filters that leave few of them.
+    /// All rows of a kind that pass the filter, as [`super::database::Database::all`] says.
     pub(super) async fn all<T: Kind>(
         &self,
         account: AccountId,
         filter: &ListFilter,
     ) -> Result<Vec<T>, Fault> {
-        let mut rows = Vec::new();
-        let mut after = None;
-        loop {
-            let list = self
-                .store
-                .list(account, T::KIND, filter, after, PageLimit::MAX);
-            let page = self.ask("list", list).await?;
-            rows.extend(page.items.into_iter().filter_map(T::from_entity));
-            after = page.next;
-            if after.is_none() {
-                return Ok(rows);
-            }
-        }
+        Ok(self.database.all(account, filter).await?)
     }
 
     /// One row by its id.
+    pub(super) async fn get<T: Kind>(&self, account: AccountId, id: T::Id) -> Result<T, Fault> {
+        Ok(self.database.get(account, id).await?)
+    }
+
+    /// The same, for who may read the configuration.
     pub(super) async fn read<T: Kind>(&self, caller: &Caller, id: T::Id) -> Result<T, Fault> {
         caller.may_read()?;
-        let get = self.store.get_as::<T>(caller.account(), id);
-        Ok(self.ask("get", get).await?)
+        self.get(caller.account(), id).await
     }
 }

@@ -19,8 +19,13 @@ const PING_TIMEOUT: Duration = Duration::from_secs(2);
 impl Service {
     /// Succeeds if the portal serves; otherwise, lists the obstacles.
     pub async fn readiness(&self) -> Result<(), Vec<String>> {
-        let mut reasons = self.sessions.obstacles();
-        match timeout(PING_TIMEOUT, self.ask("ping", self.store.ping())).await {
+        let mut reasons = self.served.obstacles();
+        match timeout(
+            PING_TIMEOUT,
+            self.database.ask("ping", self.database.store.ping()),
+        )
+        .await
+        {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
                 tracing::warn!(%error, "not ready");
@@ -40,7 +45,7 @@ impl Service {
         caller.may_read()?;
         let readiness = self.readiness().await;
         let hub = match self.serves(caller) {
-            true => self.sessions.status().await.unwrap_or_default(),
+            true => self.served.status().await,
             false => HubStatus::default(),
         };
         let feed_lag = match self.serves(caller) {
@@ -48,12 +53,12 @@ impl Service {
             false => 0,
         };
         let backlog = match self.serves(caller) {
-            true => self.sessions.backlog(),
+            true => self.served.backlog(),
             false => Backlog::default(),
         };
         Ok(PortalStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            started: self.started,
+            started: self.served.started,
             ready: readiness.is_ok(),
             reasons: readiness.err().unwrap_or_default(),
             feed_seq: hub.seq.0,
@@ -77,10 +82,7 @@ impl Service {
         caller.may_read()?;
         let limit = usize::from(page_limit(request.limit)?.rows());
         let after: Option<ClientId> = cursor(request.cursor.as_deref())?;
-        let views = match self.serves(caller) {
-            true => self.sessions.clients().await.ok_or_else(stopping)?,
-            false => Vec::new(),
-        };
+        let views = self.served.clients(caller.account()).await?;
         let sessions = views.iter().map(client_session);
         Ok(page_after(sessions, after.as_ref(), limit, |session| {
             session.client
@@ -98,10 +100,7 @@ impl Service {
             .iter()
             .filter(|client| own.is_none_or(|own| own == client.actor));
         let shown: BTreeSet<ClientId> = shown.map(|client| client.id).collect();
-        let views = match self.serves(caller) {
-            true => self.sessions.clients().await.ok_or_else(stopping)?,
-            false => Vec::new(),
-        };
+        let views = self.served.clients(caller.account()).await?;
         let views = views.iter().filter(|view| shown.contains(&view.client));
         Ok(views
             .map(|view| (view.client, client_session(view)))
@@ -114,10 +113,7 @@ impl Service {
         caller: &Caller,
     ) -> Result<BTreeMap<GatewayId, GatewaySession>, Fault> {
         caller.may_read()?;
-        let views = match self.serves(caller) {
-            true => self.sessions.gateways().await.ok_or_else(stopping)?,
-            false => Vec::new(),
-        };
+        let views = self.served.gateways(caller.account()).await?;
         Ok(views
             .into_iter()
             .map(|view| (view.gateway, gateway_session(view)))
@@ -133,10 +129,7 @@ impl Service {
         caller.may_read()?;
         let limit = usize::from(page_limit(request.limit)?.rows());
         let after: Option<GatewayId> = cursor(request.cursor.as_deref())?;
-        let views = match self.serves(caller) {
-            true => self.sessions.gateways().await.ok_or_else(stopping)?,
-            false => Vec::new(),
-        };
+        let views = self.served.gateways(caller.account()).await?;
         let sessions = views.into_iter().map(gateway_session);
         Ok(page_after(sessions, after.as_ref(), limit, |session| {
             session.gateway
@@ -145,43 +138,36 @@ impl Service {
 
     /// Feels whenever something happens that pages show.
     pub fn listen(&self) -> Listener {
-        self.sessions.listen()
+        self.served.listen()
     }
 
     /// Brings the metrics up to date that are looked up only when they are asked for.
     pub async fn count_live(&self) {
         let ready = self.readiness().await.is_ok();
-        let hub = self.sessions.status().await.unwrap_or_default();
+        let hub = self.served.status().await;
         let feed_lag = self.feed_lag(&hub).await;
-        let backlog = self.sessions.backlog();
+        let backlog = self.served.backlog();
         self.metrics.live.set(ready, &hub, feed_lag, backlog);
-        let tables = [
-            self.oidc.flows.evictions(),
-            self.devices.evictions(),
-            self.challenges.refusals(),
-        ];
-        let tables = tables.into_iter().chain(self.factors.evictions());
+        let tables = [self.oidc.flows.evictions(), self.devices.evictions()];
+        let tables = tables.into_iter().chain(self.sign_in.evictions());
         self.metrics.sign_ins_evicted(tables);
     }
 
     /// The sessions are those of one account.
     pub(super) fn serves(&self, caller: &Caller) -> bool {
-        caller.account() == self.served
+        self.served.is(caller.account())
     }
 
     /// The number of changes that the sessions do not know yet. If the database does not answer,
     /// the portal is not ready, which says more than a number.
     async fn feed_lag(&self, hub: &HubStatus) -> u64 {
-        let changes = self
-            .store
-            .changes_after(self.served, hub.seq, MAX_CHANGES_READ);
-        let changes = self.ask("changes_after", changes).await;
+        let changes =
+            self.database
+                .store
+                .changes_after(self.served.account, hub.seq, MAX_CHANGES_READ);
+        let changes = self.database.ask("changes_after", changes).await;
         changes.map_or(0, |changes| changes.len() as u64)
     }
-}
-
-pub(super) fn stopping() -> Fault {
-    Fault::Unavailable("the portal is stopping".to_owned())
 }
 
 /// A page of items of which there is one more if there is another page.

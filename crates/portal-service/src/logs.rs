@@ -56,9 +56,10 @@ impl Service {
         let limit = page_limit(request.limit)?;
         let before = cursor(request.cursor.as_deref())?.map(Seq);
         let log = self
+            .database
             .store
             .change_log(caller.account(), &request.filter, before, limit);
-        let page = self.ask("change_log", log).await?;
+        let page = self.database.ask("change_log", log).await?;
         Ok(Page {
             items: page.items.into_iter().map(entries::change).collect(),
             next_cursor: page.next.map(|next| next.0.to_string()),
@@ -75,11 +76,14 @@ impl Service {
         let limit = page_limit(request.limit)?;
         let before = cursor(request.cursor.as_deref())?.map(AccessSeq);
         let log = self
+            .database
             .store
             .access_log(caller.account(), &request.filter, before, limit);
-        let page = self.ask("access_log", log).await?;
+        let page = self.database.ask("access_log", log).await?;
+        let mut items: Vec<_> = page.items.into_iter().map(entries::access).collect();
+        self.name_denials(caller, &mut items).await?;
         Ok(Page {
-            items: page.items.into_iter().map(entries::access).collect(),
+            items,
             next_cursor: page.next.map(|next| next.0.to_string()),
         })
     }
@@ -94,9 +98,10 @@ impl Service {
         let limit = page_limit(request.limit)?;
         let before = cursor(request.cursor.as_deref())?.map(FlowSeq);
         let log = self
+            .database
             .store
             .flow_log(caller.account(), &request.filter, before, limit);
-        let page = self.ask("flow_log", log).await?;
+        let page = self.database.ask("flow_log", log).await?;
         Ok(Page {
             items: page.items.into_iter().map(entries::flow).collect(),
             next_cursor: page.next.map(|next| next.0.to_string()),

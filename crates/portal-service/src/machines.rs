@@ -1,7 +1,7 @@
 //! Clients and gateways: they come into being by enrolling, and an administrator judges them.
 
-use super::live::stopping;
 use super::{Caller, ListRequest, Service, names, show};
+use culvert_base::quoted;
 use culvert_ids::{ClientId, GatewayId, SiteId};
 use culvert_portal_base::{Fault, now};
 use culvert_store as store;
@@ -69,7 +69,7 @@ impl Service {
     ) -> Result<Client, Fault> {
         let change = |row: &mut store::Client| {
             if let Some(name) = &patch.name {
-                row.name = names::name("name", name)?;
+                row.name = names::name_after(Some(&row.name), "name", name)?;
             }
             Ok(())
         };
@@ -165,7 +165,7 @@ impl Service {
     ) -> Result<Gateway, Fault> {
         let change = |row: &mut store::Gateway| {
             if let Some(name) = &patch.name {
-                row.name = names::name("name", name)?;
+                row.name = names::name_after(Some(&row.name), "name", name)?;
             }
             Ok(())
         };
@@ -210,25 +210,19 @@ impl Service {
     ) -> Result<Gateway, Fault> {
         let before = self.gateway(caller, id).await?;
         let is_served = self.serves(caller);
-        if is_served && !force {
-            let is_dispensable = self.sessions.is_dispensable(id).await;
-            if !is_dispensable.ok_or_else(stopping)? {
-                return Err(Fault::Conflict(format!(
-                    "no other gateway of the site can take the clients of {0:?}: none is connected, verified where that is \
-                     required, and not draining; `culvert admin gateway drain {0:?} --now --force` drains it nevertheless, \
-                     and its clients lose their access",
-                    before.name
-                )));
-            }
+        if is_served && !force && !self.served.is_dispensable(id).await? {
+            return Err(Fault::Conflict(format!(
+                "no other gateway of the site can take the clients of {0}: none is connected, verified where that is \
+                 required, and not draining; `culvert admin gateway drain {0} --now --force` drains it nevertheless, \
+                 and its clients lose their access",
+                quoted(&before.name)
+            )));
         }
         let drained = self
             .judge_gateway(caller, id, expected, GatewayAction::Drain)
             .await?;
         if is_served {
-            let clients = self.sessions.drain_now(id).await.ok_or_else(|| {
-                let text = "the gateway drains, but its clients were not told yet: try again";
-                Fault::Unavailable(text.to_owned())
-            })?;
+            let clients = self.served.drain_now(id).await?;
             tracing::info!(gateway = drained.name, %id, clients, "a gateway is drained at once");
         }
         Ok(drained)

@@ -1,6 +1,7 @@
 //! Things by the names that people know them by.
 
 use super::{Caller, ListRequest, Service, show};
+use culvert_base::quoted;
 use culvert_ids::{ActorId, ClientId, GatewayId, ResourceId};
 use culvert_portal_base::Fault;
 use culvert_store::{self as store, EntityId, Kind, ListFilter, PageLimit};
@@ -14,6 +15,12 @@ impl Service {
     /// The name of the caller.
     pub async fn own_name(&self, caller: &Caller) -> Result<String, Fault> {
         let row: store::Actor = self.get(caller.account(), caller.actor()?).await?;
+        Ok(row.name)
+    }
+
+    /// The name of the account, which everybody in it may know.
+    pub async fn organisation(&self, caller: &Caller) -> Result<String, Fault> {
+        let row: store::Account = self.get(caller.account(), caller.account()).await?;
         Ok(row.name)
     }
 
@@ -35,7 +42,8 @@ impl Service {
 
     /// The resource of this name.
     pub async fn resource_named(&self, caller: &Caller, name: &str) -> Result<Resource, Fault> {
-        self.named(caller, name).await.map(show::resource)
+        let row = self.named(caller, name).await?;
+        self.show_resource(row, caller.account()).await
     }
 
     /// The client of this name.
@@ -61,23 +69,23 @@ impl Service {
     /// Says what else has the words in its name: of thousands nobody knows each by heart.
     async fn nothing_named<T: Kind>(&self, caller: &Caller, name: &str) -> Result<Fault, Fault> {
         let what = T::KIND;
-        let mut detail = format!("there is no {what} named {name:?}");
+        let mut detail = format!("there is no {what} named {}", quoted(name));
         let filter = ListFilter {
             name_contains: Some(name.to_owned()),
             ..ListFilter::default()
         };
-        let list = self.store.list(
+        let list = self.database.store.list(
             caller.account(),
             what,
             &filter,
             None,
             PageLimit::new(NAMES_OFFERED),
         );
-        let page = self.ask("list", list).await?;
+        let page = self.database.ask("list", list).await?;
         let names: Vec<String> = page
             .items
             .iter()
-            .filter_map(|row| row.name().map(|name| format!("{name:?}")))
+            .filter_map(|row| row.name().map(quoted))
             .collect();
         if !name.is_empty() && !names.is_empty() {
             let more = if page.next.is_some() { ", …" } else { "" };
@@ -128,8 +136,8 @@ impl Service {
             return Ok(BTreeMap::new());
         }
         let ids: Vec<EntityId> = ids.into_iter().collect();
-        let names = self.store.names(caller.account(), &ids);
-        Ok(self.ask("names", names).await?)
+        let names = self.database.store.names(caller.account(), &ids);
+        Ok(self.database.ask("names", names).await?)
     }
 }
 

@@ -1,15 +1,23 @@
 //! Fields that people fill in, checked by the types that decide: what they refuse is never stored.
 
 use culvert_policy::{
-    Applications, NEVER_FORWARDED, Prefix, ResourceName, Target, WithinError, is_forwarded,
+    Applications, FilterError, NeverReached, Ports, Prefix, ResourceName, Target, WithinError,
     normalized_name,
 };
 use culvert_portal_base::Fault;
-use culvert_store::MAX_NAME_CHARS;
+use culvert_store::{EntityId, MAX_NAME_CHARS};
 use culvert_wire::{model, words};
-use std::net::IpAddr;
 
-/// A name of anything, in the form in which it is kept.
+/// A name of anything, in the form in which it is kept. `before` is the name that the thing has. That is not judged again,
+/// so that a thing from before a rule can be changed in its other fields.
+pub(super) fn name_after(before: Option<&str>, field: &str, text: &str) -> Result<String, Fault> {
+    match before == Some(text) {
+        true => Ok(text.to_owned()),
+        false => name(field, text),
+    }
+}
+
+/// A new name of anything, in the form in which it is kept.
 pub(super) fn name(field: &str, text: &str) -> Result<String, Fault> {
     let name = normalized_name(text)
         .map_err(|found| Fault::invalid(field, format_args!("a name must not contain {found}")))?;
@@ -23,37 +31,41 @@ pub(super) fn name(field: &str, text: &str) -> Result<String, Fault> {
     if name.trim() != name {
         return wrong("a name neither begins nor ends with a space".to_owned());
     }
+    // The command line and the API take an id wherever they take a name.
+    if name.parse::<EntityId>().is_ok() {
+        return wrong(format!(
+            "`{name}` has the form of an id, and would be taken for the thing with that id: choose another name"
+        ));
+    }
     Ok(name)
 }
 
 /// The name of a resource: clients show it.
-pub(super) fn resource_name(at: &str, text: &str) -> Result<String, Fault> {
+pub(super) fn resource_name(before: Option<&str>, at: &str, text: &str) -> Result<String, Fault> {
     let field = format!("{at}name");
+    if before == Some(text) {
+        return Ok(text.to_owned());
+    }
     let text = name(&field, text)?;
     ResourceName::new(&text).map_err(|error| Fault::invalid(field, error))?;
     Ok(text)
 }
 
-/// The place of a resource, in the form in which it is kept: one for each target.
-pub(super) fn target(at: &str, target: &model::Target) -> Result<model::Target, Fault> {
+/// The place of a resource, in the form in which it is kept: one for each target. `tunnel` are the networks inside the
+/// tunnel. `before` is the place that it has, which is not judged again.
+pub(super) fn target(
+    before: Option<&model::Target>,
+    at: &str,
+    target: &model::Target,
+    tunnel: &[Prefix],
+) -> Result<model::Target, Fault> {
+    if before == Some(target) {
+        return Ok(target.clone());
+    }
     let at = format!("{at}address");
     let parsed = Target::try_from(target).map_err(|error| Fault::invalid(&at, error))?;
-    if let Some(prefix) = parsed.prefix().filter(|prefix| is_never_forwarded(*prefix)) {
-        let instead = match prefix.address().to_canonical() {
-            IpAddr::V4(address)
-                if prefix.is_host()
-                    && prefix.address().is_ipv6()
-                    && is_forwarded(address.into()) =>
-            {
-                format!("; write {address}")
-            }
-            _ => String::new(),
-        };
-        let why = format!(
-            "no gateway forwards packets to {parsed}, whatever is granted: loopback, link-local and multicast \
-             addresses and metadata services of clouds{instead}"
-        );
-        return Err(Fault::invalid(at, why));
+    if let Some(reason) = NeverReached::of(&parsed, tunnel) {
+        return Err(Fault::invalid(at, reason));
     }
     Ok(model::Target {
         kind: target.kind,
@@ -61,18 +73,27 @@ pub(super) fn target(at: &str, target: &model::Target) -> Result<model::Target, 
     })
 }
 
-/// True if no address of the prefix is ever forwarded to.
-fn is_never_forwarded(prefix: Prefix) -> bool {
-    let is_within =
-        |range: &Prefix| range.len() <= prefix.len() && range.contains(prefix.address());
-    NEVER_FORWARDED.iter().any(is_within) || (prefix.is_host() && !is_forwarded(prefix.address()))
-}
-
-/// The protocols and ports of a resource that may be used.
-pub(super) fn filters(at: &str, filters: &[model::Filter]) -> Result<Vec<model::Filter>, Fault> {
+/// The protocols and ports of a resource that may be used. `before` are those of now, which are not judged again.
+pub(super) fn filters(
+    before: Option<&[model::Filter]>,
+    at: &str,
+    filters: &[model::Filter],
+) -> Result<Vec<model::Filter>, Fault> {
+    if before == Some(filters) {
+        return Ok(filters.to_vec());
+    }
     for (index, filter) in filters.iter().enumerate() {
-        model::filters(std::slice::from_ref(filter))
-            .map_err(|error| Fault::invalid(format!("{at}filters[{index}]"), error))?;
+        let at = format!("{at}filters[{index}]");
+        let (model::Filter::Tcp { ports } | model::Filter::Udp { ports }) = filter else {
+            continue;
+        };
+        for range in ports {
+            let ports = Ports::try_from(range).map_err(|error| Fault::invalid(&at, error))?;
+            if ports.is_zero() {
+                return Err(Fault::invalid(at, FilterError::PortZero));
+            }
+        }
+        model::filters(std::slice::from_ref(filter)).map_err(|error| Fault::invalid(at, error))?;
     }
     model::filters(filters).map_err(|error| Fault::invalid(format!("{at}filters"), error))?;
     Ok(filters.to_vec())
@@ -108,14 +129,19 @@ pub(super) fn within(
     ))
 }
 
-/// The conditions under which a policy holds.
+/// The conditions under which a policy holds. `before` are those of now, which are not judged again.
 pub(super) fn conditions(
+    before: Option<&[model::Condition]>,
     at: &str,
     conditions: &[model::Condition],
 ) -> Result<Vec<model::Condition>, Fault> {
+    if before == Some(conditions) {
+        return Ok(conditions.to_vec());
+    }
     for (index, condition) in conditions.iter().enumerate() {
-        model::conditions(std::slice::from_ref(condition))
-            .map_err(|error| Fault::invalid(format!("{at}conditions[{index}]"), error))?;
+        let checked =
+            model::conditions(std::slice::from_ref(condition)).and_then(|_| condition.check_new());
+        checked.map_err(|error| Fault::invalid(format!("{at}conditions[{index}]"), error))?;
     }
     model::conditions(conditions)
         .map_err(|error| Fault::invalid(format!("{at}conditions"), error))?;
@@ -161,7 +187,7 @@ mod tests {
             "2001:db8::5efe:127.0.0.1",
             "::10.0.0.0/104",
         ] {
-            let error = format!("{:?}", target("", &address(never)).unwrap_err());
+            let error = format!("{:?}", target(None, "", &address(never), &[]).unwrap_err());
             assert!(error.contains("no gateway forwards"), "{error}");
             assert_eq!(
                 error.contains("write 10.0.0.1"),
@@ -182,8 +208,106 @@ mod tests {
             "2002:a00:1::1",
             "fd00:ec3::254",
         ] {
-            target("", &address(some)).unwrap();
+            target(None, "", &address(some), &[]).unwrap();
         }
+    }
+
+    #[test]
+    fn what_is_no_address_and_no_name_is_refused_with_the_right_writing() {
+        let tunnel = ["100.64.0.0/10".parse().unwrap()];
+        for (text, says) in [
+            ("10.90.0.300", "each from 0 to 255"),
+            ("999.1.1.1", "each from 0 to 255"),
+            ("256.256.256.256", "each from 0 to 255"),
+            ("1.2.3", "each from 0 to 255"),
+            (
+                "10.1.2.3-10.1.2.9",
+                "write 10.1.2.3/32, 10.1.2.4/30, 10.1.2.8/31",
+            ),
+            ("localhost", "the machine itself"),
+            ("100.64.0.5", "100.64.0.0/10, which is the tunnel's own"),
+            ("100.64.0.0/10", "the tunnel's own"),
+        ] {
+            let kind = words::target_kind(text);
+            let address = text.to_owned();
+            let fault = target(
+                None,
+                "resources[2].",
+                &model::Target { kind, address },
+                &tunnel,
+            );
+            let Err(Fault::Invalid(problems)) = fault else {
+                panic!("{text}: {fault:?}");
+            };
+            assert_eq!(problems[0].field, "resources[2].address");
+            let detail = &problems[0].detail;
+            assert!(detail.contains(says), "{text}: {detail}");
+        }
+    }
+
+    #[test]
+    fn port_zero_alone_is_refused() {
+        let tcp = |text: &str| {
+            let ports = vec![text.parse().unwrap()];
+            filters(
+                None,
+                "",
+                &[model::Filter::Any, model::Filter::Tcp { ports }],
+            )
+        };
+        let fault = format!("{:?}", tcp("0").unwrap_err());
+        assert!(
+            fault.contains("ports are 1 to 65535") && fault.contains("filters[1]"),
+            "{fault}"
+        );
+        tcp("0-1023").unwrap();
+        tcp("1").unwrap();
+    }
+
+    #[test]
+    fn a_name_of_the_form_of_an_id_is_refused() {
+        for id in [
+            "grp_01m8f0000000000000000000zz",
+            "act_00000000000000000000000000",
+            "gw_00000000000000000000000000",
+        ] {
+            assert!(id.parse::<EntityId>().is_ok(), "{id}");
+            let fault = format!("{:?}", name("name", id).unwrap_err());
+            assert!(fault.contains("the form of an id"), "{fault}");
+        }
+        name("name", "grp_admins").unwrap();
+    }
+
+    #[test]
+    fn a_name_that_a_thing_has_is_not_judged_again() {
+        let old = "ad\u{200b}min";
+        assert_eq!(name_after(Some(old), "name", old).unwrap(), old);
+        for before in [None, Some("admin")] {
+            let fault = format!("{:?}", name_after(before, "name", old).unwrap_err());
+            assert!(
+                fault.contains("U+200B, an invisible character (character 3)"),
+                "{fault}"
+            );
+        }
+        assert_eq!(
+            name_after(Some("a"), "name", "Mu\u{308}ller").unwrap(),
+            "M\u{fc}ller"
+        );
+    }
+
+    #[test]
+    fn a_country_that_is_none_is_refused() {
+        let country = |code: &str| {
+            let texts = format!(r#"[{{"kind":"country","countries":["DE","{code}"]}}]"#);
+            let written: Vec<model::Condition> = serde_json::from_str(&texts).unwrap();
+            conditions(None, "", &written)
+        };
+        let fault = format!("{:?}", country("XX").unwrap_err());
+        assert!(
+            fault.contains("conditions[0]") && fault.contains("`XX`"),
+            "{fault}"
+        );
+        country("AT").unwrap();
     }
 
     #[test]

@@ -52,8 +52,8 @@ const fn way_in(owner: &Owner) -> Option<(Option<TokenId>, &Owner)> {
 impl Service {
     /// The actors who own the account.
     pub(super) async fn owners(&self, account: AccountId) -> Result<Owners, Fault> {
-        let owners = self.store.owners(account, now());
-        Ok(Owners(self.ask("owners", owners).await?))
+        let owners = self.database.store.owners(account, now());
+        Ok(Owners(self.database.ask("owners", owners).await?))
     }
 
     /// Refuses to let an admin change an owner, or what an owner has. The store refuses such a write too, but for the

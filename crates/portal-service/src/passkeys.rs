@@ -5,7 +5,7 @@ mod own;
 pub use own::OwnPasskey;
 
 use super::factors::HalfSignedIn;
-use super::people::Begun;
+use super::signed_in::Begun;
 use super::{Caller, Service};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -59,7 +59,7 @@ impl Service {
         &self,
         ticket: &str,
     ) -> Result<Option<Question>, Fault> {
-        let Some(half) = self.half_signed_in(ticket) else {
+        let Some(half) = self.sign_in.factors.half(ticket) else {
             return Ok(None);
         };
         let keys = self.passkeys_of(half.by.actor).await?;
@@ -82,7 +82,7 @@ impl Service {
     }
 
     fn question(&self, purpose: &[u8], keys: &[Passkey]) -> Result<Question, Fault> {
-        let challenge = self.challenges.make(purpose, Instant::now())?;
+        let challenge = self.sign_in.challenges.make(purpose, Instant::now())?;
         let question = json!({
             "challenge": challenge,
             "rpId": self.party()?.id,
@@ -94,8 +94,8 @@ impl Service {
     }
 
     async fn passkeys_of(&self, actor: ActorId) -> Result<Vec<Passkey>, Fault> {
-        let found = self.store.passkeys(self.served, actor);
-        Ok(self.ask("passkeys", found).await?)
+        let found = self.database.store.passkeys(self.served.account, actor);
+        Ok(self.database.ask("passkeys", found).await?)
     }
 
     /// Begins a session for whom a passkey shows to be who they are.
@@ -111,14 +111,14 @@ impl Service {
         ticket: &str,
         credential: &str,
     ) -> Result<Begun, Fault> {
-        let half = self.half_signed_in(ticket);
+        let half = self.sign_in.factors.half(ticket);
         let half = half.ok_or(Fault::Unauthenticated)?;
         let purpose = second_factor_of(ticket);
         let (assertion, challenge) = self.assertion(from, &purpose, credential)?;
         let begun = self
             .begin_by_passkey(&assertion, &challenge, Some(half))
             .await?;
-        self.forget_half(ticket);
+        self.sign_in.factors.forget_half(ticket);
         Ok(begun)
     }
 
@@ -128,7 +128,7 @@ impl Service {
         purpose: &[u8],
         credential: &str,
     ) -> Result<(Assertion, Challenge), Fault> {
-        let taken = self.sign_ins_from.take(from, Instant::now());
+        let taken = self.sign_in.limits.take_from(from, Instant::now());
         taken.map_err(|wait| self.limited(wait))?;
         let assertion = given(credential, Assertion::parse)?;
         let challenge = self.known(purpose, assertion.challenge())?;
@@ -143,7 +143,7 @@ impl Service {
     ) -> Result<Begun, Fault> {
         let whose = half.as_ref().map(|half| half.by.actor);
         let (actor, used) = self.use_of_passkey(assertion, challenge, whose).await?;
-        let row: store::Actor = self.get(self.served, actor).await?;
+        let row: store::Actor = self.get(self.served.account, actor).await?;
         let sign_in = row.sign_in.filter(|_| !row.disabled);
         let sign_in = sign_in.ok_or_else(unknown)?;
         if half
@@ -187,8 +187,11 @@ impl Service {
         challenge: &Challenge,
         whose: Option<ActorId>,
     ) -> Result<(ActorId, Mutation), Fault> {
-        let found = self.store.passkey(self.served, &assertion.credential);
-        let key = self.ask("passkey", found).await?;
+        let found = self
+            .database
+            .store
+            .passkey(self.served.account, &assertion.credential);
+        let key = self.database.ask("passkey", found).await?;
         // "Identify the user being authenticated and verify that this user is the owner of the public key
         // credential source".
         let key = key.filter(|key| whose.is_none_or(|whose| key.actor == whose));
@@ -212,8 +215,8 @@ impl Service {
     }
 
     async fn log_denied_passkey(&self, actor: ActorId, credential: &[u8]) -> Result<(), Fault> {
-        let found = self.store.passkey(self.served, credential);
-        if self.ask("passkey", found).await?.is_some() {
+        let found = self.database.store.passkey(self.served.account, credential);
+        if self.database.ask("passkey", found).await?.is_some() {
             tracing::warn!(%actor, "a passkey has not counted on: was it copied?");
         } else {
             tracing::info!(%actor, "a passkey was removed while it was used");
@@ -228,12 +231,19 @@ impl Service {
     }
 
     fn known(&self, purpose: &[u8], challenge: &[u8]) -> Result<Challenge, Fault> {
-        let known = self.challenges.known(purpose, challenge, Instant::now());
+        let known = self
+            .sign_in
+            .challenges
+            .known(purpose, challenge, Instant::now());
         known.ok_or_else(stale)
     }
 
     fn spend(&self, actor: ActorId, challenge: &Challenge) -> Result<(), Fault> {
-        match self.challenges.spend(actor, challenge, Instant::now()) {
+        match self
+            .sign_in
+            .challenges
+            .spend(actor, challenge, Instant::now())
+        {
             true => Ok(()),
             false => Err(stale()),
         }

@@ -1,51 +1,27 @@
 //! People who sign in: their passwords, and the sessions of their browsers.
 
 use super::changes::left;
+use super::providers::AS_USER;
+use super::signed_in::{Begun, ByPassword, Mark, SignedIn};
 use super::tokens::issue;
-use super::{Caller, Service, SignedIn, show};
+use super::{Caller, Service, show};
 use culvert_ids::{ActorId, TokenId};
+use culvert_policy::composed;
 use culvert_portal_auth::{Asker, Known};
 use culvert_portal_base::{Fault, now};
-use culvert_store::{
-    self as store, ActorKind, Author, ListFilter, Mutation, Proof, Role, SecretBytes, TokenScope,
-};
+use culvert_store::rules::name_key;
+use culvert_store::{self as store, ActorKind, Author, ListFilter, Mutation, Role, TokenScope};
 use culvert_wire::Timestamp;
 use culvert_wire::api::{Actor, NewSignIn, Token};
 use culvert_wire::token::{Bearer, TokenKind};
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
-use zeroize::Zeroizing;
+use std::time::Instant;
 
 /// The longest lifetime of a session, however much it is used: a working day.
 const SESSION_LIFETIME_MS: u64 = 12 * 60 * 60 * 1_000;
 
 /// Sessions of one person: a few browsers on a few machines. The oldest goes when there is one more.
 const MAX_SESSIONS: usize = 16;
-
-/// The mark that a browser keeps, by which it is known when a person signs in there again.
-pub struct Mark(pub Zeroizing<String>);
-
-/// A session that was just begun.
-pub struct Begun {
-    /// The whole token, which the browser keeps.
-    pub token: Zeroizing<String>,
-}
-
-/// The person whose password was right, and the verifier that accepted it. The store compares that when
-/// a session begins by it.
-#[derive(Clone, Debug)]
-pub(super) struct ByPassword {
-    pub(super) actor: ActorId,
-    pub(super) verifier: SecretBytes,
-}
-
-impl ByPassword {
-    pub(super) fn proof(&self) -> Mutation {
-        let by = Proof::Password(self.verifier.clone());
-        let actor = self.actor;
-        Mutation::Prove { actor, by }
-    }
-}
 
 impl Service {
     /// Begins a session, or asks for a code first. The answer does not tell if the name or the password is wrong.
@@ -57,17 +33,12 @@ impl Service {
         name: &str,
         password: &str,
     ) -> Result<(SignedIn, Mark), Fault> {
-        let as_kept = name.trim().to_lowercase();
-        let known = mark.and_then(|mark| self.browsers.known(mark, &as_kept));
+        let key = comparison_key(name);
+        let limits = &self.sign_in.limits;
+        let known = limits.known(mark, &key);
         let proven = self.prove(from, known, name, password).await?;
-        let mark = self.browsers.mark(&as_kept)?;
+        let mark = limits.mark(&key)?;
         Ok((self.after_password(proven).await?, Mark(mark)))
-    }
-
-    /// That an attempt came too early.
-    pub(super) fn limited(&self, wait: Duration) -> Fault {
-        self.metrics.rate_limited.inc();
-        Fault::TooMany { wait }
     }
 
     /// Refuses a password that is not the caller's own.
@@ -89,8 +60,7 @@ impl Service {
         }
     }
 
-    /// The person whose name and password these are. A known browser has attempts of its own, which no
-    /// stranger uses up.
+    /// The person whose name and password these are.
     async fn prove(
         &self,
         from: IpAddr,
@@ -98,21 +68,21 @@ impl Service {
         name: &str,
         password: &str,
     ) -> Result<ByPassword, Fault> {
-        let limited = |wait| self.limited(wait);
-        let at = Instant::now();
-        match known {
-            Some(known) => self.browsers.take(known, at).map_err(limited)?,
-            None => {
-                self.sign_ins_from.take(from, at).map_err(limited)?;
-                let key = name.trim().to_lowercase();
-                self.sign_ins_as.take_for(&key, at).map_err(limited)?;
-            }
-        }
+        let limits = &self.sign_in.limits;
+        let taken = limits.take(known, from, &comparison_key(name), Instant::now());
+        taken.map_err(|wait| self.limited(wait))?;
         let asker = known.map_or(Asker::At(from), Asker::Known);
-        let found = self.store.password(self.served, name.trim());
-        let found = self.ask("password", found).await?;
+        let found = self
+            .database
+            .store
+            .password(self.served.account, name.trim());
+        let found = self.database.ask("password", found).await?;
         let verifier = found.as_ref().map(|(_, verifier)| verifier);
-        let right = self.passwords.check(asker, password, verifier).await?;
+        let right = self
+            .sign_in
+            .passwords
+            .check(asker, password, verifier)
+            .await?;
         match found {
             Some((actor, verifier)) if right => Ok(ByPassword { actor, verifier }),
             _ => {
@@ -155,7 +125,7 @@ impl Service {
         // A new session has the proof of the one that makes it, which therefore goes last.
         mutations.extend(replaced.and_then(|author| author.token).map(end));
         let author = replaced.unwrap_or(begun);
-        self.write(self.served, author, mutations).await?;
+        self.write(self.served.account, author, mutations).await?;
         let kind = TokenKind::Session;
         let token = Bearer { kind, id, secret }.expose();
         Ok(Begun { token })
@@ -180,7 +150,7 @@ impl Service {
             part: Some(store::Part::Sessions),
             ..ListFilter::default()
         };
-        self.all(self.served, &filter).await
+        self.all(self.served.account, &filter).await
     }
 
     /// The caller's own sessions, the newest first, and which of them the caller uses.
@@ -269,7 +239,10 @@ impl Service {
         let row: store::Actor = self.get(caller.account(), actor).await?;
         let proven = self.prove_own(caller, from, current).await?;
         let asker = Asker::Known(actor.into());
-        let verifier = self.passwords.verifier(asker, "password", &row.name, new);
+        let verifier = self
+            .sign_in
+            .passwords
+            .verifier(asker, "password", &row.name, new);
         let verifier = verifier.await?;
         let mut mutations = vec![proven.proof()];
         mutations.extend(self.ends_of_others(caller).await?);
@@ -299,6 +272,7 @@ impl Service {
             Some(password) => {
                 let asker = Asker::Known(caller.actor()?.into());
                 let verifier = self
+                    .sign_in
                     .passwords
                     .verifier(asker, "password", &row.name, password);
                 Some(verifier.await?)
@@ -327,7 +301,7 @@ impl Service {
             None => {
                 row = self.read(caller, actor).await?;
                 let version = row.stamp.version;
-                let was = row.sign_in.unwrap_or(super::providers::AS_USER);
+                let was = row.sign_in.unwrap_or(AS_USER);
                 Mutation::Update {
                     entity: store::Actor {
                         sign_in: Some(store::SignIn { role, ..was }),
@@ -370,6 +344,11 @@ impl Service {
             .await?;
         Ok(show::actor(left(changes, row)))
     }
+}
+
+/// The name in the form in which attempts to sign in are counted: one for all its spellings.
+fn comparison_key(name: &str) -> String {
+    name_key(&composed(name.trim()))
 }
 
 fn end(session: TokenId) -> Mutation {

@@ -11,12 +11,14 @@ impl Service {
         caller: &Caller,
         request: &ListRequest,
     ) -> Result<Page<Policy>, Fault> {
-        self.list(caller, request, show::policy).await
+        self.list(caller, request, |row| self.show_policy(row))
+            .await
     }
 
     /// The policy with this id.
     pub async fn policy(&self, caller: &Caller, id: PolicyId) -> Result<Policy, Fault> {
-        self.read(caller, id).await.map(show::policy)
+        let row = self.read(caller, id).await?;
+        Ok(self.show_policy(row))
     }
 
     /// Creates a policy.
@@ -29,10 +31,11 @@ impl Service {
             group: new.group,
             resource: new.resource,
             disabled: new.disabled,
-            conditions: names::conditions("", &new.conditions)?,
+            conditions: names::conditions(None, "", &new.conditions)?,
             stamp: Stamp::default(),
         };
-        self.create(caller, row).await.map(show::policy)
+        let row = self.create(caller, row).await?;
+        Ok(self.show_policy(row))
     }
 
     /// Changes a policy; with `expected`, only that version of it.
@@ -45,19 +48,22 @@ impl Service {
     ) -> Result<Policy, Fault> {
         let change = |row: &mut store::Policy| {
             if let Some(name) = &patch.name {
-                row.name = names::name("name", name)?;
+                row.name = names::name_after(Some(&row.name), "name", name)?;
             }
             if let Some(conditions) = &patch.conditions {
-                row.conditions = names::conditions("", conditions)?;
+                row.conditions = names::conditions(Some(&row.conditions), "", conditions)?;
             }
             row.group = patch.group.unwrap_or(row.group);
             row.resource = patch.resource.unwrap_or(row.resource);
             row.disabled = patch.disabled.unwrap_or(row.disabled);
             Ok(())
         };
-        self.change(caller, id, expected, change)
-            .await
-            .map(show::policy)
+        let row = self.change(caller, id, expected, change).await?;
+        Ok(self.show_policy(row))
+    }
+
+    fn show_policy(&self, row: store::Policy) -> Policy {
+        show::policy(row, self.served.knows_countries())
     }
 
     /// Deletes a policy.

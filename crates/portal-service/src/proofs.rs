@@ -4,66 +4,20 @@
 //! A browser that somebody left open, and a link that was sent to somebody (RFC 8628, §5.4), are no such proof. The store
 //! keeps with a session when its person was last proven; a form that comes later waits until that was done again.
 
+use super::claims::proof_by;
 use super::passkeys::Question;
-use super::provider_sign_in::proof_by;
+use super::pending_forms::PendingForm;
 use super::{Caller, Service};
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use culvert_ids::{ActorId, ProviderId, TokenId};
-use culvert_portal_auth::oidc::{Claims, Purpose, SignInFault};
-use culvert_portal_auth::{Share, Waiting, oidc};
+use culvert_ids::{ActorId, ProviderId};
+use culvert_portal_auth::oidc::{self, Claims, Purpose, SignInFault};
 use culvert_portal_base::{Fault, now};
 use culvert_store::{self as store, Denial, Mutation, StoreError};
-use std::fmt;
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use zeroize::Zeroizing;
 
 /// For how long a proof is fresh: to do some things one after the other, and not until after a break.
 const FRESH: Duration = Duration::from_secs(10 * 60);
-
-/// For how long a form waits for the proof: as long as a person may be on the way to an identity provider, and then
-/// some to go on.
-const KEPT_FOR: Duration = Duration::from_secs(15 * 60);
-
-/// Forms that wait at once, and those of one person. A form has as many bytes as a body may (`MAX_BODY_BYTES`, 64 KiB): 16 MiB
-/// in all.
-const KEPT: Share = Share {
-    all: 256,
-    of_one: 8,
-};
-
-/// Random bytes of what a form that waits is known by.
-const TICKET_LEN: usize = 16;
-
-/// Forms that wait for their persons to be proven.
-#[derive(Debug)]
-pub(super) struct Proofs(Waiting<[u8; TICKET_LEN], PendingForm>);
-
-impl Default for Proofs {
-    fn default() -> Self {
-        Self(Waiting::sharing("held_requests", KEPT, KEPT_FOR))
-    }
-}
-
-/// A form that waits.
-#[derive(Clone)]
-pub struct PendingForm {
-    /// It is good in no other.
-    session: TokenId,
-    /// The path that it was sent to.
-    pub path: String,
-    /// Its fields as they were filled in, secrets among them.
-    pub fields: Vec<(String, Zeroizing<String>)>,
-}
-
-impl fmt::Debug for PendingForm {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("PendingForm")
-            .field("path", &self.path)
-            .finish_non_exhaustive()
-    }
-}
 
 /// By what the caller can prove who they are.
 pub struct WaysToProve {
@@ -95,29 +49,13 @@ impl Service {
         path: String,
         fields: Vec<(String, Zeroizing<String>)>,
     ) -> Result<String, Fault> {
-        let mut ticket = [0; TICKET_LEN];
-        getrandom::fill(&mut ticket)?;
-        let session = caller.token();
-        let form = PendingForm {
-            session,
-            path,
-            fields,
-        };
-        self.proofs
-            .0
-            .put(&caller.actor()?, ticket, form, Instant::now());
-        Ok(URL_SAFE_NO_PAD.encode(ticket))
+        let forms = &self.sign_in.pending_forms;
+        forms.put(caller.actor()?, caller.token(), path, fields)
     }
 
     /// A form that waits in the caller's session.
     pub fn pending_form(&self, caller: &Caller, ticket: &str) -> Option<PendingForm> {
-        let ticket = URL_SAFE_NO_PAD.decode(ticket).ok()?;
-        let ticket = <[u8; TICKET_LEN]>::try_from(ticket).ok()?;
-        let found = self
-            .proofs
-            .0
-            .with(&ticket, Instant::now(), |form| (form.clone(), true));
-        found.filter(|form| form.session == caller.token())
+        self.sign_in.pending_forms.get(caller.token(), ticket)
     }
 
     /// By what the caller can prove who they are.

@@ -1,22 +1,18 @@
 //! Signing in by an identity provider: who comes back becomes the actor whom the identity says, and
 //! nobody by a name or an address.
 
-use super::people::Begun;
-use super::providers::{AS_USER, leave, new_identity};
+use super::claims::{MAX_NUMBERED, name_by, proof_by, synchronise};
+use super::providers::{AS_USER, new_identity};
+use super::signed_in::Begun;
 use super::{Caller, Service};
-use culvert_ids::{ActorId, GroupId, MembershipId, ProviderId, TokenId};
-use culvert_policy::readable_name;
-use culvert_portal_auth::oidc;
-use culvert_portal_auth::oidc::{Claims, Flow, Groups, Lookup, Purpose, SignInFault};
+use culvert_base::quoted;
+use culvert_ids::{ActorId, GroupId, ProviderId, TokenId};
+use culvert_portal_auth::oidc::{self, Claims, Flow, Groups, Lookup, Purpose, SignInFault};
 use culvert_portal_base::{Fault, birth};
-use culvert_store::{self as store, ListFilter, MAX_NAME_CHARS, Mutation, Proof, Stamp, StoreExt};
-use culvert_wire::Timestamp;
+use culvert_store::{self as store, ListFilter, Mutation, Stamp};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Instant;
-
-/// Names that are tried for somebody new whose name others have.
-const MAX_NUMBERED: u32 = 100;
 
 /// The parameters that a browser brings back from a provider.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +79,9 @@ impl Service {
 
     /// All providers, those that nobody can sign in by included, for who reads whom they know.
     pub async fn known_providers(&self) -> Result<Vec<KnownProvider>, Fault> {
-        let rows: Vec<store::Provider> = self.all(self.served, &ListFilter::default()).await?;
+        let rows: Vec<store::Provider> = self
+            .all(self.served.account, &ListFilter::default())
+            .await?;
         let known = rows.into_iter().map(|row| KnownProvider {
             id: row.id,
             name: row.name,
@@ -124,19 +122,16 @@ impl Service {
         provider: ProviderId,
         purpose: Purpose,
     ) -> Result<oidc::Begun, Fault> {
-        let taken = self.sign_ins_from.take(from, Instant::now());
-        taken.map_err(|wait| {
-            self.metrics.rate_limited.inc();
-            Fault::TooMany { wait }
-        })?;
+        let taken = self.sign_in.limits.take_from(from, Instant::now());
+        taken.map_err(|wait| self.limited(wait))?;
         let row = self.enabled_provider(provider).await?;
         let redirect_uri = self.redirect_uri();
         self.oidc.begin(from, &row, purpose, &redirect_uri).await
     }
 
     async fn enabled_provider(&self, id: ProviderId) -> Result<store::Provider, SignInFault> {
-        let row = self.store.get_as::<store::Provider>(self.served, id);
-        match self.ask("get", row).await {
+        let row: Result<store::Provider, _> = self.database.get(self.served.account, id).await;
+        match row {
             Ok(row) if !row.disabled => Ok(row),
             Ok(_) | Err(store::StoreError::NotFound(_)) => Err(SignInFault::Disabled),
             Err(error) => Err(Fault::from(error).into()),
@@ -170,8 +165,12 @@ impl Service {
         let row = self.enabled_provider(flow.provider).await?;
         let secret = match row.secret_set {
             Some(_) => {
-                let secret = self.store.provider_secret(self.served, row.id);
-                self.ask("provider_secret", secret)
+                let secret = self
+                    .database
+                    .store
+                    .provider_secret(self.served.account, row.id);
+                self.database
+                    .ask("provider_secret", secret)
                     .await
                     .map_err(Fault::from)?
             }
@@ -193,8 +192,15 @@ impl Service {
         // The provider took its time: nobody deletes it, or ends that somebody signs in, until it is done.
         let _alone = self.shutting_out.lock().await;
         let row = self.enabled_provider(flow.provider).await?;
-        let known = self.store.identity(self.served, row.id, &claims.subject);
-        let known = self.ask("identity", known).await.map_err(Fault::from)?;
+        let known = self
+            .database
+            .store
+            .identity(self.served.account, row.id, &claims.subject);
+        let known = self
+            .database
+            .ask("identity", known)
+            .await
+            .map_err(Fault::from)?;
         match flow {
             Flow {
                 purpose: Purpose::Link { actor, session },
@@ -241,8 +247,15 @@ impl Service {
                 groups: false,
             });
         }
-        let known = self.store.identity(self.served, provider.id, subject);
-        let known = self.ask("identity", known).await.map_err(Fault::from)?;
+        let known = self
+            .database
+            .store
+            .identity(self.served.account, provider.id, subject);
+        let known = self
+            .database
+            .ask("identity", known)
+            .await
+            .map_err(Fault::from)?;
         let is_made = known.is_none() && provider.settings.unknown == store::UnknownPeople::Make;
         Ok(Lookup {
             name: is_made,
@@ -284,7 +297,7 @@ impl Service {
                 }),
             };
         };
-        let actor: store::Actor = self.get(self.served, identity.actor).await?;
+        let actor: store::Actor = self.get(self.served.account, identity.actor).await?;
         if actor.disabled || actor.sign_in.is_none() {
             return Err(SignInFault::MayNot);
         }
@@ -292,7 +305,7 @@ impl Service {
         mutations.extend(self.crowded_out(actor.id).await?);
         let made = match self.wanted_groups(provider, claims).await? {
             WantedGroups::Those(wanted) => {
-                let members = self.memberships_of(self.served, actor.id).await?;
+                let members = self.memberships_of(self.served.account, actor.id).await?;
                 let (changes, made) = synchronise(&identity, &members, &wanted)?;
                 mutations.extend(changes);
                 made
@@ -361,13 +374,14 @@ impl Service {
                 name: Some(tried.clone()),
                 ..ListFilter::default()
             };
-            let others: Vec<store::Actor> = self.all(self.served, &filter).await?;
+            let others: Vec<store::Actor> = self.all(self.served.account, &filter).await?;
             if others.is_empty() {
                 return Ok(tried);
             }
         }
         Err(Fault::Conflict(format!(
-            "{MAX_NUMBERED} people are called {name:?} already"
+            "{MAX_NUMBERED} people are called {} already",
+            quoted(&name)
         )))
     }
 
@@ -391,8 +405,12 @@ impl Service {
             if !listed.contains(&mapped.value) {
                 continue;
             }
-            let group = self.store.get_as::<store::Group>(self.served, mapped.group);
-            match self.ask("get", group).await {
+            let account = self.served.account;
+            match self
+                .database
+                .get::<store::Group>(account, mapped.group)
+                .await
+            {
                 Ok(group) => wanted.insert(group.id),
                 Err(store::StoreError::NotFound(_)) => false,
                 Err(error) => return Err(Fault::from(error).into()),
@@ -410,15 +428,6 @@ enum WantedGroups {
     Unknown(String),
 }
 
-/// The name of somebody by the claims, with room for a number behind it.
-fn name_by(claims: &Claims) -> String {
-    let own = claims.names.iter().chain([&claims.subject]);
-    let readable = own.map(|name| readable_name(name.trim()));
-    let mut own = readable.map(|name| name.chars().take(MAX_NAME_CHARS - 4).collect::<String>());
-    let name = own.find(|name| !name.trim().is_empty());
-    name.map_or_else(|| "somebody".to_owned(), |name| name.trim().to_owned())
-}
-
 /// The person who has signed in in this browser, if the way was begun in the same session.
 fn in_session(
     caller: Option<&Caller>,
@@ -428,119 +437,4 @@ fn in_session(
     let caller = caller
         .filter(|caller| caller.token() == session && caller.actor().is_ok_and(|own| own == actor));
     caller.ok_or(SignInFault::OtherSession)
-}
-
-/// That the provider knows the person by the identity, which the store looks up again, and since when it does.
-pub(super) fn proof_by(identity: &store::Identity, claims: &Claims) -> Mutation {
-    let at_ms = claims
-        .authenticated_s
-        .map(|at_s| at_s.saturating_mul(1_000));
-    Mutation::Prove {
-        actor: identity.actor,
-        by: Proof::Identity {
-            id: identity.id,
-            at: at_ms.map(Timestamp::from_unix_ms),
-        },
-    }
-}
-
-/// The mutations that bring the memberships made by the provider up to date, and the ids of those
-/// memberships afterwards. Those that people made stay, and are not taken for the provider's.
-fn synchronise(
-    identity: &store::Identity,
-    members: &[store::Membership],
-    wanted: &BTreeSet<GroupId>,
-) -> Result<(Vec<Mutation>, Vec<MembershipId>), Fault> {
-    let mut mutations = Vec::new();
-    let mut made = Vec::new();
-    for member in members {
-        match (
-            identity.memberships.contains(&member.id),
-            wanted.contains(&member.group),
-        ) {
-            (true, true) => made.push(member.id),
-            (true, false) => mutations.push(leave(member.id)),
-            (false, _) => {}
-        }
-    }
-    let there: BTreeSet<GroupId> = members.iter().map(|member| member.group).collect();
-    for group in wanted.difference(&there) {
-        let (born, random) = birth()?;
-        let member = store::Membership {
-            id: MembershipId::new(born, random),
-            group: *group,
-            actor: identity.actor,
-            stamp: Stamp::default(),
-        };
-        made.push(member.id);
-        mutations.push(Mutation::Create(member.into()));
-    }
-    Ok((mutations, made))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn somebody_new_gets_the_best_name_that_can_be_read_with_room_for_a_number() {
-        let name = |names: &[&str], subject: &str| {
-            name_by(&Claims {
-                subject: subject.to_owned(),
-                names: names.iter().map(|name| (*name).to_owned()).collect(),
-                groups: Groups::Listed(BTreeSet::new()),
-                authenticated_s: None,
-            })
-        };
-        assert_eq!(name(&["Ada", "ada@example"], "1"), "Ada");
-        assert_eq!(name(&["", "  ", " Ada "], "1"), "Ada");
-        assert_eq!(name(&[], "s-1"), "s-1");
-        assert_eq!(name(&[" "], ""), "somebody");
-        for long in ["x".repeat(1_000), "é".repeat(MAX_NAME_CHARS)] {
-            let name = name(&[&long], "1");
-            let last = format!("{name} {MAX_NUMBERED}");
-            assert_eq!(last.chars().count(), MAX_NAME_CHARS, "{last}");
-            assert!(long.starts_with(&name));
-        }
-    }
-
-    fn group(number: u8) -> GroupId {
-        GroupId::from_bytes([number; 16])
-    }
-
-    fn member(number: u8, of: u8) -> store::Membership {
-        store::Membership {
-            id: MembershipId::from_bytes([number; 16]),
-            group: group(of),
-            actor: ActorId::from_bytes([1; 16]),
-            stamp: Stamp::default(),
-        }
-    }
-
-    #[test]
-    fn a_provider_takes_away_what_it_made_and_leaves_what_people_made() {
-        let (by_provider, by_hand, gone) = (member(1, 1), member(2, 2), member(3, 3));
-        let identity = store::Identity {
-            memberships: vec![by_provider.id, gone.id],
-            ..new_identity(ProviderId::from_bytes([1; 16]), "1", by_hand.actor)
-                .ok()
-                .unwrap()
-        };
-        let members = [by_provider.clone(), by_hand.clone()];
-        let all = [group(1), group(2), group(4)].into();
-        let (mutations, made) = synchronise(&identity, &members, &all).ok().unwrap();
-        assert!(
-            matches!(&*mutations, [Mutation::Create(store::Entity::Membership(new))]
-            if new.group == group(4))
-        );
-        assert_eq!(made.len(), 2);
-        assert!(made.contains(&by_provider.id) && !made.contains(&by_hand.id));
-
-        let (mutations, made) = synchronise(&identity, &members, &BTreeSet::new())
-            .ok()
-            .unwrap();
-        assert!(matches!(&*mutations, [Mutation::Delete { id, .. }]
-            if *id == by_provider.id.into()));
-        assert!(made.is_empty());
-    }
 }

@@ -312,7 +312,7 @@ impl Service {
         patch: &ProviderPatch,
     ) -> Result<Option<NewSecret>, Fault> {
         if let Some(name) = &patch.name {
-            row.name = names::name("name", name)?;
+            row.name = names::name_after(Some(&row.name), "name", name)?;
         }
         if let Some(client_id) = &patch.client_id {
             row.client_id = text("client_id", client_id, MAX_URL_LEN)?;

@@ -33,6 +33,32 @@ const NOT_ROUTABLE: [(IpAddr, u8); 7] = [
     (IpAddr::V6(Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0)), 8),
 ];
 
+/// The networks inside the tunnel: the halves of machines and of names, joined where they are neighbours.
+pub(super) fn tunnel(ranges: &Ranges) -> Vec<Prefix> {
+    let mut networks = Vec::new();
+    for (machines, names) in [
+        (&ranges.machines_ipv4, &ranges.names_ipv4),
+        (&ranges.machines_ipv6, &ranges.names_ipv6),
+    ] {
+        let halves: Vec<Prefix> = [machines, names]
+            .iter()
+            .filter_map(|text| text.parse().ok())
+            .collect();
+        let whole = match halves[..] {
+            [one, other] if one.len() == other.len() && one.len() > 0 => {
+                let whole = Prefix::around(one.address(), one.len() - 1).ok();
+                whole.filter(|whole| one != other && whole.contains(other.address()))
+            }
+            _ => None,
+        };
+        match whole {
+            Some(whole) => networks.push(whole),
+            None => networks.extend(halves),
+        }
+    }
+    networks
+}
+
 /// Puts the halves of an IPv4 network in the place of those that are used now.
 pub(super) fn set_ipv4(ranges: &mut Ranges, text: &str) -> Result<(), Fault> {
     let example = "expected an IPv4 network such as 100.64.0.0/10";
@@ -123,6 +149,24 @@ mod tests {
         set_ipv4(&mut ranges, "100.64.0.0/10").unwrap();
         set_ipv6(&mut ranges, "fd00:2021:1111::/48").unwrap();
         assert_eq!(ranges, AccountSettings::default().ranges);
+    }
+
+    #[test]
+    fn neighbours_are_one_network_inside_the_tunnel() {
+        let networks = |ranges: &Ranges| -> Vec<String> {
+            tunnel(ranges).iter().map(ToString::to_string).collect()
+        };
+        let mut ranges = AccountSettings::default().ranges;
+        assert_eq!(
+            networks(&ranges),
+            [
+                "100.64.0.0/10",
+                "fd00:2021:1111::/107",
+                "fd00:2021:1111:8000::/107"
+            ]
+        );
+        set_ipv6(&mut ranges, "fd12:3456::/112").unwrap();
+        assert_eq!(networks(&ranges), ["100.64.0.0/10", "fd12:3456::/112"]);
     }
 
     #[test]

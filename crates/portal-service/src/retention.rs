@@ -44,7 +44,8 @@ impl Service {
 
     async fn show_retention(&self, row: store::Account) -> Result<Retention, Fault> {
         let lost = self
-            .ask("flows_lost", self.store.flows_lost(row.id))
+            .database
+            .ask("flows_lost", self.database.store.flows_lost(row.id))
             .await?;
         let logs = row.settings.logs;
         Ok(Retention {

@@ -21,8 +21,8 @@ impl Service {
     /// True if somebody administers the portal. A person who has lost all access makes another owner by a
     /// set-up token.
     pub async fn is_set_up(&self) -> Result<bool, Fault> {
-        let is_set_up = self.store.is_set_up(self.served);
-        Ok(self.ask("is_set_up", is_set_up).await?)
+        let is_set_up = self.database.store.is_set_up(self.served.account);
+        Ok(self.database.ask("is_set_up", is_set_up).await?)
     }
 
     /// Makes an owner and a token for the API. Of any number of requests with one set-up token
@@ -67,10 +67,11 @@ impl Service {
             .bearer;
         let digest = token.secret.digest();
         // This finds the account that the token is for; the write itself checks that the token is unused.
-        let authenticated = self
-            .store
-            .authenticate(token.id, &digest, TokenKind::Setup, now());
-        let principal = match self.ask("authenticate", authenticated).await {
+        let authenticated =
+            self.database
+                .store
+                .authenticate(token.id, &digest, TokenKind::Setup, now());
+        let principal = match self.database.ask("authenticate", authenticated).await {
             Ok(principal) => principal,
             Err(StoreError::Denied(denial)) => return Err(denied(denial.cause())),
             Err(error) => return Err(error.into()),
@@ -88,7 +89,7 @@ impl Service {
         };
         let password = match &request.password {
             Some(password) => {
-                let verifier = self.passwords.verifier(
+                let verifier = self.sign_in.passwords.verifier(
                     Asker::Known(token.id.into()),
                     "password",
                     &owner.name,
@@ -124,10 +125,14 @@ impl Service {
         if let Some(name) = &request.account {
             mutations.push(self.rename(principal.account, name).await?);
         }
-        let consumed =
-            self.store
-                .consume_one_time(token.id, &digest, TokenKind::Setup, now(), mutations);
-        let changes = match self.ask("consume_one_time", consumed).await {
+        let consumed = self.database.store.consume_one_time(
+            token.id,
+            &digest,
+            TokenKind::Setup,
+            now(),
+            mutations,
+        );
+        let changes = match self.database.ask("consume_one_time", consumed).await {
             Ok(changes) => changes,
             Err(StoreError::Denied(denial)) => return Err(denied(denial.cause())),
             Err(error) => return Err(error.into()),
@@ -144,7 +149,7 @@ impl Service {
 
     async fn rename(&self, account: AccountId, name: &str) -> Result<Mutation, Fault> {
         let mut row: store::Account = self.get(account, account).await?;
-        row.name = names::name("account", name)?;
+        row.name = names::name_after(Some(&row.name), "account", name)?;
         let version = row.stamp.version;
         Ok(Mutation::Update {
             entity: Entity::Account(row),

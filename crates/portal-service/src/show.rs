@@ -1,7 +1,9 @@
 //! From rows to what the API shows. Each field is named: a row may gain what nobody is to see.
 
+use super::warnings;
+use culvert_policy::Prefix;
 use culvert_store as store;
-use culvert_wire::{api, words};
+use culvert_wire::api;
 
 pub(super) fn account(row: store::Account) -> api::Account {
     api::Account {
@@ -96,8 +98,9 @@ pub(super) fn site(row: store::Site) -> api::Site {
     }
 }
 
-pub(super) fn resource(row: store::Resource) -> api::Resource {
-    let warning = words::within_warning(row.target.kind, row.within.as_deref());
+/// `tunnel` are the networks inside the tunnel.
+pub(super) fn resource(row: store::Resource, tunnel: &[Prefix]) -> api::Resource {
+    let warnings = warnings::of_resource(&row, tunnel);
     api::Resource {
         id: row.id,
         site: row.site,
@@ -107,14 +110,16 @@ pub(super) fn resource(row: store::Resource) -> api::Resource {
         filters: row.filters,
         applications: row.applications,
         within: row.within,
-        warnings: warning.into_iter().map(str::to_owned).collect(),
+        warnings,
         version: row.stamp.version,
         created: row.stamp.created,
         updated: row.stamp.updated,
     }
 }
 
-pub(super) fn policy(row: store::Policy) -> api::Policy {
+/// `knows_countries` is false where the portal has no database of countries.
+pub(super) fn policy(row: store::Policy, knows_countries: bool) -> api::Policy {
+    let warnings = warnings::of_conditions(&row.conditions, knows_countries);
     api::Policy {
         id: row.id,
         name: row.name,
@@ -122,6 +127,7 @@ pub(super) fn policy(row: store::Policy) -> api::Policy {
         resource: row.resource,
         disabled: row.disabled,
         conditions: row.conditions,
+        warnings,
         version: row.stamp.version,
         created: row.stamp.created,
         updated: row.stamp.updated,

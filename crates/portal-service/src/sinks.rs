@@ -18,7 +18,10 @@ impl Service {
     pub async fn sinks(&self, caller: &Caller) -> Result<SinkList, Fault> {
         let account = caller.account();
         let row = self.read::<store::Account>(caller, account).await?;
-        let ends = self.ask("log_ends", self.store.log_ends(account)).await?;
+        let ends = self
+            .database
+            .ask("log_ends", self.database.store.log_ends(account))
+            .await?;
         let version = row.stamp.version;
         let mut items = Vec::new();
         for sink in row.settings.logs.sinks {
@@ -44,20 +47,27 @@ impl Service {
         }
         let token = token.filter(|token| !token.is_empty());
         let token = token.map(|token| checked_token(&sink, token)).transpose()?;
-        let _alone = self.changing_sinks.lock().await;
+        let _alone = self.log_outputs.lock_sinks().await;
         let row = self.get::<store::Account>(account, account).await?;
         let mut wanted = row.settings.logs;
         wanted.sinks.push(sink.clone());
         checked(&wanted)?;
         // Ahead of the sink itself, so that it misses nothing from here on. The next attempt
         // overwrites the remains of an attempt that fails here.
-        let ends = self.ask("log_ends", self.store.log_ends(account)).await?;
-        let secret = self
+        let ends = self
+            .database
+            .ask("log_ends", self.database.store.log_ends(account))
+            .await?;
+        let secret =
+            self.database
+                .store
+                .set_sink_secret(account, caller.author(), now(), &sink.name, token);
+        self.database.ask("sink_secret", secret).await?;
+        let places = self
+            .database
             .store
-            .set_sink_secret(account, caller.author(), now(), &sink.name, token);
-        self.ask("sink_secret", secret).await?;
-        let places = self.store.note_sink_positions(account, &sink.name, &ends);
-        self.ask("sink_positions", places).await?;
+            .note_sink_positions(account, &sink.name, &ends);
+        self.database.ask("sink_positions", places).await?;
         let name = sink.name.clone();
         let add = |row: &mut store::Account| {
             row.settings.logs.sinks.push(sink.clone());
@@ -77,7 +87,7 @@ impl Service {
     ) -> Result<SinkView, Fault> {
         caller.may_change()?;
         let account = caller.account();
-        let _alone = self.changing_sinks.lock().await;
+        let _alone = self.log_outputs.lock_sinks().await;
         let known = self.sink(caller, name).await?;
         if expected.is_some_and(|expected| expected != known.version) {
             // Ahead of the token, which has no version of its own.
@@ -90,10 +100,11 @@ impl Service {
                 true => None,
                 false => Some(checked_token(&known.sink, token)?),
             };
-            let secret = self
-                .store
-                .set_sink_secret(account, caller.author(), now(), name, token);
-            self.ask("sink_secret", secret).await?;
+            let secret =
+                self.database
+                    .store
+                    .set_sink_secret(account, caller.author(), now(), name, token);
+            self.database.ask("sink_secret", secret).await?;
         }
         let (logs, paused) = (patch.logs, patch.paused);
         let change = |row: &mut store::Account| {
@@ -119,7 +130,7 @@ impl Service {
     ) -> Result<(), Fault> {
         caller.may_change()?;
         let account = caller.account();
-        let _alone = self.changing_sinks.lock().await;
+        let _alone = self.log_outputs.lock_sinks().await;
         let remove = |row: &mut store::Account| {
             let sinks = &mut row.settings.logs.sinks;
             let before = sinks.len();
@@ -130,8 +141,8 @@ impl Service {
             }
         };
         self.change(caller, account, expected, remove).await?;
-        let forget = self.store.forget_sink(account, name);
-        self.ask("forget_sink", forget).await?;
+        let forget = self.database.store.forget_sink(account, name);
+        self.database.ask("forget_sink", forget).await?;
         Ok(())
     }
 
@@ -140,7 +151,7 @@ impl Service {
         caller.may_change()?;
         let sink = self.sink(caller, name).await?.sink;
         self.check_again(caller).await?;
-        let error = self.sinks.try_out(&sink).await.err();
+        let error = self.log_outputs.sinks.try_out(&sink).await.err();
         Ok(SinkTest {
             taken: error.is_none(),
             error: error.map(|error| error.to_string()),
@@ -155,17 +166,17 @@ impl Service {
         version: u64,
     ) -> Result<SinkView, Fault> {
         let account = caller.account();
-        let places = self.store.sink_positions(account, &sink.name);
-        let places = self.ask("sink_positions", places).await?;
-        let secret = self.store.sink_secret(account, &sink.name);
-        let has_token = self.ask("sink_secret", secret).await?.is_some();
+        let places = self.database.store.sink_positions(account, &sink.name);
+        let places = self.database.ask("sink_positions", places).await?;
+        let secret = self.database.store.sink_secret(account, &sink.name);
+        let has_token = self.database.ask("sink_secret", secret).await?.is_some();
         let lag = sink.logs.iter().map(|log| {
             let end = ends.get(log).copied().unwrap_or(0);
             let place = places.get(log).copied().unwrap_or(end);
             (*log, end.saturating_sub(place))
         });
         let lag = lag.collect();
-        let progress = self.sinks.progress(&sink.name);
+        let progress = self.log_outputs.sinks.progress(&sink.name);
         Ok(SinkView {
             sink,
             has_token,

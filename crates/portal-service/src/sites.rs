@@ -36,7 +36,7 @@ impl Service {
     ) -> Result<Site, Fault> {
         let change = |row: &mut store::Site| {
             if let Some(name) = &patch.name {
-                row.name = names::name("name", name)?;
+                row.name = names::name_after(Some(&row.name), "name", name)?;
             }
             Ok(())
         };

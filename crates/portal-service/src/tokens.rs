@@ -1,12 +1,13 @@
 //! Tokens: their secrets are shown once, and nobody learns them from the portal again.
 
 use super::owners::may_use_api;
-use super::{Caller, ListRequest, Service, names, new_secret, show};
+use super::{Caller, ListRequest, Service, names, show};
 use culvert_ids::TokenId;
 use culvert_portal_base::{Fault, birth, now};
 use culvert_store::{self as store, Mutation, Stamp, TokenScope, TokenUses};
 use culvert_wire::api::{ApiRole, IssuedToken, NewToken, Page, Token};
 use culvert_wire::token::{self as wire, Bearer, Secret, TokenKind};
+use zeroize::Zeroizing;
 
 impl Service {
     /// A page of the tokens that the caller may see.
@@ -64,12 +65,12 @@ impl Service {
         let superfluous = |field: &str, given: bool| match given {
             true => Err(Fault::invalid(
                 field,
-                format_args!("a token of kind `{}` has none", new.kind),
+                format_args!("a {} token has no {field}: leave it out", new.kind),
             )),
             false => Ok(()),
         };
         let missing = |field: &str| {
-            let detail = format!("a token of kind `{}` needs one", new.kind);
+            let detail = format!("a {} token needs its {field}: say which", new.kind);
             Fault::invalid(field, detail)
         };
         if new.kind == TokenKind::Setup {
@@ -206,4 +207,11 @@ pub(crate) fn issue(
     };
     let secret = new_secret()?;
     Ok(Issue { row, secret })
+}
+
+/// A new token's secret.
+fn new_secret() -> Result<Secret, getrandom::Error> {
+    let mut random = Zeroizing::new([0; wire::SECRET_LEN]);
+    getrandom::fill(random.as_mut_slice())?;
+    Ok(Secret::new(*random))
 }

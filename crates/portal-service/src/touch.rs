@@ -1,7 +1,7 @@
 //! Times at which API tokens were last used. They are noted in batches: a request does not wait for
 //! that.
 
-use super::Service;
+use super::database::Database;
 use culvert_ids::{AccountId, TokenId};
 use culvert_store::MAX_BATCH;
 use culvert_wire::Timestamp;
@@ -33,14 +33,12 @@ impl Touched {
         }
         by_account
     }
-}
 
-impl Service {
-    /// Notes when tokens were last used. It matters to nobody at once: an error is just logged.
-    pub async fn note_uses(&self) {
-        for (account, uses) in self.touched.take() {
-            let noted = self.store.touch_tokens(account, uses);
-            if let Err(error) = self.ask("touch_tokens", noted).await {
+    /// Writes the uses that wait. A use that the database does not take is lost.
+    pub(super) async fn write(&self, database: &Database) {
+        for (account, uses) in self.take() {
+            let noted = database.store.touch_tokens(account, uses);
+            if let Err(error) = database.ask("touch_tokens", noted).await {
                 tracing::warn!(%error, "noting when tokens were used");
             }
         }

@@ -17,8 +17,8 @@ impl Service {
         author: Author,
         mutations: Vec<Mutation>,
     ) -> Result<Vec<Change>, StoreError> {
-        let write = self.store.write(account, author, now(), mutations);
-        self.ask("write", write).await
+        let write = self.database.store.write(account, author, now(), mutations);
+        self.database.ask("write", write).await
     }
 
     /// Makes a row.

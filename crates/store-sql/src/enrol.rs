@@ -315,7 +315,7 @@ async fn free_name(
 ) -> Result<String, StoreError> {
     for attempt in 0..MAX_NUMBERED_NAMES {
         let name = numbered_name(wanted, attempt);
-        if writing.named(id.kind(), &name).await?.is_none() {
+        if writing.named(id.kind(), &name, None).await?.is_none() {
             return Ok(name);
         }
     }

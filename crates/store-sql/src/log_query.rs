@@ -8,7 +8,7 @@
 use super::read::{fetch, one_more};
 use super::value::{Columns, Value};
 use culvert_ids::{AccountId, GrantId};
-use culvert_store::rules::name_key;
+use culvert_store::rules::lookup_keys;
 use culvert_store::{EntityId, Page, PageLimit, SearchText, StoreError};
 use culvert_wire::model::Log;
 use sqlx::SqliteConnection;
@@ -189,13 +189,14 @@ impl LogQuery {
         column: &str,
         tables: &[&str],
     ) {
-        let named = |table: &&str| {
-            format!("SELECT id FROM {table} WHERE account = ? AND instr(name_key, ?) > 0")
-        };
+        let keys = lookup_keys(text);
+        let any = vec!["instr(name_key, ?) > 0"; keys.len()].join(" OR ");
+        let named = |table: &&str| format!("SELECT id FROM {table} WHERE account = ? AND ({any})");
         let named: Vec<_> = tables.iter().map(named).collect();
         sql.push_str(&format!("{column} IN ({})", named.join(" UNION ALL ")));
         for _ in tables {
-            values.extend([self.account.as_bytes().into(), name_key(text).into()]);
+            values.push(self.account.as_bytes().into());
+            values.extend(keys.iter().cloned().map(Value::from));
         }
     }
 

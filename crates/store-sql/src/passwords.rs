@@ -20,10 +20,15 @@ pub(super) async fn find(
     name: &str,
 ) -> Result<Option<(ActorId, SecretBytes)>, StoreError> {
     read::last_seq(connection, account).await?;
-    let sql = "SELECT actor.id AS id, verifier FROM actor JOIN password \
-               ON password.account = actor.account AND password.actor_id = actor.id \
-               WHERE actor.account = ? AND actor.name_key = ? AND actor.disabled = 0";
-    let values = vec![account.as_bytes().into(), name_key(name).into()];
+    let mut sql = "SELECT actor.id AS id, verifier FROM actor JOIN password \
+                   ON password.account = actor.account AND password.actor_id = actor.id \
+                   WHERE actor.account = ? AND actor.disabled = 0"
+        .to_owned();
+    let mut values = vec![account.as_bytes().into()];
+    read::add_name(&mut sql, &mut values, name);
+    // Of two from before names had one form, the one whose name is spelled so.
+    sql.push_str(" ORDER BY name_key = ? DESC LIMIT 1");
+    values.push(name_key(name).into());
     let row = query(sql, values)
         .fetch_optional(connection)
         .await

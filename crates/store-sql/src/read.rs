@@ -2,9 +2,9 @@
 
 use super::fault::fault;
 use super::table;
-use super::value::{Columns, Value, query};
+use super::value::{Columns, Value, json, query};
 use culvert_ids::AccountId;
-use culvert_store::rules::{self, name_key};
+use culvert_store::rules::{self, lookup_keys};
 use culvert_store::{
     Account, Actor, Client, Entity, EntityId, EntityKind, Gateway, Group, ListFilter, MAX_BATCH,
     MAX_ROWS_PER_KIND, Membership, Page, PageLimit, Part, Policy, Resource, Seq, Site, Snapshot,
@@ -182,12 +182,13 @@ pub(super) fn list_statement(
             return Err(invalid("name", "it has none".to_owned()));
         }
         if let Some(name) = &filter.name {
-            sql.push_str(" AND name_key = ?");
-            values.push(name_key(name).into());
+            add_name(&mut sql, &mut values, name);
         }
         if let Some(part) = &filter.name_contains {
-            sql.push_str(" AND instr(name_key, ?) > 0");
-            values.push(name_key(part).into());
+            let keys = lookup_keys(part);
+            let any = vec!["instr(name_key, ?) > 0"; keys.len()].join(" OR ");
+            sql.push_str(&format!(" AND ({any})"));
+            values.extend(keys.into_iter().map(Value::from));
         }
     }
     for to in &filter.refers_to {
@@ -200,6 +201,16 @@ pub(super) fn list_statement(
         sql.push_str(" = ?");
         values.push((*to).into());
     }
+    if !filter.targets.is_empty() {
+        if kind != EntityKind::Resource {
+            return Err(invalid("targets", format!("a {kind} has no address")));
+        }
+        let wanted = vec!["?"; filter.targets.len()].join(", ");
+        sql.push_str(&format!(" AND target IN ({wanted})"));
+        for target in &filter.targets {
+            values.push(json(target)?);
+        }
+    }
     if let Some(part) = filter.part {
         if part.kind() != kind {
             let reason = format!("{part:?} are no rows of kind {kind}");
@@ -211,6 +222,14 @@ pub(super) fn list_statement(
     sql.push_str(" ORDER BY id LIMIT ?");
     values.push(one_more(limit));
     Ok((sql, values))
+}
+
+/// Appends the condition that a row has this name.
+pub(super) fn add_name(sql: &mut String, values: &mut Vec<Value>, name: &str) {
+    let keys = lookup_keys(name);
+    let wanted = vec!["?"; keys.len()].join(", ");
+    sql.push_str(&format!(" AND name_key IN ({wanted})"));
+    values.extend(keys.into_iter().map(Value::from));
 }
 
 pub(super) async fn list(

@@ -150,14 +150,13 @@ impl Writing {
         let Some(name) = rules::name(after) else {
             return Ok(());
         };
-        let kept = before.and_then(rules::name).map(name_key);
-        if rules::revoked(after).is_some() || kept == Some(name_key(name)) {
+        // A name that it had before is not judged again.
+        let had = before.and_then(rules::name).map(name_key);
+        if rules::revoked(after).is_some() || had == Some(name_key(name)) {
             return Ok(());
         }
         let (kind, id) = (after.kind(), after.id());
-        if let Some(by) = self.named(kind, name).await?
-            && by != id
-        {
+        if let Some(by) = self.named(kind, name, Some(id)).await? {
             let name = name.to_owned();
             return Err(StoreError::NameTaken { kind, name, by });
         }

@@ -10,6 +10,7 @@ use culvert_store::{
     EntityKind, FlowFilter, ListFilter, PageLimit, Part, Seq, Stamp, Store, StoreError,
 };
 use culvert_wire::Timestamp;
+use culvert_wire::model::{Target, TargetKind};
 
 const ACCOUNT: AccountId = AccountId::from_bytes([1; 16]);
 const NOW: Timestamp = Timestamp::from_unix_ms(1_800_000_000_000);
@@ -79,6 +80,14 @@ async fn lists_are_read_by_an_index() {
                     ..ListFilter::default()
                 });
             }
+        }
+        if *kind == EntityKind::Resource {
+            let (kind, address) = (TargetKind::Address, "10.0.0.1".to_owned());
+            filters.push(ListFilter {
+                targets: vec![Target { kind, address }; 2],
+                refers_to: vec![EntityId::from_bytes(EntityKind::Site, [2; 16])],
+                ..ListFilter::default()
+            });
         }
         for part in PARTS.into_iter().filter(|part| part.kind() == *kind) {
             filters.push(ListFilter {

@@ -7,7 +7,7 @@ use super::table;
 use super::value::{Columns, Value, json, query};
 use crate::sealing::Sealing;
 use culvert_ids::AccountId;
-use culvert_store::rules::{self, name_key};
+use culvert_store::rules;
 use culvert_store::{
     Author, Change, Entity, EntityId, EntityKind, MAX_CHANGES_PER_WRITE, MAX_ROWS_PER_KIND,
     Operation, Seq, StoreError,
@@ -133,12 +133,13 @@ impl Writing {
         self.known.remove(&id);
     }
 
-    /// The row that has a name, whatever the case of its letters. Names of accounts are unique
+    /// The row, other than `own`, that has a name, whatever the case of its letters. Names of accounts are unique
     /// among accounts.
     pub(super) async fn named(
         &mut self,
         kind: EntityKind,
         name: &str,
+        own: Option<EntityId>,
     ) -> Result<Option<EntityId>, StoreError> {
         let table = table::table(kind);
         let live = if rules::can_be_revoked(kind) {
@@ -146,14 +147,15 @@ impl Writing {
         } else {
             ""
         };
-        let mut values = vec![Value::from(name_key(name))];
-        let within = if kind == EntityKind::Account {
-            ""
-        } else {
+        let own = own.map_or(Value::Blob(Vec::new()), Value::from);
+        let mut values = vec![own];
+        let mut sql = format!("SELECT id FROM {table} WHERE id <> ?{live}");
+        if kind != EntityKind::Account {
             values.push(self.account.as_bytes().into());
-            " AND account = ?"
-        };
-        let sql = format!("SELECT id FROM {table} WHERE name_key = ?{within}{live} LIMIT 1");
+            sql.push_str(" AND account = ?");
+        }
+        read::add_name(&mut sql, &mut values, name);
+        sql.push_str(" LIMIT 1");
         let row = query(sql, values)
             .fetch_optional(&mut *self.transaction)
             .await

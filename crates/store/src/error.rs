@@ -1,6 +1,7 @@
 //! Errors of the store, and whose fault they are.
 
 use crate::{EntityId, EntityKind};
+use culvert_policy::quoted;
 use culvert_secrets::KeyId;
 use std::fmt;
 
@@ -25,9 +26,10 @@ pub enum StoreError {
     },
     /// Another row of the kind has the name.
     #[error(
-        "there is already {} {kind} named {name:?} ({by}); names that differ only in upper and lower case count as \
+        "there is already {} {kind} named {} ({by}); names that differ only in upper and lower case count as \
          the same",
-        kind.article()
+        kind.article(),
+        quoted(name)
     )]
     NameTaken {
         /// The kind.

@@ -1,6 +1,7 @@
 //! Lists, a page at a time.
 
 use crate::{EntityId, EntityKind, MAX_PAGE};
+use culvert_wire::model::Target;
 
 /// A page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub struct ListFilter {
     /// That refer to these rows: memberships to a group or an actor, resources, gateways and tokens
     /// to a site, policies to a group or a resource, clients and tokens to an actor.
     pub refers_to: Vec<EntityId>,
+    /// Resources with one of these addresses, as they are kept.
+    pub targets: Vec<Target>,
     /// That are in this part of their kind.
     pub part: Option<Part>,
 }

@@ -7,7 +7,7 @@ use crate::range::Range;
 use crate::{
     Account, Actor, Entity, EntityId, EntityKind, StoreError, Token, TokenScope, TokenUses,
 };
-use culvert_policy::{deceptive_character, is_normalized};
+use culvert_policy::{composed, deceptive_character, decomposed, is_normalized};
 use culvert_wire::Timestamp;
 
 /// A kind of rows that refer to another.
@@ -131,9 +131,23 @@ pub const fn can_be_revoked(kind: EntityKind) -> bool {
     )
 }
 
-/// The form in which names are compared.
+/// The form in which names are compared. Names are kept in Normalization Form C, except those from before that rule:
+/// a look-up asks for [`lookup_keys`].
 pub fn name_key(name: &str) -> String {
     name.to_lowercase()
+}
+
+/// The keys under which a row of this name may be, each once. They are those of the name as it is written, of its
+/// Normalization Form C, in which names are kept, and of Form D. Some names from before that rule are in Form D.
+pub fn lookup_keys(name: &str) -> Vec<String> {
+    let mut keys = vec![name_key(name)];
+    for text in [composed(name), decomposed(name)] {
+        let key = name_key(&text);
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    keys
 }
 
 fn invalid(kind: EntityKind, field: &'static str, reason: impl Into<String>) -> StoreError {

@@ -318,6 +318,27 @@ impl FromStr for Token {
     }
 }
 
+/// The token in a text that was copied with what the portal prints around it: `echo`, quotes, and the command behind.
+/// Any other text stays as it is.
+#[must_use]
+pub fn pasted(text: &str) -> &str {
+    let text = text.trim();
+    let is_quote = |letter: char| matches!(letter, '\'' | '"' | '`' | '‘' | '’' | '“' | '”');
+    let Some(start) = text.find("cv_") else {
+        return text;
+    };
+    let (before, rest) = text.split_at(start);
+    let before = before.trim_end_matches(is_quote).trim_end();
+    let of_token =
+        |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.');
+    let end = rest.find(|letter| !of_token(letter)).unwrap_or(rest.len());
+    let (token, behind) = rest.split_at(end);
+    let behind = behind.trim_start_matches(is_quote).trim_start();
+    let is_printed =
+        matches!(before, "" | "echo" | "$ echo") && (behind.is_empty() || behind.starts_with('|'));
+    if is_printed { token } else { text }
+}
+
 fn parse_portal(text: &str) -> Result<Portal, TokenError> {
     let bytes = URL_SAFE_NO_PAD
         .decode(text)
@@ -333,5 +354,44 @@ fn decode_32(text: &str) -> Option<Zeroizing<[u8; 32]>> {
     match URL_SAFE_NO_PAD.decode_slice(text, bytes.as_mut_slice()) {
         Ok(32) => Some(bytes),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_token_is_taken_with_what_is_printed_around_it() {
+        for text in [
+            "cv_setup_1.a-b.c_d",
+            "  cv_setup_1.a-b.c_d\n",
+            "'cv_setup_1.a-b.c_d'",
+            "\"cv_setup_1.a-b.c_d\"",
+            "“cv_setup_1.a-b.c_d”",
+            "`cv_setup_1.a-b.c_d`",
+            "echo cv_setup_1.a-b.c_d",
+            "echo 'cv_setup_1.a-b.c_d'",
+            "$ echo 'cv_setup_1.a-b.c_d' | culvert admin setup --token-file -",
+        ] {
+            assert_eq!(pasted(text), "cv_setup_1.a-b.c_d", "{text}");
+        }
+    }
+
+    #[test]
+    fn another_text_stays_as_it_is() {
+        for text in ["", "token", "my cv_setup_1.a", "cv_setup_1.a b", "rm cv_a"] {
+            assert_eq!(pasted(text), text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_taken_is_part_of_the_text_and_is_taken_again(text in "(echo |[\"'x] ?|.{0,4})cv_[a-z_.]{0,9}.{0,5}") {
+            let taken = pasted(&text);
+            prop_assert!(text.contains(taken));
+            prop_assert_eq!(pasted(taken), taken);
+        }
     }
 }

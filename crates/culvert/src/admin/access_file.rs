@@ -4,6 +4,7 @@ use super::one_or_more::OneOrMore;
 use super::policy_entry::PolicyEntry;
 use super::words::{allowed, parse_allowed, target_kind};
 use crate::toml_file::{self, FileError};
+use culvert_base::quoted;
 use culvert_wire::api::{
     ActorKind, Desired, DesiredActor, DesiredDns, DesiredDnsDomain, DesiredGroup, DesiredResource,
     DesiredSite, FieldProblem,
@@ -212,20 +213,23 @@ impl ResourceEntry {
             (Some(allow), None) => {
                 let allow = allow.into_vec();
                 let each = allow.iter().map(|text| {
-                    parse_allowed(text).map_err(|error| format!("allow = {text:?}: {error}"))
+                    parse_allowed(text)
+                        .map_err(|error| format!("allow = {}: {error}", quoted(text)))
                 });
                 allowed(&each.collect::<Result<Vec<_>, _>>()?)?
             }
             (None, Some(filters)) => filters,
             (Some(_), Some(_)) => {
                 return Err(format!(
-                    "resource {name:?} has `allow` and `filters`, which are the same: keep one"
+                    "resource {} has `allow` and `filters`, which are the same: keep one",
+                    quoted(&name)
                 ));
             }
             (None, None) => {
                 return Err(format!(
-                    "resource {name:?} does not say what may be used: add allow = [\"tcp:443\"], or \
-                     allow = [] for nothing"
+                    "resource {} does not say what may be used: add allow = [\"tcp:443\"], or \
+                     allow = [] for nothing",
+                    quoted(&name)
                 ));
             }
         };

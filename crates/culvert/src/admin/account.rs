@@ -7,6 +7,7 @@ use super::shell::Shell;
 use super::words::{Lifetime, applications, parse_applications, parse_lifetime};
 use crate::exit::Failure;
 use clap::{Args, Subcommand, ValueEnum};
+use culvert_base::quoted;
 use culvert_wire::api::{AccountPatch, Gateway, SecondFactorRule};
 use culvert_wire::model::Applications;
 
@@ -62,7 +63,7 @@ pub(super) struct SetArguments {
     #[arg(long, short, requires = "require_verified_gateways")]
     yes: bool,
     /// Only if it is still at version N, as "show" said
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::whole_number::version)]
     if_version: Option<u64>,
 }
 
@@ -148,7 +149,7 @@ pub(super) async fn run(shell: &mut Shell, command: AccountCommand) -> Result<()
             })?;
             let version = set.if_version.unwrap_or(found.version);
             let changed = shell.api.change_account(version, &patch).await?;
-            let sentence = format!("account {:?} changed ({})", changed.name, changed.id);
+            let sentence = format!("account {} changed ({})", quoted(&changed.name), changed.id);
             shell.format.done(&changed, sentence)
         }
     }
@@ -169,7 +170,8 @@ async fn confirm_cut(shell: &mut Shell, is_agreed: bool) -> Result<(), Failure> 
             id,
             ..
         } = gateway;
-        note(format_args!("  {name:?} with the key {fingerprint} ({id})"));
+        let name = quoted(name);
+        note(format_args!("  {name} with the key {fingerprint} ({id})"));
     }
     if is_agreed {
         return Ok(());

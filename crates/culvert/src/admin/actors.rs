@@ -5,6 +5,7 @@ use super::output::instant;
 use super::shell::Shell;
 use crate::exit::Failure;
 use clap::{Args, Subcommand, ValueEnum};
+use culvert_base::quoted;
 use culvert_wire::api::{Actor, ActorKind, ActorPatch, NewActor};
 
 /// Actors: admins, users, and service accounts, which are machines
@@ -129,13 +130,13 @@ pub(super) async fn run(shell: &mut Shell, command: ActorCommand) -> Result<(), 
             let actor: Actor = shell.api.find(&which.which).await?;
             let path = format!("/actors/{}/sessions", actor.id);
             shell.api.remove(&path).await?;
-            let sentence = format!("the sessions of {:?} have ended", actor.name);
+            let sentence = format!("the sessions of {} have ended", quoted(&actor.name));
             shell.format.done(&actor, sentence)
         }
         ActorCommand::ResetSecondFactor(which) => {
             let found: Actor = shell.api.find(&which.which).await?;
             let actor = shell.api.take_away(&found, "second-factor").await?;
-            let sentence = format!("{:?} signs in by password alone now", actor.name);
+            let sentence = format!("{} signs in by password alone now", quoted(&actor.name));
             shell.format.done(&actor, sentence)
         }
         ActorCommand::Delete(delete) => shell.delete_with_others::<Actor>(&delete).await,

@@ -2,6 +2,8 @@
 
 use super::http::{Ask, Http, RequestError};
 use crate::exit::{Failure, Status};
+use crate::json;
+use culvert_base::quoted;
 use culvert_ids::{
     ActorId, ClientId, GatewayId, GroupId, PolicyId, ProviderId, ResourceId, SiteId, TokenId,
 };
@@ -36,10 +38,14 @@ pub(super) trait Entity: DeserializeOwned + Serialize {
     fn is_revoked(&self) -> bool {
         false
     }
+    /// The portal's warnings about it.
+    fn warnings(&self) -> &[String] {
+        &[]
+    }
 }
 
 macro_rules! entities {
-    ($($name:ident($id:ident) = $kind:literal, $path:literal $(, $revoked:ident)?;)*) => {$(
+    ($($name:ident($id:ident) = $kind:literal, $path:literal $(, revoked: $revoked:ident)? $(, warnings: $warnings:ident)?;)*) => {$(
         impl Entity for $name {
             type Id = $id;
             const KIND: &'static str = $kind;
@@ -60,20 +66,24 @@ macro_rules! entities {
             $(fn is_revoked(&self) -> bool {
                 self.$revoked.is_some()
             })?
+
+            $(fn warnings(&self) -> &[String] {
+                &self.$warnings
+            })?
         }
     )*};
 }
 
 entities! {
     Actor(ActorId) = "actor", "/actors";
-    Client(ClientId) = "client", "/clients", revoked;
-    Gateway(GatewayId) = "gateway", "/gateways", revoked;
+    Client(ClientId) = "client", "/clients", revoked: revoked;
+    Gateway(GatewayId) = "gateway", "/gateways", revoked: revoked;
     Group(GroupId) = "group", "/groups";
-    Policy(PolicyId) = "policy", "/policies";
+    Policy(PolicyId) = "policy", "/policies", warnings: warnings;
     Provider(ProviderId) = "identity provider", "/providers";
-    Resource(ResourceId) = "resource", "/resources";
+    Resource(ResourceId) = "resource", "/resources", warnings: warnings;
     Site(SiteId) = "site", "/sites";
-    Token(TokenId) = "token", "/tokens", revoked;
+    Token(TokenId) = "token", "/tokens", revoked: revoked;
 }
 
 /// The query string of a request.
@@ -146,7 +156,7 @@ impl Api {
         let path = query.path(path);
         let ask = Ask {
             method: Method::POST,
-            body: Some(json(body)?),
+            body: Some(json::body(body)?),
             ..Ask::get(&path)
         };
         self.http.send(&ask).await
@@ -214,21 +224,26 @@ impl Api {
             0 => Err(Failure::new(
                 Status::Failed,
                 format_args!(
-                    "there is no {kind} named {which:?}; `culvert admin {kind} list` shows all"
+                    "there is no {kind} named {}; `culvert admin {kind} list` shows all",
+                    quoted(which)
                 ),
             )),
             1 => Ok(live
                 .pop()
                 .or_else(|| revoked.into_iter().next())
                 .ok_or_else(|| {
-                    Failure::new(Status::Failed, format_args!("there is no {kind} {which:?}"))
+                    let which = quoted(which);
+                    Failure::new(Status::Failed, format_args!("there is no {kind} {which}"))
                 })?),
             _ => {
                 let ids = candidates.iter().map(|item| item.id().to_string());
                 let ids = ids.collect::<Vec<_>>().join(", ");
                 Err(Failure::new(
                     Status::Usage,
-                    format_args!("several are named {which:?}; say which by its id: {ids}"),
+                    format_args!(
+                        "several are named {}; say which by its id: {ids}",
+                        quoted(which)
+                    ),
                 ))
             }
         }
@@ -268,7 +283,7 @@ impl Api {
         let ask = Ask {
             method: Method::PATCH,
             if_match,
-            body: Some(json(patch)?),
+            body: Some(json::body(patch)?),
             ..Ask::get(&path)
         };
         self.http.send(&ask).await
@@ -305,7 +320,7 @@ impl Api {
             method: Method::PATCH,
             path: &path,
             if_match: Some(expected.unwrap_or(found.version())),
-            body: Some(json(patch)?),
+            body: Some(json::body(patch)?),
         };
         let changed = self.http.send(&ask).await;
         self.or_who_changed(found, changed).await
@@ -402,7 +417,7 @@ impl Api {
 
     async fn named_as<T: Entity>(&mut self, id: &str) -> Option<String> {
         let found: T = self.by_id(id.parse().ok()?).await.ok()?;
-        Some(format!("{} {:?} ({id})", T::KIND, found.name()))
+        Some(format!("{} {} ({id})", T::KIND, quoted(found.name())))
     }
 
     /// Deletes an object that has neither name nor version.
@@ -425,12 +440,12 @@ impl Api {
         match result {
             Err(RequestError::Problem(problem)) if is_conflict(problem.status) => {
                 let version = problem.current_version.unwrap_or_default();
-                let (kind, name, id) = (T::KIND, found.name(), found.id());
+                let (kind, name, id) = (T::KIND, quoted(found.name()), found.id());
                 let by = self.who_changed(&id.to_string()).await.unwrap_or_default();
                 Err(Failure::new(
                     Status::Failed,
                     format_args!(
-                        "{kind} {name:?} was changed in the meantime{by}: it is at version {version} \
+                        "{kind} {name} was changed in the meantime{by}: it is at version {version} \
                          now; look at it (`culvert admin {kind} show {id}`), then try again"
                     ),
                 ))
@@ -446,16 +461,11 @@ impl Api {
         let entry: &ChangeLogEntry = entries.first()?;
         let by = match entry.actor {
             Some(actor) => match self.by_id::<Actor>(actor).await {
-                Ok(actor) => format!("{:?}", actor.name),
+                Ok(actor) => quoted(&actor.name),
                 Err(_) => actor.to_string(),
             },
             None => "the portal itself".to_owned(),
         };
         Some(format!(" by {by} at {}", entry.at))
     }
-}
-
-fn json(body: &impl Serialize) -> Result<Vec<u8>, Failure> {
-    serde_json::to_vec(body)
-        .map_err(|error| Failure::new(Status::Failed, format_args!("writing JSON: {error}")))
 }

@@ -1,7 +1,7 @@
 //! `culvert admin client`.
 
 use super::api::{MAX_LIST_LEN, Query};
-use super::common::{Delete, Rename, Search, Seen, Which};
+use super::common::{Connection, Delete, Rename, Search, Seen, Which, yes_or_no};
 use super::output::{Listed, connected, instant};
 use super::shell::Shell;
 use crate::exit::Failure;
@@ -41,11 +41,14 @@ pub(super) struct ListArguments {
     /// Only those of this actor
     #[arg(long, value_name = "ACTOR")]
     actor: Option<String>,
+    #[command(flatten)]
+    connection: Connection,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   culvert admin client list --actor ada
+  culvert admin client list --connected
   culvert admin client show laptop
   culvert admin client set laptop --name thinkpad
   culvert admin client verify laptop
@@ -77,11 +80,21 @@ async fn list(shell: &mut Shell, list: &ListArguments) -> Result<(), Failure> {
     let query = list.search.query().with_some("actor", actor);
     let clients: Vec<Client> = shell.api.list(&query).await?;
     let actors = shell.api.names::<Actor>().await?;
-    let columns = ["ID", "NAME", "ACTOR", "STATE", "CONNECTED", "SEEN"];
+    let columns = [
+        "ID",
+        "NAME",
+        "ACTOR",
+        "STATE",
+        "CONNECTED",
+        "SINCE",
+        "VERSION",
+        "SEEN",
+    ];
     let since = connected_since(shell).await?;
     let listed: Vec<_> = clients
         .into_iter()
         .map(|client| Listed::of(client, &since))
+        .filter(|listed| list.connection.includes(listed.connected))
         .collect();
     shell.format.list(&listed, &columns, |listed| {
         let client = &listed.thing;
@@ -90,7 +103,9 @@ async fn list(shell: &mut Shell, list: &ListArguments) -> Result<(), Failure> {
             client.name.clone(),
             actors.of(&client.actor),
             state(client).to_owned(),
-            connected(listed.connected_since),
+            yes_or_no(listed.connected).to_owned(),
+            instant(listed.connected_since),
+            client.software.clone().unwrap_or("-".to_owned()),
             instant(client.last_seen),
         ]
     })

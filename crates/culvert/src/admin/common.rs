@@ -1,11 +1,12 @@
 //! Arguments and steps that kinds of things share.
 
 use super::api::{Entity, Query};
-use super::output::Format;
+use super::output::{self, Format};
 use super::shell::Shell;
 use crate::exit::{Failure, Status};
 use crate::visible::visible;
 use clap::{Args, ValueEnum};
+use culvert_base::quoted;
 use serde::Serialize;
 use std::io::{BufRead, IsTerminal, Read, Write};
 
@@ -30,13 +31,33 @@ impl Search {
     }
 }
 
+/// Only machines that are connected, or only the others.
+#[derive(Debug, Args)]
+pub(super) struct Connection {
+    /// Only those that are connected now
+    #[arg(long, conflicts_with = "not_connected")]
+    connected: bool,
+    /// Only those that are not connected now
+    #[arg(long)]
+    not_connected: bool,
+}
+
+impl Connection {
+    pub(super) const fn includes(&self, is_connected: bool) -> bool {
+        match is_connected {
+            true => !self.not_connected,
+            false => !self.connected,
+        }
+    }
+}
+
 /// One of a kind, at the version that somebody has seen.
 #[derive(Debug, Args)]
 pub(super) struct Seen {
     #[command(flatten)]
     pub(super) which: Which,
     /// Only if it is still at version N, as "show" said
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::whole_number::version)]
     pub(super) if_version: Option<u64>,
 }
 
@@ -146,9 +167,9 @@ impl Shell {
         let mut consent = delete.consent.asked_for(self.format)?;
         let found: T = self.api.find(&seen.which.which).await?;
         consent.obtain(format_args!(
-            "delete {} {:?} ({}){also}",
+            "delete {} {} ({}){also}",
             T::KIND,
-            found.name(),
+            quoted(found.name()),
             found.id()
         ))?;
         self.api.delete(&found, seen.if_version, query, fix).await?;
@@ -157,12 +178,14 @@ impl Shell {
     }
 
     pub(super) fn say<T: Entity>(&self, done: &str, item: &T) -> Result<(), Failure> {
-        self.format.done(item, sentence(done, item))
+        self.format.done(item, sentence(done, item))?;
+        item.warnings().iter().for_each(|text| output::warn(text));
+        Ok(())
     }
 }
 
 fn sentence<T: Entity>(done: &str, item: &T) -> String {
-    format!("{} {:?} {done} ({})", T::KIND, item.name(), item.id())
+    format!("{} {} {done} ({})", T::KIND, quoted(item.name()), item.id())
 }
 
 /// A change without any is a slip.

@@ -3,7 +3,7 @@
 use crate::exit::{Failure, Status};
 use crate::token_input::{not_enrolled, read};
 use culvert_host::{FileRefusal, HostError, StateDir, read_token_file};
-use culvert_wire::token::{Portal, Token, TokenError, TokenKind};
+use culvert_wire::token::{Portal, Token, TokenError, TokenKind, pasted};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -60,7 +60,7 @@ pub(super) fn portal_of(token: &Token, url: Option<&str>) -> Result<Portal, Fail
 }
 
 fn parse(text: &str, kind: TokenKind) -> Result<Token, Failure> {
-    Token::parse_as(text, kind).map_err(|error: TokenError| not_enrolled(error))
+    Token::parse_as(pasted(text), kind).map_err(|error: TokenError| not_enrolled(error))
 }
 
 fn saved() -> Result<Zeroizing<String>, Failure> {

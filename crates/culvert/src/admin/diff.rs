@@ -5,6 +5,7 @@ use super::output::Colours;
 use super::words::{applications, conditions, filters};
 use crate::visible::visible;
 use anstyle::AnsiColor;
+use culvert_base::quoted;
 use culvert_wire::api::{ApplyChange, FieldChange, Operation};
 use culvert_wire::model::{Applications, Condition, DnsDomain, Filter};
 use serde::Deserialize;
@@ -20,7 +21,7 @@ pub(super) fn render(changes: &[ApplyChange], colours: Colours) -> String {
             Operation::Update => ('~', AnsiColor::Yellow),
             Operation::Delete => ('-', AnsiColor::Red),
         };
-        let line = format!("{sign} {} {:?}", change.entity, change.name);
+        let line = format!("{sign} {} {}", change.entity, quoted(&change.name));
         let _infallible = writeln!(text, "{}", colours.paint(colour, line));
         // The name is enough for a removed object; an added one has it above already.
         let is_shown = |field: &&FieldChange| match change.operation {

@@ -10,6 +10,7 @@ use super::login::{Place, own, owns};
 use super::tokens::{default_name, issue};
 use super::words::now;
 use crate::exit::{Failure, print};
+use culvert_base::quoted;
 use culvert_wire::api::{Actor, ActorKind, ApplyOptions, NewToken, SetupRequest, Site};
 use culvert_wire::token::{Portal, Token, TokenKind};
 use std::path::{Path, PathBuf};
@@ -144,8 +145,8 @@ impl Machine {
             false => ("On the machine of", "client run"),
         };
         Ok(format!(
-            "\n{heading} {:?}, with {}:\n  sudo culvert {command} --token-file {}\n",
-            self.owner,
+            "\n{heading} {}, with {}:\n  sudo culvert {command} --token-file {}\n",
+            quoted(&self.owner),
             path.display(),
             path.file_name().unwrap_or_default().display()
         ))

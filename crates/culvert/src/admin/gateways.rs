@@ -1,11 +1,12 @@
 //! `culvert admin gateway`.
 
 use super::api::{MAX_LIST_LEN, Query};
-use super::common::{Delete, Rename, Search, Seen, Which};
+use super::common::{Connection, Delete, Rename, Search, Seen, Which, yes_or_no};
 use super::output::{Listed, connected, instant};
 use super::shell::Shell;
 use crate::exit::{Failure, Status};
 use clap::{Args, Subcommand};
+use culvert_base::quoted;
 use culvert_ids::GatewayId;
 use culvert_wire::api::{Gateway, GatewayPatch, GatewaySession, Site, Token};
 use std::collections::HashMap;
@@ -71,11 +72,14 @@ pub(super) struct ListArguments {
     /// Only those of this site
     #[arg(long, value_name = "SITE")]
     site: Option<String>,
+    #[command(flatten)]
+    connection: Connection,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   culvert admin gateway list --site office
+  culvert admin gateway list --not-connected
   culvert admin gateway show gateway-1
   culvert admin gateway set gateway-1 --name cellar
   culvert admin gateway verify gateway-1 \\
@@ -119,11 +123,11 @@ async fn verify(shell: &mut Shell, arguments: &VerifyArguments) -> Result<(), Fa
         // It may get another key before the request comes.
         Some(wanted) if *wanted == found.fingerprint => seen.if_version.or(Some(found.version)),
         Some(_) => {
-            let (name, fingerprint) = (&found.name, &found.fingerprint);
+            let (name, fingerprint) = (quoted(&found.name), &found.fingerprint);
             return Err(Failure::new(
                 Status::Failed,
                 format_args!(
-                    "gateway {name:?} has a key with another fingerprint, {fingerprint}: it was not verified"
+                    "gateway {name} has a key with another fingerprint, {fingerprint}: it was not verified"
                 ),
             ));
         }
@@ -154,11 +158,21 @@ async fn list(shell: &mut Shell, list: &ListArguments) -> Result<(), Failure> {
     let gateways: Vec<Gateway> = shell.api.list(&query).await?;
     let sites = shell.api.names::<Site>().await?;
     let is_required = shell.api.account().await?.require_verified_gateways;
-    let columns = ["ID", "NAME", "SITE", "STATE", "CONNECTED", "SEEN"];
+    let columns = [
+        "ID",
+        "NAME",
+        "SITE",
+        "STATE",
+        "CONNECTED",
+        "SINCE",
+        "VERSION",
+        "SEEN",
+    ];
     let sessions = sessions(shell).await?;
     let listed: Vec<_> = gateways
         .into_iter()
         .map(|gateway| listed(gateway, &sessions))
+        .filter(|listed| list.connection.includes(listed.connected))
         .collect();
     shell.format.list(&listed, &columns, |listed| {
         let gateway = &listed.thing;
@@ -167,7 +181,9 @@ async fn list(shell: &mut Shell, list: &ListArguments) -> Result<(), Failure> {
             gateway.name.clone(),
             sites.of(&gateway.site),
             state(listed, is_required),
-            connected(listed.connected_since),
+            yes_or_no(listed.connected).to_owned(),
+            instant(listed.connected_since),
+            gateway.software.clone().unwrap_or("-".to_owned()),
             instant(gateway.last_seen),
         ]
     })
@@ -221,6 +237,7 @@ async fn sessions(shell: &mut Shell) -> Result<HashMap<GatewayId, GatewaySession
 fn listed(gateway: Gateway, sessions: &HashMap<GatewayId, GatewaySession>) -> Listed<Gateway> {
     let session = sessions.get(&gateway.id);
     Listed {
+        connected: session.is_some(),
         connected_since: session.map(|session| session.since),
         clients: session.map(|session| session.clients),
         thing: gateway,

@@ -6,6 +6,7 @@ use super::output::instant;
 use super::shell::Shell;
 use crate::exit::{Failure, Status};
 use clap::{Args, Subcommand};
+use culvert_base::quoted;
 use culvert_ids::{ActorId, GroupId};
 use culvert_wire::api::{Actor, Group, GroupPatch, Member, NewGroup, NewMember};
 use serde::Serialize;
@@ -143,8 +144,8 @@ async fn add(shell: &mut Shell, members: &MemberArguments) -> Result<(), Failure
         added.extend(missing.note(which, add_one(shell, group.id, actor).await)?);
     }
     let sentence = |member: &Member| {
-        let (name, group) = (&member.actor_name, &group.name);
-        format!("{name:?} is in group {group:?} now")
+        let (name, group) = (quoted(&member.actor_name), quoted(&group.name));
+        format!("{name} is in group {group} now")
     };
     shell.format.done_to_each(&added, sentence)?;
     missing.into_result("")
@@ -164,8 +165,8 @@ async fn remove(shell: &mut Shell, members: &MemberArguments) -> Result<(), Fail
         }));
     }
     let sentence = |removed: &Removed<'_>| {
-        let (which, group) = (removed.which, &group.name);
-        format!("{which:?} is in group {group:?} no longer")
+        let (which, group) = (quoted(removed.which), quoted(&group.name));
+        format!("{which} is in group {group} no longer")
     };
     shell.format.done_to_each(&removed, sentence)?;
     missing.into_result("")
@@ -190,7 +191,7 @@ impl Missing {
         match done {
             Ok(done) => Ok(Some(done)),
             Err(failure) if failure.status == Status::Failed => {
-                self.0.push(format!("{which:?}: {failure}"));
+                self.0.push(format!("{}: {failure}", quoted(which)));
                 Ok(None)
             }
             Err(failure) => Err(failure),

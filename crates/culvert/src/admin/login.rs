@@ -11,6 +11,7 @@ use crate::exit::{Failure, Status, print_once};
 use crate::password_input;
 use crate::token_input::STANDARD_INPUT;
 use clap::Args;
+use culvert_base::quoted;
 use culvert_wire::api::{Account, Actor, ProblemKind, SetupAnswer, SetupRequest, Token};
 use culvert_wire::token::TokenKind;
 use serde::Serialize;
@@ -194,10 +195,11 @@ fn name_taken(refusal: RequestError, owner: &str) -> Failure {
     match refusal {
         RequestError::Problem(problem) if problem.status == conflict => {
             let detail = problem.detail.unwrap_or(problem.title);
+            let owner = quoted(owner);
             Failure::new(
                 Status::Failed,
                 format_args!(
-                    "{detail}; try again with another name: --owner NAME instead of {owner:?}"
+                    "{detail}; try again with another name: --owner NAME instead of {owner}"
                 ),
             )
         }
@@ -207,9 +209,9 @@ fn name_taken(refusal: RequestError, owner: &str) -> Failure {
 
 pub(super) fn owns(answer: &SetupAnswer, url: &str, file: &Path) -> String {
     format!(
-        "{:?} owns account {:?} at {url} now; the API token is in {}",
-        answer.owner.name,
-        answer.account.name,
+        "{} owns account {} at {url} now; the API token is in {}",
+        quoted(&answer.owner.name),
+        quoted(&answer.account.name),
         file.display()
     )
 }
@@ -234,8 +236,8 @@ pub(super) async fn log_in(
             file,
         }),
         Format::Table => print_line(format_args!(
-            "the token for account {:?} at {} is in {} now",
-            account.name,
+            "the token for account {} at {} is in {} now",
+            quoted(&account.name),
             api.url(),
             file.display()
         )),

@@ -99,7 +99,7 @@ struct Part {
     #[arg(long, value_name = "WHEN", value_parser = parse_ago)]
     until: Option<Ago>,
     /// At most so many, the newest; without, 50 as a table and all as CSV or JSON lines
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_LIST_LEN as i64))]
+    #[arg(long, value_name = "N", value_parser = crate::whole_number::whole_number(1..=MAX_LIST_LEN as u32))]
     limit: Option<u32>,
     /// Print new entries as they come, after the last ones, until Ctrl-C
     #[arg(long, short, conflicts_with_all = ["until", "csv"])]

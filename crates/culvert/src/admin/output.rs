@@ -1,7 +1,8 @@
 //! Output of commands: tables for people, JSON for programs.
 
 use super::api::Entity;
-use crate::exit::{Failure, Status, print, print_once};
+use crate::exit::{Failure, print, print_once};
+use crate::json;
 use crate::visible::visible;
 use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
@@ -12,9 +13,6 @@ use std::fmt::{self, Display};
 use std::io::{IsTerminal, Write};
 use unicode_width::UnicodeWidthStr;
 use zeroize::Zeroizing;
-
-/// Counts changes of the JSON that programs must know of: within one, fields are added alone.
-const SCHEMA_VERSION: u32 = 1;
 
 /// The fewest columns of a terminal that tables are laid out for.
 const MIN_WIDTH: usize = 80;
@@ -27,13 +25,6 @@ pub(super) enum Format {
     Table,
     /// For programs: one line, with a schema_version
     Json,
-}
-
-#[derive(Serialize)]
-struct Versioned<T> {
-    schema_version: u32,
-    #[serde(flatten)]
-    content: T,
 }
 
 #[derive(Serialize)]
@@ -108,25 +99,13 @@ impl Format {
 
 /// One line of JSON.
 pub(super) fn print_json(content: impl Serialize) -> Result<(), Failure> {
-    print(json(content)?.as_bytes())
+    print(json::line(&content)?.as_bytes())
 }
 
 /// One line of JSON that is shown this once.
 pub(super) fn print_secret_json(content: impl Serialize) -> Result<(), Failure> {
-    let line = Zeroizing::new(json(content)?);
+    let line = Zeroizing::new(json::line(&content)?);
     print_once(line.as_bytes())
-}
-
-fn json(content: impl Serialize) -> Result<String, Failure> {
-    let schema_version = SCHEMA_VERSION;
-    let versioned = Versioned {
-        schema_version,
-        content,
-    };
-    let text = serde_json::to_string(&versioned);
-    let text =
-        text.map_err(|error| Failure::new(Status::Failed, format_args!("writing JSON: {error}")))?;
-    Ok(text + "\n")
 }
 
 pub(super) fn print_line(line: impl Display) -> Result<(), Failure> {
@@ -248,6 +227,7 @@ pub(super) fn instant(at: Option<Timestamp>) -> String {
 pub(super) struct Listed<T> {
     #[serde(flatten)]
     pub(super) thing: T,
+    pub(super) connected: bool,
     /// Nothing where it is not connected.
     pub(super) connected_since: Option<Timestamp>,
     /// Of a connected gateway, how many clients it serves.
@@ -260,6 +240,7 @@ impl<T: Entity> Listed<T> {
         let connected_since = since.get(&thing.id()).copied();
         Self {
             thing,
+            connected: connected_since.is_some(),
             connected_since,
             clients: None,
         }
@@ -368,18 +349,6 @@ mod tests {
         assert!(!text.contains(['\u{1b}', '\u{7}']), "{text:?}");
         let text = record(&[("name", "a\u{1b}]0;x\nb\r".to_owned())]);
         assert!(!text.contains(['\u{1b}', '\r']), "{text:?}");
-    }
-
-    #[test]
-    fn json_has_its_schema_version_first() {
-        let schema_version = SCHEMA_VERSION;
-        let content = Items { items: &[1, 2] };
-        let versioned = Versioned {
-            schema_version,
-            content,
-        };
-        let text = serde_json::to_string(&versioned).unwrap();
-        assert_eq!(text, r#"{"schema_version":1,"items":[1,2]}"#);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::exit::Failure;
 use crate::password_input;
 use crate::token_input::STANDARD_INPUT;
 use clap::{Args, ValueEnum};
+use culvert_base::quoted;
 use culvert_wire::api::{Actor, ActorKind, ApiRole, NewSignIn};
 use std::path::{Path, PathBuf};
 
@@ -61,8 +62,8 @@ pub(super) async fn run(shell: &mut Shell, arguments: PasswordArguments) -> Resu
         (None, None, ActorKind::User) => ApiRole::User,
         (None, None, ActorKind::Admin | ActorKind::ServiceAccount) => {
             return Err(usage(format_args!(
-                "{:?} does not sign in yet: say as what, by --role",
-                actor.name
+                "{} does not sign in yet: say as what, by --role",
+                quoted(&actor.name)
             )));
         }
     };
@@ -74,8 +75,8 @@ pub(super) async fn run(shell: &mut Shell, arguments: PasswordArguments) -> Resu
     let path = format!("/actors/{}/sign-in", actor.id);
     let actor: Actor = shell.api.post(&path, &Query::default(), &new).await?;
     let sentence = format!(
-        "{:?} signs in with the new password now; sessions from before have ended",
-        actor.name
+        "{} signs in with the new password now; sessions from before have ended",
+        quoted(&actor.name)
     );
     shell.format.done(&actor, sentence)
 }

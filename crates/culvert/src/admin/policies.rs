@@ -2,7 +2,7 @@
 
 use super::common::{Delete, Search, Seen, Which, something, usage, yes_or_no};
 use super::condition_arguments::{ConditionArguments, FieldName};
-use super::output::instant;
+use super::output::{self, instant};
 use super::policy_entry::default_name;
 use super::shell::Shell;
 use super::words::conditions;
@@ -207,7 +207,9 @@ async fn show(shell: &mut Shell, which: &Which) -> Result<(), Failure> {
             ("changed", instant(Some(policy.updated))),
             ("version", policy.version.to_string()),
         ]
-    })
+    })?;
+    policy.warnings.iter().for_each(|text| output::warn(text));
+    Ok(())
 }
 
 fn when(policy: &Policy) -> String {

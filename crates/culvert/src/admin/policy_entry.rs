@@ -2,6 +2,7 @@
 
 use super::one_or_more::OneOrMore;
 use super::words::{CONDITION_FIELDS, ConditionField, ConditionTexts, Input};
+use culvert_base::quoted;
 use culvert_wire::Timestamp;
 use culvert_wire::api::DesiredPolicy;
 use culvert_wire::model::Condition;
@@ -38,7 +39,7 @@ impl PolicyEntry {
         let name = self
             .name
             .unwrap_or_else(|| default_name(&self.group, &self.resource));
-        let of_policy = |error| format!("policy {name:?}: {error}");
+        let of_policy = |error| format!("policy {}: {error}", quoted(&name));
         let mut texts = self.texts;
         for (field, instant) in self.instants {
             let instant = instant.read(field).map_err(of_policy)?;
@@ -49,7 +50,8 @@ impl PolicyEntry {
             Some(conditions) if texts.is_empty() => conditions,
             Some(_) => {
                 return Err(format!(
-                    "policy {name:?} has `conditions` beside others: keep them in one form"
+                    "policy {} has `conditions` beside others: keep them in one form",
+                    quoted(&name)
                 ));
             }
         };

@@ -7,6 +7,7 @@ use super::shell::Shell;
 use crate::exit::{Failure, Status};
 use crate::token_input;
 use clap::{Args, Subcommand, ValueEnum};
+use culvert_base::quoted;
 use culvert_ids::IdentityId;
 use culvert_wire::api::{
     Actor, Group, Identity, NewIdentity, NewProvider, Provider, ProviderGroup, ProviderPatch,
@@ -284,8 +285,8 @@ async fn link(shell: &mut Shell, link: &LinkArguments) -> Result<(), Failure> {
     };
     let nothing_else = Query::default();
     let identity: Identity = shell.api.post("/identities", &nothing_else, &new).await?;
-    let (subject, actor, id) = (&link.subject, &link.actor, identity.id);
-    let sentence = format!("{subject:?} signs in as {actor:?} now ({id})");
+    let (subject, actor, id) = (quoted(&link.subject), quoted(&link.actor), identity.id);
+    let sentence = format!("{subject} signs in as {actor} now ({id})");
     shell.format.done(&identity, sentence)
 }
 

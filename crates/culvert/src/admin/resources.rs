@@ -114,9 +114,7 @@ pub(super) async fn run(shell: &mut Shell, command: ResourceCommand) -> Result<(
                 applications: create.applications,
                 within: given(create.within),
             };
-            let made = shell.create::<Resource>(&new).await?;
-            made.warnings.iter().for_each(|text| output::warn(text));
-            Ok(())
+            shell.create::<Resource>(&new).await.map(drop)
         }
         ResourceCommand::Set(set) => {
             let filters = match set.allow.is_empty() {
@@ -156,7 +154,9 @@ async fn list(shell: &mut Shell, list: &ListArguments) -> Result<(), Failure> {
 }
 
 async fn show(shell: &mut Shell, which: &Which) -> Result<(), Failure> {
-    let resource: Resource = shell.api.find(&which.which).await?;
+    let id = shell.api.id_of::<Resource>(&which.which).await?;
+    // By its id, since a list leaves out that others have the same address.
+    let resource: Resource = shell.api.by_id(id).await?;
     let site: Site = shell.api.by_id(resource.site).await?;
     shell.format.record(&resource, || {
         vec![
@@ -172,7 +172,9 @@ async fn show(shell: &mut Shell, which: &Which) -> Result<(), Failure> {
             ("changed", instant(Some(resource.updated))),
             ("version", resource.version.to_string()),
         ]
-    })
+    })?;
+    resource.warnings.iter().for_each(|text| output::warn(text));
+    Ok(())
 }
 
 /// The values of an option that may be repeated; none where it is not there.

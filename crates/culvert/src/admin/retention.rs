@@ -4,9 +4,11 @@ use super::api::Query;
 use super::common::{Switch, on_or_off, something};
 use super::shell::Shell;
 use crate::exit::Failure;
+use crate::whole_number::whole_number;
 use clap::{Args, Subcommand};
 use culvert_wire::api::{Retention, RetentionPatch};
 use culvert_wire::model::Keep;
+use culvert_wire::model::{MAX_LOG_DAYS, MAX_LOG_ENTRIES, MIN_LOG_ENTRIES};
 
 /// Retention time of logs, and the switch of the flow log
 #[derive(Debug, Subcommand)]
@@ -24,22 +26,22 @@ pub(super) struct SetArguments {
     #[arg(long, value_name = "ON|OFF")]
     flow_log: Option<Switch>,
     /// Days of the access log: 1 to 3650
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole_number(1..=MAX_LOG_DAYS))]
     access_days: Option<u32>,
     /// Entries of the access log at most: 1000 to 100000000
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole_number(MIN_LOG_ENTRIES..=MAX_LOG_ENTRIES))]
     access_entries: Option<u64>,
     /// Days of the flow log: 1 to 3650
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole_number(1..=MAX_LOG_DAYS))]
     flow_days: Option<u32>,
     /// Entries of the flow log at most: 1000 to 100000000
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole_number(MIN_LOG_ENTRIES..=MAX_LOG_ENTRIES))]
     flow_entries: Option<u64>,
     /// Days of the change log: 90 to 3650, or 0 to keep it for good; for owners
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole_number(0..=MAX_LOG_DAYS))]
     change_days: Option<u32>,
     /// Only if the account is still at version N, as "show" said
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::whole_number::version)]
     if_version: Option<u64>,
 }
 

@@ -6,9 +6,11 @@ use super::output::instant;
 use super::shell::Shell;
 use crate::exit::{Failure, Status};
 use crate::token_input;
+use crate::whole_number::whole_number;
 use clap::{Args, Subcommand};
+use culvert_base::quoted;
 use culvert_wire::api::{NewSink, SinkList, SinkPatch, SinkTest, SinkView};
-use culvert_wire::model::{Log, Sink, SinkTarget};
+use culvert_wire::model::{FILE_MIB, FILES_KEPT, Log, Sink, SinkTarget};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -62,10 +64,10 @@ pub(super) struct CreateArguments {
     )]
     file: Option<String>,
     /// After how many MiB another file is begun
-    #[arg(long, value_name = "N", default_value_t = 100, requires = "file")]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = whole_number(FILE_MIB), requires = "file")]
     max_mib: u32,
     /// Number of files kept beside the one that is written
-    #[arg(long, value_name = "N", default_value_t = 10, requires = "file")]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = whole_number(FILES_KEPT), requires = "file")]
     keep: u32,
     /// An endpoint that takes POST: https://… or http://…
     #[arg(long, value_name = "URL")]
@@ -95,7 +97,7 @@ pub(super) async fn run(shell: &mut Shell, command: SinkCommand) -> Result<(), F
         SinkCommand::Delete(delete) => {
             let name = delete.name.name;
             let mut consent = delete.consent.asked_for(shell.format)?;
-            consent.obtain(format_args!("delete sink {name:?}"))?;
+            consent.obtain(format_args!("delete sink {}", quoted(&name)))?;
             shell.api.remove(&path(&name)?).await?;
             let sentence = format!("sink {name} deleted");
             shell.format.deleted(&name, sentence)
@@ -110,7 +112,7 @@ fn path(name: &str) -> Result<String, Failure> {
         .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
     match is_plain && !name.is_empty() {
         true => Ok(format!("/sinks/{name}")),
-        false => Err(usage(format_args!("{name:?} is no name of a sink"))),
+        false => Err(usage(format_args!("{} is no name of a sink", quoted(name)))),
     }
 }
 

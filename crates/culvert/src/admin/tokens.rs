@@ -9,6 +9,7 @@ use super::shell::Shell;
 use super::words::{Ahead, now, parse_ahead};
 use crate::exit::{Failure, Status, print_once};
 use clap::{Args, Subcommand, ValueEnum};
+use culvert_base::quoted;
 use culvert_wire::Timestamp;
 use culvert_wire::api::{Actor, ApiRole, IssuedToken, NewToken, Site, Token};
 use culvert_wire::token::TokenKind;
@@ -147,10 +148,10 @@ async fn create(shell: &mut Shell, create: CreateArguments) -> Result<(), Failur
         token: &token,
         file: &path,
     };
-    let (id, name, shown) = (token.id, &token.name, path.display());
+    let (id, name, shown) = (token.id, quoted(&token.name), path.display());
     shell.format.done(
         &written,
-        format_args!("token {name:?} written to {shown} ({id})"),
+        format_args!("token {name} written to {shown} ({id})"),
     )
 }
 
@@ -194,8 +195,9 @@ fn print_secret(format: Format, token: &Token, secret: &str) -> Result<(), Failu
             print_once(format!("{secret}\n").as_bytes())?;
             if std::io::stdout().is_terminal() {
                 note(format_args!(
-                    "This is shown once. It is {:?} ({}); keep it in a file of mode 0600.",
-                    token.name, token.id
+                    "This is shown once. It is {} ({}); keep it in a file of mode 0600.",
+                    quoted(&token.name),
+                    token.id
                 ));
             }
             Ok(())

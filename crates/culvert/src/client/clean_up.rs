@@ -3,10 +3,12 @@
 use super::failure::failure;
 use super::run_arguments::DEFAULT_STATUS_SOCKET;
 use crate::exit::{Failure, Status, print};
+use crate::json;
 use crate::routing_numbers::{mark, routing, table};
 use clap::{Args, ValueEnum};
 use culvert_client::{ClientError, clean_up_network, clean_up_resolver};
 use culvert_host::{FileRefusal, HostError, InterfaceName, Mark, Routing, Table};
+use serde::Serialize;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,6 +22,10 @@ use std::process::ExitCode;
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = EXAMPLES)]
 pub(super) struct CleanUpArguments {
+    /// Print one line of JSON with a schema_version
+    #[arg(long)]
+    json: bool,
+
     /// The client's configuration file [default: /etc/culvert/client.toml, where there is one]
     #[arg(long, value_name = "FILE", env = "CULVERT_CLIENT_CONFIG")]
     pub(super) config: Option<PathBuf>,
@@ -106,10 +112,12 @@ pub(super) fn run(arguments: &CleanUpArguments) -> Result<ExitCode, Failure> {
             let cleaned = clean_up_resolver(&arguments.state_dir).await;
             cleaned.map_err(|error| of_resolver(&error))?;
         }
+        let mut removed = Vec::new();
         if arguments.only != Some(Part::Resolver) {
-            let removed = clean_up_network(&arguments.interface, &routing).await;
-            report(&removed.map_err(|error| failure(&error))?)?;
+            let network = clean_up_network(&arguments.interface, &routing).await;
+            removed = network.map_err(|error| failure(&error))?;
         }
+        report(&removed, arguments.json)?;
         Ok(ExitCode::SUCCESS)
     })
 }
@@ -130,10 +138,19 @@ pub(crate) fn refuse_while_running(socket: &Path, program: &str) -> Result<(), F
     }
 }
 
+/// The parts that were removed, for programs.
+#[derive(Serialize)]
+struct Removed<'a> {
+    removed: &'a [String],
+}
+
 /// Lists the removed parts.
-pub(crate) fn report(removed: &[String]) -> Result<(), Failure> {
-    let lines: String = removed.iter().map(|line| format!("{line}\n")).collect();
-    print(lines.as_bytes())
+pub(crate) fn report(removed: &[String], is_json: bool) -> Result<(), Failure> {
+    let text = match is_json {
+        true => json::line(&Removed { removed })?,
+        false => removed.iter().map(|line| format!("{line}\n")).collect(),
+    };
+    print(text.as_bytes())
 }
 
 /// The way to mend it is another one than for a client that is to run there.

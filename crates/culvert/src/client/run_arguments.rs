@@ -74,7 +74,7 @@ pub(crate) struct RunArguments {
     pub(super) id: Option<String>,
 
     /// MTU of the interface, in bytes
-    #[arg(long, value_name = "N", env = "CULVERT_CLIENT_MTU", default_value_t = crate::wg::DEFAULT_MTU, value_parser = clap::value_parser!(u16).range(1280..=65_475))]
+    #[arg(long, value_name = "N", env = "CULVERT_CLIENT_MTU", default_value_t = crate::wg::DEFAULT_MTU, value_parser = crate::whole_number::whole_number(1_280..=65_475_u16))]
     pub(super) mtu: u16,
 
     /// Packet workers (threads)

@@ -18,6 +18,10 @@ use std::process::ExitCode;
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = EXAMPLES)]
 pub(super) struct CleanUpArguments {
+    /// Print one line of JSON with a schema_version
+    #[arg(long)]
+    json: bool,
+
     /// The gateway's configuration file [default: /etc/culvert/gateway.toml, where there is one]
     #[arg(long, value_name = "FILE", env = "CULVERT_GATEWAY_CONFIG")]
     pub(super) config: Option<PathBuf>,
@@ -74,6 +78,6 @@ pub(super) fn run(arguments: &CleanUpArguments) -> Result<ExitCode, Failure> {
         .build()
         .map_err(|error| Failure::io("starting", &error))?;
     let removed = runtime.block_on(culvert_gateway::clean_up(&arguments.interface, &routing));
-    report(&removed.map_err(|error| failure(&error))?)?;
+    report(&removed.map_err(|error| failure(&error))?, arguments.json)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -73,7 +73,7 @@ pub(crate) struct RunArguments {
     pub(super) id: Option<String>,
 
     /// UDP port that clients send to
-    #[arg(long, value_name = "PORT", env = "CULVERT_GATEWAY_LISTEN_PORT", default_value_t = 51_820, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "PORT", env = "CULVERT_GATEWAY_LISTEN_PORT", default_value_t = 51_820, value_parser = crate::whole_number::whole_number(1..=u16::MAX))]
     pub(super) listen_port: u16,
 
     /// Address at which clients reach it, besides those of its interfaces; may be repeated
@@ -89,7 +89,7 @@ pub(crate) struct RunArguments {
     pub(super) public_endpoint: Vec<PublicEndpoint>,
 
     /// MTU of the interface, in bytes
-    #[arg(long, value_name = "N", env = "CULVERT_GATEWAY_MTU", default_value_t = crate::wg::DEFAULT_MTU, value_parser = clap::value_parser!(u16).range(1280..=65_475))]
+    #[arg(long, value_name = "N", env = "CULVERT_GATEWAY_MTU", default_value_t = crate::wg::DEFAULT_MTU, value_parser = crate::whole_number::whole_number(1_280..=65_475_u16))]
     pub(super) mtu: u16,
 
     /// Packet workers (threads)

@@ -56,7 +56,7 @@ pub(super) fn run(arguments: &StatusArguments) -> Result<ExitCode, Failure> {
     let status = runtime.block_on(ask_status(&socket));
     let status = status.map_err(|error: StatusError| Failure::new(Status::Failed, error))?;
     let text = match arguments.json {
-        true => crate::status::json_line(&status)?,
+        true => crate::json::line_of(&status)?,
         false => table::render(&status),
     };
     print(text.as_bytes())?;

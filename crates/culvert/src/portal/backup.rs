@@ -1,6 +1,6 @@
 //! `culvert portal backup` and `culvert portal restore`.
 
-use super::common::{EXIT_STATUS, StateArguments, failure, print_json_line};
+use super::common::{EXIT_STATUS, StateArguments, failure, print_json_line, print_json_line_ahead};
 use crate::exit::{Failure, Status, print_ahead};
 use clap::Args;
 use culvert_age::{Identity, KeyError, Recipient, parse_identities, parse_recipients};
@@ -44,12 +44,21 @@ pub(super) struct BackupArguments {
 /// A backup that was made, for scripts.
 #[derive(Debug, Serialize)]
 struct Made {
-    schema_version: u32,
     file: String,
     size_bytes: u64,
     /// To whom it is encrypted; an empty list: to nobody.
     recipients: Vec<String>,
     /// The key that encrypts the secrets in it, which is not in it.
+    secrets_key: Option<String>,
+}
+
+/// A portal that was restored, for scripts.
+#[derive(Debug, Serialize)]
+struct Restored {
+    state_dir: PathBuf,
+    /// The URL at which machines look for it; none if it never ran.
+    url: Option<String>,
+    /// The key that its secrets are encrypted with, which no backup has.
     secrets_key: Option<String>,
 }
 
@@ -70,6 +79,10 @@ pub(super) struct RestoreArguments {
     /// FILE must belong to root or to you, with mode 0600.
     #[arg(long, value_name = "FILE")]
     identity: Vec<PathBuf>,
+
+    /// Print one line of JSON with a schema_version
+    #[arg(long)]
+    json: bool,
 
     #[command(flatten)]
     state: StateArguments,
@@ -115,7 +128,6 @@ pub(super) async fn back_up(arguments: &BackupArguments) -> Result<ExitCode, Fai
         let size_bytes =
             size.map_err(|error| Failure::new(Status::Failed, format_args!("{file}: {error}")))?;
         print_json_line(&Made {
-            schema_version: 1,
             file: file.to_string(),
             size_bytes,
             recipients: recipients.iter().map(ToString::to_string).collect(),
@@ -140,11 +152,21 @@ pub(super) async fn restore(arguments: &RestoreArguments) -> Result<ExitCode, Fa
     let state_dir = &arguments.state.state_dir;
     let home = Home::restore(state_dir, &identities, &arguments.file).await;
     let home = home.map_err(failure)?;
+    let portal = home.whereabouts().map_err(failure)?;
+    let key = home.secrets_status(None).await.map_err(failure)?.key;
+    if arguments.json {
+        print_json_line_ahead(&Restored {
+            state_dir: state_dir.clone(),
+            url: portal.map(|portal| portal.url),
+            secrets_key: key.map(|key| key.to_string()),
+        })?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut done = format!("{} holds the portal of the backup.", state_dir.display());
-    if let Some(portal) = home.whereabouts().map_err(failure)? {
+    if let Some(portal) = portal {
         done += &format!(" Machines look for it at {}.", portal.url);
     }
-    if let Some(key) = home.secrets_status(None).await.map_err(failure)?.key {
+    if let Some(key) = key {
         done += &format!(
             " Its secrets are encrypted with key {key}, which no backup has: start the portal with --secrets-key."
         );

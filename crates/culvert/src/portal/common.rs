@@ -1,6 +1,7 @@
 //! Options, answers and failures that commands about a portal's data share.
 
-use crate::exit::{Failure, Status, print};
+use crate::exit::{Failure, Status, print, print_ahead};
+use crate::json;
 use clap::Args;
 use culvert_portal::PortalError;
 use serde::Serialize;
@@ -29,9 +30,12 @@ Exit status:
 
 /// Prints one line of JSON.
 pub(super) fn print_json_line(value: &impl Serialize) -> Result<(), Failure> {
-    let line = serde_json::to_string(value);
-    let line = line.map_err(|error| Failure::new(Status::Failed, error))? + "\n";
-    print(line.as_bytes())
+    print(json::line(value)?.as_bytes())
+}
+
+/// The same of what is done already, whoever reads it.
+pub(super) fn print_json_line_ahead(value: &impl Serialize) -> Result<(), Failure> {
+    print_ahead(json::line(value)?.as_bytes())
 }
 
 /// The failure that ends a command.

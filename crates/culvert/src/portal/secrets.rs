@@ -1,6 +1,6 @@
 //! `culvert portal secrets`: the key that encrypts the database's secrets.
 
-use super::common::{EXIT_STATUS, StateArguments, failure, print_json_line};
+use super::common::{EXIT_STATUS, StateArguments, failure, print_json_line, print_json_line_ahead};
 use crate::exit::{Failure, Status, print, print_ahead};
 use clap::{Args, Subcommand};
 use culvert_host::{FileRefusal, HostError, TokenText, read_credential, read_token_file};
@@ -72,6 +72,9 @@ const STATUS_EXAMPLES: &str = examples!(
     after_long_help = EXAMPLES
 )]
 pub(super) struct SecretsArguments {
+    /// Print one line of JSON with a schema_version
+    #[arg(long, global = true)]
+    json: bool,
     #[command(subcommand)]
     command: SecretsCommand,
 }
@@ -111,19 +114,28 @@ enum SecretsCommand {
     ///
     /// The portal may be running.
     #[command(after_help = EXIT_STATUS, after_long_help = STATUS_EXAMPLES)]
-    Status {
-        /// Print one line of JSON with a schema_version
-        #[arg(long)]
-        json: bool,
-        #[command(flatten)]
-        of: KeyArguments,
-    },
+    Status(KeyArguments),
+}
+
+/// A new key, for scripts.
+#[derive(Debug, Serialize)]
+struct NewKey<'a> {
+    file: &'a Path,
+    key: String,
+}
+
+/// The change that was made to all secrets, for scripts.
+#[derive(Debug, Serialize)]
+struct Changed {
+    is_encrypted: bool,
+    key: Option<String>,
+    /// The number of secrets.
+    secrets: u64,
 }
 
 /// The protection of secrets, for scripts.
 #[derive(Debug, Serialize)]
 struct Told {
-    schema_version: u32,
     is_encrypted: bool,
     key: Option<String>,
     /// True if all can be decrypted with the key that was given; absent without one.
@@ -215,31 +227,33 @@ fn parse(text: &TokenText, path: &Path) -> Result<Sealer, Failure> {
 }
 
 pub(super) async fn run(arguments: SecretsArguments) -> Result<ExitCode, Failure> {
-    let text = match arguments.command {
-        SecretsCommand::NewKey { file } => new_key(&file)?,
+    let json = arguments.json;
+    match arguments.command {
+        SecretsCommand::NewKey { file } if json => {
+            let key = make_key(&file)?;
+            print_json_line_ahead(&NewKey { file: &file, key })?;
+        }
+        SecretsCommand::NewKey { file } => print_ahead(new_key(&file)?.as_bytes())?,
         SecretsCommand::Encrypt(arguments) => {
             let (key, home) = (arguments.key.required()?, stopped(&arguments)?);
             let done = home.encrypt_secrets(&key).await;
             let done = done.map_err(|error| failed(&home, error))?;
-            encrypted(&done, &key)
+            say_changed(&done, Some(&key), json)?;
         }
         SecretsCommand::Rotate { old, new_key } => {
             let (from, to) = (old.key.required()?, read_key(&new_key)?);
             let home = stopped(&old)?;
             let done = home.rotate_secrets(&from, &to).await;
             let done = done.map_err(|error| failed(&home, error))?;
-            encrypted(&done, &to)
+            say_changed(&done, Some(&to), json)?;
         }
         SecretsCommand::Decrypt(arguments) => {
             let (key, home) = (arguments.key.required()?, stopped(&arguments)?);
             let done = home.decrypt_secrets(&key).await;
             let done = done.map_err(|error| failed(&home, error))?;
-            format!(
-                "{} secrets are in clear. Start the portal without the key.\n",
-                done.total()
-            )
+            say_changed(&done, None, json)?;
         }
-        SecretsCommand::Status { json, of } => {
+        SecretsCommand::Status(of) => {
             let home = Home::open_beside(&of.state.state_dir).map_err(failure)?;
             let key = match of.key.access()? {
                 SecretsAccess::Key(key) => Some(key),
@@ -251,11 +265,28 @@ pub(super) async fn run(arguments: SecretsArguments) -> Result<ExitCode, Failure
                 true => print_json_line(&told(&found, key.is_some()))?,
                 false => print(status(&found, key.is_some()).as_bytes())?,
             }
-            return Ok(ExitCode::SUCCESS);
         }
-    };
-    print_ahead(text.as_bytes())?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says what was done to all secrets; no key: they are in clear.
+fn say_changed(status: &SecretsStatus, key: Option<&Sealer>, json: bool) -> Result<(), Failure> {
+    let text = match (json, key) {
+        (true, key) => {
+            return print_json_line_ahead(&Changed {
+                is_encrypted: key.is_some(),
+                key: key.map(|key| key.key_id().to_string()),
+                secrets: status.total(),
+            });
+        }
+        (false, Some(key)) => encrypted(status, key),
+        (false, None) => format!(
+            "{} secrets are in clear. Start the portal without the key.\n",
+            status.total()
+        ),
+    };
+    print_ahead(text.as_bytes())
 }
 
 fn stopped(arguments: &KeyArguments) -> Result<Home, Failure> {
@@ -276,7 +307,8 @@ fn failed(home: &Home, error: PortalError) -> Failure {
     }
 }
 
-fn new_key(path: &Path) -> Result<String, Failure> {
+/// Makes a key. Returns its id.
+fn make_key(path: &Path) -> Result<String, Failure> {
     let key = new_secrets_key().map_err(failure)?;
     let written = || -> io::Result<()> {
         let options = OpenOptions::new()
@@ -301,9 +333,13 @@ fn new_key(path: &Path) -> Result<String, Failure> {
         ),
         _ => Failure::new(Status::Failed, format_args!("{file}: {error}")),
     })?;
+    Ok(key.id().to_string())
+}
+
+fn new_key(path: &Path) -> Result<String, Failure> {
+    let (file, id) = (path.display(), make_key(path)?);
     Ok(format!(
-        "{file} holds key {}. Keep a copy of it apart from the portal and its backups.\n",
-        key.id()
+        "{file} holds key {id}. Keep a copy of it apart from the portal and its backups.\n"
     ))
 }
 
@@ -318,7 +354,6 @@ fn encrypted(status: &SecretsStatus, key: &Sealer) -> String {
 
 fn told(status: &SecretsStatus, is_tested: bool) -> Told {
     Told {
-        schema_version: 1,
         is_encrypted: status.key.is_some(),
         key: status.key.map(|key| key.to_string()),
         can_be_decrypted: (is_tested && status.key.is_some()).then_some(true),
@@ -412,7 +447,6 @@ mod tests {
         let tried = serde_json::to_value(told(&found(Some(key)), true)).unwrap();
         assert_eq!(tried["can_be_decrypted"], true);
         assert_eq!(tried["key"], key.to_string());
-        assert_eq!(tried["schema_version"], 1);
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub(crate) struct ShowArguments {
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "2",
-        value_parser = clap::value_parser!(u32).range(1..=86_400)
+        value_parser = crate::whole_number::whole_number(1..=86_400_u32)
     )]
     pub(crate) watch: Option<u32>,
 }
@@ -79,7 +79,7 @@ pub(crate) struct RunArguments {
     pub(crate) workers: Option<usize>,
 
     /// MTU to start with, in bytes; "ip link set mtu" changes it at any time
-    #[arg(long, value_name = "N", env = "CULVERT_MTU", default_value_t = DEFAULT_MTU, value_parser = clap::value_parser!(u16).range(i64::from(MIN_MTU)..=i64::from(MAX_MTU)))]
+    #[arg(long, value_name = "N", env = "CULVERT_MTU", default_value_t = DEFAULT_MTU, value_parser = crate::whole_number::whole_number(MIN_MTU..=MAX_MTU))]
     pub(crate) mtu: u16,
 
     /// Exchange single packets with the host instead of TCP and UDP superframes

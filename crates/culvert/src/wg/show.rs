@@ -4,6 +4,7 @@ use super::arguments::ShowArguments;
 use super::status::{SCHEMA_VERSION, Status};
 use super::{socket, table};
 use crate::exit::{self, Failure};
+use crate::json;
 use culvert_uapi::InterfaceName;
 use std::io::{self, IsTerminal, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -68,7 +69,7 @@ fn show_json(
         let objects = objects.join(",");
         let line = match name {
             Some(_) => format!("{objects}\n"),
-            None => format!("{{\"schema_version\":{SCHEMA_VERSION},\"interfaces\":[{objects}]}}\n"),
+            None => format!("{}\"interfaces\":[{objects}]}}\n", json::start()),
         };
         exit::print(line.as_bytes())?;
         match interval {

@@ -81,6 +81,7 @@ fn a_log_is_exported_whole_or_its_newest_entries() {
         .collect();
     assert_eq!(entries.len(), 301);
     assert!(entries.iter().all(|entry| entry["entity"] == "site"));
+    assert!(entries.iter().all(|entry| entry["schema_version"] == 1));
     let newest = shell
         .line("log changes --entity site --json --limit 3")
         .ok();
@@ -108,7 +109,11 @@ fn a_log_is_followed_until_ctrl_c_which_is_no_failure() {
         "log changes --follow --json --entity site --limit 1",
     );
     let mut text = Following::start(&shell, "log changes --follow --search branch");
-    let site = |line: &str| serde_json::from_str::<Value>(line).unwrap()["after"]["name"].clone();
+    let site = |line: &str| {
+        let entry: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(entry["schema_version"], 1, "{line}");
+        entry["after"]["name"].clone()
+    };
     assert_eq!(site(&json.line()), "office");
     // The other one has nothing to show yet: its filter leaves nothing of what there is.
     for name in ["branch-1", "other", "branch-2"] {

@@ -188,20 +188,35 @@ fn lists_say_who_is_connected_and_when_others_were_seen_to_the_second() {
         let words: Vec<_> = line.split(' ').collect();
         let table = shell.line(line).ok();
         let heading = table.lines().next().unwrap();
-        assert!(heading.contains("CONNECTED  "), "{line}: {table}");
+        let columns: Vec<_> = heading.split_whitespace().collect();
+        let last = ["CONNECTED", "SINCE", "VERSION", "SEEN"];
+        assert!(columns.ends_with(&last), "{line}: {table}");
         let item = shell.json(&words)["items"][0].clone();
         let row = table.lines().nth(1).unwrap();
         match is_connected {
             true => {
                 let since = item["connected_since"].as_str().unwrap();
                 let second = since.split('.').next().unwrap().trim_end_matches('Z');
-                assert!(row.contains(&format!("since {second}")), "{line}: {row}");
+                let shown = row.split_whitespace().collect::<Vec<_>>().join(" ");
+                assert!(shown.contains(&format!(" yes {second}Z ")), "{line}: {row}");
             }
             false => {
                 assert_eq!(item["connected_since"], json!(null), "{line}");
                 assert!(row.contains("  no  "), "{line}: {row}");
             }
         }
+        assert_eq!(item["connected"], is_connected, "{line}");
+        let version = item["software"].as_str().unwrap_or("-");
+        assert!(row.contains(&format!("  {version}  ")), "{line}: {row}");
+        let count = |line: &str| {
+            let words: Vec<_> = line.split(' ').collect();
+            shell.json(&words)["items"].as_array().unwrap().len()
+        };
+        let connected = usize::from(is_connected);
+        assert_eq!(count(&format!("{line} --connected")), connected);
+        assert_eq!(count(&format!("{line} --not-connected")), 1 - connected);
+        let both = shell.line(&format!("{line} --connected --not-connected"));
+        assert_eq!(both.0.status.code(), Some(2), "{line}");
         let seen = item["last_seen"].as_str().unwrap();
         let second = seen.split('.').next().unwrap().trim_end_matches('Z');
         assert!(row.ends_with(&format!("{second}Z")), "{line}: {row}");

@@ -6,7 +6,6 @@ use crate::GatewayError;
 use crate::status::{ClientStatus, CounterStatus, LoadStatus, SCHEMA_VERSION, Status};
 use culvert_base::{UnixTime, whole_millis};
 use culvert_gateway_core::Counters;
-use culvert_host::{notify_ready, notify_status};
 use culvert_policy::gate::DropReason;
 use culvert_wire::{PublicKey, Timestamp};
 use std::collections::BTreeMap;
@@ -15,38 +14,39 @@ impl Shell {
     /// Everything that there is to tell.
     pub(super) fn status(&self) -> Result<Status, GatewayError> {
         let (now, unix) = (culvert_engine::boot_time(), culvert_engine::unix_time());
-        let carried = self.tunnel.carried()?;
+        let carried = self.devices.tunnel.carried()?;
         let view = self.core.view(now, unix);
         let mut clients = view.clients;
         self.add_traffic(&mut clients, &carried, unix);
-        let mut problems = self.host.problems();
-        problems.extend(self.socket_problem.clone());
-        problems.extend(self.resolver.problem());
-        problems.extend(self.site_dns.problem());
+        let mut problems = self.devices.host.problems();
+        problems.extend(self.observation.problem().map(str::to_owned));
+        problems.extend(self.devices.resolver.problem());
+        problems.extend(self.devices.site_dns.problem());
         problems.extend(view.portal.clock_problem());
         problems.extend(self.core.host_problems(now));
         problems.extend(host_address_problem(&carried));
         let not_ready_because = self.not_ready();
+        let (base, load) = (&self.base, self.meter.load());
         let counters = counter_list(&view.counters, &carried);
         Ok(Status {
             schema_version: SCHEMA_VERSION,
-            version: self.settings.version.clone(),
+            version: base.settings.version.clone(),
             at: Timestamp::from(unix),
-            running_for_ms: whole_millis(now.saturating_since(self.began)),
-            interface: self.settings.interface.to_string(),
-            name: self.settings.name.clone(),
-            machine: self.machine.clone(),
+            running_for_ms: whole_millis(now.saturating_since(base.began)),
+            interface: base.settings.interface.to_string(),
+            name: base.settings.name.clone(),
+            machine: base.machine.clone(),
             gateway: view.gateway,
             site: view.site,
             site_name: view.site_name,
-            public_key: self.public_key,
-            fingerprint: self.public_key.fingerprint(),
+            public_key: base.public_key,
+            fingerprint: base.public_key.fingerprint(),
             awaits_verification: self.core.awaits_verification(),
             ipv4: view.interface.map(|interface| interface.ipv4),
             ipv6: view.interface.map(|interface| interface.ipv6),
-            listen_port: self.settings.listen_port,
+            listen_port: base.settings.listen_port,
             candidates: view.candidates,
-            portal_url: self.settings.enrolment.portal.url.clone(),
+            portal_url: base.settings.enrolment.portal.url.clone(),
             portal: view.portal,
             ready: not_ready_because.is_none(),
             not_ready_because,
@@ -60,11 +60,11 @@ impl Shell {
             name_count: view.name_count,
             load: LoadStatus {
                 flows: carried.flows,
-                bytes_per_s: self.load.last.rate_bytes_per_s,
-                processor_permille: self.load.last.processor_permille,
+                bytes_per_s: load.rate_bytes_per_s,
+                processor_permille: load.processor_permille,
             },
-            sandbox: self.settings.sandbox.clone(),
-            firewall: self.host.firewall_status(now),
+            sandbox: base.settings.sandbox.clone(),
+            firewall: self.devices.host.guard.status(now),
             drops: carried.drops,
             counters,
             problems,
@@ -76,50 +76,10 @@ impl Shell {
         match self.core.readiness() {
             Err(why) => Some(why.to_string()),
             // Until the guard stands nothing is forwarded.
-            Ok(()) if !self.host.is_set_up() => Some("its host is not set up yet".to_owned()),
+            Ok(()) if !self.devices.host.is_set_up() => {
+                Some("its host is not set up yet".to_owned())
+            }
             Ok(()) => None,
-        }
-    }
-
-    /// Reports the state to a service manager and to health checks.
-    pub(super) fn tell(&mut self) {
-        self.observed.beat(self.not_ready());
-        let is_connected = self.core.is_connected();
-        let summary = self.core.summary();
-        if is_connected && !self.was_connected {
-            let portal = &self.settings.enrolment.portal.url;
-            tracing::info!(portal, "connected to the portal");
-        }
-        self.tell_verification();
-        // A machine that starts must not wait for a portal, and a service manager must not give up one
-        // that is awaited, unless that is asked for.
-        let is_started = is_connected || !self.settings.exit_when_unreachable;
-        if is_started && !self.is_announced {
-            self.is_announced = true;
-            notify_ready(&summary);
-        } else if summary != self.summary {
-            notify_status(&summary);
-        }
-        self.was_connected = is_connected;
-        self.summary = summary;
-    }
-
-    /// One line whenever it begins or ends to wait.
-    fn tell_verification(&mut self) {
-        let awaits = self.core.awaits_verification();
-        if awaits == self.was_awaiting {
-            return;
-        }
-        self.was_awaiting = awaits;
-        if awaits {
-            tracing::warn!(
-                fingerprint = self.public_key.fingerprint(),
-                "waits for verification by an administrator, who compares this fingerprint and runs \
-                 `culvert admin gateway verify {}`",
-                self.settings.name
-            );
-        } else {
-            tracing::info!("verified: an administrator let it have grants, or need not any more");
         }
     }
 
@@ -131,7 +91,7 @@ impl Shell {
                 continue;
             };
             let handshake = peer.handshake;
-            let rates = self.traffic.rates(&client.public_key);
+            let rates = self.meter.rates(&client.public_key);
             client.endpoint = peer.endpoint;
             client.handshake_age_ms = handshake.map(|at| whole_millis(unix.saturating_since(at)));
             client.heard_ms_ago = peer.heard_ms_ago;

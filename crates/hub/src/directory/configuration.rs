@@ -12,8 +12,10 @@ use super::resource_row::{NameRanges, ResourceRow};
 use super::settings::Settings;
 use super::sites::Sites;
 use super::tokens::Tokens;
-use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GroupId, ResourceId, SiteId, TokenId};
-use culvert_policy::Policy;
+use culvert_ids::{
+    AccountId, ActorId, ClientId, GatewayId, GroupId, PolicyId, ResourceId, SiteId, TokenId,
+};
+use culvert_policy::{Policy, PolicyNames};
 use culvert_store::{
     AccountSettings, Actor, Change, Client, Entity, EntityId, Gateway, Seq, Snapshot, Token,
 };
@@ -54,6 +56,7 @@ impl Directory {
         };
         let rows = std::iter::once(Entity::Account(account))
             .chain(snapshot.actors.into_iter().map(Entity::from))
+            .chain(snapshot.groups.into_iter().map(Entity::from))
             .chain(snapshot.memberships.into_iter().map(Entity::from))
             .chain(snapshot.sites.into_iter().map(Entity::from))
             .chain(snapshot.resources.into_iter().map(Entity::from))
@@ -246,5 +249,15 @@ impl Directory {
             };
         }
         best
+    }
+}
+
+impl PolicyNames for Directory {
+    fn policy(&self, id: PolicyId) -> Option<&str> {
+        self.policies.name(id)
+    }
+
+    fn group(&self, id: GroupId) -> Option<&str> {
+        self.memberships.group_name(id)
     }
 }

@@ -1,4 +1,4 @@
-//! Memberships, by actor and by group.
+//! Groups by their names, and memberships by actor and by group.
 
 use super::bounds::{MAX, MIN};
 use culvert_ids::{ActorId, GroupId, MembershipId};
@@ -7,12 +7,25 @@ use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Default)]
 pub(super) struct Memberships {
+    group_names: BTreeMap<GroupId, String>,
     rows: BTreeMap<MembershipId, (ActorId, GroupId)>,
     groups_of: BTreeSet<(ActorId, GroupId, MembershipId)>,
     members_of: BTreeSet<(GroupId, ActorId, MembershipId)>,
 }
 
 impl Memberships {
+    pub(super) fn group_name(&self, id: GroupId) -> Option<&str> {
+        self.group_names.get(&id).map(String::as_str)
+    }
+
+    pub(super) fn set_group_name(&mut self, id: GroupId, name: String) {
+        self.group_names.insert(id, name);
+    }
+
+    pub(super) fn remove_group_name(&mut self, id: GroupId) {
+        self.group_names.remove(&id);
+    }
+
     pub(super) fn groups_of(&self, actor: ActorId) -> impl Iterator<Item = GroupId> {
         let first = (
             actor,

@@ -10,6 +10,7 @@ pub(super) struct Policies {
     rows: BTreeMap<ResourceId, BTreeMap<PolicyId, Policy>>,
     places: BTreeMap<PolicyId, (GroupId, ResourceId)>,
     of_group: BTreeSet<(GroupId, ResourceId, PolicyId)>,
+    names: BTreeMap<PolicyId, String>,
 }
 
 impl Policies {
@@ -36,9 +37,14 @@ impl Policies {
         held.map(|(_, resource, _)| *resource)
     }
 
+    pub(super) fn name(&self, id: PolicyId) -> Option<&str> {
+        self.names.get(&id).map(String::as_str)
+    }
+
     /// Adds a policy that is not in.
-    pub(super) fn insert(&mut self, policy: Policy) {
+    pub(super) fn insert(&mut self, policy: Policy, name: String) {
         let (id, group, resource) = (policy.id, policy.group, policy.resource);
+        self.names.insert(id, name);
         self.rows.entry(resource).or_default().insert(id, policy);
         self.places.insert(id, (group, resource));
         self.of_group.insert((group, resource, id));
@@ -48,6 +54,7 @@ impl Policies {
     pub(super) fn remove(&mut self, id: PolicyId) -> Option<(GroupId, ResourceId)> {
         let (group, resource) = self.places.remove(&id)?;
         self.of_group.remove(&(group, resource, id));
+        self.names.remove(&id);
         if let Some(policies) = self.rows.get_mut(&resource) {
             policies.remove(&id);
             if policies.is_empty() {

@@ -6,7 +6,7 @@ use culvert_ids::{
     TokenId,
 };
 use culvert_store::{
-    Actor, ActorKind, Client, Entity, Gateway, Membership, Policy, Resource, Stamp, Token,
+    Actor, ActorKind, Client, Entity, Gateway, Group, Membership, Policy, Resource, Stamp, Token,
     TokenScope, TokenUses,
 };
 use culvert_wire::PublicKey;
@@ -204,6 +204,14 @@ pub(crate) fn network(number: u16, site: SiteId, address: &str, filters: Vec<Fil
         filters,
         applications: Applications::Any,
         within: None,
+        stamp: Stamp::default(),
+    }
+}
+
+pub(crate) fn a_group(number: u16, name: &str) -> Group {
+    Group {
+        id: group(number),
+        name: name.to_owned(),
         stamp: Stamp::default(),
     }
 }

@@ -17,8 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 pub(crate) use crate::rows::{
-    ACCOUNT, SITE, START_MS, a_policy, actor, client, client_token, gateway, group, network,
-    policy, resource, site_token,
+    ACCOUNT, SITE, START_MS, a_group, a_policy, actor, client, client_token, gateway, group,
+    network, policy, resource, site_token,
 };
 
 /// The reaction of a gateway to a grant that it is offered.

@@ -63,6 +63,13 @@ impl Kind for Countries {
         Ok(Self(countries))
     }
 
+    fn check_new(written: &WrittenCountries) -> Result<(), PolicyError> {
+        for country in Self::understand(written)?.0 {
+            country.check_assigned()?;
+        }
+        Ok(())
+    }
+
     fn entries(&self) -> Option<Entries> {
         let (count, max) = (self.0.len(), MAX_COUNTRIES);
         Some(Entries { count, max })

@@ -37,6 +37,14 @@ pub trait Kind: Clone + fmt::Debug + Eq + Sized {
     /// [`PolicyError`] says which part of it can't be.
     fn understand(written: &Self::Written) -> Result<Self, PolicyError>;
 
+    /// Checks what somebody writes now, beyond [`Self::understand`]: conditions from before a rule go on.
+    ///
+    /// # Errors
+    /// [`PolicyError`] says which part of it can't be.
+    fn check_new(written: &Self::Written) -> Result<(), PolicyError> {
+        Self::understand(written).map(drop)
+    }
+
     /// Its entries, and how many it may have; none where it is no list.
     fn entries(&self) -> Option<Entries> {
         None

@@ -90,6 +90,16 @@ macro_rules! kinds {
         }
 
         impl WrittenCondition {
+            /// Checks what somebody writes now: see [`Kind::check_new`].
+            ///
+            /// # Errors
+            /// [`PolicyError`] says which part of it can't be.
+            pub fn check_new(&self) -> Result<(), PolicyError> {
+                match self {
+                    $(Self::$name(written) => $kind::check_new(written),)+
+                }
+            }
+
             /// The field of its kind.
             #[must_use]
             pub const fn field(&self) -> &'static Field {

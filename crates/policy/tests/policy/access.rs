@@ -9,7 +9,7 @@ use culvert_policy::conditions::{
 };
 use culvert_policy::{
     BriefCode, Condition, ConditionError, Conditions, Decision, Explanation, MAX_CONDITIONS,
-    Policy, Subject, Unmet, evaluate, next_change,
+    Policy, PolicyNames, Subject, Unmet, evaluate, next_change,
 };
 use proptest::prelude::*;
 use std::net::IpAddr;
@@ -75,6 +75,19 @@ fn expires(text: &str) -> Condition {
 
 fn allows(conditions: &[Condition], subject: &Subject) -> bool {
     decide(&[policy(1, conditions)], subject).is_allow()
+}
+
+/// One policy and one group with a name.
+struct Named;
+
+impl PolicyNames for Named {
+    fn policy(&self, id: PolicyId) -> Option<&str> {
+        (id == policy_id(1)).then_some("office")
+    }
+
+    fn group(&self, id: GroupId) -> Option<&str> {
+        (id == group(1)).then_some("staff")
+    }
 }
 
 #[test]
@@ -290,10 +303,9 @@ fn the_full_explanation_names_what_failed_and_the_brief_one_does_not() {
         ..member()
     };
     let explanation = Explanation::new(&policies, resource(1), &subject, at(NOW));
-    let full = explanation.to_string();
+    let full = explanation.in_words(&Named).to_string();
     for part in [
-        &policy_id(1).to_string(),
-        &group(1).to_string(),
+        "denied: policy \"office\" of group \"staff\": now is outside",
         "now is outside of mon 09:00-17:00 Europe/Berlin, which opens at 2025-01-20T08:00:00Z",
         "the client is not verified",
         "198.51.100.7 is in none of the ranges",
@@ -318,7 +330,15 @@ fn the_full_explanation_names_what_failed_and_the_brief_one_does_not() {
         "the client is not verified"
     );
     assert_eq!(json["policies_of_other_groups"], 1);
-    assert_eq!(full.lines().next(), Some("denied"));
+    assert_eq!(full.lines().count(), 1, "{full}");
+    // A policy that has gone meanwhile has no name.
+    assert!(
+        full.contains(&format!("; {} of group", policy_id(2))),
+        "{full}"
+    );
+    for secret in ["office", "staff", "pol_", "grp_"] {
+        assert!(!brief.text.contains(secret), "{}", brief.text);
+    }
     let told = explanation
         .policies()
         .iter()
@@ -331,7 +351,7 @@ fn the_full_explanation_names_what_failed_and_the_brief_one_does_not() {
 fn where_no_policy_joins_client_and_resource_the_explanation_says_that_and_no_more() {
     let explanation = Explanation::new(&[], resource(1), &member(), at(NOW));
     assert_eq!(
-        explanation.to_string(),
+        explanation.in_words(&Named).to_string(),
         "denied: no policy joins a group of the client with the resource"
     );
     assert!(explanation.policies().is_empty());
@@ -352,12 +372,11 @@ fn the_brief_explanation_does_not_tell_a_missing_policy_from_a_disabled_one() {
 fn an_explanation_of_an_allowance_says_by_what_and_until_when() {
     let policies = [policy(1, &[expires("2025-01-15T13:00:00Z")])];
     let explanation = Explanation::new(&policies, resource(1), &member(), at(NOW));
-    let expected = format!(
-        "allowed by {0} until 2025-01-15T13:00:00Z\n{0} of {1}: allows until 2025-01-15T13:00:00Z",
-        policy_id(1),
-        group(1)
+    assert_eq!(
+        explanation.in_words(&Named).to_string(),
+        "allowed by policy \"office\" until 2025-01-15T13:00:00Z; policy \"office\" of group \"staff\": allows \
+         until 2025-01-15T13:00:00Z"
     );
-    assert_eq!(explanation.to_string(), expected);
     let json = serde_json::to_value(&explanation).unwrap();
     assert_eq!(json["until_ms"], at("2025-01-15T13:00:00Z").as_millis());
     assert_eq!(explanation.brief().code, BriefCode::Allowed);

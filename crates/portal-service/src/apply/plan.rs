@@ -3,14 +3,14 @@
 use super::form::Form;
 use super::index::Index;
 use crate::groups::taken_over;
-use crate::{dns_rules, names, show};
-use culvert_base::UnixTime;
+use crate::{dns_rules, names, ranges, show, warnings};
+use culvert_base::{UnixTime, quoted};
 use culvert_ids::{ActorId, GroupId, MembershipId, PolicyId, RANDOM_LEN, ResourceId, SiteId};
+use culvert_policy::Prefix;
 use culvert_portal_base::{Birth, Fault};
 use culvert_store::{self as store, ActorKind, Entity, EntityId, Kind, Mutation, Snapshot, Stamp};
 use culvert_wire::api::{ApplyChange, Desired, DesiredActor, FieldChange, Operation};
 use culvert_wire::model::Target;
-use culvert_wire::words;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Mutations, and their descriptions for people.
@@ -31,6 +31,8 @@ pub(super) struct Now<'a> {
     pub(super) snapshot: &'a Snapshot,
     /// Memberships that identity providers have made and take away again.
     pub(super) by_providers: &'a BTreeSet<MembershipId>,
+    /// The portal has a database of countries.
+    pub(super) knows_countries: bool,
 }
 
 /// The making of a [`Plan`].
@@ -38,6 +40,9 @@ struct Planner<'a, B> {
     plan: Plan,
     snapshot: &'a Snapshot,
     by_providers: &'a BTreeSet<MembershipId>,
+    /// The networks inside the tunnel.
+    tunnel: Vec<Prefix>,
+    knows_countries: bool,
     prune: bool,
     birth: B,
     sites: Index<SiteId>,
@@ -91,11 +96,14 @@ impl Plan {
         let Now {
             snapshot,
             by_providers,
+            knows_countries,
         } = now;
         let mut planner = Planner {
             plan: Self::default(),
             snapshot,
             by_providers,
+            tunnel: ranges::tunnel(&snapshot.account.settings.ranges),
+            knows_countries,
             prune,
             birth,
             sites: index("site", &snapshot.sites, |row| &row.name),
@@ -168,11 +176,12 @@ where
     fn sites(&mut self, desired: &Desired) -> Result<(), Fault> {
         for (at, wanted) in desired.sites.iter().enumerate() {
             let field = format!("sites[{at}].name");
-            let name = names::name(&field, &wanted.name)?;
-            let known = self.sites.find(&name);
+            let known = self.sites.find(&wanted.name);
+            let before = known.and_then(|id| row(&self.snapshot.sites, id));
+            let name_before = before.map(|row| &*row.name);
+            let name = names::name_after(name_before, &field, &wanted.name)?;
             let id = self.id_or_new(known, SiteId::new)?;
             self.sites.want(&field, &name, id)?;
-            let before = known.and_then(|id| row(&self.snapshot.sites, id));
             let form_before = before.map(|row| Form::site(&row.name));
             let form = Form::site(&name);
             let stamp = before.map(|row| row.stamp);
@@ -205,16 +214,20 @@ where
 
     fn actor(&mut self, at: usize, wanted: &DesiredActor) -> Result<(), Fault> {
         let field = format!("actors[{at}].name");
-        let name = names::name(&field, &wanted.name)?;
-        let known = self.actors.find(&name);
+        let known = self.actors.find(&wanted.name);
+        let before = known.and_then(|id| row(&self.snapshot.actors, id));
+        let name_before = before.map(|row| &*row.name);
+        let name = names::name_after(name_before, &field, &wanted.name)?;
         let id = self.id_or_new(known, ActorId::new)?;
         self.actors.want(&field, &name, id)?;
         let kind = show::actor_kind(wanted.kind);
-        let before = known.and_then(|id| row(&self.snapshot.actors, id));
         if before.is_some_and(|row| row.kind != kind) {
             return Err(Fault::invalid(
                 format!("actors[{at}].kind"),
-                format_args!("{name:?} is there and of another kind, which does not change"),
+                format_args!(
+                    "{} is there and of another kind, which does not change",
+                    quoted(&name)
+                ),
             ));
         }
         let form_before = before.map(|row| Form::actor(&row.name, row.kind, row.disabled));
@@ -245,11 +258,12 @@ where
     fn groups(&mut self, desired: &Desired) -> Result<(), Fault> {
         for (at, wanted) in desired.groups.iter().enumerate() {
             let field = format!("groups[{at}].name");
-            let name = names::name(&field, &wanted.name)?;
-            let known = self.groups.find(&name);
+            let known = self.groups.find(&wanted.name);
+            let before = known.and_then(|id| row(&self.snapshot.groups, id));
+            let name_before = before.map(|row| &*row.name);
+            let name = names::name_after(name_before, &field, &wanted.name)?;
             let id = self.id_or_new(known, GroupId::new)?;
             self.groups.want(&field, &name, id)?;
-            let before = known.and_then(|id| row(&self.snapshot.groups, id));
             let form_before = before.map(|row| Form::group(&row.name));
             let form = Form::group(&name);
             let stamp = before.map(|row| row.stamp);
@@ -285,7 +299,7 @@ where
                 let field = format!("groups[{at}].members[{place}]");
                 let actor = self.actors.refer(&field, member, self.prune)?;
                 if !seen.insert(actor) {
-                    let detail = format!("{member:?} is named twice");
+                    let detail = format!("{} is named twice", quoted(member));
                     return Err(Fault::invalid(field, detail));
                 }
                 match gone.remove(&actor) {
@@ -364,11 +378,14 @@ where
     }
 
     fn resources(&mut self, desired: &Desired) -> Result<(), Fault> {
+        let mut planned = Vec::new();
         for (at, wanted) in desired.resources.iter().enumerate() {
             let place = format!("resources[{at}].");
             let field = format!("{place}name");
-            let name = names::resource_name(&place, &wanted.name)?;
-            let known = self.resources.find(&name);
+            let known = self.resources.find(&wanted.name);
+            let before = known.and_then(|id| row(&self.snapshot.resources, id));
+            let name_before = before.map(|row| &*row.name);
+            let name = names::resource_name(name_before, &place, &wanted.name)?;
             let id = self.id_or_new(known, ResourceId::new)?;
             self.resources.want(&field, &name, id)?;
             let site = self
@@ -378,15 +395,12 @@ where
                 kind: wanted.kind,
                 address: wanted.address.clone(),
             };
-            let target = names::target(&place, &target)?;
-            let filters = names::filters(&place, &wanted.filters)?;
+            let target_before = before.map(|row| &row.target);
+            let target = names::target(target_before, &place, &target, &self.tunnel)?;
+            let filters_before = before.map(|row| &*row.filters);
+            let filters = names::filters(filters_before, &place, &wanted.filters)?;
             let applications = names::applications(&place, &wanted.applications)?;
             let within = names::within(&place, target.kind, wanted.within.as_deref())?;
-            if let Some(warning) = words::within_warning(target.kind, within.as_deref()) {
-                let warning = format!("resource {name:?}: {warning}");
-                self.plan.warnings.push(warning);
-            }
-            let before = known.and_then(|id| row(&self.snapshot.resources, id));
             let form_before = before.map(|row| self.resource_form(row));
             let site_name = match row(&self.snapshot.sites, site) {
                 Some(site) => &site.name,
@@ -405,8 +419,14 @@ where
                 within,
                 stamp: Stamp::default(),
             };
+            planned.push(next.clone());
             self.put(next, stamp, form_before, &form);
         }
+        let wanted: BTreeSet<ResourceId> = planned.iter().map(|row| row.id).collect();
+        let stays = |row: &&store::Resource| !self.prune && !wanted.contains(&row.id);
+        let staying = self.snapshot.resources.iter().filter(stays);
+        let warnings = warnings::of_planned(&planned, staying, &self.tunnel);
+        self.plan.warnings.extend(warnings);
         Ok(())
     }
 
@@ -414,8 +434,10 @@ where
         for (at, wanted) in desired.policies.iter().enumerate() {
             let place = format!("policies[{at}].");
             let field = format!("{place}name");
-            let name = names::name(&field, &wanted.name)?;
-            let known = self.policies.find(&name);
+            let known = self.policies.find(&wanted.name);
+            let before = known.and_then(|id| row(&self.snapshot.policies, id));
+            let name_before = before.map(|row| &*row.name);
+            let name = names::name_after(name_before, &field, &wanted.name)?;
             let id = self.id_or_new(known, PolicyId::new)?;
             self.policies.want(&field, &name, id)?;
             let group = self
@@ -423,8 +445,12 @@ where
                 .refer(&format!("{place}group"), &wanted.group, self.prune)?;
             let field = format!("{place}resource");
             let resource = self.resources.refer(&field, &wanted.resource, self.prune)?;
-            let conditions = names::conditions(&place, &wanted.conditions)?;
-            let before = known.and_then(|id| row(&self.snapshot.policies, id));
+            let conditions_before = before.map(|row| &*row.conditions);
+            let conditions = names::conditions(conditions_before, &place, &wanted.conditions)?;
+            for warning in warnings::of_conditions(&conditions, self.knows_countries) {
+                let name = quoted(&name);
+                self.plan.warnings.push(format!("policy {name}: {warning}"));
+            }
             let form_before = before.map(|row| self.policy_form(row));
             let group_name = match row(&self.snapshot.groups, group) {
                 Some(group) => &group.name,

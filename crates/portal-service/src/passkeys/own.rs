@@ -1,7 +1,7 @@
 //! A person's own passkeys: made, named and removed.
 
 use super::{Question, descriptors, given, refused};
-use crate::factors::new_codes;
+use crate::recovery_codes::new_codes;
 use crate::{Caller, RecoveryCodes, Service, names};
 use aws_lc_rs::digest;
 use base64::Engine;
@@ -88,7 +88,7 @@ impl Service {
                 "name": name,
                 "displayName": name,
             },
-            "challenge": self.challenges.make(&enrolment_of(caller), Instant::now())?,
+            "challenge": self.sign_in.challenges.make(&enrolment_of(caller), Instant::now())?,
             "pubKeyCredParams": algorithms,
             "timeout": CHALLENGE_WITHIN.as_millis(),
             "excludeCredentials": descriptors(&keys),

@@ -38,7 +38,8 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
         let error = error.into_inner();
         if error.is_data() {
             let field = if field == "." { String::new() } else { field };
-            Fault::invalid(with_named_field(field, &error.to_string()), error)
+            let text = error.to_string();
+            Fault::invalid(with_named_field(field, &text), in_words(&text))
         } else {
             Fault::Malformed(format!("the body is no JSON: {error}"))
         }
@@ -46,6 +47,25 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
     json.end()
         .map_err(|error| Fault::Malformed(format!("the body is more than one JSON: {error}")))?;
     Ok(parsed)
+}
+
+/// The deserializer's reason without the place in the text, which the field says, and without names of Rust's types.
+fn in_words(error: &str) -> String {
+    let reason = error
+        .rsplit_once(" at line ")
+        .map_or(error, |(reason, _)| reason);
+    let Some((found, expected)) = reason.rsplit_once("expected ") else {
+        return reason.to_owned();
+    };
+    let last = match expected {
+        "u8" => u8::MAX.into(),
+        "u16" => u16::MAX.into(),
+        "u32" => u32::MAX.into(),
+        "u64" | "usize" => u64::MAX,
+        _ if expected.starts_with("struct ") => return format!("{found}expected an object"),
+        _ => return reason.to_owned(),
+    };
+    format!("{found}expected a whole number from 0 to {last}")
 }
 
 /// The path of a field that is missing or there twice: the deserializer knows only the path of what holds it,
@@ -105,6 +125,34 @@ mod tests {
             "address":"a.b","filters":[{"protocol":"tcp","ports":[1,"9-1"]}]}"#;
         let fault = parse::<NewResource>(text.as_bytes()).unwrap_err();
         assert!(field_of(fault).starts_with("filters[0]"));
+    }
+
+    #[test]
+    fn reasons_name_no_types_of_rust() {
+        for (error, words) in [
+            (
+                "invalid value: integer `70000`, expected u16 at line 1 column 9",
+                "invalid value: integer `70000`, expected a whole number from 0 to 65535",
+            ),
+            (
+                "invalid type: string \"x\", expected u32",
+                "invalid type: string \"x\", expected a whole number from 0 to 4294967295",
+            ),
+            (
+                "invalid type: null, expected struct NewGroup at line 1 column 4",
+                "invalid type: null, expected an object",
+            ),
+            (
+                "missing field `name` at line 1 column 2",
+                "missing field `name`",
+            ),
+            (
+                "unknown field `nmae`, expected `name`",
+                "unknown field `nmae`, expected `name`",
+            ),
+        ] {
+            assert_eq!(in_words(error), words);
+        }
     }
 
     #[test]

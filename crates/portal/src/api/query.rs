@@ -7,6 +7,7 @@ use culvert_ids::{ActorId, GroupId, ProviderId, ResourceId, SiteId};
 use culvert_portal_base::Fault;
 use culvert_portal_service::ListRequest;
 use culvert_store::ListFilter;
+use culvert_wire::api::MAX_PAGE_LEN;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::error::Error;
@@ -33,8 +34,26 @@ fn refused(rejection: &QueryRejection) -> Fault {
         .source()
         .map_or_else(|| rejection.body_text(), ToString::to_string);
     match reason.split_once(": ") {
-        Some((field, reason)) => Fault::invalid(field, reason),
+        Some((field, reason)) => Fault::invalid(field, in_words(field, reason)),
         None => Fault::invalid("", reason),
+    }
+}
+
+/// The reason in words: that of a number is the standard library's, and names no range.
+fn in_words(field: &str, reason: &str) -> String {
+    let is_about_number = [
+        "invalid digit",
+        "number too large",
+        "number too small",
+        "cannot parse integer",
+    ];
+    match is_about_number
+        .iter()
+        .any(|begin| reason.starts_with(begin))
+    {
+        true if field == "limit" => format!("write a whole number from 1 to {MAX_PAGE_LEN}"),
+        true => format!("write a whole number from 0 to {}", u64::MAX),
+        false => reason.to_owned(),
     }
 }
 
@@ -191,4 +210,24 @@ pub(super) struct DrainQuery {
     /// With `now`: even where no other can take them, so that they lose their access.
     #[serde(default)]
     pub(super) force: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_that_is_none_is_answered_with_the_range() {
+        for reason in [
+            "invalid digit found in string",
+            "number too large to fit in target type",
+            "cannot parse integer from empty string",
+        ] {
+            let limit = in_words("limit", reason);
+            assert_eq!(limit, "write a whole number from 1 to 200");
+            assert!(in_words("after", reason).starts_with("write a whole number from 0 to"));
+        }
+        let unknown = "unknown field `x`, expected `name`";
+        assert_eq!(in_words("x", unknown), unknown);
+    }
 }

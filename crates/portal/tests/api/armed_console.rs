@@ -30,7 +30,7 @@ const WAYS: [ShutOut; 6] = [
 /// The log of changes does not show their effect. Examples are a fresh proof, a question to an authenticator or a
 /// provider, and a decision about a waiting machine. Others are a line for a sink, the name of a passkey, and recovery
 /// codes. Their answer says whether it was done.
-const UNLOGGED: [&str; 11] = [
+const UNLOGGED: [&str; 12] = [
     "/confirm/passkey",
     "/confirm/password",
     "/confirm/provider",
@@ -42,6 +42,7 @@ const UNLOGGED: [&str; 11] = [
     "/me/recovery-codes",
     "/me/second-factor",
     "/settings/sinks/{name}/test",
+    "/theme",
 ];
 
 /// Something that no other has in its name.
@@ -244,6 +245,8 @@ async fn fill(
         ("keep", "1"),
         ("search", "corp.example"),
         ("cascade", "yes"),
+        ("sure", "yes"),
+        ("theme", "dark"),
     ];
     let mut fields = own.fields;
     let more = fixed.map(|(name, value)| (name, value.to_owned()));
@@ -341,6 +344,8 @@ async fn no_form_of_the_console_does_anything_for_whom_was_shut_out_while_it_was
             let status = answer.status.as_u16();
             let is_sent_away = status == 303 && answer.header("location") == "/sign-in";
             let is_right = match how {
+                // The choice of colours is the browser's, and changes nothing here.
+                Some(_) if template == "/theme" => changes.is_empty(),
                 Some(_) => (is_sent_away || status >= 400) && changes.is_empty(),
                 // The provider is not there, and the portal has asked it.
                 None if ["/me/link", "/confirm/provider"].contains(&template) => {

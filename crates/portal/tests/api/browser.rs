@@ -18,6 +18,9 @@ pub(crate) struct Browser {
     pub(crate) way: Option<String>,
     /// By what it is known at the next sign-in.
     pub(crate) mark: Option<String>,
+    /// The notice for the next page.
+    notice: Option<String>,
+    theme: Option<String>,
     moves: u8,
 }
 
@@ -28,6 +31,8 @@ impl Browser {
             cookie: None,
             way: None,
             mark: None,
+            notice: None,
+            theme: None,
             moves: 0,
         }
     }
@@ -92,7 +97,14 @@ impl Browser {
         form: Option<String>,
     ) -> Answer {
         let mut headers = headers.to_vec();
-        let cookies = self.cookie.iter().chain(&self.way).chain(&self.mark);
+        let cookies = [
+            &self.cookie,
+            &self.way,
+            &self.mark,
+            &self.notice,
+            &self.theme,
+        ];
+        let cookies = cookies.into_iter().flatten();
         let cookies: Vec<String> = cookies.cloned().collect();
         let cookies = cookies.join("; ");
         if !cookies.is_empty() {
@@ -110,6 +122,8 @@ impl Browser {
             match pair.split_once('=') {
                 Some(("__Host-culvert-way", _)) => self.way = kept,
                 Some(("__Host-culvert-browser", _)) => self.mark = kept,
+                Some(("__Host-culvert-notice", _)) => self.notice = kept,
+                Some(("__Host-culvert-theme", _)) => self.theme = kept,
                 _ => self.cookie = kept,
             }
         }

@@ -10,7 +10,10 @@ async fn the_first_start_makes_an_owner_who_is_signed_in() {
     let mut browser = Browser::open(&running).await;
     let front = browser.get("/").await.expect(303);
     assert_eq!(front.header("location"), "/set-up");
-    browser.get("/set-up").await.expect(200);
+    let page = browser.get("/set-up").await.expect(200);
+    let focused = page.text.split(" autofocus").collect::<Vec<_>>();
+    assert!(focused.len() == 2 && focused[0].contains("name=\"token\""));
+    assert!(!focused[0].contains("name=\"owner\""), "the first field");
     let sign_in = browser.get("/sign-in").await.expect(200);
     assert!(sign_in.text.contains("First start?"));
     let token = running.setup_token();
@@ -32,9 +35,16 @@ async fn the_first_start_makes_an_owner_who_is_signed_in() {
         let page = browser.submit("/set-up", &fields).await.expect(422);
         assert!(page.text.contains(wrong), "{wrong}: {}", page.text);
         assert!(page.text.contains("ada@corp.example"), "nothing is lost");
-        assert!(!page.text.contains(PASSWORD) && !page.text.contains(token));
+        assert!(!page.text.contains(PASSWORD) && !page.text.contains("too short\""));
+        // The token stays in its own field, where nobody sees it, unless it is what is wrong.
+        let kept = format!("name=\"token\" type=\"password\" value=\"{token}\"");
+        let is_kept = wrong != "not accepted";
+        assert_eq!(page.text.contains(&kept), is_kept, "{wrong}");
+        assert_eq!(page.text.matches(token).count(), usize::from(is_kept));
     }
-    let fields = fields(&token, PASSWORD, PASSWORD);
+    // As it is printed, with the command around it.
+    let printed = format!("echo '{token}' | culvert admin setup --token-file -");
+    let fields = fields(&printed, PASSWORD, PASSWORD);
     let made = browser.submit("/set-up", &fields).await.expect(303);
     let cookie = made.header("set-cookie");
     assert!(cookie.starts_with("__Host-culvert=cv_session_"), "{cookie}");
@@ -296,10 +306,19 @@ async fn an_administrator_makes_all_that_a_client_needs() {
         ("group", &*group),
         ("resource", &*name),
         ("verified", "yes"),
+        ("country", "DE"),
     ];
+    let mut none = policy;
+    none[4] = ("country", "DE XX");
+    let page = browser.submit("/policies", &none).await.expect(422);
+    let (_, field) = page.text.split_once("name=\"country\"").unwrap();
+    let (field, _) = field.split_once("</div>").unwrap();
+    assert!(field.contains("`XX`"), "beside its field: {field}");
     browser.submit("/policies", &policy).await.expect(303);
     let list = browser.get("/policies").await.expect(200);
     assert!(list.text.contains("the policy") && list.text.contains("verified"));
+    // There is no database of countries.
+    assert!(list.text.contains("never allows"), "{}", list.text);
 
     let query = form_urlencoded::Serializer::new(String::new())
         .append_pair("client", &client_name)
@@ -316,6 +335,8 @@ async fn an_administrator_makes_all_that_a_client_needs() {
         tokio::task::yield_now().await;
     };
     assert!(why.text.contains("may not use"), "{}", why.text);
+    let says = "never holds: it asks for a country, and the portal has no database of countries";
+    assert!(why.text.contains(says), "{}", why.text);
     let clients = browser.get("/clients").await.expect(200);
     assert!(clients.text.contains(&client_name));
     let version = version_on(&clients.text);

@@ -92,7 +92,15 @@ async fn what_others_belong_to_is_deleted_with_them_or_not_at_all() {
         .get(&format!("/resources/{resource}"))
         .await
         .expect(200);
-    browser.submit(&action, &fields("yes")).await.expect(303);
+    // All that goes with it is told before it goes.
+    let asked = browser.submit(&action, &fields("yes")).await.expect(200);
+    assert!(asked.text.contains("Delete all of it"), "{}", asked.text);
+    browser
+        .get(&format!("/resources/{resource}"))
+        .await
+        .expect(200);
+    let sure = [("version", &*version), ("cascade", "yes"), ("sure", "yes")];
+    browser.submit(&action, &sure).await.expect(303);
     browser
         .get(&format!("/resources/{resource}"))
         .await
@@ -278,10 +286,20 @@ async fn long_lists_are_searched_and_a_name_that_is_not_whole_is_told_what_has_i
         ("/groups", "FARM+3", "build farm 3", "build farm 4"),
         ("/service-accounts", "mer+5", "farmer 5", "farmer 6"),
         ("/people", "mer+5", "farmer 5", "farmer 6"),
-        ("/policies", "nothing", "There is none", &policy.group),
-        ("/sites", "nothing", "There is none", "<td>"),
-        ("/clients", "nothing", "There is none", "<td>"),
-        ("/settings/tokens", "nothing", "There is none", "<td>"),
+        (
+            "/policies",
+            "nothing",
+            "Nothing here matches",
+            &policy.group,
+        ),
+        ("/sites", "nothing", "Nothing here matches", "<td>"),
+        ("/clients", "nothing", "Nothing here matches", "<td>"),
+        (
+            "/settings/tokens",
+            "nothing",
+            "Nothing here matches",
+            "<td>",
+        ),
     ] {
         let asked = format!("{path}?search={words}");
         let page = browser.get(&asked).await.expect(200);

@@ -64,7 +64,9 @@ fn is_own(path: &str) -> bool {
 
 /// True if the path needs no sign-in.
 fn is_open(path: &str) -> bool {
-    is_before_signing_in(path) || path.starts_with("/assets/") || path == "/live"
+    is_before_signing_in(path)
+        || path.starts_with("/assets/")
+        || matches!(path, "/live" | "/favicon.ico")
 }
 
 async fn seq(running: &Running) -> Seq {
@@ -124,7 +126,9 @@ async fn every_route_of_the_console_with_every_role_and_ids_of_this_and_another_
             }
             for (method, status) in outcomes(&mut browser, &token, &things, route).await {
                 let allowed: &[u16] = match (role, method, &*route.path) {
-                    (Role::Auditor, "POST", _) | (_, "GET", "/resources/new") => &[403],
+                    (_, "POST", "/theme") => &[303, 422],
+                    (Role::Auditor, "POST", _) => &[403],
+                    (_, "GET", path) if path.ends_with("/new") => &[403],
                     (Role::Auditor, _, _) => &[200],
                     (_, "GET", "/") => &[303],
                     // The list of the own ones.

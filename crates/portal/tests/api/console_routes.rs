@@ -82,7 +82,10 @@ pub(crate) fn with_ids(template: &str, id_of: impl Fn(&str) -> String) -> String
 pub(crate) fn pages() -> Vec<String> {
     let is_other = |path: &str| {
         path.starts_with("/assets/")
-            || matches!(path, "/live" | "/set-up" | "/sign-in" | "/sign-in/callback")
+            || matches!(
+                path,
+                "/live" | "/favicon.ico" | "/set-up" | "/sign-in" | "/sign-in/callback"
+            )
     };
     let pages = routes()
         .into_iter()

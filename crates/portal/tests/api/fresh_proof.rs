@@ -246,7 +246,7 @@ async fn a_session_and_the_password_set_no_new_password_without_the_second_facto
     let right = [("current", PASSWORD), ("code", &*code)];
     prove(&mut browser, &ticket, &right).await.expect(303);
     let changed = send_waiting(&mut browser, &ticket, "/me/password").await;
-    assert_eq!(changed.expect(303).header("location"), "/me?done=password");
+    assert_eq!(changed.expect(303).header("location"), "/me");
     late.sign_in(&name, PASSWORD).await.expect(401);
     late.sign_in(&name, new).await.expect(200);
 }

@@ -63,7 +63,7 @@ async fn a_session_is_good_for_twelve_hours_and_then_leads_to_signing_in() {
     let cookie = browser.cookie.clone();
     end(&running, row).await;
     let answer = browser.get("/people").await.expect(303);
-    assert_eq!(answer.header("location"), "/sign-in?next=/people");
+    assert_eq!(answer.header("location"), "/sign-in?next=%2Fpeople");
     browser.cookie = cookie;
     let made = browser.submit_with("/sites", &token, &[("name", "late")]);
     let answer = made.await.expect(303);

@@ -2,7 +2,7 @@
 
 use crate::browser::signed_in;
 use crate::support::{Running, make_actor, now};
-use culvert_ids::{ClientId, ResourceId};
+use culvert_ids::{ClientId, PolicyId, ResourceId};
 use culvert_store::{AccessEntry, ActorKind, Decision, Role, SecretBytes, StoreExt};
 use serde_json::{Value, json};
 
@@ -207,4 +207,44 @@ async fn of_two_sinks_of_one_name_that_are_made_at_once_one_is_there_with_its_ow
         assert!(!places.is_empty());
         one.delete("/api/v1/sinks/siem").await.expect(204);
     }
+}
+
+#[tokio::test]
+async fn denials_with_ids_are_shown_with_the_names_that_are_known() {
+    let running = Running::start().await;
+    let (store, account) = (running.store.as_ref(), running.account());
+    let mut owner = running.owner().await;
+    let mut made = async |path: &str, body: Value| {
+        let made = owner.post(&format!("/api/v1{path}"), body).await;
+        made.expect(201).json()["id"].as_str().unwrap().to_owned()
+    };
+    let site = made("/sites", json!({"name": "here"})).await;
+    let resource = json!({
+        "site": site, "name": "db", "kind": "address", "address": "10.0.0.1", "filters": [],
+    });
+    let resource = made("/resources", resource).await;
+    let group = made("/groups", json!({"name": "staff"})).await;
+    let policy = json!({"name": "office", "group": group, "resource": resource});
+    let policy = made("/policies", policy).await;
+    let gone = PolicyId::from_bytes([9; 16]);
+    let old = format!(
+        "denied\n{policy} of {group}: the client is not verified\n{gone} of {group}: it expired"
+    );
+    let entries = vec![denied(&old)];
+    store.append_access_log(account, entries).await.unwrap();
+    let shown = format!(
+        "denied: policy \"office\" of group \"staff\": the client is not verified; {gone} of group \"staff\": it \
+         expired"
+    );
+    let page = owner.get("/api/v1/log/access").await.expect(200).json();
+    assert_eq!(reasons(&page), [shown.as_str()]);
+    let lines = owner.get("/api/v1/log/access/export/jsonl").await;
+    let line: Value = serde_json::from_str(&lines.expect(200).text).unwrap();
+    assert_eq!(line["reason"], shown);
+    let mut browser = signed_in(&running, Role::Auditor).await;
+    let page = browser.get("/log/access").await.expect(200).text;
+    assert!(
+        page.contains("policy &#34;office&#34; of group &#34;staff&#34;"),
+        "{page}"
+    );
 }

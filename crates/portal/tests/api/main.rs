@@ -40,6 +40,7 @@ mod live;
 mod log_search;
 mod log_secrets;
 mod logs;
+mod names;
 mod openid;
 mod openid_faults;
 mod openid_identities;

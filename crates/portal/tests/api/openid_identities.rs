@@ -44,7 +44,7 @@ async fn a_person_links_an_identity_and_only_in_the_session_that_asked() {
         .get(path_of(&scene.running, &back))
         .await
         .expect(303);
-    assert_eq!(linked.header("location"), "/me?done=linked");
+    assert_eq!(linked.header("location"), "/me");
     let page = browser.get("/me").await.expect(200);
     assert!(page.text.contains("s-1"));
     let back = link(&mut other, "s-1").await;

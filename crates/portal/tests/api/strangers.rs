@@ -13,13 +13,17 @@ async fn seq(running: &Running) -> Seq {
 }
 
 /// Routes that ask nobody who they are.
-const OPEN: [&str; 10] = [
+const OPEN: [&str; 14] = [
     "/api/v1/device-sign-ins",
     "/api/v1/device-sign-ins/ask",
     "/api/v1/openapi.json",
     "/assets/console.js",
+    "/assets/inter-latin-ext.woff2",
+    "/assets/inter-latin.woff2",
+    "/assets/logo.svg",
     "/assets/passkey.js",
     "/assets/style.css",
+    "/favicon.ico",
     "/healthz",
     "/readyz",
     "/set-up",

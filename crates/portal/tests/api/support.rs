@@ -461,7 +461,8 @@ impl Client {
         Answer {
             status: parts.status,
             headers: parts.headers,
-            text: String::from_utf8(bytes.into()).unwrap(),
+            // Fonts are no text.
+            text: String::from_utf8_lossy(&bytes).into_owned(),
         }
     }
 

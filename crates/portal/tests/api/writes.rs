@@ -35,7 +35,7 @@ fn read(method: &str, sql: &str) -> Option<String> {
         "last_seq" => "end",
         "count(*) AS rows" => "number",
         "id" if of_id => "reference",
-        "id" if condition.contains("name_key = ?") => "name",
+        "id" if condition.contains("name_key IN (") => "name",
         _ if of_id => "row",
         _ => "some",
     };
@@ -220,9 +220,17 @@ async fn sites_resources_and_policies_are_written_with_one_read_of_each_row() {
         "write: name of resource",
         "write: number of resource",
     ];
+    // The answer warns of other resources of the address in the site: one list, whatever its length.
+    let warns = [
+        "list: end of account",
+        "list: reference of site",
+        "list: some of resource",
+    ];
+    let new = [&new[..], &warns].concat();
     let resource = owner.creates("/resources", body, &new).await;
     let at_resource = format!("/resources/{resource}");
     let reads = ["get: row of resource", "write: row of resource"];
+    let reads = [&reads[..], &warns].concat();
     let moves = [&reads[..], &["write: reference of site"]].concat();
     let other = json!({"site": things.site});
     owner.changes(&at_resource, other.clone(), &moves).await;

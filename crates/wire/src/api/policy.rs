@@ -22,6 +22,9 @@ pub struct Policy {
     pub disabled: bool,
     /// All must hold.
     pub conditions: Vec<Condition>,
+    /// Warnings for the administrator about the policy.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// Counts its changes; the `ETag`.
     pub version: u64,
     /// The time of creation.

@@ -27,7 +27,7 @@ pub struct Resource {
     /// Of names: the only networks that their addresses may be in. Absent: they may lead anywhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<Vec<String>>,
-    /// Warnings for the administrator about the resource.
+    /// Warnings for the administrator about the resource. A list leaves out that others have the same address.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// Counts its changes; the `ETag`.

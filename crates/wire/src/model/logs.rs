@@ -28,9 +28,11 @@ pub const MAX_SINK_NAME_LEN: usize = 64;
 /// Bytes of a sink's URL.
 const MAX_SINK_URL_LEN: usize = 2_048;
 
-/// Bytes in MiB, and number, of the files of a sink.
-const FILE_MIB: std::ops::RangeInclusive<u32> = 1..=10_240;
-const FILES_KEPT: std::ops::RangeInclusive<u32> = 1..=1_000;
+/// The size in MiB that a file of a sink may be told to have.
+pub const FILE_MIB: std::ops::RangeInclusive<u32> = 1..=10_240;
+
+/// The number of older files that a sink may be told to keep.
+pub const FILES_KEPT: std::ops::RangeInclusive<u32> = 1..=1_000;
 
 /// A log of the portal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -87,7 +87,7 @@ fn a_form_after_a_break_asks_for_the_password_and_is_sent_as_it_was_typed() {
         ("ca", &*authority),
     ];
     take_a_break(&console).unwrap();
-    console.open("/settings/providers").unwrap();
+    console.open("/settings/providers/new").unwrap();
     is_asked(&console, "New identity provider", &typed, "fresh-proof");
     let none = console.api("GET", "/providers", None).unwrap();
     assert_eq!(none["items"], json!([]));
@@ -118,7 +118,7 @@ fn a_form_after_a_break_asks_for_the_password_and_is_sent_as_it_was_typed() {
     assert_eq!(values, [GROUP, "others"]);
 
     // For ten minutes nothing else waits.
-    console.open("/settings/tokens").unwrap();
+    console.open("/settings/tokens/new").unwrap();
     let token = [("name", "at once"), ("site", "office")];
     console.choose("New token", "kind", "gateway").unwrap();
     console.send("New token", &token).unwrap();
@@ -143,7 +143,7 @@ fn a_person_with_a_passkey_proves_by_it_or_by_password_and_code_who_they_are() {
 
     let make = |name: &str| {
         take_a_break(&console).unwrap();
-        console.open("/settings/tokens").unwrap();
+        console.open("/settings/tokens/new").unwrap();
         console.choose("New token", "kind", "gateway").unwrap();
         let token = [("name", name), ("site", "office")];
         is_asked(&console, "New token", &token, "fresh-proof-with-passkey");

@@ -1,8 +1,9 @@
-//! A log as CSV or JSON lines: the portal's export, as it comes.
+//! A log as CSV or JSON lines: the portal's export, as it comes. Each line of JSON gets its `schema_version`.
 
 use super::super::api::Query;
 use super::super::shell::Shell;
 use crate::exit::{Failure, print};
+use crate::json;
 
 /// Forms that the portal exports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,12 +26,40 @@ pub(super) async fn run(
     };
     let mut lines = Lines::new(limit.map(|limit| limit + head));
     let path = format!("{log}/export/{word}");
+    let mut versions = Versions::default();
     let take = |part: &[u8]| {
         let wanted = lines.wanted(part);
-        print(wanted)?;
+        match form {
+            Form::Csv => print(wanted)?,
+            Form::JsonLines => print(&versions.added_to(wanted))?,
+        }
         Ok(!lines.has_all())
     };
     Ok(shell.api.stream(&path, query, take).await?)
+}
+
+/// Adds the `schema_version` to objects that come one a line, in parts.
+#[derive(Default)]
+struct Versions {
+    is_within_line: bool,
+}
+
+impl Versions {
+    /// An object begins with `{`, and JSON has no line break within one.
+    fn added_to(&mut self, part: &[u8]) -> Vec<u8> {
+        let mut text = Vec::with_capacity(part.len());
+        for line in part.split_inclusive(|byte| *byte == b'\n') {
+            match line {
+                [b'{', rest @ ..] if !self.is_within_line => {
+                    text.extend_from_slice(json::start().as_bytes());
+                    text.extend_from_slice(rest);
+                }
+                line => text.extend_from_slice(line),
+            }
+            self.is_within_line = !line.ends_with(b"\n");
+        }
+        text
+    }
 }
 
 /// Counts the lines of an answer that comes in parts. A line break between quotes ends none: CSV has them in
@@ -97,6 +126,18 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn each_line_of_json_gets_its_version(count in 0_usize..20, len in 1_usize..30) {
+            let lines = |start: &str| -> String {
+                (0..count).map(|at| format!("{start}\"seq\":{at},\"of\":{{}}}}\n")).collect()
+            };
+            let mut versions = Versions::default();
+            let text = lines("{");
+            let parts = text.as_bytes().chunks(len);
+            let got: Vec<u8> = parts.flat_map(|part| versions.added_to(part)).collect();
+            prop_assert_eq!(String::from_utf8(got).unwrap(), lines("{\"schema_version\":1,"));
+        }
+
         #[test]
         fn as_many_lines_come_as_are_wanted(count in 0_usize..20, most in 1_usize..20, len in 1_usize..9) {
             let text: String = (0..count).map(|at| format!("{{\"seq\":{at}}}\n")).collect();

@@ -6,6 +6,7 @@ use super::super::output::note;
 use super::super::shell::Shell;
 use super::rows::{Entry, LogNames};
 use crate::exit::{Failure, Status, print};
+use crate::json;
 use crate::visible::visible;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
@@ -98,12 +99,7 @@ async fn show<T: Entry>(
     let mut text = String::new();
     if is_json {
         for entry in &entries {
-            let line = serde_json::to_string(entry);
-            let line = line.map_err(|error| {
-                Failure::new(Status::Failed, format_args!("writing JSON: {error}"))
-            })?;
-            text.push_str(&line);
-            text.push('\n');
+            text.push_str(&json::line(entry)?);
         }
     } else {
         let names = LogNames::of(api).await?;

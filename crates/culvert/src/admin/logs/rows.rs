@@ -4,6 +4,7 @@ use super::super::api::{Api, Names};
 use super::super::diff;
 use super::super::output::instant;
 use crate::exit::Failure;
+use culvert_base::quoted;
 use culvert_ids::{ActorId, ClientId, ResourceId};
 use culvert_wire::api::{
     AccessDecision, AccessLogEntry, Actor, ChangeLogEntry, Client, FieldChange, FlowLogEntry,
@@ -113,7 +114,7 @@ fn change(entry: &ChangeLogEntry) -> String {
     };
     let row = entry.after.as_ref().or(entry.before.as_ref());
     let name = row.and_then(|row| row.get("name")).and_then(Value::as_str);
-    let name = name.map_or_else(|| entry.entity_id.clone(), |name| format!("{name:?}"));
+    let name = name.map_or_else(|| entry.entity_id.clone(), quoted);
     let what = format!("{operation} {} {name}", entry.entity);
     let fields = match (&entry.before, &entry.after) {
         (Some(Value::Object(before)), Some(Value::Object(after))) => changed_fields(before, after),

@@ -17,9 +17,10 @@ impl Directory {
                 effects.push(Effect::Actor(actor.id));
                 self.actors.insert(actor.id, actor);
             }
-            // Groups are known by their memberships and policies.
+            // Their memberships and policies decide; the name is for the log.
+            Entity::Group(group) => self.memberships.set_group_name(group.id, group.name),
             // The ways to sign in concern no machine.
-            Entity::Group(_) | Entity::Provider(_) | Entity::Identity(_) => {}
+            Entity::Provider(_) | Entity::Identity(_) => {}
             Entity::Site(site) => {
                 self.sites.set_name(site.id, site.name);
             }
@@ -31,7 +32,7 @@ impl Directory {
                 effects.extend(touched.map(|(actor, group)| Effect::Member { actor, group }));
             }
             Entity::Resource(resource) => self.set_resource(resource, effects),
-            Entity::Policy(policy) => self.set_policy(&policy, effects),
+            Entity::Policy(policy) => self.set_policy(policy, effects),
             Entity::Token(token) => {
                 // With a new one nobody has come yet.
                 if let Some(old) = self.tokens.insert(token) {
@@ -46,12 +47,10 @@ impl Directory {
     pub(super) fn remove(&mut self, id: EntityId, effects: &mut Vec<Effect>) {
         self.faults.remove(&id);
         match id {
-            // An account is not deleted while its portal runs, and what has no row left is found
-            // by its memberships and policies.
-            EntityId::Account(_)
-            | EntityId::Group(_)
-            | EntityId::Provider(_)
-            | EntityId::Identity(_) => {}
+            // An account is not deleted while its portal runs.
+            EntityId::Account(_) | EntityId::Provider(_) | EntityId::Identity(_) => {}
+            // Its memberships and policies are rows of their own.
+            EntityId::Group(id) => self.memberships.remove_group_name(id),
             EntityId::Site(site) => {
                 self.sites.remove(site);
             }
@@ -185,7 +184,7 @@ impl Directory {
         }
     }
 
-    fn set_policy(&mut self, row: &Policy, effects: &mut Vec<Effect>) {
+    fn set_policy(&mut self, row: Policy, effects: &mut Vec<Effect>) {
         self.remove_policy(row.id, effects);
         let conditions = match model::conditions(&row.conditions) {
             Ok(conditions) => conditions,
@@ -196,11 +195,12 @@ impl Directory {
         };
         let Policy {
             id,
+            name,
             group,
             resource,
             disabled,
             ..
-        } = *row;
+        } = row;
         let policy = culvert_policy::Policy {
             id,
             group,
@@ -208,7 +208,7 @@ impl Directory {
             disabled,
             conditions,
         };
-        self.policies.insert(policy);
+        self.policies.insert(policy, name);
         effects.push(Effect::Policy { group, resource });
     }
 

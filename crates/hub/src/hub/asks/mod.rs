@@ -67,7 +67,8 @@ impl Hub {
         else {
             let policies: Vec<_> = self.directory.policies(resource).cloned().collect();
             let full = Explanation::new(&policies, resource, &subject, now.unix_time());
-            return Err(StatedReason::decided(&decision, full.to_string()));
+            let full = full.in_words(&self.directory).to_string();
+            return Err(StatedReason::decided(&decision, full));
         };
         let decided = allowed_until.map(Timestamp::from);
         let until = until.into_iter().chain(decided).min();

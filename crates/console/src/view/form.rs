@@ -1,0 +1,251 @@
+//! Forms and their fields.
+
+use axum::http::StatusCode;
+use culvert_portal_base::Fault;
+use culvert_portal_service::Question;
+use culvert_wire::api::FieldProblem;
+use std::borrow::Cow;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Form {
+    pub(crate) title: String,
+    pub(crate) method: &'static str,
+    pub(crate) action: String,
+    pub(crate) fields: Vec<Field>,
+    pub(crate) hidden: Vec<(Cow<'static, str>, String)>,
+    pub(crate) submit: &'static str,
+    pub(crate) is_grave: bool,
+    /// The fault of the whole form.
+    pub(crate) problem: Option<String>,
+    /// Its first field has the focus, unless there is a fault to read.
+    pub(crate) takes_focus: bool,
+    /// The kind and the options of the request to an authenticator: its answer goes into the field
+    /// `credential`.
+    pub(crate) passkey: Option<(&'static str, String)>,
+}
+
+/// The task of an authenticator.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum PasskeyKind {
+    /// Create a key.
+    Create,
+    /// Sign with one that it has.
+    Get,
+}
+
+impl PasskeyKind {
+    /// The method of `navigator.credentials`.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Get => "get",
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Field {
+    pub(crate) name: &'static str,
+    pub(crate) label: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) value: String,
+    pub(crate) hint: &'static str,
+    pub(crate) is_required: bool,
+    pub(crate) problem: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Kind {
+    Line {
+        kind: &'static str,
+        autocomplete: &'static str,
+    },
+    Lines,
+    Choice(Vec<(String, String)>),
+}
+
+impl Field {
+    pub(crate) const fn line(name: &'static str, label: &'static str) -> Self {
+        Self {
+            name,
+            label,
+            kind: Kind::Line {
+                kind: "text",
+                autocomplete: "off",
+            },
+            value: String::new(),
+            hint: "",
+            is_required: true,
+            problem: None,
+        }
+    }
+
+    /// A password: never with what was written before. `autocomplete` is `current-password` or
+    /// `new-password`.
+    pub(crate) fn password(
+        name: &'static str,
+        label: &'static str,
+        autocomplete: &'static str,
+    ) -> Self {
+        let kind = Kind::Line {
+            kind: "password",
+            autocomplete,
+        };
+        Self {
+            kind,
+            ..Self::line(name, label)
+        }
+    }
+
+    pub(crate) fn lines(name: &'static str, label: &'static str) -> Self {
+        let kind = Kind::Lines;
+        Self {
+            kind,
+            is_required: false,
+            ..Self::line(name, label)
+        }
+    }
+
+    pub(crate) fn choice(
+        name: &'static str,
+        label: &'static str,
+        choices: &[(&str, &str)],
+    ) -> Self {
+        let choices = choices
+            .iter()
+            .map(|(value, label)| ((*value).to_owned(), (*label).to_owned()));
+        let kind = Kind::Choice(choices.collect());
+        Self {
+            kind,
+            ..Self::line(name, label)
+        }
+    }
+
+    pub(crate) fn hint(self, hint: &'static str) -> Self {
+        Self { hint, ..self }
+    }
+
+    pub(crate) fn value(self, value: impl Into<String>) -> Self {
+        let value = value.into();
+        Self { value, ..self }
+    }
+
+    pub(crate) fn optional(self) -> Self {
+        let is_required = false;
+        Self {
+            is_required,
+            ..self
+        }
+    }
+
+    pub(crate) fn has_note(&self) -> bool {
+        self.problem.is_some() || !self.hint.is_empty()
+    }
+}
+
+impl Form {
+    pub(crate) fn new(
+        title: impl Into<String>,
+        action: impl Into<String>,
+        submit: &'static str,
+        fields: Vec<Field>,
+    ) -> Self {
+        Self {
+            title: title.into(),
+            method: "post",
+            action: action.into(),
+            fields,
+            hidden: Vec::new(),
+            submit,
+            is_grave: false,
+            problem: None,
+            takes_focus: false,
+            passkey: None,
+        }
+    }
+
+    /// The same, with the focus in its first field.
+    pub(crate) fn with_focus(self) -> Self {
+        let takes_focus = true;
+        Self {
+            takes_focus,
+            ..self
+        }
+    }
+
+    /// Has the form send a value that nobody sees.
+    pub(crate) fn hide(&mut self, name: impl Into<Cow<'static, str>>, value: String) {
+        self.hidden.push((name.into(), value));
+    }
+
+    /// A form for what an authenticator answers, which the script of the page puts into it.
+    pub(crate) fn for_passkey(mut self, kind: PasskeyKind, question: Question) -> Self {
+        self.hide("credential", String::new());
+        self.passkey = Some((kind.word(), question.0));
+        self
+    }
+
+    /// A form that only asks for a page.
+    pub(crate) fn question(self) -> Self {
+        let method = "get";
+        Self { method, ..self }
+    }
+
+    pub(crate) fn with_version(mut self, version: u64) -> Self {
+        self.hide("version", version.to_string());
+        self
+    }
+
+    pub(crate) fn grave(self) -> Self {
+        let is_grave = true;
+        Self { is_grave, ..self }
+    }
+
+    /// Tells its fields from those of another form on the page.
+    pub(crate) fn key(&self) -> String {
+        let plain = |char: char| match char.is_ascii_alphanumeric() {
+            true => char.to_ascii_lowercase(),
+            false => '-',
+        };
+        self.title.chars().map(plain).collect()
+    }
+
+    /// The same form with what is wrong: beside its field, or above where there is none for it.
+    pub(crate) fn with_problems(mut self, problems: &[FieldProblem]) -> Self {
+        let mut others = Vec::new();
+        for problem in problems {
+            let root = problem.field.split(['[', '.']).next().unwrap_or_default();
+            let detail = problem.detail.clone();
+            match self.fields.iter_mut().find(|field| field.name == root) {
+                Some(field) => field.problem = Some(detail),
+                None if problem.field.is_empty() => others.push(detail),
+                None => others.push(format!("{}: {detail}", problem.field)),
+            }
+        }
+        let others = others.join("\n");
+        self.problem = Some(match (others.is_empty(), self.method) {
+            // A question changes nothing anyway.
+            (true, "get") => "Look at the marked fields.".to_owned(),
+            (true, _) => "Nothing was changed: look at the marked fields.".to_owned(),
+            (false, _) => others,
+        });
+        self
+    }
+}
+
+impl Form {
+    /// The form again, with why it was refused; faults that are not about what it says go on.
+    pub(crate) fn refused(self, fault: Fault) -> Result<(Self, StatusCode), Fault> {
+        match fault {
+            Fault::Invalid(problems) => Ok((
+                self.with_problems(&problems),
+                StatusCode::UNPROCESSABLE_ENTITY,
+            )),
+            Fault::Conflict(detail) => {
+                let problem = Some(detail);
+                Ok((Self { problem, ..self }, StatusCode::CONFLICT))
+            }
+            fault => Err(fault),
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! A whole page and its sections.
+
+use super::{Cell, Form, Kind, Table};
+use crate::chart::Chart;
+use crate::content_policy::POLICY_WITH_SCRIPT;
+use crate::drawing::Drawing;
+use crate::icons::Icon;
+use crate::link::Link;
+use crate::navigation::{self, Group};
+use crate::notice;
+use crate::theme::Theme;
+use askama::Template;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use culvert_portal_base::Fault;
+use std::fmt;
+
+/// A whole page.
+#[derive(Clone, Debug, Template)]
+#[template(path = "page.html")]
+pub(crate) struct Page {
+    pub(crate) title: String,
+    /// The person who sees it; none without a sign-in.
+    pub(crate) who: Option<Who>,
+    /// The path of the page in the navigation that it belongs to.
+    pub(crate) at: &'static str,
+    /// The change that was just made, which names the thing.
+    pub(crate) done: Option<String>,
+    /// The page on which another thing of this kind is created.
+    pub(crate) create: Option<Link>,
+    pub(crate) sections: Vec<Section>,
+}
+
+/// The person who sees a page.
+#[derive(Clone)]
+pub(crate) struct Who {
+    pub(crate) name: String,
+    /// The name of the account.
+    pub(crate) organisation: String,
+    pub(crate) groups: &'static [Group],
+    pub(crate) theme: Theme,
+    /// The address of this page, to which a form of a row or of the frame leads back.
+    pub(crate) here: String,
+    /// The token that every form sends back, to show that it came from a page of this session.
+    pub(crate) form_token: String,
+}
+
+impl fmt::Debug for Who {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Who")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A part of a page.
+#[derive(Clone, Debug)]
+pub(crate) enum Section {
+    /// The page follows what happens, where it can run its script. `since` is how much had happened
+    /// when the page was made, `path` where it is asked for again.
+    Live {
+        since: u64,
+        path: String,
+    },
+    /// Text that is copied to somewhere else. It stays on the page, whatever the page follows.
+    Copy {
+        title: String,
+        note: String,
+        text: String,
+    },
+    Steps(Steps),
+    /// A fault, or something that needs attention.
+    Alert(String),
+    /// Text whose line breaks count.
+    Lines {
+        title: String,
+        text: String,
+    },
+    Links(Vec<Link>),
+    /// Ways on, as buttons: address and name.
+    Ways(Vec<(String, String)>),
+    /// Ways to files with what a page shows.
+    Exports(Vec<(String, &'static str)>),
+    Drawing {
+        title: String,
+        drawing: Drawing,
+    },
+    Facts {
+        title: String,
+        facts: Vec<(&'static str, Cell)>,
+    },
+    Table(Table),
+    Chart(Chart),
+    Form(Form),
+}
+
+/// Steps to do, one after the other.
+#[derive(Clone, Debug)]
+pub(crate) struct Steps {
+    pub(crate) title: String,
+    /// The progress, for people who hear the page.
+    pub(crate) news: String,
+    pub(crate) steps: Vec<Step>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    pub(crate) title: &'static str,
+    pub(crate) is_done: bool,
+    /// It is the first that is not done.
+    pub(crate) is_next: bool,
+    pub(crate) text: String,
+    /// A command to copy.
+    pub(crate) command: Option<String>,
+    /// The page on which it is done.
+    pub(crate) link: Option<(String, &'static str)>,
+}
+impl Page {
+    /// True if it does more in a browser that can run the portal's script.
+    fn is_scripted(&self) -> bool {
+        let is_scripted = |section: &Section| {
+            matches!(
+                section,
+                Section::Live { .. } | Section::Copy { .. } | Section::Steps(_)
+            )
+        };
+        self.sections.iter().any(is_scripted)
+    }
+
+    fn tabs(&self) -> &'static [Link] {
+        navigation::tabs(self.at)
+    }
+
+    fn is_at(&self, path: &str) -> bool {
+        self.at == path
+    }
+
+    /// The theme that the person chose; the browser's own otherwise.
+    fn theme(&self) -> Theme {
+        self.who.as_ref().map_or(Theme::Auto, |who| who.theme)
+    }
+
+    /// The page with what is wrong above its first form.
+    pub(crate) fn with_problem(mut self, problem: &str) -> Self {
+        let form = self.sections.iter_mut().find_map(|section| match section {
+            Section::Form(form) => Some(form),
+            _ => None,
+        });
+        if let Some(form) = form {
+            form.problem = Some(problem.to_owned());
+        }
+        self
+    }
+
+    /// True if it asks an authenticator.
+    fn asks_authenticator(&self) -> bool {
+        let asks =
+            |section: &Section| matches!(section, Section::Form(form) if form.passkey.is_some());
+        self.sections.iter().any(asks)
+    }
+
+    pub(crate) fn with_status(&self, status: StatusCode) -> Response {
+        match self.render() {
+            Ok(text) => {
+                let headers = [(header::CONTENT_TYPE, "text/html; charset=utf-8")];
+                let mut response = (status, headers, text).into_response();
+                let headers = response.headers_mut();
+                if self.done.is_some() {
+                    headers.append(header::SET_COOKIE, notice::FORGET);
+                }
+                if self.is_scripted() || self.asks_authenticator() {
+                    headers.insert(header::CONTENT_SECURITY_POLICY, POLICY_WITH_SCRIPT);
+                }
+                response
+            }
+            Err(error) => Fault::internal(error).into_response(),
+        }
+    }
+}
+
+impl IntoResponse for Page {
+    fn into_response(self) -> Response {
+        self.with_status(StatusCode::OK)
+    }
+}

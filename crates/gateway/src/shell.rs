@@ -1,0 +1,296 @@
+//! The gateway with its connection to the portal, its tunnel, its resolver and its host.
+//!
+//! One task owns the core and carries out what it says. The files with `impl Shell` handle one kind of event each.
+
+mod addresses;
+mod announcer;
+mod base;
+mod devices;
+mod endpoints;
+mod grant_journal;
+mod guard;
+mod host;
+mod host_events;
+mod latest_writer;
+mod load;
+mod meter;
+mod observation;
+mod portal;
+mod portal_events;
+mod report;
+mod resolver;
+mod revocations;
+mod site_dns;
+mod traffic;
+mod tunnel;
+mod tunnel_events;
+
+use crate::GatewayError;
+use crate::observer::{Observed, StatusRequest};
+use crate::settings::Settings;
+use announcer::Announcer;
+use base::Base;
+use culvert_gateway_core::{Ending, Gateway, Output, Resolution};
+use culvert_host::{Shutdown, StateDir, TableClaim, notify_stopping};
+use culvert_ids::ClientId;
+use culvert_link::write_log;
+use culvert_session::PrivateKey;
+use devices::Devices;
+use meter::Meter;
+use observation::Observation;
+use portal::PortalEvent;
+#[cfg(feature = "fuzzing")]
+pub use resolver::resolution;
+use site_dns::Question;
+use std::future::Future;
+use std::time::Duration;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+
+/// The interval at which the load of the gateway is reported to the portal.
+const LOAD_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The interval at which ended flows are fetched: that at which the engine looks for them.
+const FLOWS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The time that the gateway waits at its end for the portal to take the last flows.
+const LAST_FLOWS_WAIT: Duration = Duration::from_secs(2);
+
+/// The interval at which the kernel's table is checked if no change is reported: the gates do not
+/// depend on it, but masquerading does.
+const GUARD_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Runs a gateway until `stop` is there, or until it can't go on. Requests for its state, through
+/// `observed` or at its socket, are answered meanwhile.
+///
+/// # Errors
+/// [`GatewayError`] says what to do.
+pub async fn run(
+    settings: Settings,
+    observed: Observed,
+    stop: impl Future<Output = Shutdown>,
+) -> Result<(), GatewayError> {
+    culvert_host::require_tun_device()?;
+    culvert_host::require_net_admin()?;
+    culvert_host::require_nft()?;
+    host::check_forwarding(settings.enable_forwarding)?;
+    let state = StateDir::open(&settings.state_dir)?;
+    // No other gateway may have either of them before this one has left.
+    let _lock = state.lock()?;
+    let _tables = TableClaim::take(&settings.routing)?;
+    if let Some(confinement) = &settings.confinement {
+        confinement.log();
+    }
+    if let Some(sandbox) = &settings.sandbox {
+        sandbox.log();
+    }
+    let observation = Observation::start(observed, &settings.status_socket);
+    let (base, key) = Base::load(settings, &state)?;
+    let mut shell = Shell::start(base, key, state, observation).await?;
+    let result = shell.serve(stop).await;
+    notify_stopping("stopping");
+    let shutdown = match &result {
+        Ok(shutdown) => *shutdown,
+        Err(_) => Shutdown::ForGood,
+    };
+    shell.finish(shutdown).await;
+    result.map(drop)
+}
+
+/// The core and everything that it speaks with.
+struct Shell {
+    base: Base,
+    core: Gateway,
+    devices: Devices,
+    meter: Meter,
+    observation: Observation,
+    announcer: Announcer,
+    ending: Option<Ending>,
+}
+
+/// The event that woke the shell up.
+enum Event {
+    Stop(Shutdown),
+    Timeout,
+    Portal(PortalEvent),
+    Resolved(culvert_policy::DomainName, Resolution),
+    /// A client asks.
+    Question(Question),
+    /// A client's question has its answer.
+    Answered(ClientId),
+    NetworkChanged,
+    EndpointsChanged,
+    Load,
+    Flows,
+    /// It is time to look at the kernel's table, which was perhaps changed by this program.
+    Guard(Option<String>),
+    Drain,
+    Status(StatusRequest),
+    Ended(Option<culvert_engine::EngineError>),
+}
+
+impl Shell {
+    async fn start(
+        base: Base,
+        key: PrivateKey,
+        state: StateDir,
+        observation: Observation,
+    ) -> Result<Self, GatewayError> {
+        let (mut devices, persisted) = Devices::start(&base.settings, key, state).await?;
+        let mut core = base.core(devices.addresses.candidates())?;
+        let now = culvert_engine::boot_time();
+        core.handle_host_addresses(devices.addresses.unserved(), now);
+        if let Some(persisted) = persisted {
+            core.handle_persisted(persisted, culvert_engine::unix_time(), now);
+        }
+        Ok(Self {
+            base,
+            core,
+            devices,
+            meter: Meter::default(),
+            observation,
+            announcer: Announcer::default(),
+            ending: None,
+        })
+    }
+
+    async fn serve(
+        &mut self,
+        stop: impl Future<Output = Shutdown>,
+    ) -> Result<Shutdown, GatewayError> {
+        let mut stop = std::pin::pin!(stop);
+        let mut load = interval(LOAD_INTERVAL);
+        let mut guard = interval(GUARD_INTERVAL);
+        let mut flows = interval(FLOWS_INTERVAL);
+        flows.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        load.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        guard.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let drain_signal = tokio::signal::unix::SignalKind::user_defined1();
+        let mut drain = tokio::signal::unix::signal(drain_signal)
+            .map_err(GatewayError::system("wait for a signal"))?;
+        self.core.handle_timeout(culvert_engine::boot_time());
+        self.carry_out().await?;
+        while self.ending.is_none() {
+            let wake_up = self.wake_up();
+            let devices = &mut self.devices;
+            let event = tokio::select! {
+                biased;
+                shutdown = &mut stop => Event::Stop(shutdown),
+                result = &mut devices.tunnel.ended => Event::Ended(result.ok().flatten()),
+                event = devices.portal.next() => Event::Portal(event),
+                Some((name, said)) = devices.resolver.answers.recv() => Event::Resolved(name, said),
+                Some(question) = devices.site_dns.questions.recv() => Event::Question(question),
+                Some(client) = devices.site_dns.answered.recv() => Event::Answered(client),
+                change = devices.addresses.watch.changed() => { change?; Event::NetworkChanged }
+                Ok(()) = devices.addresses.endpoints.addresses.changed() => Event::EndpointsChanged,
+                request = self.observation.next() => Event::Status(request),
+                _ = drain.recv() => Event::Drain,
+                by = devices.host.guard.heard() => Event::Guard(by),
+                _ = guard.tick() => Event::Guard(None),
+                _ = load.tick() => Event::Load,
+                _ = flows.tick() => Event::Flows,
+                () = sleep_until(wake_up) => Event::Timeout,
+            };
+            if let Some(shutdown) = self.handle(event).await? {
+                return Ok(shutdown);
+            }
+            self.carry_out().await?;
+        }
+        match self.ending.take() {
+            Some(Ending::NotEnrolled(why)) => Err(GatewayError::NotEnrolled(why)),
+            Some(Ending::Revoked(why)) => Err(GatewayError::Revoked(why)),
+            Some(Ending::Failed(why)) => Err(GatewayError::Refused(why)),
+            None => Ok(Shutdown::ForGood),
+        }
+    }
+
+    /// Says how it ends, where it is over.
+    async fn handle(&mut self, event: Event) -> Result<Option<Shutdown>, GatewayError> {
+        let now = culvert_engine::boot_time();
+        match event {
+            Event::Stop(shutdown) => return Ok(Some(shutdown)),
+            Event::Ended(Some(error)) => return Err(error.into()),
+            Event::Ended(None) => {
+                let source = std::io::Error::other("somebody deleted it");
+                return Err(GatewayError::system("keep the interface")(source));
+            }
+            Event::Timeout => self.core.handle_timeout(now),
+            Event::Portal(event) => self.handle_portal(event, now)?,
+            Event::Resolved(name, said) => self.core.handle_resolved(&name, said, now),
+            Event::Question(question) => self.take_question(question, now),
+            Event::Answered(client) => self.core.handle_question_answered(client),
+            Event::NetworkChanged => self.handle_network(now).await?,
+            Event::EndpointsChanged => self.set_candidates(now),
+            Event::Load => self.handle_load(now).await?,
+            Event::Flows => self.handle_flows(now)?,
+            Event::Status(request) => {
+                // The process that asked may be gone.
+                let _unheard = request.answer.send(Ok(self.status()?));
+            }
+            Event::Guard(by) => self.check_guard(by.as_deref(), now).await?,
+            Event::Drain => {
+                let on = !self.core.is_draining();
+                tracing::info!(on, "drain");
+                self.core.handle_drain(on);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next output of the core. Its log lines are written before.
+    fn next_output(&mut self) -> Option<Output> {
+        while let Some(line) = self.core.poll_log() {
+            write_log(&line);
+        }
+        self.core.poll_output()
+    }
+
+    async fn carry_out(&mut self) -> Result<(), GatewayError> {
+        while let Some(output) = self.next_output() {
+            match output {
+                Output::Connect => self.devices.portal.connect(),
+                Output::Disconnect => self.devices.portal.disconnect().await,
+                Output::ToPortal(message) => self.devices.portal.say(&message).await,
+                Output::End(ending) => self.ending = Some(ending),
+                Output::Interface(interface) => self.set_up(interface).await?,
+                Output::Engine { peers, table } => self.devices.tunnel.apply(peers, table)?,
+                Output::NamesInUse => self.look_at_names()?,
+                Output::Resolve(name) => self.devices.resolver.ask(name),
+                Output::Void(grants) => self.devices.journal.void(&grants),
+                Output::Persist(persisted) => self.devices.journal.persist(*persisted),
+            }
+        }
+        self.tell();
+        Ok(())
+    }
+
+    /// Reports the state to a service manager and to health checks.
+    fn tell(&mut self) {
+        let not_ready = self.not_ready();
+        self.observation.beat(not_ready);
+        let (summary, is_connected) = (self.core.summary(), self.core.is_connected());
+        let awaits_verification = self.core.awaits_verification();
+        self.announcer
+            .tell(&self.base, summary, is_connected, awaits_verification);
+    }
+
+    fn wake_up(&self) -> Instant {
+        let now = culvert_engine::boot_time();
+        let longest = self.observation.longest_rest();
+        let due = self.core.poll_timeout();
+        let sleep = due.map_or(longest, |due| due.saturating_since(now).min(longest));
+        Instant::now() + sleep
+    }
+
+    /// Leaves: the portal hears it at once and sends clients elsewhere, then the tunnel goes, then its
+    /// guard. For a restart, tunnel and guard stay.
+    async fn finish(mut self, shutdown: Shutdown) {
+        if tokio::time::timeout(LAST_FLOWS_WAIT, self.tell_last_flows())
+            .await
+            .is_err()
+        {
+            tracing::warn!("the portal did not take all flows before the end");
+        }
+        let persisted = self.core.persisted();
+        self.devices.close(shutdown, persisted).await;
+    }
+}

@@ -1,0 +1,33 @@
+//! The measurements of the tunnel: the load of the gateway and the traffic of each client.
+
+use super::load::Load;
+use super::traffic::{Rates, Traffic};
+use super::tunnel::Carried;
+use culvert_base::BootTime;
+use culvert_wire::PublicKey;
+use culvert_wire::messages::GatewayLoad;
+
+/// The measurements up to the last reading.
+#[derive(Debug, Default)]
+pub(super) struct Meter {
+    load: Load,
+    traffic: Traffic,
+}
+
+impl Meter {
+    /// Takes the rates since the last reading, and returns the load.
+    pub(super) fn read(&mut self, carried: &Carried, now: BootTime) -> GatewayLoad {
+        self.traffic.look(carried, now);
+        self.load.next(carried, now)
+    }
+
+    /// The load at the last reading.
+    pub(super) const fn load(&self) -> &GatewayLoad {
+        &self.load.last
+    }
+
+    /// The rates of a client at the last reading.
+    pub(super) fn rates(&self, key: &PublicKey) -> Rates {
+        self.traffic.rates(key)
+    }
+}

@@ -1,0 +1,82 @@
+//! Events of the session with the portal.
+
+use super::Shell;
+use super::portal::PortalEvent;
+use crate::GatewayError;
+use culvert_base::BootTime;
+use culvert_control::stamp_epoch;
+use culvert_link::ConnectError;
+
+impl Shell {
+    pub(super) fn handle_portal(
+        &mut self,
+        event: PortalEvent,
+        now: BootTime,
+    ) -> Result<(), GatewayError> {
+        match event {
+            PortalEvent::Opened(told) => {
+                let own = culvert_engine::unix_time();
+                let epoch = stamp_epoch(told, own, now);
+                self.devices.tunnel.stamp_from(epoch)?;
+                self.core.handle_connected(told.unwrap_or(own), now);
+            }
+            PortalEvent::Failed(error) => return self.handle_failed(&error, now),
+            PortalEvent::Text(text) => self.core.handle_text(&text, now),
+            PortalEvent::Closed(closed) => {
+                let why = closed.to_string();
+                let portal = &mut self.devices.portal;
+                portal.warn("the session with the portal has ended", &why, now);
+                self.core.handle_disconnected(why, None, now);
+            }
+        }
+        Ok(())
+    }
+
+    fn handle_failed(&mut self, error: &ConnectError, now: BootTime) -> Result<(), GatewayError> {
+        let why = error.to_string();
+        let portal = &mut self.devices.portal;
+        portal.warn("the portal can't be reached", &why, now);
+        if matches!(error, ConnectError::Unauthorized) {
+            self.core.handle_unauthorized(why, now);
+            return Ok(());
+        }
+        if self.base.settings.exit_when_unreachable && !portal.has_connected() {
+            return Err(GatewayError::Unreachable(why));
+        }
+        self.core
+            .handle_disconnected(why, error.retry_after_ms(), now);
+        Ok(())
+    }
+
+    /// Gives up a session whose address this machine no longer has: the next one tells the portal at
+    /// once where clients may reach the gateway now.
+    pub(super) fn leave_a_lost_address(&mut self, now: BootTime) {
+        let portal = &mut self.devices.portal;
+        if portal.drop_if_address_is_lost() {
+            let why = "this machine no longer has the address of the connection";
+            portal.warn("the session with the portal has ended", why, now);
+            self.core.handle_disconnected(why.to_owned(), None, now);
+        }
+    }
+
+    /// Tells the portal of the flows that end with the gateway, as far as it wants to know.
+    pub(super) async fn tell_last_flows(&mut self) {
+        let Ok(taken) = self.devices.tunnel.take_flows(true) else {
+            return;
+        };
+        let now = culvert_engine::boot_time();
+        self.core.handle_flows(taken.records, taken.lost, now);
+        loop {
+            if self.carry_out().await.is_err() || self.core.flows_are_told() {
+                return;
+            }
+            match self.devices.portal.next().await {
+                PortalEvent::Text(text) => {
+                    let now = culvert_engine::boot_time();
+                    self.core.handle_text(&text, now);
+                }
+                _ => return,
+            }
+        }
+    }
+}

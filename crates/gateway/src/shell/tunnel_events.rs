@@ -1,0 +1,59 @@
+//! The load and the flows of the tunnel, and the questions that clients send through it.
+
+use super::Shell;
+use super::site_dns::Question;
+use crate::GatewayError;
+use culvert_base::BootTime;
+use culvert_gateway_core::NotAsked;
+use hickory_resolver::proto::op::ResponseCode;
+
+impl Shell {
+    pub(super) async fn handle_load(&mut self, now: BootTime) -> Result<(), GatewayError> {
+        // Not every change of them is told, such as that of a bridge for containers.
+        self.take_host_addresses(now);
+        self.devices.site_dns.try_again(now).await;
+        let carried = self.devices.tunnel.carried()?;
+        self.core.handle_load(self.meter.read(&carried, now));
+        for drop in carried.drops {
+            let what = format!("{} {}", drop.stage, drop.reason);
+            tracing::debug!(what, count = drop.count, "dropped so far");
+        }
+        Ok(())
+    }
+
+    pub(super) fn handle_flows(&mut self, now: BootTime) -> Result<(), GatewayError> {
+        let taken = self.devices.tunnel.take_flows(false)?;
+        self.core.handle_flows(taken.records, taken.lost, now);
+        Ok(())
+    }
+
+    /// Tells the core which names have flows. Those that have ended come along, and are told of as always.
+    pub(super) fn look_at_names(&mut self) -> Result<(), GatewayError> {
+        let taken = self.devices.tunnel.take_flows(true)?;
+        let (lasting, ended): (Vec<_>, Vec<_>) = taken
+            .records
+            .into_iter()
+            .partition(|flow| flow.ended.is_none());
+        let in_use = lasting.iter().map(|flow| (flow.client, flow.visible));
+        let in_use = in_use.collect();
+        let now = culvert_engine::boot_time();
+        self.core.handle_flows(ended, taken.lost, now);
+        self.core.handle_names_in_use(&in_use, now);
+        Ok(())
+    }
+
+    pub(super) fn take_question(&mut self, question: Question, now: BootTime) {
+        let name = match question.name() {
+            Ok(name) => name,
+            Err(code) => return question.refuse(code),
+        };
+        match self.core.handle_question(question.from, &name, now) {
+            Ok(client) => {
+                let resolver = self.devices.resolver.current();
+                self.devices.site_dns.look_up(question, client, resolver);
+            }
+            Err(NotAsked::NotGranted) => question.refuse(ResponseCode::Refused),
+            Err(NotAsked::TooMany) => question.refuse(ResponseCode::ServFail),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The account that this portal serves, and its sessions.
+
+use culvert_control_server::{Listener, Sessions};
+use culvert_hub::{ClientView, Explained, GatewayView, HubStatus};
+use culvert_ids::{AccountId, ClientId, GatewayId, ResourceId};
+use culvert_portal_base::{Backlog, Fault, now};
+use culvert_wire::Timestamp;
+
+/// The sessions of one account. Other accounts have none here.
+pub(super) struct Served {
+    pub(super) account: AccountId,
+    pub(super) started: Timestamp,
+    sessions: Sessions,
+}
+
+impl Served {
+    pub(super) fn new(account: AccountId, sessions: Sessions) -> Self {
+        Self {
+            account,
+            started: now(),
+            sessions,
+        }
+    }
+
+    /// True if the sessions are those of this account.
+    pub(super) fn is(&self, account: AccountId) -> bool {
+        account == self.account
+    }
+
+    /// The obstacles to serving.
+    pub(super) fn obstacles(&self) -> Vec<String> {
+        self.sessions.obstacles()
+    }
+
+    /// The connected clients of an account.
+    pub(super) async fn clients(&self, account: AccountId) -> Result<Vec<ClientView>, Fault> {
+        match self.is(account) {
+            true => self.sessions.clients().await.ok_or_else(stopping),
+            false => Ok(Vec::new()),
+        }
+    }
+
+    /// The connected gateways of an account.
+    pub(super) async fn gateways(&self, account: AccountId) -> Result<Vec<GatewayView>, Fault> {
+        match self.is(account) {
+            true => self.sessions.gateways().await.ok_or_else(stopping),
+            false => Ok(Vec::new()),
+        }
+    }
+
+    /// The status of the hub.
+    pub(super) async fn status(&self) -> HubStatus {
+        self.sessions.status().await.unwrap_or_default()
+    }
+
+    /// Entries of the logs that wait to be written.
+    pub(super) fn backlog(&self) -> Backlog {
+        self.sessions.backlog()
+    }
+
+    /// Feels whenever something happens in the sessions.
+    pub(super) fn listen(&self) -> Listener {
+        self.sessions.listen()
+    }
+
+    /// The decision if the client asked now, and its reasons.
+    pub(super) async fn explain(
+        &self,
+        client: ClientId,
+        resource: ResourceId,
+    ) -> Result<Explained, Fault> {
+        let explained = self.sessions.explain(client, resource).await;
+        explained.ok_or_else(|| match self.sessions.obstacles().is_empty() {
+            true => Fault::Unavailable(
+                "the sessions do not know one of the two: `faults` of /api/v1/status says whether \
+                 rows can't be understood"
+                    .to_owned(),
+            ),
+            false => stopping(),
+        })
+    }
+
+    /// True if other gateways can take all clients of this one.
+    pub(super) async fn is_dispensable(&self, gateway: GatewayId) -> Result<bool, Fault> {
+        let is_dispensable = self.sessions.is_dispensable(gateway).await;
+        is_dispensable.ok_or_else(stopping)
+    }
+
+    /// Moves the clients of a gateway to others at once. Returns their number.
+    pub(super) async fn drain_now(&self, gateway: GatewayId) -> Result<usize, Fault> {
+        self.sessions.drain_now(gateway).await.ok_or_else(|| {
+            let text = "the gateway drains, but its clients were not told yet: try again";
+            Fault::Unavailable(text.to_owned())
+        })
+    }
+
+    /// True if there is a database of countries.
+    pub(super) fn knows_countries(&self) -> bool {
+        self.sessions.know_countries()
+    }
+}
+
+fn stopping() -> Fault {
+    Fault::Unavailable("the portal is stopping".to_owned())
+}

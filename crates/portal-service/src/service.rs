@@ -1,0 +1,81 @@
+//! The service: its parts, each with its own state.
+
+use super::database::Database;
+use super::log_outputs::LogOutputs;
+use super::served::Served;
+use super::sign_in::SignInState;
+use super::touch::Touched;
+use culvert_control_server::Sessions;
+use culvert_ids::AccountId;
+use culvert_log_sinks::Sinks;
+use culvert_portal_auth::device_codes::DeviceCodes;
+use culvert_portal_auth::oidc::Oidc;
+use culvert_portal_base::{Fault, Metrics};
+use culvert_store::Store;
+use culvert_wire::token::Portal;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Mutex;
+
+/// The rules around the store and the sessions.
+pub struct Service {
+    pub(super) database: Database,
+    pub(super) metrics: Arc<Metrics>,
+    /// The account that this portal serves, and its sessions.
+    pub(super) served: Served,
+    pub(super) touched: Touched,
+    pub(super) log_outputs: LogOutputs,
+    pub(super) sign_in: SignInState,
+    /// Identity providers, and who is on the way to one.
+    pub(super) oidc: Oidc,
+    /// Machines for which somebody is to sign in.
+    pub(super) devices: DeviceCodes,
+    /// Held by a request that takes a way to sign in from owners, from the check that one is left
+    /// until the write. Otherwise two owners who shut out each other at the same moment could leave
+    /// none.
+    pub(super) shutting_out: Mutex<()>,
+    /// The portal's URL, as tokens tell it to machines.
+    pub(super) portal: Box<dyn Fn() -> Portal + Send + Sync>,
+}
+
+impl Service {
+    /// The rules around a store and its sessions. `portal` says where machines find the portal.
+    ///
+    /// # Errors
+    /// The operating system gave no random bytes.
+    pub fn new(
+        store: Arc<dyn Store>,
+        metrics: Arc<Metrics>,
+        sessions: Sessions,
+        served: AccountId,
+        sinks: Arc<Sinks>,
+        browser_key: &[u8; 32],
+        portal: impl Fn() -> Portal + Send + Sync + 'static,
+    ) -> Result<Self, getrandom::Error> {
+        Ok(Self {
+            database: Database::new(store, Arc::clone(&metrics)),
+            metrics,
+            served: Served::new(served, sessions),
+            touched: Touched::default(),
+            log_outputs: LogOutputs::new(sinks),
+            sign_in: SignInState::new(browser_key)?,
+            oidc: Oidc::default(),
+            devices: DeviceCodes::default(),
+            shutting_out: Mutex::default(),
+            portal: Box::new(portal),
+        })
+    }
+
+    /// That an attempt came too early.
+    pub(super) fn limited(&self, wait: Duration) -> Fault {
+        self.metrics.rate_limited.inc();
+        Fault::TooMany { wait }
+    }
+}
+
+impl fmt::Debug for Service {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Service").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,65 @@
+//! Limits on attempts to sign in: by the known browser, by the address, and under a name.
+
+use culvert_portal_auth::{Browsers, Known, ONE_SIGN_IN_EVERY, SIGN_INS_AT_ONCE};
+use culvert_portal_base::{Fault, RateLimit};
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+use zeroize::Zeroizing;
+
+/// Attempts under one name from all addresses together, in browsers that are not known: as many as ten addresses
+/// have at once, and five in the long run. It takes a botnet to use them up, and then 43,200 guesses a day.
+const ONE_UNDER_A_NAME_EVERY: Duration = Duration::from_secs(2);
+const UNDER_A_NAME_AT_ONCE: u32 = 200;
+
+/// Limits on attempts to sign in. Each refusal is the time to wait.
+pub(super) struct SignInLimits {
+    /// Browsers that are known, whose attempts count for themselves.
+    browsers: Browsers,
+    from_address: RateLimit,
+    under_name: RateLimit,
+}
+
+impl SignInLimits {
+    pub(super) fn new(browser_key: &[u8; 32]) -> Self {
+        Self {
+            browsers: Browsers::new(browser_key),
+            from_address: RateLimit::new(ONE_SIGN_IN_EVERY, SIGN_INS_AT_ONCE),
+            under_name: RateLimit::new(ONE_UNDER_A_NAME_EVERY, UNDER_A_NAME_AT_ONCE),
+        }
+    }
+
+    /// The browser that shows this mark of a sign-in under the name.
+    pub(super) fn known(&self, mark: Option<&str>, name: &str) -> Option<Known> {
+        mark.and_then(|mark| self.browsers.known(mark, &as_kept(name)))
+    }
+
+    /// A mark for the browser in which somebody signs in under the name.
+    pub(super) fn mark(&self, name: &str) -> Result<Zeroizing<String>, Fault> {
+        self.browsers.mark(&as_kept(name))
+    }
+
+    /// An attempt from an address.
+    pub(super) fn take_from(&self, from: IpAddr, at: Instant) -> Result<(), Duration> {
+        self.from_address.take(from, at)
+    }
+
+    /// An attempt with a name and a password. A known browser has attempts of its own, which no
+    /// stranger uses up.
+    pub(super) fn take(
+        &self,
+        known: Option<Known>,
+        from: IpAddr,
+        name: &str,
+        at: Instant,
+    ) -> Result<(), Duration> {
+        if let Some(known) = known {
+            return self.browsers.take(known, at);
+        }
+        self.take_from(from, at)?;
+        self.under_name.take_for(&as_kept(name), at)
+    }
+}
+
+fn as_kept(name: &str) -> String {
+    name.trim().to_lowercase()
+}
