@@ -5,7 +5,7 @@ use crate::portal::{
     hello_client, hello_gateway, now,
 };
 use culvert_ids::TokenId;
-use culvert_store::{Mutation, Stamp, StoreExt, Token, TokenScope, TokenUses};
+use culvert_store::{Actor, Mutation, Stamp, StoreExt, Token, TokenScope, TokenUses};
 use culvert_wire::messages::{FromClient, MAX_CLIENT_MESSAGE_LEN, ReasonCode, ToClient, ToGateway};
 use culvert_wire::token::{Bearer, Secret, TokenKind};
 use culvert_wire::{CLIENT_SESSION_PATH, GATEWAY_SESSION_PATH, MAX_MESSAGE_LEN, Message as Kinds};
@@ -72,6 +72,96 @@ async fn a_revoked_token_ends_the_session_and_begins_no_other() {
     let text = client_bearer().expose();
     let status = portal.refusal(CLIENT_SESSION_PATH, Some(&text)).await;
     assert_eq!(status, StatusCode::UNAUTHORIZED);
+}
+
+/// Disables or enables the actor of the clients.
+async fn set_disabled(portal: &Portal, disabled: bool) {
+    let mut actor: Actor = portal.store.get_as(ACCOUNT, ACTOR).await.unwrap();
+    actor.disabled = disabled;
+    let update = Mutation::Update {
+        entity: actor.into(),
+        expected_version: None,
+    };
+    portal.write(vec![update]).await;
+}
+
+/// The client is told that its owner is disabled, and when to come back; then the session ends.
+async fn is_to_come_back(machine: &mut Machine<ToClient>) {
+    let said = machine.hear().await;
+    let ToClient::Refused {
+        reason,
+        retry_after_s,
+    } = said
+    else {
+        panic!("{said:?}");
+    };
+    assert_eq!(reason.code, ReasonCode::OwnerDisabled);
+    assert_eq!(reason.text, "the owner of this client is disabled");
+    assert!(retry_after_s.is_some_and(|wait_s| (1..=10).contains(&wait_s)));
+    assert!(machine.try_hear().await.is_none(), "the session is over");
+}
+
+#[tokio::test]
+async fn a_client_of_a_disabled_owner_is_to_come_back_and_is_the_same_client_then() {
+    let portal = Portal::start().await;
+    let mut client = portal.client("laptop").await;
+    let ToClient::Welcome {
+        client: id,
+        interface,
+        ..
+    } = client.hear().await
+    else {
+        panic!();
+    };
+    set_disabled(&portal, true).await;
+    is_to_come_back(&mut client).await;
+    // With a hello and without, known to the portal and new to it.
+    for machine in ["laptop", "tower"] {
+        let mut client = portal.client(machine).await;
+        is_to_come_back(&mut client).await;
+    }
+    let mut silent = portal.dial(CLIENT_SESSION_PATH, &client_bearer()).await;
+    is_to_come_back(&mut silent).await;
+    let snapshot = portal.store.snapshot(ACCOUNT).await.unwrap();
+    assert_eq!(snapshot.clients.len(), 1, "nobody enrols meanwhile");
+
+    set_disabled(&portal, false).await;
+    let mut client = portal.client("laptop").await;
+    match client.hear().await {
+        ToClient::Welcome {
+            client,
+            interface: again,
+            ..
+        } => assert_eq!((client, again), (id, interface)),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn only_who_has_the_secret_of_a_client_s_token_hears_that_the_owner_is_disabled() {
+    let portal = Portal::start().await;
+    set_disabled(&portal, true).await;
+    let wrong = Bearer {
+        secret: Secret::new([1; 32]),
+        ..client_bearer()
+    };
+    let path = CLIENT_SESSION_PATH;
+    let status = portal.refusal(path, Some(&wrong.expose())).await;
+    assert_eq!(status, StatusCode::UNAUTHORIZED);
+    // What is final stays so.
+    let mut token: Token = portal.store.get_as(ACCOUNT, CLIENT_TOKEN).await.unwrap();
+    token.revoked = Some(now());
+    portal
+        .write(vec![Mutation::Update {
+            entity: token.into(),
+            expected_version: None,
+        }])
+        .await;
+    let status = portal.refusal(path, Some(&client_bearer().expose())).await;
+    assert_eq!(status, StatusCode::UNAUTHORIZED);
+    // Gateways are nobody's.
+    let mut gateway = portal.gateway("gateway").await;
+    assert!(matches!(gateway.hear().await, ToGateway::Welcome { .. }));
 }
 
 #[tokio::test]
