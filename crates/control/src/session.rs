@@ -357,7 +357,11 @@ mod tests {
             waits_ms.push(due.saturating_since(now).as_millis());
             now = due;
         }
-        assert!(waits_ms.iter().all(|wait_ms| (5_000..=25_000).contains(wait_ms)));
+        assert!(
+            waits_ms
+                .iter()
+                .all(|wait_ms| (5_000..=25_000).contains(wait_ms))
+        );
         assert!(waits_ms[..2].iter().all(|wait_ms| *wait_ms <= 7_000));
         assert!(waits_ms.iter().any(|wait_ms| *wait_ms > 20_000));
         assert!(session.begin_attempt(now));

@@ -315,6 +315,9 @@ impl<'a> EventLoop<'a> {
         let not_ready = self.not_ready();
         let summary = self.core.summary(&self.portal.at.url);
         let is_connected = self.core.is_connected();
+        if self.core.is_owner_disabled() {
+            self.announcer.wait_no_longer();
+        }
         self.announcer
             .tell(summary, is_connected, not_ready.as_deref());
         self.observed.beat(not_ready);

@@ -133,11 +133,7 @@ fn a_disabled_actor_loses_grants_and_sessions() {
     assert_eq!(world.closed, [(session, ReasonCode::OwnerDisabled)]);
     // It does not come back before the actor is enabled.
     let session = world.join_client(1);
-    assert!(
-        world
-            .closed
-            .contains(&(session, ReasonCode::OwnerDisabled))
-    );
+    assert!(world.closed.contains(&(session, ReasonCode::OwnerDisabled)));
     world.set_actor(1, false);
     let session = world.join_client(1);
     assert_eq!(world.clients[&client(1)].session, Some(session));

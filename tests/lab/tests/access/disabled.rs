@@ -134,7 +134,12 @@ fn a_client_that_is_told_to_sign_in_hears_that_its_owner_is_disabled_and_enrols_
 fn ends(bed: &mut Bed, status: i32) {
     let process = bed.product.client.process().unwrap();
     let ended = process.wait(RETURN).unwrap();
-    assert_eq!(ended.code(), Some(status), "{}", bed.product.client.output());
+    assert_eq!(
+        ended.code(),
+        Some(status),
+        "{}",
+        bed.product.client.output()
+    );
 }
 
 #[test]

@@ -4,8 +4,8 @@
 use super::catalog::{ACCOUNT, Machine, client_id, gateway_id, tunnel_addresses};
 use culvert_ids::{ActorId, ClientId, GatewayId, GrantId, SiteId, TokenId};
 use culvert_store::{
-    Account, AccountSettings, Actor, Author, Change, Client, Entity, EntityId, Gateway, Grant, Kind,
-    Operation, Seq, Snapshot, Stamp, Token, TokenScope, TokenUses,
+    Account, AccountSettings, Actor, Author, Change, Client, Entity, EntityId, Gateway, Grant,
+    Kind, Operation, Seq, Snapshot, Stamp, Token, TokenScope, TokenUses,
 };
 use culvert_wire::messages::{Reason, ReasonCode};
 use culvert_wire::{PublicKey, Timestamp};

@@ -6,8 +6,8 @@ use super::net::{Event, Frame, Net, Side};
 use super::trace::brief;
 use super::wire_id::WireId;
 use culvert_hub::{
-    ClientJoin, Directory, Facts, GatewayJoin, Hub, OWNER_DISABLED, OWNER_RETRY_AFTER_S, Output, PortalKeys,
-    SessionId,
+    ClientJoin, Directory, Facts, GatewayJoin, Hub, OWNER_DISABLED, OWNER_RETRY_AFTER_S, Output,
+    PortalKeys, SessionId,
 };
 use culvert_policy::ClientFacts;
 use culvert_store::Change;
