@@ -193,7 +193,7 @@ fn unavailable() -> Refused {
 fn refusal(error: &StoreError) -> Refused {
     match error {
         // Between the check of the token and this one.
-        StoreError::Denied(Denial::ActorDisabled) => Refused::owner_disabled(),
+        StoreError::Denied(Denial::ActorDisabled(_)) => Refused::owner_disabled(),
         StoreError::Denied(denial) => {
             tracing::warn!(cause = denial.cause(), "a machine was not enrolled");
             let code = match denial {

@@ -105,7 +105,11 @@ async fn admit(shared: Arc<Shared>, side: Side, mut request: Request) -> Result<
         }
         Ok(principal) => Some(principal),
         // Only someone who has the secret hears this.
-        Err(StoreError::Denied(Denial::ActorDisabled)) if side == Side::Client => None,
+        Err(StoreError::Denied(Denial::ActorDisabled(account)))
+            if side == Side::Client && account == shared.account =>
+        {
+            None
+        }
         Err(error) => return Err(refusal(&error, &bearer)),
     };
     let connection = request.extensions().get::<Arc<Connection>>();
