@@ -175,7 +175,7 @@ impl ControlSession {
         self.backoff.reset();
     }
 
-    /// True from the portal's word that the machine's owner is disabled to the next `welcome`.
+    /// True from the portal's word that the machine's owner is disabled to the next `welcome`, or to the end.
     #[must_use]
     pub const fn is_owner_disabled(&self) -> bool {
         self.owner_disabled
@@ -252,6 +252,7 @@ impl ControlSession {
             self.since = now;
         }
         self.state = ControlState::Ended;
+        self.owner_disabled = false;
         self.last_error = Some(why);
     }
 
@@ -367,6 +368,16 @@ mod tests {
         assert!(session.begin_attempt(now));
         assert!(session.connected(UnixTime::from_millis(1_000_000), now));
         session.open(now);
+        assert!(!session.is_owner_disabled());
+    }
+
+    #[test]
+    fn a_session_that_has_ended_for_another_reason_no_longer_waits_for_the_owner() {
+        let mut session = connected(at(0));
+        session.lost_with_owner("disabled".to_owned(), Some(5_000), [1, 2], at(0));
+        let due = session.next_timeout().unwrap();
+        assert!(session.begin_attempt(due));
+        session.end(due, "revoked".to_owned());
         assert!(!session.is_owner_disabled());
     }
 
