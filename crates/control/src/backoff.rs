@@ -35,7 +35,7 @@ impl Backoff {
 
     /// The same for something that may end at any time, of which the machine learns only by an attempt: the
     /// random part keeps the wait below `longest_ms`, unless the portal asked for more.
-    pub fn next_wait_within(
+    pub(crate) fn next_wait_within(
         &mut self,
         random: u64,
         retry_after_ms: Option<u64>,

@@ -8,9 +8,9 @@ use std::time::Duration;
 /// The time limit of the first message (`docs/access.md`, "The control channel").
 pub const HELLO_LIMIT_MS: u64 = 10_000;
 
-/// The longest wait between two attempts while the machine's owner is disabled, in milliseconds. The machine is
-/// connected within 30 s after its owner is enabled: 5 s are left for the attempt itself.
-pub const OWNER_WAIT_MS: u64 = 25_000;
+/// The longest wait between two attempts while the machine's owner is disabled, in milliseconds. All access is back
+/// within 30 s after the owner is enabled. The attempt itself has 5 s of them. A denied name is cached for 5 s.
+pub const OWNER_WAIT_MS: u64 = 20_000;
 
 /// The state of the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -361,10 +361,10 @@ mod tests {
         assert!(
             waits_ms
                 .iter()
-                .all(|wait_ms| (5_000..=25_000).contains(wait_ms))
+                .all(|wait_ms| (5_000..=20_000).contains(wait_ms))
         );
         assert!(waits_ms[..2].iter().all(|wait_ms| *wait_ms <= 7_000));
-        assert!(waits_ms.iter().any(|wait_ms| *wait_ms > 20_000));
+        assert!(waits_ms.iter().any(|wait_ms| *wait_ms > 15_000));
         assert!(session.begin_attempt(now));
         assert!(session.connected(UnixTime::from_millis(1_000_000), now));
         session.open(now);

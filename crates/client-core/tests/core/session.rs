@@ -188,7 +188,7 @@ fn a_client_whose_owner_is_disabled_keeps_its_identity_loses_access_and_comes_ba
     let interfaces = play.interfaces.len();
     for _ in 0..50 {
         let due_ms = play.next_timeout_ms().unwrap();
-        assert!((5_000..=25_000).contains(&(due_ms - play.now_ms)));
+        assert!((5_000..=20_000).contains(&(due_ms - play.now_ms)));
         play.step();
         play.connect();
         play.hear(refused());
