@@ -12,7 +12,7 @@ use culvert_base::{BootTime, LogLine};
 use culvert_dns::{Addresses, Outcome};
 use culvert_ids::{GrantId, ResourceId};
 use culvert_policy::DomainName;
-use culvert_wire::messages::{FromClient, Reason, ReasonCode};
+use culvert_wire::messages::{FromClient, OWNER_DISABLED, Reason, ReasonCode};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ impl<P> Client<P> {
             // Nobody is to wait for a session that may be days away.
             let reason = Reason {
                 code: ReasonCode::OwnerDisabled,
-                text: "the owner of this client is disabled".to_owned(),
+                text: OWNER_DISABLED.to_owned(),
             };
             access.deny(&reason, false, now);
             return self.accesses.schedule(id, now);

@@ -5,9 +5,9 @@ use super::shared::Shared;
 use super::upgrade::Socket;
 use super::visitor::{Side, Visitor};
 use culvert_base::{TokenBucket, TokenRate, Uptime};
-use culvert_hub::{OWNER_DISABLED, OWNER_RETRY_AFTER_S};
+use culvert_hub::OWNER_RETRY_AFTER_S;
 use culvert_wire::messages::{
-    FromClient, FromGateway, Reason, ReasonCode, Sequenced, ToClient, ToGateway,
+    FromClient, FromGateway, OWNER_DISABLED, Reason, ReasonCode, Sequenced, ToClient, ToGateway,
 };
 use culvert_wire::{DecodeError, Decoded, decode, encode};
 use futures_util::{SinkExt, StreamExt};

@@ -2,7 +2,7 @@
 
 use super::directory::Barred;
 use culvert_policy::{BriefCode, Decision};
-use culvert_wire::messages::{Reason, ReasonCode};
+use culvert_wire::messages::{OWNER_DISABLED, Reason, ReasonCode};
 
 /// The time after which a machine may come back that was refused for a passing reason, in seconds.
 const RETRY_AFTER_S: u32 = 1;
@@ -10,9 +10,6 @@ const RETRY_AFTER_S: u32 = 1;
 /// The time after which a client may come back whose owner is disabled, in seconds. Thousands of clients may wait
 /// for long, and each has access again within 30 s after its owner is enabled (docs/client.md).
 pub const OWNER_RETRY_AFTER_S: u32 = 5;
-
-/// The reason for which the client of a disabled owner has no access.
-pub const OWNER_DISABLED: &str = "the owner of this client is disabled";
 
 /// The reason for which a grant or session is refused, or ends.
 #[derive(Clone, Debug)]

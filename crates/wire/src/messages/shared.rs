@@ -111,6 +111,9 @@ pub enum ReasonCode {
     Other,
 }
 
+/// The text of a [`Reason`] with [`ReasonCode::OwnerDisabled`].
+pub const OWNER_DISABLED: &str = "the owner of this client is disabled";
+
 /// A machine's addresses inside the tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interface {

@@ -6,13 +6,13 @@ use super::net::{Event, Frame, Net, Side};
 use super::trace::brief;
 use super::wire_id::WireId;
 use culvert_hub::{
-    ClientJoin, Directory, Facts, GatewayJoin, Hub, OWNER_DISABLED, OWNER_RETRY_AFTER_S, Output,
-    PortalKeys, SessionId,
+    ClientJoin, Directory, Facts, GatewayJoin, Hub, OWNER_RETRY_AFTER_S, Output, PortalKeys,
+    SessionId,
 };
 use culvert_policy::ClientFacts;
 use culvert_store::Change;
 use culvert_wire::messages::{
-    FromClient, FromGateway, Reason, ReasonCode, Sequenced, ToClient, ToGateway,
+    FromClient, FromGateway, OWNER_DISABLED, Reason, ReasonCode, Sequenced, ToClient, ToGateway,
 };
 use culvert_wire::{Decoded, GrantClaims, Message, Timestamp, decode, encode};
 use pasetors::Public;
