@@ -301,18 +301,18 @@ impl Wait {
     fn written(&self, file: SecretFile, obtained: &Obtained) -> Result<ExitCode, Failure> {
         let token_file = file.write(&obtained.token)?;
         let actor = obtained.actor.as_str();
-        let text = match self.json {
-            true => {
-                let written = Written { token_file, actor };
-                json::line(&written)?
-            }
-            false => {
-                let path = token_file.display();
-                visible(&format!("the token of {actor} is in {path}"))
-            }
-        };
-        print(format!("{text}\n").as_bytes())?;
+        print(self.line_of(token_file, actor)?.as_bytes())?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    fn line_of(&self, token_file: PathBuf, actor: &str) -> Result<String, Failure> {
+        match self.json {
+            true => json::line(&Written { token_file, actor }),
+            false => {
+                let text = format!("the token of {actor} is in {}", token_file.display());
+                Ok(format!("{}\n", visible(&text)))
+            }
+        }
     }
 
     fn carry_out(&self, request: Request, goal: Goal) -> Result<ExitCode, Failure> {
@@ -470,6 +470,20 @@ mod tests {
             let parsed = SignInLine::try_parse_from(line).unwrap().arguments;
             assert!(parsed.certificate.is_some() && parsed.wait.json);
         }
+    }
+
+    #[test]
+    fn a_token_in_a_file_is_told_of_in_one_line() {
+        use clap::Parser;
+        let lines = [&["sign-in"][..], &["sign-in", "--json"]].map(|words| {
+            let parsed = SignInLine::try_parse_from(words).unwrap().arguments;
+            parsed.wait.line_of("/run/token".into(), "ada").unwrap()
+        });
+        assert_eq!(lines[0], "the token of ada is in /run/token\n");
+        assert_eq!(lines[1].lines().count(), 1, "{:?}", lines[1]);
+        let written: serde_json::Value = serde_json::from_str(&lines[1]).unwrap();
+        assert_eq!(written["token_file"], "/run/token");
+        assert_eq!(written["actor"], "ada");
     }
 
     #[test]
