@@ -274,7 +274,7 @@ struct Written<'a> {
 }
 
 /// The answer to somebody who waits for a client whose owner is disabled.
-const OWNER_DISABLED: &str = "the owner of this client is disabled: it connects by itself within 30 s after an \
+pub(crate) const OWNER_DISABLED: &str = "the owner of this client is disabled: it connects by itself within 30 s after an \
                               administrator enables the owner";
 
 /// The state that is waited for.
