@@ -1,7 +1,7 @@
 //! A client whose owner is disabled loses access at once, waits, and comes back when the owner is enabled again.
 
 use crate::common::{Bed, SECOND, SOON, WEB_PORT, access};
-use culvert_lab::product::{Client, PRIVATE_V4, Product};
+use culvert_lab::product::{Client, PRIVATE_NAME, PRIVATE_V4, Product};
 use culvert_lab::wait_until;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +13,8 @@ const RETURN: Duration = Duration::from_secs(30);
 /// Exit statuses (docs/exit-status.md).
 const FAILED: i32 = 1;
 const NOT_ENROLLED: i32 = 3;
-const REVOKED: i32 = 5;
+/// The client is revoked, or access is denied to it.
+const DENIED: i32 = 5;
 
 /// A sentence that a person reads at each place where the wait is told.
 const REASON: &str = "the owner of this client is disabled";
@@ -38,11 +39,26 @@ fn says_why(client: &Client) {
     .unwrap_or_else(|error| panic!("{error}: {}", client.output()));
 }
 
-/// Waits until the client reaches the web server, which has to be within [`RETURN`] of the start.
+/// True if the client gets an answer from the web server by its name.
+fn reaches_by_name(bed: &Bed) -> bool {
+    let line = format!("curl -fsS -m 4 http://{PRIVATE_NAME}/");
+    bed.product.client.run_with_dns(&line).is_ok()
+}
+
+/// Waits until the client reaches the web server by address and by name, which has to be within [`RETURN`] of
+/// the start.
 fn is_back(bed: &Bed) {
     let enabled = Instant::now();
-    wait_until("access again", RETURN, || bed.reaches(PRIVATE_V4, WEB_PORT))
-        .unwrap_or_else(|error| panic!("{error}: {}", bed.product.client.output()));
+    let (mut by_address, mut by_name) = (false, false);
+    wait_until("access again", RETURN, || {
+        by_address = by_address || bed.reaches(PRIVATE_V4, WEB_PORT);
+        by_name = by_name || reaches_by_name(bed);
+        by_address && by_name
+    })
+    .unwrap_or_else(|error| {
+        let output = bed.product.client.output();
+        panic!("{error} (by address: {by_address}, by name: {by_name}): {output}")
+    });
     assert!(enabled.elapsed() <= RETURN, "after {:?}", enabled.elapsed());
 }
 
@@ -57,6 +73,7 @@ fn waits_and_returns(kind: &str) {
     let before = files(&bed.product.client.state_dir());
     let address = bed.product.client.address().unwrap();
     let identity = bed.product.client.status().unwrap()["client"].clone();
+    assert!(reaches_by_name(&bed));
     let download = bed.download().unwrap();
 
     bed.product
@@ -70,6 +87,7 @@ fn waits_and_returns(kind: &str) {
     let end = Instant::now() + Duration::from_secs(40);
     while Instant::now() < end {
         assert!(!bed.reaches(PRIVATE_V4, WEB_PORT), "access without a right");
+        assert!(!reaches_by_name(&bed), "access by name without a right");
         std::thread::sleep(Duration::from_secs(1));
     }
     let client = &mut bed.product.client;
@@ -100,8 +118,8 @@ fn a_service_account_s_client_waits_while_it_is_disabled_and_comes_back_by_itsel
     waits_and_returns("service_account");
 }
 
-#[test]
-fn a_client_that_is_told_to_sign_in_hears_that_its_owner_is_disabled_and_enrols_later() {
+/// A product whose client has a token, is not started, and belongs to a disabled person.
+fn disabled_before_the_first_start() -> Product {
     let mut product = Product::networks(1).unwrap();
     product.declare(&access_of("user")).unwrap();
     let gateway = &mut product.gateways[0];
@@ -112,7 +130,39 @@ fn a_client_that_is_told_to_sign_in_hears_that_its_owner_is_disabled_and_enrols_
     let of = "client --actor laptop --one-time";
     product.portal.token(of, &token).unwrap();
     product.portal.admin("actor set laptop --disable").unwrap();
+    product
+}
 
+#[test]
+fn a_client_that_waits_for_its_owner_outlasts_a_restart_of_the_portal_with_exit_when_unreachable() {
+    let mut product = disabled_before_the_first_start();
+    "--exit-when-unreachable".clone_into(&mut product.client.arguments);
+    product.client.launch().unwrap();
+    says_why(&product.client);
+    let outcome = product.client.tell("ping web").unwrap();
+    let said = String::from_utf8_lossy(&outcome.stderr);
+    assert_eq!(outcome.status.code(), Some(DENIED), "{said}");
+    assert!(said.contains(REASON), "{said}");
+
+    product.portal.stop().unwrap();
+    let unreachable = || {
+        let output = product.client.output();
+        output.contains("the portal can't be reached")
+    };
+    wait_until("an attempt to fail", RETURN, unreachable).unwrap();
+    product.portal.start().unwrap();
+    let client = product.client.process().unwrap();
+    assert!(client.is_running().unwrap(), "{}", product.client.output());
+
+    product.portal.admin("actor set laptop --enable").unwrap();
+    let bed = Bed::around(product).unwrap();
+    is_back(&bed);
+}
+
+#[test]
+fn a_client_that_is_told_to_sign_in_hears_that_its_owner_is_disabled_and_enrols_later() {
+    let mut product = disabled_before_the_first_start();
+    let token = product.client.token_file();
     product.client.takes_commands = true;
     product.client.launch().unwrap();
     let line = format!("sign-in --timeout 8 --token-file {}", token.display());
@@ -150,7 +200,7 @@ fn a_client_that_is_revoked_while_its_owner_is_disabled_stays_out() {
     says_why(&bed.product.client);
     admin("client revoke laptop");
     admin("actor set laptop --enable");
-    ends(&mut bed, REVOKED);
+    ends(&mut bed, DENIED);
 }
 
 #[test]

@@ -35,14 +35,13 @@ impl EventLoop<'_> {
             }
             PortalEvent::Failed(error) => {
                 self.warn("the portal can't be reached", &error.to_string(), now.boot);
-                if self.portal.is_awaited && !self.announcer.is_ready() && error.is_wrong_portal() {
+                // A portal that has told of a disabled owner was reached: what fails later passes.
+                let is_first = !self.announcer.is_ready() && !self.core.is_owner_disabled();
+                if self.portal.is_awaited && is_first && error.is_wrong_portal() {
                     return Err(ClientError::WrongPortal(error.to_string()));
                 }
                 let is_of_token = self.base.settings.enrolment.is_some();
-                if self.base.settings.exit_when_unreachable
-                    && is_of_token
-                    && !self.announcer.is_ready()
-                {
+                if self.base.settings.exit_when_unreachable && is_of_token && is_first {
                     return Err(ClientError::Unreachable(error.to_string()));
                 }
                 let retry_after_ms = error.retry_after_ms();
