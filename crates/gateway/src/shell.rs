@@ -284,10 +284,8 @@ impl Shell {
     /// Leaves: the portal hears it at once and sends clients elsewhere, then the tunnel goes, then its
     /// guard. For a restart, tunnel and guard stay.
     async fn finish(mut self, shutdown: Shutdown) {
-        if tokio::time::timeout(LAST_FLOWS_WAIT, self.tell_last_flows())
-            .await
-            .is_err()
-        {
+        let told = tokio::time::timeout(LAST_FLOWS_WAIT, self.tell_last_flows()).await;
+        if !matches!(told, Ok(true)) {
             tracing::warn!("the portal did not take all flows before the end");
         }
         let persisted = self.core.persisted();
