@@ -1,11 +1,10 @@
 //! Events of the session with the portal.
 
 use super::Shell;
-use super::portal::PortalEvent;
 use crate::GatewayError;
 use culvert_base::BootTime;
 use culvert_control::stamp_epoch;
-use culvert_link::ConnectError;
+use culvert_link::{ConnectError, PortalEvent};
 
 impl Shell {
     pub(super) fn handle_portal(
@@ -52,7 +51,9 @@ impl Shell {
     /// once where clients may reach the gateway now.
     pub(super) fn leave_a_lost_address(&mut self, now: BootTime) {
         let portal = &mut self.devices.portal;
-        if portal.drop_if_address_is_lost() {
+        if portal.link.has_lost_its_address() {
+            // Nothing arrives any more: there is no order to close in.
+            drop(portal.link.disconnect());
             let why = "this machine no longer has the address of the connection";
             portal.warn("the session with the portal has ended", why, now);
             self.core.handle_disconnected(why.to_owned(), None, now);

@@ -4,9 +4,9 @@ use super::EventLoop;
 use crate::ClientError;
 use crate::shell::clock::Now;
 use crate::shell::os_release;
-use crate::shell::portal::PortalEvent;
 use culvert_base::BootTime;
 use culvert_control::{CLOCK_TOLERANCE_MS, stamp_epoch};
+use culvert_link::PortalEvent;
 use std::time::Duration;
 
 impl EventLoop<'_> {
@@ -76,11 +76,16 @@ impl EventLoop<'_> {
         }
     }
 
+    /// Ends the link to the portal; what is queued still leaves, while the loop goes on.
+    pub(super) fn disconnect(&mut self) {
+        tokio::spawn(self.devices.portal.disconnect());
+    }
+
     pub(super) fn say(&mut self, message: &culvert_wire::messages::FromClient) {
-        if !self.devices.portal.say(message) {
+        if !self.devices.portal.try_send(culvert_wire::encode(message)) {
             // As many messages as the queue holds are waiting: the portal reads nothing.
             let why = "the portal takes no messages".to_owned();
-            self.devices.portal.disconnect();
+            self.disconnect();
             self.core.handle_disconnected(why, None, Now::read().boot);
         }
     }
