@@ -10,7 +10,7 @@ pub const HELLO_LIMIT_MS: u64 = 10_000;
 
 /// The longest wait between two attempts while the machine's owner is disabled, in milliseconds. All access is back
 /// within 30 s after the owner is enabled. The attempt itself has 5 s of them. A denied name is cached for 5 s.
-pub const OWNER_WAIT_MS: u64 = 20_000;
+const OWNER_WAIT_MS: u64 = 20_000;
 
 /// The state of the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
