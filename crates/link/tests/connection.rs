@@ -325,7 +325,7 @@ async fn a_role_that_speaks_before_it_listens_is_never_stuck() {
             sender.send(number.to_string()).await.unwrap();
         }
     };
-    let limit = std::time::Duration::from_secs(60);
+    let limit = Duration::from_secs(60);
     tokio::time::timeout(limit, spoken).await.unwrap();
     let _socket = portal.await.unwrap();
     for number in 0..texts {
