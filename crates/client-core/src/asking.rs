@@ -12,7 +12,7 @@ use culvert_base::{BootTime, LogLine};
 use culvert_dns::{Addresses, Outcome};
 use culvert_ids::{GrantId, ResourceId};
 use culvert_policy::DomainName;
-use culvert_wire::messages::{FromClient, Reason, ReasonCode};
+use culvert_wire::messages::{FromClient, OWNER_DISABLED, Reason, ReasonCode};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -51,6 +51,15 @@ impl<P> Client<P> {
         let access = self.accesses.entry(id);
         if access.standing_denial(now).is_some() {
             return;
+        }
+        if self.portal.is_owner_disabled() {
+            // Nobody is to wait for a session that may be days away.
+            let reason = Reason {
+                code: ReasonCode::OwnerDisabled,
+                text: OWNER_DISABLED.to_owned(),
+            };
+            access.deny(&reason, false, now);
+            return self.accesses.schedule(id, now);
         }
         match name {
             None if access.grant.is_some() => return,

@@ -143,6 +143,12 @@ impl<P> Client<P> {
         self.portal.is_open()
     }
 
+    /// True while the portal keeps the client out because its owner is disabled. It goes on trying.
+    #[must_use]
+    pub const fn is_owner_disabled(&self) -> bool {
+        self.portal.is_owner_disabled()
+    }
+
     pub(super) fn connect_if_due(&mut self, now: BootTime) {
         if self.portal.begin_attempt(now) {
             self.outbox.push(Output::Connect);

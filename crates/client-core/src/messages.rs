@@ -101,6 +101,9 @@ impl<P> Client<P> {
 
     fn handle_refused(&mut self, reason: &Reason, retry_after_s: Option<u32>, now: BootTime) {
         let reason = tidy(reason);
+        if reason.code == ReasonCode::OwnerDisabled {
+            return self.wait_for_owner(reason.text, retry_after_s, now);
+        }
         if let Some(retry_after_s) = retry_after_s {
             self.outbox.push(Output::Disconnect);
             let retry_after_ms = u64::from(retry_after_s) * 1_000;
@@ -123,6 +126,7 @@ impl<P> Client<P> {
             | ReasonCode::TooMany
             | ReasonCode::Expired
             | ReasonCode::PolicyChanged
+            | ReasonCode::OwnerDisabled
             | ReasonCode::BadGrant
             | ReasonCode::Internal
             | ReasonCode::Other => Ending::Failed(reason.text),
@@ -130,6 +134,20 @@ impl<P> Client<P> {
         // The grants of this client count no longer, whatever the gateways know of them.
         self.drop_everything(now);
         self.end(ending, now);
+    }
+
+    /// Keeps who the client is, and nothing of its access: attempts at a session go on until the owner is enabled.
+    fn wait_for_owner(&mut self, why: String, retry_after_s: Option<u32>, now: BootTime) {
+        if !self.portal.is_owner_disabled() {
+            let line = LogLine::warn("no access until the owner of this client is enabled again");
+            self.outbox.log(line.with_text("reason", &why));
+        }
+        self.outbox.push(Output::Disconnect);
+        self.drop_everything(now);
+        let retry_after_ms = retry_after_s.map(|wait_s| u64::from(wait_s) * 1_000);
+        let random = &mut self.random;
+        self.portal
+            .handle_owner_disabled(why, retry_after_ms, random, now);
     }
 
     fn handle_welcome(&mut self, message: ToClient, now: BootTime) {

@@ -76,6 +76,24 @@ impl Portal {
         self.session.lost(error, retry_after_ms, random, now);
     }
 
+    /// The portal will have this client once its owner is enabled again.
+    pub(super) fn handle_owner_disabled(
+        &mut self,
+        why: String,
+        retry_after_ms: Option<u64>,
+        random: &mut Random,
+        now: BootTime,
+    ) {
+        let random = [random.next(), random.next()];
+        self.session
+            .lost_with_owner(why, retry_after_ms, random, now);
+    }
+
+    /// True while the portal keeps this client out because its owner is disabled.
+    pub(super) const fn is_owner_disabled(&self) -> bool {
+        self.session.is_owner_disabled()
+    }
+
     pub(super) fn handle_network_changed(&mut self, now: BootTime) {
         self.session.network_changed(now);
     }

@@ -14,7 +14,8 @@ pub(super) const fn refusal(code: ReasonCode) -> PacketRefusal {
         | ReasonCode::ConditionNotMet
         | ReasonCode::Expired
         | ReasonCode::PolicyChanged
-        | ReasonCode::Revoked => PacketRefusal::Prohibited,
+        | ReasonCode::Revoked
+        | ReasonCode::OwnerDisabled => PacketRefusal::Prohibited,
         ReasonCode::Protocol
         | ReasonCode::Replaced
         | ReasonCode::TryLater

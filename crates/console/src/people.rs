@@ -320,7 +320,7 @@ fn actions(actor: &Actor) -> Vec<Action> {
         false => buttons.for_good(
             "Disable",
             "disable",
-            "Their sessions and the connections of their clients end at once. A client that was refused meanwhile has to be started again.",
+            "Their sessions and the connections of their clients end at once. Their clients wait, and come back within half a minute after you enable them again.",
         ),
     }];
     let Some(sign_in) = actor.sign_in else {

@@ -192,6 +192,8 @@ fn unavailable() -> Refused {
 /// The refusal as the machine is told; the log has the rest.
 fn refusal(error: &StoreError) -> Refused {
     match error {
+        // Between the check of the token and this one.
+        StoreError::Denied(Denial::ActorDisabled(_)) => Refused::owner_disabled(),
         StoreError::Denied(denial) => {
             tracing::warn!(cause = denial.cause(), "a machine was not enrolled");
             let code = match denial {

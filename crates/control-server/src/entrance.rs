@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use culvert_portal_base::{Connection, Fault, PublicAddress, UnnamedClient};
-use culvert_store::StoreError;
+use culvert_store::{Denial, StoreError};
 use culvert_wire::messages::{FromClient, FromGateway};
 use culvert_wire::token::{Bearer, Token, TokenKind};
 use culvert_wire::{CLIENT_SESSION_PATH, GATEWAY_SESSION_PATH, Message};
@@ -95,29 +95,40 @@ async fn admit(shared: Arc<Shared>, side: Side, mut request: Request) -> Result<
     let place = Arc::clone(&shared.places).try_acquire_owned();
     let place = place.map_err(|_| full())?;
     let now = culvert_portal_base::now();
-    let principal = shared
+    let authenticated = shared
         .store
         .authenticate(bearer.id, &bearer.secret.digest(), bearer.kind, now)
-        .await
-        .map_err(|error| refusal(&error, &bearer))?;
-    if principal.account != shared.account {
-        return Err(Fault::Unauthenticated.into());
-    }
+        .await;
+    let principal = match authenticated {
+        Ok(principal) if principal.account != shared.account => {
+            return Err(Fault::Unauthenticated.into());
+        }
+        Ok(principal) => Some(principal),
+        // Only someone who has the secret hears this.
+        Err(StoreError::Denied(Denial::ActorDisabled(account)))
+            if side == Side::Client && account == shared.account =>
+        {
+            None
+        }
+        Err(error) => return Err(refusal(&error, &bearer)),
+    };
     let connection = request.extensions().get::<Arc<Connection>>();
     if connection.is_some_and(|connection| !connection.is_of_machine(from)) {
         return Err(full());
     }
     let is_named = request.extensions().get::<UnnamedClient>().is_none();
-    let visitor = Visitor {
+    let visitor = principal.map(|principal| Visitor {
         side,
         principal,
         from,
         address: is_named.then_some(from),
-    };
+    });
     let (response, socket) = upgrade.accept(max_message_len(side));
     tokio::spawn(async move {
-        if let Some(socket) = socket.await {
-            session::serve(&shared, visitor, socket).await;
+        match (socket.await, visitor) {
+            (Some(socket), Some(visitor)) => session::serve(&shared, visitor, socket).await,
+            (Some(socket), None) => session::turn_away(from, socket).await,
+            (None, _) => {}
         }
         drop(place);
     });

@@ -5,11 +5,13 @@ use super::shared::Shared;
 use super::upgrade::Socket;
 use super::visitor::{Side, Visitor};
 use culvert_base::{TokenBucket, TokenRate, Uptime};
+use culvert_hub::OWNER_RETRY_AFTER_S;
 use culvert_wire::messages::{
-    FromClient, FromGateway, Reason, ReasonCode, Sequenced, ToClient, ToGateway,
+    FromClient, FromGateway, OWNER_DISABLED, Reason, ReasonCode, Sequenced, ToClient, ToGateway,
 };
 use culvert_wire::{DecodeError, Decoded, decode, encode};
 use futures_util::{SinkExt, StreamExt};
+use std::net::IpAddr;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
@@ -56,6 +58,17 @@ impl Refused {
         }
     }
 
+    /// Until the client's owner is enabled.
+    pub(super) fn owner_disabled() -> Self {
+        Self {
+            reason: Reason {
+                code: ReasonCode::OwnerDisabled,
+                text: OWNER_DISABLED.to_owned(),
+            },
+            retry_after_s: Some(OWNER_RETRY_AFTER_S),
+        }
+    }
+
     pub(super) fn later(retry_after_s: u32, text: &str) -> Self {
         let code = ReasonCode::TryLater;
         let text = text.to_owned();
@@ -79,12 +92,7 @@ pub(super) enum Hello {
 
 /// Serves a session from its first message to its last.
 pub(super) async fn serve(shared: &Shared, visitor: Visitor, socket: Socket) {
-    let mut connection = Connection {
-        socket,
-        side: visitor.side,
-        heard: Instant::now(),
-        rate: Rate::of(visitor.side),
-    };
+    let mut connection = Connection::new(socket, visitor.side);
     match begin(shared, &visitor, &mut connection).await {
         Ok(joined) => connection.serve(shared, joined).await,
         Err(None) => {}
@@ -100,6 +108,14 @@ pub(super) async fn serve(shared: &Shared, visitor: Visitor, socket: Socket) {
             connection.refuse(refused).await;
         }
     }
+}
+
+/// Tells a client that its owner is disabled, and ends. A status of HTTP would end clients of earlier versions for
+/// good; they obey the time of a refusal.
+pub(super) async fn turn_away(from: IpAddr, socket: Socket) {
+    tracing::debug!(%from, "a client is refused: its owner is disabled");
+    let mut connection = Connection::new(socket, Side::Client);
+    connection.refuse(Refused::owner_disabled()).await;
 }
 
 /// Hears the hello and joins; nobody is to be told where the machine is gone.
@@ -126,6 +142,15 @@ struct Connection {
 }
 
 impl Connection {
+    fn new(socket: Socket, side: Side) -> Self {
+        Self {
+            socket,
+            side,
+            heard: Instant::now(),
+            rate: Rate::of(side),
+        }
+    }
+
     async fn hello(&mut self) -> Result<Hello, Option<Refused>> {
         loop {
             let frame = self.socket.next().await.ok_or(None)?;

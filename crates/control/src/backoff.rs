@@ -30,10 +30,22 @@ impl Backoff {
     /// The next wait in milliseconds. `random` decides where between the bounds it lies; what the
     /// portal asked for, `retry_after_ms`, is added to the random part.
     pub fn next_wait_ms(&mut self, random: u64, retry_after_ms: Option<u64>) -> u64 {
+        self.next_wait_within(random, retry_after_ms, u64::MAX)
+    }
+
+    /// The same for something that may end at any time, of which the machine learns only by an attempt: the
+    /// random part keeps the wait below `longest_ms`, unless the portal asked for more.
+    pub(crate) fn next_wait_within(
+        &mut self,
+        random: u64,
+        retry_after_ms: Option<u64>,
+        longest_ms: u64,
+    ) -> u64 {
         let least_ms = retry_after_ms
             .unwrap_or(0)
             .clamp(MIN_WAIT_MS, MAX_RETRY_AFTER_MS);
-        let wait_ms = least_ms + random % (self.spread_ms + 1);
+        let spread_ms = self.spread_ms.min(longest_ms.saturating_sub(least_ms));
+        let wait_ms = least_ms + random % (spread_ms + 1);
         self.spread_ms = (self.spread_ms * 2).min(MAX_SPREAD_MS);
         wait_ms
     }
@@ -85,6 +97,18 @@ mod tests {
             }
             backoff.reset();
             prop_assert!(backoff.next_wait_ms(u64::MAX, None) <= 2_000);
+        }
+
+        #[test]
+        fn a_longest_wait_is_kept_unless_the_portal_asks_for_more(
+            randoms in prop::collection::vec((any::<u64>(), prop::option::of(0_u64..60_000)), 1..20)
+        ) {
+            let mut backoff = Backoff::default();
+            for (random, retry_after_ms) in randoms {
+                let wait_ms = backoff.next_wait_within(random, retry_after_ms, 25_000);
+                let least_ms = retry_after_ms.unwrap_or(0).max(1_000);
+                prop_assert!((least_ms..=least_ms.max(25_000)).contains(&wait_ms));
+            }
         }
 
         #[test]

@@ -8,6 +8,10 @@ use std::time::Duration;
 /// The time limit of the first message (`docs/access.md`, "The control channel").
 pub const HELLO_LIMIT_MS: u64 = 10_000;
 
+/// The longest wait between two attempts while the machine's owner is disabled, in milliseconds. All access is back
+/// within 30 s after the owner is enabled. The attempt itself has 5 s of them. A denied name is cached for 5 s.
+const OWNER_WAIT_MS: u64 = 20_000;
+
 /// The state of the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ControlState {
@@ -49,6 +53,8 @@ pub struct ControlSession {
     pub since: BootTime,
     /// The reason why the last attempt or session ended.
     pub last_error: Option<String>,
+    /// The portal's last word was that the machine's owner is disabled.
+    owner_disabled: bool,
     /// Attempts to connect, so far.
     pub attempts: u64,
     /// Times that the portal has said `welcome`.
@@ -92,6 +98,7 @@ impl ControlSession {
             clock: None,
             since: now,
             last_error: None,
+            owner_disabled: false,
             attempts: 0,
             sessions: 0,
         }
@@ -163,8 +170,28 @@ impl ControlSession {
         self.state = ControlState::Open;
         self.since = now;
         self.last_error = None;
+        self.owner_disabled = false;
         self.sessions += 1;
         self.backoff.reset();
+    }
+
+    /// True from the portal's word that the machine's owner is disabled to the next `welcome`, or to the end.
+    #[must_use]
+    pub const fn is_owner_disabled(&self) -> bool {
+        self.owner_disabled
+    }
+
+    /// The portal will have the machine once its owner is enabled again: attempts go on. `random` decides how long to
+    /// wait.
+    pub fn lost_with_owner(
+        &mut self,
+        error: String,
+        retry_after_ms: Option<u64>,
+        random: [u64; 2],
+        now: BootTime,
+    ) {
+        self.owner_disabled = true;
+        self.lost(Some(error), retry_after_ms, random, now);
     }
 
     /// The connection ended, or did not come about. `random` decides how long to wait.
@@ -190,7 +217,13 @@ impl ControlSession {
         // The portal's word holds for hurried attempts too: their wait starts from it.
         let hurried = Backoff::hurried_wait_ms(random[0]);
         let asked_ms = retry_after_ms.unwrap_or(0);
-        let wait_ms = self.backoff.next_wait_ms(random[1], retry_after_ms);
+        let longest_ms = match self.owner_disabled {
+            true => OWNER_WAIT_MS,
+            false => u64::MAX,
+        };
+        let wait_ms = self
+            .backoff
+            .next_wait_within(random[1], retry_after_ms, longest_ms);
         let after = |wait_ms| now.saturating_add(Duration::from_millis(wait_ms));
         self.not_before = after(hurried.max(asked_ms).min(wait_ms));
         self.state = ControlState::Waiting {
@@ -219,6 +252,7 @@ impl ControlSession {
             self.since = now;
         }
         self.state = ControlState::Ended;
+        self.owner_disabled = false;
         self.last_error = Some(why);
     }
 
@@ -307,6 +341,44 @@ mod tests {
         session.lost(None, Some(20_000), random, now);
         session.hurry();
         assert!(session.next_timeout().unwrap() >= now.saturating_add(Duration::from_secs(20)));
+    }
+
+    #[test]
+    fn a_machine_of_a_disabled_owner_tries_again_and_never_waits_long() {
+        let mut now = at(0);
+        let mut session = ControlSession::new(now);
+        let mut waits_ms = Vec::new();
+        for random in 0..200 {
+            assert!(session.begin_attempt(now));
+            assert!(session.connected(UnixTime::from_millis(1_000_000), now));
+            let random = [random, random * 7_919];
+            session.lost_with_owner("disabled".to_owned(), Some(5_000), random, now);
+            assert!(session.is_owner_disabled());
+            let due = session.next_timeout().unwrap();
+            waits_ms.push(due.saturating_since(now).as_millis());
+            now = due;
+        }
+        assert!(
+            waits_ms
+                .iter()
+                .all(|wait_ms| (5_000..=20_000).contains(wait_ms))
+        );
+        assert!(waits_ms[..2].iter().all(|wait_ms| *wait_ms <= 7_000));
+        assert!(waits_ms.iter().any(|wait_ms| *wait_ms > 15_000));
+        assert!(session.begin_attempt(now));
+        assert!(session.connected(UnixTime::from_millis(1_000_000), now));
+        session.open(now);
+        assert!(!session.is_owner_disabled());
+    }
+
+    #[test]
+    fn a_session_that_has_ended_for_another_reason_no_longer_waits_for_the_owner() {
+        let mut session = connected(at(0));
+        session.lost_with_owner("disabled".to_owned(), Some(5_000), [1, 2], at(0));
+        let due = session.next_timeout().unwrap();
+        assert!(session.begin_attempt(due));
+        session.end(due, "revoked".to_owned());
+        assert!(!session.is_owner_disabled());
     }
 
     #[test]

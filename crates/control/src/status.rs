@@ -22,6 +22,9 @@ pub struct PortalStatus {
     pub sessions: u64,
     /// By how much this machine's clock is ahead of the portal's, in milliseconds.
     pub clock_ahead_ms: Option<i64>,
+    /// True if the portal will have this machine once its owner is enabled again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub owner_disabled: bool,
 }
 
 /// A counter of dropped packets.
@@ -90,6 +93,7 @@ impl Default for PortalStatus {
             attempts: 0,
             sessions: 0,
             clock_ahead_ms: None,
+            owner_disabled: false,
         }
     }
 }
@@ -119,6 +123,7 @@ impl ControlSession {
             attempts: self.attempts,
             sessions: self.sessions,
             clock_ahead_ms: portal.map(|portal| signed_ms(unix) - signed_ms(portal)),
+            owner_disabled: self.is_owner_disabled(),
         }
     }
 }

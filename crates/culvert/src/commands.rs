@@ -273,6 +273,10 @@ struct Written<'a> {
     actor: &'a str,
 }
 
+/// The answer to somebody who waits for a client whose owner is disabled.
+pub(crate) const OWNER_DISABLED: &str = "the owner of this client is disabled: it connects by itself within 30 s after an \
+                              administrator enables the owner";
+
 /// The state that is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Goal {
@@ -297,18 +301,18 @@ impl Wait {
     fn written(&self, file: SecretFile, obtained: &Obtained) -> Result<ExitCode, Failure> {
         let token_file = file.write(&obtained.token)?;
         let actor = obtained.actor.as_str();
-        let text = match self.json {
-            true => {
-                let written = Written { token_file, actor };
-                json::line(&written)?
-            }
-            false => {
-                let path = token_file.display();
-                visible(&format!("the token of {actor} is in {path}"))
-            }
-        };
-        print(format!("{text}\n").as_bytes())?;
+        print(self.line_of(token_file, actor)?.as_bytes())?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    fn line_of(&self, token_file: PathBuf, actor: &str) -> Result<String, Failure> {
+        match self.json {
+            true => json::line(&Written { token_file, actor }),
+            false => {
+                let text = format!("the token of {actor} is in {}", token_file.display());
+                Ok(format!("{}\n", visible(&text)))
+            }
+        }
     }
 
     fn carry_out(&self, request: Request, goal: Goal) -> Result<ExitCode, Failure> {
@@ -399,6 +403,9 @@ fn step_up(status: &Status) -> Step {
         ServiceState::Up if status.portal.state == PortalState::Connected => {
             Step::Waits(Exit::Failed, why())
         }
+        ServiceState::Up if status.portal.owner_disabled => {
+            Step::Ends(Exit::Failed, OWNER_DISABLED.to_owned())
+        }
         ServiceState::Up => Step::Waits(Exit::PortalUnreachable, table::portal(&status.portal)),
         ServiceState::GoingDown => Step::Waits(Exit::Failed, "going down first".to_owned()),
         ServiceState::Refused | ServiceState::Failed => {
@@ -466,6 +473,20 @@ mod tests {
     }
 
     #[test]
+    fn a_token_in_a_file_is_told_of_in_one_line() {
+        use clap::Parser;
+        let lines = [&["sign-in"][..], &["sign-in", "--json"]].map(|words| {
+            let parsed = SignInLine::try_parse_from(words).unwrap().arguments;
+            parsed.wait.line_of("/run/token".into(), "ada").unwrap()
+        });
+        assert_eq!(lines[0], "the token of ada is in /run/token\n");
+        assert_eq!(lines[1].lines().count(), 1, "{:?}", lines[1]);
+        let written: serde_json::Value = serde_json::from_str(&lines[1]).unwrap();
+        assert_eq!(written["token_file"], "/run/token");
+        assert_eq!(written["actor"], "ada");
+    }
+
+    #[test]
     fn up_is_there_once_packets_have_somewhere_to_go() {
         let mut status = at(ServiceState::Up);
         let waits = step(&status, Goal::Up);
@@ -480,6 +501,14 @@ mod tests {
         ));
         status.ready = true;
         assert!(matches!(step(&status, Goal::Up), Step::There(_)));
+    }
+
+    #[test]
+    fn who_waits_hears_at_once_that_the_owner_is_disabled() {
+        let mut status = at(ServiceState::Up);
+        status.portal.owner_disabled = true;
+        let ends = Step::Ends(Exit::Failed, OWNER_DISABLED.to_owned());
+        assert_eq!(step(&status, Goal::Up), ends);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `culvert ping`: whether there is a way to a resource, step by step.
 
+use crate::commands::OWNER_DISABLED;
 use crate::exit::{Failure, Status as Exit, print};
 use crate::json;
 use crate::port::Port;
@@ -27,13 +28,14 @@ const LIMIT: Duration = Duration::from_secs(16);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Codes of a "no" that says that there shall be no access. Others say that there could not be any.
-const FORBIDDEN: [&str; 6] = [
+const FORBIDDEN: [&str; 7] = [
     "bad_token",
     "no_access",
     "condition_not_met",
     "expired",
     "policy_changed",
     "revoked",
+    "owner_disabled",
 ];
 
 /// Ask for access to a resource, and say at which step it fails if it does
@@ -170,6 +172,10 @@ async fn ping(socket: &Path, wanted: &str, port: Option<Port>) -> Result<(String
 }
 
 fn find(status: &Status, wanted: &str) -> Result<ResourceId, Failure> {
+    // First: a client that was started meanwhile knows no resource.
+    if status.portal.owner_disabled {
+        return Err(Failure::new(Exit::Denied, OWNER_DISABLED));
+    }
     let is_meant = |resource: &&ResourceStatus| {
         resource.name == wanted || resource.target == wanted || resource.id.to_string() == wanted
     };
@@ -284,6 +290,19 @@ fn at_gateway(status: &Status, resource: &ResourceStatus) -> Step {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::status::table::tests::status;
+
+    #[test]
+    fn of_a_disabled_owner_no_policy_is_to_blame() {
+        let mut status = status();
+        status.resources.clear();
+        let failure = find(&status, "web").unwrap_err();
+        assert!(failure.to_string().contains("no policy lets it"));
+        status.portal.owner_disabled = true;
+        let failure = find(&status, "web").unwrap_err();
+        assert_eq!(failure.status, Exit::Denied);
+        assert_eq!(failure.to_string(), OWNER_DISABLED);
+    }
 
     #[test]
     fn json_says_whether_there_is_a_way_and_which() {

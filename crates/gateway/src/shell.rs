@@ -33,12 +33,12 @@ use base::Base;
 use culvert_gateway_core::{Ending, Gateway, Output, Resolution};
 use culvert_host::{Shutdown, StateDir, TableClaim, notify_stopping};
 use culvert_ids::ClientId;
-use culvert_link::write_log;
+use culvert_link::{PortalEvent, write_log};
 use culvert_session::PrivateKey;
+use culvert_wire::encode;
 use devices::Devices;
 use meter::Meter;
 use observation::Observation;
-use portal::PortalEvent;
 #[cfg(feature = "fuzzing")]
 pub use resolver::resolution;
 use site_dns::Question;
@@ -247,9 +247,9 @@ impl Shell {
     async fn carry_out(&mut self) -> Result<(), GatewayError> {
         while let Some(output) = self.next_output() {
             match output {
-                Output::Connect => self.devices.portal.connect(),
-                Output::Disconnect => self.devices.portal.disconnect().await,
-                Output::ToPortal(message) => self.devices.portal.say(&message).await,
+                Output::Connect => self.devices.portal.link.connect(),
+                Output::Disconnect => self.devices.portal.link.disconnect().await,
+                Output::ToPortal(message) => self.devices.portal.link.send(encode(&message)).await,
                 Output::End(ending) => self.ending = Some(ending),
                 Output::Interface(interface) => self.set_up(interface).await?,
                 Output::Engine { peers, table } => self.devices.tunnel.apply(peers, table)?,
@@ -284,10 +284,8 @@ impl Shell {
     /// Leaves: the portal hears it at once and sends clients elsewhere, then the tunnel goes, then its
     /// guard. For a restart, tunnel and guard stay.
     async fn finish(mut self, shutdown: Shutdown) {
-        if tokio::time::timeout(LAST_FLOWS_WAIT, self.tell_last_flows())
-            .await
-            .is_err()
-        {
+        let told = tokio::time::timeout(LAST_FLOWS_WAIT, self.tell_last_flows()).await;
+        if !matches!(told, Ok(true)) {
             tracing::warn!("the portal did not take all flows before the end");
         }
         let persisted = self.core.persisted();

@@ -31,6 +31,7 @@ mod views;
 pub use directory::{Directory, FeedError};
 pub use hub::{ClientJoin, GatewayJoin, Hub};
 pub use output::{Output, SessionId};
+pub use reasons::OWNER_RETRY_AFTER_S;
 pub use session::Facts;
 pub use signing::{PORTAL_SECRET_LEN, PortalKeys, SignError, Signer};
 pub use views::{ClientView, Counters, Explained, GatewayView, HubStatus};

@@ -2,10 +2,14 @@
 
 use super::directory::Barred;
 use culvert_policy::{BriefCode, Decision};
-use culvert_wire::messages::{Reason, ReasonCode};
+use culvert_wire::messages::{OWNER_DISABLED, Reason, ReasonCode};
 
 /// The time after which a machine may come back that was refused for a passing reason, in seconds.
 const RETRY_AFTER_S: u32 = 1;
+
+/// The time after which a client may come back whose owner is disabled, in seconds. Thousands of clients may wait
+/// for long, and each has access again within 30 s after its owner is enabled (docs/client.md).
+pub const OWNER_RETRY_AFTER_S: u32 = 5;
 
 /// The reason for which a grant or session is refused, or ends.
 #[derive(Clone, Debug)]
@@ -74,9 +78,9 @@ impl StatedReason {
                 "the token that the client came with is revoked",
             ),
             Barred::ActorDisabled => Self::new(
-                ReasonCode::Revoked,
-                "the actor of this client is disabled",
-                "the actor of the client is disabled",
+                ReasonCode::OwnerDisabled,
+                OWNER_DISABLED,
+                "the owner of the client is disabled",
             ),
             Barred::Token => Self::new(
                 ReasonCode::BadToken,
@@ -139,16 +143,18 @@ pub(super) fn not_admitted(barred: Barred) -> Reason {
         ),
         Barred::Revoked => brief(ReasonCode::Revoked, "this machine was revoked"),
         Barred::TokenRevoked => brief(ReasonCode::Revoked, "the token of this machine was revoked"),
-        Barred::ActorDisabled => {
-            brief(ReasonCode::Revoked, "the actor of this machine is disabled")
-        }
+        Barred::ActorDisabled => brief(ReasonCode::OwnerDisabled, OWNER_DISABLED),
         Barred::Token => brief(ReasonCode::BadToken, "the token is not accepted"),
     }
 }
 
 /// The time after which to come back, in seconds; none for reasons other than a passing one.
-pub(super) fn retry_after_s(code: ReasonCode) -> Option<u32> {
-    (code == ReasonCode::TryLater).then_some(RETRY_AFTER_S)
+pub(super) const fn retry_after_s(code: ReasonCode) -> Option<u32> {
+    match code {
+        ReasonCode::TryLater => Some(RETRY_AFTER_S),
+        ReasonCode::OwnerDisabled => Some(OWNER_RETRY_AFTER_S),
+        _ => None,
+    }
 }
 
 /// True if a machine that is refused for the reason does not come back by itself.
@@ -161,18 +167,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_revoked_deleted_or_disabled_is_named() {
+    fn what_was_revoked_or_deleted_is_named() {
         for (barred, machine, client) in [
             (Barred::Revoked, "machine was revoked", "client was revoked"),
             (
                 Barred::TokenRevoked,
                 "the token of this machine was revoked",
                 "the token of this client was revoked",
-            ),
-            (
-                Barred::ActorDisabled,
-                "the actor of this machine is disabled",
-                "the actor of this client is disabled",
             ),
             (Barred::Unknown.known(), "was deleted", "was removed"),
         ] {
@@ -181,6 +182,16 @@ mod tests {
             assert!(told.text.contains(machine), "{barred:?}: {}", told.text);
             let told = StatedReason::barred(barred).brief;
             assert!(told.text.contains(client), "{barred:?}: {}", told.text);
+            assert_eq!(retry_after_s(told.code), None, "{barred:?}");
         }
+    }
+
+    #[test]
+    fn a_client_whose_owner_is_disabled_is_told_to_come_back() {
+        let told = not_admitted(Barred::ActorDisabled);
+        assert_eq!(told, StatedReason::barred(Barred::ActorDisabled).brief);
+        assert_eq!(told, brief(ReasonCode::OwnerDisabled, OWNER_DISABLED));
+        assert!(retry_after_s(told.code).is_some());
+        assert!(!is_lasting(told.code));
     }
 }

@@ -2,7 +2,7 @@
 //! portal, and how long to wait before the next attempt. `docs/access.md` describes it.
 //!
 //! [`connect()`] makes a [`Connection`], which carries texts: what they mean is for `culvert-wire` and
-//! the roles. [`open`] stops at TLS, for whoever speaks HTTP with the portal; [`probe()`] says
+//! the roles. A [`PortalLink`] holds one attempt or one connection after the other. [`open`] stops at TLS, for whoever speaks HTTP with the portal; [`probe()`] says
 //! which step of the way fails, and [`race`] connects to whichever address answers first. [`trusting_authorities`] is
 //! the TLS of other servers. [`write_log`] writes the lines of a core. Its state without I/O is in `culvert-control`.
 
@@ -13,6 +13,7 @@ mod connection;
 mod error;
 mod log;
 mod look_up;
+mod portal_link;
 mod probe;
 mod tcp;
 mod tls;
@@ -24,6 +25,7 @@ pub use connection::{
 pub use error::ConnectError;
 pub use log::write_log;
 pub use look_up::{LookUp, system_look_up};
+pub use portal_link::{PortalEvent, PortalLink};
 pub use probe::{PortalAnswer, Probe, probe};
 pub use tcp::race;
 pub use tls::trusting_authorities;

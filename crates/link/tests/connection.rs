@@ -4,12 +4,16 @@
 
 use culvert_base::UnixTime;
 use culvert_ids::TokenId;
-use culvert_link::{Closed, ConnectError, Connected, Destination, MAX_WAITING_MESSAGES, connect};
+use culvert_link::{
+    Closed, ConnectError, Connected, Destination, MAX_WAITING_MESSAGES, PortalEvent, PortalLink,
+    connect,
+};
 use culvert_wire::token::{Bearer, CertificatePin, Portal, Secret, TokenKind};
 use futures_util::{SinkExt, StreamExt};
 use rustls::ServerConfig;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -321,10 +325,66 @@ async fn a_role_that_speaks_before_it_listens_is_never_stuck() {
             sender.send(number.to_string()).await.unwrap();
         }
     };
-    let limit = std::time::Duration::from_secs(60);
+    let limit = Duration::from_secs(60);
     tokio::time::timeout(limit, spoken).await.unwrap();
     let _socket = portal.await.unwrap();
     for number in 0..texts {
         assert_eq!(connection.receive().await.unwrap(), number.to_string());
     }
+}
+
+/// The portal would take it for a session, and the next attempt would replace that.
+#[tokio::test]
+async fn a_link_that_is_left_ends_its_attempt() {
+    for is_dropped in [true, false] {
+        let server = Server::start().await;
+        let mut link = PortalLink::new(server.destination());
+        link.connect();
+        let (mut stream, _) = server.listener.accept().await.unwrap();
+        let _kept = match is_dropped {
+            true => {
+                drop(link);
+                None
+            }
+            false => {
+                link.disconnect().await;
+                Some(link)
+            }
+        };
+        let mut greeting = Vec::new();
+        // Well before the attempt ends by itself.
+        let limit = Duration::from_secs(5);
+        let ended = tokio::time::timeout(limit, stream.read_to_end(&mut greeting)).await;
+        assert!(ended.is_ok(), "dropped: {is_dropped}");
+    }
+}
+
+#[tokio::test]
+async fn a_link_tells_of_its_connection_and_sends_what_is_queued_when_it_is_left() {
+    let server = Server::start().await;
+    let mut link = PortalLink::new(server.destination());
+    assert!(!link.try_send("to nobody".to_owned()));
+    link.connect();
+    let (opened, (mut socket, _)) = tokio::join!(link.next(), server.accept());
+    assert!(matches!(opened, PortalEvent::Opened(None)), "{opened:?}");
+    socket.send(Message::text("welcome")).await.unwrap();
+    let said = link.next().await;
+    assert!(matches!(&said, PortalEvent::Text(text) if text == "welcome"));
+
+    link.send("first".to_owned()).await;
+    assert!(link.try_send("last words".to_owned()));
+    let closing = link.disconnect();
+    assert!(!link.try_send("too late".to_owned()));
+    let heard = async {
+        assert_eq!(next_text(&mut socket).await, "first");
+        next_text(&mut socket).await
+    };
+    let ((), text) = tokio::join!(closing, heard);
+    assert_eq!(text, "last words");
+
+    link.connect();
+    let (_, (socket, _)) = tokio::join!(link.next(), server.accept());
+    drop(socket);
+    let ended = link.next().await;
+    assert!(matches!(ended, PortalEvent::Closed(_)), "{ended:?}");
 }

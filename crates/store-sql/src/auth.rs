@@ -35,10 +35,12 @@ pub(super) async fn authenticate(
         return Err(Denial::WrongSecret.into());
     }
     let account = AccountId::from_bytes(row.bytes("account")?);
-    let (principal, row) = standing(connection, account, token, now).await?;
-    if principal.holder.kind() != kind {
+    let row = valid(connection, account, token, now).await?;
+    // Before the actor is read: the portal tells more of a disabled actor than of all else that is wrong.
+    if row.scope.kind() != kind {
         return Err(Denial::WrongKind.into());
     }
+    let principal = principal(connection, account, &row, now).await?;
     Ok((principal, row))
 }
 
@@ -49,6 +51,18 @@ pub(super) async fn standing(
     token: TokenId,
     now: Timestamp,
 ) -> Result<(Principal, Token), StoreError> {
+    let row = valid(connection, account, token, now).await?;
+    let principal = principal(connection, account, &row, now).await?;
+    Ok((principal, row))
+}
+
+/// A token that is neither revoked nor expired.
+async fn valid(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    token: TokenId,
+    now: Timestamp,
+) -> Result<Token, StoreError> {
     let found = read::find(connection, account, token.into()).await?;
     let Some(row) = found.and_then(Token::from_entity) else {
         return Err(Denial::UnknownToken.into());
@@ -59,6 +73,16 @@ pub(super) async fn standing(
     if row.expires.is_some_and(|expires| expires <= now) {
         return Err(Denial::Expired.into());
     }
+    Ok(row)
+}
+
+/// The holder of a valid token, if they are still accepted.
+async fn principal(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    row: &Token,
+    now: Timestamp,
+) -> Result<Principal, StoreError> {
     let holder = match row.scope {
         TokenScope::Setup if row.used.is_some() => return Err(Denial::Used.into()),
         TokenScope::Setup => Holder::Setup,
@@ -77,15 +101,14 @@ pub(super) async fn standing(
             actor_kind: actor_kind(connection, account, actor).await?,
         },
         TokenScope::Gateway { site } => Holder::Gateway { site },
-        TokenScope::Session { actor } => session(connection, account, actor, &row, now).await?,
+        TokenScope::Session { actor } => session(connection, account, actor, row, now).await?,
     };
-    let principal = Principal {
+    Ok(Principal {
         account,
-        token,
+        token: row.id,
         holder,
         expires: row.expires,
-    };
-    Ok((principal, row))
+    })
 }
 
 /// A session ends when nobody uses it, and when its actor no longer signs in.
@@ -128,7 +151,7 @@ pub(super) async fn enabled(
     let actor = Actor::from_entity(read::get(connection, account, id).await?);
     let actor = actor.ok_or(StoreError::NotFound(id))?;
     if actor.disabled {
-        return Err(Denial::ActorDisabled.into());
+        return Err(Denial::ActorDisabled(account).into());
     }
     Ok(actor)
 }

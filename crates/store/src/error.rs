@@ -1,6 +1,7 @@
 //! Errors of the store, and whose fault they are.
 
 use crate::{EntityId, EntityKind};
+use culvert_ids::AccountId;
 use culvert_policy::quoted;
 use culvert_secrets::KeyId;
 use std::fmt;
@@ -233,8 +234,8 @@ pub enum Denial {
     Revoked,
     /// The token had one use, and that is over; or it belongs to another machine or key.
     Used,
-    /// The token's actor is disabled.
-    ActorDisabled,
+    /// The token's actor, which belongs to this account, is disabled.
+    ActorDisabled(AccountId),
     /// An administrator revoked the machine.
     MachineRevoked,
     /// The token, or its actor, has a lesser role than the one by which the write was permitted.
@@ -255,7 +256,7 @@ impl Denial {
             Self::Expired => "expired token",
             Self::Revoked => "revoked token",
             Self::Used => "one-time token used already",
-            Self::ActorDisabled => "disabled actor",
+            Self::ActorDisabled(_) => "disabled actor",
             Self::MachineRevoked => "revoked machine",
             Self::LesserRole => "lesser role than when the request began",
             Self::OwnersOnly => "no owner, to change what is an owner's",

@@ -9,6 +9,6 @@ pub use client::{ClientFeature, FromClient, MAX_CLIENT_MESSAGE_LEN, ToClient};
 pub use flows::{EndedFlow, FlowEnd, FlowReport, GatewayFeature, MAX_FLOWS_PER_REPORT};
 pub use gateway::{FromGateway, GatewayLoad, GrantLabels, ToGateway};
 pub use shared::{
-    Existence, Interface, MAX_NAMES, Ranges, Reason, ReasonCode, ResolvedName, SITE_DNS_PORT,
-    Sequenced, WantedName, decode_sequenced,
+    Existence, Interface, MAX_NAMES, OWNER_DISABLED, Ranges, Reason, ReasonCode, ResolvedName,
+    SITE_DNS_PORT, Sequenced, WantedName, decode_sequenced,
 };

@@ -171,6 +171,57 @@ fn a_revoked_client_is_told_from_a_bad_token() {
 }
 
 #[test]
+fn a_client_whose_owner_is_disabled_keeps_its_identity_loses_access_and_comes_back() {
+    let mut play = Play::open(&[(1, "10.0.0.0/8")]);
+    play.gain("10.0.0.1", 1, Granting::through(1, 1));
+    let refused = || ToClient::Refused {
+        reason: reason(ReasonCode::OwnerDisabled),
+        retry_after_s: Some(5),
+    };
+    play.hear(refused());
+    assert_eq!((play.disconnects, play.ended.clone()), (1, None));
+    assert_eq!(play.way_to("10.0.0.1"), None);
+    assert!(play.peers.is_empty());
+    // Nobody waits for what may take days, and nobody hurries.
+    play.packet(1, to("10.0.0.1", 80));
+    assert_eq!(play.refused, [(1, PacketRefusal::Prohibited)]);
+    let interfaces = play.interfaces.len();
+    for _ in 0..50 {
+        let due_ms = play.next_timeout_ms().unwrap();
+        assert!((5_000..=20_000).contains(&(due_ms - play.now_ms)));
+        play.step();
+        play.connect();
+        play.hear(refused());
+        assert_eq!(play.ended, None);
+    }
+    play.step();
+    play.connect();
+    play.welcome(vec![resource(1, "10.0.0.0/8")], Vec::new());
+    assert_eq!(play.interfaces.len(), interfaces, "its address is the same");
+    // One `hello` for each attempt.
+    play.said.clear();
+    play.gain("10.0.0.1", 1, Granting::through(1, 2));
+    assert_eq!(play.way_to("10.0.0.1"), Some(gateway_id(1)));
+}
+
+#[test]
+fn a_client_says_once_that_its_owner_is_disabled() {
+    let mut play = Play::open(&[]);
+    for _ in 0..3 {
+        play.hear(ToClient::Refused {
+            reason: reason(ReasonCode::OwnerDisabled),
+            retry_after_s: None,
+        });
+        play.step();
+        play.connect();
+    }
+    let lines = std::iter::from_fn(|| play.client.poll_log());
+    let lines: Vec<String> = lines.map(|line| line.to_string()).collect();
+    let said = lines.iter().filter(|line| line.contains("owner"));
+    assert_eq!(said.count(), 1, "{lines:?}");
+}
+
+#[test]
 fn grants_go_on_without_a_portal_until_they_expire() {
     let mut play = Play::open(&[(1, "10.0.0.0/8")]);
     play.gain("10.0.0.1", 1, Granting::through(1, 1));

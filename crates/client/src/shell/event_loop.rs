@@ -15,7 +15,6 @@ use super::applications::{GuardEvent, Joining};
 use super::base::{Base, core, resolver_control};
 use super::clock::Now;
 use super::dns::{DnsEvent, Server, ask_upstream};
-use super::portal::PortalEvent;
 use super::resolver::routed;
 use crate::observer::StatusRequest;
 use crate::{ClientError, Enrolment, Observed, Request};
@@ -26,7 +25,7 @@ use culvert_control::Repeats;
 use culvert_datapath::Unrouted;
 use culvert_dns::Via;
 use culvert_host::{NetworkChange, Shutdown};
-use culvert_link::write_log;
+use culvert_link::{PortalEvent, write_log};
 use devices::Devices;
 use host_wish::HostWish;
 use std::future::Future;
@@ -244,7 +243,7 @@ impl<'a> EventLoop<'a> {
         while let Some(output) = self.next_output() {
             match output {
                 Output::Connect => self.devices.portal.connect(),
-                Output::Disconnect => self.devices.portal.disconnect(),
+                Output::Disconnect => self.disconnect(),
                 Output::ToPortal(message) => self.say(&message),
                 Output::End(ending) => ended = Some(ending),
                 Output::Interface(interface) => {
@@ -315,6 +314,9 @@ impl<'a> EventLoop<'a> {
         let not_ready = self.not_ready();
         let summary = self.core.summary(&self.portal.at.url);
         let is_connected = self.core.is_connected();
+        if self.core.is_owner_disabled() {
+            self.announcer.wait_no_longer();
+        }
         self.announcer
             .tell(summary, is_connected, not_ready.as_deref());
         self.observed.beat(not_ready);

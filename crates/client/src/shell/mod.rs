@@ -8,7 +8,6 @@ mod event_loop;
 mod network;
 mod os_release;
 mod persisted;
-mod portal;
 mod resolver;
 mod rest;
 mod service;

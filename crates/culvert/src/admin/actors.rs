@@ -20,7 +20,8 @@ pub(super) enum ActorCommand {
     Create(CreateArguments),
     /// Rename, disable or enable an actor
     ///
-    /// The tokens and clients of a disabled actor are refused, and its live connections end.
+    /// The tokens of a disabled actor are refused, and the live connections of its clients end. Its clients wait, and
+    /// come back by themselves within 30 s after it is enabled.
     Set(SetArguments),
     /// Remove the second factor of a person who has lost it
     ///

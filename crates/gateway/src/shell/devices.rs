@@ -48,7 +48,7 @@ impl Devices {
 
     /// Ends in order: the connection, then the tunnel, then its guard. For a restart, tunnel and guard stay.
     pub(super) async fn close(mut self, shutdown: Shutdown, persisted: Option<PersistedGrants>) {
-        self.portal.disconnect().await;
+        self.portal.link.disconnect().await;
         match shutdown {
             Shutdown::ForGood => {
                 self.tunnel.stop();

@@ -1,11 +1,10 @@
 //! Events of the session with the portal.
 
 use super::Shell;
-use super::portal::PortalEvent;
 use crate::GatewayError;
 use culvert_base::BootTime;
 use culvert_control::stamp_epoch;
-use culvert_link::ConnectError;
+use culvert_link::{ConnectError, PortalEvent};
 
 impl Shell {
     pub(super) fn handle_portal(
@@ -52,30 +51,35 @@ impl Shell {
     /// once where clients may reach the gateway now.
     pub(super) fn leave_a_lost_address(&mut self, now: BootTime) {
         let portal = &mut self.devices.portal;
-        if portal.drop_if_address_is_lost() {
+        if portal.link.has_lost_its_address() {
+            // Nothing arrives any more: there is no order to close in.
+            drop(portal.link.disconnect());
             let why = "this machine no longer has the address of the connection";
             portal.warn("the session with the portal has ended", why, now);
             self.core.handle_disconnected(why.to_owned(), None, now);
         }
     }
 
-    /// Tells the portal of the flows that end with the gateway, as far as it wants to know.
-    pub(super) async fn tell_last_flows(&mut self) {
+    /// Tells the portal of the flows that end with the gateway, as far as it wants to know; `true` once it has them.
+    pub(super) async fn tell_last_flows(&mut self) -> bool {
         let Ok(taken) = self.devices.tunnel.take_flows(true) else {
-            return;
+            return self.core.flows_are_told();
         };
         let now = culvert_engine::boot_time();
         self.core.handle_flows(taken.records, taken.lost, now);
         loop {
-            if self.carry_out().await.is_err() || self.core.flows_are_told() {
-                return;
+            let carried_out = self.carry_out().await;
+            if carried_out.is_err() || self.core.flows_are_told() {
+                return self.core.flows_are_told();
             }
-            match self.devices.portal.next().await {
-                PortalEvent::Text(text) => {
-                    let now = culvert_engine::boot_time();
-                    self.core.handle_text(&text, now);
-                }
-                _ => return,
+            let event = self.devices.portal.next().await;
+            // A session that begins only now may still take them. One that ends has no time to come back.
+            if matches!(event, PortalEvent::Failed(_) | PortalEvent::Closed(_)) {
+                return false;
+            }
+            let now = culvert_engine::boot_time();
+            if self.handle_portal(event, now).is_err() {
+                return false;
             }
         }
     }

@@ -129,9 +129,21 @@ fn a_disabled_actor_loses_grants_and_sessions() {
     let mut world = granted();
     let session = world.clients[&client(1)].session.unwrap();
     world.set_actor(1, true);
-    assert_cut(&world, ReasonCode::Revoked);
-    assert_eq!(world.closed, [(session, ReasonCode::Revoked)]);
-    // And does not come back.
+    assert_cut(&world, ReasonCode::OwnerDisabled);
+    assert_eq!(world.closed, [(session, ReasonCode::OwnerDisabled)]);
+    // It does not come back before the actor is enabled.
+    let session = world.join_client(1);
+    assert!(world.closed.contains(&(session, ReasonCode::OwnerDisabled)));
+    world.set_actor(1, false);
+    let session = world.join_client(1);
+    assert_eq!(world.clients[&client(1)].session, Some(session));
+}
+
+#[test]
+fn a_revoked_client_of_a_disabled_actor_is_told_of_the_revocation() {
+    let mut world = granted();
+    world.set_actor(1, true);
+    world.edit_client(1, |row| row.revoked = Some(row.stamp.created));
     let session = world.join_client(1);
     assert!(world.closed.contains(&(session, ReasonCode::Revoked)));
 }

@@ -4,8 +4,11 @@ use crate::portal::{
     ACCOUNT, ACTOR, CLIENT_TOKEN, Machine, Portal, SITE, bearer, client_bearer, gateway_bearer,
     hello_client, hello_gateway, now,
 };
-use culvert_ids::TokenId;
-use culvert_store::{Mutation, Stamp, StoreExt, Token, TokenScope, TokenUses};
+use culvert_ids::{AccountId, ActorId, TokenId};
+use culvert_store::{
+    Account, AccountSettings, Actor, Author, Mutation, Role, Stamp, StoreExt, Token, TokenScope,
+    TokenUses,
+};
 use culvert_wire::messages::{FromClient, MAX_CLIENT_MESSAGE_LEN, ReasonCode, ToClient, ToGateway};
 use culvert_wire::token::{Bearer, Secret, TokenKind};
 use culvert_wire::{CLIENT_SESSION_PATH, GATEWAY_SESSION_PATH, MAX_MESSAGE_LEN, Message as Kinds};
@@ -72,6 +75,132 @@ async fn a_revoked_token_ends_the_session_and_begins_no_other() {
     let text = client_bearer().expose();
     let status = portal.refusal(CLIENT_SESSION_PATH, Some(&text)).await;
     assert_eq!(status, StatusCode::UNAUTHORIZED);
+}
+
+/// Disables or enables the actor of the clients.
+async fn set_disabled(portal: &Portal, disabled: bool) {
+    let mut actor: Actor = portal.store.get_as(ACCOUNT, ACTOR).await.unwrap();
+    actor.disabled = disabled;
+    let update = Mutation::Update {
+        entity: actor.into(),
+        expected_version: None,
+    };
+    portal.write(vec![update]).await;
+}
+
+/// The client is told that its owner is disabled, and when to come back; then the session ends.
+async fn is_to_come_back(machine: &mut Machine<ToClient>) {
+    let said = machine.hear().await;
+    let ToClient::Refused {
+        reason,
+        retry_after_s,
+    } = said
+    else {
+        panic!("{said:?}");
+    };
+    assert_eq!(reason.code, ReasonCode::OwnerDisabled);
+    assert_eq!(reason.text, "the owner of this client is disabled");
+    assert!(retry_after_s.is_some_and(|wait_s| (1..=10).contains(&wait_s)));
+    assert!(machine.try_hear().await.is_none(), "the session is over");
+}
+
+#[tokio::test]
+async fn a_client_of_a_disabled_owner_is_to_come_back_and_is_the_same_client_then() {
+    let portal = Portal::start().await;
+    let mut client = portal.client("laptop").await;
+    let ToClient::Welcome {
+        client: id,
+        interface,
+        ..
+    } = client.hear().await
+    else {
+        panic!();
+    };
+    set_disabled(&portal, true).await;
+    is_to_come_back(&mut client).await;
+    // With a hello and without, known to the portal and new to it.
+    for machine in ["laptop", "tower"] {
+        let mut client = portal.client(machine).await;
+        is_to_come_back(&mut client).await;
+    }
+    let mut silent = portal.dial(CLIENT_SESSION_PATH, &client_bearer()).await;
+    is_to_come_back(&mut silent).await;
+    let snapshot = portal.store.snapshot(ACCOUNT).await.unwrap();
+    assert_eq!(snapshot.clients.len(), 1, "nobody enrols meanwhile");
+
+    set_disabled(&portal, false).await;
+    let mut client = portal.client("laptop").await;
+    match client.hear().await {
+        ToClient::Welcome {
+            client,
+            interface: again,
+            ..
+        } => assert_eq!((client, again), (id, interface)),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn only_who_has_the_secret_of_a_client_s_token_hears_that_the_owner_is_disabled() {
+    let portal = Portal::start().await;
+    set_disabled(&portal, true).await;
+    let wrong = Bearer {
+        secret: Secret::new([1; 32]),
+        ..client_bearer()
+    };
+    let path = CLIENT_SESSION_PATH;
+    let status = portal.refusal(path, Some(&wrong.expose())).await;
+    assert_eq!(status, StatusCode::UNAUTHORIZED);
+    // A revocation is final.
+    let mut token: Token = portal.store.get_as(ACCOUNT, CLIENT_TOKEN).await.unwrap();
+    token.revoked = Some(now());
+    portal
+        .write(vec![Mutation::Update {
+            entity: token.into(),
+            expected_version: None,
+        }])
+        .await;
+    let status = portal.refusal(path, Some(&client_bearer().expose())).await;
+    assert_eq!(status, StatusCode::UNAUTHORIZED);
+    // Gateways are nobody's.
+    let mut gateway = portal.gateway("gateway").await;
+    assert!(matches!(gateway.hear().await, ToGateway::Welcome { .. }));
+}
+
+#[tokio::test]
+async fn of_disabled_owners_only_this_account_s_client_tokens_are_told() {
+    let portal = Portal::start().await;
+    set_disabled(&portal, true).await;
+    let of_api = bearer(TokenKind::Client, TokenId::from_bytes([21; 16]));
+    let (actor, role) = (ACTOR, Role::Auditor);
+    let scope = TokenScope::Api { actor, role };
+    let token = token_of(&of_api, scope, TokenUses::Many);
+    portal.write(vec![token]).await;
+
+    let account = Account {
+        id: AccountId::from_bytes([0xad; 16]),
+        name: "another".to_owned(),
+        settings: AccountSettings::default(),
+        stamp: Stamp::default(),
+    };
+    let (store, author) = (&portal.store, Author::PORTAL);
+    let account = store.create_account(account, author, now()).await.unwrap();
+    let id = ActorId::from_bytes([22; 16]);
+    let actor: Actor = store.get_as(ACCOUNT, ACTOR).await.unwrap();
+    let of_another_account = bearer(TokenKind::Client, TokenId::from_bytes([23; 16]));
+    let scope = TokenScope::Client { actor: id };
+    let mutations = vec![
+        Mutation::Create(Actor { id, ..actor }.into()),
+        token_of(&of_another_account, scope, TokenUses::Many),
+    ];
+    let written = store.write(account.id, author, now(), mutations).await;
+    written.unwrap();
+
+    for bearer in [of_api, of_another_account] {
+        let text = bearer.expose();
+        let status = portal.refusal(CLIENT_SESSION_PATH, Some(&text)).await;
+        assert_eq!(status, StatusCode::UNAUTHORIZED, "{}", bearer.id);
+    }
 }
 
 #[tokio::test]
@@ -256,14 +385,13 @@ async fn a_gateway_is_welcomed_with_the_key_that_signs_grants() {
     assert!(matches!(gateway.hear().await, ToGateway::Welcome { .. }));
 }
 
-/// A token that lets one machine in, and no second one.
-async fn one_time(portal: &Portal, kind: TokenKind, scope: TokenScope) -> Bearer {
-    let bearer = bearer(kind, TokenId::from_bytes([20; 16]));
+/// The token of a bearer.
+fn token_of(bearer: &Bearer, scope: TokenScope, uses: TokenUses) -> Mutation {
     let token = Token {
         id: bearer.id,
         scope,
-        name: "once".to_owned(),
-        uses: TokenUses::One,
+        name: "another".to_owned(),
+        uses,
         expires: None,
         revoked: None,
         used: None,
@@ -272,9 +400,14 @@ async fn one_time(portal: &Portal, kind: TokenKind, scope: TokenScope) -> Bearer
         stamp: Stamp::default(),
     };
     let digest = bearer.secret.digest();
-    portal
-        .write(vec![Mutation::CreateToken { token, digest }])
-        .await;
+    Mutation::CreateToken { token, digest }
+}
+
+/// A token that lets one machine in, and no second one.
+async fn one_time(portal: &Portal, kind: TokenKind, scope: TokenScope) -> Bearer {
+    let bearer = bearer(kind, TokenId::from_bytes([20; 16]));
+    let token = token_of(&bearer, scope, TokenUses::One);
+    portal.write(vec![token]).await;
     bearer
 }
 

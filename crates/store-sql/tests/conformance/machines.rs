@@ -194,7 +194,7 @@ pub(crate) async fn a_token_revoked_since_it_was_accepted_enrols_nothing(
     world.update(ada).await.unwrap();
     denied(
         &world.enrol(&other, "laptop", 1).await,
-        Denial::ActorDisabled,
+        Denial::ActorDisabled(world.account),
     );
     world.delete(other.token, false).await.unwrap();
     denied(

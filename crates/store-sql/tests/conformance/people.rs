@@ -189,7 +189,7 @@ pub(crate) async fn a_write_by_a_token_that_no_longer_stands_changes_nothing(
     world.update(disabled).await.unwrap();
     assert!(matches!(
         write(author, "as a disabled actor").await.unwrap_err(),
-        StoreError::Denied(Denial::ActorDisabled)
+        StoreError::Denied(Denial::ActorDisabled(_))
     ));
     let enabled = Actor {
         disabled: false,

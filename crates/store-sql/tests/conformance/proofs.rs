@@ -104,7 +104,7 @@ pub(crate) async fn a_session_begins_by_the_password_of_now_alone(
     world.update(disabled).await.unwrap();
     assert_eq!(
         denial(&world, ada, proof()).await,
-        Some(Denial::ActorDisabled)
+        Some(Denial::ActorDisabled(world.account))
     );
     world.update(row.clone()).await.unwrap();
     let ended = Actor {

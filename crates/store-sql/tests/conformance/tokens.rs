@@ -105,7 +105,7 @@ pub(crate) async fn every_cause_denies_with_one_text(factory: impl AsyncFn() -> 
         (&another_kind, NOW, Denial::WrongKind),
         (&expiring, later(1_000), Denial::Expired),
         (&revoked, NOW, Denial::Revoked),
-        (&of_disabled, NOW, Denial::ActorDisabled),
+        (&of_disabled, NOW, Denial::ActorDisabled(world.account)),
         (&used, NOW, Denial::Used),
     ];
     let mut texts = std::collections::BTreeSet::new();
@@ -120,6 +120,13 @@ pub(crate) async fn every_cause_denies_with_one_text(factory: impl AsyncFn() -> 
         causes.insert(denial.cause());
     }
     assert_eq!((texts.len(), causes.len()), (1, cases.len()));
+    // The portal tells a client that its owner is disabled, and nobody else: another kind comes first.
+    let in_disguise = Key {
+        kind: TokenKind::Api,
+        ..of_disabled
+    };
+    let error = world.authenticate(&in_disguise, NOW).await.unwrap_err();
+    assert!(matches!(error, StoreError::Denied(Denial::WrongKind)));
     // An actor who is disabled afterwards is refused from then on.
     world.authenticate(&key, NOW).await.unwrap();
     ada.disabled = true;

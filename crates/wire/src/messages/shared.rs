@@ -99,6 +99,9 @@ pub enum ReasonCode {
     PolicyChanged,
     /// The client or its token was revoked.
     Revoked,
+    /// The client's owner is disabled. The client comes back by itself: the portal says after which time. A
+    /// client of an earlier version does so too, as for [`Self::Other`] with a time.
+    OwnerDisabled,
     /// A signature, a time or an address of a grant does not hold.
     BadGrant,
     /// The portal could not evaluate, and therefore denies.
@@ -107,6 +110,9 @@ pub enum ReasonCode {
     #[serde(other)]
     Other,
 }
+
+/// The text of a [`Reason`] with [`ReasonCode::OwnerDisabled`].
+pub const OWNER_DISABLED: &str = "the owner of this client is disabled";
 
 /// A machine's addresses inside the tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

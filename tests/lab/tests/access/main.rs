@@ -17,6 +17,7 @@ mod country_file;
 mod daemon_logs;
 mod database;
 mod day;
+mod disabled;
 mod disk;
 mod disk_console;
 mod dns_over_tls;

@@ -4,8 +4,8 @@
 use super::catalog::{ACCOUNT, Machine, client_id, gateway_id, tunnel_addresses};
 use culvert_ids::{ActorId, ClientId, GatewayId, GrantId, SiteId, TokenId};
 use culvert_store::{
-    Account, AccountSettings, Author, Change, Client, Entity, EntityId, Gateway, Grant, Kind,
-    Operation, Seq, Snapshot, Stamp, Token, TokenScope, TokenUses,
+    Account, AccountSettings, Actor, Author, Change, Client, Entity, EntityId, Gateway, Grant,
+    Kind, Operation, Seq, Snapshot, Stamp, Token, TokenScope, TokenUses,
 };
 use culvert_wire::messages::{Reason, ReasonCode};
 use culvert_wire::{PublicKey, Timestamp};
@@ -166,14 +166,14 @@ impl Config {
         }
     }
 
-    /// True if the token of a machine is good; the portal checks this before it lets the machine
-    /// speak.
+    /// True if the token of a machine is good, whatever its owner; the portal checks this before it lets the
+    /// machine speak.
     pub(crate) fn is_token_good(&self, id: TokenId, now: Timestamp) -> bool {
         self.row::<Token>(id).is_some_and(|token| {
             let is_alive = token
                 .scope
                 .actor()
-                .is_none_or(|actor| self.is_enabled(actor));
+                .is_none_or(|actor| self.row::<Actor>(actor).is_some());
             is_alive && token.revoked.is_none() && token.expires.is_none_or(|expires| now < expires)
         })
     }
@@ -300,9 +300,9 @@ impl Config {
         self.enrolled
     }
 
-    fn is_enabled(&self, actor: ActorId) -> bool {
-        let row: Option<culvert_store::Actor> = self.row(actor);
-        row.is_some_and(|row| !row.disabled)
+    /// True if the actor exists and is disabled: the portal tells its clients to come back.
+    pub(crate) fn is_disabled(&self, actor: ActorId) -> bool {
+        self.row::<Actor>(actor).is_some_and(|row| row.disabled)
     }
 
     fn all<T: Kind>(&self) -> Vec<T> {

@@ -5,10 +5,15 @@ use super::config::Edit;
 use super::net::{Event, Frame, Net, Side};
 use super::trace::brief;
 use super::wire_id::WireId;
-use culvert_hub::{ClientJoin, Directory, Facts, GatewayJoin, Hub, Output, PortalKeys, SessionId};
+use culvert_hub::{
+    ClientJoin, Directory, Facts, GatewayJoin, Hub, OWNER_RETRY_AFTER_S, Output, PortalKeys,
+    SessionId,
+};
 use culvert_policy::ClientFacts;
 use culvert_store::Change;
-use culvert_wire::messages::{FromClient, FromGateway, Sequenced, ToClient, ToGateway};
+use culvert_wire::messages::{
+    FromClient, FromGateway, OWNER_DISABLED, Reason, ReasonCode, Sequenced, ToClient, ToGateway,
+};
 use culvert_wire::{Decoded, GrantClaims, Message, Timestamp, decode, encode};
 use pasetors::Public;
 use pasetors::token::UntrustedToken;
@@ -276,6 +281,17 @@ impl Portal {
             return;
         };
         let of = actor(self.actors[number]);
+        if net.config.is_disabled(of) {
+            let reason = Reason {
+                code: ReasonCode::OwnerDisabled,
+                text: OWNER_DISABLED.to_owned(),
+            };
+            let refused = ToClient::Refused {
+                reason,
+                retry_after_s: Some(OWNER_RETRY_AFTER_S),
+            };
+            return self.turn_away(wire, refused, net);
+        }
         let at = now(net);
         let enrolled = net.config.enrol_client(number, of, public_key, at);
         let (client, changes) = match enrolled {

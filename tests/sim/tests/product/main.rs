@@ -6,6 +6,7 @@
 
 mod any_history;
 mod cut;
+mod disabled;
 mod drain;
 mod forgers;
 mod gateway_loss;

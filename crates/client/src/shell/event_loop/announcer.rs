@@ -33,6 +33,11 @@ impl<'a> Announcer<'a> {
         self.is_ready
     }
 
+    /// The portal answers and the client goes on, connected or not: a service manager need not wait for more.
+    pub(super) const fn wait_no_longer(&mut self) {
+        self.waits_for_ready = false;
+    }
+
     /// Tells what has changed. `summary` is the core's, `not_ready` the reason why packets don't get there.
     pub(super) fn tell(
         &mut self,

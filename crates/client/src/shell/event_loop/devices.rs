@@ -4,12 +4,11 @@ use crate::shell::applications::FirewallHandle;
 use crate::shell::base::Base;
 use crate::shell::dns::{Admit, DnsEvents, Listeners, TlsServers};
 use crate::shell::network::Host;
-use crate::shell::portal::Portal;
 use crate::shell::resolver::Resolver;
 use crate::shell::tunnel::Tunnel;
 use crate::{ClientError, Enrolment};
 use culvert_host::{Guests, InterfaceName, ResolverControl, WatchOptions};
-use culvert_link::Destination;
+use culvert_link::{Destination, PortalLink};
 use culvert_session::PrivateKey;
 use std::net::SocketAddr;
 use tokio::sync::watch;
@@ -20,7 +19,7 @@ pub(in crate::shell) struct Devices {
     pub(super) host: Host,
     pub(super) resolver: Resolver,
     pub(super) firewall: FirewallHandle,
-    pub(super) portal: Portal,
+    pub(super) portal: PortalLink,
     /// Addresses of the portal, as last looked up.
     pub(super) portal_addresses: watch::Receiver<Vec<SocketAddr>>,
     pub(super) listeners: Listeners,
@@ -53,7 +52,7 @@ impl Devices {
             debounce: culvert_host::DEBOUNCE,
         });
         let (found, portal_addresses) = watch::channel(Vec::new());
-        let portal = Portal::new(Destination {
+        let portal = PortalLink::new(Destination {
             portal: enrolment.portal.clone(),
             path: culvert_wire::CLIENT_SESSION_PATH,
             bearer: enrolment.bearer.clone(),
@@ -74,10 +73,10 @@ impl Devices {
     }
 
     /// Ends in order, and leaves the host as `closing` says.
-    pub(in crate::shell) async fn close(self, closing: Closing, interface: &InterfaceName) {
+    pub(in crate::shell) async fn close(mut self, closing: Closing, interface: &InterfaceName) {
         // In each case nobody answers here any more.
         self.resolver.remove().await;
-        self.portal.close().await;
+        self.portal.disconnect().await;
         match closing {
             Closing::Over => {
                 self.host.remove().await;

@@ -20,7 +20,7 @@ impl EventLoop<'_> {
             if self.devices.portal.has_lost_its_address() {
                 let why = "this machine no longer has the address of the connection";
                 self.warn("the session with the portal has ended", why, now);
-                self.devices.portal.disconnect();
+                self.disconnect();
                 self.core.handle_disconnected(why.to_owned(), None, now);
             }
             self.core.handle_network_changed(now);

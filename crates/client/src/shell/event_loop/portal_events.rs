@@ -4,9 +4,9 @@ use super::EventLoop;
 use crate::ClientError;
 use crate::shell::clock::Now;
 use crate::shell::os_release;
-use crate::shell::portal::PortalEvent;
 use culvert_base::BootTime;
 use culvert_control::{CLOCK_TOLERANCE_MS, stamp_epoch};
+use culvert_link::PortalEvent;
 use std::time::Duration;
 
 impl EventLoop<'_> {
@@ -35,14 +35,13 @@ impl EventLoop<'_> {
             }
             PortalEvent::Failed(error) => {
                 self.warn("the portal can't be reached", &error.to_string(), now.boot);
-                if self.portal.is_awaited && !self.announcer.is_ready() && error.is_wrong_portal() {
+                // A portal that has told of a disabled owner was reached: what fails later passes.
+                let is_first = !self.announcer.is_ready() && !self.core.is_owner_disabled();
+                if self.portal.is_awaited && is_first && error.is_wrong_portal() {
                     return Err(ClientError::WrongPortal(error.to_string()));
                 }
                 let is_of_token = self.base.settings.enrolment.is_some();
-                if self.base.settings.exit_when_unreachable
-                    && is_of_token
-                    && !self.announcer.is_ready()
-                {
+                if self.base.settings.exit_when_unreachable && is_of_token && is_first {
                     return Err(ClientError::Unreachable(error.to_string()));
                 }
                 let retry_after_ms = error.retry_after_ms();
@@ -77,11 +76,16 @@ impl EventLoop<'_> {
         }
     }
 
+    /// Ends the link to the portal; what is queued still leaves, while the loop goes on.
+    pub(super) fn disconnect(&mut self) {
+        tokio::spawn(self.devices.portal.disconnect());
+    }
+
     pub(super) fn say(&mut self, message: &culvert_wire::messages::FromClient) {
-        if !self.devices.portal.say(message) {
+        if !self.devices.portal.try_send(culvert_wire::encode(message)) {
             // As many messages as the queue holds are waiting: the portal reads nothing.
             let why = "the portal takes no messages".to_owned();
-            self.devices.portal.disconnect();
+            self.disconnect();
             self.core.handle_disconnected(why, None, Now::read().boot);
         }
     }

@@ -56,6 +56,7 @@ pub(crate) fn status() -> Status {
         portal_url: "https://portal.example".to_owned(),
         portal_pin: None,
         portal: PortalStatus {
+            owner_disabled: false,
             state: PortalState::Waiting,
             state_for_ms: 5_000,
             next_attempt_in_ms: Some(4_000),

@@ -1,0 +1,138 @@
+//! The link to the portal over its attempts and connections: at most one of them at a time.
+
+use crate::{Closed, ConnectError, Connected, Connection, Destination, connect};
+use culvert_base::UnixTime;
+use std::future::Future;
+use tokio::task::{JoinError, JoinHandle};
+
+/// The link of a client or gateway to its portal. Dropping it ends a running attempt and closes a connection.
+#[derive(Debug)]
+pub struct PortalLink {
+    destination: Destination,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Idle,
+    Connecting(Attempt),
+    Open(Connection),
+}
+
+/// A running attempt. Its task would go on alone, and the portal would see a session that nobody wants.
+#[derive(Debug)]
+struct Attempt(JoinHandle<Result<Connected, ConnectError>>);
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// An event of the link.
+#[derive(Debug)]
+pub enum PortalEvent {
+    /// There is a connection; the portal's clock, where it told it.
+    Opened(Option<UnixTime>),
+    /// The attempt failed.
+    Failed(ConnectError),
+    /// The portal sent a message.
+    Text(String),
+    /// The connection ended.
+    Closed(Closed),
+}
+
+impl PortalLink {
+    /// A link without an attempt.
+    #[must_use]
+    pub const fn new(destination: Destination) -> Self {
+        Self {
+            destination,
+            state: State::Idle,
+        }
+    }
+
+    /// The portal, and the credential for it.
+    #[must_use]
+    pub const fn destination(&self) -> &Destination {
+        &self.destination
+    }
+
+    /// Begins an attempt. Ends the running attempt or connection, if there is one.
+    pub fn connect(&mut self) {
+        let destination = self.destination.clone();
+        let attempt = tokio::spawn(async move { connect(&destination).await });
+        self.state = State::Connecting(Attempt(attempt));
+    }
+
+    /// Ends the attempt or connection; no event of it comes any more. The future closes the connection in
+    /// order, which takes at most a second: queued messages leave first. Dropping the future closes it at once.
+    pub fn disconnect(&mut self) -> impl Future<Output = ()> + Send + use<> {
+        let before = std::mem::replace(&mut self.state, State::Idle);
+        async move {
+            if let State::Open(connection) = before {
+                connection.close().await;
+            }
+        }
+    }
+
+    /// True if there is a connection from an address that this machine no longer has.
+    #[must_use]
+    pub fn has_lost_its_address(&self) -> bool {
+        matches!(&self.state, State::Open(connection) if !connection.has_its_address())
+    }
+
+    /// Queues a message; waits while the queue is full. Nothing happens without a connection. If the
+    /// connection has ended, the next event says so.
+    pub async fn send(&self, text: String) {
+        if let State::Open(connection) = &self.state {
+            let _ended = connection.sender().send(text).await;
+        }
+    }
+
+    /// Queues a message without waiting; `false` if the queue is full or there is no connection.
+    #[must_use]
+    pub fn try_send(&self, text: String) -> bool {
+        match &self.state {
+            State::Open(connection) => connection.sender().try_send(text),
+            State::Idle | State::Connecting(_) => false,
+        }
+    }
+
+    /// The next event; it never comes without an attempt or a connection. May be dropped and called
+    /// again without loss.
+    pub async fn next(&mut self) -> PortalEvent {
+        match &mut self.state {
+            State::Idle => std::future::pending().await,
+            State::Connecting(Attempt(attempt)) => {
+                let attempted = attempt.await;
+                self.attempted(attempted)
+            }
+            State::Open(connection) => match connection.receive().await {
+                Ok(text) => PortalEvent::Text(text),
+                Err(closed) => {
+                    self.state = State::Idle;
+                    PortalEvent::Closed(closed)
+                }
+            },
+        }
+    }
+
+    fn attempted(
+        &mut self,
+        attempted: Result<Result<Connected, ConnectError>, JoinError>,
+    ) -> PortalEvent {
+        self.state = State::Idle;
+        match attempted {
+            Ok(Ok(connected)) => {
+                self.state = State::Open(connected.connection);
+                PortalEvent::Opened(connected.portal_time)
+            }
+            Ok(Err(error)) => PortalEvent::Failed(error),
+            Err(error) => PortalEvent::Failed(ConnectError::Local {
+                what: "run an attempt to connect",
+                source: std::io::Error::other(error),
+            }),
+        }
+    }
+}
