@@ -131,20 +131,34 @@ pub const fn can_be_revoked(kind: EntityKind) -> bool {
     )
 }
 
-/// The form in which names are compared. Names are kept in Normalization Form C, except those from before that rule:
-/// a look-up asks for [`lookup_keys`].
+/// The form in which names are compared, and the key of a row. It is in Normalization Form C where the name is: lower case
+/// can break that form, because `J\u{30c}` has one capital of two characters and one small letter of one. A name from
+/// before names were normalised keeps its own spelling, so that two such names stay two. A look-up asks for
+/// [`lookup_keys`].
 pub fn name_key(name: &str) -> String {
+    match is_normalized(name) {
+        true => composed(&spelled_key(name)),
+        false => spelled_key(name),
+    }
+}
+
+/// The key of a name as it is spelled: in lower case, and not normalised. Rows have it whose names are older than
+/// [`name_key`].
+pub fn spelled_key(name: &str) -> String {
     name.to_lowercase()
 }
 
 /// The keys under which a row of this name may be, each once. They are those of the name as it is written, of its
-/// Normalization Form C, in which names are kept, and of Form D. Some names from before that rule are in Form D.
+/// Normalization Form C, in which names are kept, and of Form D. Some names from before that rule are in Form D. Each
+/// is in lower case as it is, and in both forms.
 pub fn lookup_keys(name: &str) -> Vec<String> {
-    let mut keys = vec![name_key(name)];
-    for text in [composed(name), decomposed(name)] {
-        let key = name_key(&text);
-        if !keys.contains(&key) {
-            keys.push(key);
+    let mut keys = Vec::new();
+    for text in [name.to_owned(), composed(name), decomposed(name)] {
+        let key = spelled_key(&text);
+        for key in [composed(&key), decomposed(&key), key] {
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
         }
     }
     keys

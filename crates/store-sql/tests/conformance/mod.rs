@@ -49,6 +49,7 @@ macro_rules! conformance {
                 writing::an_update_of_another_version_conflicts
                 writing::an_update_that_changes_nothing_is_not_recorded
                 writing::names_are_unique_whatever_their_case
+                writing::names_are_unique_where_a_capital_has_more_characters
                 writing::names_that_are_no_names_are_refused
                 writing::an_actor_is_in_a_group_once
                 writing::what_a_row_refers_to_must_exist
