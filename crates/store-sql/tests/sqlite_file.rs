@@ -237,7 +237,8 @@ async fn resources_of_the_first_version_are_for_every_application_and_lead_anywh
     store.close().await;
     let mut other = place.raw().await;
     other
-        .execute("ALTER TABLE resource DROP COLUMN applications; \
+        .execute("DROP INDEX resource_target; \
+             ALTER TABLE resource DROP COLUMN applications; \
              ALTER TABLE resource DROP COLUMN within; \
              ALTER TABLE gateway DROP COLUMN verified_ms; ALTER TABLE gateway DROP COLUMN token_id; \
              ALTER TABLE token DROP COLUMN proven_ms; \

@@ -485,7 +485,7 @@ pub(crate) async fn bootstrap_makes_an_account_and_ends_with_an_admin(
     let fixture = factory().await;
     let store: &dyn Store = &*fixture.store;
     store.ping().await.unwrap();
-    let limit = culvert_store::PageLimit::MAX;
+    let limit = PageLimit::MAX;
     assert_eq!(store.accounts(None, limit).await.unwrap().items, []);
     let made = store
         .create_account(account(account_id()), Author::PORTAL, NOW)
