@@ -218,6 +218,12 @@ pub fn check_name(kind: EntityKind, name: &str) -> Result<(), StoreError> {
     Err(invalid(kind, "name", reason))
 }
 
+/// True if a name would be taken for the thing with that id: the command line and the API take an id wherever they take
+/// a name. Nothing new gets such a name.
+pub fn has_form_of_id(name: &str) -> bool {
+    name.parse::<EntityId>().is_ok()
+}
+
 fn check_machine(kind: EntityKind, machine: &str) -> Result<(), StoreError> {
     if machine.is_empty() || machine.len() > MAX_MACHINE_LEN {
         let reason = format!("it has 1 to {MAX_MACHINE_LEN} bytes");

@@ -124,6 +124,7 @@ macro_rules! conformance {
                 machines::a_token_of_another_kind_enrols_nothing
                 machines::a_key_of_another_machine_is_refused
                 machines::machines_of_one_name_get_numbers
+                machines::a_machine_s_name_of_the_form_of_an_id_gets_a_number
                 machines::an_address_rests_for_a_day
                 machines::an_address_of_a_deleted_gateway_rests_as_well
                 machines::a_full_range_refuses_and_says_which
