@@ -1,7 +1,7 @@
 //! Errors of the store, and whose fault they are.
 
 use crate::{EntityId, EntityKind};
-use culvert_policy::quoted;
+use culvert_base::quoted;
 use culvert_secrets::KeyId;
 use std::fmt;
 
