@@ -131,10 +131,9 @@ pub const fn can_be_revoked(kind: EntityKind) -> bool {
     )
 }
 
-/// The form in which names are compared, and the key of a row. It is in Normalization Form C where the name is: lower case
-/// can break that form, because `J\u{30c}` has one capital of two characters and one small letter of one. A name from
-/// before names were normalised keeps its own spelling, so that two such names stay two. A look-up asks for
-/// [`lookup_keys`].
+/// The form in which names are compared, and the key of a row. The key is in Normalization Form C if the name is. Lower
+/// case can break that form: `J\u{30c}` has a small letter of one character. A name from before that rule keeps its own
+/// spelling, so that two such names stay two. A look-up asks for [`lookup_keys`].
 pub fn name_key(name: &str) -> String {
     match is_normalized(name) {
         true => composed(&spelled_key(name)),
@@ -148,9 +147,8 @@ pub fn spelled_key(name: &str) -> String {
     name.to_lowercase()
 }
 
-/// The keys under which a row of this name may be, each once. They are those of the name as it is written, of its
-/// Normalization Form C, in which names are kept, and of Form D. Some names from before that rule are in Form D. Each
-/// is in lower case as it is, and in both forms.
+/// The keys under which a row of this name may be, each once. The name is taken as it is written, in Normalization Form
+/// C, and in Form D, in which some older names are kept. The lower case of each is a key as it is, and in both forms.
 pub fn lookup_keys(name: &str) -> Vec<String> {
     let mut keys = Vec::new();
     for text in [name.to_owned(), composed(name), decomposed(name)] {
