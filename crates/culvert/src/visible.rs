@@ -1,10 +1,11 @@
 //! Text of others, as it may be shown on a terminal.
 
-use culvert_policy::is_deceptive;
+use culvert_base::is_deceptive;
 use std::fmt::Write;
 
 /// The text with whatever would move the cursor, colour the terminal, or make its letters stand in
-/// another order written out, such as `\u{1b}`.
+/// another order written out, such as `\u{1b}`. [`culvert_base::quoted`] writes `<U+001B>`. The notation
+/// here is another one, because a reader can thereby tell a name that was quoted from a line that was cleaned as a whole.
 pub(crate) fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -3,7 +3,7 @@
 use crate::access::{concerning, outcome};
 use crate::conditions::{Subject, Unmet};
 use crate::{Decision, Policy, evaluate};
-use culvert_base::UnixTime;
+use culvert_base::{UnixTime, quoted};
 use culvert_ids::{GroupId, PolicyId, ResourceId};
 use serde::{Serialize, Serializer};
 use std::fmt;
@@ -198,7 +198,7 @@ impl<I: fmt::Display> fmt::Display for Named<'_, I> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(kind, name, id) = self;
         match name {
-            Some(name) => write!(out, "{kind} \"{name}\""),
+            Some(name) => write!(out, "{kind} {}", quoted(name)),
             None => id.fmt(out),
         }
     }

@@ -47,7 +47,7 @@ pub use conditions::{
     ClientFacts, Condition, Conditions, Country, MAX_CONDITION_PREFIXES, MAX_CONDITIONS,
     MAX_COUNTRIES, MAX_WINDOWS, Subject, Unmet,
 };
-pub use culvert_base::{Prefix, PrefixError, PrefixLengthError, is_deceptive, quoted};
+pub use culvert_base::{Prefix, PrefixError, PrefixLengthError};
 pub use display_name::{
     DeceptiveCharacter, composed, deceptive_character, decomposed, is_normalized, normalized_name,
     readable_name,

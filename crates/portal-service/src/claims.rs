@@ -5,6 +5,7 @@ use culvert_ids::{GroupId, MembershipId};
 use culvert_policy::readable_name;
 use culvert_portal_auth::oidc::Claims;
 use culvert_portal_base::{Fault, birth};
+use culvert_store::rules::has_form_of_id;
 use culvert_store::{self as store, MAX_NAME_CHARS, Mutation, Proof, Stamp};
 use culvert_wire::Timestamp;
 use std::collections::BTreeSet;
@@ -16,9 +17,12 @@ pub(super) const MAX_NUMBERED: u32 = 100;
 pub(super) fn name_by(claims: &Claims) -> String {
     let own = claims.names.iter().chain([&claims.subject]);
     let readable = own.map(|name| readable_name(name.trim()));
-    let mut own = readable.map(|name| name.chars().take(MAX_NAME_CHARS - 4).collect::<String>());
-    let name = own.find(|name| !name.trim().is_empty());
-    name.map_or_else(|| "somebody".to_owned(), |name| name.trim().to_owned())
+    let mut own = readable.map(|name| {
+        let name: String = name.chars().take(MAX_NAME_CHARS - 4).collect();
+        name.trim().to_owned()
+    });
+    let name = own.find(|name| !name.is_empty() && !has_form_of_id(name));
+    name.unwrap_or_else(|| "somebody".to_owned())
 }
 
 /// That the provider knows the person by the identity, which the store looks up again, and since when it does.
@@ -90,6 +94,13 @@ mod tests {
         assert_eq!(name(&["", "  ", " Ada "], "1"), "Ada");
         assert_eq!(name(&[], "s-1"), "s-1");
         assert_eq!(name(&[" "], ""), "somebody");
+        // Such a name would be taken for the thing with that id.
+        let id = ActorId::from_bytes([1; 16]).to_string();
+        assert_eq!(
+            name(&[&format!(" {id} "), "ada@example"], "1"),
+            "ada@example"
+        );
+        assert_eq!(name(&[&id], &id), "somebody");
         for long in ["x".repeat(1_000), "é".repeat(MAX_NAME_CHARS)] {
             let name = name(&[&long], "1");
             let last = format!("{name} {MAX_NUMBERED}");

@@ -4,6 +4,7 @@
 //! begins like that, so that an id in somebody's name is never taken for one.
 
 use super::{Caller, Service};
+use culvert_base::quoted;
 use culvert_ids::{GroupId, PolicyId};
 use culvert_portal_base::Fault;
 use culvert_store::{EntityId, MAX_BATCH};
@@ -81,7 +82,7 @@ impl<'a> Line<'a> {
 
     fn with(&self, names: &BTreeMap<EntityId, String>) -> String {
         let named = |kind: &str, id: EntityId| match names.get(&id) {
-            Some(name) => format!("{kind} \"{name}\""),
+            Some(name) => format!("{kind} {}", quoted(name)),
             None => id.to_string(),
         };
         let policy = named("policy", self.policy.into());
@@ -120,6 +121,16 @@ mod tests {
                 "denied: policy \"office\" of group \"staff\": the client is not verified; it is late; \
                  {GONE} of group \"staff\": the policy expired; policies of groups without the client: 1"
             )
+        );
+    }
+
+    #[test]
+    fn a_character_that_nobody_sees_in_a_name_is_shown() {
+        let policy = POLICY.parse::<PolicyId>().unwrap();
+        let names = BTreeMap::from([(policy.into(), "off\u{202e}ice".to_owned())]);
+        assert_eq!(
+            named(format!("denied\n{POLICY} of {GROUP}: late"), &names),
+            format!("denied: policy \"off<U+202E>ice\" of {GROUP}: late")
         );
     }
 

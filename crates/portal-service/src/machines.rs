@@ -208,15 +208,11 @@ impl Service {
         expected: Option<u64>,
         force: bool,
     ) -> Result<Gateway, Fault> {
+        caller.may_change()?;
         let before = self.gateway(caller, id).await?;
         let is_served = self.serves(caller);
         if is_served && !force && !self.served.is_dispensable(id).await? {
-            return Err(Fault::Conflict(format!(
-                "no other gateway of the site can take the clients of {0}: none is connected, verified where that is \
-                 required, and not draining; `culvert admin gateway drain {0} --now --force` drains it nevertheless, \
-                 and its clients lose their access",
-                quoted(&before.name)
-            )));
+            return Err(Fault::Conflict(not_dispensable(&before.name, id)));
         }
         let drained = self
             .judge_gateway(caller, id, expected, GatewayAction::Drain)
@@ -242,4 +238,34 @@ impl Service {
 
 fn revoked() -> Fault {
     Fault::Conflict("it is revoked, which is final: let the machine enrol again".to_owned())
+}
+
+/// The command has the id: a machine chooses its name, and a shell would run a part of one such as `$(reboot)`.
+fn not_dispensable(name: &str, id: GatewayId) -> String {
+    format!(
+        "no other gateway of the site can take the clients of {}: none is connected, verified where that is required, \
+         and not draining; `culvert admin gateway drain {id} --now --force` drains it nevertheless, and its clients \
+         lose their access",
+        quoted(name)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_in_a_message_has_an_id_and_no_name() {
+        let id = GatewayId::from_bytes([1; 16]);
+        let message = not_dispensable("$(reboot)", id);
+        assert!(
+            message.contains("the clients of \"$(reboot)\""),
+            "{message}"
+        );
+        let command = message.split('`').nth(1).unwrap();
+        assert_eq!(
+            command,
+            format!("culvert admin gateway drain {id} --now --force")
+        );
+    }
 }

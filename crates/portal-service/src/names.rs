@@ -2,10 +2,11 @@
 
 use culvert_policy::{
     Applications, FilterError, NeverReached, Ports, Prefix, ResourceName, Target, WithinError,
-    normalized_name,
+    normalized_name, span_error,
 };
 use culvert_portal_base::Fault;
-use culvert_store::{EntityId, MAX_NAME_CHARS};
+use culvert_store::MAX_NAME_CHARS;
+use culvert_store::rules::has_form_of_id;
 use culvert_wire::{model, words};
 
 /// A name of anything, in the form in which it is kept. `before` is the name that the thing has. That is not judged again,
@@ -31,8 +32,7 @@ pub(super) fn name(field: &str, text: &str) -> Result<String, Fault> {
     if name.trim() != name {
         return wrong("a name neither begins nor ends with a space".to_owned());
     }
-    // The command line and the API take an id wherever they take a name.
-    if name.parse::<EntityId>().is_ok() {
+    if has_form_of_id(&name) {
         return wrong(format!(
             "`{name}` has the form of an id, and would be taken for the thing with that id: choose another name"
         ));
@@ -63,6 +63,10 @@ pub(super) fn target(
         return Ok(target.clone());
     }
     let at = format!("{at}address");
+    // Of what is written alone: `10.1.2.3-9` is a name by its form, and may be stored from before this rule.
+    if let Some(error) = span_error(target.address.trim()) {
+        return Err(Fault::invalid(at, error));
+    }
     let parsed = Target::try_from(target).map_err(|error| Fault::invalid(&at, error))?;
     if let Some(reason) = NeverReached::of(&parsed, tunnel) {
         return Err(Fault::invalid(at, reason));
@@ -224,6 +228,7 @@ mod tests {
                 "10.1.2.3-10.1.2.9",
                 "write 10.1.2.3/32, 10.1.2.4/30, 10.1.2.8/31",
             ),
+            ("10.1.2.3-9", "write 10.1.2.3/32, 10.1.2.4/30, 10.1.2.8/31"),
             ("localhost", "the machine itself"),
             ("100.64.0.5", "100.64.0.0/10, which is the tunnel's own"),
             ("100.64.0.0/10", "the tunnel's own"),
@@ -243,6 +248,17 @@ mod tests {
             let detail = &problems[0].detail;
             assert!(detail.contains(says), "{text}: {detail}");
         }
+    }
+
+    #[test]
+    fn addresses_from_one_to_another_that_are_stored_as_a_name_stay() {
+        let stored = model::Target {
+            kind: model::TargetKind::Dns,
+            address: "10.1.2.3-9".to_owned(),
+        };
+        Target::try_from(&stored).unwrap();
+        assert_eq!(target(Some(&stored), "", &stored, &[]).unwrap(), stored);
+        target(None, "", &stored, &[]).unwrap_err();
     }
 
     #[test]
@@ -271,7 +287,7 @@ mod tests {
             "act_00000000000000000000000000",
             "gw_00000000000000000000000000",
         ] {
-            assert!(id.parse::<EntityId>().is_ok(), "{id}");
+            assert!(has_form_of_id(id), "{id}");
             let fault = format!("{:?}", name("name", id).unwrap_err());
             assert!(fault.contains("the form of an id"), "{fault}");
         }

@@ -6,10 +6,8 @@ use super::signed_in::{Begun, ByPassword, Mark, SignedIn};
 use super::tokens::issue;
 use super::{Caller, Service, show};
 use culvert_ids::{ActorId, TokenId};
-use culvert_policy::composed;
 use culvert_portal_auth::{Asker, Known};
 use culvert_portal_base::{Fault, now};
-use culvert_store::rules::name_key;
 use culvert_store::{self as store, ActorKind, Author, ListFilter, Mutation, Role, TokenScope};
 use culvert_wire::Timestamp;
 use culvert_wire::api::{Actor, NewSignIn, Token};
@@ -33,11 +31,10 @@ impl Service {
         name: &str,
         password: &str,
     ) -> Result<(SignedIn, Mark), Fault> {
-        let key = comparison_key(name);
         let limits = &self.sign_in.limits;
-        let known = limits.known(mark, &key);
+        let known = limits.known(mark, name);
         let proven = self.prove(from, known, name, password).await?;
-        let mark = limits.mark(&key)?;
+        let mark = limits.mark(name)?;
         Ok((self.after_password(proven).await?, Mark(mark)))
     }
 
@@ -69,7 +66,7 @@ impl Service {
         password: &str,
     ) -> Result<ByPassword, Fault> {
         let limits = &self.sign_in.limits;
-        let taken = limits.take(known, from, &comparison_key(name), Instant::now());
+        let taken = limits.take(known, from, name, Instant::now());
         taken.map_err(|wait| self.limited(wait))?;
         let asker = known.map_or(Asker::At(from), Asker::Known);
         let found = self
@@ -344,11 +341,6 @@ impl Service {
             .await?;
         Ok(show::actor(left(changes, row)))
     }
-}
-
-/// The name in the form in which attempts to sign in are counted: one for all its spellings.
-fn comparison_key(name: &str) -> String {
-    name_key(&composed(name.trim()))
 }
 
 fn end(session: TokenId) -> Mutation {

@@ -2,7 +2,7 @@ use super::{Caller, ListRequest, Service, names, ranges, show, warnings};
 use culvert_ids::{AccountId, ResourceId};
 use culvert_policy::Prefix;
 use culvert_portal_base::{Fault, birth};
-use culvert_store::{self as store, Kind, ListFilter, PageLimit, Stamp};
+use culvert_store::{self as store, Kind, ListFilter, PageLimit, Stamp, StoreError};
 use culvert_wire::api::{NewResource, Page, Resource, ResourcePatch};
 use culvert_wire::model::Target;
 
@@ -37,23 +37,50 @@ impl Service {
         account: AccountId,
     ) -> Result<Resource, Fault> {
         let tunnel = self.tunnel(account).await?;
-        let filter = ListFilter {
-            refers_to: vec![row.site.into()],
-            targets: warnings::spellings(&row.target),
-            ..ListFilter::default()
-        };
-        let limit = PageLimit::new(warnings::MAX_LOOKED_AT.into());
-        let list = self
-            .database
-            .store
-            .list(account, store::Resource::KIND, &filter, None, limit);
-        let page = self.database.ask("list", list).await?;
-        let others = page.items.into_iter();
-        let others: Vec<_> = others.filter_map(store::Resource::from_entity).collect();
-        let warning = warnings::of_same_address(&row, &others);
-        let mut shown = show::resource(row, &tunnel);
-        shown.warnings.extend(warning);
-        Ok(shown)
+        let warning = self.of_same_address(&row, account).await?;
+        Ok(shown(row, &tunnel, warning))
+    }
+
+    /// The same of a resource that was just written. It is written: if others can't be read, the answer lacks the
+    /// warning about them.
+    async fn show_written(
+        &self,
+        row: store::Resource,
+        account: AccountId,
+        tunnel: &[Prefix],
+    ) -> Resource {
+        let warning = self.of_same_address(&row, account).await;
+        let warning = warning.unwrap_or_else(|error| {
+            tracing::warn!(%error, id = %row.id, "others of a written resource's address were not read");
+            None
+        });
+        shown(row, tunnel, warning)
+    }
+
+    /// The warning that others have the address of this one.
+    async fn of_same_address(
+        &self,
+        row: &store::Resource,
+        account: AccountId,
+    ) -> Result<Option<String>, StoreError> {
+        let mut others: Vec<store::Resource> = Vec::new();
+        for target in warnings::spellings(&row.target) {
+            let filter = ListFilter {
+                refers_to: vec![row.site.into()],
+                target: Some(target),
+                ..ListFilter::default()
+            };
+            let limit = PageLimit::new(warnings::MAX_LOOKED_AT.into());
+            let list =
+                self.database
+                    .store
+                    .list(account, store::Resource::KIND, &filter, None, limit);
+            let page = self.database.ask("list", list).await?;
+            let items = page.items.into_iter();
+            others.extend(items.filter_map(store::Resource::from_entity));
+        }
+        others.sort_unstable_by_key(|other| other.id);
+        Ok(warnings::of_same_address(row, &others))
     }
 
     /// The networks inside the tunnel.
@@ -86,7 +113,7 @@ impl Service {
             stamp: Stamp::default(),
         };
         let row = self.create(caller, row).await?;
-        self.show_resource(row, caller.account()).await
+        Ok(self.show_written(row, caller.account(), &tunnel).await)
     }
 
     /// Changes a resource; with `expected`, only that version of it.
@@ -97,6 +124,7 @@ impl Service {
         expected: Option<u64>,
         patch: ResourcePatch,
     ) -> Result<Resource, Fault> {
+        caller.may_change()?;
         let tunnel = self.tunnel(caller.account()).await?;
         let change = |row: &mut store::Resource| {
             if let Some(name) = &patch.name {
@@ -122,7 +150,7 @@ impl Service {
             Ok(())
         };
         let row = self.change(caller, id, expected, change).await?;
-        self.show_resource(row, caller.account()).await
+        Ok(self.show_written(row, caller.account(), &tunnel).await)
     }
 
     /// Its policies go with it.
@@ -135,4 +163,10 @@ impl Service {
         self.delete::<store::Resource>(caller, id, expected, false)
             .await
     }
+}
+
+fn shown(row: store::Resource, tunnel: &[Prefix], warning: Option<String>) -> Resource {
+    let mut shown = show::resource(row, tunnel);
+    shown.warnings.extend(warning);
+    shown
 }

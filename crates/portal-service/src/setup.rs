@@ -1,6 +1,6 @@
 //! From an empty account to its first owner: the set-up token makes one, once.
 
-use super::changes::made;
+use super::changes::{left, made};
 use super::tokens::issue;
 use super::{Service, names, show};
 use culvert_ids::{AccountId, ActorId};
@@ -77,6 +77,8 @@ impl Service {
             Err(error) => return Err(error.into()),
         };
 
+        // Read before the write: its answer has a secret that is shown once, which a failure behind it would lose.
+        let account: store::Account = self.get(principal.account, principal.account).await?;
         let owner_name = names::name("owner", &request.owner)?;
         let (born, random) = birth()?;
         let owner = store::Actor {
@@ -123,7 +125,7 @@ impl Service {
             });
         }
         if let Some(name) = &request.account {
-            mutations.push(self.rename(principal.account, name).await?);
+            mutations.push(renamed(account.clone(), name)?);
         }
         let consumed = self.database.store.consume_one_time(
             token.id,
@@ -138,7 +140,7 @@ impl Service {
             Err(error) => return Err(error.into()),
         };
         tracing::info!(owner = %owner_id, "set up");
-        let account = self.get(principal.account, principal.account).await?;
+        let account = left(changes.clone(), account);
         let issued = match issued {
             Some((id, secret)) => Some(self.issued(made(changes.clone(), id.into())?, secret)),
             None => None,
@@ -146,16 +148,16 @@ impl Service {
         let owner: store::Actor = made(changes, owner_id.into())?;
         Ok((show::actor(owner), show::account(account), issued))
     }
+}
 
-    async fn rename(&self, account: AccountId, name: &str) -> Result<Mutation, Fault> {
-        let mut row: store::Account = self.get(account, account).await?;
-        row.name = names::name_after(Some(&row.name), "account", name)?;
-        let version = row.stamp.version;
-        Ok(Mutation::Update {
-            entity: Entity::Account(row),
-            expected_version: Some(version),
-        })
-    }
+/// The change that gives the account another name.
+fn renamed(mut row: store::Account, name: &str) -> Result<Mutation, Fault> {
+    row.name = names::name_after(Some(&row.name), "account", name)?;
+    let version = row.stamp.version;
+    Ok(Mutation::Update {
+        entity: Entity::Account(row),
+        expected_version: Some(version),
+    })
 }
 
 /// A set-up token that was just made.

@@ -1,7 +1,9 @@
 //! Limits on attempts to sign in: by the known browser, by the address, and under a name.
 
+use culvert_policy::composed;
 use culvert_portal_auth::{Browsers, Known, ONE_SIGN_IN_EVERY, SIGN_INS_AT_ONCE};
 use culvert_portal_base::{Fault, RateLimit};
+use culvert_store::rules::name_key;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
@@ -30,12 +32,12 @@ impl SignInLimits {
 
     /// The browser that shows this mark of a sign-in under the name.
     pub(super) fn known(&self, mark: Option<&str>, name: &str) -> Option<Known> {
-        mark.and_then(|mark| self.browsers.known(mark, &as_kept(name)))
+        mark.and_then(|mark| self.browsers.known(mark, &comparison_key(name)))
     }
 
     /// A mark for the browser in which somebody signs in under the name.
     pub(super) fn mark(&self, name: &str) -> Result<Zeroizing<String>, Fault> {
-        self.browsers.mark(&as_kept(name))
+        self.browsers.mark(&comparison_key(name))
     }
 
     /// An attempt from an address.
@@ -56,10 +58,38 @@ impl SignInLimits {
             return self.browsers.take(known, at);
         }
         self.take_from(from, at)?;
-        self.under_name.take_for(&as_kept(name), at)
+        self.under_name.take_for(&comparison_key(name), at)
     }
 }
 
-fn as_kept(name: &str) -> String {
-    name.trim().to_lowercase()
+/// The name in the form in which attempts to sign in are counted: one for all its spellings.
+fn comparison_key(name: &str) -> String {
+    composed(&name_key(&composed(name.trim())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_under_all_spellings_of_a_name_are_counted_together() {
+        for (name, others) in [
+            (
+                "M\u{fc}ller",
+                ["M\u{dc}LLER", " mu\u{308}ller\t", "MU\u{308}LLER"],
+            ),
+            (
+                "\u{1f0}\u{e9}",
+                ["J\u{30c}\u{c9}", "j\u{30c}e\u{301}", "\u{1f0}E\u{301}"],
+            ),
+            (
+                "\u{390}",
+                ["\u{3aa}\u{301}", "\u{399}\u{308}\u{301}", "\u{3ca}\u{301}"],
+            ),
+        ] {
+            for other in others {
+                assert_eq!(comparison_key(other), comparison_key(name), "{other}");
+            }
+        }
+    }
 }

@@ -42,6 +42,7 @@ fn tunnel_inside(target: &Target, tunnel: &[Prefix]) -> Option<String> {
 }
 
 /// The warning that other resources of the site have the same address; none where each allows what the others do not.
+/// `others` are the oldest first.
 pub(super) fn of_same_address<'a>(
     row: &store::Resource,
     others: impl IntoIterator<Item = &'a store::Resource>,
@@ -84,6 +85,9 @@ pub(super) fn of_planned<'a>(
     let mut by_place: BTreeMap<_, Vec<&store::Resource>> = BTreeMap::new();
     for row in staying.chain(planned) {
         by_place.entry(key(row)).or_default().push(row);
+    }
+    for rows in by_place.values_mut() {
+        rows.sort_unstable_by_key(|row| row.id);
     }
     let mut told = Vec::new();
     for row in planned {
@@ -196,6 +200,19 @@ mod tests {
             ..resource(2, "10.0.0.1", &[tcp("85")])
         };
         assert_eq!(of_same_address(&elsewhere, [&one]), None);
+    }
+
+    #[test]
+    fn the_oldest_of_many_planned_for_one_address_are_named_in_their_order() {
+        let planned = [9].map(|number| resource(number, "10.0.0.1", &[]));
+        let staying = [8, 4, 6, 2].map(|number| resource(number, "10.0.0.1/32", &[]));
+        let told = of_planned(&planned, staying.iter(), &[]).join("\n");
+        let at = |name: &str| told.find(name).unwrap_or(usize::MAX);
+        assert!(at("\"r2\"") < at("\"r4\"") && at("\"r4\"") < at("\"r6\""));
+        assert!(
+            told.contains("\"r6\"") && !told.contains("\"r8\""),
+            "{told}"
+        );
     }
 
     #[test]

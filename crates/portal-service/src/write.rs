@@ -1,5 +1,5 @@
-//! The path of every write: each row, each reference and each right is read once in the transaction of the store,
-//! and its answer is the row as that has left it.
+//! The path of every write. A row is read before it is changed, and the caller's rights are judged. The store's
+//! transaction reads both again, and checks each reference. The answer is the row as the transaction left it.
 
 use super::changes::{left, made};
 use super::{Caller, Service};

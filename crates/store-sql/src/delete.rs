@@ -6,7 +6,8 @@ use super::writing::Writing;
 use super::{addresses, table};
 use culvert_store::rules;
 use culvert_store::{
-    Entity, EntityId, EntityKind, MAX_ROWS_PER_KIND, MAX_USERS_NAMED, Operation, StoreError,
+    Entity, EntityId, EntityKind, MAX_CHANGES_PER_WRITE, MAX_ROWS_PER_KIND, MAX_USERS_NAMED,
+    Operation, StoreError,
 };
 use std::collections::BTreeSet;
 
@@ -55,7 +56,8 @@ impl Writing {
         self.append(Operation::Delete, id, Some(row), None).await
     }
 
-    /// Rows that refer to a row and are deleted along with it.
+    /// Rows that refer to a row and are deleted along with it: at most one more than a write has room for, which
+    /// [`Self::check_room`] then refuses.
     async fn users(&mut self, id: EntityId, cascade: bool) -> Result<Vec<Entity>, StoreError> {
         let account = self.account();
         let mut going = Vec::new();
@@ -69,7 +71,10 @@ impl Writing {
             };
             let column = user.column;
             let sql = format!("{select} WHERE account = ? AND {column} = ? ORDER BY id LIMIT ?");
-            let limit = u64::from(MAX_ROWS_PER_KIND);
+            let limit = match goes {
+                true => (MAX_CHANGES_PER_WRITE + 1).saturating_sub(going.len()) as u64,
+                false => MAX_ROWS_PER_KIND.into(),
+            };
             let values = vec![account.as_bytes().into(), id.into(), limit.into()];
             for row in &fetch(self.connection(), sql, values).await? {
                 let row = Columns(row);

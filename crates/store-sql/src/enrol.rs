@@ -315,6 +315,9 @@ async fn free_name(
 ) -> Result<String, StoreError> {
     for attempt in 0..MAX_NUMBERED_NAMES {
         let name = numbered_name(wanted, attempt);
+        if rules::has_form_of_id(&name) {
+            continue;
+        }
         if writing.named(id.kind(), &name, None).await?.is_none() {
             return Ok(name);
         }

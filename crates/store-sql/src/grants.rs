@@ -75,7 +75,7 @@ pub(super) fn live_statement(
          FROM access_grant WHERE account = ?1 AND id > ?2 AND +expires_ms > ?3 AND {STANDS} \
          ORDER BY id LIMIT ?4"
     );
-    let after = after.map_or(Value::Blob(Vec::new()), |id| id.as_bytes().into());
+    let after = after.map_or(Value::BEFORE_ALL_IDS, |id| id.as_bytes().into());
     let values = vec![
         account.as_bytes().into(),
         after,

@@ -5,7 +5,7 @@ use super::read;
 use super::value::{Columns, query};
 use super::writing::Writing;
 use culvert_ids::{AccountId, ActorId};
-use culvert_store::rules::name_key;
+use culvert_store::rules::spelled_key;
 use culvert_store::{
     Actor, Denial, Entity, EntityId, EntityKind, Kind, MAX_SECRET_LEN, Role, SecretBytes, SignIn,
     StoreError,
@@ -28,7 +28,7 @@ pub(super) async fn find(
     read::add_name(&mut sql, &mut values, name);
     // Of two from before names had one form, the one whose name is spelled so.
     sql.push_str(" ORDER BY name_key = ? DESC LIMIT 1");
-    values.push(name_key(name).into());
+    values.push(spelled_key(name).into());
     let row = query(sql, values)
         .fetch_optional(connection)
         .await

@@ -1,7 +1,7 @@
 //! Rows that a write adds or writes over, each by the rules of its kind and with its entry in the change log.
 
 use super::fault::fault;
-use super::value::{Columns, places, query};
+use super::value::{Columns, Value, places, query};
 use super::writing::Writing;
 use super::{addresses, providers, read, table};
 use culvert_store::rules::{self, name_key};
@@ -25,7 +25,7 @@ impl Writing {
                     .await?;
                 return Ok(entity);
             }
-            Ok(false) => StoreError::corrupt(format_args!("an index has {id}, and no row")),
+            Ok(false) => StoreError::corrupt(format_args!("a unique index refused {id}")),
             Err(error) if error.is_local() => return Err(error),
             Err(error) => error,
         };
@@ -79,13 +79,21 @@ impl Writing {
             created: stamp.created,
             updated: self.at(),
         });
-        let columns = table::columns(kind).join(" = ?, ");
+        // A row keeps its key with its name: one from before keys were normalised may have a twin.
+        let is_renamed = rules::name(&before) != rules::name(&after);
+        let columns = table::columns(kind).iter().copied();
+        let columns = columns.zip(table::values(&after)?);
+        let columns = columns.filter(|(column, _)| is_renamed || *column != "name_key");
+        let (columns, mut values): (Vec<&str>, Vec<Value>) = columns.unzip();
+        let assigned: String = columns
+            .iter()
+            .map(|column| format!("{column} = ?, "))
+            .collect();
         let sql = format!(
-            "UPDATE {} SET {columns} = ?, version = ?, updated_ms = ? \
+            "UPDATE {} SET {assigned}version = ?, updated_ms = ? \
              WHERE account = ? AND id = ? AND version = ?",
             table::table(kind),
         );
-        let mut values = table::values(&after)?;
         values.extend([
             (stamp.version + 1).into(),
             self.at().into(),
@@ -126,7 +134,8 @@ impl Writing {
         Ok(())
     }
 
-    /// A row keeps what it referred to: that can't go while it is there.
+    /// Refuses a row that refers to another one that does not exist. References that the row had before are not looked
+    /// up again: a row that is referred to is not deleted.
     async fn check_references(
         &mut self,
         before: Option<&Entity>,
@@ -141,7 +150,7 @@ impl Writing {
         Ok(())
     }
 
-    /// A row keeps the name that it has, with other letters too.
+    /// Refuses a name that another row has. A row may change the case of the letters in its own name.
     async fn check_name(
         &mut self,
         before: Option<&Entity>,

@@ -2,7 +2,7 @@
 
 use super::log_query::{SEARCHED_CHANGES, SEARCHED_ROWS};
 use super::value::{Columns, Value, query};
-use super::{SqliteOptions, SqliteStore, access, changes, flows, grants, read};
+use super::{SqliteOptions, SqliteStore, access, changes, flows, grants, read, writing};
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ResourceId};
 use culvert_store::rules::users_of;
 use culvert_store::{
@@ -84,7 +84,7 @@ async fn lists_are_read_by_an_index() {
         if *kind == EntityKind::Resource {
             let (kind, address) = (TargetKind::Address, "10.0.0.1".to_owned());
             filters.push(ListFilter {
-                targets: vec![Target { kind, address }; 2],
+                target: Some(Target { kind, address }),
                 refers_to: vec![EntityId::from_bytes(EntityKind::Site, [2; 16])],
                 ..ListFilter::default()
             });
@@ -112,6 +112,35 @@ async fn lists_are_read_by_an_index() {
             }
         }
     }
+}
+
+/// The time of these depends on how many rows have the same name or address, and not on those of an account.
+#[tokio::test]
+async fn others_of_one_name_or_address_are_found_by_an_index_of_it() {
+    let store = store().await;
+    for kind in EntityKind::ALL {
+        if matches!(kind, EntityKind::Membership | EntityKind::Identity) {
+            continue;
+        }
+        for own in [None, Some(EntityId::from_bytes(*kind, [3; 16]))] {
+            let (sql, values) = writing::named_statement(ACCOUNT, *kind, "J\u{30c}", own);
+            assert_indexed(&store, &sql, values.clone()).await;
+            let plan = plan(&store, &sql, values).await;
+            assert!(plan[0].contains("name_key=?"), "{sql}\n{plan:#?}");
+        }
+    }
+    let (kind, address) = (TargetKind::Address, "10.0.0.1".to_owned());
+    let filter = ListFilter {
+        target: Some(Target { kind, address }),
+        refers_to: vec![EntityId::from_bytes(EntityKind::Site, [2; 16])],
+        ..ListFilter::default()
+    };
+    let limit = PageLimit::MAX;
+    let statement = read::list_statement(ACCOUNT, EntityKind::Resource, &filter, None, limit);
+    let (sql, values) = statement.unwrap();
+    let plan = plan(&store, &sql, values).await;
+    let by = "USING INDEX resource_target (account=? AND site_id=? AND target=? AND id>?)";
+    assert!(plan.len() == 1 && plan[0].ends_with(by), "{plan:#?}");
 }
 
 #[tokio::test]

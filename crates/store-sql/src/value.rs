@@ -22,6 +22,11 @@ pub(super) enum Value {
     Blob(Vec<u8>),
 }
 
+impl Value {
+    /// Comes before every id, and is none.
+    pub(super) const BEFORE_ALL_IDS: Self = Self::Blob(Vec::new());
+}
+
 /// A query of text that this crate has put together, of constants alone: whatever comes from
 /// elsewhere is among `values`.
 pub(super) fn query(sql: impl Into<String>, values: Vec<Value>) -> SqliteQuery {

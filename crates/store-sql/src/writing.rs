@@ -141,21 +141,7 @@ impl Writing {
         name: &str,
         own: Option<EntityId>,
     ) -> Result<Option<EntityId>, StoreError> {
-        let table = table::table(kind);
-        let live = if rules::can_be_revoked(kind) {
-            " AND revoked_ms IS NULL"
-        } else {
-            ""
-        };
-        let own = own.map_or(Value::Blob(Vec::new()), Value::from);
-        let mut values = vec![own];
-        let mut sql = format!("SELECT id FROM {table} WHERE id <> ?{live}");
-        if kind != EntityKind::Account {
-            values.push(self.account.as_bytes().into());
-            sql.push_str(" AND account = ?");
-        }
-        read::add_name(&mut sql, &mut values, name);
-        sql.push_str(" LIMIT 1");
+        let (sql, values) = named_statement(self.account, kind, name, own);
         let row = query(sql, values)
             .fetch_optional(&mut *self.transaction)
             .await
@@ -262,4 +248,28 @@ impl Writing {
         self.transaction.commit().await.map_err(fault)?;
         Ok(self.changes)
     }
+}
+
+/// The statement that looks for a row of the name other than `own`, and its values.
+pub(super) fn named_statement(
+    account: AccountId,
+    kind: EntityKind,
+    name: &str,
+    own: Option<EntityId>,
+) -> (String, Vec<Value>) {
+    let table = table::table(kind);
+    let live = if rules::can_be_revoked(kind) {
+        " AND revoked_ms IS NULL"
+    } else {
+        ""
+    };
+    let mut values = vec![own.map_or(Value::BEFORE_ALL_IDS, Value::from)];
+    let mut sql = format!("SELECT id FROM {table} WHERE id <> ?{live}");
+    if kind != EntityKind::Account {
+        values.push(account.as_bytes().into());
+        sql.push_str(" AND account = ?");
+    }
+    read::add_name(&mut sql, &mut values, name);
+    sql.push_str(" LIMIT 1");
+    (sql, values)
 }

@@ -3,10 +3,10 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use culvert_ids::{AccountId, GroupId, ResourceId, SiteId};
+use culvert_ids::{AccountId, ActorId, GroupId, ResourceId, SiteId};
 use culvert_store::{
-    Account, AccountSettings, Author, Group, Mutation, Resource, Seq, Site, Stamp, Store,
-    StoreError, StoreExt,
+    Account, AccountSettings, Actor, ActorKind, Author, Group, Mutation, Resource, Seq, Site,
+    Stamp, Store, StoreError, StoreExt,
 };
 use culvert_store_sql::{SqliteOptions, SqliteStore};
 use culvert_wire::Timestamp;
@@ -237,7 +237,8 @@ async fn resources_of_the_first_version_are_for_every_application_and_lead_anywh
     store.close().await;
     let mut other = place.raw().await;
     other
-        .execute("ALTER TABLE resource DROP COLUMN applications; \
+        .execute("DROP INDEX resource_target; \
+             ALTER TABLE resource DROP COLUMN applications; \
              ALTER TABLE resource DROP COLUMN within; \
              ALTER TABLE gateway DROP COLUMN verified_ms; ALTER TABLE gateway DROP COLUMN token_id; \
              ALTER TABLE token DROP COLUMN proven_ms; \
@@ -259,6 +260,51 @@ async fn resources_of_the_first_version_are_for_every_application_and_lead_anywh
     let found: Resource = store.get_as(ACCOUNT, id).await.unwrap();
     assert_eq!(found.applications, Applications::Any);
     assert_eq!(found.within, None);
+}
+
+/// Two people whose names differ in the case of one letter, from before that was refused.
+#[tokio::test]
+async fn twins_from_before_keys_were_normalised_can_be_changed() {
+    let place = Place::new();
+    let store = place.set_up().await;
+    let actor = |number, name: &str| Actor {
+        id: ActorId::from_bytes([number; 16]),
+        kind: ActorKind::User,
+        name: name.to_owned(),
+        disabled: false,
+        sign_in: None,
+        stamp: Stamp::default(),
+    };
+    let rows = [actor(2, "\u{1f0}"), actor(3, "x")];
+    let rows = rows.map(|row| Mutation::Create(row.into()));
+    store
+        .write(ACCOUNT, Author::PORTAL, NOW, rows.into())
+        .await
+        .unwrap();
+    store.close().await;
+    let mut other = place.raw().await;
+    other
+        .execute("UPDATE actor SET name = 'J\u{30c}', name_key = 'j\u{30c}' WHERE name = 'x'")
+        .await
+        .unwrap();
+    other.close().await.unwrap();
+    let store = place.open().await.unwrap();
+    for row in [actor(2, "\u{1f0}"), actor(3, "J\u{30c}")] {
+        let disabled = Mutation::Update {
+            entity: Actor {
+                disabled: true,
+                ..row.clone()
+            }
+            .into(),
+            expected_version: None,
+        };
+        store
+            .write(ACCOUNT, Author::PORTAL, NOW, vec![disabled])
+            .await
+            .unwrap();
+        let found: Actor = store.get_as(ACCOUNT, row.id).await.unwrap();
+        assert!(found.disabled && found.name == row.name, "{found:?}");
+    }
 }
 
 #[tokio::test]

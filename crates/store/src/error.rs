@@ -1,8 +1,8 @@
 //! Errors of the store, and whose fault they are.
 
 use crate::{EntityId, EntityKind};
+use culvert_base::quoted;
 use culvert_ids::AccountId;
-use culvert_policy::quoted;
 use culvert_secrets::KeyId;
 use std::fmt;
 

@@ -26,8 +26,8 @@ pub struct ListFilter {
     /// That refer to these rows: memberships to a group or an actor, resources, gateways and tokens
     /// to a site, policies to a group or a resource, clients and tokens to an actor.
     pub refers_to: Vec<EntityId>,
-    /// Resources with one of these addresses, as they are kept.
-    pub targets: Vec<Target>,
+    /// Resources with this address, as it is kept.
+    pub target: Option<Target>,
     /// That are in this part of their kind.
     pub part: Option<Part>,
 }

@@ -131,20 +131,32 @@ pub const fn can_be_revoked(kind: EntityKind) -> bool {
     )
 }
 
-/// The form in which names are compared. Names are kept in Normalization Form C, except those from before that rule:
-/// a look-up asks for [`lookup_keys`].
+/// The form in which names are compared, and the key of a row. The key is in Normalization Form C if the name is. Lower
+/// case can break that form: `J\u{30c}` has a small letter of one character. A name from before that rule keeps its own
+/// spelling, so that two such names stay two. A look-up asks for [`lookup_keys`].
 pub fn name_key(name: &str) -> String {
+    match is_normalized(name) {
+        true => composed(&spelled_key(name)),
+        false => spelled_key(name),
+    }
+}
+
+/// The key of a name as it is spelled: in lower case, and not normalised. Rows have it whose names are older than
+/// [`name_key`].
+pub fn spelled_key(name: &str) -> String {
     name.to_lowercase()
 }
 
-/// The keys under which a row of this name may be, each once. They are those of the name as it is written, of its
-/// Normalization Form C, in which names are kept, and of Form D. Some names from before that rule are in Form D.
+/// The keys under which a row of this name may be, each once. The name is taken as it is written, in Normalization Form
+/// C, and in Form D, in which some older names are kept. The lower case of each is a key as it is, and in both forms.
 pub fn lookup_keys(name: &str) -> Vec<String> {
-    let mut keys = vec![name_key(name)];
-    for text in [composed(name), decomposed(name)] {
-        let key = name_key(&text);
-        if !keys.contains(&key) {
-            keys.push(key);
+    let mut keys = Vec::new();
+    for text in [name.to_owned(), composed(name), decomposed(name)] {
+        let key = spelled_key(&text);
+        for key in [composed(&key), decomposed(&key), key] {
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
         }
     }
     keys
@@ -202,6 +214,12 @@ pub fn check_name(kind: EntityKind, name: &str) -> Result<(), StoreError> {
         return Ok(());
     };
     Err(invalid(kind, "name", reason))
+}
+
+/// True if a name would be taken for the thing with that id: the command line and the API take an id wherever they take
+/// a name. Nothing new gets such a name.
+pub fn has_form_of_id(name: &str) -> bool {
+    name.parse::<EntityId>().is_ok()
 }
 
 fn check_machine(kind: EntityKind, machine: &str) -> Result<(), StoreError> {

@@ -426,6 +426,7 @@ pub(super) const EDGES: [(&str, &[&str]); 46] = [
     (
         "culvert-store",
         &[
+            "culvert-base",
             "culvert-ids",
             "culvert-policy",
             "culvert-secrets",

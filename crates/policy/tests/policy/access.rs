@@ -347,6 +347,29 @@ fn the_full_explanation_names_what_failed_and_the_brief_one_does_not() {
     assert_eq!(told.collect::<Vec<_>>(), expected);
 }
 
+/// Names from before such characters were refused.
+struct Deceptive;
+
+impl PolicyNames for Deceptive {
+    fn policy(&self, _: PolicyId) -> Option<&str> {
+        Some("off\u{202e}ice")
+    }
+
+    fn group(&self, _: GroupId) -> Option<&str> {
+        Some("staff\u{200b}")
+    }
+}
+
+#[test]
+fn a_character_that_nobody_sees_in_a_name_is_shown() {
+    let explanation = Explanation::new(&[policy(1, &[])], resource(1), &member(), at(NOW));
+    assert_eq!(
+        explanation.in_words(&Deceptive).to_string(),
+        "allowed by policy \"off<U+202E>ice\"; \
+         policy \"off<U+202E>ice\" of group \"staff<U+200B>\": allows"
+    );
+}
+
 #[test]
 fn where_no_policy_joins_client_and_resource_the_explanation_says_that_and_no_more() {
     let explanation = Explanation::new(&[], resource(1), &member(), at(NOW));

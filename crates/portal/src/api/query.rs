@@ -39,7 +39,8 @@ fn refused(rejection: &QueryRejection) -> Fault {
     }
 }
 
-/// The reason in words: that of a number is the standard library's, and names no range.
+/// The reason in words. The standard library's reasons for a number name no range, so they are written anew. `limit` has
+/// a range of its own; every other number of a query is a `u64`.
 fn in_words(field: &str, reason: &str) -> String {
     let is_about_number = [
         "invalid digit",

@@ -31,6 +31,17 @@ pub(crate) struct HeldStore {
     calls: Mutex<Calls>,
     /// Their statements, if a test counts these.
     statements: OnceLock<Statements>,
+    rows: Mutex<Rows>,
+}
+
+/// The answer to who reads rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Rows {
+    #[default]
+    Answered,
+    /// Refused as soon as something is written.
+    AnsweredUntilAWrite,
+    Refused,
 }
 
 /// Feeds follow the logs, and uses of tokens are noted, whoever asks.
@@ -71,6 +82,7 @@ impl HeldStore {
             sign_ins: Mutex::default(),
             calls: Mutex::default(),
             statements: OnceLock::new(),
+            rows: Mutex::default(),
         }
     }
 
@@ -91,7 +103,29 @@ impl HeldStore {
         std::mem::take(&mut self.calls.lock().unwrap())
     }
 
+    /// Fails to read rows from the next write on.
+    pub(crate) fn refuse_rows_after_a_write(&self) {
+        *self.rows.lock().unwrap() = Rows::AnsweredUntilAWrite;
+    }
+
+    /// Reads rows again. True if a write came in between.
+    pub(crate) fn answer_rows(&self) -> bool {
+        std::mem::take(&mut *self.rows.lock().unwrap()) == Rows::Refused
+    }
+
+    fn may_read(&self) -> Answer<()> {
+        match *self.rows.lock().unwrap() {
+            Rows::Answered | Rows::AnsweredUntilAWrite => Ok(()),
+            Rows::Refused => Err(StoreError::Unavailable("rows are refused".into())),
+        }
+    }
+
     fn count(&self, method: &'static str) {
+        let mut rows = self.rows.lock().unwrap();
+        if *rows == Rows::AnsweredUntilAWrite && ["write", "consume_one_time"].contains(&method) {
+            *rows = Rows::Refused;
+        }
+        drop(rows);
         *self.calls.lock().unwrap().entry(method).or_default() += 1;
     }
 
@@ -157,9 +191,7 @@ passed_on! {
         async fn accounts(after: Option<AccountId>, limit: PageLimit) -> Answer<Page<Account, AccountId>>;
         async fn is_set_up(account: AccountId) -> Answer<bool>;
         async fn write(account: AccountId, author: Author, at: Timestamp, mutations: Vec<Mutation>) -> Answer<Vec<Change>>;
-        async fn get(account: AccountId, id: EntityId) -> Answer<Entity>;
         async fn names(account: AccountId, ids: &[EntityId]) -> Answer<BTreeMap<EntityId, String>>;
-        async fn list(account: AccountId, kind: EntityKind, filter: &ListFilter, after: Option<EntityId>, limit: PageLimit) -> Answer<Page<Entity, EntityId>>;
         async fn snapshot(account: AccountId) -> Answer<Snapshot>;
         async fn changes_after(account: AccountId, seq: Seq, limit: u32) -> Answer<Vec<Change>>;
         async fn change_log(account: AccountId, filter: &ChangeFilter, before: Option<Seq>, limit: PageLimit) -> Answer<Page<Change, Seq>>;
@@ -189,6 +221,27 @@ passed_on! {
 
     fn watch(&self) -> Box<dyn CommitWatch> {
         self.inner.watch()
+    }
+
+    async fn get(&self, account: AccountId, id: EntityId) -> Answer<Entity> {
+        self.count("get");
+        self.may_read()?;
+        let span = self.span("get");
+        self.inner.get(account, id).instrument(span).await
+    }
+
+    async fn list(
+        &self,
+        account: AccountId,
+        kind: EntityKind,
+        filter: &ListFilter,
+        after: Option<EntityId>,
+        limit: PageLimit,
+    ) -> Answer<Page<Entity, EntityId>> {
+        self.count("list");
+        self.may_read()?;
+        let list = self.inner.list(account, kind, filter, after, limit);
+        list.instrument(self.span("list")).await
     }
 
     async fn password(

@@ -7,6 +7,7 @@
 
 mod account;
 mod advisories;
+mod after_writes;
 mod apply;
 mod armed;
 mod armed_console;

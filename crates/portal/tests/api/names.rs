@@ -42,6 +42,32 @@ async fn a_name_is_kept_in_one_form_and_found_in_both() {
     assert_eq!(found["items"][0]["name"], COMPOSED);
 }
 
+/// The capital of the letter is two characters in Normalization Form C, and so is its lower case.
+#[tokio::test]
+async fn a_name_of_a_letter_with_a_longer_capital_is_taken_in_both_cases() {
+    let running = Running::start().await;
+    let mut owner = running.owner().await;
+    for (kept, others) in [
+        ("\u{1f0}\u{e9}", ["J\u{30c}\u{c9}", "j\u{30c}e\u{301}"]),
+        ("H\u{331}", ["\u{1e96}", "h\u{331}"]),
+    ] {
+        let group = json!({ "name": kept });
+        owner.post("/api/v1/groups", group).await.expect(201);
+        for name in others {
+            let again = json!({ "name": name });
+            owner.post("/api/v1/groups", again).await.problem(409);
+            for field in ["name", "search"] {
+                let path = format!("/api/v1/groups?{}", query(field, name));
+                let found = owner.get(&path).await.expect(200).json();
+                assert_eq!(found["items"][0]["name"], kept, "{field} {name}");
+            }
+        }
+        let file = json!({"groups": [{"name": others[0]}]});
+        let report = owner.post("/api/v1/apply", file).await.expect(200).json();
+        assert_ne!(report["changes"][0]["operation"], "create", "{report}");
+    }
+}
+
 #[tokio::test]
 async fn a_name_that_deceives_is_refused_and_an_old_one_goes_on() {
     let running = Running::start().await;

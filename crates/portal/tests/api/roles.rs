@@ -210,6 +210,12 @@ async fn an_auditor_reads_everything_and_changes_nothing() {
             }
         }
     }
+    // The role is judged first: another answer would tell what is there.
+    let nobody = "gw_00000000000000000000000000";
+    for path in [things.gateway.to_string().as_str(), nobody] {
+        let path = format!("/api/v1/gateways/{path}/drain?now=true");
+        auditor.send("POST", &path, &[], None).await.problem(403);
+    }
     let body = json!({"groups": [{"name": "x"}]});
     auditor
         .post("/api/v1/apply?dry_run=true", body)

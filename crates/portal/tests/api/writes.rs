@@ -220,12 +220,14 @@ async fn sites_resources_and_policies_are_written_with_one_read_of_each_row() {
         "write: name of resource",
         "write: number of resource",
     ];
-    // The answer warns of other resources of the address in the site: one list, whatever its length.
+    // The answer warns of other resources of the address in the site: one list for each of its two spellings, an
+    // address and a network of one, whatever their length.
     let warns = [
         "list: end of account",
         "list: reference of site",
         "list: some of resource",
-    ];
+    ]
+    .repeat(2);
     let new = [&new[..], &warns].concat();
     let resource = owner.creates("/resources", body, &new).await;
     let at_resource = format!("/resources/{resource}");

@@ -279,6 +279,22 @@ pub(crate) async fn machines_of_one_name_get_numbers(factory: impl AsyncFn() -> 
     assert!(matches!(client.await, Err(StoreError::Invalid { .. })));
 }
 
+pub(crate) async fn a_machine_s_name_of_the_form_of_an_id_gets_a_number(
+    factory: impl AsyncFn() -> Fixture,
+) {
+    let world = World::new(factory().await).await;
+    let ada = world.actor("Ada").await;
+    let key = world.client_key(ada.id).await;
+    let id = ClientId::from_bytes(bytes());
+    let mut machine = enrolment(id, "machine", 1);
+    machine.name = ada.id.to_string();
+    let client = world
+        .store
+        .enrol_client(world.account, &key, machine, NOW)
+        .await;
+    assert_eq!(client.unwrap().name, format!("{}-2", ada.id));
+}
+
 /// Six addresses for machines of each family.
 async fn with_small_ranges(world: &World) {
     let mut account: Account = world

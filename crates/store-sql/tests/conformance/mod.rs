@@ -49,6 +49,7 @@ macro_rules! conformance {
                 writing::an_update_of_another_version_conflicts
                 writing::an_update_that_changes_nothing_is_not_recorded
                 writing::names_are_unique_whatever_their_case
+                writing::names_are_unique_where_a_capital_has_more_characters
                 writing::names_that_are_no_names_are_refused
                 writing::an_actor_is_in_a_group_once
                 writing::what_a_row_refers_to_must_exist
@@ -123,6 +124,7 @@ macro_rules! conformance {
                 machines::a_token_of_another_kind_enrols_nothing
                 machines::a_key_of_another_machine_is_refused
                 machines::machines_of_one_name_get_numbers
+                machines::a_machine_s_name_of_the_form_of_an_id_gets_a_number
                 machines::an_address_rests_for_a_day
                 machines::an_address_of_a_deleted_gateway_rests_as_well
                 machines::a_full_range_refuses_and_says_which

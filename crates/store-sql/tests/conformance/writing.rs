@@ -4,8 +4,9 @@ use super::Fixture;
 use super::world::*;
 use culvert_ids::{ActorId, GroupId, SiteId};
 use culvert_store::{
-    ActorKind, Author, Entity, EntityId, EntityKind, MAX_MUTATIONS, MAX_NAME_CHARS, Mutation,
-    Operation, Resource, Stamp, Store, StoreError, StoreExt, Token, TokenScope, TokenUses,
+    ActorKind, Author, Entity, EntityId, EntityKind, ListFilter, MAX_MUTATIONS, MAX_NAME_CHARS,
+    Mutation, Operation, PageLimit, Resource, Stamp, Store, StoreError, StoreExt, Token,
+    TokenScope, TokenUses,
 };
 use culvert_wire::model::{
     Condition, Filter, PortRange, TimeWindow, Weekday, WrittenExpires, WrittenTimes,
@@ -163,6 +164,54 @@ pub(crate) async fn names_are_unique_whatever_their_case(factory: impl AsyncFn()
     world.update(renamed).await.unwrap();
     world.site("ärzte").await;
     World::beside(&world.store).await.group("Ärzte").await;
+}
+
+/// Small letters of one character with a capital of several: the lower case of the capital is in no normal form.
+pub(crate) async fn names_are_unique_where_a_capital_has_more_characters(
+    factory: impl AsyncFn() -> Fixture,
+) {
+    for (one, other) in [
+        ("\u{1f0}", "J\u{30c}"),
+        ("\u{1e96}", "H\u{331}"),
+        ("\u{1e97}", "T\u{308}"),
+        ("\u{1e98}", "W\u{30a}"),
+        ("\u{1e99}", "Y\u{30a}"),
+        ("\u{390}", "\u{3aa}\u{301}"),
+        ("\u{3b0}", "\u{3ab}\u{301}"),
+        ("\u{1f0}\u{e9}", "J\u{30c}\u{c9}"),
+    ] {
+        for (one, other) in [(one, other), (other, one)] {
+            let world = World::new(factory().await).await;
+            let first = world.group(one).await;
+            let second = Mutation::Create(group(other).into());
+            let error = world.write(vec![second]).await.unwrap_err();
+            assert!(
+                matches!(&error, StoreError::NameTaken { by, .. } if *by == first.id.into()),
+                "{one} {other}: {error:?}"
+            );
+            for filter in [
+                ListFilter {
+                    name: Some(other.to_owned()),
+                    ..ListFilter::default()
+                },
+                ListFilter {
+                    name_contains: Some(other.to_owned()),
+                    ..ListFilter::default()
+                },
+            ] {
+                let list = world.store.list(
+                    world.account,
+                    EntityKind::Group,
+                    &filter,
+                    None,
+                    PageLimit::MAX,
+                );
+                let found = list.await.unwrap().items;
+                let found: Vec<_> = found.iter().map(Entity::id).collect();
+                assert_eq!(found, [first.id.into()], "{one} {other}");
+            }
+        }
+    }
 }
 
 pub(crate) async fn names_that_are_no_names_are_refused(factory: impl AsyncFn() -> Fixture) {
@@ -436,7 +485,7 @@ pub(crate) async fn bootstrap_makes_an_account_and_ends_with_an_admin(
     let fixture = factory().await;
     let store: &dyn Store = &*fixture.store;
     store.ping().await.unwrap();
-    let limit = culvert_store::PageLimit::MAX;
+    let limit = PageLimit::MAX;
     assert_eq!(store.accounts(None, limit).await.unwrap().items, []);
     let made = store
         .create_account(account(account_id()), Author::PORTAL, NOW)

@@ -2,6 +2,7 @@ use super::*;
 use crate::{Client, Gateway, Seen, Site, Stamp};
 use culvert_ids::{ActorId, ClientId, GatewayId, SiteId, TokenId};
 use culvert_wire::PublicKey;
+use proptest::prelude::*;
 
 fn site(name: &str) -> Entity {
     Entity::Site(Site {
@@ -151,4 +152,54 @@ fn a_numbered_name_is_as_long_as_a_name_may_be() {
     let numbered = numbered_name(&longest, 9);
     assert_eq!(numbered.chars().count(), MAX_NAME_CHARS);
     assert!(numbered.ends_with("\u{e4}-10"));
+}
+
+/// Small letters of one character, each with its capital of several in Normalization Form C.
+const LETTERS: [(&str, &str); 7] = [
+    ("\u{1f0}", "J\u{30c}"),
+    ("\u{1e96}", "H\u{331}"),
+    ("\u{1e97}", "T\u{308}"),
+    ("\u{1e98}", "W\u{30a}"),
+    ("\u{1e99}", "Y\u{30a}"),
+    ("\u{390}", "\u{3aa}\u{301}"),
+    ("\u{3b0}", "\u{3ab}\u{301}"),
+];
+
+#[test]
+fn a_letter_whose_capital_has_several_characters_has_one_key_and_is_found_by_both() {
+    for (small, capital) in LETTERS {
+        assert!(is_normalized(small) && is_normalized(capital));
+        // Beside a letter that is one character in both cases, the whole key has neither form.
+        for (small, capital) in [
+            (small.to_owned(), capital.to_owned()),
+            (format!("{small}\u{e9}"), format!("{capital}\u{c9}")),
+        ] {
+            assert_eq!(name_key(&capital), name_key(&small), "{small}");
+            for text in [&small, &capital, &decomposed(&small), &decomposed(&capital)] {
+                let keys = lookup_keys(text);
+                assert!(keys.contains(&name_key(&small)), "{text}: {keys:?}");
+            }
+        }
+        // From before keys were normalised.
+        assert!(lookup_keys(capital).contains(&spelled_key(capital)));
+    }
+}
+
+#[test]
+fn names_from_before_the_rule_that_differ_in_their_form_have_two_keys() {
+    assert_ne!(name_key("e\u{301}"), name_key("\u{e9}"));
+    assert!(lookup_keys("\u{c9}").contains(&name_key("e\u{301}")));
+}
+
+proptest! {
+    #[test]
+    fn a_name_that_is_kept_is_found_in_every_form(name in "[a-zA-ZJǰẖẗẘẙΐΰΪΫΣéÉİ\u{30c}\u{331}\u{308}\u{30a}\u{301}\u{307}]{1,8}|\\PC{1,8}") {
+        let kept = composed(&name);
+        let key = name_key(&kept);
+        prop_assert!(is_normalized(&key));
+        prop_assert_eq!(&name_key(&key), &key);
+        for text in [decomposed(&name), key.clone(), decomposed(&key), spelled_key(&kept), name] {
+            prop_assert!(lookup_keys(&text).contains(&key), "{text:?}");
+        }
+    }
 }

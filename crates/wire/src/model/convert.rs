@@ -13,9 +13,6 @@ impl TryFrom<&Target> for culvert_policy::Target {
 
     fn try_from(target: &Target) -> Result<Self, TargetError> {
         let text = target.address.trim();
-        if let Some(error) = culvert_policy::span_error(text) {
-            return Err(error);
-        }
         match target.kind {
             TargetKind::Cidr => Ok(Self::Network(text.parse()?)),
             TargetKind::Address => {
