@@ -62,7 +62,7 @@ pub(crate) fn run(options: Options) -> Result<()> {
     let start = Instant::now();
     let mut samples = Samples::default();
     for round in 1..=effort.rounds {
-        machine::settle();
+        machine::wait_until_idle();
         for subject in &subjects {
             let seconds = start.elapsed().as_secs();
             eprintln!(

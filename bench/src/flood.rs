@@ -65,7 +65,7 @@ const CATCH_UP: Duration = Duration::from_millis(2);
 const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
 
 /// After the sender has ended, what is under way arrives within this time.
-const SETTLE: Duration = Duration::from_millis(300);
+const IDLE_PAUSE: Duration = Duration::from_millis(300);
 
 impl Flood {
     /// Sends from `client` to `address` in `server`, and counts what arrives there.
@@ -93,7 +93,7 @@ impl Flood {
         thread::scope(|scope| {
             let counting = scope.spawn(|| self.count(&receiver, &has_ended));
             let sent = self.send(&sender);
-            thread::sleep(SETTLE);
+            thread::sleep(IDLE_PAUSE);
             has_ended.store(true, Ordering::Release);
             let received = counting.join().expect("the receiver does not panic")?;
             Ok(self.arrival(sent?, received))

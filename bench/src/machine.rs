@@ -39,20 +39,20 @@ impl Machine {
 }
 
 /// The time in which a host takes back a few gigabytes that its guest has freed.
-const SETTLE: Duration = Duration::from_secs(10);
+const IDLE_PAUSE: Duration = Duration::from_secs(10);
 
 /// `VIRTIO_BALLOON_F_REPORTING` (virtio 1.2, §5.5.3): the guest tells its host which pages are free.
 const REPORTS_FREE_PAGES: usize = 5;
 
 /// Waits for the memory that builds and measurements before have freed. A virtual machine may hand it back to its host;
 /// until that is done it slows down whatever takes memory, and no processor time shows it.
-pub(crate) fn settle() {
+pub(crate) fn wait_until_idle() {
     if reports_free_pages() {
         eprintln!(
             "waiting {} s: this machine hands freed memory back to its host",
-            SETTLE.as_secs()
+            IDLE_PAUSE.as_secs()
         );
-        thread::sleep(SETTLE);
+        thread::sleep(IDLE_PAUSE);
     }
 }
 

@@ -32,7 +32,7 @@ use self::process::Process;
 use self::world::{Size, World};
 
 /// The limit of one measurement. The target for 1,000 clients is 10 s.
-const PATIENCE: Duration = Duration::from_secs(180);
+const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// The silence after which a change counts as delivered to everybody.
 const QUIET: Duration = Duration::from_secs(3);
@@ -192,7 +192,7 @@ impl Crowd {
 
     async fn all_served(&mut self, start: Instant) -> Result<Spread> {
         let mut served = BTreeMap::new();
-        let deadline = start + PATIENCE;
+        let deadline = start + TIMEOUT;
         while served.len() < self.size {
             let left = deadline.saturating_duration_since(Instant::now());
             let Ok(Some(event)) = timeout(left, self.events.recv()).await else {
@@ -200,7 +200,7 @@ impl Crowd {
                     "{} of {} clients were served within {} s; attempts failed with {:?}",
                     served.len(),
                     self.size,
-                    PATIENCE.as_secs(),
+                    TIMEOUT.as_secs(),
                     self.failures
                 );
             };

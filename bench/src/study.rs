@@ -133,7 +133,7 @@ fn read(results: &Path) -> Result<Vec<(Part, Sheet)>> {
 fn measure(lab: &mut Lab, parts: &[Part]) -> Result<usize> {
     let mut courses: Vec<_> = parts.iter().map(|&part| Course::new(lab, part)).collect();
     if lab.scope() == Scope::Quick {
-        machine::settle();
+        machine::wait_until_idle();
     }
     for round in 1..=lab.rounds() {
         for course in &mut courses {
@@ -176,7 +176,7 @@ impl Course {
         }
         // Memory that a part frees must not slow down the next one; a quick run has no time for that.
         if lab.scope() == Scope::Full {
-            machine::settle();
+            machine::wait_until_idle();
         }
         let (sheet, samples) = (&mut self.sheet, &mut self.samples);
         self.outcome = match self.part {

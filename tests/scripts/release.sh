@@ -8,6 +8,8 @@ cd "$(dirname "$0")/../.." || exit 1
 
 CARGO_TARGET_DIR=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 export CARGO_TARGET_DIR
+# The copy's helpers need libraries that are built already.
+export CARGO_BUILD_BUILD_DIR=$CARGO_TARGET_DIR
 program=${CULVERT_BIN:-$CARGO_TARGET_DIR/debug/culvert}
 [ -x "$program" ] || cargo build --quiet --locked --workspace --bin culvert || exit 1
 strip -o "$work/dynamic" "$program"

@@ -12,7 +12,7 @@ use crate::source;
 use crate::source::mentions::{Mentions, Scope};
 use anyhow::Result;
 use rules::{
-    CONFINED, EDGES, IMPURE, IMPURE_NAMES, IMPURE_PATHS, KEEPERS, PERMITTED, PURE, PURE_PATHS,
+    CONFINED, EDGES, HOLDERS, IMPURE, IMPURE_NAMES, IMPURE_PATHS, PERMITTED, PURE, PURE_PATHS,
     UNSAFE,
 };
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ use std::path::Path;
 /// Lists what breaks the rules.
 pub(crate) fn check(root: &Path, workspace: &Workspace) -> Result<Vec<String>> {
     let mut problems = edges(workspace);
-    problems.extend(keepers(workspace));
+    problems.extend(holders(workspace));
     problems.extend(purity(workspace));
     for member in &workspace.members {
         for path in &member.roots {
@@ -71,15 +71,18 @@ fn edges(workspace: &Workspace) -> Vec<String> {
 }
 
 /// Direct dependencies on the operating system by crates that have no business with it.
-fn keepers(workspace: &Workspace) -> Vec<String> {
+fn holders(workspace: &Workspace) -> Vec<String> {
     let mut problems = Vec::new();
-    for (kept, keepers) in KEEPERS {
+    for (confined, holders) in HOLDERS {
         for member in &workspace.members {
             let name = member.name.as_str();
-            let depends = workspace.dependencies_of(name).iter().any(|it| it == kept);
-            if depends && !keepers.contains(&name) {
+            let depends = workspace
+                .dependencies_of(name)
+                .iter()
+                .any(|it| it == confined);
+            if depends && !holders.contains(&name) {
                 problems.push(format!(
-                    "{name} may not depend on {kept}, only {keepers:?} may"
+                    "{name} may not depend on {confined}, only {holders:?} may"
                 ));
             }
         }

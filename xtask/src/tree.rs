@@ -20,15 +20,15 @@ pub(crate) fn copy(root: &Path, to: &Path) -> Result<()> {
         .output()
         .context("git ls-files")?;
     ensure!(listed.status.success(), "git ls-files failed");
-    let mut kept = BTreeSet::new();
+    let mut remaining = BTreeSet::new();
     for name in String::from_utf8(listed.stdout)?.split_terminator('\0') {
         // It is listed until its deletion is committed.
         if root.join(name).is_file() {
             copy_if_changed(&root.join(name), &to.join(name)).with_context(|| name.to_owned())?;
-            kept.insert(to.join(name));
+            remaining.insert(to.join(name));
         }
     }
-    remove_others(to, &kept)
+    remove_others(to, &remaining)
 }
 
 /// Leaves the time of a file that is the same, so that cargo builds no more than it must.
@@ -49,16 +49,16 @@ pub(crate) fn write_if_changed(to: &Path, content: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Removes the files in `folder` that are not among `kept`: cargo would find tests in them.
-fn remove_others(folder: &Path, kept: &BTreeSet<PathBuf>) -> Result<()> {
+/// Removes the files in `folder` that are not among `remaining`: cargo would find tests in them.
+fn remove_others(folder: &Path, remaining: &BTreeSet<PathBuf>) -> Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         if entry.file_name() == ".git" {
             continue;
         }
         if entry.file_type()?.is_dir() {
-            remove_others(&entry.path(), kept)?;
-        } else if !kept.contains(&entry.path()) {
+            remove_others(&entry.path(), remaining)?;
+        } else if !remaining.contains(&entry.path()) {
             fs::remove_file(entry.path())?;
         }
     }

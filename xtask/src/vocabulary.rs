@@ -1,7 +1,8 @@
 //! Names for which the field has a better word: they must not come back.
 
 use crate::source;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
+use proc_macro2::{TokenStream, TokenTree};
 use std::fs;
 use std::path::Path;
 
@@ -11,7 +12,6 @@ const GIVEN_UP: &[(&str, &str)] = &[
     ("queue_stands", "codel (RFC 8289)"),
     ("Backlogged", "SendLimit"),
     ("URGENT_QUEUE", "PRIORITY_QUEUE"),
-    ("is_urgent", "is_priority"),
     ("only_urgent", "only_priority"),
     ("has_express", "has_priority"),
     ("Keeper", "the job: HubHandle, GrantJournal, FirewallHandle"),
@@ -31,6 +31,27 @@ const GIVEN_UP: &[(&str, &str)] = &[
     ("handle_doubt", "handle_recheck"),
     ("Patience", "SiteHealth"),
     ("give_up", "what it does: time_out_names, fail_ask"),
+    ("kept", "persisted, stored, retained, remaining"),
+    ("KEPT", "MAX_STORED, LIFETIME: what it bounds"),
+    ("carry_out", "execute"),
+    ("note_carried", "record_traffic"),
+    ("standing", "current_principal, rights: what it is"),
+    ("Standing", "what it is the state of: ApplicationRule"),
+    ("elsewhere", "other, foreign, outside"),
+    ("ELSEWHERE", "OTHER_ADDRESS"),
+    ("PATIENCE", "TIMEOUT, DEADLINE"),
+    ("patience", "timeout"),
+    ("alike", "equals, is_same_…"),
+    ("doubt", "recheck, warning"),
+    ("doubts", "rechecks, warnings"),
+    ("is_doubtful", "needs_recheck"),
+    ("settle", "finish, wait_until_idle"),
+    ("departure", "exit"),
+    ("Departure", "exit: LoopExit"),
+    ("farewell", "goodbye message, by its name on the wire"),
+    ("desk", "workstation, HubActor"),
+    ("Backlog", "UnwrittenRecords, SendLimit"),
+    ("is_urgent", "is_priority"),
 ];
 
 /// The only file that may have them.
@@ -45,22 +66,32 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
             continue;
         }
         let text = fs::read_to_string(&path).with_context(|| name.clone())?;
-        let found = given_up(&text);
-        problems.extend(found.map(|(line, old, new)| format!("{name}:{line}: {old}: write {new}")));
+        let found = given_up(&text).with_context(|| name.clone())?;
+        let lines = found.into_iter();
+        problems.extend(lines.map(|(line, old, new)| format!("{name}:{line}: {old}: write {new}")));
     }
     Ok(problems)
 }
 
-/// Lines, from 1, that have such a name outside of comments.
-fn given_up(text: &str) -> impl Iterator<Item = (usize, &'static str, &'static str)> {
-    let lines = text.lines().enumerate();
-    lines.flat_map(|(index, line)| {
-        let code = line.split("//").next().unwrap_or_default();
-        let is_name = |it: char| it.is_ascii_alphanumeric() || it == '_';
-        let names: Vec<&str> = code.split(|it| !is_name(it)).collect();
-        let found = GIVEN_UP.iter().filter(move |(old, _)| names.contains(old));
-        found.map(move |(old, new)| (index + 1, *old, *new))
-    })
+/// Lines, from 1, that have such a name outside of comments and texts.
+fn given_up(text: &str) -> Result<Vec<(usize, &'static str, &'static str)>> {
+    let tokens: TokenStream = text.parse().map_err(|error| anyhow!("no Rust: {error}"))?;
+    let mut found = Vec::new();
+    let mut ahead = vec![tokens];
+    while let Some(tokens) = ahead.pop() {
+        for token in tokens {
+            match token {
+                TokenTree::Group(group) => ahead.push(group.stream()),
+                TokenTree::Ident(name) => {
+                    let known = GIVEN_UP.iter().find(|(old, _)| name == old);
+                    found.extend(known.map(|(old, new)| (name.span().start().line, *old, *new)));
+                }
+                TokenTree::Punct(_) | TokenTree::Literal(_) => {}
+            }
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -68,10 +99,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whole_names_in_code_are_found_and_words_of_comments_are_not() {
-        let text =
-            "let keeper = Keeper::new();\n// A Keeper.\nlet it = Bookkeeper;\nself.give_up();\n";
-        let found: Vec<_> = given_up(text).map(|(line, old, _)| (line, old)).collect();
-        assert_eq!(found, [(1, "Keeper"), (4, "give_up")]);
+    fn whole_names_in_code_are_found_and_words_of_comments_and_texts_are_not() {
+        let text = "fn f() {\nlet keeper = Keeper::new();\n// A Keeper.\nlet it = Bookkeeper(\"kept\");\n\
+                    if it { self.give_up(); }\n}\n";
+        let found = given_up(text).unwrap();
+        let found: Vec<_> = found.iter().map(|(line, old, _)| (*line, *old)).collect();
+        assert_eq!(found, [(2, "Keeper"), (5, "give_up")]);
     }
 }

@@ -96,7 +96,7 @@ impl Ends {
     ///
     /// # Errors
     /// Errors of reading the TUN.
-    pub(crate) fn carry_out(&self, frame: &mut [u8]) -> io::Result<()> {
+    pub(crate) fn forward_out(&self, frame: &mut [u8]) -> io::Result<()> {
         let len = match self.tun.receive(frame) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
             result => result?,
@@ -113,7 +113,7 @@ impl Ends {
     ///
     /// # Errors
     /// Errors of receiving.
-    pub(crate) fn carry_in(&self, packet: &mut [u8]) -> io::Result<()> {
+    pub(crate) fn forward_in(&self, packet: &mut [u8]) -> io::Result<()> {
         use rustix::io::Errno;
         use rustix::net::RecvFlags;
         let len = match rustix::net::recv(&self.udp, &mut *packet, RecvFlags::empty()) {

@@ -50,7 +50,7 @@ impl Way {
     ///
     /// # Errors
     /// When the interface is gone.
-    pub fn carry(mut self, from: &Queue, to: &Queue, over: &AtomicBool) -> io::Result<()> {
+    pub fn forward(mut self, from: &Queue, to: &Queue, over: &AtomicBool) -> io::Result<()> {
         let mut frame = vec![0; MAX_FRAME_BYTES];
         while !over.load(Ordering::Relaxed) {
             self.wait(from)?;

@@ -44,14 +44,19 @@ pub(crate) fn write(page: &Path, results: &Path, sheets: &[(Part, Sheet)]) -> Re
     while let Some((before, after)) = rest.split_once("{{") {
         let (order, after) = after.split_once("}}").context("an order without an end")?;
         text.push_str(before);
-        text.push_str(&carry_out(order, page, results, sheets)?);
+        text.push_str(&forward_out(order, page, results, sheets)?);
         rest = after;
     }
     text.push_str(rest);
     fs::write(page, text).with_context(|| format!("cannot write {}", page.display()))
 }
 
-fn carry_out(order: &str, page: &Path, results: &Path, sheets: &[(Part, Sheet)]) -> Result<String> {
+fn forward_out(
+    order: &str,
+    page: &Path,
+    results: &Path,
+    sheets: &[(Part, Sheet)],
+) -> Result<String> {
     let words: Vec<_> = order.split(':').collect();
     let find = |name: &str| {
         let found = sheets.iter().find(|(part, _)| part.name() == name);

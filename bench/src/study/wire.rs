@@ -60,7 +60,7 @@ impl Wire {
                 .name("wire".to_owned())
                 .spawn(move || {
                     // An interface that is gone ends the way.
-                    let _gone = way.carry(&from.queues()[0], &to.queues()[0], &over);
+                    let _gone = way.forward(&from.queues()[0], &to.queues()[0], &over);
                 })
         };
         let threads = vec![one_way(0)?, one_way(1)?];

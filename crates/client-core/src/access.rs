@@ -138,7 +138,7 @@ impl<P> Access<P> {
     }
 
     /// The "no" that stands at the moment.
-    pub(super) fn standing_denial(&self, now: BootTime) -> Option<&Denial> {
+    pub(super) fn current_denial(&self, now: BootTime) -> Option<&Denial> {
         let stands = |denial: &&Denial| now < denial.until && self.grant.is_none();
         self.denial.as_ref().filter(stands)
     }
@@ -285,7 +285,7 @@ impl Denial {
 
 /// A grant of the same gateway goes on with the names of the one that it replaces; another gateway
 /// has to be asked for them.
-pub(super) fn carry_names(
+pub(super) fn move_names(
     old: Grant,
     new: &mut Grant,
     wanted: &mut BTreeMap<DomainName, Addresses>,

@@ -1,6 +1,6 @@
 //! The accesses to all resources: requests, grants and packets that wait, within their bounds.
 
-use super::access::{Access, Held, MAX_HELD_PER_RESOURCE, carry_names};
+use super::access::{Access, Held, MAX_HELD_PER_RESOURCE, move_names};
 use super::ask::{Ask, AskState, Expedite};
 use super::grant::Grant;
 use culvert_base::BootTime;
@@ -166,9 +166,9 @@ impl<P> Accesses<P> {
     }
 
     /// All grants but these, successors included.
-    pub(super) fn grants_except(&self, standing: &BTreeSet<GrantId>) -> Vec<GrantId> {
+    pub(super) fn grants_except(&self, current: &BTreeSet<GrantId>) -> Vec<GrantId> {
         let grants = self.grants.keys();
-        let ended = grants.filter(|grant| !standing.contains(grant));
+        let ended = grants.filter(|grant| !current.contains(grant));
         ended.copied().collect()
     }
 
@@ -217,7 +217,7 @@ impl<P> Accesses<P> {
         }
         if let Some(old) = replaced {
             self.grants.remove(&old.id);
-            carry_names(old, &mut grant, &mut access.wanted, &access.ask);
+            move_names(old, &mut grant, &mut access.wanted, &access.ask);
         }
         if let Some(successor) = access.successor.take() {
             self.grants.remove(&successor.id);

@@ -1,6 +1,6 @@
 //! The fate of requests and grants: granted, denied, revoked, ended.
 
-use super::access::carry_names;
+use super::access::move_names;
 use super::ask::Ask;
 use super::client::Client;
 use super::grant::{Grant, GrantedName, Introduction};
@@ -326,7 +326,7 @@ impl<P> Client<P> {
         match successor {
             Some(mut successor) => {
                 ended.expires = now;
-                carry_names(ended, &mut successor, &mut access.wanted, &access.ask);
+                move_names(ended, &mut successor, &mut access.wanted, &access.ask);
                 access.grant = Some(successor);
                 if !access.wanted.is_empty() {
                     self.ask(id, now);

@@ -2,7 +2,7 @@
 
 use super::access::Access;
 use super::client::Client;
-use super::guard::{GuardRules, Standing};
+use super::guard::{ApplicationRule, GuardRules};
 use super::output::Output;
 use culvert_base::BootTime;
 use culvert_ids::ResourceId;
@@ -43,9 +43,9 @@ impl<P> Client<P> {
     }
 
     /// The standing of the resource with all names of it that are in use or asked for.
-    pub(super) fn standing(&self, id: ResourceId) -> Standing {
+    pub(super) fn application_rule(&self, id: ResourceId) -> ApplicationRule {
         let access = self.accesses.get(id).into_iter();
         let names = access.flat_map(Access::addresses);
-        self.guard.standing(&self.directory, id, names)
+        self.guard.application_rule(&self.directory, id, names)
     }
 }

@@ -4,7 +4,7 @@ use super::access::Access;
 use super::accesses::{ANSWER_LIMIT_MS, OFFLINE_LIMIT_MS};
 use super::ask::{Ask, wanted_names};
 use super::client::Client;
-use super::guard::Standing;
+use super::guard::ApplicationRule;
 use super::log::LogEvent;
 use super::packet::PacketRefusal;
 use super::reason::refusal;
@@ -49,7 +49,7 @@ impl<P> Client<P> {
             return;
         }
         let access = self.accesses.entry(id);
-        if access.standing_denial(now).is_some() {
+        if access.current_denial(now).is_some() {
             return;
         }
         if self.portal.is_owner_disabled() {
@@ -96,13 +96,13 @@ impl<P> Client<P> {
         while self.portal.is_open()
             && let Some(id) = self.accesses.next_queued()
         {
-            match self.standing(id) {
-                Standing::Free | Standing::InForce => {}
-                Standing::Pending => {
+            match self.application_rule(id) {
+                ApplicationRule::Free | ApplicationRule::InForce => {}
+                ApplicationRule::Pending => {
                     unruled.push_back(id);
                     continue;
                 }
-                Standing::Failed(why) => {
+                ApplicationRule::Failed(why) => {
                     self.refuse_unruled(id, &why, now);
                     continue;
                 }

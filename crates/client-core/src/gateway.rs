@@ -78,8 +78,8 @@ impl Gateway {
 
     pub(super) fn take_report(&mut self, peer: PeerReport, now: BootTime, log: &mut LogQueue) {
         let before = self.report.map(|report| report.peer);
-        let carried = (peer.rx_bytes, peer.tx_bytes);
-        if before.map_or((0, 0), |it| (it.rx_bytes, it.tx_bytes)) != carried {
+        let traffic = (peer.rx_bytes, peer.tx_bytes);
+        if before.map_or((0, 0), |it| (it.rx_bytes, it.tx_bytes)) != traffic {
             self.active = now;
         }
         if let Some(endpoint) = peer.endpoint

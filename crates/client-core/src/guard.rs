@@ -63,7 +63,7 @@ enum HostState {
 
 /// The state of the rule about applications that a resource has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum ApplicationRule {
     /// Every program may reach it.
     Free,
     /// The host sees to its rule.
@@ -74,7 +74,7 @@ pub(super) enum Standing {
     Failed(String),
 }
 
-impl Standing {
+impl ApplicationRule {
     /// True if packets may go to it.
     pub(super) const fn is_passable(&self) -> bool {
         match self {
@@ -130,22 +130,22 @@ impl Guard {
     }
 
     /// True if packets may go to the resource, where it is a name to these addresses of it.
-    pub(super) fn standing(
+    pub(super) fn application_rule(
         &self,
         directory: &Directory,
         id: ResourceId,
         mut names: impl Iterator<Item = Addresses>,
-    ) -> Standing {
+    ) -> ApplicationRule {
         let Some(resource) = directory.get(id) else {
-            return Standing::Free;
+            return ApplicationRule::Free;
         };
         let rule = directory.rule(resource);
         if rule.is_any() {
-            return Standing::Free;
+            return ApplicationRule::Free;
         }
         let in_force = match &self.host {
-            HostState::Unheard => return Standing::Pending,
-            HostState::Failed(why) => return Standing::Failed(why.clone()),
+            HostState::Unheard => return ApplicationRule::Pending,
+            HostState::Failed(why) => return ApplicationRule::Failed(why.clone()),
             HostState::InForce(in_force) => in_force,
         };
         let has_rule = |address: IpAddr| in_force.names.get(&address) == Some(&rule);
@@ -155,8 +155,8 @@ impl Guard {
             None => names.all(|name| has_rule(name.v4.into()) && has_rule(name.v6.into())),
         };
         match stands {
-            true => Standing::InForce,
-            false => Standing::Pending,
+            true => ApplicationRule::InForce,
+            false => ApplicationRule::Pending,
         }
     }
 
@@ -209,8 +209,10 @@ fn ranges(directory: &Directory) -> BTreeMap<Prefix, Applications> {
         let wider = (0..range.len()).filter_map(|len| Prefix::around(range.address(), len).ok());
         wider.into_iter().any(|wider| is_ruled(&wider))
     };
-    let kept = all
+    let remaining = all
         .iter()
         .filter(|(range, rule)| !rule.is_any() || is_inside(**range));
-    kept.map(|(range, rule)| (*range, rule.clone())).collect()
+    remaining
+        .map(|(range, rule)| (*range, rule.clone()))
+        .collect()
 }

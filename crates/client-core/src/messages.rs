@@ -189,8 +189,8 @@ impl<P> Client<P> {
             return self.break_off("the portal's ranges for names can't be used", now);
         }
         self.portal.open(now);
-        let standing: BTreeSet<GrantId> = grants.into_iter().collect();
-        self.keep_only(&standing, now);
+        let current: BTreeSet<GrantId> = grants.into_iter().collect();
+        self.keep_only(&current, now);
         self.replace_resources(&resources, now);
         self.set_dns_rules(&dns, now);
         self.log_unreadable(None);
@@ -240,8 +240,8 @@ impl<P> Client<P> {
     }
 
     /// Of the grants, only those that the portal named still stand.
-    fn keep_only(&mut self, standing: &BTreeSet<GrantId>, now: BootTime) {
-        for grant in self.accesses.grants_except(standing) {
+    fn keep_only(&mut self, current: &BTreeSet<GrantId>, now: BootTime) {
+        for grant in self.accesses.grants_except(current) {
             self.lose_grant(grant, now);
         }
     }

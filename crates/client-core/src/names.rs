@@ -45,7 +45,7 @@ pub(super) struct Names {
     /// The last that the system was told.
     told: Option<Told>,
     /// The time at which names in use were last kept.
-    kept: BootTime,
+    stored_until: BootTime,
 }
 
 impl Names {
@@ -57,7 +57,7 @@ impl Names {
             search: Vec::new(),
             rules: DnsRules::default(),
             told: None,
-            kept: now,
+            stored_until: now,
         }
     }
 
@@ -179,9 +179,9 @@ impl Names {
 
     /// True if names in use are to be kept now; the next time is [`KEEP_NAMES_EVERY`] later.
     pub(super) fn begin_keeping(&mut self, now: BootTime) -> bool {
-        let is_due = now.has_passed(self.kept, KEEP_NAMES_EVERY);
+        let is_due = now.has_passed(self.stored_until, KEEP_NAMES_EVERY);
         if is_due {
-            self.kept = now;
+            self.stored_until = now;
         }
         is_due && self.stub.is_some()
     }

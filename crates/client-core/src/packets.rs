@@ -2,7 +2,7 @@
 
 use super::access::Held;
 use super::client::Client;
-use super::guard::Standing;
+use super::guard::ApplicationRule;
 use super::packet::{PacketFacts, PacketRefusal};
 use super::reason::refusal;
 use culvert_base::BootTime;
@@ -98,8 +98,8 @@ impl<P> Client<P> {
         let addresses = name.map(|(_, addresses)| addresses);
         if self
             .guard
-            .standing(&self.directory, id, addresses.into_iter())
-            == Standing::Pending
+            .application_rule(&self.directory, id, addresses.into_iter())
+            == ApplicationRule::Pending
         {
             // Its sender was not held to the rule. A program that may sends it again.
             self.outbox.counters.packets_displaced += 1;
@@ -124,7 +124,7 @@ impl<P> Client<P> {
                 .outbox
                 .refuse(vec![held.packet], PacketRefusal::Unreachable);
         };
-        if let Some(denial) = access.standing_denial(now) {
+        if let Some(denial) = access.current_denial(now) {
             let refused = refusal(denial.reason.code);
             return self.outbox.refuse(vec![held.packet], refused);
         }

@@ -69,7 +69,9 @@ impl<P> Client<P> {
         for (id, target, grant) in &live {
             let gateway = grant.gateway.id;
             let pieces = match target.prefix() {
-                Some(range) if self.standing(*id).is_passable() => self.pieces(range, network),
+                Some(range) if self.application_rule(*id).is_passable() => {
+                    self.pieces(range, network)
+                }
                 Some(_) => BTreeSet::new(),
                 None => self.name_ranges(*id, grant),
             };
@@ -109,8 +111,8 @@ impl<P> Client<P> {
     fn name_ranges(&self, id: ResourceId, grant: &Grant) -> BTreeSet<Prefix> {
         let passable = grant.names.values().filter(|granted| {
             let one = std::iter::once(granted.addresses);
-            let standing = self.guard.standing(&self.directory, id, one);
-            standing.is_passable()
+            let application_rule = self.guard.application_rule(&self.directory, id, one);
+            application_rule.is_passable()
         });
         let addresses = passable.flat_map(|granted| {
             let (v4, v6) = (granted.addresses.v4, granted.addresses.v6);

@@ -231,7 +231,7 @@ impl<P> Client<P> {
     fn why_not(&self, resources: &[ResourceId], now: BootTime) -> Outcome {
         let denials = resources.iter().filter_map(|id| {
             let access = self.accesses.get(*id)?;
-            access.standing_denial(now)
+            access.current_denial(now)
         });
         let mut prohibiting =
             denials.filter(|denial| refusal(denial.reason.code) == PacketRefusal::Prohibited);

@@ -214,7 +214,7 @@ fn state_of<P>(access: Option<&Access<P>>, now: BootTime) -> AccessState {
         AccessState::Granted
     } else if access.ask.is_some() {
         AccessState::Asking
-    } else if access.standing_denial(now).is_some() || access.denial.is_some() {
+    } else if access.current_denial(now).is_some() || access.denial.is_some() {
         AccessState::Denied
     } else {
         AccessState::Idle

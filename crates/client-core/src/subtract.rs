@@ -94,8 +94,8 @@ mod tests {
             let holes: BTreeSet<Prefix> = holes
                 .into_iter()
                 .map(|(other, hole_len)| {
-                    let kept = u32::MAX.checked_shr(u32::from(len)).unwrap_or(0);
-                    around(bits & !kept | other & kept, hole_len.max(len))
+                    let mask = u32::MAX.checked_shr(u32::from(len)).unwrap_or(0);
+                    around(bits & !mask | other & mask, hole_len.max(len))
                 })
                 .collect();
             let mut pieces = BTreeSet::new();

@@ -43,11 +43,11 @@ impl Asked {
     /// The query without the position in the list.
     fn query(&self) -> form_urlencoded::Serializer<'static, String> {
         let mut query = form_urlencoded::Serializer::new(String::new());
-        let kept = self.0.iter();
-        let kept = kept.filter(|(name, value)| {
+        let stored = self.0.iter();
+        let stored = stored.filter(|(name, value)| {
             !value.is_empty() && !matches!(name.as_str(), "cursor" | "span")
         });
-        for (name, value) in kept {
+        for (name, value) in stored {
             query.append_pair(name, value);
         }
         query

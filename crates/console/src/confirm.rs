@@ -41,7 +41,7 @@ pub(super) async fn ask(
     let caller = &posted.person.caller;
     let ticket = console
         .service
-        .keep_form(caller, path, posted.fields.into_kept())?;
+        .keep_form(caller, path, posted.fields.into_stored())?;
     Ok(Redirect::to(&format!("{CONFIRM}?form={ticket}")).into_response())
 }
 
@@ -62,10 +62,10 @@ async fn page(
     refused: Option<Fault>,
 ) -> Result<Page, Fault> {
     let ways = console.service.ways_to_prove(&person.caller).await?;
-    let kept = console.service.pending_form(&person.caller, ticket);
+    let stored = console.service.pending_form(&person.caller, ticket);
     let mut page = person.page(TITLE, "/me");
     let mut forms = forms(ways, ticket);
-    let why = match &kept {
+    let why = match &stored {
         Some(_) => {
             "It is more than ten minutes ago that you proved who you are. Your form has not been sent yet: what you filled \
              in waits for 15 minutes."
@@ -213,7 +213,7 @@ pub(super) async fn done(
     let mut page = person.page("It is you", "/me");
     page.done = Some("Confirmed for ten minutes.".to_owned());
     match console.service.pending_form(&person.caller, ticket) {
-        Some(kept) => page.sections.push(Section::Form(waiting_form(kept))),
+        Some(stored) => page.sections.push(Section::Form(waiting_form(stored))),
         None => page.sections.push(Section::Alert(
             "No form waits any more. Fill it in once more.".to_owned(),
         )),
@@ -221,14 +221,14 @@ pub(super) async fn done(
     Ok(page.into_response())
 }
 
-fn waiting_form(kept: PendingForm) -> Form {
+fn waiting_form(stored: PendingForm) -> Form {
     let mut form = Form::new(
         "Your form is not sent yet",
-        kept.path,
+        stored.path,
         "Send it now",
         Vec::new(),
     );
-    for (name, value) in kept.fields {
+    for (name, value) in stored.fields {
         form.hide(name, value.to_string());
     }
     form

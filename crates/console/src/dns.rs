@@ -134,7 +134,7 @@ pub(super) async fn change(
             version: account.version,
         })
     };
-    edit.settle(changed, now).await
+    edit.finish(changed, now).await
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ pub(super) struct Now {
 
 impl Edit<'_> {
     /// Answers with what the change came to.
-    pub(super) async fn settle<T>(
+    pub(super) async fn finish<T>(
         self,
         changed: Result<T, Fault>,
         now: impl Future<Output = Result<Now, Fault>>,
@@ -86,7 +86,7 @@ pub(super) async fn renamed<T>(
         onward: (path, format!("Renamed to {}.", fields.text("name"))),
     };
     let now = async { now.await.map(|(name, version)| named(name, version)) };
-    edit.settle(changed, now).await
+    edit.finish(changed, now).await
 }
 
 fn named(name: String, version: u64) -> Now {
@@ -177,5 +177,5 @@ pub(super) async fn deleted<T>(
         onward: (at.to_owned(), format!("{name} deleted.")),
     };
     let now = async { now.await.map(|(name, version)| named(name, version)) };
-    edit.settle(deleted, now).await
+    edit.finish(deleted, now).await
 }

@@ -75,10 +75,10 @@ impl Fields {
     }
 
     /// The fields as they were filled in, to be sent from another page of the session.
-    pub(super) fn into_kept(self) -> Vec<(String, Zeroizing<String>)> {
-        let mut kept = self.0;
-        kept.retain(|(name, _)| name != "form_token");
-        kept
+    pub(super) fn into_stored(self) -> Vec<(String, Zeroizing<String>)> {
+        let mut stored = self.0;
+        stored.retain(|(name, _)| name != "form_token");
+        stored
     }
 
     /// A word of one of the API's enumerations.

@@ -24,12 +24,12 @@ pub(super) fn must_be_at_own_name(console: &Console, headers: &HeaderMap) -> Res
     let url = (console.portal)().url;
     match is_at_own_name(&url, headers) {
         true => Ok(()),
-        false => Err(Fault::Conflict(elsewhere(&url, headers))),
+        false => Err(Fault::Conflict(other_address(&url, headers))),
     }
 }
 
 /// The message for a console that was opened by an address and needs its own name.
-pub(super) fn elsewhere(url: &str, headers: &HeaderMap) -> String {
+pub(super) fn other_address(url: &str, headers: &HeaderMap) -> String {
     format!(
         "The provider sends people back to {url}: open the console there. The request came {}, and `Host: {}` was \
          expected; a reverse proxy must pass it on.",

@@ -13,7 +13,7 @@ use culvert_portal_base::Fault;
 use culvert_store::Role;
 use culvert_wire::api::{NewSink, Retention, RetentionPatch, SinkPatch, SinkView};
 use culvert_wire::model::{
-    FILE_MIB, FILES_KEPT, Keep, Log, MAX_LOG_DAYS, MAX_LOG_ENTRIES, MIN_LOG_ENTRIES, Sink,
+    FILE_MIB, FILES_RETAINED, Keep, Log, MAX_LOG_DAYS, MAX_LOG_ENTRIES, MIN_LOG_ENTRIES, Sink,
     SinkTarget,
 };
 use std::ops::RangeInclusive;
@@ -40,7 +40,7 @@ pub(super) async fn show_retention(
 }
 
 fn retention_page(person: &Person, retention: &Retention) -> Page {
-    let kept =
+    let stored =
         |keep: Keep| Cell::text(format_args!("{} days, {} entries", keep.days, keep.entries));
     let mut page = person.page("How long logs are kept", RETENTION);
     page.sections.push(Section::Facts {
@@ -53,8 +53,8 @@ fn retention_page(person: &Person, retention: &Retention) -> Page {
                     false => Cell::plain("off"),
                 },
             ),
-            ("Access log", kept(retention.access)),
-            ("Flows", kept(retention.flows)),
+            ("Access log", stored(retention.access)),
+            ("Flows", stored(retention.flows)),
             (
                 "Change log",
                 match retention.change_days {
@@ -340,7 +340,7 @@ pub(super) async fn create_sink(
             true => SinkTarget::File {
                 file: fields.text("file").to_owned(),
                 max_mib: fields.number("max_mib", &FILE_MIB)?,
-                keep: fields.number("keep", &FILES_KEPT)?,
+                keep: fields.number("keep", &FILES_RETAINED)?,
             },
             false => SinkTarget::Http {
                 url: fields.text("url").to_owned(),

@@ -35,7 +35,7 @@ pub(super) async fn show(
     let clients = service.client_sessions(&person.caller, &few).await?;
     let gateways = service.gateway_sessions(&person.caller, &few).await?;
     let all = service.sessions_of_gateways(&person.caller).await?;
-    let carried = all.values().map(|session| session.rate_bytes_per_s).sum();
+    let total_bytes_per_s = all.values().map(|session| session.rate_bytes_per_s).sum();
     let denied = AccessLogRequest {
         filter: AccessFilter {
             decision: Some(Decision::Denied),
@@ -63,10 +63,10 @@ pub(super) async fn show(
             Cell::text(session.resources),
         ]);
     }
-    let mut carrying = Vec::new();
+    let mut active = Vec::new();
     for session in gateways.items {
         let name = names.text(session.gateway);
-        carrying.push(vec![
+        active.push(vec![
             Cell::link(format!("{}/{}", gateways::AT, session.gateway), name),
             Cell::time(Some(session.since)),
             match (session.awaits_verification, session.draining) {
@@ -116,7 +116,7 @@ pub(super) async fn show(
             ("Connected clients", Cell::text(status.clients)),
             ("Connected gateways", Cell::text(status.gateways)),
             ("Grants in force", Cell::text(status.grants)),
-            ("Throughput", Cell::text(rate(carried))),
+            ("Throughput", Cell::text(rate(total_bytes_per_s))),
             ("Damaged rows", Cell::text(status.faults)),
             ("Log records pending", Cell::text(status.records_waiting)),
             ("Log records lost", Cell::text(status.records_lost)),
@@ -150,7 +150,7 @@ pub(super) async fn show(
             "Flows",
             "Throughput",
         ],
-        carrying,
+        active,
         "No gateway is connected. Create a token at a site, and run “culvert gateway run” with it.",
     ));
     page.sections.push(table(

@@ -182,7 +182,7 @@ pub(super) async fn require_factor(
             version: account.version,
         })
     };
-    edit.settle(changed, now).await
+    edit.finish(changed, now).await
 }
 
 pub(super) async fn reset_factor(
@@ -395,7 +395,7 @@ pub(super) async fn set_sign_in(
             version: actor.version,
         })
     };
-    edit.settle(set.await, now).await
+    edit.finish(set.await, now).await
 }
 
 pub(super) async fn end_sign_in(

@@ -366,7 +366,7 @@ pub(super) async fn change(
             version: joined.policy.version,
         })
     };
-    edit.settle(changed.await, now).await
+    edit.finish(changed.await, now).await
 }
 
 pub(super) async fn switch(

@@ -37,7 +37,7 @@ pub(super) async fn begin(
     if !is_at_own_name(&url, &headers) {
         // A proxy that changes `Host` would have the browser come back for ever.
         if !fields.text(MOVED).is_empty() {
-            return Err(Fault::Conflict(guard::elsewhere(&url, &headers)));
+            return Err(Fault::Conflict(guard::other_address(&url, &headers)));
         }
         let path = uri
             .path_and_query()

@@ -291,7 +291,7 @@ pub(super) async fn change(
             version: now.version,
         })
     };
-    edit.settle(changed.await, now).await
+    edit.finish(changed.await, now).await
 }
 
 pub(super) async fn delete(

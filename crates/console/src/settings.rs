@@ -205,5 +205,5 @@ pub(super) async fn change_account(
             version: account.version,
         })
     };
-    edit.settle(changed.await, now).await
+    edit.finish(changed.await, now).await
 }

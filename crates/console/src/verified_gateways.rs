@@ -166,7 +166,7 @@ pub(super) async fn change(
             version: account.version,
         })
     };
-    edit.settle(changed.await, now).await
+    edit.finish(changed.await, now).await
 }
 
 /// Refuses where gateways would lose access, and the form does not say that they may.

@@ -426,8 +426,8 @@ impl HubActor {
                         written,
                     }));
                 }
-                Output::Carried { bytes } => {
-                    self.recorder.record(Record::Carried(now(), bytes));
+                Output::Traffic { bytes } => {
+                    self.recorder.record(Record::Traffic(now(), bytes));
                 }
             }
         }

@@ -34,7 +34,7 @@ use culvert_hub::{
 };
 use culvert_ids::{AccountId, ClientId, GatewayId, ResourceId};
 use culvert_policy::ClientFacts;
-use culvert_portal_base::{Backlog, MAX_SESSIONS, Notice, now};
+use culvert_portal_base::{MAX_SESSIONS, Notice, UnwrittenRecords, now};
 use culvert_store::{Grant, PageLimit, SecretBytes, SecretName, Snapshot, Store, StoreError};
 use culvert_wire::Timestamp;
 use feed::Feed;
@@ -172,8 +172,8 @@ impl Sessions {
     }
 
     /// The records that wait to be written down, and the number of lost ones.
-    pub fn backlog(&self) -> Backlog {
-        self.0.recorder.backlog()
+    pub fn unwritten(&self) -> UnwrittenRecords {
+        self.0.recorder.unwritten()
     }
 
     /// Lets nobody in any more, tells all sessions to come back, each at a time of its own, and
@@ -263,12 +263,12 @@ async fn secret(
     let mut random = Zeroizing::new([0; PORTAL_SECRET_LEN]);
     getrandom::fill(random.as_mut_slice())?;
     let candidate = SecretBytes::new(random.to_vec());
-    let kept = store.secret(account, name, candidate).await?;
+    let stored = store.secret(account, name, candidate).await?;
     let mut secret = Zeroizing::new([0; PORTAL_SECRET_LEN]);
-    if kept.expose().len() != PORTAL_SECRET_LEN {
+    if stored.expose().len() != PORTAL_SECRET_LEN {
         return Err(damaged(name));
     }
-    secret.copy_from_slice(kept.expose());
+    secret.copy_from_slice(stored.expose());
     Ok(secret)
 }
 

@@ -4,7 +4,7 @@
 use super::pulse::Pulse;
 use culvert_hub::SessionId;
 use culvert_ids::{AccountId, GrantId, TokenId};
-use culvert_portal_base::{Backlog, MAX_SESSIONS};
+use culvert_portal_base::{MAX_SESSIONS, UnwrittenRecords};
 use culvert_store::{
     ACTIVITY_BUCKET_MS, AccessEntry, FlowBatch, Grant, MAX_BATCH, SeenMachine, Store, StoreError,
 };
@@ -33,7 +33,7 @@ const TOUCH_EVERY: Duration = Duration::from_secs(10);
 const MAX_TOUCHED: usize = MAX_BATCH;
 
 /// Minutes of what gateways carried that wait to be written down while the database takes nothing: a day.
-const MAX_CARRIED: usize = 24 * 60;
+const MAX_TRAFFIC_MINUTES: usize = 24 * 60;
 
 /// Entries that are written down together before more are taken: some batches.
 const MAX_PILE: usize = 4 * MAX_BATCH;
@@ -48,7 +48,7 @@ pub(super) enum Record {
     Touch(TokenId, Timestamp),
     Flows(Told),
     /// Traffic through gateways until then, in bytes.
-    Carried(Timestamp, u64),
+    Traffic(Timestamp, u64),
     /// Everything before it has been written, or given up.
     Done(oneshot::Sender<()>),
 }
@@ -62,7 +62,7 @@ impl Record {
             Self::Log(entries) => entries.len(),
             Self::Seen(machines) => machines.len(),
             Self::Flows(told) => told.batch.flows.len(),
-            Self::Touch(..) | Self::Carried(..) => 1,
+            Self::Touch(..) | Self::Traffic(..) => 1,
             Self::Done(_) => 0,
         }
     }
@@ -76,7 +76,7 @@ impl Record {
             Self::Seen(_) => "when machines were last seen",
             Self::Touch(..) => "the use of a token",
             Self::Flows(_) => "a report of flows",
-            Self::Carried(..) => "what gateways carried",
+            Self::Traffic(..) => "what gateways carried",
             Self::Done(_) => "nothing",
         }
     }
@@ -144,9 +144,9 @@ impl Recorder {
     }
 
     /// The records that are not written down at this moment.
-    pub(super) fn backlog(&self) -> Backlog {
+    pub(super) fn unwritten(&self) -> UnwrittenRecords {
         let taken = self.records.max_capacity() - self.records.capacity();
-        Backlog {
+        UnwrittenRecords {
             waiting: taken as u64,
             lost: self.lost.load(Ordering::Relaxed),
         }
@@ -174,7 +174,7 @@ async fn write(
     (pulse, lost): (Pulse, Arc<AtomicU64>),
 ) {
     let mut touched = BTreeMap::new();
-    let mut carried = BTreeMap::new();
+    let mut traffic = BTreeMap::new();
     let mut touch = interval(TOUCH_EVERY);
     touch.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -192,11 +192,11 @@ async fn write(
                                 touched.insert(token, at);
                             }
                         }
-                        Record::Carried(at, bytes) => {
-                            *carried.entry(minute(at)).or_default() += bytes;
+                        Record::Traffic(at, bytes) => {
+                            *traffic.entry(minute(at)).or_default() += bytes;
                         }
                         Record::Done(done) => {
-                            note_carried(store.as_ref(), account, &mut carried).await;
+                            record_traffic(store.as_ref(), account, &mut traffic).await;
                             insist_on_all(store.as_ref(), account, &mut pile, &records, &lost).await;
                             note_touched(store.as_ref(), account, &mut touched).await;
                             // The one that waited may have given up.
@@ -219,12 +219,12 @@ async fn write(
             }
             _ = touch.tick() => {
                 note_touched(store.as_ref(), account, &mut touched).await;
-                note_carried(store.as_ref(), account, &mut carried).await;
+                record_traffic(store.as_ref(), account, &mut traffic).await;
             }
         }
     }
     note_touched(store.as_ref(), account, &mut touched).await;
-    note_carried(store.as_ref(), account, &mut carried).await;
+    record_traffic(store.as_ref(), account, &mut traffic).await;
 }
 
 fn count(lost: &AtomicU64, more: usize) {
@@ -263,7 +263,7 @@ impl Pile {
             Record::Seen(machines) => self.seen.extend(machines),
             // Nothing of theirs is written down here.
             Record::Flows(told) => self.flows.push(told),
-            Record::Touch(..) | Record::Carried(..) | Record::Done(_) => {}
+            Record::Touch(..) | Record::Traffic(..) | Record::Done(_) => {}
         }
     }
 
@@ -358,7 +358,7 @@ async fn attempt(store: &dyn Store, account: AccountId, record: &Record) -> Resu
             });
             Ok(())
         }
-        Record::Carried(at, bytes) => store.note_carried(account, vec![(*at, *bytes)]).await,
+        Record::Traffic(at, bytes) => store.record_traffic(account, vec![(*at, *bytes)]).await,
         Record::Touch(token, at) => {
             let touched = vec![(*token, *at)];
             store.touch_tokens(account, touched).await.map(drop)
@@ -386,28 +386,28 @@ async fn note_touched(
     }
 }
 
-async fn note_carried(
+async fn record_traffic(
     store: &dyn Store,
     account: AccountId,
-    carried: &mut BTreeMap<Timestamp, u64>,
+    traffic: &mut BTreeMap<Timestamp, u64>,
 ) {
-    if carried.is_empty() {
+    if traffic.is_empty() {
         return;
     }
-    let sums = carried.iter().map(|(at, bytes)| (*at, *bytes)).collect();
-    match store.note_carried(account, sums).await {
+    let sums = traffic.iter().map(|(at, bytes)| (*at, *bytes)).collect();
+    match store.record_traffic(account, sums).await {
         Err(error) if error.is_local() => {
             tracing::warn!(%error, "noting what gateways carried");
             // Charts lack what is older.
-            while carried.len() > MAX_CARRIED {
-                carried.pop_first();
+            while traffic.len() > MAX_TRAFFIC_MINUTES {
+                traffic.pop_first();
             }
         }
         Err(error) => {
             tracing::error!(%error, "noting what gateways carried");
-            carried.clear();
+            traffic.clear();
         }
-        Ok(()) => carried.clear(),
+        Ok(()) => traffic.clear(),
     }
 }
 
@@ -560,11 +560,11 @@ mod tests {
         for _ in 0..MAX_WAITING + 3 {
             recorder.record(Record::Log(vec![line(), line()]));
         }
-        let full = Backlog {
+        let full = UnwrittenRecords {
             waiting: MAX_WAITING as u64,
             lost: 6,
         };
-        assert_eq!(recorder.backlog(), full);
+        assert_eq!(recorder.unwritten(), full);
         drop(writing);
     }
 

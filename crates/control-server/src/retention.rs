@@ -23,7 +23,7 @@ const MAX_STEPS: u32 = 100;
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 
 /// The age up to which the traffic and the denials of each minute are kept: a chart shows a week.
-const ACTIVITY_KEPT_MS: u64 = 8 * DAY_MS;
+const ACTIVITY_RETENTION_MS: u64 = 8 * DAY_MS;
 
 /// Forgets for as long as the portal runs.
 pub(super) async fn keep_within(store: Arc<dyn Store>, account: AccountId) {
@@ -45,11 +45,11 @@ pub(super) async fn forget(
 ) -> Result<(), StoreError> {
     store.prune_grants(account, now).await?;
     store
-        .prune_activity(account, ago(now, ACTIVITY_KEPT_MS))
+        .prune_activity(account, ago(now, ACTIVITY_RETENTION_MS))
         .await?;
     let settings = store.get_as::<Account>(account, account).await?.settings;
     let change_days = settings.logs.change_days;
-    let kept = [
+    let stored = [
         (Log::Access, Some(settings.logs.access)),
         (Log::Flows, Some(settings.logs.flows)),
         (
@@ -60,7 +60,7 @@ pub(super) async fn forget(
             }),
         ),
     ];
-    for (log, keep) in kept {
+    for (log, keep) in stored {
         let Some(keep) = keep else { continue };
         let oldest = ago(now, u64::from(keep.days) * DAY_MS);
         for _ in 0..MAX_STEPS {

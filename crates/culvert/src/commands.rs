@@ -190,12 +190,12 @@ Examples:
 
 /// Carries out `culvert up`.
 pub(crate) fn up(arguments: &UpArguments) -> Result<ExitCode, Failure> {
-    arguments.wait.carry_out(Request::Up, Goal::Up)
+    arguments.wait.execute(Request::Up, Goal::Up)
 }
 
 /// Carries out `culvert down`.
 pub(crate) fn down(arguments: &DownArguments) -> Result<ExitCode, Failure> {
-    arguments.wait.carry_out(Request::Down, Goal::Down)
+    arguments.wait.execute(Request::Down, Goal::Down)
 }
 
 /// Carries out `culvert sign-in`.
@@ -221,12 +221,12 @@ pub(crate) fn sign_in(arguments: &SignInArguments) -> Result<ExitCode, Failure> 
     };
     Enrolment::from_token(token.trim()).map_err(|error| failure(&error))?;
     let request = Request::SignIn(SignIn::Token(SecretText::new(token)));
-    arguments.wait.carry_out(request, Goal::Up)
+    arguments.wait.execute(request, Goal::Up)
 }
 
 /// Carries out `culvert sign-out`.
 pub(crate) fn sign_out(arguments: &SignOutArguments) -> Result<ExitCode, Failure> {
-    arguments.wait.carry_out(Request::SignOut, Goal::SignedOut)
+    arguments.wait.execute(Request::SignOut, Goal::SignedOut)
 }
 
 impl SignInArguments {
@@ -315,7 +315,7 @@ impl Wait {
         }
     }
 
-    fn carry_out(&self, request: Request, goal: Goal) -> Result<ExitCode, Failure> {
+    fn execute(&self, request: Request, goal: Goal) -> Result<ExitCode, Failure> {
         let runtime = runtime()?;
         let socket = self.socket.path()?;
         let limit = Duration::from_secs(self.timeout.into());

@@ -124,10 +124,10 @@ fn open(dir: &LogDir, role: &str, day: Date, max_file_len: u64) -> io::Result<Cu
         current = open_file(dir, role, Name { day, number })?;
     }
     names.retain(|name| *name != current.name);
-    let kept = MAX_FILES - 1;
-    for name in &names[..names.len().saturating_sub(kept)] {
+    let retained = MAX_FILES - 1;
+    for name in &names[..names.len().saturating_sub(retained)] {
         // One that can't be removed is tried again with the next file.
-        let _kept = dir.remove(&name.text(role));
+        let _retained = dir.remove(&name.text(role));
     }
     Ok(current)
 }

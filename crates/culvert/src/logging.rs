@@ -16,9 +16,9 @@ use tracing_subscriber::util::SubscriberInitExt;
 /// Starts logging for this process, as `arguments` ask. `foreground` says whether standard error
 /// stays open.
 pub(crate) fn start(arguments: &RunArguments, foreground: bool) -> Result<(), Failure> {
-    let kept = foreground || arguments.log_file.is_some();
+    let retained = foreground || arguments.log_file.is_some();
     let builder = tracing_subscriber::fmt()
-        .with_max_level(level(arguments.log_level, kept))
+        .with_max_level(level(arguments.log_level, retained))
         .with_target(false);
     match &arguments.log_file {
         Some(path) => {
@@ -87,9 +87,9 @@ pub(crate) fn start_service(level: LogLevel, to: &Destination<'_>) -> Result<(),
 
 /// The level asked for; otherwise what `LOG_LEVEL` says; otherwise enough to follow what happens
 /// where somebody keeps the log, and warnings where it only flashes up before detaching.
-fn level(asked: Option<LogLevel>, kept: bool) -> LevelFilter {
+fn level(asked: Option<LogLevel>, retained: bool) -> LevelFilter {
     let by_variable = || LogLevel::of_wireguard_go(&std::env::var("LOG_LEVEL").ok()?);
-    let default = match kept {
+    let default = match retained {
         true => LogLevel::Info,
         false => LogLevel::Warn,
     };

@@ -136,7 +136,7 @@ async fn check(arguments: &NetcheckArguments) -> Result<Report, Failure> {
     }
     if let Some(status) = &status {
         let socket = arguments.socket.path()?;
-        findings.extend(gateways::check(&settled(&socket, status.clone()).await));
+        findings.extend(gateways::check(&connected(&socket, status.clone()).await));
     }
     findings.extend(machine::resolver(status.as_ref()));
     findings.extend(machine::kernel(status.as_ref()));
@@ -148,7 +148,7 @@ async fn check(arguments: &NetcheckArguments) -> Result<Report, Failure> {
 }
 
 /// The client's state once every gateway that it uses has answered, or has had the time to.
-async fn settled(socket: &Path, status: Status) -> Status {
+async fn connected(socket: &Path, status: Status) -> Status {
     let deadline = Instant::now() + GATEWAY_LIMIT;
     let mut status = status;
     while !gateways::have_answered(&status) && Instant::now() < deadline {

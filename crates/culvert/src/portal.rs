@@ -356,7 +356,7 @@ async fn set_up(portal: &Portal, store: &dyn Store, file: &Path) -> Result<(), F
         url: format!("https://{here}"),
         pin: Some(portal.pin()),
     };
-    first.carry_out(&here, &token).await
+    first.execute(&here, &token).await
 }
 
 /// The command that uses the set-up token of a new portal. It is read from standard input, so that it is in no

@@ -31,21 +31,21 @@ impl Store {
 }
 
 impl DescriptorStore for Store {
-    fn take(&self, kept: StoredDescriptors) -> Vec<OwnedFd> {
-        self.0.take(group(kept))
+    fn take(&self, stored: StoredDescriptors) -> Vec<OwnedFd> {
+        self.0.take(group(stored))
     }
 
-    fn keep(&self, kept: StoredDescriptors, descriptors: &[BorrowedFd<'_>]) {
-        self.0.keep(group(kept), descriptors);
+    fn keep(&self, stored: StoredDescriptors, descriptors: &[BorrowedFd<'_>]) {
+        self.0.keep(group(stored), descriptors);
     }
 
-    fn forget(&self, kept: StoredDescriptors) -> bool {
-        self.0.forget(group(kept))
+    fn forget(&self, stored: StoredDescriptors) -> bool {
+        self.0.forget(group(stored))
     }
 }
 
-const fn group(kept: StoredDescriptors) -> &'static str {
-    match kept {
+const fn group(stored: StoredDescriptors) -> &'static str {
+    match stored {
         StoredDescriptors::Queues => "tun",
         StoredDescriptors::SocketsV4 => "udp4",
         StoredDescriptors::SocketsV6 => "udp6",

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 const CULVERT: &str = env!("CARGO_BIN_EXE_culvert");
 
 /// Far more than anything here takes: a condition is waited for, not this time.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn culvert(words: &[&str]) -> Output {
     let mut command = Command::new(CULVERT);
@@ -55,7 +55,7 @@ fn write(path: &Path, content: &str) {
 
 /// Waits until `look` sees something, as long as the process runs.
 fn until<T>(process: &mut Process, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         if let Some(seen) = look() {
             return seen;
@@ -212,7 +212,7 @@ fn a_gateway_without_its_portal_is_alive_and_not_ready_and_tells_why() {
     );
     assert!(!text.contains(&token()));
     process.terminate().unwrap();
-    let ended = process.wait(PATIENCE).unwrap();
+    let ended = process.wait(TIMEOUT).unwrap();
     assert!(ended.success(), "{}", process.output());
     assert!(!socket.exists());
 }
@@ -226,7 +226,7 @@ fn the_service_manager_hears_that_a_gateway_goes_on_and_why_it_is_not_connected(
     let manager = ServiceManager::listen().unwrap();
     let process = run_after(&manager.prefix(Duration::from_secs(1)), &namespace, dir);
     let hears = |text, times| {
-        let heard = manager.hears(text, times, PATIENCE);
+        let heard = manager.hears(text, times, TIMEOUT);
         heard.unwrap_or_else(|error| panic!("{error:#}\n{}", process.output()));
     };
     // It has started although nobody answers: a process that waits for the start does not wait for the portal.
@@ -248,7 +248,7 @@ fn a_gateway_that_is_to_end_without_its_portal_has_not_started_before_it_is_conn
         manager.prefix(Duration::from_secs(1))
     );
     let mut process = run_after(&told, &namespace, dir);
-    assert_eq!(process.wait(PATIENCE).unwrap().code(), Some(4));
+    assert_eq!(process.wait(TIMEOUT).unwrap().code(), Some(4));
     assert!(!manager.told().iter().any(|told| told.contains("READY=1")));
 }
 
@@ -259,7 +259,7 @@ fn portal(namespace: &Namespace, dir: &Path) -> Process {
         format!("{CULVERT} portal run --listen {at} --url https://{at} --state-dir {home}/portal");
     let mut portal = namespace.spawn(&line).unwrap();
     portal
-        .wait_for_output("culvert admin --help", PATIENCE)
+        .wait_for_output("culvert admin --help", TIMEOUT)
         .unwrap();
     let greeting = portal.output();
     let begin = greeting.find("cv_setup_").unwrap();

@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::Duration;
 
 /// Far more than a portal takes to start: a condition is waited for, not this time.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn culvert(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_culvert"));
@@ -39,7 +39,7 @@ impl Running {
         let socket = dir.join("notify");
         let _ = std::fs::remove_file(&socket);
         let manager = UnixDatagram::bind(&socket).unwrap();
-        manager.set_read_timeout(Some(PATIENCE)).unwrap();
+        manager.set_read_timeout(Some(TIMEOUT)).unwrap();
         let state = dir.join("state");
         let mut child = culvert(&["portal", "run", "--listen", "127.0.0.1:0"])
             .env("NOTIFY_SOCKET", &socket)

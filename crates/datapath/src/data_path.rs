@@ -304,7 +304,7 @@ impl<S: Shell> DataPath<S> {
 
     /// Carries in one budget from each socket, and before each of several runs what has priority.
     fn receive(&mut self) -> Result<(), Ended> {
-        self.carry_priority()?;
+        self.forward_priority()?;
         for lane in Lane::BULK {
             let runs = self.fetch(lane);
             for run in 0..runs {
@@ -312,11 +312,11 @@ impl<S: Shell> DataPath<S> {
                 if runs > 1 {
                     self.poll_priority()?;
                 }
-                self.carry_in(lane, run)?;
+                self.forward_in(lane, run)?;
             }
         }
         // The host may have answered by now, such as an echo.
-        self.carry_priority_out()
+        self.forward_priority_out()
     }
 
     /// Receives from a lane. Returns the number of runs.
@@ -355,9 +355,9 @@ impl<S: Shell> DataPath<S> {
         runs
     }
 
-    fn carry_in(&mut self, lane: Lane, run: usize) -> Result<(), Ended> {
+    fn forward_in(&mut self, lane: Lane, run: usize) -> Result<(), Ended> {
         self.inbound
-            .carry(lane, run, &mut self.in_use, &mut self.context);
+            .forward(lane, run, &mut self.in_use, &mut self.context);
         self.adopt()
     }
 
@@ -372,7 +372,7 @@ impl<S: Shell> DataPath<S> {
             self.take_ready(&ready)?;
         }
         self.note_arrivals();
-        let received = self.carry_priority()?;
+        let received = self.forward_priority()?;
         self.context.counters.mid_turn.add(received);
         Ok(())
     }
@@ -391,23 +391,23 @@ impl<S: Shell> DataPath<S> {
     }
 
     /// Carries what has priority in both directions. Returns the datagrams that came in.
-    fn carry_priority(&mut self) -> Result<u64, Ended> {
+    fn forward_priority(&mut self) -> Result<u64, Ended> {
         let mut received = 0;
         for lane in Lane::PRIORITY {
             for run in 0..self.fetch(lane) {
-                self.carry_in(lane, run)?;
+                self.forward_in(lane, run)?;
                 self.context.expect_answer(Side::Inside);
                 received += 1;
             }
         }
-        self.carry_priority_out()?;
+        self.forward_priority_out()?;
         Ok(received)
     }
 
-    fn carry_priority_out(&mut self) -> Result<(), Ended> {
+    fn forward_priority_out(&mut self) -> Result<(), Ended> {
         let mut budget = PRIORITY_BUDGET_FRAMES;
         if self.queues.priority_waits() && !self.outbound.is_blocked() {
-            self.carry_out(Scope::Priority, &mut budget)?;
+            self.execute(Scope::Priority, &mut budget)?;
         }
         Ok(())
     }
@@ -417,7 +417,7 @@ impl<S: Shell> DataPath<S> {
         self.outbound.answer(&mut self.context);
         let mut budget = BUDGET_FRAMES;
         while !self.outbound.is_blocked() {
-            let progress = self.carry_out(Scope::All, &mut budget)?;
+            let progress = self.execute(Scope::All, &mut budget)?;
             self.has_more = progress != Progress::Idle;
             if progress != Progress::Pause {
                 break;
@@ -427,7 +427,7 @@ impl<S: Shell> DataPath<S> {
         Ok(())
     }
 
-    fn carry_out(&mut self, scope: Scope, budget: &mut usize) -> Result<Progress, Ended> {
+    fn execute(&mut self, scope: Scope, budget: &mut usize) -> Result<Progress, Ended> {
         let progress = self.outbound.turn(
             &self.in_use.snapshot,
             &mut self.context,

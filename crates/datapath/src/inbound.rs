@@ -73,7 +73,7 @@ impl<R: Received> Inbound<R> {
     }
 
     /// Carries in one run of what was fetched. Packets that the TUN refuses are counted.
-    pub(crate) fn carry<S: Shell<Received = R>>(
+    pub(crate) fn forward<S: Shell<Received = R>>(
         &mut self,
         lane: Lane,
         run: usize,
@@ -116,8 +116,8 @@ impl<R: Received> Inbound<R> {
         if let Some(accept) = self.superframes.tried_again(context.now) {
             self.coalescer.set_accept(accept);
         }
-        let is_doubted = self.superframes.is_doubted();
-        let mut delivery = Delivery::new(&mut self.coalescer, &mut self.refused, is_doubted);
+        let had_refusals = self.superframes.had_refusals();
+        let mut delivery = Delivery::new(&mut self.coalescer, &mut self.refused, had_refusals);
         open_all(&mut delivery, in_use, context, bytes, arrival);
         delivery.flush(&in_use.snapshot, context, bytes);
         let (refused, taken) = (delivery.refused_kinds(), delivery.taken_kinds());

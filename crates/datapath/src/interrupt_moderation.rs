@@ -56,37 +56,37 @@ mod tests {
 
     #[test]
     fn a_stream_of_udp_packets_is_moderated_and_ends_with_it() {
-        let mut moderation = InterruptModeration::new();
-        assert!(!moderation.is_due(at(10_000)));
+        let mut coalescing = InterruptModeration::new();
+        assert!(!coalescing.is_due(at(10_000)));
         for _ in 0..50 {
-            moderation.note(true);
+            coalescing.note(true);
         }
-        assert!(!moderation.is_due(at(10_999)));
-        assert!(moderation.is_due(at(11_000)));
-        assert!(moderation.is_due(at(11_500)));
-        assert!(!moderation.is_due(at(12_000)), "nothing came since");
+        assert!(!coalescing.is_due(at(10_999)));
+        assert!(coalescing.is_due(at(11_000)));
+        assert!(coalescing.is_due(at(11_500)));
+        assert!(!coalescing.is_due(at(12_000)), "nothing came since");
     }
 
     #[test]
     fn a_stream_with_tcp_beside_it_is_not_moderated() {
-        let mut moderation = InterruptModeration::new();
-        moderation.is_due(at(10_000));
+        let mut coalescing = InterruptModeration::new();
+        coalescing.is_due(at(10_000));
         for _ in 0..100 {
-            moderation.note(true);
+            coalescing.note(true);
         }
         for _ in 0..13 {
-            moderation.note(false);
+            coalescing.note(false);
         }
-        assert!(!moderation.is_due(at(11_000)));
+        assert!(!coalescing.is_due(at(11_000)));
     }
 
     #[test]
     fn packets_that_came_slowly_are_no_stream() {
-        let mut moderation = InterruptModeration::new();
-        moderation.is_due(at(10_000));
+        let mut coalescing = InterruptModeration::new();
+        coalescing.is_due(at(10_000));
         for _ in 0..100 {
-            moderation.note(true);
+            coalescing.note(true);
         }
-        assert!(!moderation.is_due(at(20_000)));
+        assert!(!coalescing.is_due(at(20_000)));
     }
 }

@@ -3,7 +3,7 @@
 use culvert_base::BootTime;
 
 /// Packets of UDP that make a stream: 50,000 a second, so that a pause of
-/// [moderation](crate::interrupt_moderation) collects two or more.
+/// [coalescing](crate::interrupt_moderation) collects two or more.
 const STREAM_PACKETS_PER_MS: u128 = 50;
 
 /// Packets since the mix was last judged.

@@ -38,7 +38,7 @@ impl OffloadRetry {
     }
 
     /// True if a send that the kernel takes changes anything.
-    pub(crate) const fn is_doubted(&self) -> bool {
+    pub(crate) const fn had_refusals(&self) -> bool {
         self.refusals > 0
     }
 

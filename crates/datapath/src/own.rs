@@ -146,10 +146,10 @@ mod tests {
     #[test]
     fn what_resembles_our_datagrams_goes_on() {
         let forwarded = [10, 99, 99, 99];
-        let elsewhere = ([192, 0, 2, 9], PEER.1);
+        let foreign = ([192, 0, 2, 9], PEER.1);
         for other in [
             packet(forwarded, PEER, &DATA),
-            packet(OURS, elsewhere, &DATA),
+            packet(OURS, foreign, &DATA),
             packet(OURS, PEER, b"no WireGuard"),
             packet(OURS, PEER, &[]),
         ] {

@@ -41,7 +41,7 @@ pub struct Peer {
     /// Refusals that [`Self::apart_until`] follows from.
     segmentation: Mutex<OffloadRetry>,
     /// True if a segmented send that succeeds changes anything.
-    is_segmentation_doubted: AtomicBool,
+    segmentation_had_refusals: AtomicBool,
     /// MTU of the path to the endpoint where it is known to be too small for full-size records;
     /// 0 otherwise.
     pub path_mtu: AtomicU16,
@@ -69,7 +69,7 @@ impl Peer {
             handshake_wanted: AtomicBool::new(false),
             apart_until: AtomicU64::new(0),
             segmentation: Mutex::default(),
-            is_segmentation_doubted: AtomicBool::new(false),
+            segmentation_had_refusals: AtomicBool::new(false),
             path_mtu: AtomicU16::new(0),
             full_size_left: AtomicBool::new(false),
             probes_out: AtomicU16::new(0),
@@ -173,20 +173,22 @@ impl Peer {
         if let Some(until) = segmentation.again_at() {
             self.apart_until.store(until.as_nanos(), Ordering::Relaxed);
         }
-        self.is_segmentation_doubted.store(true, Ordering::Relaxed);
+        self.segmentation_had_refusals
+            .store(true, Ordering::Relaxed);
         is_off
     }
 
     /// Notes that a segmented send was taken.
     pub fn segmentation_accepted(&self) {
-        if self.is_segmentation_doubted.load(Ordering::Relaxed) {
+        if self.segmentation_had_refusals.load(Ordering::Relaxed) {
             self.allow_segmentation();
         }
     }
 
     fn allow_segmentation(&self) {
         self.lock_segmentation().accepted();
-        self.is_segmentation_doubted.store(false, Ordering::Relaxed);
+        self.segmentation_had_refusals
+            .store(false, Ordering::Relaxed);
         self.apart_until.store(0, Ordering::Relaxed);
     }
 

@@ -30,7 +30,7 @@ pub(crate) struct Superframes {
     /// Left alone at the moment.
     off: Accept,
     kinds: [OffloadRetry; KINDS.len()],
-    is_doubted: bool,
+    had_refusals: bool,
 }
 
 /// News for the control thread.
@@ -48,7 +48,7 @@ impl Superframes {
             offered,
             off: Accept::NONE,
             kinds: Default::default(),
-            is_doubted: false,
+            had_refusals: false,
         }
     }
 
@@ -72,8 +72,8 @@ impl Superframes {
     }
 
     /// True if a superframe that the TUN takes changes anything.
-    pub(crate) const fn is_doubted(&self) -> bool {
-        self.is_doubted
+    pub(crate) const fn had_refusals(&self) -> bool {
+        self.had_refusals
     }
 
     /// Notes what the TUN has refused and taken of a receive.
@@ -82,7 +82,7 @@ impl Superframes {
         for (retry, kind) in self.kinds.iter_mut().zip(KINDS) {
             let has = |set: Accept| set.or(kind) == set;
             // One of each in a receive: the order is not known, and the kind is not missing.
-            if has(taken) && retry.is_doubted() {
+            if has(taken) && retry.had_refusals() {
                 if retry.again_at().is_some() {
                     news.on = Some(news.on.unwrap_or(Accept::NONE).or(kind));
                 }
@@ -92,7 +92,7 @@ impl Superframes {
                 news.off = Some(news.off.unwrap_or(Accept::NONE).or(kind));
             }
         }
-        self.is_doubted = self.kinds.iter().any(OffloadRetry::is_doubted);
+        self.had_refusals = self.kinds.iter().any(OffloadRetry::had_refusals);
         news
     }
 }
@@ -118,7 +118,7 @@ mod tests {
         let later = now.saturating_add(Duration::from_secs(1));
         assert_eq!(superframes.tried_again(later), Some(Accept::ALL));
         assert_eq!(superframes.note(none, tcp4, later).on, Some(tcp4));
-        assert!(!superframes.is_doubted());
+        assert!(!superframes.had_refusals());
     }
 
     #[test]
@@ -128,7 +128,7 @@ mod tests {
         for round in 0..100 {
             let now = BootTime::from_nanos(round);
             assert_eq!(superframes.note(udp6, none, now), News::default());
-            assert!(superframes.is_doubted());
+            assert!(superframes.had_refusals());
             assert_eq!(superframes.note(none, udp6, now), News::default());
             assert_eq!(superframes.accept(), Accept::ALL);
         }

@@ -87,7 +87,7 @@ fn service_fate(
     let (priority, rest) = data.split_at_checked(2).ok_or_else(cut_short)?;
     let target_len = target_len(rest)?;
     let (target, mut rest) = rest.split_at(target_len);
-    let mut kept = [priority, target].concat();
+    let mut remaining = [priority, target].concat();
     let target = Name::from_octets(target).map_err(|_| cut_short())?;
     let is_ours = match target.is_root() {
         true => is_owner_ours,
@@ -105,14 +105,14 @@ fn service_fate(
             let keys = value.chunks_exact(2).map(|pair| [pair[0], pair[1]]);
             let mut keys = keys.map(u16::from_be_bytes);
             needs_hints |= key == MANDATORY && keys.any(|key| HINTS.contains(&key));
-            kept.extend_from_slice(head);
-            kept.extend_from_slice(value);
+            remaining.extend_from_slice(head);
+            remaining.extend_from_slice(value);
         }
         rest = tail;
     }
     Ok(match (is_ours && has_hints, needs_hints) {
         (false, _) => Fate::Unchanged,
-        (true, false) => Fate::Changed(kept),
+        (true, false) => Fate::Changed(remaining),
         (true, true) => Fate::LeftOut,
     })
 }

@@ -24,12 +24,12 @@ impl StoredDescriptors {
 pub trait DescriptorStore: fmt::Debug + Send + Sync {
     /// The descriptors that an earlier process left, in the order in which it gave them. They are returned once:
     /// afterwards, and if some are missing, there are none. The store keeps them all the same.
-    fn take(&self, kept: StoredDescriptors) -> Vec<OwnedFd>;
+    fn take(&self, stored: StoredDescriptors) -> Vec<OwnedFd>;
 
     /// Keeps these from here on, in the place of what was forgotten. If something of this kind is kept and was not
     /// forgotten, it is these.
-    fn keep(&self, kept: StoredDescriptors, descriptors: &[BorrowedFd<'_>]);
+    fn keep(&self, stored: StoredDescriptors, descriptors: &[BorrowedFd<'_>]);
 
     /// Has what is kept of this kind closed, a moment later. False where nothing is.
-    fn forget(&self, kept: StoredDescriptors) -> bool;
+    fn forget(&self, stored: StoredDescriptors) -> bool;
 }

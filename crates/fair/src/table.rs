@@ -207,9 +207,9 @@ impl<T, C: ClockTime> FairTable<T, C> {
     ) -> Result<(Place, Option<T>), Refused<T>> {
         let (victim, holder) = self.largest_holder(within);
         let is_own = subscriber.networks().any(|network| network == holder);
-        let settles = |entry: &Entry<T, C>| !now.has_passed(entry.since, self.bounds.settling);
+        let is_protected = |entry: &Entry<T, C>| !now.has_passed(entry.since, self.bounds.settling);
         let victim = match self.entries.get(&victim.0) {
-            Some(entry) if is_own && settles(entry) => newcomer,
+            Some(entry) if is_own && is_protected(entry) => newcomer,
             _ => victim,
         };
         let value = self.remove(victim);

@@ -131,8 +131,8 @@ impl Naive {
             .iter()
             .any(|(name, _)| Some(name) == holder.as_ref());
         let entry = self.entries.iter().find(|entry| entry.number == victim);
-        let settles_until = entry.unwrap().since + self.bounds.settling.as_secs();
-        if is_own && now < settles_until {
+        let protected_until = entry.unwrap().since + self.bounds.settling.as_secs();
+        if is_own && now < protected_until {
             victim = number;
         }
         self.remove(victim);

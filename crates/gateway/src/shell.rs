@@ -168,7 +168,7 @@ impl Shell {
         let mut drain = tokio::signal::unix::signal(drain_signal)
             .map_err(GatewayError::system("wait for a signal"))?;
         self.core.handle_timeout(culvert_engine::boot_time());
-        self.carry_out().await?;
+        self.execute().await?;
         while self.ending.is_none() {
             let wake_up = self.wake_up();
             let devices = &mut self.devices;
@@ -193,7 +193,7 @@ impl Shell {
             if let Some(shutdown) = self.handle(event).await? {
                 return Ok(shutdown);
             }
-            self.carry_out().await?;
+            self.execute().await?;
         }
         match self.ending.take() {
             Some(Ending::NotEnrolled(why)) => Err(GatewayError::NotEnrolled(why)),
@@ -244,7 +244,7 @@ impl Shell {
         self.core.poll_output()
     }
 
-    async fn carry_out(&mut self) -> Result<(), GatewayError> {
+    async fn execute(&mut self) -> Result<(), GatewayError> {
         while let Some(output) = self.next_output() {
             match output {
                 Output::Connect => self.devices.portal.link.connect(),

@@ -249,8 +249,8 @@ mod tests {
         let found = |text| cgroup2_mount(text).map(|path| path.display().to_string());
         assert_eq!(found(HYBRID).as_deref(), Some("/sys/fs/cgroup/unified"));
         assert_eq!(found(PURE).as_deref(), Some("/sys/fs/cgroup"));
-        let elsewhere = HYBRID.replace("/sys/fs/cgroup/unified", "/mnt/cgroup2");
-        assert_eq!(found(&elsewhere), None, "nft would not find it");
+        let moved_mount = HYBRID.replace("/sys/fs/cgroup/unified", "/mnt/cgroup2");
+        assert_eq!(found(&moved_mount), None, "nft would not find it");
         let part = PURE.replace(" / /sys", " /docker/1234 /sys");
         assert_eq!(found(&part), None, "levels would be others");
         assert_eq!(found("what is this\n - cgroup2"), None);

@@ -52,14 +52,14 @@ impl Identity {
     pub fn load(state: &StateDir, given: Option<&str>) -> Result<Self, HostError> {
         let machine = match given {
             Some(id) => parse_id(id, "--id")?,
-            None => kept_id(state)?,
+            None => stored_id(state)?,
         };
-        let key = kept_key(state)?;
+        let key = stored_key(state)?;
         Ok(Self { machine, key })
     }
 }
 
-fn kept_id(state: &StateDir) -> Result<String, HostError> {
+fn stored_id(state: &StateDir) -> Result<String, HostError> {
     if let Some(content) = state.read(ID_FILE)? {
         let text = std::str::from_utf8(content.expose()).unwrap_or_default();
         let path = state.path().join(ID_FILE);
@@ -83,7 +83,7 @@ fn parse_id(text: &str, from: &str) -> Result<String, HostError> {
     }
 }
 
-fn kept_key(state: &StateDir) -> Result<PrivateKeyBytes, HostError> {
+fn stored_key(state: &StateDir) -> Result<PrivateKeyBytes, HostError> {
     if let Some(content) = state.read(KEY_FILE)? {
         // Room for more than a key, so that a longer text is told from one.
         let mut bytes = Zeroizing::new([0; KEY_LEN + 4]);

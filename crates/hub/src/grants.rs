@@ -13,7 +13,7 @@ pub(super) struct Grant {
     /// The id by which the client knows it; none until it was told.
     pub(super) known_as: Option<GrantId>,
     /// It is from before the portal's start, and the configuration behind it may have changed meanwhile.
-    pub(super) is_doubtful: bool,
+    pub(super) needs_recheck: bool,
     /// The last [`MAX_NAMES`] names that the gateway was told to resolve, so that another one can be told
     /// the same.
     pub(super) names: Vec<WantedName>,

@@ -257,7 +257,7 @@ impl Hub {
             self.grants.insert(Grant {
                 stage,
                 known_as: (stage == Stage::Current).then_some(row.id),
-                is_doubtful: self.may_have_changed(&row),
+                needs_recheck: self.may_have_changed(&row),
                 names: Vec::new(),
                 row,
             });
@@ -297,7 +297,7 @@ impl Hub {
         let of_client = self.directory.client(row.client);
         let of_client = of_client.map(|client| client.stamp.updated);
         let latest = of_resource.max(of_client);
-        latest.is_none_or(|at| later(at, limits::CLOCK_DOUBT_MS) >= row.issued)
+        latest.is_none_or(|at| later(at, limits::CLOCK_RECHECK_MS) >= row.issued)
     }
 }
 

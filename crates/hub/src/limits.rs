@@ -67,4 +67,4 @@ pub const MAX_BATCH: usize = culvert_store::MAX_BATCH;
 /// A grant counts as older than a change of its resource or client, unless it was signed more than this
 /// after the change, in milliseconds. The clock may have been set back in between. A gateway that comes
 /// back is then told the resource's filters again, and a grant of the portal's last run is signed anew.
-pub(crate) const CLOCK_DOUBT_MS: u64 = 60_000;
+pub(crate) const CLOCK_RECHECK_MS: u64 = 60_000;

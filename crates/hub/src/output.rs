@@ -49,7 +49,7 @@ pub enum Output {
         batch: FlowBatch,
     },
     /// Count the traffic of gateways.
-    Carried {
+    Traffic {
         /// In bytes, of both directions.
         bytes: u64,
     },
@@ -68,7 +68,7 @@ pub(super) struct Outbox {
     lines: LogQueue,
     /// A gateway tells the next once the one before was taken.
     flows: VecDeque<(SessionId, FlowBatch)>,
-    carried: u64,
+    traffic_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -157,8 +157,8 @@ impl Outbox {
         self.flows.push_back((session, batch));
     }
 
-    pub(super) const fn carried(&mut self, bytes: u64) {
-        self.carried += bytes;
+    pub(super) const fn traffic_bytes(&mut self, bytes: u64) {
+        self.traffic_bytes += bytes;
     }
 
     pub(super) fn poll(&mut self) -> Option<Output> {
@@ -180,9 +180,9 @@ impl Outbox {
         if let Some((session, batch)) = self.flows.pop_front() {
             return Some(Output::Flows { session, batch });
         }
-        if self.carried > 0 {
-            let bytes = std::mem::take(&mut self.carried);
-            return Some(Output::Carried { bytes });
+        if self.traffic_bytes > 0 {
+            let bytes = std::mem::take(&mut self.traffic_bytes);
+            return Some(Output::Traffic { bytes });
         }
         None
     }

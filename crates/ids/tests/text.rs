@@ -33,9 +33,9 @@ fn ids_sort_by_their_time_of_birth() {
 #[test]
 fn a_second_spelling_of_an_id_is_refused() {
     let id = ResourceId::from_bytes([0xab; 16]).to_string();
-    let prefix_kept = format!("res_{}", id["res_".len()..].to_uppercase());
+    let prefix_retained = format!("res_{}", id["res_".len()..].to_uppercase());
     for text in [
-        prefix_kept.as_str(),
+        prefix_retained.as_str(),
         "res_80000000000000000000000000",
         "res_0000000000000000000000000",
         "res_000000000000000000000000000",

@@ -90,7 +90,7 @@ impl Connection {
         let local = stream.local_addr().ok().map(|local| local.ip());
         let (outgoing, to_send) = mpsc::channel(MAX_WAITING_MESSAGES);
         let (received, incoming) = mpsc::channel(MAX_WAITING_MESSAGES);
-        let task = tokio::spawn(carry(socket, to_send, received));
+        let task = tokio::spawn(run_messages(socket, to_send, received));
         Self {
             outgoing: Sender(outgoing),
             incoming,
@@ -141,7 +141,7 @@ impl Drop for Connection {
 }
 
 /// Carries texts until either side ends.
-async fn carry(
+async fn run_messages(
     mut socket: Socket,
     mut to_send: mpsc::Receiver<String>,
     received: mpsc::Sender<Result<String, Closed>>,

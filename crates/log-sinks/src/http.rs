@@ -143,9 +143,9 @@ mod tests {
     async fn an_endpoint_that_redirects_has_taken_nothing_and_is_not_followed() {
         let endpoint = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/in", endpoint.local_addr().unwrap());
-        let elsewhere = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        elsewhere.set_nonblocking(true).unwrap();
-        let location = format!("http://{}/", elsewhere.local_addr().unwrap());
+        let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        other.set_nonblocking(true).unwrap();
+        let location = format!("http://{}/", other.local_addr().unwrap());
         let answering = async {
             let (mut stream, _) = endpoint.accept().await.unwrap();
             let mut request = Vec::new();
@@ -161,7 +161,7 @@ mod tests {
         let (posted, _open) = tokio::join!(post(&url, None, "line\n".to_owned()), answering);
         let error = posted.unwrap_err().to_string();
         assert!(error.contains("307"), "{error}");
-        let nobody = elsewhere.accept().unwrap_err();
+        let nobody = other.accept().unwrap_err();
         assert_eq!(nobody.kind(), std::io::ErrorKind::WouldBlock);
     }
 

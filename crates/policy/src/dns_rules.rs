@@ -381,8 +381,8 @@ mod tests {
         let told = |search: &[String]| {
             let search = search.iter().map(|text| text.parse().unwrap());
             let rules = DnsRules::told(search, std::iter::empty());
-            let kept = rules.search().iter().map(ToString::to_string);
-            kept.collect::<Vec<_>>()
+            let remaining = rules.search().iter().map(ToString::to_string);
+            remaining.collect::<Vec<_>>()
         };
         let seven: Vec<String> = (0..7).map(|it| format!("d{it}.example")).collect();
         assert_eq!(told(&seven), seven[..6]);

@@ -288,10 +288,10 @@ fn join(ranges: &mut Vec<Ports>) -> Result<(), FilterError> {
 fn join_touching(ranges: &mut Vec<Ports>) {
     ranges.sort_unstable();
     // `dedup_by` gives the later one first and drops it.
-    ranges.dedup_by(|next, kept| {
-        let touches = next.first <= kept.last.saturating_add(1);
+    ranges.dedup_by(|next, remaining| {
+        let touches = next.first <= remaining.last.saturating_add(1);
         if touches {
-            kept.last = kept.last.max(next.last);
+            remaining.last = remaining.last.max(next.last);
         }
         touches
     });

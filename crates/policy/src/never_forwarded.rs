@@ -259,8 +259,8 @@ mod tests {
             let (mask, place) = (mask.to_bits(), embedding.place().to_bits());
             v6.to_bits() & mask == fixed.to_bits()
                 && embedding.refused().any(|(first, last)| {
-                    let kept = v6.to_bits() & (mask | place);
-                    (first.to_bits()..=last.to_bits()).contains(&kept)
+                    let remaining = v6.to_bits() & (mask | place);
+                    (first.to_bits()..=last.to_bits()).contains(&remaining)
                 })
         })
     }

@@ -103,12 +103,12 @@ mod tests {
     #[test]
     fn a_challenge_is_good_once_for_a_while_and_for_its_purpose() {
         let challenges = Challenges::new().unwrap();
-        let elsewhere = Challenges::new().unwrap();
+        let foreign = Challenges::new().unwrap();
         let at = Instant::now();
         let challenge = challenges.make(b"this", at).unwrap();
         let challenge = URL_SAFE_NO_PAD.decode(challenge).unwrap();
         assert!(challenges.known(b"that", &challenge, at).is_none());
-        assert!(elsewhere.known(b"this", &challenge, at).is_none());
+        assert!(foreign.known(b"this", &challenge, at).is_none());
         assert!(challenges.known(b"this", &challenge, at + WITHIN).is_none());
         let known = challenges.known(b"this", &challenge, at).unwrap();
         let [one, other] = [1, 2].map(|byte| ActorId::from_bytes([byte; 16]));

@@ -30,7 +30,7 @@ pub use evictions::Evictions;
 pub use extract::{ActorInPath, Id, bearer};
 pub use fault::{Fault, obstacle};
 pub use limits::{DESCRIPTORS_NEEDED, Limits, MAX_SESSIONS};
-pub use metrics::{Backlog, LiveMetrics, MEDIA_TYPE, Metrics};
+pub use metrics::{LiveMetrics, MEDIA_TYPE, Metrics, UnwrittenRecords};
 pub use notice::Notice;
 pub use places::{Place, Places};
 pub use problem::{render, take_problem};

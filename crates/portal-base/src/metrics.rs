@@ -44,7 +44,7 @@ pub struct Metrics {
 
 /// The records of sessions that are not written down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Backlog {
+pub struct UnwrittenRecords {
     /// Records that wait for the database, each with one or several lines.
     pub waiting: u64,
     /// Lines and grants that could wait no longer.
@@ -77,7 +77,7 @@ pub struct LiveMetrics {
 
 impl LiveMetrics {
     /// Notes how the sessions are.
-    pub fn set(&self, ready: bool, hub: &HubStatus, feed_lag: u64, backlog: Backlog) {
+    pub fn set(&self, ready: bool, hub: &HubStatus, feed_lag: u64, unwritten: UnwrittenRecords) {
         self.ready.set(i64::from(ready));
         for (gauge, value) in [
             (&self.clients, hub.clients as u64),
@@ -91,7 +91,7 @@ impl LiveMetrics {
             (&self.faults, hub.faults as u64),
             (&self.feed_seq, hub.seq.0),
             (&self.feed_lag, feed_lag),
-            (&self.records_waiting, backlog.waiting),
+            (&self.records_waiting, unwritten.waiting),
         ] {
             gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
         }
@@ -105,7 +105,7 @@ impl LiveMetrics {
             (&self.ignored, counted.ignored),
             (&self.overflows, counted.overflows),
             (&self.untold, counted.untold_resources),
-            (&self.records_lost, backlog.lost),
+            (&self.records_lost, unwritten.lost),
         ] {
             // Both only count up.
             counter.inner().store(value, Ordering::Relaxed);

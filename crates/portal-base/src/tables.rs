@@ -25,10 +25,10 @@ const MACHINES_PER_SUBSCRIBER: (usize, usize) = (4, 10);
 
 /// The age up to which a handshake does not give way to its own subscriber: two round trips and a second of
 /// waiting for the processor. A crowd behind one address would otherwise push out those who are nearly done.
-const HANDSHAKE_SETTLES: Duration = Duration::from_secs(2);
+const HANDSHAKE_PROTECTED: Duration = Duration::from_secs(2);
 
 /// The same for requests: what a sign-in takes at most, with its place in Argon2's queue.
-const REQUEST_SETTLES: Duration = Duration::from_secs(10);
+const REQUEST_PROTECTED: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub(super) struct Tables {
@@ -93,17 +93,17 @@ impl Tables {
             handshakes: table(
                 handshakes,
                 handshakes / HANDSHAKES_PER_SUBSCRIBER,
-                HANDSHAKE_SETTLES,
+                HANDSHAKE_PROTECTED,
             ),
             strangers: table(
                 strangers,
                 strangers / STRANGERS_PER_SUBSCRIBER,
-                REQUEST_SETTLES,
+                REQUEST_PROTECTED,
             ),
-            callers: table(callers, callers / CALLERS_PER_ACTOR, REQUEST_SETTLES),
+            callers: table(callers, callers / CALLERS_PER_ACTOR, REQUEST_PROTECTED),
             // A machine's session gives way to nobody: see `Tables::seat`.
             machines: table(usize::MAX, machines * part / of, Duration::MAX),
-            collectors: table(collectors, collectors, REQUEST_SETTLES),
+            collectors: table(collectors, collectors, REQUEST_PROTECTED),
         };
         Self {
             limits,

@@ -33,11 +33,17 @@ impl Service {
     /// Refuses a caller whose token is no longer accepted, or has a lesser role by now: asked again by
     /// what lasts longer than its request.
     pub(super) async fn check_again(&self, caller: &Caller) -> Result<(), Fault> {
-        let standing = self
+        let current =
+            self.database
+                .store
+                .current_principal(caller.account(), caller.token(), now());
+        match self
             .database
-            .store
-            .standing(caller.account(), caller.token(), now());
-        match self.database.ask("standing", standing).await?.holder.role() {
+            .ask("current_principal", current)
+            .await?
+            .holder
+            .role()
+        {
             Some(role) if role >= caller.role() => Ok(()),
             _ => Err(StoreError::from(Denial::LesserRole).into()),
         }

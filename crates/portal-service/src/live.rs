@@ -5,7 +5,7 @@ use super::{Caller, ListRequest, Service};
 use culvert_control_server::Listener;
 use culvert_hub::{ClientView, GatewayView, HubStatus};
 use culvert_ids::{ClientId, GatewayId};
-use culvert_portal_base::{Backlog, Fault, obstacle};
+use culvert_portal_base::{Fault, UnwrittenRecords, obstacle};
 use culvert_store::MAX_CHANGES_READ;
 use culvert_wire::api::{Client, ClientSession, GatewaySession, Page, PortalStatus};
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,9 +52,9 @@ impl Service {
             true => self.feed_lag(&hub).await,
             false => 0,
         };
-        let backlog = match self.serves(caller) {
-            true => self.served.backlog(),
-            false => Backlog::default(),
+        let unwritten = match self.serves(caller) {
+            true => self.served.unwritten(),
+            false => UnwrittenRecords::default(),
         };
         Ok(PortalStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -68,8 +68,8 @@ impl Service {
             gateways: hub.gateways as u64,
             gateways_awaiting_verification: hub.gateways_awaiting_verification as u64,
             grants: hub.grants as u64,
-            records_waiting: backlog.waiting,
-            records_lost: backlog.lost,
+            records_waiting: unwritten.waiting,
+            records_lost: unwritten.lost,
         })
     }
 
@@ -146,8 +146,8 @@ impl Service {
         let ready = self.readiness().await.is_ok();
         let hub = self.served.status().await;
         let feed_lag = self.feed_lag(&hub).await;
-        let backlog = self.served.backlog();
-        self.metrics.live.set(ready, &hub, feed_lag, backlog);
+        let unwritten = self.served.unwritten();
+        self.metrics.live.set(ready, &hub, feed_lag, unwritten);
         let tables = [self.oidc.flows.evictions(), self.devices.evictions()];
         let tables = tables.into_iter().chain(self.sign_in.evictions());
         self.metrics.sign_ins_evicted(tables);

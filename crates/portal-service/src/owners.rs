@@ -138,8 +138,8 @@ mod tests {
             (disabled, false),
         ] {
             let owners = Owners(vec![owner(ADA, password), other]);
-            let kept = owners.keep_one(|_, actor| actor == ADA);
-            assert_eq!(kept.is_ok(), may_go, "{other:?}");
+            let remaining = owners.keep_one(|_, actor| actor == ADA);
+            assert_eq!(remaining.is_ok(), may_go, "{other:?}");
             // Nothing is refused that takes nothing away.
             assert_eq!(owners.keep_one(|_, _| false), Ok(()), "{other:?}");
         }

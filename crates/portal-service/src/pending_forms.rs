@@ -11,11 +11,11 @@ use zeroize::Zeroizing;
 
 /// For how long a form waits for the proof: as long as a person may be on the way to an identity provider, and then
 /// some to go on.
-const KEPT_FOR: Duration = Duration::from_secs(15 * 60);
+const LIFETIME: Duration = Duration::from_secs(15 * 60);
 
 /// Forms that wait at once, and those of one person. A form has as many bytes as a body may (`MAX_BODY_BYTES`, 64 KiB): 16 MiB
 /// in all.
-const KEPT: Share = Share {
+const ROOM: Share = Share {
     all: 256,
     of_one: 8,
 };
@@ -29,7 +29,7 @@ pub(super) struct PendingForms(Waiting<[u8; TICKET_LEN], PendingForm>);
 
 impl Default for PendingForms {
     fn default() -> Self {
-        Self(Waiting::sharing("held_requests", KEPT, KEPT_FOR))
+        Self(Waiting::sharing("held_requests", ROOM, LIFETIME))
     }
 }
 

@@ -16,21 +16,21 @@ pub type RecoveryCodes = Vec<Zeroizing<String>>;
 
 /// A code without what people write between its characters.
 pub(super) fn plain(code: &str) -> Zeroizing<String> {
-    let kept = code.chars().filter(|letter| !" -\t".contains(*letter));
+    let remaining = code.chars().filter(|letter| !" -\t".contains(*letter));
     // No code is longer, and nothing is read further.
-    let kept = kept.take(RECOVERY_CODE_CHARS + 1);
-    Zeroizing::new(kept.collect::<String>().to_uppercase())
+    let remaining = remaining.take(RECOVERY_CODE_CHARS + 1);
+    Zeroizing::new(remaining.collect::<String>().to_uppercase())
 }
 
 /// Recovery codes as people keep them, and as the store does.
 pub(super) fn new_codes() -> Result<(RecoveryCodes, Vec<SecretDigest>), Fault> {
     let mut shown = Vec::with_capacity(MAX_RECOVERY_CODES);
-    let mut kept = Vec::with_capacity(MAX_RECOVERY_CODES);
+    let mut remaining = Vec::with_capacity(MAX_RECOVERY_CODES);
     for _ in 0..MAX_RECOVERY_CODES {
         let mut random = Zeroizing::new([0; RECOVERY_CODE_LEN]);
         getrandom::fill(random.as_mut_slice())?;
         let code = Zeroizing::new(BASE32_NOPAD.encode(random.as_slice()));
-        kept.push(digest_of(&code));
+        remaining.push(digest_of(&code));
         let mut groups = Zeroizing::new(String::with_capacity(RECOVERY_CODE_CHARS + 3));
         for (at, letter) in code.chars().enumerate() {
             if at > 0 && at % 4 == 0 {
@@ -40,7 +40,7 @@ pub(super) fn new_codes() -> Result<(RecoveryCodes, Vec<SecretDigest>), Fault> {
         }
         shown.push(groups);
     }
-    Ok((shown, kept))
+    Ok((shown, remaining))
 }
 
 pub(super) fn digest_of(code: &str) -> SecretDigest {
@@ -60,11 +60,11 @@ mod tests {
 
     #[test]
     fn recovery_codes_are_known_however_they_are_typed() {
-        let (shown, kept) = new_codes().unwrap();
-        assert_eq!((shown.len(), kept.len()), (10, 10));
+        let (shown, remaining) = new_codes().unwrap();
+        assert_eq!((shown.len(), remaining.len()), (10, 10));
         let different: BTreeSet<&str> = shown.iter().map(|code| code.as_str()).collect();
         assert_eq!(different.len(), 10);
-        for (code, digest) in shown.iter().zip(&kept) {
+        for (code, digest) in shown.iter().zip(&remaining) {
             let groups: Vec<usize> = code.split('-').map(str::len).collect();
             assert_eq!(groups, [4; 4], "{}", **code);
             for typed in [

@@ -3,7 +3,7 @@
 use culvert_control_server::{Listener, Sessions};
 use culvert_hub::{ClientView, Explained, GatewayView, HubStatus};
 use culvert_ids::{AccountId, ClientId, GatewayId, ResourceId};
-use culvert_portal_base::{Backlog, Fault, now};
+use culvert_portal_base::{Fault, UnwrittenRecords, now};
 use culvert_wire::Timestamp;
 
 /// The sessions of one account. Other accounts have none here.
@@ -54,8 +54,8 @@ impl Served {
     }
 
     /// Entries of the logs that wait to be written.
-    pub(super) fn backlog(&self) -> Backlog {
-        self.sessions.backlog()
+    pub(super) fn unwritten(&self) -> UnwrittenRecords {
+        self.sessions.unwritten()
     }
 
     /// Feels whenever something happens in the sessions.

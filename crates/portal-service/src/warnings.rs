@@ -195,11 +195,11 @@ mod tests {
                 assert!(of_two.contains("\"r1\", which is older"), "{of_two}");
             }
         }
-        let elsewhere = store::Resource {
+        let foreign = store::Resource {
             site: SiteId::from_bytes([2; 16]),
             ..resource(2, "10.0.0.1", &[tcp("85")])
         };
-        assert_eq!(of_same_address(&elsewhere, [&one]), None);
+        assert_eq!(of_same_address(&foreign, [&one]), None);
     }
 
     #[test]

@@ -36,13 +36,13 @@ pub(super) async fn count(
     Ok(())
 }
 
-pub(super) async fn note_carried(
+pub(super) async fn record_traffic(
     mut transaction: Transaction<'static, Sqlite>,
     account: AccountId,
-    carried: Vec<(Timestamp, u64)>,
+    traffic: Vec<(Timestamp, u64)>,
 ) -> Result<(), StoreError> {
-    check_batch(&mut transaction, account, carried.len()).await?;
-    for (at, bytes) in carried {
+    check_batch(&mut transaction, account, traffic.len()).await?;
+    for (at, bytes) in traffic {
         let counted = Activity {
             at,
             bytes,

@@ -45,7 +45,7 @@ pub(super) async fn authenticate(
 }
 
 /// The holder of a token, if it is still accepted. Its secret has been checked before.
-pub(super) async fn standing(
+pub(super) async fn current_principal(
     connection: &mut SqliteConnection,
     account: AccountId,
     token: TokenId,
@@ -192,7 +192,7 @@ pub(super) async fn check(
     let Some(token) = author.token else {
         return Ok(());
     };
-    let (principal, _) = standing(connection, account, token, now).await?;
+    let (principal, _) = current_principal(connection, account, token, now).await?;
     if principal.holder.actor() != author.actor {
         return Err(Denial::WrongKind.into());
     }

@@ -162,7 +162,7 @@ pub(super) async fn enrol<T: Machine>(
     // The token may have been revoked since it was looked at.
     let (account, now) = (writing.account(), writing.at());
     let (principal, token) =
-        auth::standing(writing.connection(), account, principal.token, now).await?;
+        auth::current_principal(writing.connection(), account, principal.token, now).await?;
     let owner = T::owner(principal.holder).ok_or(Denial::WrongKind)?;
     let settings = read::get(writing.connection(), account, account.into()).await?;
     let settings = Account::from_entity(settings).ok_or(StoreError::NoAccount)?;

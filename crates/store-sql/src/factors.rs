@@ -1,7 +1,7 @@
 //! Secrets by which second factors are checked. They are read for nothing but a check.
 
 use super::read;
-use super::secrets::kept;
+use super::secrets::stored;
 use super::shown::Part;
 use super::value::Value;
 use super::writing::Writing;
@@ -24,8 +24,8 @@ pub(super) async fn totp_secret(
     let sql = "SELECT secret FROM totp WHERE account = ? AND actor_id = ?";
     let values = vec![account.as_bytes().into(), actor.as_bytes().into()];
     let row = SecretRow::of(SecretColumn::Totp, &account, actor.as_bytes());
-    let kept = kept(connection, sql, values).await?;
-    kept.map(|kept| sealing.open(&row, kept)).transpose()
+    let stored = stored(connection, sql, values).await?;
+    stored.map(|stored| sealing.open(&row, stored)).transpose()
 }
 
 impl Writing {

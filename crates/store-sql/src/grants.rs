@@ -26,7 +26,7 @@ pub(super) async fn save(
          SELECT * FROM (SELECT ?1 AS account, ?2 AS id, ?3 AS client_id, ?4 AS gateway_id, \
          ?5 AS resource_id, ?6, ?7, ?8, ?9) WHERE {STANDS}"
     );
-    let mut kept = 0;
+    let mut stored = 0;
     for grant in grants {
         let values = vec![
             account.as_bytes().into(),
@@ -40,10 +40,10 @@ pub(super) async fn save(
             grant.expires.into(),
         ];
         let done = query(sql.as_str(), values).execute(&mut *transaction).await;
-        kept += done.map_err(fault)?.rows_affected();
+        stored += done.map_err(fault)?.rows_affected();
     }
     transaction.commit().await.map_err(fault)?;
-    Ok(kept)
+    Ok(stored)
 }
 
 pub(super) async fn end(

@@ -80,13 +80,13 @@ impl Logs for SqliteStore {
         self.writer.note(written.await)
     }
 
-    async fn note_carried(
+    async fn record_traffic(
         &self,
         account: AccountId,
-        carried: Vec<(Timestamp, u64)>,
+        traffic: Vec<(Timestamp, u64)>,
     ) -> Result<(), StoreError> {
         let written =
-            async { activity::note_carried(self.writing().await?, account, carried).await };
+            async { activity::record_traffic(self.writing().await?, account, traffic).await };
         self.writer.note(written.await)
     }
 

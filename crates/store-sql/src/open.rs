@@ -46,7 +46,7 @@ const READERS: u32 = 4;
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Bytes of the write-ahead log that stay on the disk after a checkpoint.
-const WAL_KEPT_BYTES: u32 = 64 << 20;
+const WAL_RETAINED_BYTES: u32 = 64 << 20;
 
 /// Bytes of a page, SQLite's default.
 const PAGE_LEN: u64 = 4_096;
@@ -128,7 +128,7 @@ impl SqliteOptions {
             .pragma("trusted_schema", "OFF")
             .pragma("secure_delete", "ON")
             .pragma("cell_size_check", "ON")
-            .pragma("journal_size_limit", WAL_KEPT_BYTES.to_string());
+            .pragma("journal_size_limit", WAL_RETAINED_BYTES.to_string());
         match self.max_bytes {
             Some(bytes) => options.pragma("max_page_count", (bytes / PAGE_LEN).max(1).to_string()),
             None => options,

@@ -1,7 +1,7 @@
 //! Secrets of the portal at identity providers, and whom these know.
 
 use super::fault::fault;
-use super::secrets::kept;
+use super::secrets::stored;
 use super::value::{Columns, Value, query};
 use super::writing::Writing;
 use super::{read, table};
@@ -20,8 +20,8 @@ pub(super) async fn secret(
     let sql = "SELECT secret FROM provider_secret WHERE account = ? AND provider_id = ?";
     let values = vec![account.as_bytes().into(), provider.as_bytes().into()];
     let row = SecretRow::of(SecretColumn::Provider, &account, provider.as_bytes());
-    let kept = kept(connection, sql, values).await?;
-    kept.map(|kept| sealing.open(&row, kept)).transpose()
+    let stored = stored(connection, sql, values).await?;
+    stored.map(|stored| sealing.open(&row, stored)).transpose()
 }
 
 pub(super) async fn identity(

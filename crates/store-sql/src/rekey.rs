@@ -70,8 +70,8 @@ pub async fn secrets_status(
         let sealing = Sealing::Key(key.clone());
         for column in SecretColumn::ALL {
             for row in &rows(&mut connection, column).await? {
-                let kept = StoredSecret::read(column, row)?;
-                sealing.open(&kept.row(column), kept.value.expose().to_vec())?;
+                let stored = StoredSecret::read(column, row)?;
+                sealing.open(&stored.row(column), stored.value.expose().to_vec())?;
             }
         }
     }
@@ -98,11 +98,11 @@ pub(super) async fn replace_all(
             continue;
         }
         for row in &rows(&mut transaction, column).await? {
-            let kept = StoredSecret::read(column, row)?;
-            let place = kept.row(column);
-            let secret = before.open(&place, kept.value.expose().to_vec())?;
+            let stored = StoredSecret::read(column, row)?;
+            let place = stored.row(column);
+            let secret = before.open(&place, stored.value.expose().to_vec())?;
             let sealed = Value::Blob(after.seal(&place, &secret)?);
-            kept.replace(&mut transaction, column, sealed).await?;
+            stored.replace(&mut transaction, column, sealed).await?;
         }
     }
     set_key(&mut transaction, to.map(Sealer::key_id), false).await?;

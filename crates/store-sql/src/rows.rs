@@ -141,9 +141,9 @@ impl Writing {
         before: Option<&Entity>,
         after: &Entity,
     ) -> Result<(), StoreError> {
-        let kept = before.map(rules::references).unwrap_or_default();
+        let stored = before.map(rules::references).unwrap_or_default();
         for id in rules::references(after) {
-            if !kept.contains(&id) {
+            if !stored.contains(&id) {
                 self.check_exists(id).await?;
             }
         }

@@ -205,13 +205,13 @@ impl Sealing {
     pub(crate) fn open(
         &self,
         row: &SecretRow<'_>,
-        kept: Vec<u8>,
+        stored: Vec<u8>,
     ) -> Result<SecretBytes, StoreError> {
         match self {
-            Self::Plain => Ok(SecretBytes::new(kept)),
+            Self::Plain => Ok(SecretBytes::new(stored)),
             Self::Key(sealer) => {
                 // A secret in clear among encrypted ones is refused: somebody else has put it there.
-                let opened = sealer.key.open(&row.place(), &kept);
+                let opened = sealer.key.open(&row.place(), &stored);
                 let plain = opened.map_err(|error| {
                     StoreError::corrupt(format_args!("the secret of {row} is not usable: {error}"))
                 })?;
@@ -267,8 +267,8 @@ mod tests {
             for sealing in [&Sealing::Plain, &key] {
                 for len in [0, 1, longest] {
                     let secret = SecretBytes::new(vec![7; len]);
-                    let kept = sealing.seal(&row, &secret).unwrap();
-                    assert_eq!(sealing.open(&row, kept).unwrap(), secret, "{column:?}");
+                    let stored = sealing.seal(&row, &secret).unwrap();
+                    assert_eq!(sealing.open(&row, stored).unwrap(), secret, "{column:?}");
                 }
                 let longer = SecretBytes::new(vec![7; longest + 1]);
                 let refused = sealing.seal(&row, &longer);

@@ -26,9 +26,9 @@ pub(super) async fn secret(
     let done = query(sql, values).execute(&mut *transaction).await;
     done.map_err(fault)?;
     let sql = "SELECT value FROM secret WHERE account = ? AND name = ?";
-    let kept = kept(&mut transaction, sql, names).await?;
-    let kept = kept.ok_or_else(|| StoreError::corrupt("a secret that was written is gone"))?;
-    let secret = sealing.open(&row, kept)?;
+    let stored = stored(&mut transaction, sql, names).await?;
+    let stored = stored.ok_or_else(|| StoreError::corrupt("a secret that was written is gone"))?;
+    let secret = sealing.open(&row, stored)?;
     transaction.commit().await.map_err(fault)?;
     Ok(secret)
 }
@@ -56,14 +56,16 @@ pub(super) async fn state_secret(
         done.map_err(fault)?;
     }
     let sql = "SELECT value FROM state_secret WHERE name = ?";
-    let kept = kept(&mut transaction, sql, vec![name.as_str().into()]).await?;
-    let secret = kept.map(|kept| sealing.open(&row, kept)).transpose()?;
+    let stored = stored(&mut transaction, sql, vec![name.as_str().into()]).await?;
+    let secret = stored
+        .map(|stored| sealing.open(&row, stored))
+        .transpose()?;
     transaction.commit().await.map_err(fault)?;
     Ok(secret)
 }
 
 /// The content of the first column of a row, as it is stored.
-pub(super) async fn kept(
+pub(super) async fn stored(
     connection: &mut SqliteConnection,
     sql: &'static str,
     values: Vec<Value>,

@@ -2,7 +2,7 @@
 
 use super::fault::fault;
 use super::read::{self, fetch};
-use super::secrets::kept;
+use super::secrets::stored;
 use super::value::{Columns, Value, query};
 use crate::sealing::{Sealing, SecretColumn, SecretRow};
 use culvert_ids::AccountId;
@@ -59,8 +59,8 @@ pub(super) async fn secret(
     let sql = "SELECT value FROM sink_secret WHERE account = ? AND sink = ?";
     let values = vec![account.as_bytes().into(), sink.into()];
     let row = SecretRow::of(SecretColumn::Sink, &account, sink.as_bytes());
-    let kept = kept(connection, sql, values).await?;
-    kept.map(|kept| sealing.open(&row, kept)).transpose()
+    let stored = stored(connection, sql, values).await?;
+    stored.map(|stored| sealing.open(&row, stored)).transpose()
 }
 
 pub(super) async fn set_secret(

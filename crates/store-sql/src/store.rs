@@ -235,14 +235,14 @@ impl Store for SqliteStore {
         Ok(principal)
     }
 
-    async fn standing(
+    async fn current_principal(
         &self,
         account: AccountId,
         token: TokenId,
         now: Timestamp,
     ) -> Result<Principal, StoreError> {
         let (principal, _) =
-            auth::standing(&mut *self.reading().await?, account, token, now).await?;
+            auth::current_principal(&mut *self.reading().await?, account, token, now).await?;
         Ok(principal)
     }
 

@@ -80,17 +80,17 @@ impl Place {
     }
 
     /// Everything that is kept in columns of secrets, as it is kept.
-    async fn kept(&self) -> Vec<Vec<u8>> {
+    async fn stored(&self) -> Vec<Vec<u8>> {
         let mut raw = self.raw().await;
-        let mut kept = Vec::new();
+        let mut stored = Vec::new();
         for [table, column, key] in COLUMNS {
             let sql = format!("SELECT {column} FROM {table} ORDER BY {key}");
             let rows = sqlx::query_scalar(AssertSqlSafe(sql));
             let rows: Vec<Vec<u8>> = rows.fetch_all(&mut raw).await.unwrap();
-            kept.extend(rows);
+            stored.extend(rows);
         }
         raw.close().await.unwrap();
-        kept
+        stored
     }
 
     /// Changes what is kept, behind the store's back.
@@ -317,7 +317,7 @@ async fn a_new_database_begins_encrypted_and_nothing_is_written_in_clear() {
 #[tokio::test]
 async fn after_a_rotation_the_old_key_opens_nothing_and_old_values_are_gone() {
     let place = encrypted().await;
-    let before = place.kept().await;
+    let before = place.stored().await;
     assert_eq!(before.len(), 10);
     let status = rekey(&place.database(), Some(&sealer(1)), Some(&sealer(2))).await;
     assert_eq!(status.unwrap().key, Some(sealer(2).key_id()));
@@ -411,7 +411,7 @@ async fn secrets_of_two_rows_can_not_be_exchanged() {
                  UPDATE {table} SET {column} = (SELECT v FROM two WHERE k <> {table}.{key_column})"
             ))
             .await;
-        let before = place.kept().await;
+        let before = place.stored().await;
         let store = place.open(key(1)).await.unwrap();
         let error = read(&store).await.unwrap_err().to_string();
         store.close().await;
@@ -429,7 +429,7 @@ async fn secrets_of_two_rows_can_not_be_exchanged() {
                 assert!(error.contains(part), "{table}: {error}");
             }
         }
-        assert_eq!(place.kept().await, before, "{table}");
+        assert_eq!(place.stored().await, before, "{table}");
         assert!(
             place.open(key(2)).await.is_err(),
             "the key is still the first"

@@ -69,10 +69,10 @@ pub trait Logs: std::fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// [`StoreError::TooMany`].
-    async fn note_carried(
+    async fn record_traffic(
         &self,
         account: AccountId,
-        carried: Vec<(Timestamp, u64)>,
+        traffic: Vec<(Timestamp, u64)>,
     ) -> Result<(), StoreError>;
 
     /// Counts of the log from `from` to before `until`, in steps of `step`, a whole number of

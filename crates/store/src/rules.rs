@@ -313,7 +313,7 @@ fn check_token(token: &Token) -> Result<(), StoreError> {
 /// Fields that the store alone writes are kept, and a request for another value is refused.
 pub fn merge(before: &Entity, mut wanted: Entity) -> Result<Option<Entity>, StoreError> {
     wanted.set_stamp(before.stamp());
-    let kept = match (before, &mut wanted) {
+    let unchanged = match (before, &mut wanted) {
         (Entity::Membership(_), Entity::Membership(_)) => {
             if *before == wanted {
                 return Ok(None);
@@ -330,8 +330,8 @@ pub fn merge(before: &Entity, mut wanted: Entity) -> Result<Option<Entity>, Stor
                 })
             };
             let password = since(is).is_none() || since(was) == since(is);
-            let kept = password && (is.sign_in.is_none() || factors(was) == factors(is));
-            first_changed(&[("sign_in", kept)])
+            let unchanged = password && (is.sign_in.is_none() || factors(was) == factors(is));
+            first_changed(&[("sign_in", unchanged)])
         }
         (Entity::Token(was), Entity::Token(is)) => {
             is.last_used = was.last_used;
@@ -364,8 +364,11 @@ pub fn merge(before: &Entity, mut wanted: Entity) -> Result<Option<Entity>, Stor
             ])
         }
         (Entity::Provider(was), Entity::Provider(is)) => {
-            let kept = is.secret_set.is_none() || was.secret_set == is.secret_set;
-            first_changed(&[("issuer", was.issuer == is.issuer), ("secret_set", kept)])
+            let unchanged = is.secret_set.is_none() || was.secret_set == is.secret_set;
+            first_changed(&[
+                ("issuer", was.issuer == is.issuer),
+                ("secret_set", unchanged),
+            ])
         }
         (Entity::Identity(was), Entity::Identity(is)) => first_changed(&[
             ("provider", was.provider == is.provider),
@@ -375,7 +378,7 @@ pub fn merge(before: &Entity, mut wanted: Entity) -> Result<Option<Entity>, Stor
         _ => None,
     };
     let kind = before.kind();
-    if let Some(field) = kept {
+    if let Some(field) = unchanged {
         return Err(invalid(kind, field, "it can't be changed"));
     }
     if revoked(before).is_some() && revoked(before) != revoked(&wanted) {

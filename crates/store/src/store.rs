@@ -129,7 +129,7 @@ pub trait Store: Logs + Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// As [`Self::authenticate`].
-    async fn standing(
+    async fn current_principal(
         &self,
         account: AccountId,
         token: TokenId,

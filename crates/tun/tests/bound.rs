@@ -223,14 +223,14 @@ fn without_bpf_the_kernel_bounds_the_queues_and_the_device_says_why() {
 fn whoever_takes_a_device_over_starts_a_new_account_or_ends_the_bound() {
     let (namespace, device) = up(&options());
     send(&namespace, 20_000, 1000);
-    let kept = || -> Vec<OwnedFd> {
+    let stored = || -> Vec<OwnedFd> {
         let queues = device.queues().iter();
         queues
             .map(|queue| queue.as_fd().try_clone_to_owned().expect("a queue is kept"))
             .collect()
     };
     let take_over = |options: &Options| {
-        let queues = kept();
+        let queues = stored();
         namespace
             .run(|| Device::take_over(options, queues))
             .expect("it is taken over")

@@ -403,7 +403,7 @@ fn without(capabilities: CapabilitySet) {
 }
 
 /// The queues as somebody keeps them who knows nothing of the device.
-fn kept(device: &Device) -> Vec<OwnedFd> {
+fn stored(device: &Device) -> Vec<OwnedFd> {
     let queues = device.queues().iter();
     queues
         .map(|queue| queue.as_fd().try_clone_to_owned().expect("a queue is kept"))
@@ -426,7 +426,7 @@ fn a_device_whose_queues_are_kept_outlives_its_maker_and_is_taken_over_as_it_was
         namespace.ip("address add 10.9.0.1/24 dev cv0");
         namespace.ip("link set cv0 up");
         let (index, state) = (made.index(), made.steering());
-        let queues = kept(&made);
+        let queues = stored(&made);
         drop(made);
         let taken = take_over(&namespace, &options, queues).expect("it is taken over");
         assert_eq!(taken.index(), index);
@@ -447,10 +447,10 @@ fn a_device_whose_queues_are_kept_outlives_its_maker_and_is_taken_over_as_it_was
 fn what_is_not_the_whole_device_that_is_wanted_is_refused_and_does_not_stand_in_its_way() {
     let one = options("cv0");
     let several = steered("cv0");
-    let mut fewer = kept_of(&several);
+    let mut fewer = stored_of(&several);
     fewer.1.pop();
     let two_of_one = {
-        let (namespace, queues) = kept_of(&one);
+        let (namespace, queues) = stored_of(&one);
         let again = queues[0].try_clone().expect("a queue is kept");
         (
             namespace,
@@ -459,12 +459,12 @@ fn what_is_not_the_whole_device_that_is_wanted_is_refused_and_does_not_stand_in_
     };
     let cases = [
         ("a queue is missing", fewer, &several),
-        ("one queue for several", kept_of(&one), &several),
-        ("several queues for one", kept_of(&several), &one),
+        ("one queue for several", stored_of(&one), &several),
+        ("several queues for one", stored_of(&several), &one),
         ("one queue twice", two_of_one, &one),
         ("nothing", (Namespace::new(), Vec::new()), &one),
         ("a file", (Namespace::new(), vec![null()]), &one),
-        ("another's interface", kept_of(&options("other")), &one),
+        ("another's interface", stored_of(&options("other")), &one),
     ];
     for (case, (namespace, queues), wanted) in cases {
         let refused = take_over(&namespace, wanted, queues).expect_err(case);
@@ -478,25 +478,25 @@ fn what_is_not_the_whole_device_that_is_wanted_is_refused_and_does_not_stand_in_
 
 #[test]
 fn a_device_of_another_namespace_or_that_is_gone_is_not_taken_over() {
-    let (namespace, queues) = kept_of(&options("cv0"));
-    let elsewhere = Namespace::new();
-    take_over(&elsewhere, &options("cv0"), queues).expect_err("it is elsewhere");
+    let (namespace, queues) = stored_of(&options("cv0"));
+    let foreign = Namespace::new();
+    take_over(&foreign, &options("cv0"), queues).expect_err("it is elsewhere");
     let shown = namespace.ip("link show");
     assert!(
         !shown.contains("cv0"),
         "its last descriptor is closed: {shown}"
     );
 
-    let (namespace, queues) = kept_of(&options("cv0"));
+    let (namespace, queues) = stored_of(&options("cv0"));
     namespace.ip("link delete cv0");
     take_over(&namespace, &options("cv0"), queues).expect_err("it is gone");
 }
 
 /// A device whose maker has ended.
-fn kept_of(options: &Options) -> (Namespace, Vec<OwnedFd>) {
+fn stored_of(options: &Options) -> (Namespace, Vec<OwnedFd>) {
     let namespace = Namespace::new();
     let made = create(&namespace, options);
-    let queues = kept(&made);
+    let queues = stored(&made);
     drop(made);
     (namespace, queues)
 }

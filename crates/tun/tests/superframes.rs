@@ -76,7 +76,7 @@ impl Pair {
     }
 
     /// Carries frames both ways while `work` runs, here and there; returns what came out of the near device.
-    fn carry(
+    fn send_through(
         &self,
         work_here: impl FnOnce() + Send,
         work_there: impl FnOnce() + Send,
@@ -199,7 +199,7 @@ fn transfer(pair: &Pair, address: &str, bytes: usize) -> Vec<Seen> {
         .there
         .run(|| TcpListener::bind(address).expect("bound"));
     let to = listener.local_addr().expect("an address");
-    pair.carry(
+    pair.send_through(
         || {
             TcpStream::connect(to)
                 .expect("connected")
@@ -290,7 +290,7 @@ fn udp_arrives_in_superframes_until_they_are_turned_off() {
             .there
             .run(|| UdpSocket::bind("10.7.0.2:0").expect("bound"));
         let to = receiver.local_addr().expect("an address");
-        let seen = pair.carry(
+        let seen = pair.send_through(
             || send_segmented(to, 10, 1000),
             || {
                 let mut buffer = [0; 2000];
@@ -336,7 +336,7 @@ fn bulk_stays_in_its_queue_and_what_must_not_wait_overtakes_it() {
         .there
         .run(|| TcpListener::bind("10.7.0.2:0").expect("bound"));
     let to = listener.local_addr().expect("an address");
-    let seen = pair.carry(
+    let seen = pair.send_through(
         || {
             ping("10.7.0.2:0".parse().expect("an address"));
             let mut streams: Vec<_> = (0..FLOWS)

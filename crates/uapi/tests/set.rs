@@ -105,7 +105,7 @@ fn allowed_ips_before_replace_allowed_ips_are_replaced_too() {
 
 #[test]
 fn host_bits_of_an_allowed_ip_are_cleared() {
-    for (given, kept) in [
+    for (given, stored) in [
         ("10.1.2.3/8", "10.0.0.0/8"),
         ("255.255.255.255/0", "0.0.0.0/0"),
         ("10.1.2.3/32", "10.1.2.3/32"),
@@ -117,7 +117,7 @@ fn host_bits_of_an_allowed_ip_are_cleared() {
         let [AllowedIpChange::Add(prefix)] = request.peers[0].allowed_ips[..] else {
             panic!("{given} is added");
         };
-        assert_eq!(prefix.to_string(), kept);
+        assert_eq!(prefix.to_string(), stored);
     }
 }
 

@@ -343,7 +343,7 @@ fn without(capabilities: CapabilitySet) {
 }
 
 /// Sockets whose maker has ended, as somebody keeps them who knows nothing of them.
-fn kept(namespace: &Namespace, family: Family, count: usize) -> Vec<OwnedFd> {
+fn stored(namespace: &Namespace, family: Family, count: usize) -> Vec<OwnedFd> {
     let sockets = group(namespace, family, count).expect("a free port");
     let own = sockets.iter();
     own.map(|socket| socket.as_fd().try_clone_to_owned().expect("it is kept"))
@@ -364,7 +364,7 @@ fn sockets_that_are_kept_are_taken_over_with_their_port_and_what_waits_in_them()
     for family in [Family::V4, Family::V6] {
         for count in [1, 3] {
             let namespace = Namespace::new();
-            let sockets = kept(&namespace, family, count);
+            let sockets = stored(&namespace, family, count);
             let sender = namespace.run(|| match family {
                 Family::V4 => UdpSocket::bind("127.0.0.1:0"),
                 Family::V6 => UdpSocket::bind("[::1]:0"),
@@ -412,20 +412,20 @@ fn received(sockets: &[Socket]) -> Vec<u8> {
 fn what_is_not_the_sockets_that_are_wanted_is_refused() {
     type Make = fn(&Namespace) -> Vec<OwnedFd>;
     let cases: [(&str, u16, usize, Make); 9] = [
-        ("one of three", PORT, 1, |here| kept(here, Family::V4, 3)),
-        ("three for one", PORT, 3, |here| kept(here, Family::V4, 1)),
+        ("one of three", PORT, 1, |here| stored(here, Family::V4, 3)),
+        ("three for one", PORT, 3, |here| stored(here, Family::V4, 1)),
         ("none", PORT, 1, |_| Vec::new()),
         ("another port", PORT + 1, 1, |here| {
-            kept(here, Family::V4, 1)
+            stored(here, Family::V4, 1)
         }),
         ("one of a group", PORT, 1, |here| {
-            kept(here, Family::V4, 2).split_off(1)
+            stored(here, Family::V4, 2).split_off(1)
         }),
         ("of the other family", PORT, 1, |here| {
-            kept(here, Family::V6, 1)
+            stored(here, Family::V6, 1)
         }),
         ("of another namespace", PORT, 1, |_| {
-            kept(&Namespace::new(), Family::V4, 1)
+            stored(&Namespace::new(), Family::V4, 1)
         }),
         ("TCP", PORT, 1, |here| {
             let tcp = here.run(|| std::net::TcpListener::bind("0.0.0.0:51820"));

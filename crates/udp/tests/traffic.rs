@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use support::Namespace;
 
 /// Longer than any of these tests waits on a machine that works.
-const PATIENCE: Timespec = Timespec {
+const TIMEOUT: Timespec = Timespec {
     tv_sec: 10,
     tv_nsec: 0,
 };
@@ -82,8 +82,7 @@ fn address(ip: &str) -> IpAddr {
 /// Waits until at least one run is there, and takes what is.
 fn receive(socket: &Socket) -> Vec<Run> {
     let mut batch = ReceiveBatch::new(8);
-    rustix::event::poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&PATIENCE))
-        .expect("polled");
+    rustix::event::poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&TIMEOUT)).expect("polled");
     assert_ne!(
         socket.receive_batch(&mut batch).expect("received"),
         0,
@@ -190,11 +189,8 @@ fn a_batch_is_never_overfilled_and_keeps_the_order() {
     let mut batch = ReceiveBatch::new(4);
     let mut lengths = Vec::new();
     while lengths.len() < 20 {
-        rustix::event::poll(
-            &mut [PollFd::new(&receiver, PollFlags::IN)],
-            Some(&PATIENCE),
-        )
-        .expect("polled");
+        rustix::event::poll(&mut [PollFd::new(&receiver, PollFlags::IN)], Some(&TIMEOUT))
+            .expect("polled");
         let runs = receiver.receive_batch(&mut batch).expect("received");
         assert!((1..=4).contains(&runs) && batch.len() == runs);
         assert_eq!(

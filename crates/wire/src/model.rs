@@ -19,8 +19,8 @@ pub use culvert_policy::conditions::{
 pub use dns::{Dns, DnsDomain};
 pub use filter::{Filter, PortRange};
 pub use logs::{
-    FILE_MIB, FILES_KEPT, Keep, Log, LogSettings, MAX_LOG_DAYS, MAX_LOG_ENTRIES, MAX_SINK_NAME_LEN,
-    MAX_SINKS, MIN_CHANGE_DAYS, MIN_LOG_ENTRIES, Sink, SinkTarget,
+    FILE_MIB, FILES_RETAINED, Keep, Log, LogSettings, MAX_LOG_DAYS, MAX_LOG_ENTRIES,
+    MAX_SINK_NAME_LEN, MAX_SINKS, MIN_CHANGE_DAYS, MIN_LOG_ENTRIES, Sink, SinkTarget,
 };
 pub use target::{Target, TargetKind};
 pub(crate) use told::understood;

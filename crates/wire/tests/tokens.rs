@@ -122,14 +122,14 @@ fn a_portal_is_where_somebody_can_connect_to() {
 
 #[test]
 fn the_port_that_browsers_leave_out_is_left_out() {
-    for (url, kept) in [
+    for (url, path) in [
         ("https://portal.example:443", "https://portal.example"),
         ("https://portal.example:443/", "https://portal.example"),
         ("https://[::1]:443", "https://[::1]"),
         ("https://portal.example:8443", "https://portal.example:8443"),
         ("https://portal.example:4443", "https://portal.example:4443"),
     ] {
-        assert_eq!(Portal::new(url, None).unwrap().url, kept);
+        assert_eq!(Portal::new(url, None).unwrap().url, path);
     }
 }
 

@@ -30,19 +30,19 @@ pub fn form(data: &[u8]) {
             assert!(value.contains(&line));
         }
     }
-    let kept: Vec<_> = fields
+    let stored: Vec<_> = fields
         .into_iter()
         .filter(|(name, value)| !value.is_empty() && !OWN.contains(&name.as_str()))
         .collect();
     let same = form.same("/logs");
-    assert_eq!(query(&same), kept, "{same}");
+    assert_eq!(query(&same), stored, "{same}");
     let next = form.next("/logs", "a&b=c").expect("there is a cursor");
     let (cursor, rest) = query(&next)
         .split_last()
         .map(|(last, rest)| (last.clone(), rest.to_vec()))
         .expect("a cursor");
     assert_eq!(cursor, ("cursor".to_owned(), "a&b=c".to_owned()));
-    assert_eq!(rest, kept, "{next}");
+    assert_eq!(rest, stored, "{next}");
 }
 
 /// The fields of an address, which must be one.

@@ -155,7 +155,7 @@ impl Run {
         let said = Said::of(&before).expect("only packets pass");
         assert!(said.source == IpAddr::from(CLIENT) || said.source == IpAddr::from(CLIENT_V6));
         assert!(self.allows(&said), "{before:02x?}");
-        assert_kept(choice, &before, packet, &said);
+        assert_stored(choice, &before, packet, &said);
         self.last = Some(packet.to_vec());
     }
 
@@ -173,7 +173,7 @@ impl Run {
         assert!(self.last.is_some(), "nobody asked");
         let said = Said::of(&before).expect("only packets pass");
         assert!(said.is_to_client());
-        assert_kept(choice, &before, packet, &said);
+        assert_stored(choice, &before, packet, &said);
         let shown = Said::of(packet).expect("it still is a packet");
         assert_eq!(shown.destination, said.destination);
         if !said.is_error() {
@@ -269,7 +269,7 @@ fn holds(grant: &Plain, address: IpAddr) -> bool {
 }
 
 /// Length and content stay; a right checksum of TCP and UDP stays right.
-fn assert_kept(choice: u8, before: &[u8], after: &[u8], said: &Said) {
+fn assert_stored(choice: u8, before: &[u8], after: &[u8], said: &Said) {
     assert_eq!(before.len(), after.len());
     assert_eq!(before[said.len..], after[said.len..]);
     if said.is_error() {

@@ -126,7 +126,7 @@ impl Granting {
         granting.gateway.handle_timeout(now);
         let unix = UnixTime::from_millis(NOW_UNIX_MS);
         granting.gateway.handle_connected(unix, now);
-        granting.carry_out();
+        granting.execute();
         granting.hear(json!({
             "type": "welcome",
             "protocol": 1,
@@ -165,22 +165,22 @@ impl Granting {
         message["epoch"] = json!(1);
         message["seq"] = json!(self.seq);
         self.gateway.handle_text(&message.to_string(), self.now());
-        self.carry_out();
+        self.execute();
     }
 
     pub(crate) fn resolved(&mut self, name: &str, resolution: culvert_gateway_core::Resolution) {
         let name = name.parse().expect("a name");
         self.gateway.handle_resolved(&name, resolution, self.now());
-        self.carry_out();
+        self.execute();
     }
 
     pub(crate) fn pass(&mut self, span_ms: u64) {
         self.now_ms += span_ms;
         self.gateway.handle_timeout(self.now());
-        self.carry_out();
+        self.execute();
     }
 
-    fn carry_out(&mut self) {
+    fn execute(&mut self) {
         while let Some(output) = self.gateway.poll_output() {
             match output {
                 Output::Engine { peers, table } => {

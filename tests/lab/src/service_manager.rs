@@ -22,7 +22,7 @@ use crate::{reaper, wait_until};
 const MESSAGE_BYTES: usize = 4096;
 
 /// The number of descriptors that it keeps, as in the units (`FileDescriptorStoreMax=`).
-const MAX_KEPT: usize = 374;
+const MAX_STORED: usize = 374;
 
 /// More descriptors than a program sends at once.
 const MAX_SENT: usize = 16;
@@ -43,7 +43,7 @@ pub struct ServiceManager {
 #[derive(Debug, Default)]
 struct Heard {
     told: Vec<String>,
-    kept: Vec<(String, OwnedFd)>,
+    fd_store: Vec<(String, OwnedFd)>,
 }
 
 impl ServiceManager {
@@ -86,10 +86,12 @@ impl ServiceManager {
     /// When it can't be started.
     pub fn start(&self, namespace: &Namespace, before: &str, command: &str) -> Result<Process> {
         let heard = lock(&self.heard);
-        let kept: Vec<_> = heard.kept.iter().rev().collect();
-        let copies = kept.iter().map(|(_, descriptor)| descriptor.try_clone());
+        let fd_store: Vec<_> = heard.fd_store.iter().rev().collect();
+        let copies = fd_store
+            .iter()
+            .map(|(_, descriptor)| descriptor.try_clone());
         let copies = copies.collect::<std::io::Result<Vec<_>>>()?;
-        let names: Vec<_> = kept.iter().map(|(name, _)| name.as_str()).collect();
+        let names: Vec<_> = fd_store.iter().map(|(name, _)| name.as_str()).collect();
         let listen = match names.is_empty() {
             true => String::new(),
             false => format!(
@@ -121,22 +123,28 @@ impl ServiceManager {
     /// When there are none left.
     pub fn put(&self, name: &str, descriptor: impl AsFd) -> Result<()> {
         let descriptor = descriptor.as_fd().try_clone_to_owned()?;
-        lock(&self.heard).kept.push((name.to_owned(), descriptor));
+        lock(&self.heard)
+            .fd_store
+            .push((name.to_owned(), descriptor));
         Ok(())
     }
 
     /// The names of what it keeps, sorted.
     #[must_use]
-    pub fn kept(&self) -> Vec<String> {
+    pub fn fd_store(&self) -> Vec<String> {
         let heard = lock(&self.heard);
-        let mut names: Vec<_> = heard.kept.iter().map(|(name, _)| name.clone()).collect();
+        let mut names: Vec<_> = heard
+            .fd_store
+            .iter()
+            .map(|(name, _)| name.clone())
+            .collect();
         names.sort();
         names
     }
 
     /// Closes all that it keeps, as when a service has ended and is not to be started again.
     pub fn release(&self) {
-        lock(&self.heard).kept.clear();
+        lock(&self.heard).fd_store.clear();
     }
 
     /// Everything that it was told so far, a message each.
@@ -166,11 +174,11 @@ impl Heard {
         let name = text.lines().find_map(|line| line.strip_prefix("FDNAME="));
         let name = name.unwrap_or("stored").to_owned();
         if says("FDSTOREREMOVE=1") {
-            self.kept.retain(|(kept, _)| *kept != name);
+            self.fd_store.retain(|(fd_store, _)| *fd_store != name);
         } else if says("FDSTORE=1") {
             for descriptor in descriptors {
-                if self.kept.len() < MAX_KEPT {
-                    self.kept.push((name.clone(), descriptor));
+                if self.fd_store.len() < MAX_STORED {
+                    self.fd_store.push((name.clone(), descriptor));
                 }
             }
         }

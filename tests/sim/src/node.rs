@@ -130,7 +130,7 @@ impl Node {
         let id = self.peer_of(node);
         self.shaker.set_keepalive(id, Some(interval), around.clock);
         self.peer_mut(id).keepalive = Some(interval);
-        self.carry_out(around);
+        self.execute(around);
     }
 
     /// The process dies and starts again: its keys, and what waited, are gone; its configuration is
@@ -155,7 +155,7 @@ impl Node {
                 peer.staged.clear();
             }
         }
-        self.carry_out(around);
+        self.execute(around);
     }
 
     pub(crate) fn send(&mut self, to: NodeId, packets: usize, around: &mut Around) {
@@ -170,12 +170,12 @@ impl Node {
             self.peer_mut(id).staged.push_back(packet);
         }
         self.flush(id, around);
-        self.carry_out(around);
+        self.execute(around);
     }
 
     pub(crate) fn handle_timeout(&mut self, around: &mut Around) {
         self.shaker.handle_timeout(around.clock);
-        self.carry_out(around);
+        self.execute(around);
     }
 
     /// Datagrams of one length from one source that arrived together, as UDP GRO hands them over.
@@ -190,7 +190,7 @@ impl Node {
                 self.receive_handshake(source, datagram, around);
             }
         }
-        self.carry_out(around);
+        self.execute(around);
     }
 
     fn receive_handshake(&mut self, source: SocketAddr, datagram: &[u8], around: &mut Around) {
@@ -201,7 +201,7 @@ impl Node {
         if let Err(reason) = handled {
             *self.counters.refused.entry(reason).or_default() += 1;
         }
-        self.carry_out(around);
+        self.execute(around);
     }
 
     fn receive_data(&mut self, source: SocketAddr, run: &[Vec<u8>], around: &mut Around) {
@@ -290,7 +290,7 @@ impl Node {
         true
     }
 
-    fn carry_out(&mut self, around: &mut Around) {
+    fn execute(&mut self, around: &mut Around) {
         while let Some(output) = self.shaker.poll_output() {
             match output {
                 Output::KeysChanged { peer } => self.take_keys(peer),

@@ -64,12 +64,12 @@ pub(super) fn anchors(text: &str) -> Vec<String> {
 
 /// Lower case, spaces as hyphens, and of the rest only letters, digits, hyphens and underscores.
 fn anchor(title: &str) -> String {
-    let kept = title.chars().filter_map(|char| match char {
+    let remaining = title.chars().filter_map(|char| match char {
         ' ' => Some('-'),
         _ if char.is_alphanumeric() || char == '-' || char == '_' => Some(char),
         _ => None,
     });
-    kept.flat_map(char::to_lowercase).collect()
+    remaining.flat_map(char::to_lowercase).collect()
 }
 
 fn options() -> Options {

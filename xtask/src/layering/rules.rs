@@ -465,7 +465,7 @@ pub(super) const EDGES: [(&str, &[&str]); 46] = [
 
 /// The only crates that may depend directly on packages which reach the operating system or are an async runtime. A
 /// package that is not listed is free for all.
-pub(super) const KEEPERS: [(&str, &[&str]); 8] = [
+pub(super) const HOLDERS: [(&str, &[&str]); 8] = [
     (
         "getrandom",
         &[

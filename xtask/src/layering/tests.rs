@@ -48,11 +48,11 @@ fn a_crate_that_the_table_lacks_is_a_problem() {
 fn only_keepers_depend_on_the_operating_system() {
     let members = ["culvert", "culvert-tun"];
     let good = workspace(&members, &[("culvert-tun", "libc"), ("culvert", "rustix")]);
-    assert!(keepers(&good).is_empty());
+    assert!(holders(&good).is_empty());
     let bad = workspace(&members, &[("culvert", "libc")]);
-    assert_eq!(keepers(&bad).len(), 1);
+    assert_eq!(holders(&bad).len(), 1);
     let bad = workspace(&["culvert-engine"], &[("culvert-engine", "tokio")]);
-    assert_eq!(keepers(&bad).len(), 1);
+    assert_eq!(holders(&bad).len(), 1);
 }
 
 #[test]

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 const LONGEST_TEST_S: u64 = 300;
 
 /// With a mutant, a test has this many times as long as without, and a while more. One that hangs costs this much.
-const PATIENCE: u32 = 20;
-const PATIENCE_MORE: Duration = Duration::from_secs(10);
+const TIMEOUT_FACTOR: u32 = 20;
+const TIMEOUT_MORE: Duration = Duration::from_secs(10);
 
 /// The same for all tests of a suite, one after the other.
 const LONGEST_SUITE_S: u64 = 900;
@@ -140,7 +140,7 @@ impl Reach {
         };
         // Tests of another package may reach it; they are not there to notice it.
         let notices = tests.iter().map(|index| &self.tests[*index]).find(|test| {
-            let longest = test.took * PATIENCE + PATIENCE_MORE;
+            let longest = test.took * TIMEOUT_FACTOR + TIMEOUT_MORE;
             let status = command(&test.suite, longest.as_secs())
                 .args(["--exact", &test.name])
                 .env("CULVERT_MUTANT", mutant.id.to_string())

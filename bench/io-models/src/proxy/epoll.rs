@@ -21,8 +21,8 @@ pub(super) fn run(ends: &Ends) -> Result<Infallible, Error> {
         let (ready, _) = epoll::wait(&set, &mut events, None).map_err(Error::system(WAIT))?;
         for event in ready {
             match event.data.u64() {
-                TUN_TOKEN => ends.carry_out(&mut buffer).map_err(Error::system(TUN))?,
-                _ => ends.carry_in(&mut buffer).map_err(Error::system(UDP))?,
+                TUN_TOKEN => ends.forward_out(&mut buffer).map_err(Error::system(TUN))?,
+                _ => ends.forward_in(&mut buffer).map_err(Error::system(UDP))?,
             }
         }
     }

@@ -28,8 +28,8 @@ pub(super) fn run(ends: &Ends) -> Result<Infallible, Error> {
         ring.submit(&mut ended).map_err(Error::system(WAIT))?;
         for completion in &ended {
             let direction = &mut directions[completion.buffer / BUFFERS];
-            let carried = direction.carry(&mut ring, ends, *completion);
-            carried.map_err(Error::system(if direction.is_out { TUN } else { UDP }))?;
+            let forwarded = direction.forward(&mut ring, ends, *completion);
+            forwarded.map_err(Error::system(if direction.is_out { TUN } else { UDP }))?;
         }
     }
 }
@@ -69,7 +69,7 @@ impl Direction {
     }
 
     /// Sends on what was read; frees what was sent.
-    fn carry<'ends>(
+    fn forward<'ends>(
         &mut self,
         ring: &mut Ring<'ends>,
         ends: &'ends Ends,

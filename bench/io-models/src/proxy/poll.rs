@@ -10,10 +10,10 @@ pub(super) fn run(ends: &Ends) -> Result<Infallible, Error> {
     loop {
         let ready = wait(ends)?;
         if ready.tun {
-            ends.carry_out(&mut buffer).map_err(Error::system(TUN))?;
+            ends.forward_out(&mut buffer).map_err(Error::system(TUN))?;
         }
         if ready.udp {
-            ends.carry_in(&mut buffer).map_err(Error::system(UDP))?;
+            ends.forward_in(&mut buffer).map_err(Error::system(UDP))?;
         }
     }
 }

@@ -13,10 +13,10 @@ pub(super) fn run(ends: &Ends) -> Result<Infallible, Error> {
         readable.insert(ends.udp());
         select(None, &mut readable, None, None, None).map_err(Error::system(WAIT))?;
         if readable.contains(ends.tun()) {
-            ends.carry_out(&mut buffer).map_err(Error::system(TUN))?;
+            ends.forward_out(&mut buffer).map_err(Error::system(TUN))?;
         }
         if readable.contains(ends.udp()) {
-            ends.carry_in(&mut buffer).map_err(Error::system(UDP))?;
+            ends.forward_in(&mut buffer).map_err(Error::system(UDP))?;
         }
     }
 }

@@ -25,10 +25,10 @@ pub(super) fn run(ends: &Ends) -> Result<Infallible, Error> {
     loop {
         let ready = wait(ends)?;
         if ready.udp {
-            road.carry_in(ends).map_err(Error::system(UDP))?;
+            road.forward_in(ends).map_err(Error::system(UDP))?;
         }
         if ready.tun {
-            road.carry_out(ends).map_err(Error::system(TUN))?;
+            road.forward_out(ends).map_err(Error::system(TUN))?;
         }
     }
 }
@@ -42,7 +42,7 @@ struct Road {
 }
 
 impl Road {
-    fn carry_out(&mut self, ends: &Ends) -> io::Result<()> {
+    fn forward_out(&mut self, ends: &Ends) -> io::Result<()> {
         for _ in 0..BUDGET {
             let len = match ends.tun.receive(&mut self.frame) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
@@ -60,7 +60,7 @@ impl Road {
         Ok(())
     }
 
-    fn carry_in(&mut self, ends: &Ends) -> io::Result<()> {
+    fn forward_in(&mut self, ends: &Ends) -> io::Result<()> {
         match ends.udp.receive_batch(&mut self.received) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
             result => result?,

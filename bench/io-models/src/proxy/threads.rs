@@ -12,13 +12,13 @@ use std::thread;
 pub(super) fn run(ends: &Arc<Ends>) -> Result<Infallible, Error> {
     ends.set_blocking().map_err(Error::system(WAIT))?;
     let (ended, first_end) = mpsc::channel();
-    for (carry, action) in [
-        (Ends::carry_out as fn(&Ends, &mut [u8]) -> _, TUN),
-        (Ends::carry_in as fn(&Ends, &mut [u8]) -> _, UDP),
+    for (forward, action) in [
+        (Ends::forward_out as fn(&Ends, &mut [u8]) -> _, TUN),
+        (Ends::forward_in as fn(&Ends, &mut [u8]) -> _, UDP),
     ] {
         let (ends, ended) = (Arc::clone(ends), ended.clone());
         thread::spawn(move || {
-            let Err(error) = repeat(|buffer| carry(&ends, buffer));
+            let Err(error) = repeat(|buffer| forward(&ends, buffer));
             let _nobody_hears = ended.send(Error::system(action)(error));
         });
     }
@@ -28,9 +28,9 @@ pub(super) fn run(ends: &Arc<Ends>) -> Result<Infallible, Error> {
     }
 }
 
-fn repeat(mut carry: impl FnMut(&mut [u8]) -> io::Result<()>) -> io::Result<Infallible> {
+fn repeat(mut forward: impl FnMut(&mut [u8]) -> io::Result<()>) -> io::Result<Infallible> {
     let mut buffer = vec![0; FRAME_MAX_BYTES];
     loop {
-        carry(&mut buffer)?;
+        forward(&mut buffer)?;
     }
 }

@@ -296,13 +296,13 @@ impl Model {
             .iter()
             .map(|(id, target)| resource(id.as_bytes()[0], target));
         let resources: Vec<_> = resources.collect();
-        let kept = self.grants.keys().copied().enumerate();
-        let kept: Vec<GrantId> = kept
+        let current = self.grants.keys().copied().enumerate();
+        let current: Vec<GrantId> = current
             .filter(|(index, _)| keep >> (index % 8) & 1 == 1)
             .map(|(_, id)| id)
             .collect();
-        self.grants.retain(|id, _| kept.contains(id));
-        play.reconnect(resources, kept);
+        self.grants.retain(|id, _| current.contains(id));
+        play.reconnect(resources, current);
     }
 
     /// Every range in the data plane stands on a live grant of a resource through that gateway.

@@ -98,8 +98,8 @@ impl Base {
     pub(super) async fn clean_up(&self) -> Vec<String> {
         let mut left = Vec::new();
         if let Some(store) = &self.settings.store {
-            for kept in StoredDescriptors::ALL {
-                store.forget(kept);
+            for stored in StoredDescriptors::ALL {
+                store.forget(stored);
             }
         }
         let resolver = async {

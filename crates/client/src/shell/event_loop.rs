@@ -55,7 +55,7 @@ struct PortalState {
 }
 
 /// The reason for which the loop was left.
-pub(super) enum Departure {
+pub(super) enum LoopExit {
     /// The client is to end.
     Stop(Shutdown),
     /// It is told to do something else.
@@ -123,10 +123,10 @@ impl<'a> EventLoop<'a> {
     pub(super) async fn run(
         &mut self,
         mut stop: Pin<&mut impl Future<Output = Shutdown>>,
-    ) -> Result<Departure, ClientError> {
+    ) -> Result<LoopExit, ClientError> {
         self.core.handle_timeout(Now::read().boot);
         loop {
-            self.carry_out()?;
+            self.execute()?;
             self.tell();
             let rest = self.rest();
             let event = tokio::select! {
@@ -145,7 +145,7 @@ impl<'a> EventLoop<'a> {
                 Some(event) = self.answering.received.recv() => Event::Dns(event),
             };
             match event {
-                Event::Stop(shutdown) => return Ok(Departure::Stop(shutdown)),
+                Event::Stop(shutdown) => return Ok(LoopExit::Stop(shutdown)),
                 Event::DeviceEnded(Some(error)) => return Err(error.into()),
                 Event::DeviceEnded(None) => return Err(ClientError::InterfaceGone),
                 Event::Portal(event) => self.handle_portal(event)?,
@@ -153,7 +153,7 @@ impl<'a> EventLoop<'a> {
                 Event::Dns(event) => self.handle_dns(event),
                 Event::Asked(asked) => {
                     if let Some(command) = self.handle_asked(asked) {
-                        return Ok(Departure::Command(command));
+                        return Ok(LoopExit::Command(command));
                     }
                 }
                 Event::Network(change) => self.handle_network(change),
@@ -172,7 +172,7 @@ impl<'a> EventLoop<'a> {
                     self.host_wish.set_awaits_guard(false);
                     self.core.handle_guard(rules, result, Now::read().boot);
                     // With the routes that these let the core ask for.
-                    self.carry_out()?;
+                    self.execute()?;
                     self.want_host();
                 }
                 Event::BootTime => self.handle_time().await?,
@@ -238,7 +238,7 @@ impl<'a> EventLoop<'a> {
     }
 
     /// Does what the core says, in its order.
-    fn carry_out(&mut self) -> Result<(), ClientError> {
+    fn execute(&mut self) -> Result<(), ClientError> {
         let mut ended = None;
         while let Some(output) = self.next_output() {
             match output {

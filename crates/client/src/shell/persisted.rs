@@ -118,18 +118,18 @@ mod tests {
     fn token_and_wish_outlive_the_process_and_the_token_is_for_its_owner_alone() {
         let directory = tempfile::tempdir().unwrap();
         let dir = directory.path();
-        let mut kept = read(dir);
-        assert!(kept.enrolment().is_none() && !kept.wants_up());
-        kept.take(&sign_in(TokenKind::Client)).unwrap();
+        let mut persisted_state = read(dir);
+        assert!(persisted_state.enrolment().is_none() && !persisted_state.wants_up());
+        persisted_state.take(&sign_in(TokenKind::Client)).unwrap();
         assert!(read(dir).wants_up());
         let file = std::fs::metadata(dir.join("state/token")).unwrap();
         assert_eq!(file.permissions().mode() & 0o777, 0o600);
-        kept.take(&Request::Down).unwrap();
+        persisted_state.take(&Request::Down).unwrap();
         let down = read(dir);
         assert!(down.enrolment().is_some() && !down.wants_up());
-        kept.take(&Request::Up).unwrap();
+        persisted_state.take(&Request::Up).unwrap();
         assert!(read(dir).wants_up());
-        kept.take(&Request::SignOut).unwrap();
+        persisted_state.take(&Request::SignOut).unwrap();
         let signed_out = read(dir);
         assert!(signed_out.enrolment().is_none() && !signed_out.wants_up());
         assert!(!dir.join("state/token").exists());
@@ -139,19 +139,19 @@ mod tests {
     fn what_is_no_token_of_a_client_changes_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let dir = directory.path();
-        let mut kept = read(dir);
-        kept.take(&sign_in(TokenKind::Client)).unwrap();
-        kept.take(&Request::Down).unwrap();
-        assert!(kept.take(&sign_in(TokenKind::Gateway)).is_err());
-        assert!(kept.enrolment().is_some() && !kept.wants_up());
+        let mut persisted_state = read(dir);
+        persisted_state.take(&sign_in(TokenKind::Client)).unwrap();
+        persisted_state.take(&Request::Down).unwrap();
+        assert!(persisted_state.take(&sign_in(TokenKind::Gateway)).is_err());
+        assert!(persisted_state.enrolment().is_some() && !persisted_state.wants_up());
         assert!(read(dir).enrolment().is_some() && !read(dir).wants_up());
     }
 
     #[test]
     fn nobody_goes_up_who_is_signed_out() {
         let directory = tempfile::tempdir().unwrap();
-        let mut kept = read(directory.path());
-        let error = kept.take(&Request::Up).unwrap_err();
+        let mut persisted_state = read(directory.path());
+        let error = persisted_state.take(&Request::Up).unwrap_err();
         assert!(error.to_string().contains("culvert sign-in"), "{error}");
         assert!(!read(directory.path()).wants_up());
     }

@@ -3,7 +3,7 @@
 
 use super::base::Base;
 use super::clock::Now;
-use super::event_loop::{Closing, Departure, EventLoop};
+use super::event_loop::{Closing, EventLoop, LoopExit};
 use super::persisted::PersistedState;
 use super::rest::Stand;
 use crate::observer::StatusRequest;
@@ -32,7 +32,7 @@ pub(super) struct Service<R> {
     /// True if `ready` was called.
     is_announced: bool,
     /// The state that it keeps, if it takes commands.
-    kept: Option<PersistedState>,
+    persisted_state: Option<PersistedState>,
     /// Leftovers of a crash on the host that could not be removed.
     leftovers: Vec<String>,
 }
@@ -44,7 +44,7 @@ impl<R: FnMut(&str) + Send> Service<R> {
         observed: Observed,
         ready: R,
     ) -> Result<Self, HostError> {
-        let kept = match base.settings.enrolment {
+        let persisted_state = match base.settings.enrolment {
             Some(_) => None,
             None => Some(PersistedState::read(state)?),
         };
@@ -53,7 +53,7 @@ impl<R: FnMut(&str) + Send> Service<R> {
             observed,
             ready,
             is_announced: false,
-            kept,
+            persisted_state,
             leftovers: Vec::new(),
         })
     }
@@ -82,13 +82,14 @@ impl<R: FnMut(&str) + Send> Service<R> {
     /// removed if it is not to be up. Otherwise they stay and keep packets out of the clear until
     /// it is up again.
     async fn first(&mut self) -> Stand {
-        let kept = self.kept.as_ref();
-        if kept.is_some_and(PersistedState::wants_up) {
+        let persisted_state = self.persisted_state.as_ref();
+        if persisted_state.is_some_and(PersistedState::wants_up) {
             let stand = Stand::Up { is_awaited: false };
             self.announce(&stand.line());
             return stand;
         }
-        let is_signed_in = kept.is_some_and(|kept| kept.enrolment().is_some());
+        let is_signed_in =
+            persisted_state.is_some_and(|persisted_state| persisted_state.enrolment().is_some());
         self.leftovers = self.base.clean_up().await;
         Stand::after(&Request::Down, is_signed_in)
     }
@@ -115,7 +116,7 @@ impl<R: FnMut(&str) + Send> Service<R> {
         stop: Pin<&mut F>,
     ) -> Option<Stand> {
         let enrolment = self
-            .kept
+            .persisted_state
             .as_ref()
             .and_then(PersistedState::enrolment)
             .cloned();
@@ -133,7 +134,7 @@ impl<R: FnMut(&str) + Send> Service<R> {
         is_awaited: bool,
         mut stop: Pin<&mut F>,
     ) -> Result<Option<Stand>, ClientError> {
-        let takes_commands = self.kept.is_some();
+        let takes_commands = self.persisted_state.is_some();
         let mut log = |summary: &str| tracing::info!("{summary}");
         let ready: &mut (dyn FnMut(&str) + Send) = match takes_commands {
             true => &mut log,
@@ -145,8 +146,8 @@ impl<R: FnMut(&str) + Send> Service<R> {
         let mut closing = Closing::Over;
         let ended = loop {
             let asked = match event_loop.run(stop.as_mut()).await {
-                Ok(Departure::Stop(Shutdown::ForGood)) => break Ok(None),
-                Ok(Departure::Stop(Shutdown::ForRestart)) => {
+                Ok(LoopExit::Stop(Shutdown::ForGood)) => break Ok(None),
+                Ok(LoopExit::Stop(Shutdown::ForRestart)) => {
                     closing = Closing::Restart;
                     break Ok(None);
                 }
@@ -158,9 +159,9 @@ impl<R: FnMut(&str) + Send> Service<R> {
                     }
                     break Err(error);
                 }
-                Ok(Departure::Command(asked)) => asked,
+                Ok(LoopExit::Command(asked)) => asked,
             };
-            match take(self.kept.as_mut(), &asked.request) {
+            match take(self.persisted_state.as_mut(), &asked.request) {
                 Err(why) => refuse(asked, why),
                 Ok(_) if asked.request == Request::Up => event_loop.answer(asked),
                 Ok(next) => {
@@ -209,7 +210,7 @@ impl<R: FnMut(&str) + Send> Service<R> {
             let next = match asked.request {
                 Request::Status | Request::Ask(_) => Ok(stand.clone()),
                 Request::Join(_) => Err(NO_APPLICATIONS.to_owned()),
-                _ => take(self.kept.as_mut(), &asked.request),
+                _ => take(self.persisted_state.as_mut(), &asked.request),
             };
             match next {
                 Err(why) => refuse(asked, why),
@@ -230,8 +231,11 @@ impl<R: FnMut(&str) + Send> Service<R> {
     fn status(&self, stand: &Stand) -> Status {
         let mut status = self.base.status_at_rest(stand.state(), stand.line());
         status.service.trouble = stand.trouble().cloned();
-        let kept = self.kept.as_ref().and_then(PersistedState::enrolment);
-        if let Some(enrolment) = kept {
+        let persisted_state = self
+            .persisted_state
+            .as_ref()
+            .and_then(PersistedState::enrolment);
+        if let Some(enrolment) = persisted_state {
             status.portal_url.clone_from(&enrolment.portal.url);
             status.portal_pin = enrolment.portal.pin.map(|pin| pin.to_string());
         }
@@ -241,10 +245,12 @@ impl<R: FnMut(&str) + Send> Service<R> {
 }
 
 /// Takes a command, and says where it leads; otherwise why it is not taken.
-fn take(kept: Option<&mut PersistedState>, request: &Request) -> Result<Stand, String> {
-    let kept = kept.ok_or_else(|| ADMINISTRATORS.to_owned())?;
-    kept.take(request).map_err(|error| error.to_string())?;
-    Ok(Stand::after(request, kept.enrolment().is_some()))
+fn take(persisted_state: Option<&mut PersistedState>, request: &Request) -> Result<Stand, String> {
+    let persisted_state = persisted_state.ok_or_else(|| ADMINISTRATORS.to_owned())?;
+    persisted_state
+        .take(request)
+        .map_err(|error| error.to_string())?;
+    Ok(Stand::after(request, persisted_state.enrolment().is_some()))
 }
 
 fn refuse(asked: StatusRequest, why: String) {

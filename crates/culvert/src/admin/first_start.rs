@@ -79,7 +79,7 @@ impl FirstStart {
     /// # Errors
     /// Fails with the portal's refusal. Objects that were already created stay, and the error says
     /// how to go on.
-    pub(crate) async fn carry_out(self, portal: &Portal, setup: &Token) -> Result<(), Failure> {
+    pub(crate) async fn execute(self, portal: &Portal, setup: &Token) -> Result<(), Failure> {
         let mut api = Api::new(Http::new(portal.clone(), setup.bearer.clone()));
         let user = std::env::var("USER").ok().filter(|name| !name.is_empty());
         let request = SetupRequest {
@@ -87,10 +87,10 @@ impl FirstStart {
             account: None,
             password: None,
         };
-        let (answer, kept) = own(&mut api, &request, Place::Profile(self.profile)).await?;
+        let (answer, stored) = own(&mut api, &request, Place::Profile(self.profile)).await?;
         let found_at = setup.portal.as_ref().unwrap_or(portal);
-        let mut text = owns(&answer, &found_at.url, &kept) + "\n";
-        let token = super::credentials::api_token(Some(&kept))?;
+        let mut text = owns(&answer, &found_at.url, &stored) + "\n";
+        let token = super::credentials::api_token(Some(&stored))?;
         let mut api = Api::new(Http::new(portal.clone(), token.bearer));
 
         let path = self.access.path.display().to_string();

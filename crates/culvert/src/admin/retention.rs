@@ -78,12 +78,12 @@ pub(super) async fn run(shell: &mut Shell, command: RetentionCommand) -> Result<
 }
 
 fn show(shell: &Shell, found: &Retention) -> Result<(), Failure> {
-    let kept = |keep: Keep| format!("{} days, at most {} entries", keep.days, keep.entries);
+    let retained = |keep: Keep| format!("{} days, at most {} entries", keep.days, keep.entries);
     shell.format.record(found, || {
         vec![
             ("flow log", on_or_off(found.flow_log).to_owned()),
-            ("access entries", kept(found.access)),
-            ("flow entries", kept(found.flows)),
+            ("access entries", retained(found.access)),
+            ("flow entries", retained(found.flows)),
             (
                 "changes",
                 match found.change_days {

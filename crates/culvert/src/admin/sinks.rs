@@ -10,7 +10,7 @@ use crate::whole_number::whole_number;
 use clap::{Args, Subcommand};
 use culvert_base::quoted;
 use culvert_wire::api::{NewSink, SinkList, SinkPatch, SinkTest, SinkView};
-use culvert_wire::model::{FILE_MIB, FILES_KEPT, Log, Sink, SinkTarget};
+use culvert_wire::model::{FILE_MIB, FILES_RETAINED, Log, Sink, SinkTarget};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -67,7 +67,7 @@ pub(super) struct CreateArguments {
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = whole_number(FILE_MIB), requires = "file")]
     max_mib: u32,
     /// Number of files kept beside the one that is written
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = whole_number(FILES_KEPT), requires = "file")]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = whole_number(FILES_RETAINED), requires = "file")]
     keep: u32,
     /// An endpoint that takes POST: https://… or http://…
     #[arg(long, value_name = "URL")]

@@ -94,7 +94,7 @@ fn serve(client: &UnixStream, control: &dyn Control) -> io::Result<()> {
         while !bytes.is_empty() {
             if let Some(request) = parser.handle_bytes(&mut bytes) {
                 let response = match request {
-                    Ok(request) => carry_out(request, control),
+                    Ok(request) => execute(request, control),
                     Err(error) => refuse_text(error),
                 };
                 answer(client, &response)?;
@@ -104,7 +104,7 @@ fn serve(client: &UnixStream, control: &dyn Control) -> io::Result<()> {
     }
 }
 
-fn carry_out(request: Request, control: &dyn Control) -> Zeroizing<String> {
+fn execute(request: Request, control: &dyn Control) -> Zeroizing<String> {
     let response = match request {
         Request::Get => control
             .get()

@@ -55,10 +55,13 @@ fn aportal_with_another_certificate_gets_no_token() {
     // The set-up token of a portal whose certificate is not the one that it names is not sent, and
     // stays good.
     let token: Token = other.setup_token.parse().unwrap();
-    let elsewhere = ["setup", "--token-file", "-", "--portal"];
-    let elsewhere: Vec<&str> = elsewhere.into_iter().chain([portal.url.as_str()]).collect();
+    let other_portal = ["setup", "--token-file", "-", "--portal"];
+    let other_portal: Vec<&str> = other_portal
+        .into_iter()
+        .chain([portal.url.as_str()])
+        .collect();
     let fresh = other.shell("fresh");
-    let error = fresh.given(&elsewhere, &token.expose()).fails(4);
+    let error = fresh.given(&other_portal, &token.expose()).fails(4);
     assert!(error.contains("another certificate"), "{error}");
     assert!(!fresh.saved_token().exists());
     fresh

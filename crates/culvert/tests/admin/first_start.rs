@@ -95,8 +95,8 @@ fn token(file: &Path, kind: TokenKind) -> Token {
 
 #[test]
 fn a_first_start_with_a_file_declares_it_and_writes_the_tokens_that_machines_need() {
-    let desk = WorkingDirectory::new(ACCESS);
-    let (_portal, said) = desk.starts("Each token");
+    let workstation = WorkingDirectory::new(ACCESS);
+    let (_portal, said) = workstation.starts("Each token");
     assert!(said.contains("\"ada\" owns account"), "{said}");
     let url = said.lines().find_map(|line| line.strip_prefix("Portal: "));
     for (file, kind, command) in [
@@ -107,16 +107,16 @@ fn a_first_start_with_a_file_declares_it_and_writes_the_tokens_that_machines_nee
         ),
         ("client-laptop.token", TokenKind::Client, "client run"),
     ] {
-        let token = token(&desk.path(file), kind);
+        let token = token(&workstation.path(file), kind);
         assert_eq!(token.portal.unwrap().url, url.unwrap());
         let command = format!("sudo culvert {command} --token-file {file}");
         assert!(said.contains(&command), "{said}");
     }
     // A user signs in; nobody hands them a file.
-    assert!(!desk.path("client-grace.token").exists());
+    assert!(!workstation.path("client-grace.token").exists());
     // The saved token is the owner's, and everything was declared.
-    assert!(desk.admin("policy list").contains("web"));
-    let tokens = desk.admin("token list --output json");
+    assert!(workstation.admin("policy list").contains("web"));
+    let tokens = workstation.admin("token list --output json");
     let machines = tokens.split("{\"id\"");
     let machines = machines.filter(|token| token.contains("gateway") || token.contains("client"));
     let one_time = machines.map(|token| token.contains("\"one_time\":true"));
@@ -125,46 +125,47 @@ fn a_first_start_with_a_file_declares_it_and_writes_the_tokens_that_machines_nee
 
 #[test]
 fn a_portal_that_has_an_owner_is_left_as_it_is() {
-    let desk = WorkingDirectory::new(ACCESS);
-    drop(desk.starts("Each token"));
-    std::fs::write(desk.path("access.toml"), "not even a configuration").unwrap();
-    let (_portal, said) = desk.starts("culvert admin apply -f access.toml");
+    let workstation = WorkingDirectory::new(ACCESS);
+    drop(workstation.starts("Each token"));
+    std::fs::write(workstation.path("access.toml"), "not even a configuration").unwrap();
+    let (_portal, said) = workstation.starts("culvert admin apply -f access.toml");
     assert!(said.contains("--set-up does nothing"), "{said}");
 }
 
 #[test]
 fn what_this_machine_refuses_is_refused_before_anything_is_made() {
-    let desk = WorkingDirectory::new("[[site]]\nname = 1\n");
-    let (status, error) = desk.fails();
+    let workstation = WorkingDirectory::new("[[site]]\nname = 1\n");
+    let (status, error) = workstation.fails();
     assert_eq!(status, Some(2), "{error}");
     assert!(error.contains("access.toml:2"), "{error}");
-    assert!(!desk.path(".config/culvert/admin.token").exists());
+    assert!(!workstation.path(".config/culvert/admin.token").exists());
 
-    std::fs::write(desk.path("access.toml"), ACCESS).unwrap();
-    std::fs::write(desk.path("client-laptop.token"), "somebody's").unwrap();
-    let (status, error) = desk.fails();
+    std::fs::write(workstation.path("access.toml"), ACCESS).unwrap();
+    std::fs::write(workstation.path("client-laptop.token"), "somebody's").unwrap();
+    let (status, error) = workstation.fails();
     assert_eq!(status, Some(1), "{error}");
     assert!(error.contains("client-laptop.token"), "{error}");
     assert!(error.contains("remove it first"), "{error}");
     // The file that was made before it is gone again.
-    assert!(!desk.path("gateway-head-office.token").exists());
+    assert!(!workstation.path("gateway-head-office.token").exists());
 
     // Mended, the same command does it all.
-    std::fs::remove_file(desk.path("client-laptop.token")).unwrap();
-    let (_portal, said) = desk.starts("Each token");
+    std::fs::remove_file(workstation.path("client-laptop.token")).unwrap();
+    let (_portal, said) = workstation.starts("Each token");
     assert!(said.contains("client-laptop.token"), "{said}");
 }
 
 #[test]
 fn what_the_portal_refuses_is_said_with_the_way_on() {
-    let desk = WorkingDirectory::new(&ACCESS.replace("resource = \"web\"", "resource = \"wiki\""));
-    let (status, error) = desk.fails();
+    let workstation =
+        WorkingDirectory::new(&ACCESS.replace("resource = \"web\"", "resource = \"wiki\""));
+    let (status, error) = workstation.fails();
     assert_eq!(status, Some(2), "{error}");
     assert!(error.contains("wiki"), "{error}");
     assert!(
         error.contains("culvert admin apply -f access.toml"),
         "{error}"
     );
-    assert!(!desk.path("client-laptop.token").exists());
-    assert!(desk.path(".config/culvert/admin.token").exists());
+    assert!(!workstation.path("client-laptop.token").exists());
+    assert!(workstation.path(".config/culvert/admin.token").exists());
 }

@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 /// Far more than anything here takes: a condition is waited for, not this time.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn count(shell: &Shell, kind: &str) -> usize {
     let list = shell.json(&[kind, "list"]);
@@ -223,7 +223,7 @@ fn ctrl_c_while_the_portal_does_not_answer_leaves_no_empty_file() {
     let words = [&words[..], &[file.to_str().unwrap(), "--portal", &url]].concat();
     let mut command = shell.command(&words);
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-    withheld.recv_timeout(PATIENCE).unwrap();
+    withheld.recv_timeout(TIMEOUT).unwrap();
     assert!(file.exists());
     let id = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();

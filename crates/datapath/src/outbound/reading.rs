@@ -33,14 +33,14 @@ impl Outbound {
         scope: Scope,
     ) -> Result<Option<usize>, Ended> {
         let only_priority = scope == Scope::Priority;
-        let kept = match only_priority {
+        let taken = match only_priority {
             true => None,
-            false => self.take_kept(snapshot, context),
+            false => self.take_remaining(snapshot, context),
         };
         let (mut queue, mut is_congested, mut is_priority) = (None, false, false);
         let len = if let Some(Resumed {
             frame, answer_to, ..
-        }) = kept
+        }) = taken
         {
             self.frame[..frame.len()].copy_from_slice(&frame);
             if let Some(peer) = answer_to {
@@ -86,7 +86,7 @@ impl Outbound {
     }
 
     /// A frame that waited for a key or for a route, and has it.
-    fn take_kept<S: Shell>(
+    fn take_remaining<S: Shell>(
         &mut self,
         snapshot: &Snapshot,
         context: &Context<S>,

@@ -236,10 +236,10 @@ fn every_packet_of_a_superframe_that_is_dropped_is_counted() {
         road.outbound.abandon(&road.context);
         road.context.counters.dropped(reason)
     };
-    let elsewhere: fn(&mut RoadOut) =
+    let other: fn(&mut RoadOut) =
         |road| road.snapshot.routes = Arc::new(AllowedIps::new(&[].into()));
     assert_eq!(
-        dropped(superframe(FULL), elsewhere, Dropped::NoPeer),
+        dropped(superframe(FULL), other, Dropped::NoPeer),
         FULL as u64
     );
     let no_key: fn(&mut RoadOut) = |road| {

@@ -190,9 +190,9 @@ fn an_empty_record_says_that_the_peer_lives_and_nothing_more() {
 fn the_endpoint_is_where_the_last_authentic_record_came_from() {
     let remote = Remote::new(1);
     let mut worker = plain_worker(&[&remote]);
-    let elsewhere = "198.51.100.1:9".parse().unwrap();
+    let other = "198.51.100.1:9".parse().unwrap();
     let forged = Run {
-        source: elsewhere,
+        source: other,
         bytes: {
             let mut bytes = remote.seals(&[packet(&remote, 0)]).bytes;
             bytes[40] ^= 1;
@@ -204,12 +204,12 @@ fn the_endpoint_is_where_the_last_authentic_record_came_from() {
     worker.run();
     assert_eq!(remote.peer.endpoint().unwrap().address, endpoint(1));
     let run = Run {
-        source: elsewhere,
+        source: other,
         ..remote.seals(&[packet(&remote, 1)])
     };
     worker.arrive(Lane::V4, run);
     worker.run();
-    assert_eq!(remote.peer.endpoint().unwrap().address, elsewhere);
+    assert_eq!(remote.peer.endpoint().unwrap().address, other);
 }
 
 #[test]

@@ -16,19 +16,19 @@ fn worker(remotes: &[&Remote]) -> Worker {
     Worker::with(setup, snapshot(remotes))
 }
 
-/// Reads a queue for so long, a turn in each millisecond, while `backlog` packets always wait there. Returns the number
+/// Reads a queue for so long, a turn in each millisecond, while `initially_queued` packets always wait there. Returns the number
 /// of packets that were queued.
 fn stand(
     worker: &mut Worker,
     remote: &Remote,
     queue: usize,
-    backlog: usize,
+    initially_queued: usize,
     ecn: Ecn,
     ms: u32,
 ) -> u32 {
     let mut queued = 0;
     for _ in 0..ms {
-        while worker.device().tun.queues[queue].len() < backlog {
+        while worker.device().tun.queues[queue].len() < initially_queued {
             let packet = numbered(HERE, remote.inner(), queued, 1_200, ecn);
             worker.queue(queue, frame(&packet));
             queued += 1;
@@ -41,13 +41,13 @@ fn stand(
 }
 
 /// Packets whose wait is more than 5 ms where 64 are read in each.
-const STANDING: usize = 1_000;
+const QUEUED: usize = 1_000;
 
 #[test]
 fn a_queue_that_stands_for_longer_than_its_interval_loses_packets_which_are_counted() {
     let remote = Remote::new(1);
     let mut worker = worker(&[&remote]);
-    let queued = stand(&mut worker, &remote, BULK, STANDING, Ecn::NotEct, 300);
+    let queued = stand(&mut worker, &remote, BULK, QUEUED, Ecn::NotEct, 300);
     let lost = worker.counters.dropped(Dropped::Codel);
     assert!((2..20).contains(&lost), "{lost}");
     assert_eq!(worker.drops(), [(Dropped::Codel, lost)]);
@@ -60,7 +60,7 @@ fn a_queue_that_stands_for_longer_than_its_interval_loses_packets_which_are_coun
 fn a_sender_that_understands_marks_is_marked_and_loses_nothing() {
     let remote = Remote::new(1);
     let mut worker = worker(&[&remote]);
-    let queued = stand(&mut worker, &remote, BULK, STANDING, Ecn::Ect0, 300);
+    let queued = stand(&mut worker, &remote, BULK, QUEUED, Ecn::Ect0, 300);
     let marked = worker.counters.queue_marked.read();
     assert!((2..20).contains(&marked), "{marked}");
     assert_eq!(worker.drops(), []);
@@ -91,15 +91,26 @@ fn a_superframe_loses_its_first_packet_alone() {
 
 #[test]
 fn a_short_queue_a_short_time_and_a_priority_queue_tell_nobody() {
-    for (queue, backlog, ms) in [
+    for (queue, initially_queued, ms) in [
         (BULK, 60, 300),
-        (BULK, STANDING, 90),
-        (PRIORITY_QUEUE, STANDING, 300),
+        (BULK, QUEUED, 90),
+        (PRIORITY_QUEUE, QUEUED, 300),
     ] {
         let remote = Remote::new(1);
         let mut worker = worker(&[&remote]);
-        stand(&mut worker, &remote, queue, backlog, Ecn::NotEct, ms);
-        assert_eq!(worker.drops(), [], "{queue}, {backlog} frames, {ms} ms");
+        stand(
+            &mut worker,
+            &remote,
+            queue,
+            initially_queued,
+            Ecn::NotEct,
+            ms,
+        );
+        assert_eq!(
+            worker.drops(),
+            [],
+            "{queue}, {initially_queued} frames, {ms} ms"
+        );
     }
 }
 
@@ -110,7 +121,7 @@ fn a_queue_that_stands_costs_another_one_nothing() {
     let other = BULK + 1;
     let mut numbers = 0..;
     for _ in 0..300 {
-        while worker.device().tun.queues[BULK].len() < STANDING {
+        while worker.device().tun.queues[BULK].len() < QUEUED {
             let packet = numbered(HERE, remote.inner(), 0, 1_200, Ecn::NotEct);
             worker.queue(BULK, frame(&packet));
         }
@@ -131,7 +142,7 @@ fn bound(worker: &mut Worker, queue: usize) -> u64 {
     worker.device().tun.counts[queue].bound.get()
 }
 
-fn carry(worker: &mut Worker, remote: &Remote, queue: usize) {
+fn forward(worker: &mut Worker, remote: &Remote, queue: usize) {
     let packet = numbered(HERE, remote.inner(), 0, 300, Ecn::NotEct);
     worker.queue(queue, frame(&packet));
     worker.advance(Duration::from_millis(1));
@@ -144,9 +155,9 @@ fn a_queue_to_a_peer_far_away_holds_what_fits_its_path() {
     let mut worker = worker(&[&near, &far]);
     near.peer.note_round_trip(Duration::from_micros(700));
     far.peer.note_round_trip(Duration::from_millis(6));
-    carry(&mut worker, &near, BULK);
+    forward(&mut worker, &near, BULK);
     assert_eq!(bound(&mut worker, BULK), MIN_BOUND_BYTES);
-    carry(&mut worker, &far, BULK);
+    forward(&mut worker, &far, BULK);
     // A millisecond at 10 Gbit/s for each of the path, of which the host has two.
     assert_eq!(bound(&mut worker, BULK), MIN_BOUND_BYTES + 4 * 1_250_000);
     assert_eq!(
@@ -162,13 +173,13 @@ fn a_bound_stays_for_a_second_after_the_last_frame_that_wanted_it() {
     let mut worker = worker(&[&near, &far]);
     near.peer.note_round_trip(Duration::from_micros(700));
     far.peer.note_round_trip(Duration::from_secs(2));
-    carry(&mut worker, &far, BULK);
+    forward(&mut worker, &far, BULK);
     assert_eq!(bound(&mut worker, BULK), MAX_BOUND_BYTES);
     worker.advance(Duration::from_millis(900));
-    carry(&mut worker, &near, BULK);
+    forward(&mut worker, &near, BULK);
     assert_eq!(bound(&mut worker, BULK), MAX_BOUND_BYTES);
     worker.advance(Duration::from_millis(100));
-    carry(&mut worker, &near, BULK);
+    forward(&mut worker, &near, BULK);
     assert_eq!(bound(&mut worker, BULK), MIN_BOUND_BYTES);
 }
 

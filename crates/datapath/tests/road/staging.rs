@@ -215,10 +215,10 @@ proptest! {
         for (remote, queued) in remotes.iter().zip(queued) {
             let own = sent.iter().filter(|it| it.to == remote.peer.endpoint().unwrap());
             let own: Vec<_> = own.cloned().collect();
-            let kept = queued.min(MOST_FRAMES);
-            let expected: Vec<u32> = (queued - kept..queued).collect();
+            let staged = queued.min(MOST_FRAMES);
+            let expected: Vec<u32> = (queued - staged..queued).collect();
             prop_assert_eq!(numbers(&remote.opens(&own)), expected);
-            given_way += u64::from(queued - kept);
+            given_way += u64::from(queued - staged);
         }
         prop_assert_eq!(worker.counters.dropped(Dropped::StageFull), given_way);
     }

@@ -46,10 +46,10 @@ impl Stub {
         plain.push(0);
         let plain = Name::from_octets(plain).ok()?;
         // The root is a label of each.
-        let is_of_elsewhere = plain.label_count() > 2;
+        let is_of_outside = plain.label_count() > 2;
         let is_of_resource =
             || name::read(&plain).is_some_and(|plain| resource_of(&plain).is_some());
-        (is_of_elsewhere && !is_of_resource()).then_some(plain)
+        (is_of_outside && !is_of_resource()).then_some(plain)
     }
 
     /// A query waits for access.
@@ -77,7 +77,7 @@ impl Stub {
         if health != SiteHealth::Alive {
             self.ask_plain(offset, now);
         }
-        if health == SiteHealth::Dead && self.exists_elsewhere(&waiter, now) == Some(true) {
+        if health == SiteHealth::Dead && self.exists_outside(&waiter, now) == Some(true) {
             return self.answer(asked, asker, &SEARCH_ON);
         }
         match self.waiting.push(waiter) {
@@ -93,7 +93,7 @@ impl Stub {
         };
         if waiter.suspect_at.take().is_some() {
             self.sites.suspect(resource, now);
-            if self.exists_elsewhere(&waiter, now) == Some(true) {
+            if self.exists_outside(&waiter, now) == Some(true) {
                 return self.answer(&waiter.asked, waiter.asker, &SEARCH_ON);
             }
             self.ask_plain(waiter.offset, now);
@@ -156,12 +156,12 @@ impl Stub {
             deadline: now.saturating_add(ACCESS_WAIT),
             waits_for: WaitsFor::Plain,
         };
-        match self.exists_elsewhere(&waiter, now) {
+        match self.exists_outside(&waiter, now) {
             Some(true) => self.answer(asked, asker, &SEARCH_ON),
             Some(false) => self.answer_silence(asked, asker, offset),
             None => {
                 self.ask_plain(offset, now);
-                match self.exists_elsewhere(&waiter, now) {
+                match self.exists_outside(&waiter, now) {
                     None => {
                         if self.waiting.push(waiter).is_err() {
                             self.answer(asked, asker, &FULL);
@@ -233,7 +233,7 @@ impl Stub {
 
     /// True if the name of a query exists without its search domain. None if no server has answered yet; false if it
     /// has no search domain, or no server can be asked.
-    fn exists_elsewhere(&self, waiter: &Waiter, now: BootTime) -> Option<bool> {
+    fn exists_outside(&self, waiter: &Waiter, now: BootTime) -> Option<bool> {
         let entry = self.names.entry(waiter.offset);
         let plain = entry.and_then(|entry| entry.plain.as_ref());
         // An alias has led there: no search list has.

@@ -233,8 +233,8 @@ fn an_address_of_a_resources_name_beside_an_answer_is_left_out_and_the_rest_stay
         let message = Message::from_octets(answer.bytes).unwrap();
         let answers = message.answer().unwrap();
         let answers = answers.limit_to::<AllRecordData<_, ParsedName<_>>>();
-        let kept: Vec<Rtype> = answers.map(|record| record.unwrap().rtype()).collect();
-        assert_eq!(kept, [Rtype::from_int(qtype)]);
+        let remaining: Vec<Rtype> = answers.map(|record| record.unwrap().rtype()).collect();
+        assert_eq!(remaining, [Rtype::from_int(qtype)]);
         let additional = message.additional().unwrap().map(|record| {
             let record = record.unwrap();
             (record.owner().to_vec().to_string(), record.rtype())

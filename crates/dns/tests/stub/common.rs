@@ -229,7 +229,7 @@ pub(crate) struct Clocked {
     pub(crate) forwards: Vec<Forward>,
     pub(crate) wanted: Vec<(DomainName, ResourceId, Addresses)>,
     pub(crate) released: Vec<DomainName>,
-    pub(crate) not_kept: Vec<(SocketAddr, bool)>,
+    pub(crate) not_persisted: Vec<(SocketAddr, bool)>,
 }
 
 impl Clocked {
@@ -257,7 +257,7 @@ impl Clocked {
             forwards: Vec::new(),
             wanted: Vec::new(),
             released: Vec::new(),
-            not_kept: Vec::new(),
+            not_persisted: Vec::new(),
         }
     }
 
@@ -390,7 +390,7 @@ impl Clocked {
                 Output::CaseNotPreserved {
                     upstream,
                     answers_tcp,
-                } => self.not_kept.push((upstream, answers_tcp)),
+                } => self.not_persisted.push((upstream, answers_tcp)),
             }
         }
     }

@@ -101,7 +101,7 @@ fn an_upstream_that_does_not_keep_the_case_is_asked_by_tcp_from_then_on_and_trie
     stub.answer_upstream_by(Transport::Tcp, &in_lower_case(&by_tcp), UPSTREAMS[0])
         .unwrap();
     stub.answer();
-    assert_eq!(stub.not_kept, [(socket(UPSTREAMS[0]), true)]);
+    assert_eq!(stub.not_persisted, [(socket(UPSTREAMS[0]), true)]);
     let ask = |stub: &mut Clocked| {
         stub.ask(2, OTHER, A_TYPE);
         let forward = stub.forward();
@@ -112,7 +112,7 @@ fn an_upstream_that_does_not_keep_the_case_is_asked_by_tcp_from_then_on_and_trie
         forward.transport
     };
     assert_eq!(ask(&mut stub), Transport::Tcp);
-    assert_eq!(stub.not_kept.len(), 1, "told once");
+    assert_eq!(stub.not_persisted.len(), 1, "told once");
     stub.pass(CASE_RULE_LIFETIME.as_millis() as u64 + 2_000);
     stub.forwards.clear();
     stub.answers.clear();
@@ -130,10 +130,10 @@ fn an_upstream_that_answers_neither_is_believed_in_any_case_for_an_hour_and_that
     let _refused = stub.answer_upstream(&in_lower_case(&forward), UPSTREAMS[0]);
     let by_tcp = stub.forward();
     assert_eq!(by_tcp.transport, Transport::Tcp);
-    assert_eq!(stub.not_kept, []);
+    assert_eq!(stub.not_persisted, []);
     stub.stub.handle_upstream_unreachable(by_tcp.id, stub.now());
     stub.drain();
-    assert_eq!(stub.not_kept, [(socket(UPSTREAMS[0]), false)]);
+    assert_eq!(stub.not_persisted, [(socket(UPSTREAMS[0]), false)]);
     let by_udp = stub.forward();
     assert_eq!(by_udp.transport, Transport::Udp);
     stub.answer_upstream(&in_lower_case(&by_udp), UPSTREAMS[0])
@@ -164,7 +164,7 @@ fn an_upstream_whose_tcp_is_silent_is_passed_over_like_any_that_is() {
         (next.upstream, next.transport),
         (socket(UPSTREAMS[1]), Transport::Udp)
     );
-    assert_eq!(stub.not_kept, [(socket(UPSTREAMS[0]), false)]);
+    assert_eq!(stub.not_persisted, [(socket(UPSTREAMS[0]), false)]);
 }
 
 #[test]

@@ -153,12 +153,12 @@ fn a_name_whose_addresses_nobody_was_told_makes_room_at_once() {
         stub.pass(5000);
     }
     assert_eq!(stub.stub.counts().names, 254);
-    let kept = (0..253).all(|index| {
+    let remaining = (0..253).all(|index| {
         stub.stub
             .addresses_of(&name(&format!("host{index}.corp.example")))
             .is_some()
     });
-    assert!(kept);
+    assert!(remaining);
 }
 
 #[test]

@@ -43,8 +43,8 @@ impl Control {
             self.handshakes.set_suite(suite);
         }
         if change.replace_peers {
-            let kept = BTreeSet::new();
-            self.remove_peers_except(&kept);
+            let stored = BTreeSet::new();
+            self.remove_peers_except(&stored);
         }
         let mut to_recheck = Vec::new();
         for peer in change.peers {
@@ -222,11 +222,11 @@ impl Control {
         self.peers.remove(id);
     }
 
-    fn remove_peers_except(&mut self, kept: &BTreeSet<PublicKey>) {
+    fn remove_peers_except(&mut self, stored: &BTreeSet<PublicKey>) {
         let gone: Vec<PeerId> = self
             .peers
             .iter()
-            .filter(|state| !kept.contains(&state.shared.public_key))
+            .filter(|state| !stored.contains(&state.shared.public_key))
             .map(|state| state.shared.id)
             .collect();
         for id in gone {

@@ -93,7 +93,7 @@ impl Link {
     }
 
     /// True if the interface that left this namespace lives on in another one.
-    pub(super) fn look_elsewhere(&mut self) -> bool {
+    pub(super) fn find_namespace(&mut self) -> bool {
         self.is_moved = self.is_somewhere();
         self.is_moved
     }

@@ -21,7 +21,7 @@ const SEND_ATTEMPTS: usize = 3;
 
 /// The time for which a handshake message waits for room in the socket: the smallest send buffer empties in
 /// 13 ms at 100 Mbit/s. A message that is not sent then is sent again by its timer.
-const SEND_PATIENCE: Timespec = Timespec {
+const SEND_TIMEOUT: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 15_000_000,
 };
@@ -153,7 +153,7 @@ impl Control {
                 // The workers keep the send buffer full: a handshake must still get through.
                 Err(SendError::WouldBlock) => {
                     let mut room = [PollFd::new(socket, PollFlags::OUT)];
-                    let _timed_out = poll(&mut room, Some(&SEND_PATIENCE));
+                    let _timed_out = poll(&mut room, Some(&SEND_TIMEOUT));
                 }
                 _ => break,
             }
@@ -170,7 +170,7 @@ impl Control {
     }
 
     /// Carries out what the handshaker wants.
-    pub(super) fn carry_out(&mut self) {
+    pub(super) fn execute(&mut self) {
         self.take_in(None);
         self.send_out();
     }

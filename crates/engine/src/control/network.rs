@@ -19,7 +19,7 @@ impl Control {
             match change {
                 LinkChange::Up(up) => self.set_up(up),
                 LinkChange::Removed => {
-                    if !self.is_elsewhere() {
+                    if !self.is_in_another_namespace() {
                         return Ok(false);
                     }
                 }
@@ -38,8 +38,8 @@ impl Control {
     /// True if the interface that left this namespace lives on in another one. There it is taken to
     /// be up: its sockets stay here, which is what people move a WireGuard interface for. If it is
     /// deleted there, the workers find out.
-    fn is_elsewhere(&mut self) -> bool {
-        let is_moved = self.link.look_elsewhere();
+    fn is_in_another_namespace(&mut self) -> bool {
+        let is_moved = self.link.find_namespace();
         if is_moved {
             tracing::info!("the interface moved to another network namespace");
             self.set_up(true);
@@ -100,7 +100,7 @@ impl Control {
         self.workers.set_dirty();
         tracing::debug!(up, "link state changed");
         self.handshakes.handshaker.set_up(up, clock::clock());
-        self.carry_out();
+        self.execute();
     }
 
     /// Tries a link that is up but could not bind once more.

@@ -41,7 +41,7 @@ impl Control {
         self.machine.begin_generation(generation);
         self.handshakes.begin_anew(&seed, clock);
         self.workers.set_dirty();
-        self.carry_out();
+        self.execute();
         self.machine.note(change, clock.now);
         Ok(())
     }

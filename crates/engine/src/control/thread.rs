@@ -109,7 +109,7 @@ impl Control {
             self.serve_events(clock)?;
             self.answer_handshakes(clock);
             self.handshakes.handshaker.handle_timeout(clock);
-            self.carry_out();
+            self.execute();
             self.check_paths(clock.now);
             self.measure_paths(clock.now);
             self.sweep_gates(clock.now);
@@ -126,8 +126,8 @@ impl Control {
         if self.workers.shared().is_leaving() {
             return;
         }
-        for kept in StoredDescriptors::ALL {
-            store.forget(kept);
+        for stored in StoredDescriptors::ALL {
+            store.forget(stored);
         }
         if let Err(error) = self.link.tun().delete() {
             tracing::debug!(%error, "the interface is not deleted");
@@ -183,7 +183,7 @@ impl Control {
             match request {
                 Request::Apply(change, answer) => {
                     let result = self.apply(*change, clock);
-                    self.carry_out();
+                    self.execute();
                     let _gone = answer.send(result);
                 }
                 Request::Configuration(answer) => {

@@ -143,8 +143,8 @@ impl Sockets {
 
     fn forget(&mut self) {
         if let Some(store) = &self.settings.store {
-            for kept in SOCKETS {
-                self.has_forgotten |= store.forget(kept);
+            for stored in SOCKETS {
+                self.has_forgotten |= store.forget(stored);
             }
         }
     }
@@ -154,14 +154,14 @@ impl Sockets {
         let (Some(store), Some(sockets)) = (&self.settings.store, &self.open) else {
             return;
         };
-        for (kept, lanes) in [
+        for (stored, lanes) in [
             (StoredDescriptors::SocketsV4, [Lane::V4, Lane::PriorityV4]),
             (StoredDescriptors::SocketsV6, [Lane::V6, Lane::PriorityV6]),
         ] {
             let all = lanes
                 .into_iter()
                 .flat_map(|lane| sockets.iter().filter_map(move |pair| pair.lane(lane)));
-            store.keep(kept, &all.map(AsFd::as_fd).collect::<Vec<_>>());
+            store.keep(stored, &all.map(AsFd::as_fd).collect::<Vec<_>>());
         }
     }
 
@@ -175,10 +175,10 @@ impl Sockets {
     pub(super) fn wait_for_retired(&self) {
         /// A worker that takes longer is stopped by a debugger, or the machine is: the port is then
         /// reported as taken.
-        const PATIENCE: Duration = Duration::from_millis(500);
+        const TIMEOUT: Duration = Duration::from_millis(500);
         const PAUSE: Duration = Duration::from_micros(100);
         let began = clock::now();
-        while self.has_retired() && clock::now().saturating_since(began) < PATIENCE {
+        while self.has_retired() && clock::now().saturating_since(began) < TIMEOUT {
             std::thread::sleep(PAUSE);
         }
     }
@@ -201,7 +201,7 @@ impl Sockets {
         const ATTEMPTS: usize = 16;
         /// For how long a port may stay taken that the store has been told to give free, and how often
         /// that is looked at: a service manager that is not busy takes a millisecond.
-        const STORE_PATIENCE: Duration = Duration::from_secs(2);
+        const STORE_TIMEOUT: Duration = Duration::from_secs(2);
         const STORE_PAUSE: Duration = Duration::from_millis(5);
         let began = clock::now();
         let mut attempts = 0;
@@ -218,7 +218,7 @@ impl Sockets {
                 0 if attempts < ATTEMPTS => {}
                 1.. if is_taken
                     && self.has_forgotten
-                    && !clock::now().has_passed(began, STORE_PATIENCE) =>
+                    && !clock::now().has_passed(began, STORE_TIMEOUT) =>
                 {
                     std::thread::sleep(STORE_PAUSE);
                 }
@@ -310,15 +310,15 @@ impl Sockets {
 
     /// The sockets that an earlier process left, where they fit.
     fn take_over(&mut self, family: Family, port: u16, group: Group) -> Option<Vec<Socket>> {
-        let kept = match family {
+        let stored = match family {
             Family::V4 => StoredDescriptors::SocketsV4,
             Family::V6 => StoredDescriptors::SocketsV6,
         };
         let store = self.settings.store.as_ref()?;
-        let left = store.take(kept);
+        let left = store.take(stored);
         if left.is_empty() {
             // Sets that are not whole, and those that these sockets are to replace.
-            self.has_forgotten |= store.forget(kept);
+            self.has_forgotten |= store.forget(stored);
             return None;
         }
         match Socket::take_over_group(family, port, group, self.mark, left) {
@@ -329,7 +329,7 @@ impl Sockets {
             }
             Err(error) => {
                 tracing::warn!("sockets are opened anew: {error}");
-                self.has_forgotten |= store.forget(kept);
+                self.has_forgotten |= store.forget(stored);
                 None
             }
         }

@@ -39,7 +39,7 @@ const LEAVE_WINDOWS: u64 = 2;
 const STAY: Duration = Duration::from_secs(10);
 
 /// The time for which the kernel decides after staying and leaving did not help.
-const GIVE_UP: Duration = Duration::from_secs(10);
+const LEAVE_TO_KERNEL: Duration = Duration::from_secs(10);
 
 /// The number of times in a row that a worker leaves before it gives up: with two processors, once there and once back.
 const LEAVES: u32 = 4;
@@ -151,7 +151,7 @@ impl Judge {
 
     fn leave(&mut self, now: BootTime) -> Option<Step> {
         if self.leaves >= LEAVES {
-            return self.roam(now.saturating_add(GIVE_UP));
+            return self.roam(now.saturating_add(LEAVE_TO_KERNEL));
         }
         self.leaves += 1;
         self.state = State::Leaving;
@@ -365,7 +365,7 @@ mod tests {
         }
         assert_eq!(watched.window(30, 60), None);
         assert_eq!(watched.window(30, 60), Some(Step::Roam));
-        for _ in 1..GIVE_UP.div_duration_f64(WINDOW) as u32 {
+        for _ in 1..LEAVE_TO_KERNEL.div_duration_f64(WINDOW) as u32 {
             assert_eq!(watched.window(30, 60), None);
         }
         assert_eq!(watched.window(30, 60), Some(Step::Stay), "once more");

@@ -26,7 +26,7 @@ impl Gateway {
             }
             self.note_outside_of_held(name, now);
         }
-        self.name_settled(name, now);
+        self.name_resolved(name, now);
         self.finish(now);
     }
 

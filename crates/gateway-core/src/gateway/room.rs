@@ -18,7 +18,7 @@ use std::time::Duration;
 const CROWDED: usize = MAX_NAMES_PER_CLIENT / 8 * 7;
 
 /// As many of its names stay, and those with flows besides. So the next 1,024 names cost no look at all flows.
-const KEPT_NAMES: usize = MAX_NAMES_PER_CLIENT / 4 * 3;
+const STORED_NAMES: usize = MAX_NAMES_PER_CLIENT / 4 * 3;
 
 /// Between two looks at all flows: a look at the 65,536 of a worker takes some 10 ms.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -43,7 +43,7 @@ impl Gateway {
         for client in clients {
             let count = self.grants.names_of_client(client);
             if count > CROWDED {
-                self.evict_names(client, count - KEPT_NAMES, in_use, now);
+                self.evict_names(client, count - STORED_NAMES, in_use, now);
             }
         }
         self.finish(now);

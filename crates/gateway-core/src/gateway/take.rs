@@ -407,7 +407,7 @@ impl Gateway {
 
     /// The DNS has answered for a name, or never will: grants that waited for nothing else come into
     /// force.
-    pub(super) fn name_settled(&mut self, name: &DomainName, now: BootTime) {
+    pub(super) fn name_resolved(&mut self, name: &DomainName, now: BootTime) {
         let existence = self.dns.names.existence(name);
         let mut ready = Vec::new();
         for (id, pending) in &mut self.grants.pending {

@@ -275,15 +275,15 @@ fn perform(play: &mut Play, portal: &mut Portal, step: &Step) {
         }
         Step::NoAnswer(name) => play.resolved(NAMES[*name], Resolution::NoAnswer),
         Step::Pass(span_ms) => play.pass(*span_ms),
-        Step::Reconnect(standing) => {
-            let standing: Vec<GrantId> = standing.iter().copied().map(grant_id).collect();
+        Step::Reconnect(current) => {
+            let current: Vec<GrantId> = current.iter().copied().map(grant_id).collect();
             play.disconnect();
-            play.reconnect(&standing);
-            portal.live.retain(|id, _| standing.contains(id));
+            play.reconnect(&current);
+            portal.live.retain(|id, _| current.contains(id));
         }
         Step::Restart => {
             play.pass(1_000);
-            let Some(kept) = play.gateway.persisted() else {
+            let Some(grants_file) = play.gateway.persisted() else {
                 return;
             };
             let mut next = Play::begin();
@@ -292,11 +292,11 @@ fn perform(play: &mut Play, portal: &mut Portal, step: &Step) {
             next.gateway = culvert_gateway_core::Gateway::new(options, Vec::new(), 9, next.now());
             let unix_ms = next.unix_ms();
             next.gateway
-                .handle_persisted(kept, UnixTime::from_millis(unix_ms), next.now());
-            next.carry_out();
+                .handle_persisted(grants_file, UnixTime::from_millis(unix_ms), next.now());
+            next.execute();
             next.connect();
-            let standing: Vec<GrantId> = next.gateway.grants().collect();
-            next.welcome(&standing);
+            let current: Vec<GrantId> = next.gateway.grants().collect();
+            next.welcome(&current);
             *play = next;
         }
     }

@@ -10,7 +10,7 @@ fn draining_is_told_and_takes_nothing_from_those_that_are_there() {
     play.said.clear();
     play.gateway.handle_drain(true);
     play.gateway.handle_drain(true);
-    play.carry_out();
+    play.execute();
     assert_eq!(play.said, [FromGateway::Draining { on: true }]);
     assert!(play.gateway.is_draining());
     play.assert_reaches(5, "10.0.9.1:53");
@@ -19,7 +19,7 @@ fn draining_is_told_and_takes_nothing_from_those_that_are_there() {
     play.grant(&claims(2, 5, 8));
     play.assert_accepted(2);
     play.gateway.handle_drain(false);
-    play.carry_out();
+    play.execute();
     assert_eq!(play.said, [FromGateway::Draining { on: false }]);
 }
 

@@ -46,7 +46,7 @@ fn end(play: &mut Play, ports: impl IntoIterator<Item = u16>) {
     let records = records.map(|port| record(play, port, Some(End::Idle)));
     let records = records.collect();
     play.gateway.handle_flows(records, 0, play.now());
-    play.carry_out();
+    play.execute();
 }
 
 fn reports(play: &mut Play) -> Vec<FlowReport> {
@@ -97,7 +97,7 @@ fn a_report_says_who_reached_what_when_how_much_and_why_it_ended() {
     ];
     let records = why.map(|(end, _)| record(&play, 443, end)).to_vec();
     play.gateway.handle_flows(records, 3, play.now());
-    play.carry_out();
+    play.execute();
     let [report] = &reports(&mut play)[..] else {
         panic!("one report");
     };
@@ -188,7 +188,7 @@ fn flows_end_after_their_client_is_gone_and_are_still_its_own() {
     play.revoke(1);
     assert!(play.peers.is_empty());
     play.gateway.handle_flows(vec![late], 0, play.now());
-    play.carry_out();
+    play.execute();
     let report = reports(&mut play).remove(0);
     assert_eq!(report.flows[0].client, claims(1, 5, 9).client);
     take(&mut play, &report);
@@ -198,7 +198,7 @@ fn flows_end_after_their_client_is_gone_and_are_still_its_own() {
         ..late
     };
     play.gateway.handle_flows(vec![strange], 0, play.now());
-    play.carry_out();
+    play.execute();
     let report = reports(&mut play).remove(0);
     assert_eq!((report.flows.len(), report.lost), (0, 1));
 }
@@ -210,7 +210,7 @@ fn what_does_not_fit_is_lost_and_counted_and_reports_are_bounded() {
     let one = record(&play, 1, Some(End::Closed));
     let records = vec![one; MAX_WAITING_FLOWS + extra];
     play.gateway.handle_flows(records, 0, play.now());
-    play.carry_out();
+    play.execute();
     let (mut told, mut lost) = (0, 0);
     while let Some(report) = reports(&mut play).pop() {
         assert!(report.flows.len() <= MAX_FLOWS_PER_REPORT);
@@ -229,10 +229,10 @@ fn questions_about_names_are_no_flows_of_a_resource() {
         remote_port: 20_053,
         ..record(&play, 1, Some(End::Idle))
     };
-    let same_port_elsewhere = record(&play, 20_053, Some(End::Idle));
-    let records = vec![question, same_port_elsewhere];
+    let same_port_of_another = record(&play, 20_053, Some(End::Idle));
+    let records = vec![question, same_port_of_another];
     play.gateway.handle_flows(records, 0, play.now());
-    play.carry_out();
+    play.execute();
     let reports = reports(&mut play);
     assert_eq!(reports.iter().flat_map(ports).collect::<Vec<_>>(), [20_053]);
     assert_eq!(reports[0].flows[0].address, IpAddr::from([10, 0, 9, 2]));

@@ -401,7 +401,7 @@ fn without_the_kernels_guard_nothing_passes_and_with_it_everything_is_as_before(
     let mut gate = Gate::with_max_flows(Seed::new([1; 32]), 8);
     play.send_through(&mut gate, 5, "10.0.9.1:53").unwrap();
     play.gateway.handle_guard(false, play.now());
-    play.carry_out();
+    play.execute();
     assert!(play.send_through(&mut gate, 5, "10.0.9.1:53").is_err());
     assert!(play.peers.contains_key(&key(5)), "tunnels stay up");
     // A client that comes meanwhile reaches nothing either.
@@ -411,7 +411,7 @@ fn without_the_kernels_guard_nothing_passes_and_with_it_everything_is_as_before(
     play.is_guarded = true;
     assert!(play.send(6, "10.0.9.1:53").is_err());
     play.gateway.handle_guard(true, play.now());
-    play.carry_out();
+    play.execute();
     for client in [5, 6] {
         play.assert_reaches(client, "10.0.9.1:53");
     }

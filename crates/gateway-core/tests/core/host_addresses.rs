@@ -20,7 +20,7 @@ impl Play {
         let addresses = addresses.iter().map(|text| text.parse::<IpAddr>().unwrap());
         self.gateway
             .handle_host_addresses(addresses.collect(), self.now());
-        self.carry_out();
+        self.execute();
     }
 }
 

@@ -12,21 +12,31 @@ use culvert_wire::messages::{FromGateway, ToGateway};
 
 /// Another run, `later_ms` after the last one, with what that has written.
 pub(crate) fn restart(before: &Play, later_ms: u64) -> Play {
-    let before_end = before.kept.as_ref().unwrap();
+    let before_end = before.grants_file.as_ref().unwrap();
     let written = serde_json::to_string(before_end).unwrap();
     let void = before_end.void.clone();
-    let kept = serde_json::from_str(&written).unwrap();
-    restart_with(before, &PersistedGrants { void, ..kept }, later_ms)
+    let grants_file = serde_json::from_str(&written).unwrap();
+    restart_with(
+        before,
+        &PersistedGrants {
+            void,
+            ..grants_file
+        },
+        later_ms,
+    )
 }
 
-fn restart_with(before: &Play, kept: &PersistedGrants, later_ms: u64) -> Play {
+fn restart_with(before: &Play, grants_file: &PersistedGrants, later_ms: u64) -> Play {
     let mut play = Play::begin();
     play.now_ms = before.now_ms + later_ms;
     play.gateway = Gateway::new(options(), candidates(), 8, play.now());
     let unix_ms = play.unix_ms();
-    play.gateway
-        .handle_persisted(kept.clone(), UnixTime::from_millis(unix_ms), play.now());
-    play.carry_out();
+    play.gateway.handle_persisted(
+        grants_file.clone(),
+        UnixTime::from_millis(unix_ms),
+        play.now(),
+    );
+    play.execute();
     play
 }
 
@@ -70,7 +80,7 @@ fn what_ended_for_clients_does_not_come_back_when_the_gateway_is_killed_at_once(
     assert_eq!(next.peers.len(), 1);
     // And once more, with what the second run has kept.
     next.pass(1_000);
-    assert!(next.kept.as_ref().unwrap().void.is_empty());
+    assert!(next.grants_file.as_ref().unwrap().void.is_empty());
     assert_eq!(restart(&next, 0).peers.len(), 1);
 }
 
@@ -123,14 +133,14 @@ fn the_portals_clock_corrects_the_machines() {
     let mut play = Play::open();
     play.grant(&claims(1, 5, 9));
     play.pass(1_000);
-    let kept = play.kept.clone().unwrap();
+    let grants_file = play.grants_file.clone().unwrap();
     let mut play = Play::begin();
     play.gateway = Gateway::new(options(), candidates(), 8, play.now());
     // The machine woke up with a clock that is slow by a year.
     let slow_ms = START_UNIX_MS - 365 * 24 * HOUR_MS;
     play.gateway
-        .handle_persisted(kept, UnixTime::from_millis(slow_ms), play.now());
-    play.carry_out();
+        .handle_persisted(grants_file, UnixTime::from_millis(slow_ms), play.now());
+    play.execute();
     play.connect();
     play.welcome(&[grant_id(1)]);
     play.pass(HOUR_MS);
@@ -157,24 +167,24 @@ fn nothing_is_believed_that_the_portal_has_not_signed() {
     let mut play = Play::open();
     play.grant(&claims(1, 5, 9));
     play.pass(1_000);
-    let kept = play.kept.clone().unwrap();
+    let grants_file = play.grants_file.clone().unwrap();
 
-    let mut forged = kept.clone();
+    let mut forged = grants_file.clone();
     let mut wider = claims(1, 5, 9);
     wider.target = crate::play::target("0.0.0.0/0").into();
     forged.grants[0].token = Signer::new(8).sign(&wider);
     restart_with(&play, &forged, 0).assert_reaches_nothing();
 
-    let mut misaddressed = kept.clone();
+    let mut misaddressed = grants_file.clone();
     misaddressed.gateway = culvert_ids::GatewayId::from_bytes([9; 16]);
     assert_ne!(misaddressed.gateway, GATEWAY);
     restart_with(&play, &misaddressed, 0).assert_reaches_nothing();
 
-    let mut unknown = kept.clone();
+    let mut unknown = grants_file.clone();
     unknown.grant_keys.clear();
     restart_with(&play, &unknown, 0).assert_reaches_nothing();
 
-    let mut ranges = kept;
+    let mut ranges = grants_file;
     ranges.ranges.machines_ipv4 = "nonsense".to_owned();
     let restarted = restart_with(&play, &ranges, 0);
     restarted.assert_reaches_nothing();
@@ -190,13 +200,13 @@ fn a_burst_of_changes_is_written_once_and_soon() {
         one.exp = Timestamp::from_unix_ms(START_UNIX_MS + HOUR_MS);
         play.grant(&one);
     }
-    play.kept = None;
+    play.grants_file = None;
     for number in 1..=49 {
         play.revoke(number);
-        assert!(play.kept.is_none(), "it waits for the burst to end");
+        assert!(play.grants_file.is_none(), "it waits for the burst to end");
     }
     play.pass(100);
-    assert_eq!(play.kept.as_ref().unwrap().grants.len(), 1);
+    assert_eq!(play.grants_file.as_ref().unwrap().grants.len(), 1);
     assert_eq!(play.gateway.persisted().unwrap().grants.len(), 1);
 }
 
@@ -204,8 +214,8 @@ fn a_burst_of_changes_is_written_once_and_soon() {
 fn secrets_are_in_no_debug_text() {
     let mut play = Play::open();
     play.grant(&claims(1, 5, 9));
-    let kept = play.gateway.persisted().unwrap();
-    let secret = serde_json::to_value(&kept.grants[0].preshared_key).unwrap();
-    let text = format!("{kept:?}");
+    let grants_file = play.gateway.persisted().unwrap();
+    let secret = serde_json::to_value(&grants_file.grants[0].preshared_key).unwrap();
+    let text = format!("{grants_file:?}");
     assert!(!text.contains(secret.as_str().unwrap()), "{text}");
 }

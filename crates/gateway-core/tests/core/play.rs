@@ -173,7 +173,7 @@ pub(crate) struct Play {
     /// The number of questions to the shell for the names in use.
     pub(crate) looks: usize,
     /// With what has become void since.
-    pub(crate) kept: Option<PersistedGrants>,
+    pub(crate) grants_file: Option<PersistedGrants>,
     pub(crate) peers: BTreeMap<PublicKey, Peer>,
     pub(crate) table: Arc<GateTable>,
     /// True if accepted grants are to be in force.
@@ -196,7 +196,7 @@ impl Play {
             interfaces: Vec::new(),
             asked: Vec::new(),
             looks: 0,
-            kept: None,
+            grants_file: None,
             peers: BTreeMap::new(),
             table: Arc::default(),
             is_guarded: true,
@@ -221,13 +221,13 @@ impl Play {
         self.seq = 0;
         self.gateway
             .handle_connected(UnixTime::from_millis(unix_ms), self.now());
-        self.carry_out();
+        self.execute();
     }
 
     pub(crate) fn disconnect(&mut self) {
         self.gateway
             .handle_disconnected("cut".to_owned(), None, self.now());
-        self.carry_out();
+        self.execute();
     }
 
     /// Waits until the gateway tries again, and connects.
@@ -272,7 +272,7 @@ impl Play {
     /// A message of the portal in its place.
     pub(crate) fn hear(&mut self, message: ToGateway) {
         self.tell(message);
-        self.carry_out();
+        self.execute();
     }
 
     /// The same, but what follows is not carried out.
@@ -320,7 +320,7 @@ impl Play {
     pub(crate) fn resolved(&mut self, text: &str, resolution: Resolution) {
         self.gateway
             .handle_resolved(&name(text), resolution, self.now());
-        self.carry_out();
+        self.execute();
     }
 
     /// Lets time pass, with every timer on the way.
@@ -340,7 +340,7 @@ impl Play {
 
     pub(crate) fn time(&mut self) {
         self.gateway.handle_timeout(self.now());
-        self.carry_out();
+        self.execute();
     }
 
     pub(crate) const fn now(&self) -> BootTime {
@@ -351,7 +351,7 @@ impl Play {
         START_UNIX_MS + self.now_ms - START_MS
     }
 
-    pub(crate) fn carry_out(&mut self) {
+    pub(crate) fn execute(&mut self) {
         while let Some(output) = self.gateway.poll_output() {
             match output {
                 Output::Connect => self.connects += 1,
@@ -370,11 +370,11 @@ impl Play {
                 Output::NamesInUse => self.looks += 1,
                 Output::Resolve(name) => self.asked.push(name),
                 Output::Void(grants) => {
-                    if let Some(kept) = &mut self.kept {
-                        kept.void.extend(grants);
+                    if let Some(grants_file) = &mut self.grants_file {
+                        grants_file.void.extend(grants);
                     }
                 }
-                Output::Persist(kept) => self.kept = Some(*kept),
+                Output::Persist(grants_file) => self.grants_file = Some(*grants_file),
             }
         }
     }

@@ -73,7 +73,7 @@ fn names_without_flows_give_way_the_oldest_first_and_those_with_flows_stay() {
     assert_eq!(play.looks, 1, "its share is almost full");
     let now = play.now();
     play.gateway.handle_names_in_use(&in_use(&names[..10]), now);
-    play.carry_out();
+    play.execute();
     let gone = UNCROWDED + 1 - MAX_NAMES_PER_GRANT / 4 * 3;
     assert_eq!(play.gateway.counters().names_evicted, gone as u64);
     assert!(reaches(&mut play, &names[0]) && reaches(&mut play, &names[9]));
@@ -96,7 +96,7 @@ fn where_all_names_have_flows_none_gives_way_and_new_ones_are_refused() {
     assert!(play.looks > 0);
     let now = play.now();
     play.gateway.handle_names_in_use(&in_use(&names), now);
-    play.carry_out();
+    play.execute();
     assert_eq!(play.gateway.counters().names_evicted, 0);
     let replaces = Some(grant_id(number - 1));
     play.grant_with(&name_claims(number, 5, 9, PATTERN), replaces, last);

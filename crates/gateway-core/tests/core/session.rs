@@ -97,7 +97,7 @@ fn a_gap_another_epoch_or_nonsense_breaks_the_session_off() {
     for text in texts {
         let mut play = Play::open();
         play.gateway.handle_text(&text, play.now());
-        play.carry_out();
+        play.execute();
         assert_eq!(play.disconnects, 1, "{text}");
         assert!(!play.gateway.is_connected());
         assert_eq!(play.gateway.counters().protocol_errors, 1);
@@ -111,7 +111,7 @@ fn a_message_of_a_later_version_is_answered_and_the_session_goes_on() {
     let (epoch, seq) = (play.epoch, play.seq);
     let text = format!(r#"{{"epoch":{epoch},"seq":{seq},"type":"sing","loud":true}}"#);
     play.gateway.handle_text(&text, play.now());
-    play.carry_out();
+    play.execute();
     let kind = "sing".to_owned();
     assert_eq!(play.said, [FromGateway::Unsupported { kind }]);
     play.grant(&claims(1, 5, 9));
@@ -226,7 +226,7 @@ fn a_token_that_is_refused_before_the_session_ends_the_gateway() {
     }
     play.gateway
         .handle_unauthorized("no such token".into(), play.now());
-    play.carry_out();
+    play.execute();
     assert_eq!(
         play.ended,
         Some(Ending::NotEnrolled("no such token".into()))
@@ -240,7 +240,7 @@ fn candidates_and_load_are_told_when_they_change() {
     play.grant(&claims(1, 5, 9));
     play.said.clear();
     play.gateway.handle_candidates(candidates(), play.now());
-    play.carry_out();
+    play.execute();
     assert_eq!(play.said, [], "they are the same");
     let candidates = vec!["203.0.113.9:51820".parse().unwrap()];
     play.gateway
@@ -251,7 +251,7 @@ fn candidates_and_load_are_told_when_they_change() {
         rate_bytes_per_s: 4,
         processor_permille: 5,
     });
-    play.carry_out();
+    play.execute();
     let load = GatewayLoad {
         clients: 1,
         flows: 3,
@@ -269,7 +269,7 @@ fn candidates_and_load_are_told_when_they_change() {
     play.disconnect();
     play.said.clear();
     play.gateway.handle_load(GatewayLoad::default());
-    play.carry_out();
+    play.execute();
     assert_eq!(play.said, []);
     play.reconnect(&[grant_id(1)]);
     let Some(FromGateway::Hello {
@@ -297,7 +297,7 @@ fn the_portals_clock_counts_from_each_connection_on() {
     play.seq = 0;
     play.gateway
         .handle_connected(UnixTime::from_millis(unix_ms), play.now());
-    play.carry_out();
+    play.execute();
     play.welcome(&[grant_id(1)]);
     play.pass(HOUR_MS + START_MS - play.now_ms);
     play.assert_reaches(5, "10.0.9.1:53");

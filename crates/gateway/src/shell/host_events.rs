@@ -33,7 +33,7 @@ impl Shell {
         let mut is_guarded = self.devices.host.guard.is_guarded(by).await?;
         if !is_guarded {
             self.core.handle_guard(false, now);
-            self.carry_out().await?;
+            self.execute().await?;
             is_guarded = self.devices.host.guard.put_back().await?;
         }
         if is_guarded {

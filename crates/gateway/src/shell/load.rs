@@ -1,6 +1,6 @@
 //! The load of the gateway.
 
-use super::tunnel::Carried;
+use super::tunnel::TrafficCounts;
 use culvert_base::{BootTime, whole_millis};
 use culvert_wire::messages::GatewayLoad;
 
@@ -17,19 +17,19 @@ const TICKS_PER_S: u64 = 100;
 
 impl Load {
     /// The load since the last look.
-    pub(crate) fn next(&mut self, carried: &Carried, now: BootTime) -> GatewayLoad {
+    pub(crate) fn next(&mut self, traffic: &TrafficCounts, now: BootTime) -> GatewayLoad {
         let ticks = processor_ticks().unwrap_or(0);
-        let (then, bytes, then_ticks) = self.looked.unwrap_or((now, carried.bytes, ticks));
-        self.looked = Some((now, carried.bytes, ticks));
+        let (then, bytes, then_ticks) = self.looked.unwrap_or((now, traffic.bytes, ticks));
+        self.looked = Some((now, traffic.bytes, ticks));
         let elapsed_ms = whole_millis(now.saturating_since(then)).max(1);
         let processors = std::thread::available_parallelism().map_or(1, usize::from) as u64;
         let used_ms = ticks.saturating_sub(then_ticks) * 1000 / TICKS_PER_S;
         let permille = used_ms * 1000 / (elapsed_ms * processors);
         self.last = GatewayLoad {
             clients: 0,
-            flows: u32::try_from(carried.flows).unwrap_or(u32::MAX),
+            flows: u32::try_from(traffic.flows).unwrap_or(u32::MAX),
             // A peer that was removed takes its count along.
-            rate_bytes_per_s: carried.bytes.saturating_sub(bytes) * 1000 / elapsed_ms,
+            rate_bytes_per_s: traffic.bytes.saturating_sub(bytes) * 1000 / elapsed_ms,
             processor_permille: u16::try_from(permille.min(1000)).unwrap_or(1000),
         };
         self.last
@@ -54,14 +54,14 @@ mod tests {
     #[test]
     fn rates_are_those_since_the_last_look() {
         let mut load = Load::default();
-        let carried = |bytes| Carried {
+        let traffic = |bytes| TrafficCounts {
             bytes,
             flows: 3,
-            ..Carried::default()
+            ..TrafficCounts::default()
         };
-        let first = load.next(&carried(1_000), BootTime::from_millis(10_000));
+        let first = load.next(&traffic(1_000), BootTime::from_millis(10_000));
         assert_eq!(first.rate_bytes_per_s, 0);
-        let second = load.next(&carried(6_000), BootTime::from_millis(15_000));
+        let second = load.next(&traffic(6_000), BootTime::from_millis(15_000));
         assert_eq!(second.rate_bytes_per_s, 1_000);
         assert_eq!(second.flows, 3);
         assert_eq!(load.last, second);

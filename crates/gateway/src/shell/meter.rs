@@ -2,7 +2,7 @@
 
 use super::load::Load;
 use super::traffic::{Rates, Traffic};
-use super::tunnel::Carried;
+use super::tunnel::TrafficCounts;
 use culvert_base::BootTime;
 use culvert_wire::PublicKey;
 use culvert_wire::messages::GatewayLoad;
@@ -16,9 +16,9 @@ pub(super) struct Meter {
 
 impl Meter {
     /// Takes the rates since the last reading, and returns the load.
-    pub(super) fn read(&mut self, carried: &Carried, now: BootTime) -> GatewayLoad {
-        self.traffic.look(carried, now);
-        self.load.next(carried, now)
+    pub(super) fn read(&mut self, counts: &TrafficCounts, now: BootTime) -> GatewayLoad {
+        self.traffic.look(counts, now);
+        self.load.next(counts, now)
     }
 
     /// The load at the last reading.

@@ -68,8 +68,8 @@ impl Shell {
         let now = culvert_engine::boot_time();
         self.core.handle_flows(taken.records, taken.lost, now);
         loop {
-            let carried_out = self.carry_out().await;
-            if carried_out.is_err() || self.core.flows_are_told() {
+            let executed = self.execute().await;
+            if executed.is_err() || self.core.flows_are_told() {
                 return self.core.flows_are_told();
             }
             let event = self.devices.portal.next().await;

@@ -1,7 +1,7 @@
 //! The state of the gateway, for `culvert gateway status`, health and metrics.
 
 use super::Shell;
-use super::tunnel::Carried;
+use super::tunnel::TrafficCounts;
 use crate::GatewayError;
 use crate::status::{ClientStatus, CounterStatus, LoadStatus, SCHEMA_VERSION, Status};
 use culvert_base::{UnixTime, whole_millis};
@@ -14,20 +14,20 @@ impl Shell {
     /// Everything that there is to tell.
     pub(super) fn status(&self) -> Result<Status, GatewayError> {
         let (now, unix) = (culvert_engine::boot_time(), culvert_engine::unix_time());
-        let carried = self.devices.tunnel.carried()?;
+        let traffic = self.devices.tunnel.traffic()?;
         let view = self.core.view(now, unix);
         let mut clients = view.clients;
-        self.add_traffic(&mut clients, &carried, unix);
+        self.add_traffic(&mut clients, &traffic, unix);
         let mut problems = self.devices.host.problems();
         problems.extend(self.observation.problem().map(str::to_owned));
         problems.extend(self.devices.resolver.problem());
         problems.extend(self.devices.site_dns.problem());
         problems.extend(view.portal.clock_problem());
         problems.extend(self.core.host_problems(now));
-        problems.extend(host_address_problem(&carried));
+        problems.extend(host_address_problem(&traffic));
         let not_ready_because = self.not_ready();
         let (base, load) = (&self.base, self.meter.load());
-        let counters = counter_list(&view.counters, &carried);
+        let counters = counter_list(&view.counters, &traffic);
         Ok(Status {
             schema_version: SCHEMA_VERSION,
             version: base.settings.version.clone(),
@@ -59,13 +59,13 @@ impl Shell {
             names: view.names,
             name_count: view.name_count,
             load: LoadStatus {
-                flows: carried.flows,
+                flows: traffic.flows,
                 bytes_per_s: load.rate_bytes_per_s,
                 processor_permille: load.processor_permille,
             },
             sandbox: base.settings.sandbox.clone(),
             firewall: self.devices.host.guard.status(now),
-            drops: carried.drops,
+            drops: traffic.drops,
             counters,
             problems,
         })
@@ -83,9 +83,9 @@ impl Shell {
         }
     }
 
-    fn add_traffic(&self, clients: &mut [ClientStatus], carried: &Carried, unix: UnixTime) {
+    fn add_traffic(&self, clients: &mut [ClientStatus], traffic: &TrafficCounts, unix: UnixTime) {
         let peers: BTreeMap<PublicKey, _> =
-            carried.peers.iter().map(|peer| (peer.key, peer)).collect();
+            traffic.peers.iter().map(|peer| (peer.key, peer)).collect();
         for client in clients {
             let Some(peer) = peers.get(&client.public_key) else {
                 continue;
@@ -104,9 +104,9 @@ impl Shell {
 }
 
 /// Packets that a wider resource, or a name among others, led to this machine.
-fn host_address_problem(carried: &Carried) -> Option<String> {
+fn host_address_problem(traffic: &TrafficCounts) -> Option<String> {
     let reason = DropReason::HostAddress.name();
-    let dropped = carried.drops.iter().find(|drop| drop.reason == reason)?;
+    let dropped = traffic.drops.iter().find(|drop| drop.reason == reason)?;
     let count = dropped.count;
     (count > 0).then(|| {
         format!(
@@ -116,7 +116,7 @@ fn host_address_problem(carried: &Carried) -> Option<String> {
     })
 }
 
-fn counter_list(counters: &Counters, carried: &Carried) -> Vec<CounterStatus> {
+fn counter_list(counters: &Counters, traffic: &TrafficCounts) -> Vec<CounterStatus> {
     let Counters {
         accepted,
         refused,
@@ -138,10 +138,10 @@ fn counter_list(counters: &Counters, carried: &Carried) -> Vec<CounterStatus> {
         ("protocol_errors", protocol_errors),
         (
             "flows_evicted_by_own_client",
-            carried.flows_evicted.own_share,
+            traffic.flows_evicted.own_share,
         ),
-        ("flows_evicted_when_full", carried.flows_evicted.full),
-        ("generation_changes", carried.generation_changes),
+        ("flows_evicted_when_full", traffic.flows_evicted.full),
+        ("generation_changes", traffic.generation_changes),
     ];
     let counters = list.into_iter().map(|(name, count)| CounterStatus {
         name: name.to_owned(),
@@ -157,15 +157,15 @@ mod tests {
 
     #[test]
     fn what_the_device_counts_is_told_with_the_counters() {
-        let carried = Carried {
+        let traffic = TrafficCounts {
             generation_changes: 3,
             flows_evicted: Evicted {
                 own_share: 4,
                 full: 5,
             },
-            ..Carried::default()
+            ..TrafficCounts::default()
         };
-        let counters = counter_list(&Counters::default(), &carried);
+        let counters = counter_list(&Counters::default(), &traffic);
         let told = |name: &str| {
             let mut all = counters.iter();
             let counter = all.find(|counter| counter.name == name);

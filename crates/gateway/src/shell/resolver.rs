@@ -1,10 +1,9 @@
 //! Names, asked of the system's resolvers.
 
-mod carried;
 mod found;
+mod reachable;
 mod zoned;
 
-use carried::retain_carried;
 use culvert_gateway_core::{MAX_QUESTIONS, RESOLVE_LIMIT_MS, Resolution};
 use culvert_host::SystemFile;
 use culvert_policy::DomainName;
@@ -16,6 +15,7 @@ use hickory_resolver::proto::ProtoError;
 use hickory_resolver::proto::op::ResponseCode;
 use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
 use hickory_resolver::system_conf::parse_resolv_conf;
+use reachable::retain_reachable;
 use std::io::Read;
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt;
@@ -35,10 +35,10 @@ const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The longest time that answers are kept, whatever their time to live: an address that was changed
 /// in a hurry is not missed for longer.
-const MAX_KEPT: Duration = Duration::from_secs(300);
+const MAX_CACHED: Duration = Duration::from_secs(300);
 
 /// The same where a name does not exist: one that was made for a new resource is found soon.
-const MAX_KEPT_NEGATIVE: Duration = Duration::from_secs(30);
+const MAX_CACHED_NEGATIVE: Duration = Duration::from_secs(30);
 
 /// The resolver of the system's configuration.
 pub(crate) type SystemResolver = hickory_resolver::Resolver<Zoned>;
@@ -58,7 +58,7 @@ pub(crate) struct Resolver {
     /// Of the files by which `resolver` was made; none where it was made otherwise.
     stamps: Option<[Stamp; 2]>,
     /// True if this machine can send packets to an address.
-    carries: fn(IpAddr) -> bool,
+    can_send: fn(IpAddr) -> bool,
     said: mpsc::Sender<(DomainName, Resolution)>,
     pub(crate) answers: mpsc::Receiver<(DomainName, Resolution)>,
 }
@@ -75,7 +75,7 @@ impl Resolver {
             }
         };
         Self {
-            carries: carried::carries,
+            can_send: reachable::can_send,
             zones,
             ..Self::with(resolver, Some(stamps))
         }
@@ -87,7 +87,7 @@ impl Resolver {
             resolver,
             zones: Zones::default(),
             stamps,
-            carries: |_| true,
+            can_send: |_| true,
             said,
             answers,
         }
@@ -98,14 +98,14 @@ impl Resolver {
     pub(crate) fn ask(&mut self, name: DomainName) {
         self.follow_system();
         let (resolver, said) = (self.resolver.clone(), self.said.clone());
-        let carries = self.carries;
+        let can_send = self.can_send;
         tokio::spawn(async move {
             let limit = Duration::from_millis(RESOLVE_LIMIT_MS);
             let resolution = match resolver {
                 Ok(resolver) => {
                     match tokio::time::timeout(limit, look_up(&resolver, &name)).await {
                         Ok(mut found) => {
-                            retain_carried(&mut found, carries);
+                            retain_reachable(&mut found, can_send);
                             found.resolution()
                         }
                         Err(_late) => Resolution::NoAnswer,
@@ -223,8 +223,8 @@ fn adjust(options: &mut ResolverOpts) {
     options.ndots = 0;
     // Those of the system are read by another way.
     options.use_hosts_file = ResolveHosts::Never;
-    options.positive_max_ttl = Some(MAX_KEPT);
-    options.negative_max_ttl = Some(MAX_KEPT_NEGATIVE);
+    options.positive_max_ttl = Some(MAX_CACHED);
+    options.negative_max_ttl = Some(MAX_CACHED_NEGATIVE);
 }
 
 fn stamps() -> [Stamp; 2] {

@@ -1,6 +1,6 @@
 //! The traffic of each client, and its rate.
 
-use super::tunnel::Carried;
+use super::tunnel::TrafficCounts;
 use culvert_base::{BootTime, whole_millis};
 use culvert_wire::PublicKey;
 use std::collections::BTreeMap;
@@ -28,11 +28,11 @@ pub(crate) struct Rates {
 
 impl Traffic {
     /// Takes the rates since the last look.
-    pub(crate) fn look(&mut self, carried: &Carried, now: BootTime) {
+    pub(crate) fn look(&mut self, counts: &TrafficCounts, now: BootTime) {
         let elapsed_ms = whole_millis(now.saturating_since(self.looked)).max(1);
         let rate =
             |bytes: u64, then: u64| bytes.saturating_sub(then).saturating_mul(1000) / elapsed_ms;
-        let peers = carried.peers.iter().map(|peer| {
+        let peers = counts.peers.iter().map(|peer| {
             // A client that came meanwhile has its rates at the next look.
             let rates = self
                 .peers
@@ -61,11 +61,11 @@ impl Traffic {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tunnel::CarriedPeer;
+    use super::super::tunnel::PeerTraffic;
     use super::*;
 
-    fn carried(peers: &[(u8, u64, u64)]) -> Carried {
-        let peers = peers.iter().map(|(key, rx_bytes, tx_bytes)| CarriedPeer {
+    fn counts(peers: &[(u8, u64, u64)]) -> TrafficCounts {
+        let peers = peers.iter().map(|(key, rx_bytes, tx_bytes)| PeerTraffic {
             key: PublicKey::from_bytes([*key; 32]),
             endpoint: None,
             handshake: None,
@@ -73,9 +73,9 @@ mod tests {
             rx_bytes: *rx_bytes,
             tx_bytes: *tx_bytes,
         });
-        Carried {
+        TrafficCounts {
             peers: peers.collect(),
-            ..Carried::default()
+            ..TrafficCounts::default()
         }
     }
 
@@ -83,11 +83,11 @@ mod tests {
     fn rates_are_each_clients_own_since_the_last_look() {
         let mut traffic = Traffic::default();
         traffic.look(
-            &carried(&[(1, 1_000, 0), (2, 0, 0)]),
+            &counts(&[(1, 1_000, 0), (2, 0, 0)]),
             BootTime::from_millis(10_000),
         );
         traffic.look(
-            &carried(&[(1, 6_000, 500), (3, 7_000, 7_000)]),
+            &counts(&[(1, 6_000, 500), (3, 7_000, 7_000)]),
             BootTime::from_millis(15_000),
         );
         let of = |key| {

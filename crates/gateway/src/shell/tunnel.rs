@@ -28,11 +28,11 @@ pub(crate) struct Tunnel {
 
 /// The traffic that the device has carried and dropped so far.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Carried {
+pub(crate) struct TrafficCounts {
     pub(crate) bytes: u64,
     pub(crate) flows: usize,
     pub(crate) flows_evicted: Evicted,
-    pub(crate) peers: Vec<CarriedPeer>,
+    pub(crate) peers: Vec<PeerTraffic>,
     /// By stage and reason, where it is not zero.
     pub(crate) drops: Vec<DropStatus>,
     /// The number of times that all sessions of clients began anew, because the machine may be a
@@ -42,7 +42,7 @@ pub(crate) struct Carried {
 
 /// The device's counters and state of one peer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct CarriedPeer {
+pub(crate) struct PeerTraffic {
     pub(crate) key: culvert_wire::PublicKey,
     pub(crate) endpoint: Option<SocketAddr>,
     pub(crate) handshake: Option<UnixTime>,
@@ -106,11 +106,11 @@ impl Tunnel {
         })
     }
 
-    pub(crate) fn carried(&self) -> Result<Carried, EngineError> {
+    pub(crate) fn traffic(&self) -> Result<TrafficCounts, EngineError> {
         let status = self.device.status()?;
         let peers = status.peers.iter();
         let drops = status.drops.iter().filter(|drop| drop.count > 0);
-        Ok(Carried {
+        Ok(TrafficCounts {
             bytes: peers
                 .clone()
                 .map(|peer| peer.rx_bytes + peer.tx_bytes)
@@ -118,7 +118,7 @@ impl Tunnel {
             flows: status.flows.unwrap_or(0),
             flows_evicted: status.flows_evicted.unwrap_or_default(),
             generation_changes: status.generation_changes,
-            peers: peers.map(carried_peer).collect(),
+            peers: peers.map(peer_traffic).collect(),
             drops: drops
                 .map(|drop| DropStatus {
                     stage: drop.stage.to_owned(),
@@ -145,8 +145,8 @@ impl Tunnel {
     }
 }
 
-fn carried_peer(peer: &PeerStatus) -> CarriedPeer {
-    CarriedPeer {
+fn peer_traffic(peer: &PeerStatus) -> PeerTraffic {
+    PeerTraffic {
         key: peer.public_key,
         endpoint: peer.endpoint,
         handshake: peer.last_handshake.map(UnixTime::after_epoch),

@@ -12,9 +12,9 @@ impl Shell {
         // Not every change of them is told, such as that of a bridge for containers.
         self.take_host_addresses(now);
         self.devices.site_dns.try_again(now).await;
-        let carried = self.devices.tunnel.carried()?;
-        self.core.handle_load(self.meter.read(&carried, now));
-        for drop in carried.drops {
+        let traffic = self.devices.tunnel.traffic()?;
+        self.core.handle_load(self.meter.read(&traffic, now));
+        for drop in traffic.drops {
             let what = format!("{} {}", drop.stage, drop.reason);
             tracing::debug!(what, count = drop.count, "dropped so far");
         }

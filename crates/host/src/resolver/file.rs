@@ -304,12 +304,12 @@ impl FileControl {
             rustix::process::geteuid().as_raw(),
             rustix::process::getegid().as_raw(),
         );
-        let is_kept = found.is_ok_and(|found| {
+        let is_stored = found.is_ok_and(|found| {
             let owner = (found.stx_uid, found.stx_gid);
             let is_mounted = found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
             is_mounted || (owner != ROOT && owner != own)
         });
-        is_kept || rustix::fs::access(self.directory(), Access::WRITE_OK).is_err()
+        is_stored || rustix::fs::access(self.directory(), Access::WRITE_OK).is_err()
     }
 
     /// Returns the content of the file that gave way to another.

@@ -46,10 +46,10 @@ impl ResolverChoice {
                 Facts::gather(&Paths::default(), &access, resolved::has_bus(), true).decide()
             }
         };
-        let is_kept = |name: &str| state_dir.join(name).exists();
+        let is_stored = |name: &str| state_dir.join(name).exists();
         Writes {
-            has_file: mode == ResolverMode::File || is_kept(file::BACKUP),
-            has_resolvconf: mode == ResolverMode::Resolvconf || is_kept(resolvconf::ENTRY),
+            has_file: mode == ResolverMode::File || is_stored(file::BACKUP),
+            has_resolvconf: mode == ResolverMode::Resolvconf || is_stored(resolvconf::ENTRY),
         }
     }
 }

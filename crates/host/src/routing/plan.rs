@@ -226,7 +226,7 @@ fn add_addresses(wanted: &[IpAddr], current: &Current) -> Vec<Step> {
 /// as we make them, where we make them.
 fn remove_rules(routing: &Routing, wanted: &[Rule], current: &Current) -> Vec<Step> {
     let tables = routing.tables().map(Table::get);
-    let mut kept: Vec<Rule> = Vec::new();
+    let mut remaining: Vec<Rule> = Vec::new();
     let mut steps = Vec::new();
     for message in &current.rules {
         let rule = Rule::read(message);
@@ -240,7 +240,9 @@ fn remove_rules(routing: &Routing, wanted: &[Rule], current: &Current) -> Vec<St
         }
         match rule {
             // Once: a rule that is there twice is removed once.
-            Some(rule) if wanted.contains(&rule) && !kept.contains(&rule) => kept.push(rule),
+            Some(rule) if wanted.contains(&rule) && !remaining.contains(&rule) => {
+                remaining.push(rule)
+            }
             rule => {
                 let text = rule.map_or_else(
                     || "remove a foreign rule to our tables".to_owned(),

@@ -34,7 +34,7 @@ impl Clients {
                 self.of_actor.remove(&(old.actor, id));
                 MachineChange::Identity
             }
-            Some(_) | None => MachineChange::Standing,
+            Some(_) | None => MachineChange::Rights,
         };
         self.of_actor.insert((client.actor, id));
         self.rows.insert(id, client);

@@ -57,7 +57,7 @@ pub(crate) enum ResourceChange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum MachineChange {
     /// Its revocation, verification or draining.
-    Standing,
+    Rights,
     /// Its key, its addresses, or its owner or site: earlier grants are worth nothing.
     Identity,
 }

@@ -52,7 +52,7 @@ impl Sites {
                 self.gateways_of.remove(&(old.site, id));
                 MachineChange::Identity
             }
-            Some(_) | None => MachineChange::Standing,
+            Some(_) | None => MachineChange::Rights,
         };
         self.gateways_of.insert((gateway.site, id));
         self.gateways.insert(id, gateway);

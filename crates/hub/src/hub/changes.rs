@@ -85,9 +85,7 @@ impl Hub {
             }
             Effect::Actor(actor) => {
                 for client in self.directory.clients_of(actor) {
-                    work.clients
-                        .entry(client)
-                        .or_insert(MachineChange::Standing);
+                    work.clients.entry(client).or_insert(MachineChange::Rights);
                 }
             }
             Effect::Token { id, actor } => {
@@ -133,7 +131,7 @@ impl Hub {
         let admitted = self.directory.admit_gateway(id).map(|row| row.draining);
         let session = self.sessions.gateways.session(id);
         let reason = match (admitted, change) {
-            (Ok(draining), MachineChange::Standing) => {
+            (Ok(draining), MachineChange::Rights) => {
                 self.drain(id, draining);
                 self.review_verification(id, now);
                 return;

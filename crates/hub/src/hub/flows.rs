@@ -62,7 +62,7 @@ impl Hub {
     }
 
     /// Bytes since the gateway last said how fast it is.
-    pub(super) fn count_carried(
+    pub(super) fn count_traffic(
         &mut self,
         gateway: GatewayId,
         rate_bytes_per_s: u64,
@@ -79,7 +79,7 @@ impl Hub {
         let rate = rate_bytes_per_s.min(MAX_RATE_BYTES_PER_S);
         let bytes = rate * passed_ms.min(MAX_RATE_MS) / 1_000;
         if bytes > 0 {
-            self.outbox.carried(bytes);
+            self.outbox.traffic_bytes(bytes);
         }
     }
 

@@ -4,7 +4,7 @@ use super::Hub;
 use super::asks::Pair;
 use crate::directory::Barred;
 use crate::grants::Stage;
-use crate::limits::{CLOCK_DOUBT_MS, MAX_GRANTS_PER_GATEWAY, MAX_OFFERS_PER_GATEWAY};
+use crate::limits::{CLOCK_RECHECK_MS, MAX_GRANTS_PER_GATEWAY, MAX_OFFERS_PER_GATEWAY};
 use crate::output::SessionId;
 use crate::reasons::{self, StatedReason};
 use crate::session::{Announced, GatewaySession, Load};
@@ -166,7 +166,7 @@ impl Hub {
             }
             FromGateway::Load(load) => {
                 gateway.load.report(load);
-                self.count_carried(id, load.rate_bytes_per_s, now);
+                self.count_traffic(id, load.rate_bytes_per_s, now);
             }
             FromGateway::Flows(report) => self.take_flows(id, &report, now),
             FromGateway::CandidatesChanged { candidates } => {
@@ -388,9 +388,9 @@ impl Hub {
 
     fn welcome_gateway(&mut self, session: SessionId, gateway: &Gateway, now: Timestamp) {
         let mut refiltered = BTreeSet::new();
-        let mut kept = Vec::new();
+        let mut retained = Vec::new();
         for grant in self.grants.of_gateway(gateway.id) {
-            kept.push(grant.row.id);
+            retained.push(grant.row.id);
             if self.was_refiltered(grant.row.resource, grant.row.issued) {
                 refiltered.insert(grant.row.resource);
             }
@@ -406,7 +406,7 @@ impl Hub {
             },
             ranges: self.directory.settings().ranges.clone(),
             grant_keys: self.signer.public_keys(),
-            grants: kept,
+            grants: retained,
             draining: gateway.draining,
             verification_awaited: !self.directory.may_serve(gateway.id),
         };
@@ -421,7 +421,7 @@ impl Hub {
     fn sign_anew(&mut self, gateway: GatewayId, now: Timestamp) {
         let doubtful = self.grants.of_gateway(gateway);
         let doubtful: Vec<_> = doubtful
-            .filter(|grant| grant.is_doubtful)
+            .filter(|grant| grant.needs_recheck)
             .map(|grant| {
                 (
                     grant.row.id,
@@ -445,7 +445,7 @@ impl Hub {
     /// True if the resource may have got other filters since the grant was signed.
     fn was_refiltered(&self, resource: ResourceId, issued: Timestamp) -> bool {
         self.directory.resource(resource).is_some_and(|row| {
-            row.updated.unix_ms().saturating_add(CLOCK_DOUBT_MS) >= issued.unix_ms()
+            row.updated.unix_ms().saturating_add(CLOCK_RECHECK_MS) >= issued.unix_ms()
         })
     }
 

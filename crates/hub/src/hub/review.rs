@@ -61,13 +61,13 @@ impl Hub {
     /// The client, its actor or its token may have lost its standing.
     pub(super) fn review_client(&mut self, client: ClientId, now: Timestamp) {
         let token = self.sessions.clients.token(client);
-        let standing = self.directory.admit_client(client).map(|_| ());
-        let standing = standing.and_then(|()| match token {
+        let rights = self.directory.admit_client(client).map(|_| ());
+        let rights = rights.and_then(|()| match token {
             Some(token) => self.directory.admit_token(token, now).map(|_| ()),
             None => Ok(()),
         });
         self.review_client_grants(client, now);
-        if let Err(barred) = standing
+        if let Err(barred) = rights
             && let Some(session) = self.sessions.clients.get(client)
         {
             let reason = StatedReason::barred(barred).brief;
@@ -82,9 +82,9 @@ impl Hub {
     pub(super) fn review_token(&mut self, token: TokenId, now: Timestamp) {
         let clients = self.sessions.clients.with_token(token);
         let gateways = self.sessions.gateways.with_token(token);
-        let standing = self.directory.admit_token(token, now);
-        let expires = standing.ok().and_then(|token| token.expires);
-        let standing = standing.map(|_| ());
+        let rights = self.directory.admit_token(token, now);
+        let expires = rights.ok().and_then(|token| token.expires);
+        let rights = rights.map(|_| ());
         if let Some(expires) = expires
             && !(clients.is_empty() && gateways.is_empty())
         {
@@ -93,7 +93,7 @@ impl Hub {
         for client in clients {
             self.review_client(client, now);
         }
-        if let Err(barred) = standing {
+        if let Err(barred) = rights {
             for session in gateways {
                 self.expel(session, reasons::not_admitted(barred.known()), now);
             }

@@ -193,18 +193,18 @@ fn what_a_gateway_carries_is_its_rate_for_as_long_as_it_held() {
         })
     };
     world.gateway_says(1, load(0));
-    assert_eq!(world.carried, 0);
+    assert_eq!(world.traffic_bytes, 0);
     let later = |world: &mut World, ms| {
         world.now = Timestamp::from_unix_ms(world.now.unix_ms() + ms);
     };
     later(&mut world, 5_000);
     world.gateway_says(1, load(1_000));
-    assert_eq!(world.carried, 5_000);
+    assert_eq!(world.traffic_bytes, 5_000);
     // Traffic during a silence is not known, and absurd rates are capped.
     later(&mut world, 3_600_000);
     world.gateway_says(1, load(1_000));
-    assert_eq!(world.carried, 20_000);
+    assert_eq!(world.traffic_bytes, 20_000);
     later(&mut world, 1_000);
     world.gateway_says(1, load(u64::MAX));
-    assert_eq!(world.carried, 20_000 + 1_000_000_000_000);
+    assert_eq!(world.traffic_bytes, 20_000 + 1_000_000_000_000);
 }

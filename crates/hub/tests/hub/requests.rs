@@ -258,8 +258,8 @@ fn a_name_that_the_sites_dns_does_not_answer_for_is_asked_of_its_other_gateways_
 #[test]
 fn a_gateway_of_another_site_is_never_given() {
     let mut world = World::simple();
-    let elsewhere = SiteId::from_bytes([2; 16]);
-    world.set_gateway(2, elsewhere);
+    let other_site = SiteId::from_bytes([2; 16]);
+    world.set_gateway(2, other_site);
     world.join_gateway(2);
     world.join_client(1);
     world.ask(1, 1);

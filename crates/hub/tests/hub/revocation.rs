@@ -215,8 +215,8 @@ fn a_resource_that_moves_cuts_the_grants_for_where_it_was() {
     let told = &world.clients[&client(1)].resources[&resource(1)];
     assert_eq!(told.target.known().unwrap().address, "10.9.0.0/24");
     let mut world = granted();
-    let elsewhere = SiteId::from_bytes([2; 16]);
-    world.set_network(1, elsewhere);
+    let other_site = SiteId::from_bytes([2; 16]);
+    world.set_network(1, other_site);
     assert_cut(&world, ReasonCode::PolicyChanged);
 }
 

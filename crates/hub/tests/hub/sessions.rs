@@ -95,9 +95,9 @@ fn a_token_of_another_actor_or_kind_lets_nobody_in() {
     }
     assert_eq!(world.hub.status().clients, 0);
     // The same for gateways.
-    let elsewhere = SiteId::from_bytes([2; 16]);
-    world.set_gateway(2, elsewhere);
-    for (number, token) in [site_token(elsewhere), client_token(1)]
+    let other_site = SiteId::from_bytes([2; 16]);
+    world.set_gateway(2, other_site);
+    for (number, token) in [site_token(other_site), client_token(1)]
         .into_iter()
         .enumerate()
     {

@@ -171,14 +171,14 @@ fn what_a_gateway_that_never_served_says_of_its_traffic_counts_for_nothing() {
         world.gateway_says(1, FromGateway::Flows(report(world)));
     };
     says(&mut world);
-    assert_eq!((world.flows.len(), world.carried), (0, 0));
+    assert_eq!((world.flows.len(), world.traffic_bytes), (0, 0));
     verify(&mut world, 1, true);
     assert!(matches!(
         is_told_of(&world, 1)[..],
         [.., ToGateway::FlowLog { on: true }]
     ));
     says(&mut world);
-    assert_eq!((world.flows.len(), world.carried > 0), (1, true));
+    assert_eq!((world.flows.len(), world.traffic_bytes > 0), (1, true));
     // The flows that ended with its verification are told after it.
     verify(&mut world, 1, false);
     says(&mut world);

@@ -69,7 +69,7 @@ pub(crate) struct World {
     restarts: u8,
     pub(crate) log: Vec<AccessEntry>,
     pub(crate) flows: Vec<(SessionId, FlowBatch)>,
-    pub(crate) carried: u64,
+    pub(crate) traffic_bytes: u64,
     /// Messages since the last look, of each session.
     pub(crate) to_clients: Vec<(ClientId, ToClient)>,
     pub(crate) to_gateways: Vec<(GatewayId, ToGateway)>,
@@ -126,7 +126,7 @@ impl World {
             restarts: 1,
             log: Vec::new(),
             flows: Vec::new(),
-            carried: 0,
+            traffic_bytes: 0,
             to_clients: Vec::new(),
             to_gateways: Vec::new(),
             closed: Vec::new(),
@@ -411,7 +411,7 @@ impl World {
                 }
                 Output::AccessLog(entries) => self.log.extend(entries),
                 Output::Flows { session, batch } => self.flows.push((session, batch)),
-                Output::Carried { bytes } => self.carried += bytes,
+                Output::Traffic { bytes } => self.traffic_bytes += bytes,
             }
         }
     }

@@ -124,9 +124,9 @@ fn an_error_about_the_packet_of_another_end_does_not_pass() {
 #[test]
 fn an_error_about_a_packet_to_another_peer_does_not_pass() {
     for v6 in [false, true] {
-        let mut elsewhere = spec(v6);
-        elsewhere.destination = ROUTERS[usize::from(v6)].parse().expect("an address");
-        assert!(!passes(&too_big(&elsewhere.bytes())));
+        let mut foreign = spec(v6);
+        foreign.destination = ROUTERS[usize::from(v6)].parse().expect("an address");
+        assert!(!passes(&too_big(&foreign.bytes())));
     }
 }
 

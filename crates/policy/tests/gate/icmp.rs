@@ -87,13 +87,13 @@ fn errors_about_a_flow_pass_to_the_client_whatever_the_filters() {
             &unreachable(server, client, &stranger, 1000),
             DropReason::NotAFlow,
         );
-        let elsewhere = if client == CLIENT {
+        let other = if client == CLIENT {
             "100.64.0.2"
         } else {
             "fd00::2"
         };
         setup.assert_no_answer(
-            &unreachable(server, elsewhere, &query, 1000),
+            &unreachable(server, other, &query, 1000),
             DropReason::NotAFlow,
         );
         // About what the resource sent itself.
@@ -120,13 +120,13 @@ fn errors_of_the_client_go_where_the_flow_goes() {
             Err(DropReason::ForgedSource)
         );
         // Another host is none of this flow's business.
-        let elsewhere = if client == CLIENT {
+        let other = if client == CLIENT {
             "10.0.0.2"
         } else {
             "fd01::2"
         };
         setup.assert_refuses(
-            &unreachable(client, elsewhere, &answer, 1000),
+            &unreachable(client, other, &answer, 1000),
             DropReason::NotAFlow,
         );
         let query = udp((client, 1), (server, 53));

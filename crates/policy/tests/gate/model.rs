@@ -167,12 +167,12 @@ impl Model {
         let judged = self
             .judge(flow, now_ms)
             .map(|(grant, to)| (grant.resource, to));
-        let kept = match judged {
+        let remaining = match judged {
             Ok((resource, resolved)) if is_same_way(&live, resource, resolved) => Ok(resource),
             Ok(_) => Err(DropReason::NotAFlow),
             Err(reason) => Err(reason),
         };
-        match kept {
+        match remaining {
             Ok(resource) => {
                 let live = Live {
                     last_ms: now_ms,

@@ -23,7 +23,7 @@ const LIFETIME: Duration = Duration::from_secs(10 * 60);
 
 /// The time for which the portal remembers them: a person who is a little late is told that it was
 /// too late.
-const KEPT: Duration = Duration::from_secs(2 * LIFETIME.as_secs());
+const REMEMBERED: Duration = Duration::from_secs(2 * LIFETIME.as_secs());
 
 /// The bounds of people on the way at once. Of some 1.4 KiB each with their places in the table
 /// they take 5.6 MiB. One subscriber begins 80 in [`LIFETIME`] (`SIGN_INS_AT_ONCE`), and a /48 four
@@ -34,7 +34,7 @@ const BOUNDS: Bounds = Bounds {
     settling: Duration::ZERO,
 };
 
-/// Those on the way, by the hash of their state. Each is kept for [`KEPT`].
+/// Those on the way, by the hash of their state. Each is kept for [`REMEMBERED`].
 #[derive(Debug)]
 pub struct Flows {
     all: Mutex<FairMap<[u8; 32], Flow>>,
@@ -119,7 +119,7 @@ pub struct Begun {
 impl Default for Flows {
     fn default() -> Self {
         Self {
-            all: Mutex::new(FairMap::new(BOUNDS, KEPT)),
+            all: Mutex::new(FairMap::new(BOUNDS, REMEMBERED)),
             start: Instant::now(),
             evictions: Evictions::of("provider_flows"),
         }

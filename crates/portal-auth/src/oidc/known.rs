@@ -59,23 +59,23 @@ impl Known {
         &self,
         check: impl Fn(&Keys) -> Result<T, SignInFault>,
     ) -> Result<T, SignInFault> {
-        let kept = self.keys().await?;
-        let fault = match check(&kept.keys) {
+        let cached = self.keys().await?;
+        let fault = match check(&cached.keys) {
             Err(fault @ SignInFault::Signature(_)) => fault,
             checked => return checked,
         };
-        match self.keys_after(kept.asked).await? {
+        match self.keys_after(cached.asked).await? {
             Some(newer) => check(&newer),
             None => Err(fault),
         }
     }
 
     async fn keys(&self) -> Result<CachedKeys, SignInFault> {
-        let mut kept = self.keys.lock().await;
-        if let Some(kept) = &*kept
-            && kept.asked.elapsed() < METADATA_LIFETIME
+        let mut cached = self.keys.lock().await;
+        if let Some(cached) = &*cached
+            && cached.asked.elapsed() < METADATA_LIFETIME
         {
-            return Ok(kept.clone());
+            return Ok(cached.clone());
         }
         let keys = Keys::fetch(&self.fetcher, &self.metadata.jwks_uri).await?;
         let new = CachedKeys {
@@ -83,24 +83,27 @@ impl Known {
             asked: Instant::now(),
             again: None,
         };
-        Ok(kept.insert(new).clone())
+        Ok(cached.insert(new).clone())
     }
 
     /// Keys that were asked for later than `asked`; none where that was done a moment ago.
     async fn keys_after(&self, asked: Instant) -> Result<Option<Keys>, SignInFault> {
-        let mut kept = self.keys.lock().await;
-        let Some(kept) = &mut *kept else {
+        let mut cached = self.keys.lock().await;
+        let Some(cached) = &mut *cached else {
             return Ok(None);
         };
-        if kept.asked > asked {
-            return Ok(Some(kept.keys.clone()));
+        if cached.asked > asked {
+            return Ok(Some(cached.keys.clone()));
         }
-        if kept.again.is_some_and(|at| at.elapsed() < KEYS_AGAIN_AFTER) {
+        if cached
+            .again
+            .is_some_and(|at| at.elapsed() < KEYS_AGAIN_AFTER)
+        {
             return Ok(None);
         }
-        kept.again = Some(Instant::now());
-        kept.keys = Keys::fetch(&self.fetcher, &self.metadata.jwks_uri).await?;
-        kept.asked = Instant::now();
-        Ok(Some(kept.keys.clone()))
+        cached.again = Some(Instant::now());
+        cached.keys = Keys::fetch(&self.fetcher, &self.metadata.jwks_uri).await?;
+        cached.asked = Instant::now();
+        Ok(Some(cached.keys.clone()))
     }
 }

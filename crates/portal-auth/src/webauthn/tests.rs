@@ -54,9 +54,9 @@ fn a_key_that_was_made_here_and_now_is_taken() {
     let phone = phone();
     let registration = Registration::parse(&phone.register(&challenge(), |_| {})).unwrap();
     assert_eq!(registration.challenge(), b"what the page asked with");
-    let kept = registration.check(&party()).unwrap();
-    assert_eq!(kept.credential, b"credential");
-    assert_eq!(kept.public_key, phone.public_key(-7));
+    let stored = registration.check(&party()).unwrap();
+    assert_eq!(stored.credential, b"credential");
+    assert_eq!(stored.public_key, phone.public_key(-7));
 }
 
 #[test]

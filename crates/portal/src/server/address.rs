@@ -30,7 +30,7 @@ const FAR_AWAY: [(IpAddr, IpAddr); 2] = [
 #[derive(Debug)]
 pub(crate) struct Whereabouts {
     pub(crate) url: Portal,
-    pub(crate) doubts: Vec<String>,
+    pub(crate) warnings: Vec<String>,
 }
 
 /// The URL as configured, or one made of an address of this machine, or the one of the last start where this
@@ -54,14 +54,14 @@ fn locate(
     own: Option<IpAddr>,
     before: Option<&Portal>,
 ) -> Result<Whereabouts, PortalError> {
-    let mut doubts = Vec::new();
+    let mut warnings = Vec::new();
     let of_own = own.map(|address| url_of(address, listening.port()));
     let lasting = before.filter(|before| !is_local(before));
     let text = match (configured, of_own, lasting) {
         (Some(url), _, _) => url.to_owned(),
         (None, Some(url), _) => url,
         (None, None, Some(before)) => {
-            doubts.push(format!(
+            warnings.push(format!(
                 "this machine has no address towards the Internet, so the URL is {} as at the last start: name it \
                  by --url",
                 before.url
@@ -81,14 +81,14 @@ fn locate(
         return Err(wrong(reason.to_owned()));
     }
     if configured.is_none() && is_local(&url) {
-        doubts.push(format!(
+        warnings.push(format!(
             "tokens lead to {}, where other machines do not find the portal: name by --url where they do, and \
              then make tokens",
             url.url
         ));
     }
-    doubts.extend(before.and_then(|before| change(before, &url, configured.is_some())));
-    Ok(Whereabouts { url, doubts })
+    warnings.extend(before.and_then(|before| change(before, &url, configured.is_some())));
+    Ok(Whereabouts { url, warnings })
 }
 
 /// The consequence of a change of the URL since the last start.
@@ -197,7 +197,7 @@ mod tests {
     fn a_configured_url_is_taken_as_it_is() {
         let found = of(Some("https://portal.example:8443/"), ANY, None, None).unwrap();
         assert_eq!(found.url.url, "https://portal.example:8443");
-        assert_eq!(found.doubts, [] as [String; 0]);
+        assert_eq!(found.warnings, [] as [String; 0]);
         for wrong in [
             "http://portal.example",
             "portal.example",
@@ -224,16 +224,16 @@ mod tests {
             assert_eq!(reachable_address(own), Some(own));
             let found = of(None, listening, Some(&own.to_string()), None).unwrap();
             assert_eq!(found.url.url, url);
-            assert_eq!(found.doubts, [] as [String; 0]);
+            assert_eq!(found.warnings, [] as [String; 0]);
         }
     }
 
     #[test]
     fn a_portal_without_an_address_keeps_the_url_of_its_last_start_or_does_not_start() {
-        let kept = of(None, ANY, None, Some("https://192.0.2.7:8443")).unwrap();
-        assert_eq!(kept.url.url, "https://192.0.2.7:8443");
-        assert_eq!(kept.doubts.len(), 1, "{kept:?}");
-        assert!(kept.doubts[0].contains("--url"), "{kept:?}");
+        let stored = of(None, ANY, None, Some("https://192.0.2.7:8443")).unwrap();
+        assert_eq!(stored.url.url, "https://192.0.2.7:8443");
+        assert_eq!(stored.warnings.len(), 1, "{stored:?}");
+        assert!(stored.warnings[0].contains("--url"), "{stored:?}");
         for before in [
             None,
             Some("https://[::1]:8443"),
@@ -251,11 +251,11 @@ mod tests {
         for own in ["127.0.0.1", "127.0.0.2", "::1", "169.254.7.7", "fe80::7"] {
             let listening = SocketAddr::new(own.parse().unwrap(), 8443).to_string();
             let found = of(None, &listening, Some(own), None).unwrap();
-            assert_eq!(found.doubts.len(), 1, "{found:?}");
-            assert!(found.doubts[0].contains("--url"), "{found:?}");
+            assert_eq!(found.warnings.len(), 1, "{found:?}");
+            assert!(found.warnings[0].contains("--url"), "{found:?}");
         }
         let asked = of(Some("https://127.0.0.1:8443"), ANY, None, None).unwrap();
-        assert_eq!(asked.doubts, [] as [String; 0]);
+        assert_eq!(asked.warnings, [] as [String; 0]);
     }
 
     #[test]
@@ -266,12 +266,12 @@ mod tests {
             (Some("https://portal.example"), None),
         ] {
             let found = of(configured, ANY, own, before).unwrap();
-            assert_eq!(found.doubts.len(), 1, "{found:?}");
-            assert!(found.doubts[0].contains("192.0.2.7"), "{found:?}");
-            assert!(found.doubts[0].contains("--url"), "{found:?}");
+            assert_eq!(found.warnings.len(), 1, "{found:?}");
+            assert!(found.warnings[0].contains("192.0.2.7"), "{found:?}");
+            assert!(found.warnings[0].contains("--url"), "{found:?}");
         }
         let same = of(None, ANY, Some("192.0.2.7"), before).unwrap();
-        assert_eq!(same.doubts, [] as [String; 0]);
+        assert_eq!(same.warnings, [] as [String; 0]);
     }
 
     #[tokio::test]

@@ -126,14 +126,14 @@ impl Home {
             Ok(key)
         };
         let name = StateSecret::Browsers;
-        let kept = self.state_secret(store, name, make).await?;
+        let stored = self.state_secret(store, name, make).await?;
         let mut key = Zeroizing::new([0; 32]);
-        if kept.expose().len() != key.len() {
+        if stored.expose().len() != key.len() {
             return Err(PortalError::BrowserKey {
                 path: self.state.path().join(BROWSER_KEY_FILE),
             });
         }
-        key.copy_from_slice(kept.expose());
+        key.copy_from_slice(stored.expose());
         Ok(key)
     }
 

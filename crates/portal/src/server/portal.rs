@@ -92,10 +92,10 @@ impl Portal {
         };
         // A damaged file is written anew.
         let before = home.whereabouts().ok().flatten();
-        let Whereabouts { url, doubts } =
+        let Whereabouts { url, warnings } =
             whereabouts(options.url.as_deref(), address, before.as_ref())?;
-        for doubt in doubts {
-            tracing::warn!("{doubt}");
+        for warning in warnings {
+            tracing::warn!("{warning}");
         }
         let has_own_certificate = options.certificate.is_none();
         home.seal_files(store.as_ref()).await?;
@@ -160,11 +160,11 @@ impl Portal {
         let (stop, stopped) = watch::channel(false);
         let mut tasks = JoinSet::new();
         if has_own_certificate {
-            let doubt = doubt_own_certificate(certificate.portal(), address, has_proxies);
+            let warning = warn_of_own_certificate(certificate.portal(), address, has_proxies);
             let mut stopped = stopped.clone();
             tasks.spawn(async move {
                 tokio::select! {
-                    () = doubt => {}
+                    () = warning => {}
                     () = self::stopped(&mut stopped) => {}
                 }
             });
@@ -345,7 +345,7 @@ fn limits(descriptors: Option<u64>) -> Limits {
 }
 
 /// Warns where tokens name the portal's own certificate, and machines would see another.
-async fn doubt_own_certificate(portal: PortalUrl, listening: SocketAddr, has_proxies: bool) {
+async fn warn_of_own_certificate(portal: PortalUrl, listening: SocketAddr, has_proxies: bool) {
     if is_behind_another(&portal, listening, has_proxies).await {
         tracing::warn!(
             url = portal.url,

@@ -122,7 +122,7 @@ impl Home {
             let content = SecretBytes::new(content.expose().to_vec());
             match store.state_secret(name, Some(content.clone())).await? {
                 None => return Ok(()),
-                Some(kept) if kept == content => self.wipe(file)?,
+                Some(stored) if stored == content => self.wipe(file)?,
                 Some(_) => tracing::warn!(
                     path = %self.state().path().join(file).display(),
                     "this file is not what the database holds encrypted, and is not used: remove it"
@@ -148,16 +148,16 @@ impl Home {
         name: StateSecret,
         make: impl FnOnce() -> Result<Zeroizing<Vec<u8>>, PortalError>,
     ) -> Result<SecretBytes, PortalError> {
-        if let Some(kept) = store.state_secret(name, None).await? {
-            return Ok(kept);
+        if let Some(stored) = store.state_secret(name, None).await? {
+            return Ok(stored);
         }
         let file = file_of(name);
         if let Some(content) = self.state().read(file)? {
             return Ok(SecretBytes::new(content.expose().to_vec()));
         }
         let made = SecretBytes::from(make()?);
-        if let Some(kept) = store.state_secret(name, Some(made.clone())).await? {
-            return Ok(kept);
+        if let Some(stored) = store.state_secret(name, Some(made.clone())).await? {
+            return Ok(stored);
         }
         self.state().write(file, made.expose())?;
         Ok(made)

@@ -81,21 +81,21 @@ async fn the_account_says_what_clients_do_with_names() {
     let before = owner.get("/api/v1/account").await.expect(200).json();
     assert_eq!(before["dns"], json!({"search": [], "domains": []}));
     let changed = owner.patch("/api/v1/account", "*", json!({"dns": dns()}));
-    let kept = json!({
+    let stored = json!({
         "search": ["corp.example", "lab.example"],
         "domains": [
             {"name": ".", "servers": ["10.0.0.53"]},
             {"name": "lab.example", "servers": ["10.1.0.53", "fd0c::53"]},
         ],
     });
-    assert_eq!(changed.await.expect(200).json()["dns"], kept);
+    assert_eq!(changed.await.expect(200).json()["dns"], stored);
     let log = owner.get("/api/v1/log/changes").await;
     let log = log.expect(200).json().to_string();
     assert!(log.contains("lab.example"), "{log}");
     // A field that is left out stays as it is; a field that is given is replaced whole.
     let body = json!({"name": "other"});
     let changed = owner.patch("/api/v1/account", "*", body).await;
-    assert_eq!(changed.expect(200).json()["dns"], kept);
+    assert_eq!(changed.expect(200).json()["dns"], stored);
     let body = json!({"dns": {}});
     let changed = owner.patch("/api/v1/account", "*", body).await;
     assert_eq!(changed.expect(200).json()["dns"], before["dns"]);

@@ -64,10 +64,10 @@ async fn cve_2025_10678_no_two_portals_share_a_way_in() {
         secrets.push(running.portal.pin().to_string());
         for name in [SecretName::GrantSigning, SecretName::Pairs] {
             let candidate = SecretBytes::new(vec![0; 32]);
-            let kept = running.store.secret(running.account(), name, candidate);
-            let kept = kept.await.unwrap();
-            assert_ne!(kept.expose(), [0; 32], "it is there from the start");
-            secrets.push(format!("{:?}", kept.expose()));
+            let stored = running.store.secret(running.account(), name, candidate);
+            let stored = stored.await.unwrap();
+            assert_ne!(stored.expose(), [0; 32], "it is there from the start");
+            secrets.push(format!("{:?}", stored.expose()));
         }
         let mut guest = running.client().await;
         for guess in [

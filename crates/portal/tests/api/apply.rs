@@ -287,12 +287,12 @@ async fn a_rule_about_applications_is_applied_told_and_taken_away_again() {
     let report = apply(&mut owner, "", &next).await;
     assert_eq!(told(&report), ["update resource web"]);
     let fields = &report["changes"][0]["fields"];
-    let kept = json!({"only": ["backup", "sync"]});
+    let stored = json!({"only": ["backup", "sync"]});
     assert_eq!(fields[0]["field"], "applications");
-    assert_eq!(fields[0]["after"], kept);
+    assert_eq!(fields[0]["after"], stored);
     assert_eq!(told(&apply(&mut owner, "", &next).await), [""; 0]);
     let found = owner.get("/api/v1/resources").await.expect(200).json();
-    assert_eq!(found["items"][0]["applications"], kept);
+    assert_eq!(found["items"][0]["applications"], stored);
     let report = apply(&mut owner, "", &desired()).await;
     assert_eq!(told(&report), ["update resource web"]);
     let found = owner.get("/api/v1/resources").await.expect(200).json();
@@ -317,12 +317,12 @@ async fn names_lead_only_where_the_file_says_and_a_file_that_does_not_say_is_war
     let report = apply(&mut owner, "", &next).await;
     assert_eq!(told(&report), ["update resource web"]);
     assert_eq!(report.get("warnings"), None);
-    let kept = json!(["10.0.0.0/8", "10.1.2.3/32", "fd00::/8"]);
+    let stored = json!(["10.0.0.0/8", "10.1.2.3/32", "fd00::/8"]);
     assert_eq!(report["changes"][0]["fields"][0]["field"], "within");
-    assert_eq!(report["changes"][0]["fields"][0]["after"], kept);
+    assert_eq!(report["changes"][0]["fields"][0]["after"], stored);
     assert_eq!(told(&apply(&mut owner, "", &next).await), [""; 0]);
     let found = owner.get("/api/v1/resources").await.expect(200).json();
-    assert_eq!(found["items"][0]["within"], kept);
+    assert_eq!(found["items"][0]["within"], stored);
     assert_eq!(found["items"][0].get("warnings"), None);
     // A file without it takes it away, as it does with all that a resource has.
     next["resources"][0]["within"] = json!(["anywhere"]);

@@ -4,7 +4,7 @@
 use crate::armed::sign_in_as_owner;
 use crate::browser::PASSWORD;
 use crate::held_store::HeldStore;
-use crate::logs::PATIENCE;
+use crate::logs::TIMEOUT;
 use crate::roles::{Route, clear_providers};
 use crate::served::served;
 use crate::support::{Answer, Client, Running, api_token, make_actor, make_token};
@@ -144,9 +144,7 @@ impl World {
             seq
         };
         let both = async { tokio::join!(request, meanwhile) };
-        let (answer, seq) = timeout(PATIENCE, both)
-            .await
-            .expect("it is held and let go");
+        let (answer, seq) = timeout(TIMEOUT, both).await.expect("it is held and let go");
         let changes = store.changes_after(account, seq, MAX_CHANGES_READ).await;
         (answer, changes.unwrap())
     }

@@ -117,14 +117,14 @@ impl Browser {
         let answer = self.client.send(method, path, &headers, body).await;
         for cookie in answer.headers.get_all("set-cookie") {
             let pair = cookie.to_str().unwrap().split(';').next().unwrap();
-            let is_kept = !pair.ends_with('=');
-            let kept = is_kept.then(|| pair.to_owned());
+            let is_stored = !pair.ends_with('=');
+            let stored = is_stored.then(|| pair.to_owned());
             match pair.split_once('=') {
-                Some(("__Host-culvert-way", _)) => self.way = kept,
-                Some(("__Host-culvert-browser", _)) => self.mark = kept,
-                Some(("__Host-culvert-notice", _)) => self.notice = kept,
-                Some(("__Host-culvert-theme", _)) => self.theme = kept,
-                _ => self.cookie = kept,
+                Some(("__Host-culvert-way", _)) => self.way = stored,
+                Some(("__Host-culvert-browser", _)) => self.mark = stored,
+                Some(("__Host-culvert-notice", _)) => self.notice = stored,
+                Some(("__Host-culvert-theme", _)) => self.theme = stored,
+                _ => self.cookie = stored,
             }
         }
         answer

@@ -37,10 +37,10 @@ async fn the_first_start_makes_an_owner_who_is_signed_in() {
         assert!(page.text.contains("ada@corp.example"), "nothing is lost");
         assert!(!page.text.contains(PASSWORD) && !page.text.contains("too short\""));
         // The token stays in its own field, where nobody sees it, unless it is what is wrong.
-        let kept = format!("name=\"token\" type=\"password\" value=\"{token}\"");
-        let is_kept = wrong != "not accepted";
-        assert_eq!(page.text.contains(&kept), is_kept, "{wrong}");
-        assert_eq!(page.text.matches(token).count(), usize::from(is_kept));
+        let stored = format!("name=\"token\" type=\"password\" value=\"{token}\"");
+        let is_stored = wrong != "not accepted";
+        assert_eq!(page.text.contains(&stored), is_stored, "{wrong}");
+        assert_eq!(page.text.matches(token).count(), usize::from(is_stored));
     }
     // As it is printed, with the command around it.
     let printed = format!("echo '{token}' | culvert admin setup --token-file -");
@@ -175,11 +175,11 @@ async fn signing_out_ends_the_session_and_everywhere_ends_all() {
     first.sign_in(&name, PASSWORD).await.expect(303);
     let mut second = Browser::open(&running).await;
     second.sign_in(&name, PASSWORD).await.expect(303);
-    let kept = first.cookie.clone();
+    let stored = first.cookie.clone();
     let out = first.submit("/sign-out", &[]).await.expect(303);
     assert_eq!(out.header("location"), "/sign-in");
     assert!(first.cookie.is_none());
-    first.cookie = kept;
+    first.cookie = stored;
     first.get("/").await.expect(303);
     second.get("/").await.expect(200);
 
@@ -475,8 +475,8 @@ async fn a_page_warns_of_names_that_may_lead_anywhere() {
     let mut next = fields("10.0.0.0/8\r\nfd00::/8").to_vec();
     next.push(("version", &version));
     browser.submit(&path, &next).await.expect(303);
-    let kept = resource(&running, &name).await.within.unwrap();
-    assert_eq!(kept, ["10.0.0.0/8", "fd00::/8"]);
+    let stored = resource(&running, &name).await.within.unwrap();
+    assert_eq!(stored, ["10.0.0.0/8", "fd00::/8"]);
     let page = browser.get(&path).await.expect(200);
     assert!(!page.text.contains(warning));
     assert!(page.text.contains("10.0.0.0/8\nfd00::/8"), "{}", page.text);

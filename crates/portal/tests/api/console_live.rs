@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 /// Longer than anything here takes; nothing is proven by waiting that long.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A stream of a page.
 struct Stream {
@@ -37,7 +37,7 @@ async fn follow(running: &Running, cookie: Option<&str>, since: &str) -> Result<
 impl Stream {
     /// The next event; none at the end.
     async fn next(&mut self) -> Option<String> {
-        let frame = timeout(PATIENCE, self.body.frame()).await.expect("in time");
+        let frame = timeout(TIMEOUT, self.body.frame()).await.expect("in time");
         let data = frame?.ok()?.into_data().unwrap();
         Some(String::from_utf8(data.to_vec()).unwrap())
     }
@@ -153,7 +153,7 @@ async fn a_stream_ends_with_its_session_its_role_and_its_portal() {
         .unwrap();
     let stopped = tokio::spawn(running.stop());
     stream.ended().await;
-    timeout(PATIENCE, stopped).await.expect("in time").unwrap();
+    timeout(TIMEOUT, stopped).await.expect("in time").unwrap();
 }
 
 #[tokio::test]
@@ -181,7 +181,7 @@ async fn nobody_follows_without_a_session_and_a_session_not_with_many_pages() {
             Ok(_) => break,
             Err(status) => assert_eq!(status, 429),
         }
-        assert!(began.elapsed() < PATIENCE, "its place is free again");
+        assert!(began.elapsed() < TIMEOUT, "its place is free again");
         tokio::task::yield_now().await;
     }
 }

@@ -71,8 +71,8 @@ async fn all_secrets(running: &Running, totp: &[u8]) -> Vec<Vec<u8>> {
     ];
     for name in [SecretName::GrantSigning, SecretName::Pairs] {
         let none = SecretBytes::new(Vec::new());
-        let kept = running.store.secret(running.account(), name, none).await;
-        secrets.push(kept.unwrap().expose().to_vec());
+        let stored = running.store.secret(running.account(), name, none).await;
+        secrets.push(stored.unwrap().expose().to_vec());
     }
     secrets
 }

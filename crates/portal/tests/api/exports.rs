@@ -1,7 +1,7 @@
 //! Exports that go on while their caller is shut out, and readers who take their time.
 
 use crate::browser::signed_in;
-use crate::logs::{PATIENCE, log_access_for};
+use crate::logs::{TIMEOUT, log_access_for};
 use crate::support::{Client, Running, make_actor, make_token, now};
 use culvert_ids::{ActorId, TokenId};
 use culvert_store::{
@@ -81,7 +81,7 @@ async fn an_export_ends_when_its_caller_is_shut_out() {
         let first = body.frame().await.unwrap().unwrap();
         assert!(first.data_ref().is_some_and(|lines| !lines.is_empty()));
         shut_out(&running, how, actor, token).await;
-        let rest = timeout(PATIENCE, body.collect()).await.unwrap();
+        let rest = timeout(TIMEOUT, body.collect()).await.unwrap();
         match how {
             ShutOut::Nothing => {
                 let rest = rest.unwrap().to_bytes();
@@ -118,7 +118,7 @@ async fn slow_readers_leave_exports_to_others_and_an_actor_has_one() {
         others.push((other, answer));
         if others.len() < PLACES - 1 {
             let (_, _, mut reader) = auditor(&running).await;
-            let whole = timeout(PATIENCE, reader.get(SHORT)).await;
+            let whole = timeout(TIMEOUT, reader.get(SHORT)).await;
             whole
                 .expect("those who do not read keep nobody")
                 .expect(200);
@@ -134,6 +134,6 @@ async fn slow_readers_leave_exports_to_others_and_an_actor_has_one() {
             tokio::task::yield_now().await;
         }
     };
-    timeout(PATIENCE, freed).await.unwrap();
+    timeout(TIMEOUT, freed).await.unwrap();
     drop(others);
 }

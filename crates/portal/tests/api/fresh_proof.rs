@@ -183,12 +183,12 @@ async fn a_form_that_waited_for_a_fresh_proof_is_sent_as_it_was_filled_in() {
     let all = store.list_as::<Provider>(running.account(), &filter, None, PageLimit::MAX);
     let made = all.await.unwrap().items.pop().unwrap();
     assert_eq!(made.name, "Example & <Söhne>");
-    let kept = running
+    let stored = running
         .store
         .provider_secret(running.account(), made.id)
         .await
         .unwrap();
-    assert_eq!(kept.unwrap().expose(), secret.as_bytes());
+    assert_eq!(stored.unwrap().expose(), secret.as_bytes());
 }
 
 #[tokio::test]
@@ -284,8 +284,8 @@ async fn a_passkey_of_the_person_is_a_fresh_proof_in_the_session_that_asked() {
     let mut second = at_host(proven_before(&running, actor, 11).await).await;
     let page = second.get(&at).await.expect(200);
     let question = passkeys::question(&page, "get");
-    let elsewhere = phone.sign(passkeys::challenge(&question), |_| {});
-    give(&mut browser, &elsewhere).await.expect(422);
+    let other_origin = phone.sign(passkeys::challenge(&question), |_| {});
+    give(&mut browser, &other_origin).await.expect(422);
     let page = browser.get(&at).await.expect(200);
     let question = passkeys::question(&page, "get");
     let anothers = foreign_phone.sign(passkeys::challenge(&question), |_| {});

@@ -195,7 +195,7 @@ passed_on! {
         async fn snapshot(account: AccountId) -> Answer<Snapshot>;
         async fn changes_after(account: AccountId, seq: Seq, limit: u32) -> Answer<Vec<Change>>;
         async fn change_log(account: AccountId, filter: &ChangeFilter, before: Option<Seq>, limit: PageLimit) -> Answer<Page<Change, Seq>>;
-        async fn standing(account: AccountId, token: TokenId, now: Timestamp) -> Answer<Principal>;
+        async fn current_principal(account: AccountId, token: TokenId, now: Timestamp) -> Answer<Principal>;
         async fn owners(account: AccountId, now: Timestamp) -> Answer<Vec<Owner>>;
         async fn provider_secret(account: AccountId, provider: ProviderId) -> Answer<Option<SecretBytes>>;
         async fn identity(account: AccountId, provider: ProviderId, subject: &str) -> Answer<Option<Identity>>;
@@ -279,7 +279,7 @@ passed_on! {
         async fn log_after(account: AccountId, log: Log, seq: u64, limit: u32) -> Answer<LogEntries>;
         async fn log_ends(account: AccountId) -> Answer<BTreeMap<Log, u64>>;
         async fn prune_log(account: AccountId, log: Log, older_than: Timestamp, keep: u64) -> Answer<u64>;
-        async fn note_carried(account: AccountId, carried: Vec<(Timestamp, u64)>) -> Answer<()>;
+        async fn record_traffic(account: AccountId, traffic: Vec<(Timestamp, u64)>) -> Answer<()>;
         async fn activity(account: AccountId, from: Timestamp, until: Timestamp, step: Duration) -> Answer<Vec<Activity>>;
         async fn prune_activity(account: AccountId, older_than: Timestamp) -> Answer<u64>;
         async fn sink_positions(account: AccountId, sink: &str) -> Answer<BTreeMap<Log, u64>>;

@@ -95,10 +95,13 @@ async fn a_mark_from_before_a_new_password_gives_guesses_and_no_more() {
     let (_, name) = person(&running, Role::Admin).await;
     let mut known = known(&running, &name).await;
     let new = "a longer one than that";
-    let mut elsewhere = Browser::open(&running).await;
-    elsewhere.sign_in(&name, PASSWORD).await.expect(303);
+    let mut other_browser = Browser::open(&running).await;
+    other_browser.sign_in(&name, PASSWORD).await.expect(303);
     let fields = [("current", PASSWORD), ("password", new), ("again", new)];
-    elsewhere.submit("/me/password", &fields).await.expect(303);
+    other_browser
+        .submit("/me/password", &fields)
+        .await
+        .expect(303);
 
     let mut stranger = Browser::open(&running).await;
     guess_until_refused(&mut stranger, &name).await;

@@ -2,7 +2,7 @@
 
 use crate::browser::{Browser, PASSWORD, person};
 use crate::factors::enrol;
-use crate::logs::{PATIENCE, flows, log_access};
+use crate::logs::{TIMEOUT, flows, log_access};
 use crate::support::{Answer, Client, Running, api_token};
 use culvert_store::Role;
 use serde_json::{Value, json};
@@ -78,7 +78,7 @@ async fn is_even(owner: &mut Client, sink: &str) {
             sleep(Duration::from_millis(50)).await;
         }
     };
-    timeout(PATIENCE, even).await.unwrap();
+    timeout(TIMEOUT, even).await.unwrap();
 }
 
 /// Secrets of every kind, planted where people, administrators and machines put them.

@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
 
 /// The time limit for anything that the portal does by itself.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn access(number: u64, reason: &str) -> AccessEntry {
     AccessEntry {
@@ -200,9 +200,9 @@ async fn flows_are_listed_filtered_and_exported() {
 async fn the_console_draws_what_happened_and_says_it_in_words() {
     let running = Running::start().await;
     log_access(&running, 10).await;
-    let carried = vec![(now(), 60_000_000)];
-    let carried = running.store.note_carried(running.account(), carried);
-    carried.await.unwrap();
+    let traffic = vec![(now(), 60_000_000)];
+    let traffic = running.store.record_traffic(running.account(), traffic);
+    traffic.await.unwrap();
     let mut owner = running.owner().await;
     let activity = owner.get("/api/v1/activity?span=week").await.expect(200);
     let steps = activity.json()["steps"].as_array().unwrap().clone();
@@ -288,7 +288,7 @@ pub(crate) async fn lines_of(path: &std::path::Path, count: usize) -> Vec<Value>
             sleep(Duration::from_millis(50)).await;
         }
     };
-    let text = timeout(PATIENCE, read).await.unwrap();
+    let text = timeout(TIMEOUT, read).await.unwrap();
     text.lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect()
@@ -372,7 +372,7 @@ pub(crate) async fn asked(listener: &TcpListener) -> (TcpStream, String) {
         }
         (stream, String::from_utf8(text).unwrap())
     };
-    timeout(PATIENCE, asked).await.unwrap()
+    timeout(TIMEOUT, asked).await.unwrap()
 }
 
 pub(crate) async fn reply(mut stream: TcpStream, status: &str) {
@@ -406,7 +406,7 @@ async fn an_endpoint_gets_the_same_lines_again_until_it_takes_them_and_its_token
             sleep(Duration::from_millis(20)).await;
         }
     };
-    let shown = timeout(PATIENCE, shown).await.unwrap();
+    let shown = timeout(TIMEOUT, shown).await.unwrap();
     assert!(shown["error"].as_str().unwrap().contains("503"), "{shown}");
     assert_eq!(shown["lag"]["access"], 2);
     let taken = answer(&listener, "204 No Content").await;

@@ -47,11 +47,11 @@ async fn a_name_is_kept_in_one_form_and_found_in_both() {
 async fn a_name_of_a_letter_with_a_longer_capital_is_taken_in_both_cases() {
     let running = Running::start().await;
     let mut owner = running.owner().await;
-    for (kept, others) in [
+    for (stored, others) in [
         ("\u{1f0}\u{e9}", ["J\u{30c}\u{c9}", "j\u{30c}e\u{301}"]),
         ("H\u{331}", ["\u{1e96}", "h\u{331}"]),
     ] {
-        let group = json!({ "name": kept });
+        let group = json!({ "name": stored });
         owner.post("/api/v1/groups", group).await.expect(201);
         for name in others {
             let again = json!({ "name": name });
@@ -59,7 +59,7 @@ async fn a_name_of_a_letter_with_a_longer_capital_is_taken_in_both_cases() {
             for field in ["name", "search"] {
                 let path = format!("/api/v1/groups?{}", query(field, name));
                 let found = owner.get(&path).await.expect(200).json();
-                assert_eq!(found["items"][0]["name"], kept, "{field} {name}");
+                assert_eq!(found["items"][0]["name"], stored, "{field} {name}");
             }
         }
         let file = json!({"groups": [{"name": others[0]}]});

@@ -127,9 +127,9 @@ async fn a_second_resource_of_an_address_is_made_with_a_warning_that_names_the_o
         .expect(201)
         .json();
     assert_eq!(one.get("warnings"), None);
-    let elsewhere = resource(&sites[1], "elsewhere", "address", "10.0.0.1");
-    let elsewhere = owner.post("/api/v1/resources", elsewhere).await;
-    assert_eq!(elsewhere.expect(201).json().get("warnings"), None);
+    let other = resource(&sites[1], "elsewhere", "address", "10.0.0.1");
+    let other = owner.post("/api/v1/resources", other).await;
+    assert_eq!(other.expect(201).json().get("warnings"), None);
     let two = resource(&sites[0], "two", "cidr", "10.0.0.1/32");
     let two = owner
         .post("/api/v1/resources", two)

@@ -1,6 +1,6 @@
 //! Sinks that are slow, silent, paused, or too late (docs/logs.md).
 
-use crate::logs::{PATIENCE, answer, asked, lines_of, log_access, reply};
+use crate::logs::{TIMEOUT, answer, asked, lines_of, log_access, reply};
 use crate::support::{Client, Running};
 use culvert_wire::Timestamp;
 use culvert_wire::model::Log;
@@ -131,7 +131,7 @@ async fn what_was_forgotten_before_a_sink_took_it_is_counted() {
             sleep(Duration::from_millis(20)).await;
         }
     };
-    let siem = timeout(PATIENCE, counted).await.unwrap();
+    let siem = timeout(TIMEOUT, counted).await.unwrap();
     assert_eq!(siem["missed"], 4, "{siem}");
 }
 

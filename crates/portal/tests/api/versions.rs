@@ -26,9 +26,9 @@ async fn a_change_of_what_was_changed_since_is_refused_with_the_version() {
         .await
         .problem(412);
     assert_eq!(problem["current_version"], 2);
-    let kept = owner.get(&at).await.expect(200);
-    assert_eq!(kept.json()["name"], "crew");
-    assert_eq!(kept.header("etag"), "\"2\"");
+    let stored = owner.get(&at).await.expect(200);
+    assert_eq!(stored.json()["name"], "crew");
+    assert_eq!(stored.header("etag"), "\"2\"");
 
     let stale = [("if-match", first.as_str())];
     let refused = owner.send("DELETE", &at, &stale, None).await;

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The time within which a thread of the database has told its last statement.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Statements that read, by the method of the store and by what they read.
 type Reads = BTreeMap<String, usize>;
@@ -99,8 +99,7 @@ impl<'a> Writer<'a> {
                     *found.entry(read).or_default() += 1;
                 }
             }
-            if found.values().sum::<usize>() >= expected.values().sum()
-                || began.elapsed() > PATIENCE
+            if found.values().sum::<usize>() >= expected.values().sum() || began.elapsed() > TIMEOUT
             {
                 break;
             }

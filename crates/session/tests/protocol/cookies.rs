@@ -119,11 +119,11 @@ fn a_cookie_is_worth_nothing_from_another_port() {
     let (mut a, mut b) = pair();
     let (initiation, at) = initiation_with_cookie(&mut a, &mut b);
     use_up_cookieless(&mut b, a.address, at);
-    let mut elsewhere = a.address;
-    elsewhere.set_port(1);
+    let mut other = a.address;
+    other.set_port(1);
     let refused = b
         .shaker
-        .handle_datagram(&initiation, elsewhere, true, clock_at(at));
+        .handle_datagram(&initiation, other, true, clock_at(at));
     assert_eq!(refused, Err(DropReason::CookieRequired));
 }
 

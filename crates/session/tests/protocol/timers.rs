@@ -428,15 +428,15 @@ fn a_path_in_doubt_is_tried_at_once_but_not_more_than_once_a_second() {
     let (mut a, mut b) = pair();
     let start = Duration::from_secs(1);
     shake(&mut a, &mut b, clock_at(start));
-    let doubts = |end: &mut End, at: Duration| {
+    let rechecks = |end: &mut End, at: Duration| {
         let peer = end.peer;
         end.shaker.handle_recheck(peer, clock_at(at));
         end.drain().iter().filter(|o| is_initiation(o)).count()
     };
-    assert_eq!(doubts(&mut a, start + Duration::from_millis(999)), 0);
-    assert_eq!(doubts(&mut a, start + Duration::from_secs(1)), 1);
-    assert_eq!(doubts(&mut a, start + Duration::from_millis(1999)), 0);
-    assert_eq!(doubts(&mut a, start + Duration::from_secs(2)), 1);
+    assert_eq!(rechecks(&mut a, start + Duration::from_millis(999)), 0);
+    assert_eq!(rechecks(&mut a, start + Duration::from_secs(1)), 1);
+    assert_eq!(rechecks(&mut a, start + Duration::from_millis(1999)), 0);
+    assert_eq!(rechecks(&mut a, start + Duration::from_secs(2)), 1);
     assert!(a.sending().is_some(), "the keys at hand go on");
     assert!(share_keys(&a, &b));
 }

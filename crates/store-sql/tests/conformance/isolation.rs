@@ -310,7 +310,7 @@ pub(crate) async fn an_unknown_account_is_an_error_everywhere(factory: impl Asyn
         store.flows_lost(unknown).await.map(|_| ()),
         store.log_after(unknown, Log::Flows, 0, 1).await.map(|_| ()),
         store.log_ends(unknown).await.map(|_| ()),
-        store.note_carried(unknown, Vec::new()).await,
+        store.record_traffic(unknown, Vec::new()).await,
         store
             .activity(unknown, NOW, NOW, Duration::from_secs(60))
             .await

@@ -227,8 +227,8 @@ pub(crate) async fn logs_are_pruned_but_for_the_last_change(factory: impl AsyncF
     let page = store
         .change_log(account, &filter, None, PageLimit::MAX)
         .await;
-    let kept: Vec<u64> = page.unwrap().items.iter().map(|row| row.seq.0).collect();
-    assert_eq!(kept, [last]);
+    let stored: Vec<u64> = page.unwrap().items.iter().map(|row| row.seq.0).collect();
+    assert_eq!(stored, [last]);
     // The feed goes on from there.
     world.actor("four").await;
     let next = store.changes_after(account, Seq(last), 9).await.unwrap();
@@ -246,8 +246,8 @@ pub(crate) async fn what_happened_is_counted_by_the_minute(factory: impl AsyncFn
         access(3 * MINUTE_MS, Decision::Denied),
     ];
     store.append_access_log(account, entries).await.unwrap();
-    let carried = vec![(later(5), 100), (later(MINUTE_MS), 50), (later(6), 1)];
-    store.note_carried(account, carried).await.unwrap();
+    let traffic = vec![(later(5), 100), (later(MINUTE_MS), 50), (later(6), 1)];
+    store.record_traffic(account, traffic).await.unwrap();
     let steps = async |step_ms| {
         let found = store.activity(account, NOW, later(HOUR_MS), Duration::from_millis(step_ms));
         let found = found.await.unwrap();

@@ -248,8 +248,9 @@ fn check(rows: &Rows, row: &Entity) -> Result<(), Fault> {
         return Err(Fault::NotFound);
     }
     let others = || rows.values().filter(|other| other.id() != row.id());
-    let alike = |other: &Entity| other.id().kind() == row.id().kind() && name(other) == name(row);
-    if name(row).is_some() && others().any(alike) {
+    let is_same_name =
+        |other: &Entity| other.id().kind() == row.id().kind() && name(other) == name(row);
+    if name(row).is_some() && others().any(is_same_name) {
         return Err(Fault::NameTaken);
     }
     let pair =

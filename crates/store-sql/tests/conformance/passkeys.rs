@@ -32,7 +32,7 @@ fn used(credential: &[u8], uses: u32) -> FactorChange {
     }
 }
 
-async fn kept(world: &World, actor: ActorId) -> Vec<Passkey> {
+async fn stored(world: &World, actor: ActorId) -> Vec<Passkey> {
     world.store.passkeys(world.account, actor).await.unwrap()
 }
 
@@ -74,13 +74,13 @@ pub(crate) async fn a_passkey_is_of_one_person_and_goes_with_the_password(
         name: "Laptop".to_owned(),
     };
     world.write(change(ada, rename)).await.unwrap();
-    assert_eq!(kept(&world, ada).await[0].name, "Laptop");
+    assert_eq!(stored(&world, ada).await[0].name, "Laptop");
     world
         .write(change(ada, FactorChange::RemoveAll))
         .await
         .unwrap();
     assert_eq!(
-        (counts(&world, ada).await, kept(&world, ada).await),
+        (counts(&world, ada).await, stored(&world, ada).await),
         ((0, 0), vec![])
     );
 }
@@ -126,7 +126,7 @@ pub(crate) async fn a_passkey_that_has_not_counted_on_is_denied(
             .await
             .unwrap();
     }
-    let last_used: Vec<_> = kept(&world, ada)
+    let last_used: Vec<_> = stored(&world, ada)
         .await
         .iter()
         .map(|key| key.last_used)
@@ -157,7 +157,7 @@ pub(crate) async fn the_parts_of_a_passkey_are_bounded(factory: impl AsyncFn() -
             false => assert!(matches!(written, Err(StoreError::TooMany { .. })), "{what}"),
         }
     }
-    assert_eq!(kept(&world, ada).await.len(), 1);
+    assert_eq!(stored(&world, ada).await.len(), 1);
 }
 
 pub(crate) async fn passkeys_are_bounded(factory: impl AsyncFn() -> Fixture) {

@@ -240,8 +240,11 @@ pub(crate) async fn a_person_s_token_may_do_no_more_than_the_person(
     };
     let key = world.token(scope, TokenUses::Many).await;
     let role = async || {
-        let standing = world.store.standing(world.account, key.id, NOW).await;
-        standing.map(|principal| principal.holder.role().unwrap())
+        let current_principal = world
+            .store
+            .current_principal(world.account, key.id, NOW)
+            .await;
+        current_principal.map(|principal| principal.holder.role().unwrap())
     };
     assert_eq!(role().await.unwrap(), Role::Admin, "nobody signs in");
     for (person, token) in [
@@ -293,9 +296,9 @@ pub(crate) async fn who_no_longer_signs_in_keeps_no_token_for_the_api_and_all_ot
     };
     world.update(revoked).await.unwrap();
     let others = [&ended, &foreign, &of_client];
-    let mut kept = Vec::new();
+    let mut stored = Vec::new();
     for key in others {
-        kept.push(row(key).await);
+        stored.push(row(key).await);
     }
     let ended = Actor {
         sign_in: None,
@@ -303,8 +306,8 @@ pub(crate) async fn who_no_longer_signs_in_keeps_no_token_for_the_api_and_all_ot
     };
     world.update(ended).await.unwrap();
     assert_eq!(row(&live).await.revoked, Some(NOW));
-    for (key, kept) in others.into_iter().zip(kept) {
-        assert_eq!(row(key).await, kept);
+    for (key, stored) in others.into_iter().zip(stored) {
+        assert_eq!(row(key).await, stored);
     }
 }
 
@@ -319,7 +322,7 @@ pub(crate) async fn a_write_needs_the_role_that_it_was_permitted_by(
         role: Role::Owner,
     };
     let key = world.token(scope, TokenUses::Many).await;
-    let permitted = store.standing(account, key.id, NOW).await.unwrap();
+    let permitted = store.current_principal(account, key.id, NOW).await.unwrap();
     let author = permitted.author();
     let write = async |name: &str| {
         let create = vec![Mutation::Create(group(name).into())];

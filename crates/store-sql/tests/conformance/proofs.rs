@@ -208,7 +208,7 @@ pub(crate) async fn a_session_begins_by_an_identity_while_its_provider_lets_peop
     );
 
     // The person may have been proven there long before, or nobody knows when.
-    for (at, kept) in [
+    for (at, stored) in [
         (Some(NOW), Some(NOW)),
         (Some(earlier(1)), Some(earlier(1))),
         (Some(later(60_000)), Some(NOW)),
@@ -216,7 +216,7 @@ pub(crate) async fn a_session_begins_by_an_identity_while_its_provider_lets_peop
     ] {
         let session = begin(&world, ada, vec![by_identity_at(&known, at)]).await;
         let session = session.unwrap();
-        assert_eq!(proven(&world, session.id).await, kept, "{at:?}");
+        assert_eq!(proven(&world, session.id).await, stored, "{at:?}");
         let author = world.authenticate(&session, NOW).await.unwrap().author();
         let renew = Mutation::RenewProof {
             session: session.id,

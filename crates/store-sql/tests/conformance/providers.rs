@@ -63,8 +63,8 @@ pub(crate) async fn a_provider_s_secret_lies_apart_until_it_goes(
         "{error}"
     );
     let other = World::beside(store).await;
-    let elsewhere = store.provider_secret(other.account, made.id).await.unwrap();
-    assert_eq!(elsewhere, None, "nothing crosses an account");
+    let foreign = store.provider_secret(other.account, made.id).await.unwrap();
+    assert_eq!(foreign, None, "nothing crosses an account");
 
     let public = Provider {
         secret_set: None,
@@ -254,8 +254,8 @@ pub(crate) async fn a_subject_is_one_person_at_one_provider(factory: impl AsyncF
     world.create(identity(two.id, &longest, bob.id)).await;
     assert_eq!(found(two.id, &longest).await, Some(bob.id));
     let other = World::beside(store).await;
-    let elsewhere = store.identity(other.account, one.id, "Ab").await.unwrap();
-    assert_eq!(elsewhere, None, "nothing crosses an account");
+    let foreign = store.identity(other.account, one.id, "Ab").await.unwrap();
+    assert_eq!(foreign, None, "nothing crosses an account");
 }
 
 pub(crate) async fn identities_go_with_their_actor_and_their_provider(

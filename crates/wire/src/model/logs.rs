@@ -32,7 +32,7 @@ const MAX_SINK_URL_LEN: usize = 2_048;
 pub const FILE_MIB: std::ops::RangeInclusive<u32> = 1..=10_240;
 
 /// The number of older files that a sink may be told to keep.
-pub const FILES_KEPT: std::ops::RangeInclusive<u32> = 1..=1_000;
+pub const FILES_RETAINED: std::ops::RangeInclusive<u32> = 1..=1_000;
 
 /// A log of the portal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -253,7 +253,7 @@ impl Sink {
                 if !FILE_MIB.contains(max_mib) {
                     return wrong("max_mib", "expected 1 to 10240 MiB");
                 }
-                if !FILES_KEPT.contains(keep) {
+                if !FILES_RETAINED.contains(keep) {
                     return wrong("keep", "expected 1 to 1000 files");
                 }
             }

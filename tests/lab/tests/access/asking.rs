@@ -70,10 +70,10 @@ fn ping_says_at_which_step_the_way_to_a_resource_ends() {
 /// Waits until the client has carried nothing for longer than it believes a grant to be in use.
 fn wait_until_idle(bed: &Bed) {
     const QUIET: Duration = Duration::from_secs(12);
-    let carried = || bed.product.client.status().unwrap()["gateways"][0]["tx_bytes"].clone();
-    let mut last = (carried(), Instant::now());
+    let sent_bytes = || bed.product.client.status().unwrap()["gateways"][0]["tx_bytes"].clone();
+    let mut last = (sent_bytes(), Instant::now());
     wait_until("the client to be idle", Duration::from_secs(60), || {
-        let now = carried();
+        let now = sent_bytes();
         if now != last.0 {
             last = (now, Instant::now());
         }

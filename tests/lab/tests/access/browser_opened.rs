@@ -80,8 +80,8 @@ fn a_person_at_a_desktop_has_their_browser_opened_and_nobody_else() {
     let url = format!("{}/device?code={}\n", product.portal.url(), opened.code);
     assert_eq!(fs::read_to_string(&opened.opened).unwrap(), url);
     // By their end they would have opened it long before.
-    for desk in [&mut opened, &mut unwanted, &mut root] {
-        desk.is_denied(&product);
+    for workstation in [&mut opened, &mut unwanted, &mut root] {
+        workstation.is_denied(&product);
     }
     assert!(!unwanted.opened.exists(), "--no-browser");
     assert!(!root.opened.exists(), "root");

@@ -110,8 +110,8 @@ fn a_client_without_a_token_goes_up_and_down_as_told_and_comes_back_as_it_was() 
     assert!(error.contains("culvert sign-in"), "{error}");
 
     sign_in(&product);
-    let kept = product.client.state_dir().join("token");
-    let mode = std::fs::metadata(&kept).unwrap().permissions().mode();
+    let stored = product.client.state_dir().join("token");
+    let mode = std::fs::metadata(&stored).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let bed = Bed::around(product).unwrap();
     bed.comes_to_reach(PRIVATE_V4, WEB_PORT).unwrap();
@@ -146,7 +146,7 @@ fn a_client_without_a_token_goes_up_and_down_as_told_and_comes_back_as_it_was() 
 
     does(&product, "up");
     assert_eq!(does(&product, "sign-out"), "signed out\n");
-    assert!(!kept.exists());
+    assert!(!stored.exists());
     assert_eq!(host(&product.client.namespace), before);
     product.client.stop().unwrap();
     product.client.launch().unwrap();

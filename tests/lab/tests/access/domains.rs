@@ -22,7 +22,7 @@ const LONG_NAME: &str = "many.office.example";
 const LONG_COUNT: u8 = 60;
 
 /// The answer of servers that should not have been asked, or that are asked for everything.
-const ELSEWHERE: &str = "203.0.113.99";
+const OTHER_ADDRESS: &str = "203.0.113.99";
 
 /// [`PRIVATE_NAME`] without the domain that completes it.
 const SHORT_NAME: &str = "web";
@@ -62,7 +62,7 @@ resource = "office dns"
 fn office_servers(scene: &Scene) -> [Names; 2] {
     let many = (1..=LONG_COUNT).map(|host| IpAddr::from([10, 50, 1, host]));
     let many: Vec<IpAddr> = many.collect();
-    scene.names[0].set(OFFICE_NAME, &[ELSEWHERE.parse().unwrap()]);
+    scene.names[0].set(OFFICE_NAME, &[OTHER_ADDRESS.parse().unwrap()]);
     let private = &scene.product.private;
     OFFICE_DNS.map(|address| {
         private
@@ -116,14 +116,19 @@ const ALIASES: [(&str, usize, &str); 6] = [
 ];
 
 /// Ways in which that resolver may know, or not know, the resource's name itself.
-const KNOWN_ELSEWHERE: [&[&str]; 4] = [&[], &[PRIVATE_V4], &[PRIVATE_V4, PRIVATE_V6], &[ELSEWHERE]];
+const KNOWN_OUTSIDE: [&[&str]; 4] = [
+    &[],
+    &[PRIVATE_V4],
+    &[PRIVATE_V4, PRIVATE_V6],
+    &[OTHER_ADDRESS],
+];
 
 /// Programs that ask for an alias of a resource's name get the tunnel's addresses, whatever other resolvers know.
 fn aliases_lead_into_the_tunnel(scene: &Scene) {
     let public = &scene.names[0];
     let own = scene.addresses(PRIVATE_NAME);
     assert!(!own.is_empty());
-    for (round, known) in KNOWN_ELSEWHERE.into_iter().enumerate() {
+    for (round, known) in KNOWN_OUTSIDE.into_iter().enumerate() {
         let known: Vec<IpAddr> = known.iter().map(|text| text.parse().unwrap()).collect();
         // First it does not exist there, then it has these addresses, or none.
         public.remove(PRIVATE_NAME);
@@ -159,7 +164,7 @@ fn is_taken_back(scene: &Scene) {
     portal.admin("dns remove office.example").unwrap();
     portal.admin("dns search --none").unwrap();
     wait_until("the rules to be taken back", SOON, || {
-        is_at(scene, OFFICE_NAME, ELSEWHERE) && scene.addresses(SHORT_NAME).is_empty()
+        is_at(scene, OFFICE_NAME, OTHER_ADDRESS) && scene.addresses(SHORT_NAME).is_empty()
     })
     .unwrap_or_else(|error| panic!("{error}: {}", scene.product.client.output()));
     let status = scene.product.client.status().unwrap();
@@ -264,9 +269,9 @@ fn by_resolved_names_of_the_office_are_asked_here_and_all_names_where_that_is_wa
     let portal = &scene.product.portal;
     let every = format!("dns set . --server {}", OFFICE_DNS[1]);
     portal.admin(&every).unwrap();
-    servers[1].set("three.example.org", &[ELSEWHERE.parse().unwrap()]);
+    servers[1].set("three.example.org", &[OTHER_ADDRESS.parse().unwrap()]);
     wait_until("the office to be asked for every name", SOON, || {
-        is_at(&scene, "three.example.org", ELSEWHERE)
+        is_at(&scene, "three.example.org", OTHER_ADDRESS)
     })
     .unwrap();
     scene.product.client.stop().unwrap();

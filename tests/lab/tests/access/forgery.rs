@@ -108,8 +108,8 @@ impl Forger {
 /// The secret of client and gateway, from where the gateway keeps it.
 fn preshared_key(product: &Product) -> Result<String> {
     let file = product.gateways[0].state_dir().join("grants.json");
-    let kept: serde_json::Value = serde_json::from_slice(&std::fs::read(file)?)?;
-    let key = kept["grants"][0]["preshared_key"].as_str();
+    let stored: serde_json::Value = serde_json::from_slice(&std::fs::read(file)?)?;
+    let key = stored["grants"][0]["preshared_key"].as_str();
     Ok(key.context("the gateway keeps no grant")?.to_owned())
 }
 

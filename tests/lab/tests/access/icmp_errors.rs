@@ -299,9 +299,9 @@ impl Impostor {
     fn take_over(product: &mut Product) -> Self {
         let client = product.client.status().unwrap();
         let gateway = &product.gateways[0];
-        let kept = gateway.state_dir().join("grants.json");
+        let stored = gateway.state_dir().join("grants.json");
         let secret = || -> Option<String> {
-            let grants = std::fs::read(&kept).ok()?;
+            let grants = std::fs::read(&stored).ok()?;
             let grants: serde_json::Value = serde_json::from_slice(&grants).ok()?;
             Some(grants["grants"][0]["preshared_key"].as_str()?.to_owned())
         };
@@ -419,7 +419,7 @@ fn errors_that_a_gateway_forges_pass_where_they_are_about_the_clients_own_packet
     let (mut forged, mut good) = (0, 0);
     for (number, own) in own.into_iter().enumerate() {
         let router: IpAddr = ["10.77.0.1", "fd77::1"][number].parse().unwrap();
-        let elsewhere: IpAddr = ["198.51.100.9", "2001:db8::9"][number].parse().unwrap();
+        let other: IpAddr = ["198.51.100.9", "2001:db8::9"][number].parse().unwrap();
         let neighbour: IpAddr = ["100.64.200.200", "fd00:2021:1111::c8c8"][number]
             .parse()
             .unwrap();
@@ -439,7 +439,7 @@ fn errors_that_a_gateway_forges_pass_where_they_are_about_the_clients_own_packet
         let before = drops(&bed, "source_not_allowed");
         let forgeries = [
             error(UNREACHABLE, (neighbour, web)),
-            error(UNREACHABLE, (own, elsewhere)),
+            error(UNREACHABLE, (own, other)),
             error(UNREACHABLE, (web, own)),
             // A redirect, and an echo.
             error([5, 137], (own, web)),

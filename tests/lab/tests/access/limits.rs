@@ -98,6 +98,49 @@ fn where_ipv6_is_off_on_all_interfaces_one_line_says_so_and_resources_are_reache
     }
 }
 
+/// What gives a program the kernel of a machine that has no IPv6 at all.
+const WITHOUT_IPV6: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/access/without_ipv6.c");
+
+/// A script of a machine whose kernel has no IPv6: no socket of it, no switch, no address.
+fn without_ipv6(product: &Product, name: &str) -> String {
+    let program = product.dir().join(name);
+    let program = program.display();
+    culvert_lab::run(&format!("cc -O1 -o {program} {WITHOUT_IPV6}")).unwrap();
+    // The shell begins anew below the program: `sh -ec SCRIPT`.
+    format!(
+        "if [ -z \"${{WITHOUT_IPV6:-}}\" ]; then export WITHOUT_IPV6=1; \
+         exec {program} sh -ec \"$(tr '\\0' '\\n' </proc/$$/cmdline | tail -n +3)\"; fi
+         mount -t tmpfs none /proc/sys/net/ipv6"
+    )
+}
+
+#[test]
+fn where_the_kernel_has_no_ipv6_one_line_says_so_and_resources_are_reached_by_ipv4() {
+    let mut product = Product::networks(1).unwrap();
+    let off = "sysctl -q -w net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1";
+    product.client.namespace.shell(off).unwrap();
+    product.client.machine = without_ipv6(&product, "client-without-ipv6");
+    product.gateways[0].namespace.shell(off).unwrap();
+    product.gateways[0].machine = without_ipv6(&product, "gateway-without-ipv6");
+    product.begin(&access()).unwrap();
+    let bed = Bed::around(product).unwrap();
+    bed.comes_to_reach(PRIVATE_V4, WEB_PORT).unwrap();
+    let line = format!("curl -4 -fsS -m 8 http://{PRIVATE_NAME}/");
+    assert!(
+        bed.product.client.namespace.run(&line).is_err(),
+        "the name is known outside"
+    );
+    let (client, gateway) = (problems(&bed), problems_of_gateway(&bed));
+    assert!(
+        client.len() == 1 && client[0].contains("IPv6"),
+        "{client:?}"
+    );
+    assert!(
+        gateway.len() == 1 && gateway[0].contains("IPv6"),
+        "{gateway:?}"
+    );
+}
+
 #[test]
 fn where_proc_sys_is_read_only_the_client_works_and_has_no_problem() {
     let mut product = Product::networks(1).unwrap();

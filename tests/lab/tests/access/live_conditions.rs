@@ -12,7 +12,7 @@ const AFTER_A_CHANGE: Duration = Duration::from_secs(5);
 
 /// "gives up a peer that has been silent for 12 s. Reconnecting waits 1 s and a random time of up to
 /// 1 s"; the rest is for a machine that compiles.
-const SESSION_FROM_ELSEWHERE: Duration = Duration::from_secs(12 + 2 + 6);
+const SESSION_OF_ANOTHER: Duration = Duration::from_secs(12 + 2 + 6);
 
 /// The router of the client, as the portal sees it, and where it moves to.
 const ROUTER: &str = "10.200.13.2";
@@ -107,7 +107,7 @@ fn a_client_whose_router_moves_loses_and_gains_what_depends_on_its_address() {
     move_router(ROUTER, ROUTER_MOVED);
     let moved = Instant::now();
     let cut = download.cut_after(moved).unwrap();
-    assert!(cut <= SESSION_FROM_ELSEWHERE, "bytes came for {cut:?}");
+    assert!(cut <= SESSION_OF_ANOTHER, "bytes came for {cut:?}");
     wait_until("the portal to see the new address", SOON, || {
         explained(&bed) == Some(5)
     })
@@ -115,7 +115,7 @@ fn a_client_whose_router_moves_loses_and_gains_what_depends_on_its_address() {
     assert!(!bed.reaches(PRIVATE_V4, WEB_PORT), "it is elsewhere");
 
     move_router(ROUTER_MOVED, ROUTER);
-    wait_until("access from there", SESSION_FROM_ELSEWHERE, || {
+    wait_until("access from there", SESSION_OF_ANOTHER, || {
         bed.reaches(PRIVATE_V4, WEB_PORT)
     })
     .unwrap();

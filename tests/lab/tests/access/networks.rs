@@ -73,7 +73,7 @@ pub(crate) fn keep_one_family(product: &mut Product, family: Family) {
 }
 
 /// The gateway's datagrams come by `family`, and resources of both families are reached by that.
-fn carries_both(bed: &Bed, family: Family) {
+fn passes_both(bed: &Bed, family: Family) {
     let client = &bed.product.client;
     bed.comes_to_reach(PRIVATE_V4, WEB_PORT).unwrap();
     for inner in ["-4", "-6"] {
@@ -92,12 +92,12 @@ fn carries_both(bed: &Bed, family: Family) {
 
 #[test]
 fn where_there_is_ipv6_alone_resources_of_both_families_are_reached() {
-    carries_both(&with_one_family(Family::V6), Family::V6);
+    passes_both(&with_one_family(Family::V6), Family::V6);
 }
 
 #[test]
 fn where_there_is_ipv4_alone_resources_of_both_families_are_reached() {
-    carries_both(&with_one_family(Family::V4), Family::V4);
+    passes_both(&with_one_family(Family::V4), Family::V4);
 }
 
 #[test]

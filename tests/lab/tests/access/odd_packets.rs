@@ -198,9 +198,9 @@ fn the_gateways_kernel_remembers_udp_flows_for_five_minutes_answered_or_not() {
         })
         .unwrap();
         let flows = remembered(&gateway.namespace, port);
-        let is_kept = |seconds: &u64| (280..=300).contains(seconds);
+        let is_whole = |seconds: &u64| (280..=300).contains(seconds);
         assert!(
-            !flows.is_empty() && flows.iter().all(is_kept),
+            !flows.is_empty() && flows.iter().all(is_whole),
             "{address} {port}: {flows:?}"
         );
     }

@@ -14,8 +14,8 @@ const GATEWAY_PORT: u16 = 51820;
 
 /// True if it keeps an interface and both sockets of both families.
 fn is_whole(manager: &ServiceManager) -> bool {
-    let kept = manager.kept();
-    let has = |name: &str| kept.iter().any(|it| it == name);
+    let fd_store = manager.fd_store();
+    let has = |name: &str| fd_store.iter().any(|it| it == name);
     ["tun.0", "udp4.0", "udp4.1", "udp6.0", "udp6.1"]
         .into_iter()
         .all(has)
@@ -155,8 +155,8 @@ fn a_client_that_goes_down_keeps_nothing_for_later() {
         let down = bed.product.client.tell("down").unwrap();
         assert!(down.status.success(), "{down:?}");
         let is_as_before = || {
-            let kept = bed.product.client.manager.as_ref().unwrap().kept();
-            kept.is_empty() && host(&bed.product.client.namespace) == before
+            let fd_store = bed.product.client.manager.as_ref().unwrap().fd_store();
+            fd_store.is_empty() && host(&bed.product.client.namespace) == before
         };
         wait_until("nothing to be left", SOON, is_as_before).unwrap();
         let up = bed.product.client.tell("up").unwrap();
@@ -191,9 +191,12 @@ fn what_a_service_manager_hands_over_and_is_not_the_clients_is_closed_and_made_a
     }
     let manager = bed.product.client.manager.as_ref().unwrap();
     let is_clean = || {
-        let kept = manager.kept();
+        let fd_store = manager.fd_store();
         let strange = ["stored", "tun.00", "udp6.2"];
-        is_whole(manager) && !strange.iter().any(|name| kept.iter().any(|it| it == name))
+        is_whole(manager)
+            && !strange
+                .iter()
+                .any(|name| fd_store.iter().any(|it| it == name))
     };
     wait_until("the store to be put right", SOON, is_clean).unwrap();
 }

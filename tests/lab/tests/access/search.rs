@@ -13,7 +13,7 @@ const COUNT: usize = 100;
 const BOUND_MS: u64 = 200;
 
 /// Address of all of them.
-const ELSEWHERE: &str = "203.0.113.99";
+const OTHER_ADDRESS: &str = "203.0.113.99";
 
 /// A machine on which each name of fewer than five dots is asked for below `corp.example` first, as in a container of
 /// Kubernetes. Every name there is a resource's.
@@ -22,10 +22,10 @@ fn searching() -> Scene {
     scene.write(&format!(
         "search corp.example\nnameserver {PUBLIC_DNS}\noptions ndots:5\n"
     ));
-    let elsewhere: IpAddr = ELSEWHERE.parse().unwrap();
+    let other: IpAddr = OTHER_ADDRESS.parse().unwrap();
     for batch in 0..BATCHES {
         for number in 0..COUNT {
-            scene.names[0].set(&host(batch, number), &[elsewhere]);
+            scene.names[0].set(&host(batch, number), &[other]);
         }
     }
     let access = access().replace(PRIVATE_NAME, "**.corp.example");
@@ -47,7 +47,7 @@ fn host(batch: usize, number: usize) -> String {
 fn times(scene: &Scene, batch: usize, program: &str) -> Vec<u64> {
     let script = format!(
         "for i in $(seq 0 {}); do s=$(date +%s%N); {program} h$i.b{batch}.example.test | \
-         grep -q '^{ELSEWHERE}' || echo not found: $i; e=$(date +%s%N); echo $(( (e - s) / 1000000 )); done",
+         grep -q '^{OTHER_ADDRESS}' || echo not found: $i; e=$(date +%s%N); echo $(( (e - s) / 1000000 )); done",
         COUNT - 1
     );
     std::fs::write(scene.etc.join("ask-all"), script).unwrap();
@@ -170,9 +170,9 @@ fn outside_names_are_found_at_once_by_musl_too_whatever_the_site_does() {
 #[test]
 fn outside_names_are_found_at_once_where_the_first_resolver_is_dead() {
     let mut scene = Scene::new("--dns file");
-    let elsewhere: IpAddr = ELSEWHERE.parse().unwrap();
+    let other: IpAddr = OTHER_ADDRESS.parse().unwrap();
     for number in 0..COUNT {
-        scene.names[0].set(&host(0, number), &[elsewhere]);
+        scene.names[0].set(&host(0, number), &[other]);
     }
     scene.begin();
     scene.comes_to_be_applied();

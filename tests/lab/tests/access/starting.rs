@@ -124,23 +124,23 @@ fn in_whatever_order_the_three_start_again_access_comes_by_itself() {
 }
 
 /// The grants that a restart of the gateway would find.
-fn kept(product: &Product) -> usize {
+fn persisted(product: &Product) -> usize {
     let file = product.gateways[0].state_dir().join("grants.json");
-    let kept = std::fs::read(file).unwrap_or_default();
-    let kept: serde_json::Value = serde_json::from_slice(&kept).unwrap_or_default();
-    kept["grants"].as_array().map_or(0, Vec::len)
+    let persisted = std::fs::read(file).unwrap_or_default();
+    let persisted: serde_json::Value = serde_json::from_slice(&persisted).unwrap_or_default();
+    persisted["grants"].as_array().map_or(0, Vec::len)
 }
 
-fn wait_until_kept(product: &Product, grants: usize) {
+fn wait_until_persisted(product: &Product, grants: usize) {
     let what = format!("{grants} kept grants");
-    wait_until(&what, SOON, || kept(product) == grants).unwrap();
+    wait_until(&what, SOON, || persisted(product) == grants).unwrap();
 }
 
 #[test]
 fn a_gateway_that_restarts_without_the_portal_goes_on_with_its_grants() {
     let mut bed = Bed::new(1).unwrap();
     assert!(bed.reaches(PRIVATE_V4, WEB_PORT));
-    wait_until_kept(&bed.product, 1);
+    wait_until_persisted(&bed.product, 1);
     bed.product.portal.kill().unwrap();
     // As asked, and by a crash.
     for end in [Gateway::stop, Gateway::kill] {
@@ -158,7 +158,7 @@ fn a_gateway_that_restarts_without_the_portal_goes_on_with_its_grants() {
 fn a_gateway_that_was_away_for_long_without_the_portal_goes_on_with_its_grants() {
     let mut bed = Bed::new(1).unwrap();
     assert!(bed.reaches(PRIVATE_V4, WEB_PORT));
-    wait_until_kept(&bed.product, 1);
+    wait_until_persisted(&bed.product, 1);
     bed.product.portal.kill().unwrap();
     bed.product.gateways[0].kill().unwrap();
     // Somebody goes on trying until the client knows that nobody answers, and beyond.
@@ -220,7 +220,7 @@ fn three_grants() -> Bed {
     for address in [PRIVATE_V4, PRIVATE_OTHER_V4, PRIVATE_V6] {
         bed.comes_to_reach(address, WEB_PORT).unwrap();
     }
-    wait_until_kept(&bed.product, 3);
+    wait_until_persisted(&bed.product, 3);
     bed
 }
 
@@ -237,7 +237,7 @@ fn a_gateway_that_restarts_without_the_portal_serves_no_grant_that_is_over() {
     let mut bed = three_grants();
     let portal = &bed.product.portal;
     portal.admin("policy delete staff-six --yes").unwrap();
-    wait_until_kept(&bed.product, 2);
+    wait_until_persisted(&bed.product, 2);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let end_unix_s = now.as_secs() + LEAD_S;
     let end = culvert_lab::run(&format!("date -u -d @{end_unix_s} +%Y-%m-%dT%H:%M:%SZ")).unwrap();
@@ -256,7 +256,7 @@ fn a_gateway_that_restarts_without_the_portal_serves_no_grant_that_is_over() {
     assert!(gets(&forger, PRIVATE_V4), "until its policy expires");
     product.portal.kill().unwrap();
     product.gateways[0].kill().unwrap();
-    assert_eq!(kept(product), 2, "it did not see the end");
+    assert_eq!(persisted(product), 2, "it did not see the end");
     let ended = || SystemTime::now() >= UNIX_EPOCH + Duration::from_secs(end_unix_s);
     wait_until("the policy to expire", Duration::from_secs(LEAD_S), ended).unwrap();
 

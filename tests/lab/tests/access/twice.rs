@@ -27,11 +27,9 @@ fn a_second_portal_with_one_state_directory_is_refused_and_harms_nothing() {
     let download = bed.download().unwrap();
     let portal = &bed.product.portal;
     let sessions = bed.product.client.status().unwrap()["portal"]["sessions"].clone();
-    let elsewhere = portal.command().unwrap();
-    let elsewhere = elsewhere
-        .replace(":8443", ":9443")
-        .replace(":9587", ":9588");
-    for command in [portal.command().unwrap(), elsewhere] {
+    let other = portal.command().unwrap();
+    let other = other.replace(":8443", ":9443").replace(":9587", ":9588");
+    for command in [portal.command().unwrap(), other] {
         let second = portal.namespace.spawn(&command).unwrap();
         is_refused(second, &portal.state_dir());
     }
@@ -52,13 +50,13 @@ fn a_second_gateway_with_one_state_directory_is_refused_and_harms_nothing() {
     let download = bed.download().unwrap();
     let gateway = &bed.product.gateways[0];
     let before = host(&gateway.namespace);
-    let elsewhere = format!(
+    let other = format!(
         "{} --interface culvert-gw1 --listen-port 51821 --mark 0x44 --table 18000 \
          --status-socket {}",
         gateway.script().unwrap(),
         bed.product.dir().join("second.sock").display()
     );
-    for script in [gateway.script().unwrap(), elsewhere] {
+    for script in [gateway.script().unwrap(), other] {
         let second = gateway.namespace.spawn_script(&script).unwrap();
         is_refused(second, &gateway.state_dir());
     }
@@ -77,11 +75,8 @@ fn a_second_client_with_one_state_directory_is_refused_and_harms_nothing() {
     let client = &bed.product.client;
     let before = host(&client.namespace);
     let command = client.command().unwrap();
-    let elsewhere = format!("{command} --interface culvert1 --mark 0x44 --table 18000",);
-    for command in [
-        command,
-        elsewhere.replace("run/culvert.sock", "second.sock"),
-    ] {
+    let other = format!("{command} --interface culvert1 --mark 0x44 --table 18000",);
+    for command in [command, other.replace("run/culvert.sock", "second.sock")] {
         let second = client.namespace.spawn(&command).unwrap();
         is_refused(second, &client.state_dir());
     }

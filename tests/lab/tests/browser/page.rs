@@ -37,20 +37,20 @@ pub(crate) fn look(console: &Console) -> Result<Loaded> {
 }
 
 /// The same of a page that pages of somebody else led to, whose URLs begin so.
-pub(crate) fn look_after(console: &Console, elsewhere: Option<&str>) -> Result<Loaded> {
+pub(crate) fn look_after(console: &Console, other: Option<&str>) -> Result<Loaded> {
     let mut problems = Vec::new();
     let mut loaded = Loaded {
         status: 0,
         is_page: false,
         asked: Vec::new(),
     };
-    let is_elsewhere = |url: &str| elsewhere.is_some_and(|begin| url.starts_with(begin));
+    let is_foreign = |url: &str| other.is_some_and(|begin| url.starts_with(begin));
     for event in console.browser.network()? {
         let parameters = &event["params"];
         let asked = parameters["request"]["url"].as_str();
         match (event["method"].as_str(), asked) {
             (Some("Network.requestWillBeSent"), Some(url)) => {
-                if !is_own(console, url) && !is_elsewhere(url) {
+                if !is_own(console, url) && !is_foreign(url) {
                     problems.push(format!("something was asked of {url}"));
                 }
                 loaded.asked.push(url.to_owned());

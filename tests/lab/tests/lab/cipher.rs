@@ -2,7 +2,7 @@
 
 use culvert_lab::{Family, Implementation, Tunnel, TunnelPlan, WireGuardEnd, wait_until};
 
-use crate::support::{SOON, carries, request};
+use crate::support::{SOON, passes_traffic, request};
 
 fn aes() -> Implementation {
     Implementation::culvert_with("--cipher aes256gcm")
@@ -12,7 +12,7 @@ fn aes() -> Implementation {
 fn ends_that_both_choose_aes_exchange_files() {
     let tunnel = TunnelPlan::between(&aes(), &aes()).build().unwrap();
     tunnel.wait_until_up().unwrap();
-    carries(&tunnel).unwrap();
+    passes_traffic(&tunnel).unwrap();
     let status = tunnel.left.culvert_json().unwrap();
     assert_eq!(status["peers"][0]["cipher"], "aes256gcm");
 }
@@ -56,10 +56,10 @@ fn the_configuration_socket_chooses_the_cipher_as_well() {
     let answer = request(&tunnel.left, "set=1\ncipher=aes256gcm\n\n");
     assert_eq!(answer, "errno=0\n\n");
     tunnel.wait_until_up().unwrap();
-    carries_a_ping(&tunnel);
+    passes_a_ping(&tunnel);
 }
 
-fn carries_a_ping(tunnel: &Tunnel) {
+fn passes_a_ping(tunnel: &Tunnel) {
     let right = tunnel.right_address(Family::V6);
     tunnel
         .wait_until_reachable(&tunnel.left.namespace, right)

@@ -9,7 +9,7 @@ use culvert_lab::{
     Family, Implementation, Namespace, Tunnel, TunnelPlan, WireGuardEnd, wait_until,
 };
 
-use crate::support::{PacketCounter, SOON, carries, culvert_plan, culvert_tunnel, request};
+use crate::support::{PacketCounter, SOON, culvert_plan, culvert_tunnel, passes_traffic, request};
 
 #[test]
 fn wg_shows_what_wg_has_set() {
@@ -165,7 +165,7 @@ fn setconf_replaces_everything_and_syncconf_keeps_the_session() {
         "the stranger is gone"
     );
     tunnel.wait_until_up().unwrap();
-    carries(&tunnel).unwrap();
+    passes_traffic(&tunnel).unwrap();
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn the_listen_port_may_change_while_traffic_flows() {
             .wait_until_reachable(&tunnel.right.namespace, address)
             .unwrap();
         assert!(tunnel.left.show("endpoints").unwrap().contains(":40404"));
-        carries(&tunnel).unwrap();
+        passes_traffic(&tunnel).unwrap();
     }
 }
 

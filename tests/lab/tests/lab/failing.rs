@@ -2,7 +2,7 @@
 
 use culvert_lab::{Family, Process, Tunnel, WireGuardEnd, wait_until};
 
-use crate::support::{SOON, carries, culvert_tunnel, joined_batches};
+use crate::support::{SOON, culvert_tunnel, joined_batches, passes_traffic};
 
 /// Has every twentieth of `calls` of an end fail with `error`, for as long as the process lives that is returned.
 fn failing(end: &WireGuardEnd, calls: &str, error: &str) -> Process {
@@ -58,7 +58,7 @@ fn reads_of_the_tun_that_fail_for_the_moment_lose_a_frame_each_and_end_nothing()
         assert!(lost() > before, "{error}: {said}");
         drop(strace);
         tunnel.wait_until_up().unwrap();
-        carries(&tunnel).unwrap();
+        passes_traffic(&tunnel).unwrap();
     }
 }
 
@@ -80,7 +80,7 @@ fn every_twentieth_call_that_fails_loses_nothing_and_turns_no_offload_off() {
         let straces = ends.map(|end| failing(end, calls, error));
         let said = ping(&tunnel);
         assert!(said.contains(" 0% packet loss"), "{error}: {said}");
-        carries(&tunnel).unwrap();
+        passes_traffic(&tunnel).unwrap();
         for end in ends {
             for (stage, reason) in [("udp_send", "failed"), ("tun_send", "failed")] {
                 let lost = end.culvert_drops(stage, reason).unwrap();
@@ -90,7 +90,7 @@ fn every_twentieth_call_that_fails_loses_nothing_and_turns_no_offload_off() {
         }
         drop(straces);
         let before = ends.map(|end| joined_batches(end, "coalesced").unwrap());
-        carries(&tunnel).unwrap();
+        passes_traffic(&tunnel).unwrap();
         for (end, before) in ends.into_iter().zip(before) {
             assert!(joined_batches(end, "coalesced").unwrap() > before);
         }

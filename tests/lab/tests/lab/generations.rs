@@ -6,7 +6,7 @@ use culvert_lab::{Family, Namespace, wait_until};
 use rustix::net::netlink::{KOBJECT_UEVENT, SocketAddrNetlink};
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
 
-use crate::support::{SOON, carries, culvert_tunnel};
+use crate::support::{SOON, culvert_tunnel, passes_traffic};
 
 /// Both ends are back within this time.
 const BACK_WITHIN: Duration = Duration::from_secs(5);
@@ -61,7 +61,7 @@ fn after_a_new_generation_old_keys_send_nothing_and_both_ends_are_back_in_time()
     right.namespace.run(&ping).unwrap();
     assert!(began.elapsed() < BACK_WITHIN, "{:?}", began.elapsed());
 
-    carries(&tunnel).unwrap();
+    passes_traffic(&tunnel).unwrap();
     assert_eq!(
         changes(),
         1,

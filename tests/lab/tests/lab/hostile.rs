@@ -9,7 +9,7 @@ use blake2::{Blake2s256, Blake2sMac, Digest};
 use culvert_lab::measure::PingReport;
 use culvert_lab::{Direction, Family, Link, LinkShape, Namespace, Relay, Subnet, wait_until};
 
-use crate::support::{SOON, carries, culvert_plan, culvert_tunnel};
+use crate::support::{SOON, culvert_plan, culvert_tunnel, passes_traffic};
 
 /// The UDP port of the relay.
 const RELAY_PORT: u16 = 7000;
@@ -78,7 +78,7 @@ fn flipped_cut_lengthened_random_and_replayed_datagrams_are_counted_and_harm_not
     )
     .unwrap();
     tunnel.wait_until_up().unwrap();
-    carries(&tunnel).unwrap();
+    passes_traffic(&tunnel).unwrap();
 
     for (stage, reason) in [
         ("open", "replayed"),
@@ -142,7 +142,7 @@ fn random_datagrams_of_all_sizes_sprayed_at_the_port_harm_nothing() {
             .unwrap()
             .contains(&endpoint.to_string())
     );
-    carries(&tunnel).unwrap();
+    passes_traffic(&tunnel).unwrap();
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn data_flows_and_memory_stays_bounded_under_a_flood_of_initiations() {
                     .unwrap()
                     > 0
             })?;
-            carries(&tunnel)?;
+            passes_traffic(&tunnel)?;
             let address = tunnel.right_address(Family::V4);
             PingReport::measure(&tunnel.left.namespace, address, SOON / 150, 50)
         };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use culvert_lab::{Family, Implementation, Tunnel, TunnelPlan, wait_until};
 
-use crate::support::{FAMILIES, SOON, carries};
+use crate::support::{FAMILIES, SOON, passes_traffic};
 
 /// Each peer once as the end that starts the handshake and once as the one that answers.
 fn pairs() -> [(Implementation, Implementation); 4] {
@@ -30,7 +30,7 @@ fn wireguard_go_and_boringtun_exchange_files_with_culvert_in_both_roles() {
                 outer,
                 ..TunnelPlan::between(&left, &right)
             });
-            carries(&tunnel).unwrap();
+            passes_traffic(&tunnel).unwrap();
         }
     }
 }
@@ -42,7 +42,7 @@ fn a_preshared_key_joins_culvert_with_other_implementations() {
             preshared_key: true,
             ..TunnelPlan::between(&left, &right)
         };
-        carries(&up(&plan)).unwrap();
+        passes_traffic(&up(&plan)).unwrap();
     }
 }
 
@@ -103,6 +103,6 @@ fn an_end_that_restarts_is_welcome_again() {
             || tunnel.left.namespace.run(&ping).is_ok(),
         )
         .unwrap();
-        carries(&tunnel).unwrap();
+        passes_traffic(&tunnel).unwrap();
     }
 }

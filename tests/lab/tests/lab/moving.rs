@@ -6,7 +6,9 @@ use culvert_lab::{
     Family, Implementation, Link, LinkShape, Subnet, Tunnel, TunnelPlan, wait_until,
 };
 
-use crate::support::{PacketCounter, SOON, apply_rule, carries, culvert_plan, culvert_tunnel};
+use crate::support::{
+    PacketCounter, SOON, apply_rule, culvert_plan, culvert_tunnel, passes_traffic,
+};
 
 /// Both ends Culvert, and beside other implementations either that can follow the other one.
 fn pairs() -> [(Implementation, Implementation); 4] {
@@ -66,7 +68,7 @@ fn a_tunnel_follows_an_end_that_changes_its_address_while_traffic_flows() {
         .unwrap();
         drop(traffic);
         tunnel.wait_until_up().unwrap();
-        carries(&tunnel).unwrap();
+        passes_traffic(&tunnel).unwrap();
     }
 }
 
@@ -111,7 +113,7 @@ fn an_end_answers_from_the_address_it_was_called_at_until_that_is_removed() {
             "the removed address was used again"
         );
         assert!(endpoint().contains(&first.to_string()), "{}", endpoint());
-        carries(&tunnel).unwrap();
+        passes_traffic(&tunnel).unwrap();
     }
 }
 
@@ -138,7 +140,7 @@ fn an_interface_that_goes_down_and_up_again_carries_traffic_again() {
         end.namespace.run(&line).unwrap();
         tunnel.wait_until_up().unwrap();
     }
-    carries(&tunnel).unwrap();
+    passes_traffic(&tunnel).unwrap();
 }
 
 #[test]
@@ -158,7 +160,7 @@ fn the_link_underneath_may_go_down_and_up_again() {
         .run(&format!("ip link set {interface} up"))
         .unwrap();
     tunnel.wait_until_up().unwrap();
-    carries(&tunnel).unwrap();
+    passes_traffic(&tunnel).unwrap();
 }
 
 #[test]
@@ -176,7 +178,7 @@ fn the_mtu_may_change_while_the_interface_runs() {
             let line = format!("ip link set {} mtu {mtu_bytes}", end.interface);
             end.namespace.run(&line).unwrap();
         }
-        carries(&tunnel).unwrap();
+        passes_traffic(&tunnel).unwrap();
         // A packet of exactly that size passes whole.
         let payload_bytes = mtu_bytes - 28;
         let address = tunnel.right_address(Family::V4);
@@ -290,12 +292,13 @@ fn whatever_leads_to_the_peer_by_another_uplink_is_followed_with_the_next_packet
         .unwrap();
     let inner = tunnel.right_address(Family::V4);
     for (detour, back) in DETOURS {
-        let line = format!("ping -i 0.02 -c 60 {inner}");
+        // The interval leaves a busy machine the time to hear of the change.
+        let line = format!("ping -i 0.1 -c 24 {inner}");
         let mut ping = left.spawn(&line).unwrap();
-        ping.wait_for_output("icmp_seq=15 ", SOON).unwrap();
+        ping.wait_for_output("icmp_seq=5 ", SOON).unwrap();
         let before = by_other.packets().unwrap();
         run(detour);
-        ping.wait_for_output("icmp_seq=35 ", SOON)
+        ping.wait_for_output("icmp_seq=15 ", SOON)
             .unwrap_or_else(|error| panic!("{detour}: {error}"));
         let taken = by_other.packets().unwrap() - before;
         run(back);
@@ -304,8 +307,8 @@ fn whatever_leads_to_the_peer_by_another_uplink_is_followed_with_the_next_packet
             .lines()
             .filter(|line| line.contains("icmp_seq="))
             .count();
-        assert!(taken >= 10, "{detour}: {taken} by the other uplink: {said}");
+        assert!(taken >= 6, "{detour}: {taken} by the other uplink: {said}");
         // One may leave before the change is heard of, each time.
-        assert!(received >= 58, "{detour}: {said}");
+        assert!(received >= 22, "{detour}: {said}");
     }
 }

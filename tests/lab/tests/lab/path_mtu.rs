@@ -8,7 +8,7 @@ use culvert_lab::{
     Family, LinkShape, Namespace, RoutedTunnel, Transfer, Tunnel, WireGuardEnd, wait_until,
 };
 
-use crate::support::{SOON, carries, culvert_plan};
+use crate::support::{SOON, culvert_plan, passes_traffic};
 
 /// Less than the 1420 + 60 bytes of a full packet over IPv4, and still room for 1280 inside.
 const NARROW_MTU_BYTES: u32 = 1400;
@@ -25,7 +25,7 @@ fn routed(outer: Family) -> RoutedTunnel {
 }
 
 /// Carries a file in both directions by both families inside.
-fn carries_files(tunnel: &Tunnel) {
+fn passes_files(tunnel: &Tunnel) {
     let (left, right) = (&tunnel.left.namespace, &tunnel.right.namespace);
     for inner in [Family::V4, Family::V6] {
         let target = SocketAddr::new(tunnel.right_address(inner), FILE_PORT);
@@ -56,7 +56,7 @@ fn a_path_that_loses_large_packets_in_silence_is_measured_by_both_ends() {
         let routed = routed(outer);
         for mtu_bytes in [1440, 1400, 1372, 1320, 1280] {
             routed.narrow_in_silence(mtu_bytes).unwrap();
-            carries_files(&routed.tunnel);
+            passes_files(&routed.tunnel);
             let fits = u64::from(mtu_bytes);
             let tunnel = &routed.tunnel;
             for (end, other) in [
@@ -81,7 +81,7 @@ fn a_path_that_loses_large_packets_in_silence_is_measured_by_both_ends() {
 fn connections_that_begin_on_a_narrow_path_send_segments_that_it_takes() {
     let routed = routed(Family::V4);
     routed.narrow_in_silence(1280).unwrap();
-    carries_files(&routed.tunnel);
+    passes_files(&routed.tunnel);
     let ends = [&routed.tunnel.left, &routed.tunnel.right];
     for end in ends {
         wait_until("the path to be measured", SOON, || path_mtu(end).is_some()).unwrap();
@@ -98,7 +98,7 @@ RULES",
             )
             .unwrap();
     }
-    carries_files(&routed.tunnel);
+    passes_files(&routed.tunnel);
     for end in ends {
         let counted = end
             .namespace
@@ -112,7 +112,7 @@ RULES",
 fn a_change_of_the_hosts_network_that_leaves_the_path_alone_keeps_its_length() {
     let routed = routed(Family::V4);
     routed.narrow_in_silence(1280).unwrap();
-    carries_files(&routed.tunnel);
+    passes_files(&routed.tunnel);
     let left = &routed.tunnel.left;
     let before = path_mtu(left).expect("the path is narrow");
     for number in 0..10 {
@@ -127,14 +127,14 @@ fn a_change_of_the_hosts_network_that_leaves_the_path_alone_keeps_its_length() {
         thread::sleep(A_CHANGE_IS_SEEN);
         assert_eq!(path_mtu(left), Some(before));
     }
-    carries_files(&routed.tunnel);
+    passes_files(&routed.tunnel);
     assert_eq!(path_mtu(left), Some(before));
 }
 
 #[test]
 fn a_path_that_is_wide_enough_is_measured_with_two_packets() {
     let routed = routed(Family::V4);
-    carries_files(&routed.tunnel);
+    passes_files(&routed.tunnel);
     assert_eq!(path_mtu(&routed.tunnel.left), None);
 }
 
@@ -145,13 +145,13 @@ fn a_path_that_shrinks_tells_the_inside_and_traffic_goes_on() {
         tunnel,
         far,
     } = routed(Family::V4);
-    carries(&tunnel).unwrap();
+    passes_traffic(&tunnel).unwrap();
     far.shape(LinkShape {
         mtu_bytes: Some(NARROW_MTU_BYTES),
         ..LinkShape::default()
     })
     .unwrap();
-    carries(&tunnel).unwrap();
+    passes_traffic(&tunnel).unwrap();
 
     for (family, headers_bytes, flag) in [(Family::V4, 28, "-4"), (Family::V6, 48, "-6")] {
         let address = tunnel.right_address(family);

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 use culvert_lab::measure::{IperfServer, TcpLoad};
 use culvert_lab::{Family, Implementation, Tunnel, TunnelPlan, WireGuardEnd, wait_until};
 
-use crate::support::{FAMILIES, PacketCounter, SOON, apply_rule, carries, culvert_plan};
+use crate::support::{FAMILIES, PacketCounter, SOON, apply_rule, culvert_plan, passes_traffic};
 
 /// The port on which bulk data is received.
 const BULK_PORT: u16 = 9000;
@@ -182,7 +182,7 @@ fn without_the_right_to_load_programs_all_is_carried_and_the_status_says_what_is
     let plan = TunnelPlan::between(&left, &Implementation::culvert());
     let tunnel = plan.build().unwrap();
     tunnel.wait_until_up().unwrap();
-    carries(&tunnel).unwrap();
+    passes_traffic(&tunnel).unwrap();
     let status = tunnel.left.culvert_json().unwrap();
     let offloads = status["offloads"].as_array().unwrap();
     for name in ["steering", "queue_bound", "priority"] {
@@ -196,5 +196,5 @@ fn without_the_right_to_load_programs_all_is_carried_and_the_status_says_what_is
 #[test]
 fn ends_with_and_without_priority_understand_each_other() {
     let tunnel = tunnel(["--without priority", ""], Family::V4);
-    carries(&tunnel).unwrap();
+    passes_traffic(&tunnel).unwrap();
 }

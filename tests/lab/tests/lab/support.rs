@@ -16,7 +16,7 @@ pub(crate) const SOON: Duration = Duration::from_secs(15);
 pub(crate) const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 
 /// Several thousand packets, in a moment even through the slowest peer.
-const CARRIED_BYTES: u64 = 8 << 20;
+const SENT_BYTES: u64 = 8 << 20;
 
 /// The port on which files are received.
 const FILE_PORT: u16 = 9000;
@@ -37,14 +37,14 @@ pub(crate) fn culvert_tunnel() -> Result<Tunnel> {
 ///
 /// # Errors
 /// When it does not.
-pub(crate) fn carries(tunnel: &Tunnel) -> Result<()> {
+pub(crate) fn passes_traffic(tunnel: &Tunnel) -> Result<()> {
     let (left, right) = (&tunnel.left.namespace, &tunnel.right.namespace);
     for family in FAMILIES {
         let target = SocketAddr::new(tunnel.right_address(family), FILE_PORT);
-        Transfer::run(left, right, target, CARRIED_BYTES)
+        Transfer::run(left, right, target, SENT_BYTES)
             .with_context(|| format!("left to right over {family:?}"))?;
         let target = SocketAddr::new(tunnel.left_address(family), FILE_PORT);
-        Transfer::run(right, left, target, CARRIED_BYTES)
+        Transfer::run(right, left, target, SENT_BYTES)
             .with_context(|| format!("right to left over {family:?}"))?;
     }
     Ok(())

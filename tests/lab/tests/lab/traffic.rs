@@ -3,7 +3,7 @@
 use culvert_lab::measure::{IperfServer, TcpLoad};
 use culvert_lab::{Implementation, Namespace, TunnelPlan, culvert_program};
 
-use crate::support::{FAMILIES, carries, culvert_plan, culvert_tunnel, joined_batches};
+use crate::support::{FAMILIES, culvert_plan, culvert_tunnel, joined_batches, passes_traffic};
 
 #[test]
 fn files_pass_unharmed_over_ipv4_and_ipv6_inside_and_outside() {
@@ -15,7 +15,7 @@ fn files_pass_unharmed_over_ipv4_and_ipv6_inside_and_outside() {
         .build()
         .unwrap();
         tunnel.wait_until_up().unwrap();
-        carries(&tunnel).unwrap();
+        passes_traffic(&tunnel).unwrap();
     }
 }
 
@@ -26,7 +26,7 @@ fn files_pass_unharmed_whatever_is_switched_off() {
         for (left, right) in [(&plain, &plain), (&plain, &Implementation::culvert())] {
             let tunnel = TunnelPlan::between(left, right).build().unwrap();
             tunnel.wait_until_up().unwrap();
-            carries(&tunnel).unwrap();
+            passes_traffic(&tunnel).unwrap();
         }
     }
 }
@@ -43,7 +43,7 @@ fn files_pass_unharmed_without_any_one_of_the_mechanisms_and_without_all_of_them
             .build()
             .unwrap();
         tunnel.wait_until_up().unwrap();
-        carries(&tunnel).unwrap();
+        passes_traffic(&tunnel).unwrap();
         let status = tunnel.left.culvert_json().unwrap();
         let is_told = |offload: &serde_json::Value| {
             let why = offload["off_because"].as_str();
@@ -75,7 +75,7 @@ fn without_segmentation_every_receive_holds_one_datagram() {
         .build()
         .unwrap();
     tunnel.wait_until_up().unwrap();
-    carries(&tunnel).unwrap();
+    passes_traffic(&tunnel).unwrap();
     assert_eq!(joined_batches(&tunnel.right, "received").unwrap(), 0);
     // It is no fault of the other end's, nor of the link's.
     assert!(joined_batches(&tunnel.left, "sealed").unwrap() > 0);
@@ -105,8 +105,8 @@ fn tcp_streams_run_both_ways_and_wg_shows_the_bytes() {
                 .skip(1)
                 .map(|word| word.parse().unwrap())
                 .collect();
-            let carried = if reverse { bytes[0] } else { bytes[1] };
-            assert!(carried > report.received_bytes, "{shown} of {report:?}");
+            let sent_bytes = if reverse { bytes[0] } else { bytes[1] };
+            assert!(sent_bytes > report.received_bytes, "{shown} of {report:?}");
         }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 /// Files that `dpkg`, `systemd-sysusers` and systemd themselves keep when a package is purged: lists,
 /// logs, and the copies of `/etc/passwd` and its like from before a change.
-const KEPT_BY_OTHERS: [&str; 10] = [
+const OWNED_BY_OTHERS: [&str; 10] = [
     "/var/lib/dpkg/",
     "/var/log/dpkg.log",
     "/var/log/journal/",
@@ -30,7 +30,11 @@ struct Traces {
 impl Traces {
     fn of(machine: &Machine) -> Self {
         let files = machine.shell("find / -xdev -print; find /run -xdev -name '*culvert*'");
-        let is_ours = |file: &&str| !KEPT_BY_OTHERS.iter().any(|kept| file.starts_with(kept));
+        let is_ours = |file: &&str| {
+            !OWNED_BY_OTHERS
+                .iter()
+                .any(|stored| file.starts_with(stored))
+        };
         let files = files.unwrap();
         let network = machine.shell(
             "for family in -4 -6; do ip $family rule; ip $family route show table all; done | grep -v fe80: | sort

@@ -595,7 +595,7 @@ impl ClientNode {
     fn drain(&mut self, net: &mut Net) {
         loop {
             while let Some(output) = self.core.as_mut().and_then(Client::poll_output) {
-                self.carry_out(output, net);
+                self.execute(output, net);
             }
             let Some((answer, transport, from)) = self.upstream.pop_front() else {
                 break;
@@ -622,7 +622,7 @@ impl ClientNode {
         }
     }
 
-    fn carry_out(&mut self, output: Output<Packet>, net: &mut Net) {
+    fn execute(&mut self, output: Output<Packet>, net: &mut Net) {
         match output {
             Output::Connect => {
                 let (machine, life) = (Machine::Client(self.number), self.life);

@@ -263,17 +263,17 @@ impl Config {
 
     pub(crate) fn save_grant(&mut self, grant: Grant, now_ms: u64) {
         self.writing.push_back((now_ms, Write::Save(grant)));
-        self.settle_writes(now_ms);
+        self.apply_writes(now_ms);
     }
 
     pub(crate) fn end_grant(&mut self, grant: GrantId, now_ms: u64) {
         self.writing.push_back((now_ms, Write::End(grant)));
-        self.settle_writes(now_ms);
+        self.apply_writes(now_ms);
     }
 
     /// The portal is gone without having been asked: its last writes are lost.
     pub(crate) fn lose_writes(&mut self, now_ms: u64) {
-        self.settle_writes(now_ms);
+        self.apply_writes(now_ms);
         self.writing.clear();
     }
 
@@ -286,7 +286,7 @@ impl Config {
         grants
     }
 
-    fn settle_writes(&mut self, now_ms: u64) {
+    fn apply_writes(&mut self, now_ms: u64) {
         while let Some((_, write)) = self
             .writing
             .pop_front_if(|(at_ms, _)| *at_ms + WRITE_LAG_MS <= now_ms)

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The time after which every allowed access works, once the network is whole and everyone runs, in
 /// milliseconds. A connection to a host that is gone is given up after 12 s, and the next attempt
 /// comes 2 s later. A "no" that was said meanwhile stands for 10 s. The rest is for messages.
-pub const SETTLE_MS: u64 = 26_000;
+pub const QUIET_MS: u64 = 26_000;
 
 /// The time for which a "no" that was right when it was said may still have its effect, in milliseconds. It
 /// stands for 10 s, the application tries again within a second, and the grant takes one more. Time alone
@@ -37,7 +37,7 @@ impl World {
     pub fn check_recovery(&mut self) {
         self.heal_all();
         self.start_all();
-        self.run_ms(SETTLE_MS - NO_STANDS_MS);
+        self.run_ms(QUIET_MS - NO_STANDS_MS);
         let before: BTreeSet<usize> = self.expected(0).into_iter().collect();
         self.run_ms(NO_STANDS_MS);
         // A machine whose process ended because the portal refused it may be accepted by now.

@@ -45,7 +45,7 @@ pub(crate) struct GatewayNode {
     moves: u16,
     ciphers: Vec<Cipher>,
     /// The state that a restart finds.
-    kept: Option<String>,
+    persisted: Option<String>,
     /// Grants in it that have ended or changed since.
     void: BTreeSet<GrantId>,
     wire: Option<WireId>,
@@ -87,7 +87,7 @@ impl GatewayNode {
             making: 0,
             moves: 0,
             ciphers: vec![Cipher::ChaCha20Poly1305, Cipher::Aes256Gcm],
-            kept: None,
+            persisted: None,
             void: BTreeSet::new(),
             wire: None,
             gate: Gate::with_max_flows(Seed::new([1; 32]), 1),
@@ -138,12 +138,12 @@ impl GatewayNode {
         };
         let now = self.boot_time(net);
         let mut core = Gateway::new(options, self.candidates(), net.random.draw(), now);
-        if let Some(kept) = &self.kept {
-            let mut kept: PersistedGrants =
-                serde_json::from_str(kept).expect("what was kept can be read");
-            kept.void = self.void.clone();
+        if let Some(persisted) = &self.persisted {
+            let mut persisted: PersistedGrants =
+                serde_json::from_str(persisted).expect("what was kept can be read");
+            persisted.void = self.void.clone();
             let wall_ms = self.wall_epoch_ms + net.now_ms;
-            core.handle_persisted(kept, UnixTime::from_millis(wall_ms), now);
+            core.handle_persisted(persisted, UnixTime::from_millis(wall_ms), now);
             let behind_ms = net.portal_unix_ms().saturating_sub(wall_ms);
             net.ledger.restored(self.number, behind_ms);
         }
@@ -183,13 +183,13 @@ impl GatewayNode {
     pub(crate) fn reinstall(&mut self, net: &mut Net) {
         self.kill(false, net);
         self.making += 1;
-        self.kept = None;
+        self.persisted = None;
         self.start(net);
     }
 
     /// The disk is empty at the next start.
-    pub(crate) fn forget_kept(&mut self) {
-        self.kept = None;
+    pub(crate) fn forget_persisted(&mut self) {
+        self.persisted = None;
     }
 
     /// The processor does these suites fast, from the next start on.
@@ -511,7 +511,7 @@ impl GatewayNode {
 
     fn drain(&mut self, net: &mut Net) {
         while let Some(output) = self.core.as_mut().and_then(Gateway::poll_output) {
-            self.carry_out(output, net);
+            self.execute(output, net);
         }
         let Some(core) = &self.core else { return };
         let errors = core.counters().protocol_errors;
@@ -525,7 +525,7 @@ impl GatewayNode {
         }
     }
 
-    fn carry_out(&mut self, output: Output, net: &mut Net) {
+    fn execute(&mut self, output: Output, net: &mut Net) {
         match output {
             Output::Connect => {
                 let (machine, life) = (Machine::Gateway(self.number), self.life);
@@ -573,10 +573,10 @@ impl GatewayNode {
                 );
             }
             Output::Void(grants) => self.void.extend(grants),
-            Output::Persist(kept) => {
+            Output::Persist(persisted) => {
                 self.void.clear();
-                self.kept =
-                    Some(serde_json::to_string(&*kept).expect("what is kept can be written"));
+                self.persisted =
+                    Some(serde_json::to_string(&*persisted).expect("what is kept can be written"));
             }
         }
     }

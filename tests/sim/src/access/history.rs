@@ -334,7 +334,7 @@ impl History {
                 0 => self.world.reinstall(machine),
                 1 => self
                     .world
-                    .lose_kept(small(&mut self.random, self.gateways as u64)),
+                    .lose_persisted(small(&mut self.random, self.gateways as u64)),
                 _ => {
                     let client = small(&mut self.random, self.clients as u64);
                     let slow = vec![Cipher::ChaCha20Poly1305];

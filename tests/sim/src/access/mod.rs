@@ -36,7 +36,7 @@ pub use catalog::{
     membership, policy, resource, site,
 };
 pub use config::{Config, Edit};
-pub use expectation::SETTLE_MS;
+pub use expectation::QUIET_MS;
 pub use history::{run_day, run_history};
 pub use names::NameServers;
 pub use net::Weather;

@@ -415,7 +415,7 @@ impl Portal {
                         net.config.end_grant(grant, net.now_ms);
                     }
                 }
-                Output::AccessLog(_) | Output::Flows { .. } | Output::Carried { .. } => {}
+                Output::AccessLog(_) | Output::Flows { .. } | Output::Traffic { .. } => {}
             }
         }
     }

@@ -95,18 +95,18 @@ pub(crate) fn resource_for(
         .filter(|row| leads_to(&row.target, destination))
         .collect();
     let best = matching.iter().map(|row| rank(&row.target)).max()?;
-    let alike: Vec<_> = matching
+    let equals: Vec<_> = matching
         .into_iter()
         .filter(|row| rank(&row.target) == best)
         .collect();
     // One address is in one site; who says that it is in two has two networks of the same numbers.
-    let is_one_place = alike
+    let is_one_place = equals
         .windows(2)
         .all(|pair| pair[0].site == pair[1].site && same(&pair[0].target, &pair[1].target));
     if !is_one_place {
         return None;
     }
-    alike.into_iter().find(|row| allows(&row.filters, service))
+    equals.into_iter().find(|row| allows(&row.filters, service))
 }
 
 /// True if the destination is within a resource's target.

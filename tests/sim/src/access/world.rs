@@ -207,8 +207,8 @@ impl World {
     }
 
     /// The gateway loses the state that it kept for its next start.
-    pub fn lose_kept(&mut self, gateway: usize) {
-        self.gateways[gateway].forget_kept();
+    pub fn lose_persisted(&mut self, gateway: usize) {
+        self.gateways[gateway].forget_persisted();
     }
 
     /// The suites that a client does fast from its next start on.

@@ -214,13 +214,13 @@ impl Machine {
                 _ => {}
             }
         }
-        self.carry_out();
+        self.execute();
         if self.is_dirty {
             self.publish();
         }
     }
 
-    fn carry_out(&mut self) {
+    fn execute(&mut self) {
         while let Some(output) = self.shaker.poll_output() {
             match output {
                 Output::KeysChanged { peer } => {

@@ -170,7 +170,7 @@ impl Scene {
     }
 
     /// Lets what is under way arrive. Nothing new is sent.
-    pub fn settle(&mut self) {
+    pub fn run_until_idle(&mut self) {
         for _ in 0..10_000 {
             self.tick();
         }

@@ -40,7 +40,7 @@ fn holds(scene: &Scene) {
 fn everything_that_policy_allows_arrives_in_order_over_a_good_network() {
     let mut scene = Scene::new(1, mixed());
     scene.run(Duration::from_secs(10));
-    scene.settle();
+    scene.run_until_idle();
     holds(&scene);
     assert!(scene.ledger.arrived(Way::There) > 10_000);
     assert!(scene.ledger.arrived(Way::Back) > 4_000);
@@ -54,7 +54,7 @@ fn packets_that_wait_for_the_first_handshake_arrive_in_order() {
     scene.set_conditions(Conditions::perfect(100 * MS));
     scene.run(150 * MS);
     assert_eq!(scene.ledger.arrived(Way::There), 0, "no key yet");
-    scene.settle();
+    scene.run_until_idle();
     holds(&scene);
     let lost = scene.ledger.missing(Way::There);
     let gave_way = scene.dropped().get("full").copied().unwrap_or(0);
@@ -70,7 +70,7 @@ fn copies_of_the_network_are_dropped_and_counted() {
         ..Conditions::perfect(5 * MS)
     });
     scene.run(Duration::from_secs(5));
-    scene.settle();
+    scene.run_until_idle();
     holds(&scene);
     assert!(scene.copied > 100);
     assert_eq!(scene.ledger.missing(Way::There), 0);
@@ -85,7 +85,7 @@ fn after_a_partition_packets_go_on_and_none_that_was_cut_off_comes_late() {
     scene.set_cut(false);
     let before = scene.ledger.arrived(Way::There);
     scene.run(Duration::from_secs(20));
-    scene.settle();
+    scene.run_until_idle();
     holds(&scene);
     assert!(scene.ledger.arrived(Way::There) > before + 5_000);
 }
@@ -97,7 +97,7 @@ fn after_a_revocation_nothing_passes_and_everything_is_counted() {
     scene.revoke();
     let before = scene.ledger.arrived(Way::There);
     scene.run(Duration::from_secs(2));
-    scene.settle();
+    scene.run_until_idle();
     holds(&scene);
     assert_eq!(scene.ledger.arrived(Way::There), before);
     let refused: u64 = scene.dropped().values().sum();
@@ -119,7 +119,7 @@ fn a_queue_that_stands_for_long_marks_packets_of_senders_that_understand_it_and_
     scene.run(Duration::from_secs(3));
     let dropped = scene.dropped();
     scene.link_bytes_per_ms = usize::MAX;
-    scene.settle();
+    scene.run_until_idle();
     holds(&scene);
     assert!(scene.ledger.marked > 5, "{}", scene.ledger.marked);
     let told = dropped.get("codel").copied().unwrap_or(0);
@@ -142,7 +142,7 @@ fn a_burst_that_drains_at_once_is_neither_marked_nor_dropped() {
         ],
     );
     scene.run(Duration::from_secs(5));
-    scene.settle();
+    scene.run_until_idle();
     holds(&scene);
     assert_eq!(scene.ledger.marked, 0);
     assert_eq!(scene.dropped().get("codel"), None);
@@ -152,7 +152,7 @@ fn a_burst_that_drains_at_once_is_neither_marked_nor_dropped() {
 fn segments_of_a_connection_are_written_to_the_host_together() {
     let mut scene = Scene::new(8, vec![TCP]);
     scene.run(Duration::from_secs(5));
-    scene.settle();
+    scene.run_until_idle();
     holds(&scene);
     let frames = scene.frames_of_gateway();
     let packets = scene.ledger.arrived(Way::There);
@@ -188,7 +188,7 @@ proptest! {
         scene.run(Duration::from_secs(2));
         scene.link_bytes_per_ms = usize::MAX;
         scene.set_conditions(Conditions::perfect(delay));
-        scene.settle();
+        scene.run_until_idle();
         prop_assert_eq!(&scene.ledger.faults, &Vec::<String>::new());
         prop_assert_eq!(scene.unaccounted(), 0, "{:?}", scene.dropped());
     }

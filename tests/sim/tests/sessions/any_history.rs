@@ -148,9 +148,9 @@ proptest! {
             world.start_traffic(*pair, 1, millis(250), RECOVERY_MAX + seconds(30));
         }
         world.run(RECOVERY_MAX);
-        let settled = world.now();
+        let quiet_since = world.now();
         world.run(seconds(35));
-        prop_assert_eq!(world.model.missing(settled), []);
+        prop_assert_eq!(world.model.missing(quiet_since), []);
         for node in (0..NODES).map(NodeId) {
             prop_assert!(world.node(node).shaker.indices_in_use() <= 4 * (NODES - 1));
         }

@@ -58,9 +58,9 @@ fn both_ends_may_move_one_after_the_other() {
         world.move_node(moving, address_of(50 + number));
     }
     world.run(seconds(1));
-    let settled = world.now();
+    let quiet_since = world.now();
     world.run(seconds(250));
-    assert_eq!(world.model.missing(settled), []);
+    assert_eq!(world.model.missing(quiet_since), []);
 }
 
 #[test]

@@ -101,7 +101,7 @@ fn fast_hash<const LANES: usize>(vectors: impl Vectors<LANES>, h: u128, blocks: 
     u128::from_be_bytes(hashes[1])
 }
 
-fn assert_hashes_alike<const LANES: usize>(vectors: impl Vectors<LANES>, h: u128, blocks: &[u128]) {
+fn assert_hashes_equal<const LANES: usize>(vectors: impl Vectors<LANES>, h: u128, blocks: &[u128]) {
     let len = 128 * blocks.len() as u128;
     let slow = slow_hash(h, blocks.iter().copied().chain([len]));
     assert_eq!(fast_hash(vectors, h, blocks), slow);
@@ -210,6 +210,6 @@ proptest! {
     fn a_sum_that_is_reduced_once_is_the_hash_worked_out_bit_by_bit(
         h in block(), blocks in prop::collection::vec(block(), 0..ghash::POWERS),
     ) {
-        with_every_width!(assert_hashes_alike(h, &blocks));
+        with_every_width!(assert_hashes_equal(h, &blocks));
     }
 }

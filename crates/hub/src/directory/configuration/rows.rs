@@ -91,7 +91,7 @@ impl Directory {
             let unverified = unverified.filter(|row| row.verified.is_none());
             effects.extend(unverified.map(|row| Effect::Gateway {
                 id: row.id,
-                change: MachineChange::Standing,
+                change: MachineChange::Rights,
             }));
         }
         let is_ruled_otherwise = settings.applications != old.applications;
@@ -144,10 +144,10 @@ impl Directory {
             }
         };
         let old = self.resources.get(&id);
-        let leads_elsewhere = old.is_some_and(|old| old.within != within);
+        let has_moved = old.is_some_and(|old| old.within != within);
         let change = match old.map(|row| &row.parsed) {
             None => ResourceChange::Place,
-            Some(_) if leads_elsewhere => ResourceChange::Place,
+            Some(_) if has_moved => ResourceChange::Place,
             Some(old) if old.site != parsed.site || old.target != parsed.target => {
                 ResourceChange::Place
             }

@@ -78,7 +78,7 @@ impl Hub {
             row,
             stage: Stage::Offered,
             known_as: None,
-            is_doubtful: false,
+            needs_recheck: false,
             names,
         });
         Ok(offer)
@@ -109,9 +109,9 @@ impl Hub {
                 .get(gateway)
                 .map(|it| &it.announced.ciphers),
         );
-        let kept = self.grants.current(client, resource);
-        let kept = kept.filter(|grant| grant.row.gateway == gateway);
-        let cipher = match kept {
+        let earlier = self.grants.current(client, resource);
+        let earlier = earlier.filter(|grant| grant.row.gateway == gateway);
+        let cipher = match earlier {
             // The client is away and its grant is only shortened: what it does fast has not changed.
             Some(grant) if !self.sessions.clients.contains(client) => grant.row.cipher,
             _ => Cipher::choose(&of_client, &of_gateway),

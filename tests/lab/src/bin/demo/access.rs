@@ -18,7 +18,7 @@ const DATABASE_PORT: u16 = 5432;
 const MEASURED_S: u32 = 5;
 
 /// The limit for finding a new path; a longer search is a fault.
-const PATIENCE: Duration = Duration::from_secs(30);
+const DEADLINE: Duration = Duration::from_secs(30);
 
 /// The access file of the demonstration's administrator.
 const ACCESS: &str = include_str!("access.toml");
@@ -160,7 +160,7 @@ fn fail_over(product: &mut Product) -> Result<()> {
     let line = format!("curl -fsS -m 2 http://{PRIVATE_V4}/");
     let start = Instant::now();
     while client.run(&line).is_err() {
-        ensure!(start.elapsed() < PATIENCE, "access did not come back");
+        ensure!(start.elapsed() < DEADLINE, "access did not come back");
     }
     let _load = Download::start(&client, PRIVATE_V4.parse()?, WEB_PORT)?;
     let status = product.client.status()?;
@@ -171,7 +171,7 @@ fn fail_over(product: &mut Product) -> Result<()> {
     serving.context("no gateway has that name")?.kill()?;
     let start = Instant::now();
     while client.run(&line).is_err() {
-        ensure!(start.elapsed() < PATIENCE, "no gateway took over");
+        ensure!(start.elapsed() < DEADLINE, "no gateway took over");
     }
     println!(
         "{name} is killed under load: through the other one an answer comes after {} ms.",

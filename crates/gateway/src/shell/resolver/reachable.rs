@@ -7,9 +7,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 /// Leaves out the addresses of a family if this machine can send to none of them, but to one of the
 /// other family. A program without Happy Eyeballs (RFC 8305) would hang at the first of them. If
 /// neither family can be reached, all addresses stay, and the sender learns the reason.
-pub(super) fn retain_carried(found: &mut Found, carries: impl Fn(IpAddr) -> bool) {
-    let v4 = found.ipv4.iter().any(|address| carries((*address).into()));
-    let v6 = found.ipv6.iter().any(|address| carries((*address).into()));
+pub(super) fn retain_reachable(found: &mut Found, can_send: impl Fn(IpAddr) -> bool) {
+    let v4 = found.ipv4.iter().any(|address| can_send((*address).into()));
+    let v6 = found.ipv6.iter().any(|address| can_send((*address).into()));
     match (v4, v6) {
         (true, false) => found.ipv6.clear(),
         (false, true) => found.ipv4.clear(),
@@ -19,7 +19,7 @@ pub(super) fn retain_carried(found: &mut Found, carries: impl Fn(IpAddr) -> bool
 
 /// True if this machine forwards packets of the family and has a route to the address. No packet is
 /// sent.
-pub(super) fn carries(address: IpAddr) -> bool {
+pub(super) fn can_send(address: IpAddr) -> bool {
     /// A connected UDP socket asks for the route alone; its port does not matter.
     const DISCARD: u16 = 9;
     let (family, any) = match address {
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn a_family_that_leads_nowhere_is_left_out_where_the_other_leads_somewhere() {
-        for (carried, ipv4, ipv6) in [
+        for (reachable, ipv4, ipv6) in [
             (&["10.7.0.1", "10.7.0.2", "fd77::1"][..], 2, 1),
             // One address is enough for all of its family: others may be there for a reason.
             (&["10.7.0.2", "fd77::1"], 2, 1),
@@ -58,12 +58,13 @@ mod tests {
             (&[], 2, 1),
         ] {
             let mut found = found();
-            let carried: Vec<IpAddr> = carried.iter().map(|text| text.parse().unwrap()).collect();
-            retain_carried(&mut found, |address| carried.contains(&address));
+            let reachable: Vec<IpAddr> =
+                reachable.iter().map(|text| text.parse().unwrap()).collect();
+            retain_reachable(&mut found, |address| reachable.contains(&address));
             assert_eq!(
                 (found.ipv4.len(), found.ipv6.len()),
                 (ipv4, ipv6),
-                "{carried:?}"
+                "{reachable:?}"
             );
         }
     }
