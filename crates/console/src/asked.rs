@@ -2,12 +2,10 @@
 
 use super::fields::Fields;
 
-use super::view::{Field, Form};
 use axum::extract::FromRequestParts;
 use culvert_portal_base::Fault;
 use culvert_portal_service::ListRequest;
 use culvert_wire::api::ActivitySpan;
-use std::borrow::Cow;
 
 /// The query of a page, as a form that only asks.
 pub(super) struct Asked(pub(super) Fields);
@@ -58,30 +56,6 @@ impl Asked {
         ListRequest {
             cursor: self.cursor(),
             ..ListRequest::default()
-        }
-    }
-
-    /// The same, of what has the words of [`Self::search`] in its name.
-    pub(super) fn searched(&self) -> ListRequest {
-        ListRequest {
-            cursor: self.cursor(),
-            ..ListRequest::searching(self.0.filled("search"))
-        }
-    }
-
-    /// Looks for names in the list at `path`.
-    pub(super) fn search(&self, path: &str) -> Form {
-        let search = Field::line("search", "Search")
-            .optional()
-            .value(self.0.text("search"));
-        Form::new("Search", path, "Search", vec![search]).question()
-    }
-
-    /// The text of a list without rows: what was looked for, where something was.
-    pub(super) fn nothing(&self, none: &'static str) -> Cow<'static, str> {
-        match self.0.filled("search") {
-            Some(search) => format!("Nothing here matches “{search}”.").into(),
-            None => none.into(),
         }
     }
 

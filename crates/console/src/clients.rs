@@ -3,20 +3,43 @@
 use super::asked::Asked;
 use super::edit::{rename_form, renamed};
 use super::forms::Posted;
+use super::listing::{Listing, RowState};
 use super::names::Names;
 use super::notice::done;
 use super::person::Person;
 use super::state::Console;
-use super::view::{Action, Buttons, Cell, Section, Table};
+use super::view::{Action, Buttons, Cell, Section};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::ClientId;
 use culvert_portal_base::{Fault, Id};
 use culvert_portal_service::ClientAction;
-use culvert_store::Role;
+use culvert_store::{OrderBy, Part, Role};
 use culvert_wire::api::{Client, ClientPatch};
 
 const AT: &str = "/clients";
+
+const LISTING: Listing = Listing {
+    at: AT,
+    title: "Clients",
+    columns: &[
+        ("Name", Some(OrderBy::Name)),
+        ("Owner", Some(OrderBy::Holder)),
+        ("Now", None),
+        ("State", None),
+        ("Address", None),
+        ("Last seen", Some(OrderBy::Seen)),
+        ("Software", None),
+        ("Actions", None),
+    ],
+    states: &[
+        RowState::new("unverified", "Not verified", Part::UnverifiedClients),
+        RowState::new("verified", "Verified", Part::VerifiedClients),
+        RowState::new("revoked", "Revoked", Part::RevokedClients),
+    ],
+    hint: "Name, owner, address or software",
+    empty: "There is none. A client comes into being when it first connects with its token.",
+};
 
 pub(super) async fn list(
     State(console): State<Console>,
@@ -26,44 +49,28 @@ pub(super) async fn list(
     let is_own = person.caller.role() == Role::User;
     let title = if is_own { "My clients" } else { "Clients" };
     let mut page = person.live_page(title, AT, AT, &console);
-    let request = asked.searched();
+    let request = LISTING.request(&asked);
     let service = &console.service;
     let found = service.clients(&person.caller, &request).await?;
     let sessions = service.sessions_of_clients(&person.caller, &found.items);
     let sessions = sessions.await?;
     let names = owners(&console, &person, &found.items).await?;
     let mut rows = Vec::new();
-    for client in found.items {
+    for client in &found.items {
         rows.push(vec![
             Cell::link(format!("{AT}/{}", client.id), &client.name),
-            owner(&person, &client, &names),
+            owner(&person, client, &names),
             connected(sessions.contains_key(&client.id)),
-            state(&client),
+            state(client),
             Cell::code(client.ipv4),
             Cell::time(client.last_seen),
             Cell::text(client.software.as_deref().unwrap_or("–")),
-            Cell::Menu(actions(&person, &client)),
+            Cell::Menu(actions(&person, client)),
         ]);
     }
-    page.sections.push(Section::Form(asked.search(AT)));
-    page.sections.push(Section::Table(Table {
-        title: title.to_owned(),
-        columns: vec![
-            "Name",
-            "Owner",
-            "Now",
-            "State",
-            "Address",
-            "Last seen",
-            "Software",
-            "Actions",
-        ],
-        rows,
-        empty: asked.nothing(
-            "There is none. A client comes into being when it first connects with its token.",
-        ),
-        next: asked.next(AT, found.next_cursor.as_deref()),
-    }));
+    let mut table = LISTING.table(&asked, found.total, rows);
+    title.clone_into(&mut table.title);
+    page.sections.push(Section::Table(table));
     Ok(page.into_response())
 }
 

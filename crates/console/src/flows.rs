@@ -103,6 +103,7 @@ pub(super) async fn show(
             None => "There is none that fits. A flow is here once it has ended.".into(),
         },
         next: asked.next(AT, found.next_cursor.as_deref()),
+        ..Table::default()
     }));
     Ok(page.into_response())
 }

@@ -3,16 +3,17 @@
 use super::asked::Asked;
 use super::edit::{rename_form, renamed};
 use super::forms::Posted;
+use super::listing::{Listing, RowState};
 use super::names::Names;
 use super::person::Person;
 use super::state::Console;
-use super::view::{Action, Buttons, Cell, Section, Table};
+use super::view::{Action, Buttons, Cell, Section};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::GatewayId;
 use culvert_portal_base::{Fault, Id};
 use culvert_portal_service::GatewayAction;
-use culvert_store::EntityId;
+use culvert_store::{EntityId, OrderBy, Part};
 use culvert_wire::api::{Gateway, GatewayPatch, GatewaySession};
 
 pub(super) const AT: &str = "/gateways";
@@ -115,6 +116,29 @@ pub(super) fn enrolled_with(gateway: &Gateway, names: &Names) -> Cell {
     }
 }
 
+const LISTING: Listing = Listing {
+    at: AT,
+    title: "Gateways",
+    columns: &[
+        ("Name", Some(OrderBy::Name)),
+        ("Site", Some(OrderBy::Holder)),
+        ("State", None),
+        ("Load", None),
+        ("Address", None),
+        ("Last seen", Some(OrderBy::Seen)),
+        ("Software", None),
+        ("Actions", None),
+    ],
+    states: &[
+        RowState::new("unverified", "Not verified", Part::UnverifiedGateways),
+        RowState::new("verified", "Verified", Part::VerifiedGateways),
+        RowState::new("draining", "Draining", Part::DrainingGateways),
+        RowState::new("revoked", "Revoked", Part::RevokedGateways),
+    ],
+    hint: "Name, site, address or software",
+    empty: "There is no gateway yet. Create a token on the page of a site, and run “culvert gateway run” with it on a machine there.",
+};
+
 /// All gateways, whatever their site.
 pub(super) async fn list(
     State(console): State<Console>,
@@ -123,7 +147,9 @@ pub(super) async fn list(
 ) -> Result<Response, Fault> {
     let mut page = person.live_page("Gateways", AT, AT, &console);
     let service = &console.service;
-    let found = service.gateways(&person.caller, &asked.searched()).await?;
+    let found = service
+        .gateways(&person.caller, &LISTING.request(&asked))
+        .await?;
     let sites = found.items.iter().map(|gateway| gateway.site.into());
     let names = Names::of(&console, &person, sites).await?;
     let sessions = service.sessions_of_gateways(&person.caller).await?;
@@ -141,19 +167,8 @@ pub(super) async fn list(
             person.menu(actions(gateway)),
         ]
     });
-    page.sections.push(Section::Form(asked.search(AT)));
-    page.sections.push(Section::Table(Table {
-        title: "Gateways".to_owned(),
-        columns: vec![
-            "Name", "Site", "State", "Load", "Address", "Last seen", "Software", "Actions",
-        ],
-        rows: rows.collect(),
-        empty: asked.nothing(
-            "There is no gateway yet. Create a token on the page of a site, and run “culvert gateway run” with it on a \
-             machine there.",
-        ),
-        next: asked.next(AT, found.next_cursor.as_deref()),
-    }));
+    let table = LISTING.table(&asked, found.total, rows.collect());
+    page.sections.push(Section::Table(table));
     Ok(page.into_response())
 }
 

@@ -3,6 +3,7 @@
 use super::asked::Asked;
 use super::edit::{rename_form, renamed};
 use super::forms::{Posted, taken};
+use super::listing::Listing;
 use super::names::Names;
 use super::notice::done;
 use super::person::Person;
@@ -12,7 +13,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::GroupId;
 use culvert_portal_base::{ActorInPath, Fault, Id};
-use culvert_store::EntityId;
+use culvert_store::{EntityId, OrderBy};
 use culvert_wire::api::{Group, GroupPatch, NewGroup, NewMember};
 
 const AT: &str = "/groups";
@@ -38,8 +39,20 @@ pub(super) async fn ask(person: Person) -> Result<Response, Fault> {
         .into_response())
 }
 
+const LISTING: Listing = Listing {
+    at: AT,
+    title: "Groups",
+    columns: &[
+        ("Name", Some(OrderBy::Name)),
+        ("Created", Some(OrderBy::Created)),
+    ],
+    states: &[],
+    hint: "Name",
+    empty: "There is none. Policies let groups in, not single actors.",
+};
+
 async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<Page, Fault> {
-    let request = asked.searched();
+    let request = LISTING.request(asked);
     let found = console.service.groups(&person.caller, &request).await?;
     let rows = found.items.iter().map(|group| {
         vec![
@@ -47,16 +60,9 @@ async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<
             Cell::time(Some(group.created)),
         ]
     });
-    let list = Table {
-        title: "Groups".to_owned(),
-        columns: vec!["Name", "Created"],
-        rows: rows.collect(),
-        empty: asked.nothing("There is none. Policies let groups in, not single actors."),
-        next: asked.next(AT, found.next_cursor.as_deref()),
-    };
+    let list = LISTING.table(asked, found.total, rows.collect());
     Ok(person.searched_page(
         AT,
-        asked,
         list,
         Some(Link {
             path: "/groups/new",
@@ -133,6 +139,7 @@ async fn group_page(
         rows: rows.collect(),
         empty: "There is none.".into(),
         next: asked.next(&format!("{AT}/{id}"), found.next_cursor.as_deref()),
+        ..Table::default()
     };
     let mut page = person.page("", AT);
     page.sections.push(Section::Table(list));

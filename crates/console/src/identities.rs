@@ -127,7 +127,7 @@ fn table(
         columns: vec!["Identity provider", "State", "Subject", "Since", "Actions"],
         rows: rows.collect(),
         empty: "There is none.".into(),
-        next: None,
+        ..Table::default()
     })
 }
 

@@ -33,6 +33,7 @@ mod host;
 mod icons;
 mod identities;
 mod link;
+mod listing;
 mod live;
 mod log_settings;
 mod logs;

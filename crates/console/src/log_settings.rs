@@ -236,7 +236,7 @@ async fn sinks_page(console: &Console, person: &Person) -> Result<Page, Fault> {
         ],
         rows: rows.collect(),
         empty: "There is none.".into(),
-        next: None,
+        ..Table::default()
     }));
     Ok(page)
 }

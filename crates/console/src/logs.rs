@@ -167,6 +167,7 @@ pub(super) async fn access(
         rows: rows.collect(),
         empty: none(found.next_cursor.is_some()).into(),
         next: asked.next(AT, found.next_cursor.as_deref()),
+        ..Table::default()
     }));
     Ok(page.into_response())
 }

@@ -137,7 +137,7 @@ pub(super) async fn show(
             columns,
             rows,
             empty: empty.into(),
-            next: None,
+            ..Table::default()
         })
     };
     page.sections.push(table(

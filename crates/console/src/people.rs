@@ -6,6 +6,7 @@ use super::edit::{
 };
 use super::forms::{Posted, taken};
 use super::identities;
+use super::listing::{Listing, RowState};
 use super::notice::done;
 use super::person::Person;
 use super::roles::{ROLES, role_name};
@@ -17,6 +18,7 @@ use axum::response::{IntoResponse, Response};
 use culvert_ids::ActorId;
 use culvert_portal_base::{Fault, Id};
 use culvert_portal_service::{Caller, ListRequest};
+use culvert_store::{OrderBy, Part};
 use culvert_wire::api::{
     AccountPatch, Actor, ActorKind, ActorPatch, NewActor, NewSignIn, NewToken, SecondFactorRule,
 };
@@ -105,10 +107,27 @@ pub(super) async fn ask(person: Person) -> Result<Response, Fault> {
         .into_response())
 }
 
+const LISTING: Listing = Listing {
+    at: AT,
+    title: "People and machines",
+    columns: &[
+        ("Name", Some(OrderBy::Name)),
+        ("Kind", None),
+        ("Signs in", None),
+        ("State", None),
+    ],
+    states: &[
+        RowState::new("administrators", "Administrators", Part::Administrators),
+        RowState::new("disabled", "Disabled", Part::DisabledActors),
+    ],
+    hint: "Name",
+    empty: "There is none.",
+};
+
 async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<Page, Fault> {
     let found = console
         .service
-        .actors(&person.caller, &asked.searched())
+        .actors(&person.caller, &LISTING.request(asked))
         .await?;
     let rows = found.items.iter().map(|actor| {
         vec![
@@ -118,16 +137,9 @@ async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<
             state(actor),
         ]
     });
-    let list = Table {
-        title: "People and machines".to_owned(),
-        columns: vec!["Name", "Kind", "Signs in", "State"],
-        rows: rows.collect(),
-        empty: asked.nothing("There is none."),
-        next: asked.next(AT, found.next_cursor.as_deref()),
-    };
+    let list = LISTING.table(asked, found.total, rows.collect());
     let mut page = person.searched_page(
         AT,
-        asked,
         list,
         Some(Link {
             path: "/people/new",
@@ -291,6 +303,7 @@ async fn actor_page(
             .collect(),
         empty: "There is none.".into(),
         next: asked.next(&at, tokens.next_cursor.as_deref()),
+        ..Table::default()
     }));
     let mut forms = vec![tokens::machine_form(&at, Machine::Client, None)];
     if actor.kind != ActorKind::ServiceAccount {

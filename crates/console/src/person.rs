@@ -1,6 +1,5 @@
 //! The person that asks for a page: the session of a browser.
 
-use super::asked::Asked;
 use super::cookies::cookie_of;
 use super::fields::Fields;
 use super::navigation;
@@ -176,13 +175,11 @@ impl Person {
     pub(super) fn searched_page(
         &self,
         at: &'static str,
-        asked: &Asked,
         list: Table,
         create: Option<Link>,
     ) -> Page {
         let mut page = self.page(list.title.clone(), at);
         page.create = create.filter(|_| self.may_change());
-        page.sections.push(Section::Form(asked.search(at)));
         page.sections.push(Section::Table(list));
         page
     }

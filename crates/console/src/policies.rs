@@ -4,16 +4,18 @@ use super::asked::Asked;
 use super::edit::{Edit, Now};
 use super::fields::Fields;
 use super::forms::{Posted, taken};
+use super::listing::{Listing, RowState};
 use super::names::Names;
 use super::notice::done;
 use super::person::Person;
 use super::resources::sentence;
 use super::state::Console;
-use super::view::{Action, Buttons, Cell, Field, Form, Link, Page, Section, Table};
+use super::view::{Action, Buttons, Cell, Field, Form, Link, Page, Section};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::{GroupId, PolicyId, ResourceId};
 use culvert_portal_base::{Fault, Id};
+use culvert_store::{OrderBy, Part};
 use culvert_wire::Timestamp;
 use culvert_wire::api::{NewPolicy, Policy, PolicyPatch};
 use culvert_wire::model::Condition;
@@ -72,9 +74,28 @@ pub(super) async fn ask(person: Person) -> Result<Response, Fault> {
         .into_response())
 }
 
+const LISTING: Listing = Listing {
+    at: AT,
+    title: "Policies",
+    columns: &[
+        ("Name", Some(OrderBy::Name)),
+        ("Group", None),
+        ("Resource", Some(OrderBy::Holder)),
+        ("When", None),
+        ("State", None),
+        ("Actions", None),
+    ],
+    states: &[
+        RowState::new("enabled", "In force", Part::EnabledPolicies),
+        RowState::new("disabled", "Disabled", Part::DisabledPolicies),
+    ],
+    hint: "Name, group or resource",
+    empty: "There is none, so nobody reaches anything. A policy lets a group use a resource.",
+};
+
 async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<Page, Fault> {
     let service = &console.service;
-    let request = asked.searched();
+    let request = LISTING.request(asked);
     let found = service.policies(&person.caller, &request).await?;
     let ends = |policy: &Policy| [policy.group.into(), policy.resource.into()];
     let names = Names::of(console, person, found.items.iter().flat_map(ends)).await?;
@@ -88,18 +109,9 @@ async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<
             person.menu(actions(policy)),
         ]
     });
-    let list = Table {
-        title: "Policies".to_owned(),
-        columns: vec!["Name", "Group", "Resource", "When", "State", "Actions"],
-        rows: rows.collect(),
-        empty: asked.nothing(
-            "There is none, so nobody reaches anything. A policy lets a group use a resource.",
-        ),
-        next: asked.next(AT, found.next_cursor.as_deref()),
-    };
+    let list = LISTING.table(asked, found.total, rows.collect());
     Ok(person.searched_page(
         AT,
-        asked,
         list,
         Some(Link {
             path: "/policies/new",

@@ -3,16 +3,18 @@
 use super::asked::Asked;
 use super::fields::Fields;
 use super::forms::Posted;
+use super::listing::Listing;
 use super::names::Names;
 use super::notice::done;
 use super::person::Person;
 use super::state::Console;
-use super::view::{Action, Cell, Field, Form, Link, Page, Section, Table};
+use super::view::{Action, Cell, Field, Form, Link, Page, Section};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::ProviderId;
 use culvert_portal_base::{Fault, Id};
+use culvert_store::OrderBy;
 use culvert_wire::api::{
     FieldProblem, NewProvider, Provider, ProviderGroup, ProviderPatch, UnknownPeople,
 };
@@ -45,10 +47,23 @@ pub(super) async fn ask(person: Person) -> Result<Response, Fault> {
         .into_response())
 }
 
+const LISTING: Listing = Listing {
+    at: AT,
+    title: "Identity providers",
+    columns: &[
+        ("Name", Some(OrderBy::Name)),
+        ("Issuer", None),
+        ("State", None),
+    ],
+    states: &[],
+    hint: "Name or issuer",
+    empty: "There is none: people sign in with passwords of this portal.",
+};
+
 async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<Page, Fault> {
     let found = console
         .service
-        .providers(&person.caller, &asked.searched())
+        .providers(&person.caller, &LISTING.request(asked))
         .await?;
     let rows = found.items.iter().map(|provider| {
         vec![
@@ -60,16 +75,9 @@ async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<
             },
         ]
     });
-    let list = Table {
-        title: "Identity providers".to_owned(),
-        columns: vec!["Name", "Issuer", "State"],
-        rows: rows.collect(),
-        empty: asked.nothing("There is none: people sign in with passwords of this portal."),
-        next: asked.next(AT, found.next_cursor.as_deref()),
-    };
+    let list = LISTING.table(asked, found.total, rows.collect());
     Ok(person.searched_page(
         AT,
-        asked,
         list,
         Some(Link {
             path: "/settings/providers/new",

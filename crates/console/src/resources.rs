@@ -4,21 +4,37 @@ use super::asked::Asked;
 use super::edit::{Edit, Now};
 use super::fields::Fields;
 use super::forms::{Posted, taken};
+use super::listing::Listing;
 use super::names::Names;
 use super::notice::done;
 use super::person::Person;
 use super::state::Console;
-use super::view::{Buttons, Cell, Field, Form, Link, Page, Section, Table};
+use super::view::{Buttons, Cell, Field, Form, Link, Page, Section};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::{ResourceId, SiteId};
 use culvert_portal_base::{Fault, Id};
 use culvert_portal_service::Caller;
+use culvert_store::OrderBy;
 use culvert_wire::api::{NewResource, Resource, ResourcePatch};
 use culvert_wire::model::{Applications, Filter, TargetKind};
 use culvert_wire::words;
 
 const AT: &str = "/resources";
+
+const LISTING: Listing = Listing {
+    at: AT,
+    title: "Resources",
+    columns: &[
+        ("Name", Some(OrderBy::Name)),
+        ("Address", None),
+        ("Allowed", None),
+        ("Site", Some(OrderBy::Holder)),
+    ],
+    states: &[],
+    hint: "Name, address or site",
+    empty: "There is none. A resource is a network, an address or a name behind a gateway.",
+};
 
 pub(super) async fn list(
     State(console): State<Console>,
@@ -27,7 +43,7 @@ pub(super) async fn list(
 ) -> Result<Response, Fault> {
     let found = console
         .service
-        .resources(&person.caller, &asked.searched())
+        .resources(&person.caller, &LISTING.request(&asked))
         .await?;
     let sites = found.items.iter().map(|resource| resource.site.into());
     let names = Names::of(&console, &person, sites).await?;
@@ -44,16 +60,8 @@ pub(super) async fn list(
         path: "/resources/new",
         name: "New resource",
     });
-    page.sections.push(Section::Form(asked.search(AT)));
-    page.sections.push(Section::Table(Table {
-        title: "Resources".to_owned(),
-        columns: vec!["Name", "Address", "Allowed", "Site"],
-        rows: rows.collect(),
-        empty: asked.nothing(
-            "There is none. A resource is a network, an address or a name behind a gateway.",
-        ),
-        next: asked.next(AT, found.next_cursor.as_deref()),
-    }));
+    let table = LISTING.table(&asked, found.total, rows.collect());
+    page.sections.push(Section::Table(table));
     Ok(page.into_response())
 }
 

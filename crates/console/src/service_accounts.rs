@@ -2,14 +2,16 @@
 
 use super::asked::Asked;
 use super::forms::{Posted, taken};
+use super::listing::{Listing, RowState};
 use super::notice::done;
 use super::people::{self, state};
 use super::person::Person;
 use super::state::Console;
-use super::view::{Cell, Field, Form, Link, Page, Table};
+use super::view::{Cell, Field, Form, Link, Page};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_portal_base::Fault;
+use culvert_store::{OrderBy, Part};
 use culvert_wire::api::{Actor, ActorKind, NewActor};
 
 const AT: &str = "/service-accounts";
@@ -37,8 +39,21 @@ pub(super) async fn ask(person: Person) -> Result<Response, Fault> {
         .into_response())
 }
 
+const LISTING: Listing = Listing {
+    at: AT,
+    title: "Service accounts",
+    columns: &[
+        ("Name", Some(OrderBy::Name)),
+        ("State", None),
+        ("Created", Some(OrderBy::Created)),
+    ],
+    states: &[RowState::new("disabled", "Disabled", Part::DisabledActors)],
+    hint: "Name",
+    empty: "There is none. Machines that nobody sits at are clients of a service account.",
+};
+
 async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<Page, Fault> {
-    let (service, request) = (&console.service, asked.searched());
+    let (service, request) = (&console.service, LISTING.request(asked));
     let found = service.service_accounts(&person.caller, &request).await?;
     let row = |actor: &Actor| {
         vec![
@@ -47,18 +62,9 @@ async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<
             Cell::time(Some(actor.created)),
         ]
     };
-    let list = Table {
-        title: "Service accounts".to_owned(),
-        columns: vec!["Name", "State", "Created"],
-        rows: found.items.iter().map(row).collect(),
-        empty: asked.nothing(
-            "There is none. Machines that nobody sits at are clients of a service account.",
-        ),
-        next: asked.next(AT, found.next_cursor.as_deref()),
-    };
+    let list = LISTING.table(asked, found.total, found.items.iter().map(row).collect());
     Ok(person.searched_page(
         AT,
-        asked,
         list,
         Some(Link {
             path: "/service-accounts/new",

@@ -6,6 +6,7 @@ use super::edit::{
 };
 use super::forms::{Posted, taken};
 use super::gateways;
+use super::listing::Listing;
 use super::notice::done;
 use super::person::Person;
 use super::state::Console;
@@ -16,6 +17,7 @@ use axum::response::{IntoResponse, Response};
 use culvert_ids::SiteId;
 use culvert_portal_base::{Fault, Id};
 use culvert_portal_service::{Caller, ListRequest};
+use culvert_store::OrderBy;
 use culvert_wire::api::{NewSite, Site, SitePatch};
 
 const AT: &str = "/sites";
@@ -44,8 +46,20 @@ pub(super) async fn ask(person: Person) -> Result<Response, Fault> {
         .into_response())
 }
 
+const LISTING: Listing = Listing {
+    at: AT,
+    title: "Sites",
+    columns: &[
+        ("Name", Some(OrderBy::Name)),
+        ("Created", Some(OrderBy::Created)),
+    ],
+    states: &[],
+    hint: "Name",
+    empty: "There is none. A site is a place with gateways and the resources behind them.",
+};
+
 async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<Page, Fault> {
-    let request = asked.searched();
+    let request = LISTING.request(asked);
     let found = console.service.sites(&person.caller, &request).await?;
     let row = |site: Site| {
         vec![
@@ -53,18 +67,13 @@ async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<
             Cell::time(Some(site.created)),
         ]
     };
-    let list = Table {
-        title: "Sites".to_owned(),
-        columns: vec!["Name", "Created"],
-        rows: found.items.into_iter().map(row).collect(),
-        empty: asked.nothing(
-            "There is none. A site is a place with gateways and the resources behind them.",
-        ),
-        next: asked.next(AT, found.next_cursor.as_deref()),
-    };
+    let list = LISTING.table(
+        asked,
+        found.total,
+        found.items.into_iter().map(row).collect(),
+    );
     Ok(person.searched_page(
         AT,
-        asked,
         list,
         Some(Link {
             path: "/sites/new",
@@ -146,6 +155,7 @@ async fn site_page(
         rows: rows.collect(),
         empty: "There is none. Create a token, and run “culvert gateway run” with it on a machine there.".into(),
         next: asked.next(&at, found.next_cursor.as_deref()),
+        ..Table::default()
     }));
     let rename = rename_form(&at, &site.name).with_version(site.version);
     let delete = delete_form(&at, ALL).with_version(site.version);

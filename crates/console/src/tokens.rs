@@ -3,17 +3,18 @@
 use super::asked::Asked;
 use super::fields::Fields;
 use super::forms::{Posted, taken};
+use super::listing::{Listing, RowState};
 use super::names::Names;
 use super::person::Person;
 use super::roles::role_name;
 use super::state::Console;
-use super::view::{Action, Buttons, Cell, Field, Form, Link, Page, Section, Table};
+use super::view::{Action, Buttons, Cell, Field, Form, Link, Page, Section};
 use crate::machine_commands;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::TokenId;
 use culvert_portal_base::{Fault, Id};
-use culvert_store::EntityId;
+use culvert_store::{EntityId, OrderBy, Part};
 use culvert_wire::api::{IssuedToken, NewToken, Token};
 use culvert_wire::token::TokenKind;
 
@@ -204,9 +205,29 @@ pub(super) async fn ask(person: Person) -> Result<Response, Fault> {
         .into_response())
 }
 
+const LISTING: Listing = Listing {
+    at: AT,
+    title: "Tokens",
+    columns: &[
+        ("Name", Some(OrderBy::Name)),
+        ("Owner", Some(OrderBy::Holder)),
+        ("Kind", None),
+        ("State", None),
+        ("Ends", None),
+        ("Last used", Some(OrderBy::Seen)),
+        ("Actions", None),
+    ],
+    states: &[
+        RowState::new("live", "Not revoked", Part::LiveTokens),
+        RowState::new("revoked", "Revoked", Part::RevokedTokens),
+    ],
+    hint: "Name or owner",
+    empty: "There is none.",
+};
+
 async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<Page, Fault> {
     let service = &console.service;
-    let request = asked.searched();
+    let request = LISTING.request(asked);
     let found = service.made_tokens(&person.caller, &request).await?;
     let mut rows = Vec::new();
     let of = |token: &Token| -> Option<EntityId> {
@@ -219,18 +240,9 @@ async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<
         cells.insert(1, names.maybe(of(token)));
         rows.push(cells);
     }
-    let mut columns = columns();
-    columns.insert(1, "Owner");
-    let list = Table {
-        title: "Tokens".to_owned(),
-        columns,
-        rows,
-        empty: asked.nothing("There is none."),
-        next: asked.next(AT, found.next_cursor.as_deref()),
-    };
+    let list = LISTING.table(asked, found.total, rows);
     Ok(person.searched_page(
         AT,
-        asked,
         list,
         Some(Link {
             path: "/settings/tokens/new",

@@ -86,6 +86,7 @@ pub(super) async fn show(
         rows,
         empty: "There is none. Compare fingerprints with “culvert gateway status” before you verify one.".into(),
         next: asked.next(AT, found.next_cursor.as_deref()),
+        ..Table::default()
     }));
     let form = form(rule(account.require_verified_gateways), "no");
     page.sections

@@ -97,6 +97,7 @@ impl Service {
         Ok(Page {
             items: members.collect(),
             next_cursor: page.next.map(|next| next.to_string()),
+            total: None,
         })
     }
 

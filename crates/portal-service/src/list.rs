@@ -3,7 +3,7 @@
 use super::{Caller, Service};
 use culvert_ids::AccountId;
 use culvert_portal_base::Fault;
-use culvert_store::{EntityId, Kind, ListFilter, PageLimit, Part};
+use culvert_store::{EntityId, Kind, ListFilter, PageLimit, Part, Place};
 use culvert_wire::api::{DEFAULT_PAGE_LEN, MAX_PAGE_LEN, Page};
 
 /// A request for a page of a list.
@@ -13,6 +13,8 @@ pub struct ListRequest {
     pub filter: ListFilter,
     /// [`Page::next_cursor`] of the page before.
     pub cursor: Option<String>,
+    /// The place in an order of its own, instead of a cursor in the order of ids.
+    pub place: Option<Place>,
     /// Rows of a page.
     pub limit: Option<u16>,
 }
@@ -27,7 +29,7 @@ impl ListRequest {
     /// The same list, of a part of its kind.
     pub(super) fn of_part(&self, part: Part) -> Self {
         let mut request = self.clone();
-        request.filter.part = Some(part);
+        request.filter.parts.push(part);
         request
     }
 }
@@ -72,6 +74,9 @@ impl Service {
         show: impl Fn(T) -> U + Send,
     ) -> Result<Page<U>, Fault> {
         let limit = page_limit(request.limit)?;
+        if let Some(place) = request.place {
+            return self.look_through(caller, request, place, limit, show).await;
+        }
         let after: Option<EntityId> = cursor(request.cursor.as_deref())?;
         if after.is_some_and(|after| after.kind() != T::KIND) {
             return Err(Fault::invalid("cursor", "it is a cursor of another list"));
@@ -85,6 +90,27 @@ impl Service {
         Ok(Page {
             items: rows.map(show).collect(),
             next_cursor: page.next.map(|next| next.to_string()),
+            total: None,
+        })
+    }
+
+    /// The same in an order of its own, with the number of all.
+    async fn look_through<T: Kind, U>(
+        &self,
+        caller: &Caller,
+        request: &ListRequest,
+        place: Place,
+        limit: PageLimit,
+        show: impl Fn(T) -> U + Send,
+    ) -> Result<Page<U>, Fault> {
+        let store = &self.database.store;
+        let look = store.look_through(caller.account(), T::KIND, &request.filter, place, limit);
+        let found = self.database.ask("look_through", look).await?;
+        let rows = found.items.into_iter().filter_map(T::from_entity);
+        Ok(Page {
+            items: rows.map(show).collect(),
+            next_cursor: None,
+            total: Some(found.total),
         })
     }
 

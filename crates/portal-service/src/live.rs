@@ -186,7 +186,11 @@ fn page_after<T, I: Ord + fmt::Display>(
         Some(_) => items.last().map(|item| id(item).to_string()),
         None => None,
     };
-    Page { items, next_cursor }
+    Page {
+        items,
+        next_cursor,
+        total: None,
+    }
 }
 
 fn client_session(view: &ClientView) -> ClientSession {

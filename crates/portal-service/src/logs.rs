@@ -63,6 +63,7 @@ impl Service {
         Ok(Page {
             items: page.items.into_iter().map(entries::change).collect(),
             next_cursor: page.next.map(|next| next.0.to_string()),
+            total: None,
         })
     }
 
@@ -85,6 +86,7 @@ impl Service {
         Ok(Page {
             items,
             next_cursor: page.next.map(|next| next.0.to_string()),
+            total: None,
         })
     }
 
@@ -105,6 +107,7 @@ impl Service {
         Ok(Page {
             items: page.items.into_iter().map(entries::flow).collect(),
             next_cursor: page.next.map(|next| next.0.to_string()),
+            total: None,
         })
     }
 }

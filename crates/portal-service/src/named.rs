@@ -142,11 +142,11 @@ impl Service {
 }
 
 impl ListRequest {
-    /// Rows that have this text in their name.
+    /// Rows that have this text in one of the texts that people know them by.
     pub fn searching(text: Option<&str>) -> Self {
         Self {
             filter: ListFilter {
-                name_contains: text.map(str::to_owned),
+                text: text.map(str::to_owned),
                 ..ListFilter::default()
             },
             ..Self::default()

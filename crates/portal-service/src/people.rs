@@ -144,7 +144,7 @@ impl Service {
     async fn sessions_of(&self, actor: ActorId) -> Result<Vec<store::Token>, Fault> {
         let filter = ListFilter {
             refers_to: vec![actor.into()],
-            part: Some(store::Part::Sessions),
+            parts: vec![store::Part::Sessions],
             ..ListFilter::default()
         };
         self.all(self.served.account, &filter).await

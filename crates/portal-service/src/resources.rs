@@ -21,6 +21,7 @@ impl Service {
         Ok(Page {
             items: items.map(|row| show::resource(row, &tunnel)).collect(),
             next_cursor: page.next_cursor,
+            total: page.total,
         })
     }
 

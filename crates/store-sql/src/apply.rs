@@ -1,6 +1,6 @@
 //! The mutations of a write, each done by the part of the store that knows its rows.
 
-use super::read;
+use super::list;
 use super::writing::Writing;
 use culvert_store::rules;
 use culvert_store::{
@@ -128,7 +128,7 @@ impl Writing {
         };
         let mut after = None;
         loop {
-            let page = read::list(
+            let page = list::list(
                 self.connection(),
                 account,
                 EntityKind::Token,

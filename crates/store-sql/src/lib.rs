@@ -27,6 +27,7 @@ mod factors;
 mod fault;
 mod flows;
 mod grants;
+mod list;
 mod log_query;
 mod logs;
 mod open;

@@ -1,9 +1,9 @@
 //! Verifiers of passwords. They are read for nothing but a check.
 
 use super::fault::fault;
-use super::read;
 use super::value::{Columns, query};
 use super::writing::Writing;
+use super::{list, read};
 use culvert_ids::{AccountId, ActorId};
 use culvert_store::rules::spelled_key;
 use culvert_store::{
@@ -25,7 +25,7 @@ pub(super) async fn find(
                    WHERE actor.account = ? AND actor.disabled = 0"
         .to_owned();
     let mut values = vec![account.as_bytes().into()];
-    read::add_name(&mut sql, &mut values, name);
+    list::add_name(&mut sql, &mut values, name);
     // Of two from before names had one form, the one whose name is spelled so.
     sql.push_str(" ORDER BY name_key = ? DESC LIMIT 1");
     values.push(spelled_key(name).into());

@@ -2,12 +2,11 @@
 
 use super::fault::fault;
 use super::table;
-use super::value::{Columns, Value, json, query};
+use super::value::{Columns, Value, query};
 use culvert_ids::AccountId;
-use culvert_store::rules::{self, lookup_keys};
 use culvert_store::{
-    Account, Actor, Client, Entity, EntityId, EntityKind, Gateway, Group, ListFilter, MAX_BATCH,
-    MAX_ROWS_PER_KIND, Membership, Page, PageLimit, Part, Policy, Resource, Seq, Site, Snapshot,
+    Account, Actor, Client, Entity, EntityId, EntityKind, Gateway, Group, MAX_BATCH,
+    MAX_ROWS_PER_KIND, Membership, Page, PageLimit, Policy, Resource, Seq, Site, Snapshot,
     StoreError, Token,
 };
 use sqlx::SqliteConnection;
@@ -25,7 +24,7 @@ pub(super) async fn fetch(
         .map_err(fault)
 }
 
-async fn fetch_one(
+pub(super) async fn fetch_one(
     connection: &mut SqliteConnection,
     sql: impl Into<String>,
     values: Vec<Value>,
@@ -117,18 +116,8 @@ pub(super) async fn names(
 }
 
 /// True if rows of the kind have a name.
-const fn has_name(kind: EntityKind) -> bool {
+pub(super) const fn has_name(kind: EntityKind) -> bool {
     !matches!(kind, EntityKind::Membership | EntityKind::Identity)
-}
-
-/// The condition that rows of a part fulfil.
-const fn condition_of(part: Part) -> &'static str {
-    match part {
-        Part::ServiceAccounts => "kind = 'service_account'",
-        Part::MadeTokens => "kind NOT IN ('session', 'setup')",
-        Part::Sessions => "kind = 'session'",
-        Part::UnverifiedGateways => "verified_ms IS NULL AND revoked_ms IS NULL",
-    }
 }
 
 pub(super) async fn accounts(
@@ -157,102 +146,9 @@ pub(super) async fn is_set_up(
     Ok(row.is_some())
 }
 
+/// One row more than a page takes, which says that there is another page.
 pub(super) fn one_more(limit: PageLimit) -> Value {
     (u64::from(limit.rows()) + 1).into()
-}
-
-/// The statement that lists rows, and its values.
-pub(super) fn list_statement(
-    account: AccountId,
-    kind: EntityKind,
-    filter: &ListFilter,
-    after: Option<EntityId>,
-    limit: PageLimit,
-) -> Result<(String, Vec<Value>), StoreError> {
-    // The planner takes the primary key, whose order fits, and would read every resource of the account.
-    let to_site = |to: &EntityId| to.kind() == EntityKind::Site;
-    let index = match &filter.target {
-        Some(_) if filter.refers_to.iter().any(to_site) => " INDEXED BY resource_target",
-        _ => "",
-    };
-    let select = table::select(kind);
-    let mut sql = format!("{select}{index} WHERE account = ? AND id > ?");
-    let after = after.map_or(Value::BEFORE_ALL_IDS, Value::from);
-    let mut values = vec![account.as_bytes().into(), after];
-    let invalid = |field, reason: String| StoreError::Invalid {
-        kind,
-        field,
-        reason,
-    };
-    if filter.name.is_some() || filter.name_contains.is_some() {
-        if !has_name(kind) {
-            return Err(invalid("name", "it has none".to_owned()));
-        }
-        if let Some(name) = &filter.name {
-            add_name(&mut sql, &mut values, name);
-        }
-        if let Some(part) = &filter.name_contains {
-            let keys = lookup_keys(part);
-            let any = vec!["instr(name_key, ?) > 0"; keys.len()].join(" OR ");
-            sql.push_str(&format!(" AND ({any})"));
-            values.extend(keys.into_iter().map(Value::from));
-        }
-    }
-    for to in &filter.refers_to {
-        let Some(column) = rules::column_to(kind, to.kind()) else {
-            let reason = format!("a {kind} refers to no {}", to.kind());
-            return Err(invalid("refers_to", reason));
-        };
-        sql.push_str(" AND ");
-        sql.push_str(column);
-        sql.push_str(" = ?");
-        values.push((*to).into());
-    }
-    if let Some(target) = &filter.target {
-        if kind != EntityKind::Resource {
-            return Err(invalid("target", format!("a {kind} has no address")));
-        }
-        sql.push_str(" AND target = ?");
-        values.push(json(target)?);
-    }
-    if let Some(part) = filter.part {
-        if part.kind() != kind {
-            let reason = format!("{part:?} are no rows of kind {kind}");
-            return Err(invalid("part", reason));
-        }
-        sql.push_str(" AND ");
-        sql.push_str(condition_of(part));
-    }
-    sql.push_str(" ORDER BY id LIMIT ?");
-    values.push(one_more(limit));
-    Ok((sql, values))
-}
-
-/// Appends the condition that a row has this name.
-pub(super) fn add_name(sql: &mut String, values: &mut Vec<Value>, name: &str) {
-    let keys = lookup_keys(name);
-    let wanted = vec!["?"; keys.len()].join(", ");
-    sql.push_str(&format!(" AND name_key IN ({wanted})"));
-    values.extend(keys.into_iter().map(Value::from));
-}
-
-pub(super) async fn list(
-    connection: &mut SqliteConnection,
-    account: AccountId,
-    kind: EntityKind,
-    filter: &ListFilter,
-    after: Option<EntityId>,
-    limit: PageLimit,
-) -> Result<Page<Entity, EntityId>, StoreError> {
-    let (sql, values) = list_statement(account, kind, filter, after, limit)?;
-    last_seq(connection, account).await?;
-    for to in &filter.refers_to {
-        check_exists(connection, account, *to).await?;
-    }
-    let rows = fetch(connection, sql, values).await?;
-    let rows = rows.iter().map(|row| table::read(kind, Columns(row)));
-    let rows = rows.collect::<Result<_, _>>()?;
-    Ok(Page::cut(rows, limit, Entity::id))
 }
 
 pub(super) async fn snapshot(

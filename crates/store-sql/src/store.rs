@@ -7,16 +7,16 @@ use super::sealing::Sealing;
 use super::writer::Writer;
 use super::writing::Writing;
 use super::{
-    access, auth, changes, enrol, factors, grants, owners, passkeys, passwords, providers, read,
-    secrets, seen,
+    access, auth, changes, enrol, factors, grants, list, owners, passkeys, passwords, providers,
+    read, secrets, seen,
 };
 use async_trait::async_trait;
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ProviderId, TokenId};
 use culvert_store::{
     AccessEntry, AccessFilter, AccessSeq, Account, Author, Change, ChangeFilter, Client,
-    CommitWatch, Enrolment, Entity, EntityId, EntityKind, Gateway, Grant, Identity, ListFilter,
-    LoggedAccess, Mutation, Owner, Page, PageLimit, Passkey, Principal, SecretBytes, SecretName,
-    SeenMachine, Seq, Snapshot, StateSecret, Store, StoreError,
+    CommitWatch, Enrolment, Entity, EntityId, EntityKind, Found, Gateway, Grant, Identity,
+    ListFilter, LoggedAccess, Mutation, Owner, Page, PageLimit, Passkey, Place, Principal,
+    SecretBytes, SecretName, SeenMachine, Seq, Snapshot, StateSecret, Store, StoreError,
 };
 use culvert_wire::Timestamp;
 use culvert_wire::token::{SecretDigest, TokenKind};
@@ -185,12 +185,31 @@ impl Store for SqliteStore {
         after: Option<EntityId>,
         limit: PageLimit,
     ) -> Result<Page<Entity, EntityId>, StoreError> {
-        read::list(
+        list::list(
             &mut *self.reading().await?,
             account,
             kind,
             filter,
             after,
+            limit,
+        )
+        .await
+    }
+
+    async fn look_through(
+        &self,
+        account: AccountId,
+        kind: EntityKind,
+        filter: &ListFilter,
+        place: Place,
+        limit: PageLimit,
+    ) -> Result<Found<Entity>, StoreError> {
+        list::look_through(
+            &mut *self.reading().await?,
+            account,
+            kind,
+            filter,
+            place,
             limit,
         )
         .await

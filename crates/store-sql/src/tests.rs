@@ -2,12 +2,12 @@
 
 use super::log_query::{SEARCHED_CHANGES, SEARCHED_ROWS};
 use super::value::{Columns, Value, query};
-use super::{SqliteOptions, SqliteStore, access, changes, flows, grants, read, writing};
+use super::{SqliteOptions, SqliteStore, access, changes, flows, grants, list, read, writing};
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ResourceId};
 use culvert_store::rules::users_of;
 use culvert_store::{
     AccessFilter, AccessSeq, Account, AccountSettings, Author, ChangeFilter, Decision, EntityId,
-    EntityKind, FlowFilter, ListFilter, PageLimit, Part, Seq, Stamp, Store, StoreError,
+    EntityKind, FlowFilter, ListFilter, PageLimit, Part, Place, Seq, Stamp, Store, StoreError,
 };
 use culvert_wire::Timestamp;
 use culvert_wire::model::{Target, TargetKind};
@@ -60,13 +60,6 @@ async fn plan(store: &SqliteStore, sql: &str, values: Vec<Value>) -> Vec<String>
         .collect()
 }
 
-const PARTS: [Part; 4] = [
-    Part::ServiceAccounts,
-    Part::MadeTokens,
-    Part::Sessions,
-    Part::UnverifiedGateways,
-];
-
 #[tokio::test]
 async fn lists_are_read_by_an_index() {
     let store = store().await;
@@ -89,9 +82,9 @@ async fn lists_are_read_by_an_index() {
                 ..ListFilter::default()
             });
         }
-        for part in PARTS.into_iter().filter(|part| part.kind() == *kind) {
+        for part in Part::ALL.into_iter().filter(|part| part.kind() == *kind) {
             filters.push(ListFilter {
-                part: Some(part),
+                parts: vec![part],
                 ..ListFilter::default()
             });
         }
@@ -107,7 +100,19 @@ async fn lists_are_read_by_an_index() {
             for after in [None, Some(EntityId::from_bytes(*kind, [3; 16]))] {
                 let limit = PageLimit::MAX;
                 let (sql, values) =
-                    read::list_statement(ACCOUNT, *kind, &filter, after, limit).unwrap();
+                    list::list_statement(ACCOUNT, *kind, &filter, after, limit).unwrap();
+                assert_indexed(&store, &sql, values).await;
+            }
+            let (place, limit) = (Place::default(), PageLimit::MAX);
+            let statements = list::place_statements(ACCOUNT, *kind, &filter, place, limit);
+            let Ok(statements) = statements else {
+                assert!(matches!(
+                    kind,
+                    EntityKind::Membership | EntityKind::Identity
+                ));
+                continue;
+            };
+            for (sql, values) in statements {
                 assert_indexed(&store, &sql, values).await;
             }
         }
@@ -136,7 +141,7 @@ async fn others_of_one_name_or_address_are_found_by_an_index_of_it() {
         ..ListFilter::default()
     };
     let limit = PageLimit::MAX;
-    let statement = read::list_statement(ACCOUNT, EntityKind::Resource, &filter, None, limit);
+    let statement = list::list_statement(ACCOUNT, EntityKind::Resource, &filter, None, limit);
     let (sql, values) = statement.unwrap();
     let plan = plan(&store, &sql, values).await;
     let by = "USING INDEX resource_target (account=? AND site_id=? AND target=? AND id>?)";

@@ -1,10 +1,10 @@
 //! A write that is under way: its transaction, and what it has read and recorded so far.
 
 use super::fault::fault;
-use super::read;
 use super::shown::Shown;
 use super::table;
 use super::value::{Columns, Value, json, query};
+use super::{list, read};
 use crate::sealing::Sealing;
 use culvert_ids::AccountId;
 use culvert_store::rules;
@@ -269,7 +269,7 @@ pub(super) fn named_statement(
         values.push(account.as_bytes().into());
         sql.push_str(" AND account = ?");
     }
-    read::add_name(&mut sql, &mut values, name);
+    list::add_name(&mut sql, &mut values, name);
     sql.push_str(" LIMIT 1");
     (sql, values)
 }

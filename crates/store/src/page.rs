@@ -23,13 +23,58 @@ pub struct ListFilter {
     pub name: Option<String>,
     /// With this in their name, whatever the case of its letters.
     pub name_contains: Option<String>,
+    /// With this in one of the texts by which people know them: the name, the name of what they refer to, an address,
+    /// the software. An address of the tunnel is found whole or by its first parts, `100.64.3`.
+    pub text: Option<String>,
     /// That refer to these rows: memberships to a group or an actor, resources, gateways and tokens
     /// to a site, policies to a group or a resource, clients and tokens to an actor.
     pub refers_to: Vec<EntityId>,
     /// Resources with this address, as it is kept.
     pub target: Option<Target>,
-    /// That are in this part of their kind.
-    pub part: Option<Part>,
+    /// That are in each of these parts of their kind.
+    pub parts: Vec<Part>,
+}
+
+/// The order of a list in which people look for something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Order {
+    /// The column; rows that are equal in it are in the order of their ids.
+    pub by: OrderBy,
+    /// The largest first.
+    pub is_descending: bool,
+}
+
+/// A place in a list that has an order of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The order.
+    pub order: Order,
+    /// Rows before it.
+    pub skipped: u64,
+}
+
+/// A column by which rows are ordered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OrderBy {
+    /// The order in which they came into being.
+    Created,
+    /// Their names.
+    #[default]
+    Name,
+    /// The name of what they belong to: the owner of a client or a token, the site of a resource or a gateway, the
+    /// resource of a policy.
+    Holder,
+    /// The time at which a machine was last there, or a token last used.
+    Seen,
+}
+
+/// Rows of a list in an order of its own, from a place in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found<T> {
+    /// The rows.
+    pub items: Vec<T>,
+    /// The number of all rows that pass the filter.
+    pub total: u64,
 }
 
 /// A part of the rows of one kind that people have a list of.
@@ -43,15 +88,70 @@ pub enum Part {
     Sessions,
     /// Gateways that no administrator has verified, and none has revoked.
     UnverifiedGateways,
+    /// Gateways that are verified, and not revoked.
+    VerifiedGateways,
+    /// Gateways that are revoked.
+    RevokedGateways,
+    /// Gateways that take no new clients.
+    DrainingGateways,
+    /// Clients that are not verified, and not revoked.
+    UnverifiedClients,
+    /// Clients that are verified, and not revoked.
+    VerifiedClients,
+    /// Clients that are revoked.
+    RevokedClients,
+    /// Actors that are disabled.
+    DisabledActors,
+    /// Actors that may change something: administrators and owners.
+    Administrators,
+    /// Policies that are in force.
+    EnabledPolicies,
+    /// Policies that are switched off.
+    DisabledPolicies,
+    /// Tokens that are not revoked; they may be used up or over.
+    LiveTokens,
+    /// Tokens that are revoked.
+    RevokedTokens,
 }
 
 impl Part {
+    /// All of them.
+    pub const ALL: [Self; 16] = [
+        Self::ServiceAccounts,
+        Self::MadeTokens,
+        Self::Sessions,
+        Self::UnverifiedGateways,
+        Self::VerifiedGateways,
+        Self::RevokedGateways,
+        Self::DrainingGateways,
+        Self::UnverifiedClients,
+        Self::VerifiedClients,
+        Self::RevokedClients,
+        Self::DisabledActors,
+        Self::Administrators,
+        Self::EnabledPolicies,
+        Self::DisabledPolicies,
+        Self::LiveTokens,
+        Self::RevokedTokens,
+    ];
+
     /// The kind of its rows.
     pub const fn kind(self) -> EntityKind {
         match self {
-            Self::ServiceAccounts => EntityKind::Actor,
-            Self::MadeTokens | Self::Sessions => EntityKind::Token,
-            Self::UnverifiedGateways => EntityKind::Gateway,
+            Self::ServiceAccounts | Self::DisabledActors | Self::Administrators => {
+                EntityKind::Actor
+            }
+            Self::MadeTokens | Self::Sessions | Self::LiveTokens | Self::RevokedTokens => {
+                EntityKind::Token
+            }
+            Self::UnverifiedGateways
+            | Self::VerifiedGateways
+            | Self::RevokedGateways
+            | Self::DrainingGateways => EntityKind::Gateway,
+            Self::UnverifiedClients | Self::VerifiedClients | Self::RevokedClients => {
+                EntityKind::Client
+            }
+            Self::EnabledPolicies | Self::DisabledPolicies => EntityKind::Policy,
         }
     }
 }

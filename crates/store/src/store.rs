@@ -2,9 +2,9 @@
 
 use crate::{
     AccessEntry, AccessFilter, AccessSeq, Account, Author, Change, ChangeFilter, Client, Entity,
-    EntityId, EntityKind, Gateway, Grant, Identity, Kind, ListFilter, LoggedAccess, Logs,
-    MachineId, Mutation, Owner, Page, PageLimit, Passkey, Principal, SecretBytes, SecretName, Seen,
-    Seq, Snapshot, StateSecret, StoreError,
+    EntityId, EntityKind, Found, Gateway, Grant, Identity, Kind, ListFilter, LoggedAccess, Logs,
+    MachineId, Mutation, Owner, Page, PageLimit, Passkey, Place, Principal, SecretBytes,
+    SecretName, Seen, Seq, Snapshot, StateSecret, StoreError,
 };
 use async_trait::async_trait;
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ProviderId, TokenId};
@@ -87,6 +87,19 @@ pub trait Store: Logs + Debug + Send + Sync + 'static {
         after: Option<EntityId>,
         limit: PageLimit,
     ) -> Result<Page<Entity, EntityId>, StoreError>;
+
+    /// Rows of a kind in this order, after the first `skipped`, with the number of all.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] where the filter or the order does not go with the kind.
+    async fn look_through(
+        &self,
+        account: AccountId,
+        kind: EntityKind,
+        filter: &ListFilter,
+        place: Place,
+        limit: PageLimit,
+    ) -> Result<Found<Entity>, StoreError>;
 
     /// The whole configuration, and up to which change.
     async fn snapshot(&self, account: AccountId) -> Result<Snapshot, StoreError>;

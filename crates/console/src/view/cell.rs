@@ -1,19 +1,7 @@
-//! Tables, their cells, and the buttons in them.
+//! The cells of tables, and the buttons in them.
 
 use culvert_wire::Timestamp;
-use std::borrow::Cow;
 use std::fmt;
-
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Table {
-    pub(crate) title: String,
-    pub(crate) columns: Vec<&'static str>,
-    pub(crate) rows: Vec<Vec<Cell>>,
-    /// The text of a table without rows.
-    pub(crate) empty: Cow<'static, str>,
-    /// The address of the next page.
-    pub(crate) next: Option<String>,
-}
 
 /// The content of a table's cell, or of a named fact.
 #[derive(Clone, Debug)]

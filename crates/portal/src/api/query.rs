@@ -71,7 +71,7 @@ macro_rules! list_query {
             limit: Option<u16>,
             /// Only what has this name, whatever the case of its letters.
             name: Option<String>,
-            /// Only what has this in its name.
+            /// Only what has this in its name, the name of what it belongs to, an address or its software.
             search: Option<String>,
             $(
                 $(#[$field_doc])*
@@ -85,11 +85,12 @@ macro_rules! list_query {
                 let request = Self {
                     filter: ListFilter {
                         name: query.name,
-                        name_contains: query.search,
+                        text: query.search,
                         ..ListFilter::default()
                     },
                     cursor: query.cursor,
                     limit: query.limit,
+                    place: None,
                 };
                 $(let request = request.referring_to(query.$field);)*
                 request
@@ -149,9 +150,9 @@ pub(super) struct PageQuery {
 impl From<PageQuery> for ListRequest {
     fn from(query: PageQuery) -> Self {
         Self {
-            filter: ListFilter::default(),
             cursor: query.cursor,
             limit: query.limit,
+            ..Self::default()
         }
     }
 }
@@ -176,9 +177,9 @@ pub(super) struct IdentitiesQuery {
 impl From<IdentitiesQuery> for ListRequest {
     fn from(query: IdentitiesQuery) -> Self {
         let request = Self {
-            filter: ListFilter::default(),
             cursor: query.cursor,
             limit: query.limit,
+            ..Self::default()
         };
         let request = request.referring_to(query.actor);
         request.referring_to(query.provider)

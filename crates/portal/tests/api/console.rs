@@ -422,7 +422,7 @@ async fn what_is_wrong_with_a_form_is_said_and_nothing_that_was_written_is_lost(
         browser.submit(path, &fields).await.expect(422);
     }
     for path in [
-        "/resources?cursor=nonsense",
+        "/log/changes?cursor=nonsense",
         "/log/access?from=yesterday",
         "/explain?client=none&resource=none",
     ] {

@@ -6,10 +6,10 @@ use async_trait::async_trait;
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ProviderId, TokenId};
 use culvert_store::{
     AccessEntry, AccessFilter, AccessSeq, Account, Activity, Author, Change, ChangeFilter, Client,
-    CommitWatch, Enrolment, Entity, EntityId, EntityKind, FlowBatch, FlowFilter, FlowSeq, Gateway,
-    Grant, Identity, ListFilter, LogEntries, LoggedAccess, LoggedFlow, Logs, Mutation, Owner, Page,
-    PageLimit, Passkey, Principal, SecretBytes, SecretName, SeenMachine, Seq, Snapshot,
-    StateSecret, Store, StoreError,
+    CommitWatch, Enrolment, Entity, EntityId, EntityKind, FlowBatch, FlowFilter, FlowSeq, Found,
+    Gateway, Grant, Identity, ListFilter, LogEntries, LoggedAccess, LoggedFlow, Logs, Mutation,
+    Owner, Page, PageLimit, Passkey, Place, Principal, SecretBytes, SecretName, SeenMachine, Seq,
+    Snapshot, StateSecret, Store, StoreError,
 };
 use culvert_wire::Timestamp;
 use culvert_wire::model::Log;
@@ -242,6 +242,20 @@ passed_on! {
         self.may_read()?;
         let list = self.inner.list(account, kind, filter, after, limit);
         list.instrument(self.span("list")).await
+    }
+
+    async fn look_through(
+        &self,
+        account: AccountId,
+        kind: EntityKind,
+        filter: &ListFilter,
+        place: Place,
+        limit: PageLimit,
+    ) -> Answer<Found<Entity>> {
+        self.count("look_through");
+        self.may_read()?;
+        let look = self.inner.look_through(account, kind, filter, place, limit);
+        look.instrument(self.span("look_through")).await
     }
 
     async fn password(

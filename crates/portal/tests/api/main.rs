@@ -19,6 +19,7 @@ mod bounds;
 mod browser;
 mod console;
 mod console_forms;
+mod console_lists;
 mod console_live;
 mod console_logs;
 mod console_notices;

@@ -128,6 +128,18 @@ async fn rows_of_another_account_are_not_found(ours: &Full, theirs: &Full) {
                 Err(StoreError::Invalid { .. }) => {}
                 other => attempts.push(other.map(|_| ())),
             }
+            let place = culvert_store::Place {
+                order: culvert_store::Order {
+                    by: culvert_store::OrderBy::Created,
+                    is_descending: false,
+                },
+                skipped: 0,
+            };
+            let look = store.look_through(account, *kind, &filter, place, PageLimit::MAX);
+            match look.await {
+                Err(StoreError::Invalid { .. }) => {}
+                other => attempts.push(other.map(|_| ())),
+            }
         }
         for attempt in attempts {
             assert!(
@@ -268,6 +280,10 @@ pub(crate) async fn an_unknown_account_is_an_error_everywhere(factory: impl Asyn
             .map(|_| ()),
         store
             .list(unknown, EntityKind::Group, &list, None, limit)
+            .await
+            .map(|_| ()),
+        store
+            .look_through(unknown, EntityKind::Group, &list, Default::default(), limit)
             .await
             .map(|_| ()),
         store.snapshot(unknown).await.map(|_| ()),

@@ -78,6 +78,9 @@ macro_rules! conformance {
                 feed::a_snapshot_says_up_to_which_change
                 paging::pages_neither_repeat_nor_lose_rows_under_inserts
                 paging::filters_narrow_a_list
+                paging::a_list_is_read_in_the_order_that_people_chose_with_the_number_of_all
+                paging::rows_are_found_by_each_text_that_people_know_them_by
+                paging::states_of_machines_narrow_a_list
                 paging::parts_of_a_kind_have_lists_of_their_own
                 paging::names_of_all_kinds_are_found_at_once
                 paging::a_filter_that_does_not_go_with_the_kind_is_refused

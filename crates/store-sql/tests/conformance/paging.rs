@@ -3,9 +3,11 @@
 use super::Fixture;
 use super::world::*;
 use culvert_store::{
-    Account, ActorKind, EntityId, EntityKind, Group, ListFilter, MAX_BATCH, MAX_PAGE, Mutation,
-    Page, PageLimit, Part, StoreError, StoreExt, TokenScope, TokenUses,
+    Account, ActorKind, Client, EntityId, EntityKind, Group, Kind, ListFilter, MAX_BATCH, MAX_PAGE,
+    Mutation, Order, OrderBy, Page, PageLimit, Part, Place, Policy, Resource, StoreError, StoreExt,
+    TokenScope, TokenUses,
 };
+use culvert_wire::model::{Target, TargetKind};
 
 pub(crate) async fn pages_neither_repeat_nor_lose_rows_under_inserts(
     factory: impl AsyncFn() -> Fixture,
@@ -112,6 +114,161 @@ pub(crate) async fn filters_narrow_a_list(factory: impl AsyncFn() -> Fixture) {
     assert_eq!(page.items[0].name, "Staff");
 }
 
+/// Names of the rows that are found, and the number of all.
+async fn look<T: Kind>(
+    world: &World,
+    filter: &ListFilter,
+    place: Place,
+    rows: u64,
+) -> (Vec<String>, u64) {
+    let limit = PageLimit::new(rows);
+    let found = world
+        .store
+        .look_through(world.account, T::KIND, filter, place, limit)
+        .await
+        .unwrap();
+    let names = found.items.iter().filter_map(culvert_store::Entity::name);
+    (names.map(str::to_owned).collect(), found.total)
+}
+
+fn texts(text: &str) -> ListFilter {
+    ListFilter {
+        text: Some(text.to_owned()),
+        ..ListFilter::default()
+    }
+}
+
+fn ordered(by: OrderBy, is_descending: bool, skipped: u64) -> Place {
+    let order = Order { by, is_descending };
+    Place { order, skipped }
+}
+
+pub(crate) async fn a_list_is_read_in_the_order_that_people_chose_with_the_number_of_all(
+    factory: impl AsyncFn() -> Fixture,
+) {
+    let world = World::new(factory().await).await;
+    let (berlin, atlas) = (world.site("Berlin").await, world.site("atlas").await);
+    for (site, name) in [
+        (berlin.id, "delta"),
+        (atlas.id, "Charlie"),
+        (berlin.id, "alpha"),
+    ] {
+        world.resource(site, name).await;
+    }
+    world.resource(atlas.id, "bravo").await;
+    let all = ListFilter::default();
+    let read = async |by, descending, skipped, rows| {
+        look::<Resource>(&world, &all, ordered(by, descending, skipped), rows).await
+    };
+    let names = |names: &[&str]| {
+        names
+            .iter()
+            .map(|name| (*name).to_owned())
+            .collect::<Vec<_>>()
+    };
+    use OrderBy as By;
+    let by_name = read(By::Name, false, 0, 3).await;
+    assert_eq!(by_name, (names(&["alpha", "bravo", "Charlie"]), 4));
+    let second = read(By::Name, false, 3, 3).await;
+    assert_eq!(second, (names(&["delta"]), 4));
+    let backwards = read(By::Name, true, 0, 2).await;
+    assert_eq!(backwards, (names(&["delta", "Charlie"]), 4));
+    let by_site = read(By::Holder, false, 0, 9).await;
+    assert_eq!(by_site, (names(&["Charlie", "bravo", "delta", "alpha"]), 4));
+    let created = read(By::Created, true, 0, 1).await;
+    assert_eq!(created, (names(&["bravo"]), 4));
+    assert_eq!(read(By::Created, false, 40, 9).await, (names(&[]), 4));
+
+    // An order that the kind does not have is refused.
+    let place = ordered(By::Seen, false, 0);
+    let limit = PageLimit::MAX;
+    let refused = world
+        .store
+        .look_through(world.account, EntityKind::Resource, &all, place, limit);
+    assert!(matches!(
+        refused.await,
+        Err(StoreError::Invalid { field: "sort", .. })
+    ));
+}
+
+pub(crate) async fn rows_are_found_by_each_text_that_people_know_them_by(
+    factory: impl AsyncFn() -> Fixture,
+) {
+    let world = World::new(factory().await).await;
+    let (berlin, ada) = (world.site("Berlin").await, world.actor("Ada").await);
+    let staff = world.group("Staff").await;
+    let mut database = resource(berlin.id, "Database");
+    database.target = Target {
+        kind: TargetKind::Dns,
+        address: "db.corp.example".to_owned(),
+    };
+    world.create(database.clone()).await;
+    world.policy(staff.id, database.id, "One").await;
+    let principal = world.client_key(ada.id).await;
+    let laptop = world.enrol(&principal, "Laptop", 1).await.unwrap();
+    let place = Place::default();
+    let found = async |text: &str| {
+        let filter = texts(text);
+        let resources = look::<Resource>(&world, &filter, place, 9).await;
+        let policies = look::<Policy>(&world, &filter, place, 9).await;
+        let clients = look::<Client>(&world, &filter, place, 9).await;
+        [resources.1, policies.1, clients.1]
+    };
+    for (text, wanted) in [
+        ("DATA", [1, 1, 0]),
+        ("corp.example", [1, 0, 0]),
+        ("berlin", [1, 0, 0]),
+        ("sTaF", [0, 1, 0]),
+        ("ada", [0, 0, 1]),
+        ("lap", [0, 0, 1]),
+        ("dns", [0, 0, 0]),
+        ("%", [0, 0, 0]),
+    ] {
+        assert_eq!(found(text).await, wanted, "{text}");
+    }
+    // Addresses in the tunnel, whole or by their first parts.
+    let [a, b, c, _] = laptop.ipv4.octets();
+    for text in [
+        laptop.ipv4.to_string(),
+        format!("{a}.{b}.{c}"),
+        laptop.ipv6.to_string(),
+    ] {
+        assert_eq!(found(&text).await, [0, 0, 1], "{text}");
+    }
+    let other = format!("{a}.{b}.{}", c.wrapping_add(1));
+    assert_eq!(found(&other).await, [0, 0, 0], "{other}");
+}
+
+pub(crate) async fn states_of_machines_narrow_a_list(factory: impl AsyncFn() -> Fixture) {
+    let world = World::new(factory().await).await;
+    let ada = world.actor("Ada").await;
+    let principal = world.client_key(ada.id).await;
+    world.enrol(&principal, "new", 1).await.unwrap();
+    let mut verified = world.enrol(&principal, "verified", 2).await.unwrap();
+    verified.verified = Some(NOW);
+    let mut revoked = world.enrol(&principal, "revoked", 3).await.unwrap();
+    revoked.verified = Some(NOW);
+    revoked.revoked = Some(NOW);
+    world
+        .write(vec![update(verified), update(revoked)])
+        .await
+        .unwrap();
+    for (parts, wanted) in [
+        (vec![], 3),
+        (vec![Part::UnverifiedClients], 1),
+        (vec![Part::VerifiedClients], 1),
+        (vec![Part::RevokedClients], 1),
+        (vec![Part::RevokedClients, Part::VerifiedClients], 0),
+    ] {
+        let filter = ListFilter {
+            parts,
+            ..ListFilter::default()
+        };
+        let found = look::<Client>(&world, &filter, Place::default(), 9).await;
+        assert_eq!(found.1, wanted, "{filter:?}");
+    }
+}
+
 pub(crate) async fn parts_of_a_kind_have_lists_of_their_own(factory: impl AsyncFn() -> Fixture) {
     let world = World::new(factory().await).await;
     let person = world.actor("Ada").await;
@@ -140,7 +297,7 @@ pub(crate) async fn parts_of_a_kind_have_lists_of_their_own(factory: impl AsyncF
 
     let ids = async |part: Part| -> Vec<EntityId> {
         let filter = ListFilter {
-            part: Some(part),
+            parts: vec![part],
             ..ListFilter::default()
         };
         let list = world
@@ -207,7 +364,7 @@ pub(crate) async fn a_filter_that_does_not_go_with_the_kind_is_refused(
         ..ListFilter::default()
     };
     let part = ListFilter {
-        part: Some(Part::Sessions),
+        parts: vec![Part::Sessions],
         ..ListFilter::default()
     };
     for (kind, filter) in [

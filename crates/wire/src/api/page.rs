@@ -16,4 +16,7 @@ pub struct Page<T> {
     /// The `cursor` to give for the entries that follow; absent at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
+    /// The number of all entries that were asked for, where the list has an order of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<u64>,
 }
