@@ -31,6 +31,25 @@ impl Asked {
         }
     }
 
+    /// The same question at this path with other values of some fields, from its first page.
+    pub(super) fn with(&self, path: &str, changes: &[(&str, &str)]) -> String {
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        let unchanged = self.0.iter().filter(|(name, value)| {
+            let is_changed = changes.iter().any(|(changed, _)| changed == name);
+            !is_changed && !value.is_empty() && name != "cursor"
+        });
+        for (name, value) in unchanged {
+            query.append_pair(name, value);
+        }
+        for (name, value) in changes.iter().filter(|(_, value)| !value.is_empty()) {
+            query.append_pair(name, value);
+        }
+        match query.finish() {
+            query if query.is_empty() => path.to_owned(),
+            query => format!("{path}?{query}"),
+        }
+    }
+
     /// The same page from where this part of the list ends.
     pub(super) fn next(&self, path: &str, cursor: Option<&str>) -> Option<String> {
         let mut query = self.query();

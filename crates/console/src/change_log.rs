@@ -2,7 +2,7 @@
 
 use super::asked::Asked;
 use super::logs::{
-    actor_of, export_links, from_field, none, refused, search, search_field, time, until_field,
+    actor_of, from_field, none, ranges, refused, search, search_field, time, until_field,
 };
 use super::names::Names;
 use super::person::Person;
@@ -63,7 +63,7 @@ pub(super) async fn show(
     let rows = found.items.iter().map(|entry| row(entry, &names));
     let mut page = person.page("Change log", AT);
     page.sections.push(Section::Form(form));
-    page.sections.push(export_links(AT, &asked));
+    page.sections.push(ranges(AT, &asked));
     page.sections.push(Section::Table(Table {
         title: "Changes".to_owned(),
         columns: vec![

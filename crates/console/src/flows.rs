@@ -3,8 +3,8 @@
 use super::asked::Asked;
 use super::chart::{Chart, bytes};
 use super::logs::{
-    actor_of, client_of, export_links, from_field, none, refused, resource_of, search,
-    search_field, time, until_field,
+    actor_of, client_of, from_field, none, ranges, refused, resource_of, search, search_field,
+    time, until_field,
 };
 use super::names::Names;
 use super::person::Person;
@@ -79,10 +79,8 @@ pub(super) async fn show(
         }]));
     }
     let activity = service.activity(&person.caller, asked.span()).await?;
-    let chart = Chart::throughput(AT, &activity);
-    page.sections.push(Section::Chart(chart));
     page.sections.push(Section::Form(form));
-    page.sections.push(export_links(AT, &asked));
+    page.sections.push(ranges(AT, &asked));
     page.sections.push(Section::Table(Table {
         title: "Flows".to_owned(),
         columns: vec![
@@ -105,6 +103,8 @@ pub(super) async fn show(
         next: asked.next(AT, found.next_cursor.as_deref()),
         ..Table::default()
     }));
+    let chart = Chart::throughput(AT, &activity);
+    page.sections.push(Section::Chart(chart));
     Ok(page.into_response())
 }
 

@@ -5,11 +5,11 @@ use super::chart::Chart;
 use super::names::Names;
 use super::person::Person;
 use super::state::Console;
-use super::view::{Cell, Field, Form, Page, Section, Table};
+use super::view::{Cell, Chip, Field, Form, Page, Section, Table};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::{ActorId, ClientId, ResourceId};
-use culvert_portal_base::Fault;
+use culvert_portal_base::{Fault, parse_ago};
 use culvert_portal_service::{AccessLogRequest, search_text};
 use culvert_store::{AccessFilter, Decision, EntityId, SearchText};
 use culvert_wire::Timestamp;
@@ -18,7 +18,7 @@ use culvert_wire::api::{AccessDecision, AccessLogEntry};
 pub(super) fn from_field(asked: &Asked) -> Field {
     Field::line("from", "From")
         .optional()
-        .hint("Such as 2026-11-22T08:00:00Z.")
+        .hint("Such as 4h, yesterday, 2026-11-22 or 2026-11-22 14:00, in UTC.")
         .value(asked.0.text("from"))
 }
 
@@ -52,7 +52,10 @@ pub(super) const fn none(has_next: bool) -> &'static str {
 
 pub(super) fn time(asked: &Asked, name: &str) -> Result<Option<Timestamp>, Fault> {
     match asked.0.filled(name) {
-        Some(_) => asked.0.parse(name).map(Some),
+        Some(text) => match parse_ago(text) {
+            Ok(ago) => Ok(Some(ago.timestamp())),
+            Err(reason) => Err(Fault::invalid(name, reason)),
+        },
         None => Ok(None),
     }
 }
@@ -117,13 +120,31 @@ pub(super) async fn access_filter(
     })
 }
 
-/// Files with what the form asks for.
-pub(super) fn export_links(at: &str, asked: &Asked) -> Section {
+/// Spans of time that people ask a log for, as the fields `from` and `until` have them.
+const RANGES: [(&str, &str, &str); 5] = [
+    ("All times", "", ""),
+    ("Last hour", "1h", ""),
+    ("Today", "today", ""),
+    ("Yesterday", "yesterday", "today"),
+    ("Last 7 days", "7d", ""),
+];
+
+/// Links to spans of time, and to files with what the form asks for.
+pub(super) fn ranges(at: &str, asked: &Asked) -> Section {
+    let now = (asked.0.text("from"), asked.0.text("until"));
+    let chips = RANGES.map(|(name, from, until)| Chip {
+        name,
+        path: asked.with(at, &[("from", from), ("until", until)]),
+        is_current: now == (from, until),
+    });
     let link = |format: &str| asked.same(&format!("{at}/export/{format}"));
-    Section::Exports(vec![
-        (link("csv"), "Export as CSV"),
-        (link("jsonl"), "Export as JSON lines"),
-    ])
+    Section::Ranges {
+        chips: chips.into(),
+        exports: vec![
+            (link("csv"), "Export as CSV"),
+            (link("jsonl"), "Export as JSON lines"),
+        ],
+    }
 }
 
 pub(super) async fn access(
@@ -155,10 +176,8 @@ pub(super) async fn access(
     let rows = rows.map(|entry| access_row(entry, &names));
     let mut page = person.page("Access log", AT);
     let activity = service.activity(&person.caller, asked.span()).await?;
-    page.sections
-        .push(Section::Chart(Chart::denials(AT, &activity)));
     page.sections.push(Section::Form(form));
-    page.sections.push(export_links(AT, &asked));
+    page.sections.push(ranges(AT, &asked));
     page.sections.push(Section::Table(Table {
         title: "Access".to_owned(),
         columns: vec![
@@ -169,6 +188,8 @@ pub(super) async fn access(
         next: asked.next(AT, found.next_cursor.as_deref()),
         ..Table::default()
     }));
+    page.sections
+        .push(Section::Chart(Chart::denials(AT, &activity)));
     Ok(page.into_response())
 }
 

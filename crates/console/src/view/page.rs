@@ -1,6 +1,6 @@
 //! A whole page and its sections.
 
-use super::{Cell, Form, Kind, Table};
+use super::{Cell, Chip, Form, Kind, Table};
 use crate::chart::Chart;
 use crate::content_policy::POLICY_WITH_SCRIPT;
 use crate::drawing::Drawing;
@@ -79,8 +79,11 @@ pub(crate) enum Section {
     Links(Vec<Link>),
     /// Ways on, as buttons: address and name.
     Ways(Vec<(String, String)>),
-    /// Ways to files with what a page shows.
-    Exports(Vec<(String, &'static str)>),
+    /// The spans of time that a log is asked for, and the ways to files with what it shows.
+    Ranges {
+        chips: Vec<Chip>,
+        exports: Vec<(String, &'static str)>,
+    },
     Drawing {
         title: String,
         drawing: Drawing,

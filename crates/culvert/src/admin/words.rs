@@ -1,10 +1,9 @@
-//! Instants as people write them on the command line; the rest is `culvert_wire::words`,
-//! which the console has as well.
+//! Texts as people write them, on the command line and in the console.
 
-mod instant;
-
+pub(super) use culvert_portal_base::{
+    Ago, Ahead, Lifetime, now, parse_ago, parse_ahead, parse_lifetime,
+};
 pub(super) use culvert_wire::words::{
     Allowed, CONDITION_FIELDS, ConditionField, ConditionTexts, Input, allowed, applications,
     conditions, filters, parse_allowed, parse_applications, target_kind, within,
 };
-pub(super) use instant::{Ago, Ahead, Lifetime, now, parse_ago, parse_ahead, parse_lifetime};

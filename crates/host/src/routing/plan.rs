@@ -241,7 +241,7 @@ fn remove_rules(routing: &Routing, wanted: &[Rule], current: &Current) -> Vec<St
         match rule {
             // Once: a rule that is there twice is removed once.
             Some(rule) if wanted.contains(&rule) && !remaining.contains(&rule) => {
-                remaining.push(rule)
+                remaining.push(rule);
             }
             rule => {
                 let text = rule.map_or_else(

@@ -423,7 +423,7 @@ async fn what_is_wrong_with_a_form_is_said_and_nothing_that_was_written_is_lost(
     }
     for path in [
         "/log/changes?cursor=nonsense",
-        "/log/access?from=yesterday",
+        "/log/access?from=nonsense",
         "/explain?client=none&resource=none",
     ] {
         let page = browser.get(path).await.expect(422);

@@ -1,8 +1,8 @@
-//! Instants: written out, or so long from now.
+//! Instants as people write them: written out, or so long from now.
 
+use super::clock::now;
 use culvert_wire::Timestamp;
 use jiff::{Span, SpanRelativeTo};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The longest span that is taken: a hundred years, in milliseconds. A longer one is a slip.
 const MAX_SPAN_MS: u64 = 100 * 365 * 24 * 60 * 60 * 1_000;
@@ -15,7 +15,7 @@ const DATE_LEN: usize = 10;
 
 /// An instant to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ahead {
+pub enum Ahead {
     /// This one.
     At(Timestamp),
     /// So many milliseconds from now.
@@ -24,7 +24,7 @@ pub(crate) enum Ahead {
 
 /// An instant that has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ago {
+pub enum Ago {
     /// This one.
     At(Timestamp),
     /// So many milliseconds before now.
@@ -32,7 +32,8 @@ pub(crate) enum Ago {
 }
 
 impl Ahead {
-    pub(crate) fn timestamp(self) -> Timestamp {
+    /// The instant, counted from now.
+    pub fn timestamp(self) -> Timestamp {
         match self {
             Self::At(at) => at,
             Self::InMs(span_ms) => whole_second(now_ms().saturating_add(span_ms)),
@@ -41,7 +42,8 @@ impl Ahead {
 }
 
 impl Ago {
-    pub(crate) fn timestamp(self) -> Timestamp {
+    /// The instant, counted from now.
+    pub fn timestamp(self) -> Timestamp {
         match self {
             Self::At(at) => at,
             Self::MsAgo(span_ms) => whole_second(now_ms().saturating_sub(span_ms)),
@@ -50,13 +52,13 @@ impl Ago {
 }
 
 /// Reads `4h`, `30d` or `2027-01-31T18:00:00Z`.
-pub(crate) fn parse_ahead(text: &str) -> Result<Ahead, String> {
+pub fn parse_ahead(text: &str) -> Result<Ahead, String> {
     parse(text, Ahead::At, Ahead::InMs)
 }
 
 /// Reads the same as of the past, and `4h ago`, `now`, `today`, `yesterday`, `2026-11-22` and
 /// `2026-11-22 14:00`. Days and times are in UTC, as the times are that commands print.
-pub(crate) fn parse_ago(text: &str) -> Result<Ago, String> {
+pub fn parse_ago(text: &str) -> Result<Ago, String> {
     let text = text.trim();
     let span = text.strip_suffix("ago").unwrap_or(text);
     if let Ok(ago) = parse(span, Ago::At, Ago::MsAgo) {
@@ -104,13 +106,13 @@ fn parse<T>(text: &str, at: fn(Timestamp) -> T, span: fn(u64) -> T) -> Result<T,
 
 /// A length of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Lifetime {
+pub struct Lifetime {
     /// In whole seconds.
-    pub(crate) seconds: u32,
+    pub seconds: u32,
 }
 
 /// Reads `30m` or `4h`.
-pub(crate) fn parse_lifetime(text: &str) -> Result<Lifetime, String> {
+pub fn parse_lifetime(text: &str) -> Result<Lifetime, String> {
     let seconds = span_ms(text.trim())
         .filter(|ms| ms % 1_000 == 0)
         .and_then(|ms| u32::try_from(ms / 1_000).ok());
@@ -131,16 +133,8 @@ fn whole_second(unix_ms: u64) -> Timestamp {
     Timestamp::from_unix_ms(unix_ms / 1_000 * 1_000)
 }
 
-/// This instant.
-pub(crate) fn now() -> Timestamp {
-    Timestamp::from_unix_ms(now_ms())
-}
-
 fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| {
-        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-    })
+    now().unix_ms()
 }
 
 #[cfg(test)]
