@@ -2,7 +2,7 @@
 
 use super::person::Person;
 use super::state::Console;
-use super::view::Cell;
+use super::view::{Cell, Piece};
 use culvert_portal_base::Fault;
 use culvert_store::{EntityId, NamedRow};
 use culvert_wire::api::DEFAULT_PAGE_LEN;
@@ -89,6 +89,17 @@ impl Names {
         match self.get(id) {
             Some(name) => self.linked(id, name),
             None => Cell::code(id),
+        }
+    }
+
+    /// The same as a part of a line.
+    pub(super) fn piece(&self, id: EntityId) -> Piece {
+        match self.shown(id) {
+            Cell::Link { path, text } => Piece {
+                text,
+                path: Some(path),
+            },
+            _ => Piece::text(self.text(id)),
         }
     }
 

@@ -2,9 +2,11 @@
 
 mod cell;
 mod form;
+mod lines;
 mod page;
 
 pub(crate) use crate::link::Link;
 pub(crate) use cell::{Action, Buttons, Cell, Table};
 pub(crate) use form::{Field, Form, Kind, PasskeyKind};
+pub(crate) use lines::{Lines, Piece, listed};
 pub(crate) use page::{Page, Section, Step, Steps, Who};

@@ -1,5 +1,6 @@
 //! Tables, their cells, and the buttons in them.
 
+use super::Lines;
 use culvert_wire::Timestamp;
 use std::borrow::Cow;
 use std::fmt;
@@ -36,6 +37,7 @@ pub(crate) enum Cell {
     Actions(Vec<Action>),
     /// The same in a menu, so that the rows of a list stay one line high.
     Menu(Vec<Action>),
+    Lines(Lines),
 }
 
 /// The longest text that stays in one line of a table, in characters.
