@@ -67,7 +67,7 @@ impl Edit<'_> {
     }
 }
 
-/// A refusal in words for people. What a thing is used by comes in a section of its own, by name and as links.
+/// A refusal in words for people. The users of a thing come in a section of their own, by name and as links.
 fn in_words(fault: Fault) -> (Fault, Option<Section>) {
     let Fault::InUse { row, by, total, .. } = fault else {
         return (fault, None);

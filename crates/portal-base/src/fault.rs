@@ -26,7 +26,7 @@ pub enum Fault {
     InUse {
         /// The fault in words, with the names and ids of the first that use it.
         detail: String,
-        /// What is in use.
+        /// The row that is in use.
         row: NamedRow,
         /// The first that use it.
         by: Vec<NamedRow>,
