@@ -1,26 +1,27 @@
 //! The change log, the newest entry first.
 
 use super::asked::Asked;
+use super::change_lines::{Setting, lines, references};
+use super::difference::{Difference, differences};
 use super::logs::{
     actor_of, from_field, none, ranges, refused, search, search_field, time, until_field,
 };
 use super::names::Names;
 use super::person::Person;
 use super::state::Console;
-use super::view::{Cell, Field, Form, Section, Table};
+use super::view::{Cell, Field, Form, Section, Table, listed};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_portal_base::Fault;
 use culvert_portal_service::ChangeLogRequest;
 use culvert_store::{ChangeFilter, EntityId, EntityKind};
 use culvert_wire::api::{ChangeLogEntry, Operation};
-use serde_json::{Map, Value};
-use std::collections::BTreeSet;
+use serde_json::Value;
 
 const AT: &str = "/log/changes";
 
-/// Fields that say which other row is meant. No other field is taken for one: people choose what stands in it.
-const REFERENCES: [&str; 5] = ["actor", "group", "provider", "resource", "site"];
+/// The longest names of settings that stand beside each other, in characters.
+const MAX_SETTINGS: usize = 40;
 
 /// The changes that the form asks for.
 pub(super) async fn filter(
@@ -59,8 +60,9 @@ pub(super) async fn show(
         limit: None,
     };
     let found = console.service.change_log(&person.caller, &request).await?;
-    let names = names_in(&console, &person, &found.items).await?;
-    let rows = found.items.iter().map(|entry| row(entry, &names));
+    let changes: Vec<_> = found.items.iter().map(Changed::of).collect();
+    let names = names_in(&console, &person, &changes).await?;
+    let rows = changes.iter().map(|change| row(change, &names));
     let mut page = person.page("Change log", AT);
     page.sections.push(Section::Form(form));
     page.sections.push(ranges(AT, &asked));
@@ -102,15 +104,34 @@ fn fields(asked: &Asked) -> Vec<Field> {
     ]
 }
 
+/// An entry, with the fields that differ.
+struct Changed<'e> {
+    entry: &'e ChangeLogEntry,
+    differences: Vec<Difference<'e>>,
+}
+
+impl<'e> Changed<'e> {
+    fn of(entry: &'e ChangeLogEntry) -> Self {
+        Self {
+            entry,
+            differences: differences(entry.before.as_ref(), entry.after.as_ref()),
+        }
+    }
+
+    fn is_of_account(&self) -> bool {
+        self.entry.entity == EntityKind::Account.as_str()
+    }
+}
+
 /// The names of all that the entries speak of.
 async fn names_in(
     console: &Console,
     person: &Person,
-    entries: &[ChangeLogEntry],
+    changes: &[Changed<'_>],
 ) -> Result<Names, Fault> {
     let mut names = Names::default();
     let mut ids = Vec::new();
-    for entry in entries {
+    for Changed { entry, differences } in changes {
         let id = id_of(entry);
         if let (Some(id), Some(name)) = (id, own_name(entry)) {
             names.note(id, name);
@@ -118,16 +139,17 @@ async fn names_in(
         if let (Some(id), Operation::Delete) = (id, entry.operation) {
             names.note_gone(id);
         }
-        for state in [&entry.before, &entry.after].into_iter().flatten() {
-            references(state, &mut ids);
-        }
+        ids.extend(references(differences));
+        ids.extend(REFERRED.iter().filter_map(|name| referred(entry, name)));
         ids.extend(entry.actor.map(EntityId::from));
     }
     names.find(console, person, ids).await?;
     Ok(names)
 }
 
-fn row(entry: &ChangeLogEntry, names: &Names) -> Vec<Cell> {
+fn row(change: &Changed<'_>, names: &Names) -> Vec<Cell> {
+    let entry = change.entry;
+    let is_of_account = change.is_of_account();
     vec![
         Cell::text(entry.seq),
         Cell::time(Some(entry.at)),
@@ -141,13 +163,34 @@ fn row(entry: &ChangeLogEntry, names: &Names) -> Vec<Cell> {
             Operation::Delete => "deleted",
         }),
         Cell::text(&entry.entity),
-        which(entry, names),
-        Cell::code(difference(
-            entry.before.as_ref(),
-            entry.after.as_ref(),
+        match settings(change) {
+            Some(settings) => settings,
+            None => which(entry, names),
+        },
+        Cell::Lines(lines(
+            entry.operation,
+            is_of_account,
+            &change.differences,
             names,
         )),
     ]
+}
+
+/// The settings of the account that an entry changes. An account is the only one: its name would say nothing.
+fn settings(change: &Changed<'_>) -> Option<Cell> {
+    if !change.is_of_account() || change.entry.operation != Operation::Update {
+        return None;
+    }
+    let settings = change.differences.iter();
+    let settings: Vec<_> = settings.map(|found| Setting::of(&found.path)).collect();
+    let first = settings.first()?;
+    let is_one_page = settings.iter().all(|other| other.page == first.page);
+    let page = if is_one_page { first.page } else { "/settings" };
+    let names: Vec<_> = settings
+        .iter()
+        .map(|setting| setting.name.clone())
+        .collect();
+    Some(Cell::link(page, listed(&names, MAX_SETTINGS)))
 }
 
 fn id_of(entry: &ChangeLogEntry) -> Option<EntityId> {
@@ -165,6 +208,13 @@ fn field<'e>(entry: &'e ChangeLogEntry, name: &str) -> Option<&'e Value> {
     state.get(name)
 }
 
+/// The fields of a thing without a name by which it is known.
+const REFERRED: [&str; 3] = ["actor", "group", "provider"];
+
+fn referred(entry: &ChangeLogEntry, name: &str) -> Option<EntityId> {
+    field(entry, name)?.as_str()?.parse().ok()
+}
+
 /// The changed thing, by the name that it had then. A thing without a name is shown by the things
 /// that it joins.
 fn which(entry: &ChangeLogEntry, names: &Names) -> Cell {
@@ -174,9 +224,9 @@ fn which(entry: &ChangeLogEntry, names: &Names) -> Cell {
     if let Some(name) = own_name(entry) {
         return names.linked(id, name);
     }
-    let referred = |name| -> Option<EntityId> { field(entry, name)?.as_str()?.parse().ok() };
-    let known = |id| names.get(id).map_or_else(|| id.to_string(), str::to_owned);
-    match (referred("actor"), referred("group"), referred("provider")) {
+    let known = |id: EntityId| names.text(id);
+    let [actor, group, provider] = REFERRED.map(|name| referred(entry, name));
+    match (actor, group, provider) {
         (Some(actor), Some(group), _) => {
             names.linked(group, format_args!("{} in {}", known(actor), known(group)))
         }
@@ -186,68 +236,4 @@ fn which(entry: &ChangeLogEntry, names: &Names) -> Cell {
         ),
         _ => Cell::code(id),
     }
-}
-
-/// The rows that a value refers to, however deep.
-fn references(value: &Value, found: &mut Vec<EntityId>) {
-    match value {
-        Value::Object(fields) => {
-            for (name, value) in fields {
-                match reference(name, value) {
-                    Some(id) => found.push(id),
-                    None => references(value, found),
-                }
-            }
-        }
-        Value::Array(values) => values.iter().for_each(|value| references(value, found)),
-        _ => {}
-    }
-}
-
-fn reference(name: &str, value: &Value) -> Option<EntityId> {
-    let text = value.as_str().filter(|_| REFERENCES.contains(&name))?;
-    text.parse().ok()
-}
-
-/// The value with names where it refers to other rows.
-fn named(name: &str, value: &Value, names: &Names) -> Value {
-    match value {
-        Value::Object(fields) => {
-            let fields = fields.iter();
-            let fields = fields.map(|(name, value)| (name.clone(), named(name, value, names)));
-            Value::Object(fields.collect())
-        }
-        Value::Array(values) => values.iter().map(|value| named("", value, names)).collect(),
-        value => {
-            let found = reference(name, value).and_then(|id| names.get(id));
-            found.map_or_else(|| value.clone(), Value::from)
-        }
-    }
-}
-
-/// The fields that are not as they were; all, of what is new or gone.
-fn difference(before: Option<&Value>, after: Option<&Value>, names: &Names) -> String {
-    let none = Map::new();
-    let fields = |value: Option<&Value>| {
-        let object = value.and_then(Value::as_object);
-        object.cloned().unwrap_or_else(|| none.clone())
-    };
-    let (was, is) = (fields(before), fields(after));
-    let mut lines = Vec::new();
-    let all: BTreeSet<&String> = was.keys().chain(is.keys()).collect();
-    for name in all {
-        if matches!(name.as_str(), "version" | "created" | "updated") {
-            continue;
-        }
-        let named = |value| named(name, value, names);
-        match (was.get(name), is.get(name)) {
-            (Some(was), Some(is)) if was == is => {}
-            (Some(was), Some(is)) => lines.push(format!("{name}: {} → {}", named(was), named(is))),
-            (Some(value), None) | (None, Some(value)) => {
-                lines.push(format!("{name}: {}", named(value)));
-            }
-            (None, None) => {}
-        }
-    }
-    lines.join("; ")
 }

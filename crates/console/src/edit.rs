@@ -2,6 +2,7 @@
 //! and loses nothing.
 
 use super::fields::Fields;
+use super::names::user_of;
 use super::notice::done;
 use super::person::Person;
 use super::view::{Cell, Field, Form, Page, Section};
@@ -41,10 +42,12 @@ impl Edit<'_> {
         };
         let mut page = self.person.page(self.form.title.clone(), self.at);
         if !matches!(fault, Fault::VersionConflict { .. }) {
+            let (fault, users) = in_words(fault);
             let (mut form, status) = self.form.refused(fault)?;
             let version = self.fields.text("version").to_owned();
             form.hide("version", version);
             page.sections = vec![Section::Form(form)];
+            page.sections.extend(users);
             return Ok(page.with_status(status));
         }
         let now = now.await?;
@@ -62,6 +65,26 @@ impl Edit<'_> {
         ];
         Ok(page.with_status(StatusCode::CONFLICT))
     }
+}
+
+/// A refusal in words for people. The users of a thing come in a section of their own, by name and as links.
+fn in_words(fault: Fault) -> (Fault, Option<Section>) {
+    let Fault::InUse { row, by, total, .. } = fault else {
+        return (fault, None);
+    };
+    let count = by.len();
+    let title = match total > count as u64 {
+        true => format!("Used by {total}, of which {count} are"),
+        false => "Used by".to_owned(),
+    };
+    let text = "It is still in use, so it was not deleted. Delete what uses it first, or delete all of it together.";
+    let facts = by.iter();
+    let facts = facts.map(|user| (user.id.kind().as_str(), user_of(row.id, user)));
+    let users = Section::Facts {
+        title,
+        facts: facts.collect(),
+    };
+    (Fault::Conflict(text.to_owned()), Some(users))
 }
 
 /// Gives the thing at `path` another name.

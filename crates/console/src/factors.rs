@@ -153,7 +153,7 @@ fn confirm_form() -> Form {
     )
 }
 
-fn enrolment_page(person: &Person, enrolment: &Enrolment) -> Page {
+fn enrolment_page(person: &Person, enrolment: &Enrolment, confirm: Form) -> Page {
     let mut page = person.page("Set up an authenticator app", "/me");
     if let Some(drawing) = Drawing::qr(&enrolment.uri) {
         page.sections.push(Section::Drawing {
@@ -161,14 +161,12 @@ fn enrolment_page(person: &Person, enrolment: &Enrolment) -> Page {
             drawing,
         });
     }
-    page.sections.push(Section::Lines {
+    page.sections.push(Section::Copy {
         title: "Or type this secret into it".to_owned(),
+        note: "It counts once a code has confirmed it, and is not shown afterwards.".to_owned(),
         text: enrolment.secret.to_string(),
     });
-    page.sections.push(Section::Alert(
-        "It is shown this once, and counts when a code has confirmed it.".to_owned(),
-    ));
-    page.sections.push(Section::Form(confirm_form()));
+    page.sections.push(Section::Form(confirm));
     page
 }
 
@@ -178,7 +176,7 @@ pub(super) async fn begin(
 ) -> Result<Response, Fault> {
     let begun = console.service.begin_enrolment(&person.caller).await;
     match begun {
-        Ok(enrolment) => Ok(enrolment_page(&person, &enrolment).into_response()),
+        Ok(enrolment) => Ok(enrolment_page(&person, &enrolment, confirm_form()).into_response()),
         Err(fault) => refused(&console, &person, Step::Begin, fault).await,
     }
 }
@@ -193,11 +191,14 @@ pub(super) async fn confirm(
         .await;
     match confirmed {
         Ok(codes) => Ok(codes_page(&person, &codes).into_response()),
-        Err(Fault::Invalid(problems)) => {
-            let mut page = person.page("Set up an authenticator app", "/me");
-            let form = confirm_form().with_problems(&problems);
-            page.sections.push(Section::Form(form));
-            Ok(page.with_status(StatusCode::UNPROCESSABLE_ENTITY))
+        Err(fault @ Fault::Invalid(_)) => {
+            // The app may have read the picture wrongly: it stays until the next code.
+            let begun = console.service.begun_enrolment(&person.caller).await?;
+            let Some(enrolment) = begun else {
+                return refused(&console, &person, Step::Begin, fault).await;
+            };
+            let (form, status) = confirm_form().refused(fault)?;
+            Ok(enrolment_page(&person, &enrolment, form).with_status(status))
         }
         Err(fault) => refused(&console, &person, Step::Begin, fault).await,
     }

@@ -5,6 +5,7 @@
 
 mod asked;
 mod assets;
+mod change_lines;
 mod change_log;
 mod chart;
 mod clients;
@@ -12,6 +13,7 @@ mod confirm;
 mod content_policy;
 mod cookies;
 mod device;
+mod difference;
 mod dns;
 mod drawing;
 mod edit;

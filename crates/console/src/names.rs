@@ -2,9 +2,9 @@
 
 use super::person::Person;
 use super::state::Console;
-use super::view::Cell;
+use super::view::{Cell, Piece};
 use culvert_portal_base::Fault;
-use culvert_store::EntityId;
+use culvert_store::{EntityId, NamedRow};
 use culvert_wire::api::DEFAULT_PAGE_LEN;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -92,6 +92,17 @@ impl Names {
         }
     }
 
+    /// The same as a part of a line.
+    pub(super) fn piece(&self, id: EntityId) -> Piece {
+        match self.shown(id) {
+            Cell::Link { path, text } => Piece {
+                text,
+                path: Some(path),
+            },
+            _ => Piece::text(self.text(id)),
+        }
+    }
+
     /// A text that leads to a page.
     pub(super) fn linked(&self, id: EntityId, text: impl std::fmt::Display) -> Cell {
         match page_of(id) {
@@ -104,6 +115,22 @@ impl Names {
     pub(super) fn maybe(&self, id: Option<impl Into<EntityId>>) -> Cell {
         id.map_or_else(|| Cell::text("–"), |id| self.shown(id))
     }
+}
+
+/// The way to a row that uses another. A token has no page: an actor's page lists its tokens, sessions among them, and
+/// those of a site are found in the list of all.
+pub(super) fn user_of(used: EntityId, user: &NamedRow) -> Cell {
+    let searched = || {
+        let query = form_urlencoded::Serializer::new(String::new())
+            .append_pair("search", &user.name)
+            .finish();
+        format!("/settings/tokens?{query}")
+    };
+    let path = match (user.id, used) {
+        (EntityId::Token(_), EntityId::Actor(_)) => page_of(used),
+        _ => page_of(user.id),
+    };
+    Cell::link(path.unwrap_or_else(searched), &user.name)
 }
 
 fn page_of(id: EntityId) -> Option<String> {

@@ -29,8 +29,9 @@ pub(super) fn codes_page(person: &Person, codes: &RecoveryCodes) -> Page {
              phone: each lets you sign in once without it."
                 .to_owned(),
         ),
-        Section::Lines {
+        Section::Copy {
             title: "Recovery codes".to_owned(),
+            note: "A line is a code.".to_owned(),
             text: lines.join("\n"),
         },
         Section::Links(vec![Link {

@@ -2,11 +2,13 @@
 
 mod cell;
 mod form;
+mod lines;
 mod page;
 mod table;
 
 pub(crate) use crate::link::Link;
 pub(crate) use cell::{Action, Buttons, Cell};
 pub(crate) use form::{Field, Form, Kind, PasskeyKind};
+pub(crate) use lines::{Lines, Piece, listed};
 pub(crate) use page::{Page, Section, Step, Steps, Who};
 pub(crate) use table::{Chip, Look, Ordering, Table};

@@ -7,6 +7,10 @@
   const live = document.getElementById("live");
   const ANSWER_WITHIN_MS = 10000;
 
+  // The answer to a form with what is shown once. Loaded again, the form is not sent again: its address leads to the
+  // page before it.
+  if ("once" in main.dataset) history.replaceState(null, "", location.href);
+
   // A button in front of each text that is to be copied.
   function dress(part) {
     for (const text of part.querySelectorAll("pre[data-copy]")) {

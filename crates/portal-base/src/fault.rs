@@ -1,6 +1,6 @@
 //! The reasons for which a request is refused.
 
-use culvert_store::{Denial, StoreError};
+use culvert_store::{Denial, NamedRow, StoreError};
 use culvert_wire::api::FieldProblem;
 use std::fmt;
 use std::time::Duration;
@@ -22,6 +22,17 @@ pub enum Fault {
     MethodNotAllowed,
     /// It conflicts with what is there.
     Conflict(String),
+    /// It can't be deleted while others use it.
+    InUse {
+        /// The fault in words, with the names and ids of the first that use it.
+        detail: String,
+        /// The row that is in use.
+        row: NamedRow,
+        /// The first that use it.
+        by: Vec<NamedRow>,
+        /// The number of all that use it.
+        total: u64,
+    },
     /// It was changed since it was read.
     VersionConflict {
         /// Its version now.
@@ -78,16 +89,22 @@ impl Fault {
 
 impl From<StoreError> for Fault {
     fn from(error: StoreError) -> Self {
+        let detail = error.to_string();
         match error {
-            StoreError::NotFound(_) => Self::NotFound(error.to_string()),
+            StoreError::NotFound(_) => Self::NotFound(detail),
+            StoreError::InUse { row, by, total } => Self::InUse {
+                detail,
+                row,
+                by,
+                total,
+            },
             StoreError::VersionConflict { current, .. } => Self::VersionConflict { current },
             StoreError::Invalid { field, reason, .. } => Self::invalid(field, reason),
             StoreError::NameTaken { .. }
             | StoreError::Exists(_)
             | StoreError::KeyTaken { .. }
-            | StoreError::InUse { .. }
             | StoreError::NoAddress { .. }
-            | StoreError::TooMany { .. } => Self::Conflict(error.to_string()),
+            | StoreError::TooMany { .. } => Self::Conflict(detail),
             StoreError::Denied(Denial::LesserRole) => Self::Forbidden(
                 "your role is a lesser one than when this request began: load it anew".to_owned(),
             ),

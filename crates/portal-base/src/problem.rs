@@ -47,7 +47,9 @@ impl Fault {
             Self::Forbidden(detail) => with(ProblemKind::Forbidden, detail),
             Self::NotFound(detail) => with(ProblemKind::NotFound, detail),
             Self::MethodNotAllowed => Problem::new(ProblemKind::MethodNotAllowed),
-            Self::Conflict(detail) => with(ProblemKind::Conflict, detail),
+            Self::Conflict(detail) | Self::InUse { detail, .. } => {
+                with(ProblemKind::Conflict, detail)
+            }
             Self::VersionConflict { current } => Problem {
                 current_version: Some(current),
                 ..with(

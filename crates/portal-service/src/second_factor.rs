@@ -198,18 +198,33 @@ impl Service {
         self.own_sign_in_by_password(caller).await?;
         let mut secret = Zeroizing::new([0; totp::SECRET_LEN]);
         getrandom::fill(secret.as_mut_slice())?;
-        let name = self.own_name(caller).await?;
+        let shown = self.shown(caller, secret.as_slice()).await?;
         self.check_again(caller).await?;
-        let url = (self.portal)().url;
-        let host = url.trim_start_matches("https://");
-        let shown = Enrolment {
-            secret: totp::as_text(secret.as_slice()),
-            uri: totp::uri(secret.as_slice(), &format!("Culvert {host}"), &name),
-        };
         let secret = SecretBytes::new(secret.to_vec());
         let factors = &self.sign_in.factors;
         factors.put_enrolment(caller.actor()?, caller.token(), secret);
         Ok(shown)
+    }
+
+    /// The secret that the caller's session has begun with and no code has confirmed, for a page that asks for another
+    /// code. None once its time is over.
+    pub async fn begun_enrolment(&self, caller: &Caller) -> Result<Option<Enrolment>, Fault> {
+        let factors = &self.sign_in.factors;
+        match factors.enrolment(caller.token(), Instant::now()) {
+            Some(secret) => self.shown(caller, secret.expose()).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// A secret as people and their apps read it.
+    async fn shown(&self, caller: &Caller, secret: &[u8]) -> Result<Enrolment, Fault> {
+        let name = self.own_name(caller).await?;
+        let url = (self.portal)().url;
+        let host = url.trim_start_matches("https://");
+        Ok(Enrolment {
+            secret: totp::as_text(secret),
+            uri: totp::uri(secret, &format!("Culvert {host}"), &name),
+        })
     }
 
     /// Has the secret count, since the app makes the right codes of it.

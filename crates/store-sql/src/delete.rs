@@ -7,7 +7,7 @@ use super::{addresses, table};
 use culvert_store::rules;
 use culvert_store::{
     Entity, EntityId, EntityKind, MAX_CHANGES_PER_WRITE, MAX_ROWS_PER_KIND, MAX_USERS_NAMED,
-    Operation, StoreError,
+    NamedRow, Operation, StoreError,
 };
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ impl Writing {
         let mut doomed = vec![root];
         let mut at = 0;
         while at < doomed.len() {
-            let users = self.users(doomed[at].id(), cascade).await?;
+            let users = self.users(&doomed[at], cascade).await?;
             doomed.extend(users.into_iter().filter(|user| known.insert(user.id())));
             self.check_room(doomed.len())?;
             at += 1;
@@ -58,16 +58,17 @@ impl Writing {
 
     /// Rows that refer to a row and are deleted along with it: at most one more than a write has room for, which
     /// [`Self::check_room`] then refuses.
-    async fn users(&mut self, id: EntityId, cascade: bool) -> Result<Vec<Entity>, StoreError> {
-        let account = self.account();
+    async fn users(&mut self, used: &Entity, cascade: bool) -> Result<Vec<Entity>, StoreError> {
+        let (account, id) = (self.account(), used.id());
         let mut going = Vec::new();
         let mut staying = Vec::new();
+        let mut total = 0;
         for user in rules::users_of(id.kind()) {
             let goes = cascade || user.always_cascades;
-            // Of rows that stay, the ids are enough: they are only named.
+            // Rows that stay are only named. Each of their kinds has names.
             let select = match goes {
                 true => table::select(user.kind),
-                false => format!("SELECT id FROM {}", table::table(user.kind)),
+                false => format!("SELECT id, name FROM {}", table::table(user.kind)),
             };
             let column = user.column;
             let sql = format!("{select} WHERE account = ? AND {column} = ? ORDER BY id LIMIT ?");
@@ -78,19 +79,26 @@ impl Writing {
             let values = vec![account.as_bytes().into(), id.into(), limit.into()];
             for row in &fetch(self.connection(), sql, values).await? {
                 let row = Columns(row);
-                match goes {
-                    true => going.push(table::read(user.kind, row)?),
-                    false => staying.push(EntityId::from_bytes(user.kind, row.bytes("id")?)),
+                if goes {
+                    going.push(table::read(user.kind, row)?);
+                    continue;
+                }
+                total += 1;
+                if staying.len() < MAX_USERS_NAMED {
+                    staying.push(NamedRow::new(
+                        user.kind,
+                        row.bytes("id")?,
+                        row.text("name")?,
+                    ));
                 }
             }
         }
         if staying.is_empty() {
             return Ok(going);
         }
-        let total = staying.len() as u64;
-        staying.truncate(MAX_USERS_NAMED);
+        let name = used.name().unwrap_or_default().to_owned();
         Err(StoreError::InUse {
-            id,
+            row: NamedRow { id, name },
             by: staying,
             total,
         })

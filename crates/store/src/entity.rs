@@ -18,6 +18,7 @@ pub use site::{Resource, Site};
 pub use stamp::Stamp;
 pub use token::{Role, Token, TokenScope, TokenUse, TokenUses};
 
+use culvert_base::quoted;
 use culvert_ids::{
     AccountId, ActorId, ClientId, GatewayId, GroupId, ID_LEN, IdError, IdentityId, MembershipId,
     PolicyId, ProviderId, ResourceId, SiteId, TokenId,
@@ -211,6 +212,30 @@ impl Entity {
             Self::Provider(row) => Some(&row.name),
             Self::Identity(_) => None,
         }
+    }
+}
+
+/// A row as messages name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedRow {
+    /// The id.
+    pub id: EntityId,
+    /// The name.
+    pub name: String,
+}
+
+impl NamedRow {
+    /// The row of this kind with the bytes of its id.
+    pub const fn new(kind: EntityKind, id: [u8; 16], name: String) -> Self {
+        let id = EntityId::from_bytes(kind, id);
+        Self { id, name }
+    }
+}
+
+impl fmt::Display for NamedRow {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { id, name } = self;
+        write!(out, "{} {} ({id})", id.kind(), quoted(name))
     }
 }
 

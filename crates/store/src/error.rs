@@ -1,6 +1,6 @@
 //! Errors of the store, and whose fault they are.
 
-use crate::{EntityId, EntityKind};
+use crate::{EntityId, EntityKind, NamedRow};
 use culvert_base::quoted;
 use culvert_ids::AccountId;
 use culvert_secrets::KeyId;
@@ -50,12 +50,12 @@ pub enum StoreError {
         by: EntityId,
     },
     /// Others refer to the row, and the deletion was not to take them along.
-    #[error("{id} is in use by {total} others, among them {}", list(by))]
+    #[error("{row} is in use by {}", users(by, *total))]
     InUse {
         /// The row.
-        id: EntityId,
+        row: NamedRow,
         /// The rows that use it, at most [`crate::MAX_USERS_NAMED`] of them.
-        by: Vec<EntityId>,
+        by: Vec<NamedRow>,
         /// The number of rows that use it.
         total: u64,
     },
@@ -212,9 +212,13 @@ impl StoreError {
     }
 }
 
-fn list(ids: &[EntityId]) -> String {
-    let ids: Vec<_> = ids.iter().map(ToString::to_string).collect();
-    ids.join(", ")
+fn users(by: &[NamedRow], total: u64) -> String {
+    let rows: Vec<_> = by.iter().map(ToString::to_string).collect();
+    let rows = rows.join(", ");
+    match total > by.len() as u64 {
+        true => format!("{total} others, among them {rows}"),
+        false => rows,
+    }
 }
 
 /// The reason for which a token was not accepted. Its text is the same for all, because it goes to
@@ -276,6 +280,32 @@ impl std::error::Error for Denial {}
 #[cfg(test)]
 mod tests {
     use super::{Denial, StoreError};
+    use crate::{EntityKind, NamedRow};
+
+    #[test]
+    fn the_users_of_a_row_are_told_by_their_names_and_ids() {
+        let row = |kind, byte, name: &str| NamedRow::new(kind, [byte; 16], name.to_owned());
+        let in_use = |total| StoreError::InUse {
+            row: row(EntityKind::Site, 1, "north"),
+            by: vec![
+                row(EntityKind::Resource, 2, "wiki"),
+                row(EntityKind::Gateway, 3, "gw\u{202e}1"),
+            ],
+            total,
+        };
+        let all = in_use(2).to_string();
+        assert!(all.starts_with("site \"north\" (site_"), "{all}");
+        assert!(
+            all.contains(") is in use by resource \"wiki\" (res_"),
+            "{all}"
+        );
+        assert!(all.contains("), gateway \"gw<U+202E>1\" (gw_"), "{all}");
+        let some = in_use(12).to_string();
+        assert!(
+            some.contains(" is in use by 12 others, among them resource \"wiki\""),
+            "{some}"
+        );
+    }
 
     #[test]
     fn who_guesses_tokens_does_not_learn_from_the_text_why_one_was_refused() {

@@ -43,9 +43,9 @@ pub use access_log::{AccessEntry, AccessFilter, AccessSeq, Decision, LoggedAcces
 pub use change::{Author, Change, ChangeFilter, Mutation, Operation, Seq};
 pub use entity::{
     Account, AccountSettings, Actor, ActorKind, Client, Entity, EntityId, EntityKind, Gateway,
-    Group, GroupOfClaim, Identity, Kind, MachineId, Membership, Policy, Provider, ProviderSettings,
-    Resource, Role, SecondFactorRule, Seen, SignIn, Site, Stamp, Token, TokenScope, TokenUse,
-    TokenUses, UnknownPeople,
+    Group, GroupOfClaim, Identity, Kind, MachineId, Membership, NamedRow, Policy, Provider,
+    ProviderSettings, Resource, Role, SecondFactorRule, Seen, SignIn, Site, Stamp, Token,
+    TokenScope, TokenUse, TokenUses, UnknownPeople,
 };
 pub use error::{Denial, StoreError};
 pub use factor::{FactorChange, NewPasskey, Passkey};

@@ -1,5 +1,6 @@
 //! The cells of tables, and the buttons in them.
 
+use super::Lines;
 use culvert_wire::Timestamp;
 use std::fmt;
 
@@ -24,6 +25,7 @@ pub(crate) enum Cell {
     Actions(Vec<Action>),
     /// The same in a menu, so that the rows of a list stay one line high.
     Menu(Vec<Action>),
+    Lines(Lines),
 }
 
 /// The longest text that stays in one line of a table, in characters.

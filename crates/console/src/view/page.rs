@@ -130,6 +130,13 @@ impl Page {
         self.sections.iter().any(is_scripted)
     }
 
+    /// True for the answer to a form with something to copy, such as a new token.
+    fn is_shown_once(&self) -> bool {
+        let is_answer = self.who.as_ref().is_some_and(|who| who.here.is_empty());
+        let is_copy = |section: &Section| matches!(section, Section::Copy { .. });
+        is_answer && self.sections.iter().any(is_copy)
+    }
+
     fn tabs(&self) -> &'static [Link] {
         navigation::tabs(self.at)
     }

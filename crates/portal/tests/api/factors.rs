@@ -73,11 +73,12 @@ fn between<'a>(page: &'a Answer, from: &str, to: &str) -> &'a str {
 }
 
 pub(crate) fn secret_of(page: &Answer) -> App {
-    App::new(between(
-        page,
-        "type this secret into it</h2><pre tabindex=\"0\">",
-        "<",
-    ))
+    App::new(copied(page, "Or type this secret into it"))
+}
+
+/// The text that a page has under a title, to be copied.
+pub(crate) fn copied<'a>(page: &'a Answer, title: &str) -> &'a str {
+    between(page, &format!("data-copy=\"{title}\">"), "<")
 }
 
 /// Has who signed in set up an app. Returns it with the recovery codes.
@@ -98,7 +99,7 @@ async fn confirm(browser: &mut Browser, app: &mut App) -> Vec<String> {
 }
 
 fn recovery_codes(page: &Answer) -> Vec<String> {
-    let lines = between(page, "Recovery codes</h2><pre tabindex=\"0\">", "<").lines();
+    let lines = copied(page, "Recovery codes").lines();
     lines.map(str::to_owned).collect()
 }
 
@@ -131,15 +132,24 @@ async fn an_app_is_confirmed_by_a_code_and_then_asked_for() {
     browser.sign_in(&name, PASSWORD).await.expect(303);
     let page = browser.submit("/me/second-factor", &[]).await.expect(200);
     assert!(page.text.contains("<svg class=\"drawing\" role=\"img\""));
-    for part in ["style=", "<script", "src=\"http", "otpauth"] {
+    for part in ["style=", "src=\"http", "otpauth"] {
         assert!(!page.text.contains(part), "{part}");
     }
+    // The portal's own script alone, which makes the button that copies the secret.
+    let script = "<script src=\"/assets/console.js\" defer></script>";
+    assert!(page.text.contains(script), "{}", page.text);
+    assert_eq!(page.text.matches("<script").count(), 1);
     let mut app = secret_of(&page);
 
     // A secret that nobody confirmed counts for nothing.
     let wrong = [("code", &*app.wrong())];
-    let page = browser.submit("/me/second-factor/confirm", &wrong).await;
-    page.expect(422);
+    let again = browser.submit("/me/second-factor/confirm", &wrong).await;
+    let again = again.expect(422);
+    // The picture and the secret stay for the next code.
+    let picture = |page: &Answer| between(page, "<svg class=\"drawing\"", "</svg>").to_owned();
+    assert_eq!(picture(&again), picture(&page));
+    assert_eq!(secret_of(&again).secret, app.secret);
+    assert!(again.text.contains("aria-invalid=\"true\""));
     let mut other = Browser::open(&running).await;
     other.sign_in(&name, PASSWORD).await.expect(303);
     let codes = confirm(&mut browser, &mut app).await;

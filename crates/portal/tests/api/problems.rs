@@ -236,7 +236,12 @@ async fn what_is_in_use_is_not_deleted_by_accident() {
     owner.post("/api/v1/resources", resource).await.expect(201);
     let at = format!("/api/v1/sites/{site}");
     let problem = owner.delete(&at).await.problem(409);
-    assert!(problem["detail"].as_str().unwrap().contains("res_"));
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.starts_with("site \"s\" (site_"), "{detail}");
+    assert!(
+        detail.contains("in use by resource \"r\" (res_"),
+        "{detail}"
+    );
     owner
         .delete(&format!("{at}?cascade=true"))
         .await

@@ -277,11 +277,15 @@ pub(crate) async fn what_is_in_use_is_not_deleted(factory: impl AsyncFn() -> Fix
     let scope = TokenScope::Gateway { site: site.id };
     let token = world.token(scope, TokenUses::Many).await;
     let error = world.delete(site.id, false).await.unwrap_err();
-    let StoreError::InUse { id, by, total } = error else {
+    let StoreError::InUse { row, by, total } = error else {
         panic!("{error:?}");
     };
-    assert_eq!((id, total), (site.id.into(), 2));
-    assert_eq!(by, [EntityId::from(resource.id), token.id.into()]);
+    assert_eq!((row.id, total), (site.id.into(), 2));
+    assert_eq!(row.name, "Berlin");
+    let ids: Vec<_> = by.iter().map(|row| row.id).collect();
+    assert_eq!(ids, [EntityId::from(resource.id), token.id.into()]);
+    assert_eq!(by[0].name, resource.name);
+    assert_eq!(by[1].name, token.id.to_string());
 
     let actor = world.actor("Ada").await;
     let scope = TokenScope::Client { actor: actor.id };

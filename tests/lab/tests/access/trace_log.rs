@@ -48,7 +48,7 @@ fn sign_in(product: &Product, name: &str) -> [String; 2] {
         "{curl} --data-urlencode form_token={token} {url}/me/second-factor"
     ));
     let (_, rest) = page
-        .split_once("type this secret into it</h2><pre tabindex=\"0\">")
+        .split_once("data-copy=\"Or type this secret into it\">")
         .unwrap();
     let secret = rest.split('<').next().unwrap().to_owned();
     let cookies = std::fs::read_to_string(product.dir().join("cookies")).unwrap();
