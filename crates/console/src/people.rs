@@ -10,7 +10,7 @@ use super::notice::done;
 use super::person::Person;
 use super::roles::{ROLES, role_name};
 use super::state::Console;
-use super::tokens::{self, Machine};
+use super::tokens::{self, Machine, MachineOwner};
 use super::view::{Action, Buttons, Cell, Field, Form, Link, Page, Section, Table};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -18,7 +18,7 @@ use culvert_ids::ActorId;
 use culvert_portal_base::{Fault, Id};
 use culvert_portal_service::{Caller, ListRequest};
 use culvert_wire::api::{
-    AccountPatch, Actor, ActorKind, ActorPatch, NewActor, NewSignIn, NewToken, SecondFactorRule,
+    AccountPatch, Actor, ActorKind, ActorPatch, NewActor, NewSignIn, SecondFactorRule,
 };
 
 pub(super) const AT: &str = "/people";
@@ -451,13 +451,8 @@ pub(super) async fn make_token(
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
     let at = format!("{AT}/{id}");
-    let made = async {
-        let new = NewToken {
-            actor: Some(id),
-            ..tokens::machine_token(&fields, Machine::Client)?
-        };
-        console.service.create_token(&person.caller, new).await
-    };
+    let owner = MachineOwner::Actor(id);
+    let made = tokens::create_machine_token(&console, &person, &fields, owner);
     let onward = |issued| tokens::once(&person, AT, &issued).into_response();
     let form = || tokens::machine_form(&at, Machine::Client, Some(&fields));
     let page = |form| actor_page(&console, &person, &asked, id, Some(form));

@@ -11,8 +11,8 @@ use super::view::{Action, Buttons, Cell, Field, Form, Link, Page, Section, Table
 use crate::machine_commands;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use culvert_ids::TokenId;
-use culvert_portal_base::{Fault, Id};
+use culvert_ids::{ActorId, SiteId, TokenId};
+use culvert_portal_base::{Fault, Id, Problems};
 use culvert_store::EntityId;
 use culvert_wire::api::{IssuedToken, NewToken, Token};
 use culvert_wire::token::TokenKind;
@@ -28,13 +28,13 @@ pub(super) enum Machine {
     Gateway,
 }
 
-impl Machine {
-    const fn kind(self) -> TokenKind {
-        match self {
-            Self::Client => TokenKind::Client,
-            Self::Gateway => TokenKind::Gateway,
-        }
-    }
+/// The owner of a machine's token.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum MachineOwner {
+    /// Of a client.
+    Actor(ActorId),
+    /// Of a gateway.
+    Site(SiteId),
 }
 
 /// The fields for the number of a token's uses and its end.
@@ -65,17 +65,32 @@ pub(super) fn machine_form(path: &str, machine: Machine, written: Option<&Fields
     Form::new(title, format!("{path}/token"), "Create", form)
 }
 
-/// The token that the form asks for, still without its owner.
-pub(super) fn machine_token(fields: &Fields, machine: Machine) -> Result<NewToken, Fault> {
-    Ok(NewToken {
-        kind: machine.kind(),
-        actor: None,
-        site: None,
+/// Creates the token that the form asks for. All wrong fields are named at once.
+pub(super) async fn create_machine_token(
+    console: &Console,
+    person: &Person,
+    fields: &Fields,
+    owner: MachineOwner,
+) -> Result<IssuedToken, Fault> {
+    let (service, caller) = (&console.service, &person.caller);
+    caller.may_change()?;
+    let (kind, actor, site) = match owner {
+        MachineOwner::Actor(actor) => (TokenKind::Client, Some(actor), None),
+        MachineOwner::Site(site) => (TokenKind::Gateway, None, Some(site)),
+    };
+    let mut problems = Problems::default();
+    let new = NewToken {
+        kind,
+        actor,
+        site,
         role: None,
         name: fields.text("name").to_owned(),
-        expires: fields.optional("expires")?,
+        expires: problems.take(fields.optional("expires"))?.flatten(),
         one_time: fields.text("uses") == "one",
-    })
+    };
+    problems.take(service.check_token(caller, &new).await)?;
+    problems.finish()?;
+    service.create_token(caller, new).await
 }
 
 /// The sections that show a new token, this once.
@@ -252,21 +267,26 @@ pub(super) async fn create(
     taken(made.await, || new_form(Some(&fields)), onward, page).await
 }
 
+/// The token that the form asks for. All wrong fields are named at once.
 async fn wanted(console: &Console, person: &Person, fields: &Fields) -> Result<NewToken, Fault> {
     let (service, caller) = (&console.service, &person.caller);
+    caller.may_change()?;
     let kind = fields.word("kind")?;
+    let mut problems = Problems::default();
     let actor = match fields.filled("actor") {
         Some(name) => {
             let actor = service.actor_named(caller, name).await;
-            Some(actor.map_err(|fault| fault.at_field("actor"))?.id)
+            problems.take(actor.map_err(|fault| fault.at_field("actor")))?
         }
         None => None,
     };
+    let actor = actor.map(|actor| actor.id);
     let site = match fields.filled("site") {
-        Some(name) => Some(service.site_named(caller, name).await?.id),
+        Some(name) => problems.take(service.site_named(caller, name).await)?,
         None => None,
     };
-    Ok(NewToken {
+    let site = site.map(|site| site.id);
+    let new = NewToken {
         kind,
         actor,
         site,
@@ -275,9 +295,12 @@ async fn wanted(console: &Console, person: &Person, fields: &Fields) -> Result<N
             _ => None,
         },
         name: fields.text("name").to_owned(),
-        expires: fields.optional("expires")?,
+        expires: problems.take(fields.optional("expires"))?.flatten(),
         one_time: fields.text("uses") == "one",
-    })
+    };
+    problems.take(service.check_token(caller, &new).await)?;
+    problems.finish()?;
+    Ok(new)
 }
 
 pub(super) async fn revoke(

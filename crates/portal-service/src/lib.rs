@@ -35,6 +35,7 @@ mod pending_forms;
 mod people;
 mod policies;
 mod proofs;
+mod provider_fields;
 mod provider_sign_in;
 mod providers;
 mod ranges;
