@@ -32,6 +32,7 @@ mod guard;
 mod host;
 mod icons;
 mod identities;
+mod late_form;
 mod link;
 mod live;
 mod log_settings;

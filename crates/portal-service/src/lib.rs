@@ -57,6 +57,7 @@ mod touch;
 mod warnings;
 mod write;
 
+pub use authenticate::EndedSession;
 pub use caller::Caller;
 pub use export::{ExportFilter, ExportFormat};
 pub use export_answer::stream_export;

@@ -6,6 +6,9 @@ use crate::support::{Answer, Running};
 use culvert_store::Role;
 use serde_json::json;
 
+/// A path, the form that is sent there, and its fields that are wrong.
+type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [&'a str]);
+
 /// The fields that a page marks as wrong, in its order.
 fn marked(page: &Answer) -> Vec<String> {
     let inputs = page
@@ -163,7 +166,7 @@ async fn tokens_providers_and_sinks_are_told_all_that_is_wrong_at_once() {
         ("max_mib", "none"),
         ("keep", "0"),
     ];
-    let cases: [(&str, &[(&str, &str)], &[&str]); 3] = [
+    let cases: [Case<'_>; 3] = [
         ("/settings/tokens", &token, &["name", "site", "expires"]),
         (
             "/settings/providers",
@@ -202,7 +205,7 @@ async fn settings_are_told_all_that_is_wrong_at_once() {
         ("flows_entries", "1"),
         ("change_days", "-1"),
     ];
-    let cases: [(&str, &[(&str, &str)], &[&str]); 3] = [
+    let cases: [Case<'_>; 3] = [
         (
             "/settings/account",
             &account,

@@ -37,6 +37,7 @@ mod fresh_proof;
 mod held_store;
 mod identities;
 mod known_browsers;
+mod late_forms;
 mod lifetimes;
 mod lists;
 mod live;
