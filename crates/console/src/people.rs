@@ -8,7 +8,7 @@ use super::forms::{Posted, taken};
 use super::identities;
 use super::notice::done;
 use super::person::Person;
-use super::roles::{ROLES, role_name};
+use super::roles::{role_name, roles_for};
 use super::state::Console;
 use super::tokens::{self, Machine, MachineOwner};
 use super::view::{Action, Buttons, Cell, Field, Form, Link, Page, Section, Table};
@@ -231,9 +231,9 @@ pub(super) async fn show(
     Ok(page.into_response())
 }
 
-fn sign_in_form(id: ActorId, role: &str, hint: &'static str) -> Form {
+fn sign_in_form(person: &Person, id: ActorId, role: &str, hint: &'static str) -> Form {
     let fields = vec![
-        Field::choice("role", "As", ROLES).value(role).hint(
+        Field::choice("role", "As", roles_for(person)).value(role).hint(
             "Their API tokens may do no more. When they no longer sign in, the tokens are revoked.",
         ),
         Field::password("password", "Password", "new-password")
@@ -244,11 +244,11 @@ fn sign_in_form(id: ActorId, role: &str, hint: &'static str) -> Form {
     Form::new("Let sign in", at, "Set", fields)
 }
 
-fn sign_in_form_as_is(actor: &Actor) -> Form {
+fn sign_in_form_as_is(person: &Person, actor: &Actor) -> Form {
     let role = actor
         .sign_in
         .map_or("user", |sign_in| role_name(sign_in.role));
-    sign_in_form(actor.id, role, PASSWORD_HINT).with_version(actor.version)
+    sign_in_form(person, actor.id, role, PASSWORD_HINT).with_version(actor.version)
 }
 
 /// `refused` stands in the place of the form with its title.
@@ -274,8 +274,13 @@ async fn actor_page(
         ("Signs in", sign_in_of(&actor)),
         ("Created", Cell::time(Some(actor.created))),
     ];
-    if person.may_change() {
+    let may_change =
+        person.may_change() && console.service.may_change_actor(&person.caller, id).await?;
+    if may_change {
         facts.push(("Actions", person.buttons(actions(&actor))));
+    } else if person.may_change() {
+        let why = "Owners, and what they have, are changed by owners alone.";
+        facts.push(("Changes", Cell::text(why)));
     }
     page.sections.push(Section::Facts {
         title: "About".to_owned(),
@@ -287,14 +292,14 @@ async fn actor_page(
         rows: tokens
             .items
             .iter()
-            .map(|token| tokens::row(person, token))
+            .map(|token| tokens::row(person, token, may_change))
             .collect(),
         empty: "There is none.".into(),
         next: asked.next(&at, tokens.next_cursor.as_deref()),
     }));
     let mut forms = vec![tokens::machine_form(&at, Machine::Client, None)];
     if actor.kind != ActorKind::ServiceAccount {
-        forms.push(sign_in_form_as_is(&actor));
+        forms.push(sign_in_form_as_is(person, &actor));
     }
     forms.push(rename_form(&at, &actor.name).with_version(actor.version));
     forms.push(delete_form(&at, ALL).with_version(actor.version));
@@ -303,8 +308,10 @@ async fn actor_page(
     {
         *form = refused;
     }
-    page.sections.extend(person.forms(forms));
-    let linked = identities::of_actor(console, person, &actor).await?;
+    if may_change {
+        page.sections.extend(person.forms(forms));
+    }
+    let linked = identities::of_actor(console, person, &actor, may_change).await?;
     page.sections.extend(linked);
     Ok(page)
 }
@@ -375,7 +382,7 @@ pub(super) async fn set_sign_in(
         person: &person,
         fields: &fields,
         at: AT,
-        form: sign_in_form(id, fields.text("role"), hint),
+        form: sign_in_form(&person, id, fields.text("role"), hint),
         onward: (
             format!("{AT}/{id}"),
             format!(

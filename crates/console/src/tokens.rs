@@ -125,7 +125,7 @@ pub(super) fn once(person: &Person, at: &'static str, issued: &IssuedToken) -> P
 }
 
 /// Name, kind, state, end, last use and buttons of a token: cells of a table.
-pub(super) fn row(person: &Person, token: &Token) -> Vec<Cell> {
+pub(super) fn row(person: &Person, token: &Token, may_change: bool) -> Vec<Cell> {
     vec![
         Cell::text(&token.name),
         Cell::text(match token.role {
@@ -135,7 +135,7 @@ pub(super) fn row(person: &Person, token: &Token) -> Vec<Cell> {
         state(token),
         Cell::time(token.expires),
         Cell::time(token.last_used),
-        person.menu(actions(token)),
+        person.menu(actions(token).into_iter().filter(|_| may_change)),
     ]
 }
 
@@ -230,7 +230,7 @@ async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<
     };
     let names = Names::of(console, person, found.items.iter().filter_map(of)).await?;
     for token in &found.items {
-        let mut cells = row(person, token);
+        let mut cells = row(person, token, true);
         cells.insert(1, names.maybe(of(token)));
         rows.push(cells);
     }

@@ -119,7 +119,7 @@ impl Service {
         if role == ApiRole::Owner {
             caller.may_change_owners()?;
         }
-        if !may_use_api(row.kind) {
+        if !may_use_api(&row) {
             let detail = "users have no API tokens: give it to an admin or a service account";
             return Err(Fault::invalid("actor", detail));
         }

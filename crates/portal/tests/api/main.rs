@@ -52,6 +52,7 @@ mod openid_provider;
 mod openid_settings;
 mod openid_shapes;
 mod passkeys;
+mod person_roles;
 mod policies;
 mod problems;
 mod queries;
