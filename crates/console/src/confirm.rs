@@ -4,7 +4,8 @@
 use super::asked::Asked;
 use super::forms::Posted;
 use super::guard;
-use super::paths::CONFIRM;
+use super::late_form;
+use super::paths::{CONFIRM, page_of_form};
 use super::person::{PageRefusal, Person};
 use super::provider_cookie::on_the_way;
 use super::second_step::code_field;
@@ -31,7 +32,13 @@ pub(super) async fn ask(
         return Ok(next.run(request).await);
     }
     let (mut parts, body) = request.into_parts();
-    let person = Person::from_session(&mut parts, &console).await?;
+    let person = match Person::from_session(&mut parts, &console).await {
+        Ok(person) => person,
+        Err(refusal) => {
+            let request = Request::from_parts(parts, body);
+            return Err(late_form::refused(refusal, &console, request).await);
+        }
+    };
     if console.service.is_proven(&person.caller).await? {
         parts.extensions.insert(person);
         return Ok(next.run(Request::from_parts(parts, body)).await);
@@ -144,10 +151,7 @@ async fn proven(
 
 /// To the form that waits.
 pub(super) fn onward(ticket: &str) -> Response {
-    let query = form_urlencoded::Serializer::new(String::new())
-        .append_pair("form", ticket)
-        .finish();
-    Redirect::to(&format!("{CONFIRM}/done?{query}")).into_response()
+    Redirect::to(&page_of_form(ticket)).into_response()
 }
 
 pub(super) async fn by_password(

@@ -32,7 +32,9 @@ pub(super) async fn show(
             return Ok(Redirect::to(&format!("/sign-in?next={next}")).into_response());
         }
         Err(PageRefusal::Fault(fault)) => return Err(fault),
-        Err(refusal @ PageRefusal::Enrol) => return Ok(refusal.into_response()),
+        Err(refusal @ (PageRefusal::Enrol | PageRefusal::SignIn(_))) => {
+            return Ok(refusal.into_response());
+        }
     };
     if code.is_empty() {
         return Ok(page(&person, code_form("")).into_response());

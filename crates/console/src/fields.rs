@@ -45,17 +45,20 @@ impl Fields {
         text.parse().map_err(|error| Fault::invalid(name, error))
     }
 
-    /// The whole number in a field. A number beyond the range is told by those who know the field.
-    pub(super) fn number<T: FromStr + std::fmt::Display>(
+    /// The whole number in a field.
+    pub(super) fn number<T: FromStr + std::fmt::Display + PartialOrd>(
         &self,
         name: &str,
         range: &RangeInclusive<T>,
     ) -> Result<T, Fault> {
-        self.text(name).parse().map_err(|_| {
-            let (first, last) = (range.start(), range.end());
-            let detail = format!("write a whole number from {first} to {last}");
-            Fault::invalid(name, detail)
-        })
+        let number = self.text(name).parse().ok();
+        number
+            .filter(|number| range.contains(number))
+            .ok_or_else(|| {
+                let (first, last) = (range.start(), range.end());
+                let detail = format!("write a whole number from {first} to {last}");
+                Fault::invalid(name, detail)
+            })
     }
 
     /// The same of a field that may be left empty.
@@ -154,12 +157,12 @@ mod tests {
 
     #[test]
     fn what_is_no_number_is_answered_with_the_range() {
-        let fields = Fields::of(b"days=7&many=seven&huge=99999999999&none=")
+        let fields = Fields::of(b"days=7&many=seven&huge=99999999999&none=&more=3651&zero=0")
             .ok()
             .unwrap();
         let read = |name| fields.number(name, &(1..=3_650_u32));
         assert_eq!(read("days").ok(), Some(7));
-        for name in ["many", "huge", "none", "other"] {
+        for name in ["many", "huge", "none", "other", "more", "zero"] {
             let fault = format!("{:?}", read(name).unwrap_err());
             assert!(
                 fault.contains("write a whole number from 1 to 3650"),

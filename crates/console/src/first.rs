@@ -4,6 +4,7 @@ use super::asked::Asked;
 use super::cookies::cookie_of;
 use super::fields::Fields;
 use super::first_steps;
+use super::late_form;
 use super::paths::next_page;
 use super::second_step::second_step;
 use super::sign_in_page::{
@@ -32,7 +33,9 @@ pub(super) async fn ask_sign_in(
     Asked(fields): Asked,
 ) -> Result<Page, Fault> {
     let next = next_page(fields.text("next"));
-    sign_in_page(&console, password_form("", &next), &next).await
+    let mut page = sign_in_page(&console, password_form("", &next), &next).await?;
+    page.sections.splice(0..0, late_form::notice(&fields));
+    Ok(page)
 }
 
 /// Begins a session. A session that the browser had before ends.

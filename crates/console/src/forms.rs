@@ -1,6 +1,7 @@
 //! Forms that people send who signed in: of a page of their session. And the answers to them.
 
 use super::fields::Fields;
+use super::late_form;
 use super::person::{PageRefusal, Person};
 use super::state::Console;
 use super::view::{Form, Page};
@@ -20,8 +21,12 @@ impl FromRequest<Console> for Posted {
     async fn from_request(request: Request, console: &Console) -> Result<Self, PageRefusal> {
         let (mut parts, body) = request.into_parts();
         // Nobody who is not known makes the portal read a form.
-        let person = Person::from_request_parts(&mut parts, console).await?;
-        Self::of(person, Request::from_parts(parts, body)).await
+        let person = Person::from_request_parts(&mut parts, console).await;
+        let request = Request::from_parts(parts, body);
+        match person {
+            Ok(person) => Self::of(person, request).await,
+            Err(refusal) => Err(late_form::refused(refusal, console, request).await),
+        }
     }
 }
 

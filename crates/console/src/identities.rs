@@ -21,6 +21,7 @@ pub(super) async fn of_actor(
     console: &Console,
     person: &Person,
     actor: &Actor,
+    may_change: bool,
 ) -> Result<Vec<Section>, Fault> {
     if actor.kind == ActorKind::ServiceAccount {
         return Ok(Vec::new());
@@ -32,10 +33,10 @@ pub(super) async fn of_actor(
     if ways.is_empty() && known.items.is_empty() {
         return Ok(Vec::new());
     }
-    let may = person.may_change();
     let path = |id| format!("/identities/{id}/unlink");
-    let mut sections = vec![table(&providers, &known.items, |id| may.then(|| path(id)))];
-    if may && !ways.is_empty() {
+    let unlink = |id| may_change.then(|| path(id));
+    let mut sections = vec![table(&providers, &known.items, unlink)];
+    if may_change && !ways.is_empty() {
         let fields = vec![
             choice(&ways),
             Field::line("subject", "Subject").hint(

@@ -34,6 +34,7 @@ mod guard;
 mod host;
 mod icons;
 mod identities;
+mod late_form;
 mod link;
 mod listing;
 mod live;

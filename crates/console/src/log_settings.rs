@@ -9,7 +9,7 @@ use super::view::{Action, Cell, Field, Form, Page, Section, Table};
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use culvert_portal_base::Fault;
+use culvert_portal_base::{Fault, Problems};
 use culvert_store::Role;
 use culvert_wire::api::{NewSink, Retention, RetentionPatch, SinkPatch, SinkView};
 use culvert_wire::model::{
@@ -140,6 +140,28 @@ fn retention_question(person: &Person, fields: &Fields) -> Page {
     page
 }
 
+/// The change that the form asks for. All wrong fields are named at once.
+fn wanted_retention(fields: &Fields) -> Result<RetentionPatch, Fault> {
+    let mut problems = Problems::default();
+    let mut keep = |days, entries| {
+        let days = problems.take(fields.number(days, &LOG_DAYS))?;
+        let entries = problems.take(fields.number(entries, &LOG_ENTRIES))?;
+        let both = days.zip(entries);
+        Ok::<_, Fault>(both.map(|(days, entries)| Keep { days, entries }))
+    };
+    let patch = RetentionPatch {
+        flow_log: Some(fields.text("flow_log") == "yes"),
+        access: keep("access_days", "access_entries")?,
+        flows: keep("flows_days", "flows_entries")?,
+        change_days: match fields.filled("change_days") {
+            Some(_) => problems.take(fields.number("change_days", &CHANGE_DAYS))?,
+            None => None,
+        },
+    };
+    problems.finish()?;
+    Ok(patch)
+}
+
 pub(super) async fn change_retention(
     State(console): State<Console>,
     posted: Posted,
@@ -147,30 +169,16 @@ pub(super) async fn change_retention(
     let Posted { person, fields } = posted;
     // Before the text is looked at: people who may not change anything learn nothing from it.
     person.caller.may_change()?;
-    let patch = || -> Result<RetentionPatch, Fault> {
-        Ok(RetentionPatch {
-            flow_log: Some(fields.text("flow_log") == "yes"),
-            access: Some(Keep {
-                days: fields.number("access_days", &LOG_DAYS)?,
-                entries: fields.number("access_entries", &LOG_ENTRIES)?,
-            }),
-            flows: Some(Keep {
-                days: fields.number("flows_days", &LOG_DAYS)?,
-                entries: fields.number("flows_entries", &LOG_ENTRIES)?,
-            }),
-            change_days: match fields.filled("change_days") {
-                Some(_) => Some(fields.number("change_days", &CHANGE_DAYS)?),
-                None => None,
-            },
-        })
-    };
-    let changed = match patch() {
+    let version = fields.version()?;
+    let now = console.service.retention(&person.caller).await?;
+    let is_current = version.is_none_or(|version| version == now.version);
+    let changed = match wanted_retention(&fields) {
+        // A refusal because others changed it meanwhile comes first.
+        _ if !is_current => Err(Fault::VersionConflict {
+            current: now.version,
+        }),
         Ok(patch) => {
-            let version = fields.version()?;
-            let now = console.service.retention(&person.caller).await?;
-            // A refusal because others changed it meanwhile comes first.
-            let is_current = version.is_none_or(|version| version == now.version);
-            if is_current && fields.text("sure") != "yes" && shrinks(&now, &patch) {
+            if fields.text("sure") != "yes" && shrinks(&now, &patch) {
                 return Ok(retention_question(&person, &fields).into_response());
             }
             let change = console
@@ -320,6 +328,39 @@ fn sink_form() -> Form {
     Form::new("A new log sink", SINKS, "Create", fields)
 }
 
+/// The sink that the form asks for. A number that can't be read is noted, and the smallest one stands in its place, so
+/// that the service judges the other fields.
+fn wanted_sink(fields: &Fields, problems: &mut Problems) -> Result<NewSink, Fault> {
+    let logs = fields.text("logs").split(',');
+    let logs = logs.map(|log| {
+        log.parse::<Log>()
+            .map_err(|why| Fault::invalid("logs", why))
+    });
+    let target = match fields.text("kind") == "file" {
+        true => SinkTarget::File {
+            file: fields.text("file").to_owned(),
+            max_mib: problems
+                .take(fields.number("max_mib", &FILE_MIB))?
+                .unwrap_or(*FILE_MIB.start()),
+            keep: problems
+                .take(fields.number("keep", &FILES_RETAINED))?
+                .unwrap_or(*FILES_RETAINED.start()),
+        },
+        false => SinkTarget::Http {
+            url: fields.text("url").to_owned(),
+        },
+    };
+    Ok(NewSink {
+        sink: Sink {
+            name: fields.text("name").to_owned(),
+            logs: logs.collect::<Result<_, _>>()?,
+            target,
+            paused: false,
+        },
+        token: fields.filled("token").map(str::to_owned),
+    })
+}
+
 pub(super) async fn create_sink(
     State(console): State<Console>,
     posted: Posted,
@@ -327,40 +368,15 @@ pub(super) async fn create_sink(
     let Posted { person, fields } = posted;
     // Before the text is looked at: people who may not change anything learn nothing from it.
     person.caller.may_change()?;
-    let is_file = fields.text("kind") == "file";
-    let new = || -> Result<NewSink, Fault> {
-        let logs = fields.text("logs").split(',');
-        let logs = logs
-            .map(|log| {
-                log.parse::<Log>()
-                    .map_err(|why| Fault::invalid("logs", why))
-            })
-            .collect::<Result<_, _>>()?;
-        let target = match is_file {
-            true => SinkTarget::File {
-                file: fields.text("file").to_owned(),
-                max_mib: fields.number("max_mib", &FILE_MIB)?,
-                keep: fields.number("keep", &FILES_RETAINED)?,
-            },
-            false => SinkTarget::Http {
-                url: fields.text("url").to_owned(),
-            },
-        };
-        Ok(NewSink {
-            sink: Sink {
-                name: fields.text("name").to_owned(),
-                logs,
-                target,
-                paused: false,
-            },
-            token: fields.filled("token").map(str::to_owned),
-        })
+    let service = &console.service;
+    let made = async {
+        let mut problems = Problems::default();
+        let new = wanted_sink(&fields, &mut problems)?;
+        problems.take(service.check_sink(&person.caller, new.clone()).await)?;
+        problems.finish()?;
+        service.create_sink(&person.caller, new).await
     };
-    let made = match new() {
-        Ok(new) => console.service.create_sink(&person.caller, new).await,
-        Err(fault) => Err(fault),
-    };
-    let Err(fault) = made else {
+    let Err(fault) = made.await else {
         let notice = format!("Log sink {} created.", fields.text("name"));
         return Ok(done(SINKS, &notice));
     };

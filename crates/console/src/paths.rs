@@ -45,11 +45,15 @@ pub(super) fn own_page(asked: &str) -> Option<&str> {
     (is_plain && is_page && asked.len() <= MAX_NEXT_LEN).then_some(asked)
 }
 
-/// The page after a sign-in, of those that a page or a link may ask for: a page of the console, or a
-/// machine that waits with its code; the overview otherwise.
+/// The page after a sign-in, of those that a page or a link may ask for. These are pages of the console, forms that wait,
+/// and machines that wait with their code. Anything else leads to the overview.
 pub(super) fn next_page(asked: &str) -> String {
     if let Some(page) = own_page(asked) {
         return page.to_owned();
+    }
+    let ticket = asked.strip_prefix("/confirm/done?form=");
+    if ticket.is_some_and(is_ticket) {
+        return asked.to_owned();
     }
     let code = asked.strip_prefix("/device?code=").and_then(written_code);
     match (asked, code) {
@@ -57,6 +61,22 @@ pub(super) fn next_page(asked: &str) -> String {
         (_, Some(code)) => format!("/device?code={code}"),
         (_, None) => "/".to_owned(),
     }
+}
+
+/// The page from which a form that waits is sent, of the ticket that it is known by.
+pub(super) fn page_of_form(ticket: &str) -> String {
+    let query = form_urlencoded::Serializer::new(String::new())
+        .append_pair("form", ticket)
+        .finish();
+    format!("{CONFIRM}/done?{query}")
+}
+
+/// True for the text by which a form that waits is known: 16 bytes in the Base64 of URLs.
+fn is_ticket(text: &str) -> bool {
+    text.len() == 22
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
 }
 
 /// The paths that are open to people who must get a second factor first. The service refuses the
@@ -94,8 +114,13 @@ mod tests {
             next_page("/device?code=BCDF-GHJK"),
             "/device?code=BCDF-GHJK"
         );
+        let waiting = "/confirm/done?form=AAAAAAAAAAAAAAAAAAAA-_";
+        assert_eq!(next_page(waiting), waiting);
         for other in [
             "",
+            "/confirm/done?form=",
+            "/confirm/done?form=AAAAAAAAAAAAAAAAAAA/\\_",
+            "/confirm?form=AAAAAAAAAAAAAAAAAAAA-_",
             "sites",
             "//evil.example",
             "/\\evil.example",

@@ -9,9 +9,9 @@ use super::identities;
 use super::listing::{Listing, RowState};
 use super::notice::done;
 use super::person::Person;
-use super::roles::{ROLES, role_name};
+use super::roles::{role_name, roles_for};
 use super::state::Console;
-use super::tokens::{self, Machine};
+use super::tokens::{self, Machine, MachineOwner};
 use super::view::{Action, Buttons, Cell, Field, Form, Link, Page, Section, Table};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -20,7 +20,7 @@ use culvert_portal_base::{Fault, Id};
 use culvert_portal_service::{Caller, ListRequest};
 use culvert_store::{OrderBy, Part};
 use culvert_wire::api::{
-    AccountPatch, Actor, ActorKind, ActorPatch, NewActor, NewSignIn, NewToken, SecondFactorRule,
+    AccountPatch, Actor, ActorKind, ActorPatch, NewActor, NewSignIn, SecondFactorRule,
 };
 
 pub(super) const AT: &str = "/people";
@@ -243,9 +243,9 @@ pub(super) async fn show(
     Ok(page.into_response())
 }
 
-fn sign_in_form(id: ActorId, role: &str, hint: &'static str) -> Form {
+fn sign_in_form(person: &Person, id: ActorId, role: &str, hint: &'static str) -> Form {
     let fields = vec![
-        Field::choice("role", "As", ROLES).value(role).hint(
+        Field::choice("role", "As", roles_for(person)).value(role).hint(
             "Their API tokens may do no more. When they no longer sign in, the tokens are revoked.",
         ),
         Field::password("password", "Password", "new-password")
@@ -256,11 +256,11 @@ fn sign_in_form(id: ActorId, role: &str, hint: &'static str) -> Form {
     Form::new("Let sign in", at, "Set", fields)
 }
 
-fn sign_in_form_as_is(actor: &Actor) -> Form {
+fn sign_in_form_as_is(person: &Person, actor: &Actor) -> Form {
     let role = actor
         .sign_in
         .map_or("user", |sign_in| role_name(sign_in.role));
-    sign_in_form(actor.id, role, PASSWORD_HINT).with_version(actor.version)
+    sign_in_form(person, actor.id, role, PASSWORD_HINT).with_version(actor.version)
 }
 
 /// `refused` stands in the place of the form with its title.
@@ -286,8 +286,13 @@ async fn actor_page(
         ("Signs in", sign_in_of(&actor)),
         ("Created", Cell::time(Some(actor.created))),
     ];
-    if person.may_change() {
+    let may_change =
+        person.may_change() && console.service.may_change_actor(&person.caller, id).await?;
+    if may_change {
         facts.push(("Actions", person.buttons(actions(&actor))));
+    } else if person.may_change() {
+        let why = "Owners, and what they have, are changed by owners alone.";
+        facts.push(("Changes", Cell::text(why)));
     }
     page.sections.push(Section::Facts {
         title: "About".to_owned(),
@@ -299,7 +304,7 @@ async fn actor_page(
         rows: tokens
             .items
             .iter()
-            .map(|token| tokens::row(person, token))
+            .map(|token| tokens::row(person, token, may_change))
             .collect(),
         empty: "There is none.".into(),
         next: asked.next(&at, tokens.next_cursor.as_deref()),
@@ -307,7 +312,7 @@ async fn actor_page(
     }));
     let mut forms = vec![tokens::machine_form(&at, Machine::Client, None)];
     if actor.kind != ActorKind::ServiceAccount {
-        forms.push(sign_in_form_as_is(&actor));
+        forms.push(sign_in_form_as_is(person, &actor));
     }
     forms.push(rename_form(&at, &actor.name).with_version(actor.version));
     forms.push(delete_form(&at, ALL).with_version(actor.version));
@@ -316,8 +321,10 @@ async fn actor_page(
     {
         *form = refused;
     }
-    page.sections.extend(person.forms(forms));
-    let linked = identities::of_actor(console, person, &actor).await?;
+    if may_change {
+        page.sections.extend(person.forms(forms));
+    }
+    let linked = identities::of_actor(console, person, &actor, may_change).await?;
     page.sections.extend(linked);
     Ok(page)
 }
@@ -388,7 +395,7 @@ pub(super) async fn set_sign_in(
         person: &person,
         fields: &fields,
         at: AT,
-        form: sign_in_form(id, fields.text("role"), hint),
+        form: sign_in_form(&person, id, fields.text("role"), hint),
         onward: (
             format!("{AT}/{id}"),
             format!(
@@ -464,13 +471,8 @@ pub(super) async fn make_token(
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
     let at = format!("{AT}/{id}");
-    let made = async {
-        let new = NewToken {
-            actor: Some(id),
-            ..tokens::machine_token(&fields, Machine::Client)?
-        };
-        console.service.create_token(&person.caller, new).await
-    };
+    let owner = MachineOwner::Actor(id);
+    let made = tokens::create_machine_token(&console, &person, &fields, owner);
     let onward = |issued| tokens::once(&person, AT, &issued).into_response();
     let form = || tokens::machine_form(&at, Machine::Client, Some(&fields));
     let page = |form| actor_page(&console, &person, &asked, id, Some(form));

@@ -36,6 +36,8 @@ pub(super) enum PageRefusal {
     Fault(Fault),
     /// A second factor comes first.
     Enrol,
+    /// The session of a form has ended: signing in comes first, at this address.
+    SignIn(String),
 }
 
 impl From<Fault> for PageRefusal {
@@ -49,6 +51,7 @@ impl IntoResponse for PageRefusal {
         match self {
             Self::Fault(fault) => fault.into_response(),
             Self::Enrol => Redirect::to(SECOND_FACTOR).into_response(),
+            Self::SignIn(address) => Redirect::to(&address).into_response(),
         }
     }
 }
@@ -109,13 +112,11 @@ impl Person {
     ) -> Result<Self, Fault> {
         let organisation = console.service.organisation(&caller).await?;
         let name = console.service.own_name(&caller).await?;
-        let key = hmac::Key::new(hmac::HMAC_SHA256, session.as_bytes());
-        let form_token = URL_SAFE_NO_PAD.encode(hmac::sign(&key, FORM_TOKEN));
         Ok(Self {
             caller,
             name,
             organisation,
-            form_token,
+            form_token: form_token(session),
             visit,
         })
     }
@@ -219,11 +220,26 @@ impl Person {
         }
     }
 
-    /// True if the form is of this session. The comparison takes constant time.
+    /// True if the form is of this session.
     pub(super) fn sent(&self, form_token: &str) -> bool {
-        let wanted = self.form_token.as_bytes();
-        aws_lc_rs::constant_time::verify_slices_are_equal(wanted, form_token.as_bytes()).is_ok()
+        is_same(&self.form_token, form_token)
     }
+}
+
+/// The token of the forms of a session.
+fn form_token(session: &str) -> String {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, session.as_bytes());
+    URL_SAFE_NO_PAD.encode(hmac::sign(&key, FORM_TOKEN))
+}
+
+/// True if a form with this token is of this session, ended or not.
+pub(super) fn is_form_token(session: &str, sent: &str) -> bool {
+    is_same(&form_token(session), sent)
+}
+
+/// Compares in constant time.
+fn is_same(wanted: &str, sent: &str) -> bool {
+    aws_lc_rs::constant_time::verify_slices_are_equal(wanted.as_bytes(), sent.as_bytes()).is_ok()
 }
 
 impl FromRequestParts<Console> for Person {

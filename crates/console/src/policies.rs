@@ -13,8 +13,8 @@ use super::state::Console;
 use super::view::{Action, Buttons, Cell, Field, Form, Link, Page, Section};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use culvert_ids::{GroupId, PolicyId, ResourceId};
-use culvert_portal_base::{Fault, Id};
+use culvert_ids::PolicyId;
+use culvert_portal_base::{Fault, Id, Problems};
 use culvert_store::{OrderBy, Part};
 use culvert_wire::Timestamp;
 use culvert_wire::api::{NewPolicy, Policy, PolicyPatch};
@@ -144,16 +144,58 @@ fn actions(policy: &Policy) -> Vec<Action> {
     ]
 }
 
-/// The conditions that a form asks for.
-fn asked_for(fields: &Fields) -> Result<ConditionTexts, Fault> {
-    let mut asked = ConditionTexts::default();
+/// The conditions that a form asks for, in JSON or in a field for each. Wrong fields are noted; the conditions of the
+/// others are returned, to be judged too.
+fn conditions(fields: &Fields, problems: &mut Problems) -> Result<Vec<Condition>, Fault> {
+    if let Some(text) = fields.filled("conditions") {
+        let read = serde_json::from_str(text)
+            .map_err(|error| Fault::invalid("conditions", not_json(&error)));
+        return Ok(problems.take(read)?.unwrap_or_default());
+    }
+    let mut conditions = Vec::new();
     for field in CONDITION_FIELDS {
         if field.input == Input::Timestamp {
-            fields.optional::<Timestamp>(field.name)?;
+            problems.take(fields.optional::<Timestamp>(field.name))?;
         }
-        asked.set(field, field.input.split(fields.text(field.name)));
+        let mut texts = ConditionTexts::default();
+        texts.set(field, field.input.split(fields.text(field.name)));
+        let read = texts.conditions();
+        let read = read.map_err(|error| Fault::invalid(field.name, error));
+        conditions.extend(problems.take(read)?.into_iter().flatten());
     }
-    Ok(asked)
+    Ok(conditions)
+}
+
+/// The policy that a form asks for, with everything but its state. All wrong fields are named at once.
+async fn wanted(
+    console: &Console,
+    person: &Person,
+    id: Option<PolicyId>,
+    fields: &Fields,
+) -> Result<PolicyPatch, Fault> {
+    let (service, caller) = (&console.service, &person.caller);
+    caller.may_change()?;
+    let mut problems = Problems::default();
+    let group = service.group_named(caller, fields.text("group")).await;
+    let group = problems.take(group.map_err(|fault| fault.at_field("group")))?;
+    let resource = fields.text("resource");
+    let resource = service.resource_named(caller, resource).await;
+    let resource = problems.take(resource.map_err(|fault| fault.at_field("resource")))?;
+    let patch = PolicyPatch {
+        name: Some(fields.text("name").to_owned()),
+        group: group.map(|group| group.id),
+        resource: resource.map(|resource| resource.id),
+        conditions: Some(conditions(fields, &mut problems)?),
+        disabled: None,
+    };
+    let checked = service.check_policy(caller, id, &patch).await;
+    let asked = patch.conditions.as_deref().unwrap_or_default();
+    problems.take(match fields.filled("conditions") {
+        Some(_) => checked,
+        None => checked.map_err(|fault| at_fields(fault, asked)),
+    })?;
+    problems.finish()?;
+    Ok(patch)
 }
 
 pub(super) async fn create(
@@ -162,19 +204,18 @@ pub(super) async fn create(
 ) -> Result<Response, Fault> {
     let service = &console.service;
     let made = async {
-        let conditions = asked_for(&fields)?.conditions();
-        let conditions = conditions.map_err(|error| Fault::invalid("", error))?;
-        let (group, resource) = ends(&console, &person, &fields).await?;
-        let asked = conditions.clone();
+        let wanted = wanted(&console, &person, None, &fields).await?;
+        let (Some(group), Some(resource)) = (wanted.group, wanted.resource) else {
+            return Err(Fault::internal("a policy without a group or a resource"));
+        };
         let new = NewPolicy {
             name: fields.text("name").to_owned(),
             group,
             resource,
             disabled: false,
-            conditions,
+            conditions: wanted.conditions.unwrap_or_default(),
         };
-        let made = service.create_policy(&person.caller, new).await;
-        made.map_err(|fault| at_fields(fault, &asked))
+        service.create_policy(&person.caller, new).await
     };
     let form = || new_form(Some(&fields));
     let page = async |form| Ok(person.form_page("New policy", AT, form));
@@ -193,23 +234,12 @@ fn at_fields(fault: Fault, asked: &[Condition]) -> Fault {
         if let Some(condition) = index.and_then(|index| asked.get(index)) {
             problem.field = condition.field().name.to_owned();
         }
+        // Of all conditions together, which have no field of their own.
+        if problem.field == "conditions" {
+            problem.field.clear();
+        }
     }
     Fault::Invalid(problems)
-}
-
-/// The group and the resource that a form names.
-async fn ends(
-    console: &Console,
-    person: &Person,
-    fields: &Fields,
-) -> Result<(GroupId, ResourceId), Fault> {
-    let (service, caller) = (&console.service, &person.caller);
-    let group = service.group_named(caller, fields.text("group")).await;
-    let group = group.map_err(|fault| fault.at_field("group"))?;
-    let resource = fields.text("resource");
-    let resource = service.resource_named(caller, resource).await;
-    let resource = resource.map_err(|fault| fault.at_field("resource"))?;
-    Ok((group.id, resource.id))
 }
 
 fn edit_form(id: PolicyId, place: [&str; 3], conditions: Vec<Field>) -> Form {
@@ -332,33 +362,11 @@ pub(super) async fn change(
 ) -> Result<Response, Fault> {
     let version = fields.version()?;
     let changed = async {
-        let conditions = match fields.filled("conditions") {
-            Some(text) => serde_json::from_str(text)
-                .map_err(|error| Fault::invalid("conditions", not_json(&error)))?,
-            None => {
-                let conditions = asked_for(&fields)?.conditions();
-                conditions.map_err(|error| Fault::invalid("", error))?
-            }
-        };
-        let is_json = fields.filled("conditions").is_some();
-        let asked: Vec<Condition> = if is_json {
-            Vec::new()
-        } else {
-            conditions.clone()
-        };
-        let (group, resource) = ends(&console, &person, &fields).await?;
-        let patch = PolicyPatch {
-            name: Some(fields.text("name").to_owned()),
-            group: Some(group),
-            resource: Some(resource),
-            conditions: Some(conditions),
-            disabled: None,
-        };
+        let patch = wanted(&console, &person, Some(id), &fields).await?;
         let service = &console.service;
-        let changed = service
+        service
             .change_policy(&person.caller, id, version, patch)
-            .await;
-        changed.map_err(|fault| at_fields(fault, &asked))
+            .await
     };
     let place = ["name", "group", "resource"].map(|name| fields.text(name));
     let edit = Edit {

@@ -13,7 +13,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::ProviderId;
-use culvert_portal_base::{Fault, Id};
+use culvert_portal_base::{Fault, Id, Problems};
 use culvert_store::OrderBy;
 use culvert_wire::api::{
     FieldProblem, NewProvider, Provider, ProviderGroup, ProviderPatch, UnknownPeople,
@@ -157,19 +157,23 @@ async fn groups(
     person: &Person,
     fields: &Fields,
 ) -> Result<Vec<ProviderGroup>, Fault> {
+    let mut problems = Problems::default();
     let mut groups = Vec::new();
-    for line in fields.lines("groups") {
+    for (index, line) in fields.lines("groups").into_iter().enumerate() {
+        let field = format!("groups[{index}]");
         let Some((value, name)) = line.rsplit_once('=') else {
             let detail = format!("“{line}” is not like “value=Group”");
-            return Err(Fault::invalid("groups", detail));
+            problems.take::<()>(Err(Fault::invalid(field, detail)))?;
+            continue;
         };
         let group = console.service.group_named(&person.caller, name.trim());
-        let group = group.await.map_err(|fault| fault.at_field("groups"))?;
-        groups.push(ProviderGroup {
+        let group = group.await.map_err(|fault| fault.at_field(&field));
+        groups.extend(problems.take(group)?.map(|group| ProviderGroup {
             value: value.trim().to_owned(),
             group: group.id,
-        });
+        }));
     }
+    problems.finish()?;
     Ok(groups)
 }
 
@@ -203,6 +207,9 @@ pub(super) async fn create(
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
     let made = async {
+        let (service, caller) = (&console.service, &person.caller);
+        caller.may_change()?;
+        let mut problems = Problems::default();
         let new = NewProvider {
             name: fields.text("name").to_owned(),
             issuer: fields.text("issuer").to_owned(),
@@ -211,10 +218,14 @@ pub(super) async fn create(
             ca: fields.filled("ca").map(str::to_owned),
             scopes: Some(words(&fields, "scopes")),
             groups_claim: fields.filled("groups_claim").map(str::to_owned),
-            groups: groups(&console, &person, &fields).await?,
+            groups: problems
+                .take(groups(&console, &person, &fields).await)?
+                .unwrap_or_default(),
             unknown_people: unknown_people(&fields)?,
         };
-        console.service.create_provider(&person.caller, new).await
+        problems.take(service.check_new_provider(caller, new.clone()).await)?;
+        problems.finish()?;
+        service.create_provider(caller, new).await
     };
     match made.await {
         Ok(provider) => Ok(done(
@@ -352,7 +363,10 @@ pub(super) async fn change(
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
     let changed = async {
+        let (service, caller) = (&console.service, &person.caller);
         let version = fields.version()?;
+        caller.may_change()?;
+        let mut problems = Problems::default();
         let patch = ProviderPatch {
             name: Some(fields.text("name").to_owned()),
             client_id: Some(fields.text("client_id").to_owned()),
@@ -360,14 +374,13 @@ pub(super) async fn change(
             ca: Some(fields.text("ca").to_owned()),
             scopes: Some(words(&fields, "scopes")),
             groups_claim: Some(fields.text("groups_claim").to_owned()),
-            groups: Some(groups(&console, &person, &fields).await?),
+            groups: problems.take(groups(&console, &person, &fields).await)?,
             unknown_people: Some(unknown_people(&fields)?),
             disabled: Some(fields.text("disabled") == "yes"),
         };
-        let service = &console.service;
-        service
-            .change_provider(&person.caller, id, version, patch)
-            .await
+        problems.take(service.check_provider(caller, id, &patch).await)?;
+        problems.finish()?;
+        service.change_provider(caller, id, version, patch).await
     };
     match changed.await {
         Ok(provider) => Ok(done(

@@ -12,8 +12,8 @@ use super::state::Console;
 use super::view::{Buttons, Cell, Field, Form, Link, Page, Section};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use culvert_ids::{ResourceId, SiteId};
-use culvert_portal_base::{Fault, Id};
+use culvert_ids::ResourceId;
+use culvert_portal_base::{Fault, Id, Problems};
 use culvert_portal_service::Caller;
 use culvert_store::OrderBy;
 use culvert_wire::api::{NewResource, Resource, ResourcePatch};
@@ -153,9 +153,29 @@ impl Written {
         }
     }
 
-    async fn site(&self, console: &Console, caller: &Caller) -> Result<SiteId, Fault> {
-        let found = console.service.site_named(caller, &self.site).await?;
-        Ok(found.id)
+    /// The resource that the form asks for. All wrong fields are named at once.
+    async fn wanted(
+        &self,
+        console: &Console,
+        caller: &Caller,
+        id: Option<ResourceId>,
+    ) -> Result<ResourcePatch, Fault> {
+        let service = &console.service;
+        caller.may_change()?;
+        let mut problems = Problems::default();
+        let site = problems.take(service.site_named(caller, &self.site).await)?;
+        let patch = ResourcePatch {
+            site: site.map(|site| site.id),
+            name: Some(self.name.clone()),
+            kind: Some(words::target_kind(&self.address)),
+            address: Some(self.address.clone()),
+            filters: problems.take(self.filters())?,
+            applications: problems.take(self.programs())?,
+            within: Some(self.networks()),
+        };
+        problems.take(service.check_resource(caller, id, &patch).await)?;
+        problems.finish()?;
+        Ok(patch)
     }
 }
 
@@ -185,14 +205,18 @@ pub(super) async fn create(
 ) -> Result<Response, Fault> {
     let written = Written::of(&fields);
     let made = async {
+        let wanted = written.wanted(&console, &person.caller, None).await?;
+        let (Some(site), Some(applications)) = (wanted.site, wanted.applications) else {
+            return Err(Fault::internal("a resource without a site or programs"));
+        };
         let new = NewResource {
-            site: written.site(&console, &person.caller).await?,
+            site,
             name: written.name.clone(),
             kind: words::target_kind(&written.address),
             address: written.address.clone(),
-            filters: written.filters()?,
-            applications: written.programs()?,
-            within: Some(written.networks()),
+            filters: wanted.filters.unwrap_or_default(),
+            applications,
+            within: wanted.within,
         };
         console.service.create_resource(&person.caller, new).await
     };
@@ -270,15 +294,7 @@ pub(super) async fn change(
     let written = Written::of(&fields);
     let version = fields.version()?;
     let changed = async {
-        let patch = ResourcePatch {
-            site: Some(written.site(&console, &person.caller).await?),
-            name: Some(written.name.clone()),
-            kind: Some(words::target_kind(&written.address)),
-            address: Some(written.address.clone()),
-            filters: Some(written.filters()?),
-            applications: Some(written.programs()?),
-            within: Some(written.networks()),
-        };
+        let patch = written.wanted(&console, &person.caller, Some(id)).await?;
         let service = &console.service;
         service
             .change_resource(&person.caller, id, version, patch)

@@ -8,7 +8,7 @@ use super::state::Console;
 use super::view::{Cell, Field, Form, Section, Table};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use culvert_portal_base::Fault;
+use culvert_portal_base::{Fault, Problems};
 use culvert_store::GRANT_LIFETIME_S;
 use culvert_wire::api::{Account, AccountPatch};
 use culvert_wire::words;
@@ -121,20 +121,22 @@ impl Written {
         Form::new("Change it", ACCOUNT, "Change", fields)
     }
 
-    fn patch(&self, fields: &Fields) -> Result<AccountPatch, Fault> {
+    /// The change that the form asks for, as far as its fields can be read.
+    fn patch(&self, fields: &Fields, problems: &mut Problems) -> Result<AccountPatch, Fault> {
         let filled = |name| fields.filled(name).map(str::to_owned);
         let applications = match &*self.applications {
             "" => "any",
             text => text,
         };
         let applications = words::parse_applications(applications)
-            .map_err(|error| Fault::invalid("applications", error))?;
+            .map_err(|error| Fault::invalid("applications", error));
+        let lifetime_s = fields.number("grant_lifetime_s", &GRANT_LIFETIME_S);
         Ok(AccountPatch {
             name: Some(self.name.clone()),
-            grant_lifetime_s: Some(fields.number("grant_lifetime_s", &GRANT_LIFETIME_S)?),
+            grant_lifetime_s: problems.take(lifetime_s)?,
             range4: filled("range4"),
             range6: filled("range6"),
-            applications: Some(applications),
+            applications: problems.take(applications)?,
             ..AccountPatch::default()
         })
     }
@@ -188,7 +190,11 @@ pub(super) async fn change_account(
     let written = Written::of(&fields);
     let service = &console.service;
     let changed = async {
-        let patch = written.patch(&fields)?;
+        person.caller.may_change()?;
+        let mut problems = Problems::default();
+        let patch = written.patch(&fields, &mut problems)?;
+        problems.take(service.check_account(&person.caller, &patch).await)?;
+        problems.finish()?;
         service.change_account(&person.caller, version, patch).await
     };
     let edit = Edit {

@@ -10,7 +10,7 @@ use super::listing::Listing;
 use super::notice::done;
 use super::person::Person;
 use super::state::Console;
-use super::tokens::{self, Machine};
+use super::tokens::{self, Machine, MachineOwner};
 use super::view::{Cell, Field, Form, Link, Page, Section, Table};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -170,14 +170,8 @@ pub(super) async fn make_token(
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
     let at = format!("{AT}/{id}");
-    let made = async {
-        let new = tokens::machine_token(&fields, Machine::Gateway)?;
-        let new = culvert_wire::api::NewToken {
-            site: Some(id),
-            ..new
-        };
-        console.service.create_token(&person.caller, new).await
-    };
+    let owner = MachineOwner::Site(id);
+    let made = tokens::create_machine_token(&console, &person, &fields, owner);
     let onward = |issued| tokens::once(&person, AT, &issued).into_response();
     let form = || tokens::machine_form(&at, Machine::Gateway, Some(&fields));
     let page = |form| site_page(&console, &person, &asked, id, form);

@@ -12,8 +12,8 @@ use super::view::{Action, Buttons, Cell, Field, Form, Link, Page, Section};
 use crate::machine_commands;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use culvert_ids::TokenId;
-use culvert_portal_base::{Fault, Id};
+use culvert_ids::{ActorId, SiteId, TokenId};
+use culvert_portal_base::{Fault, Id, Problems};
 use culvert_store::{EntityId, OrderBy, Part};
 use culvert_wire::api::{IssuedToken, NewToken, Token};
 use culvert_wire::token::TokenKind;
@@ -29,13 +29,13 @@ pub(super) enum Machine {
     Gateway,
 }
 
-impl Machine {
-    const fn kind(self) -> TokenKind {
-        match self {
-            Self::Client => TokenKind::Client,
-            Self::Gateway => TokenKind::Gateway,
-        }
-    }
+/// The owner of a machine's token.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum MachineOwner {
+    /// Of a client.
+    Actor(ActorId),
+    /// Of a gateway.
+    Site(SiteId),
 }
 
 /// The fields for the number of a token's uses and its end.
@@ -66,17 +66,32 @@ pub(super) fn machine_form(path: &str, machine: Machine, written: Option<&Fields
     Form::new(title, format!("{path}/token"), "Create", form)
 }
 
-/// The token that the form asks for, still without its owner.
-pub(super) fn machine_token(fields: &Fields, machine: Machine) -> Result<NewToken, Fault> {
-    Ok(NewToken {
-        kind: machine.kind(),
-        actor: None,
-        site: None,
+/// Creates the token that the form asks for. All wrong fields are named at once.
+pub(super) async fn create_machine_token(
+    console: &Console,
+    person: &Person,
+    fields: &Fields,
+    owner: MachineOwner,
+) -> Result<IssuedToken, Fault> {
+    let (service, caller) = (&console.service, &person.caller);
+    caller.may_change()?;
+    let (kind, actor, site) = match owner {
+        MachineOwner::Actor(actor) => (TokenKind::Client, Some(actor), None),
+        MachineOwner::Site(site) => (TokenKind::Gateway, None, Some(site)),
+    };
+    let mut problems = Problems::default();
+    let new = NewToken {
+        kind,
+        actor,
+        site,
         role: None,
         name: fields.text("name").to_owned(),
-        expires: fields.optional("expires")?,
+        expires: problems.take(fields.optional("expires"))?.flatten(),
         one_time: fields.text("uses") == "one",
-    })
+    };
+    problems.take(service.check_token(caller, &new).await)?;
+    problems.finish()?;
+    service.create_token(caller, new).await
 }
 
 /// The sections that show a new token, this once.
@@ -111,7 +126,7 @@ pub(super) fn once(person: &Person, at: &'static str, issued: &IssuedToken) -> P
 }
 
 /// Name, kind, state, end, last use and buttons of a token: cells of a table.
-pub(super) fn row(person: &Person, token: &Token) -> Vec<Cell> {
+pub(super) fn row(person: &Person, token: &Token, may_change: bool) -> Vec<Cell> {
     vec![
         Cell::text(&token.name),
         Cell::text(match token.role {
@@ -121,7 +136,7 @@ pub(super) fn row(person: &Person, token: &Token) -> Vec<Cell> {
         state(token),
         Cell::time(token.expires),
         Cell::time(token.last_used),
-        person.menu(actions(token)),
+        person.menu(actions(token).into_iter().filter(|_| may_change)),
     ]
 }
 
@@ -236,7 +251,7 @@ async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<
     };
     let names = Names::of(console, person, found.items.iter().filter_map(of)).await?;
     for token in &found.items {
-        let mut cells = row(person, token);
+        let mut cells = row(person, token, true);
         cells.insert(1, names.maybe(of(token)));
         rows.push(cells);
     }
@@ -264,21 +279,26 @@ pub(super) async fn create(
     taken(made.await, || new_form(Some(&fields)), onward, page).await
 }
 
+/// The token that the form asks for. All wrong fields are named at once.
 async fn wanted(console: &Console, person: &Person, fields: &Fields) -> Result<NewToken, Fault> {
     let (service, caller) = (&console.service, &person.caller);
+    caller.may_change()?;
     let kind = fields.word("kind")?;
+    let mut problems = Problems::default();
     let actor = match fields.filled("actor") {
         Some(name) => {
             let actor = service.actor_named(caller, name).await;
-            Some(actor.map_err(|fault| fault.at_field("actor"))?.id)
+            problems.take(actor.map_err(|fault| fault.at_field("actor")))?
         }
         None => None,
     };
+    let actor = actor.map(|actor| actor.id);
     let site = match fields.filled("site") {
-        Some(name) => Some(service.site_named(caller, name).await?.id),
+        Some(name) => problems.take(service.site_named(caller, name).await)?,
         None => None,
     };
-    Ok(NewToken {
+    let site = site.map(|site| site.id);
+    let new = NewToken {
         kind,
         actor,
         site,
@@ -287,9 +307,12 @@ async fn wanted(console: &Console, person: &Person, fields: &Fields) -> Result<N
             _ => None,
         },
         name: fields.text("name").to_owned(),
-        expires: fields.optional("expires")?,
+        expires: problems.take(fields.optional("expires"))?.flatten(),
         one_time: fields.text("uses") == "one",
-    })
+    };
+    problems.take(service.check_token(caller, &new).await)?;
+    problems.finish()?;
+    Ok(new)
 }
 
 pub(super) async fn revoke(

@@ -1,9 +1,16 @@
 //! Authentication: the caller behind a token or a session.
 
 use super::{Caller, Service};
+use culvert_ids::ActorId;
 use culvert_portal_base::{Fault, now};
-use culvert_store::{Denial, Holder, StoreError};
+use culvert_store::{self as store, Denial, Holder, StoreError, TokenScope};
 use culvert_wire::token::{Token, TokenKind};
+
+/// A session whose time is over, presented with its secret. It permits nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct EndedSession {
+    pub(super) actor: ActorId,
+}
 
 impl Service {
     /// Authenticates the holder of an API token. Tokens of clients and gateways are refused. No
@@ -46,6 +53,28 @@ impl Service {
         {
             Some(role) if role >= caller.role() => Ok(()),
             _ => Err(StoreError::from(Denial::LesserRole).into()),
+        }
+    }
+
+    /// Finds whose session this was, if its time is over. A session that somebody ended is gone, and says nothing.
+    pub async fn ended_session(&self, session: &str) -> Result<Option<EndedSession>, Fault> {
+        let kind = TokenKind::Session;
+        let Ok(token) = Token::parse_as(session, kind) else {
+            return Ok(None);
+        };
+        let (id, digest) = (token.bearer.id, token.bearer.secret.digest());
+        let principal = self.database.store.authenticate(id, &digest, kind, now());
+        match self.database.ask("authenticate", principal).await {
+            // The secret is checked before the time.
+            Err(StoreError::Denied(Denial::Expired)) => {}
+            Ok(_) | Err(StoreError::Denied(_)) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+        let row: Result<store::Token, _> = self.database.get(self.served.account, id).await;
+        match row.map(|row| row.scope) {
+            Ok(TokenScope::Session { actor }) => Ok(Some(EndedSession { actor })),
+            Ok(_) | Err(StoreError::NotFound(_)) => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -1,20 +1,21 @@
 //! The account's rules about names, as an administrator gives them.
 
-use culvert_policy::{DnsRules, Prefix};
-use culvert_portal_base::Fault;
+use culvert_policy::{DnsRules, DnsServer, Prefix};
+use culvert_portal_base::{Fault, Problems};
 use culvert_store::AccountSettings;
 use culvert_wire::api::DesiredDns;
 use culvert_wire::model;
 
-/// The rules in the form in which they are kept: one for the same rules. A fault is told by its
-/// field, behind `at`.
+/// The rules in the form in which they are kept: one for the same rules. All faults are told, each by its field behind
+/// `at`.
 pub(super) fn checked(at: &str, wanted: &DesiredDns) -> Result<model::Dns, Fault> {
+    let mut problems = Problems::default();
     let mut search = Vec::new();
     for (index, text) in wanted.search.iter().enumerate() {
         let domain = text
             .parse()
-            .map_err(|error| Fault::invalid(format!("{at}search[{index}]"), error))?;
-        search.push(domain);
+            .map_err(|error| Fault::invalid(format!("{at}search[{index}]"), error));
+        search.extend(problems.take(domain)?);
     }
     let mut zones = Vec::new();
     for (index, domain) in wanted.domains.iter().enumerate() {
@@ -22,16 +23,18 @@ pub(super) fn checked(at: &str, wanted: &DesiredDns) -> Result<model::Dns, Fault
         let zone = domain
             .name
             .parse()
-            .map_err(|error| Fault::invalid(format!("{at}name"), error))?;
+            .map_err(|error| Fault::invalid(format!("{at}name"), error));
+        let zone = problems.take(zone)?;
         let mut servers = Vec::new();
         for (index, text) in domain.servers.iter().enumerate() {
             let server = text
-                .parse()
-                .map_err(|error| Fault::invalid(format!("{at}servers[{index}]"), error))?;
-            servers.push(server);
+                .parse::<DnsServer>()
+                .map_err(|error| Fault::invalid(format!("{at}servers[{index}]"), error));
+            servers.extend(problems.take(server)?);
         }
-        zones.push((zone, servers));
+        zones.extend(zone.map(|zone| (zone, servers)));
     }
+    problems.finish()?;
     let rules = DnsRules::new(search, zones)
         .map_err(|error| Fault::invalid(at.trim_end_matches('.').to_owned(), error))?;
     Ok((&rules).into())

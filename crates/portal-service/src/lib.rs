@@ -35,6 +35,7 @@ mod pending_forms;
 mod people;
 mod policies;
 mod proofs;
+mod provider_fields;
 mod provider_sign_in;
 mod providers;
 mod ranges;
@@ -56,6 +57,7 @@ mod touch;
 mod warnings;
 mod write;
 
+pub use authenticate::EndedSession;
 pub use caller::Caller;
 pub use export::{ExportFilter, ExportFormat};
 pub use export_answer::stream_export;

@@ -3,7 +3,7 @@
 use super::{Caller, Service};
 use culvert_ids::{AccountId, ActorId, TokenId};
 use culvert_portal_base::{Fault, now};
-use culvert_store::{ActorKind, Owner, OwnerBy};
+use culvert_store::{self as store, ActorKind, Owner, OwnerBy};
 
 /// The owners of an account, with the ways by which they are.
 pub(super) struct Owners(Vec<Owner>);
@@ -73,7 +73,16 @@ impl Service {
         }
     }
 
-    /// The same, of the actors for whom something would end. Refuses to take away the last way in for an owner: `goes`
+    /// True if the caller may change this actor, and what it has.
+    pub async fn may_change_actor(&self, caller: &Caller, actor: ActorId) -> Result<bool, Fault> {
+        match self.may_touch_actor(caller, actor).await {
+            Ok(()) => Ok(true),
+            Err(Fault::Forbidden(_)) => Ok(false),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// Like [`Self::may_touch_actor`], of the actors for whom something would end. Refuses to take away the last way in for an owner: `goes`
     /// says of each whether it would no longer be one, of an owner's token or, without a token, of an owner's password.
     pub(super) async fn may_shut_out(
         &self,
@@ -91,9 +100,9 @@ impl Service {
     }
 }
 
-/// True if actors of the kind may hold API tokens: administrators, and machines that act for them.
-pub(super) const fn may_use_api(kind: ActorKind) -> bool {
-    matches!(kind, ActorKind::Admin | ActorKind::ServiceAccount)
+/// True if the actor may hold API tokens: administrators, and machines that act for them.
+pub(super) fn may_use_api(actor: &store::Actor) -> bool {
+    actor.is_administrator() || actor.kind == ActorKind::ServiceAccount
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Forms that wait until their persons have proven anew who they are.
+//! Forms that wait until their persons have proven anew who they are, or have signed in again.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -33,11 +33,19 @@ impl Default for PendingForms {
     }
 }
 
+/// The person or the session whose form waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FormOwner {
+    /// It is good in no other session.
+    Session(TokenId),
+    /// Its session has ended: it is good in any later one of the person.
+    Person(ActorId),
+}
+
 /// A form that waits.
 #[derive(Clone)]
 pub struct PendingForm {
-    /// It is good in no other.
-    session: TokenId,
+    owner: FormOwner,
     /// The path that it was sent to.
     pub path: String,
     /// Its fields as they were filled in, secrets among them.
@@ -53,18 +61,18 @@ impl fmt::Debug for PendingForm {
 }
 
 impl PendingForms {
-    /// Has a form of the actor's session wait. Returns what it is known by.
+    /// Has a form of the actor wait. Returns what it is known by.
     pub(super) fn put(
         &self,
         actor: ActorId,
-        session: TokenId,
+        owner: FormOwner,
         path: String,
         fields: Vec<(String, Zeroizing<String>)>,
     ) -> Result<String, Fault> {
         let mut ticket = [0; TICKET_LEN];
         getrandom::fill(&mut ticket)?;
         let form = PendingForm {
-            session,
+            owner,
             path,
             fields,
         };
@@ -72,13 +80,21 @@ impl PendingForms {
         Ok(URL_SAFE_NO_PAD.encode(ticket))
     }
 
-    /// A form that waits in this session.
-    pub(super) fn get(&self, session: TokenId, ticket: &str) -> Option<PendingForm> {
+    /// A form that waits in this session of the actor.
+    pub(super) fn get(
+        &self,
+        actor: ActorId,
+        session: TokenId,
+        ticket: &str,
+    ) -> Option<PendingForm> {
         let ticket = URL_SAFE_NO_PAD.decode(ticket).ok()?;
         let ticket = <[u8; TICKET_LEN]>::try_from(ticket).ok()?;
         let found = self
             .0
             .with(&ticket, Instant::now(), |form| (form.clone(), true));
-        found.filter(|form| form.session == session)
+        found.filter(|form| match form.owner {
+            FormOwner::Session(of) => of == session,
+            FormOwner::Person(of) => of == actor,
+        })
     }
 }

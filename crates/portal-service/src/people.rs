@@ -264,7 +264,7 @@ impl Service {
         caller.may_change()?;
         let mut row: store::Actor = self.read(caller, actor).await?;
         let role = show::role(new.role);
-        may_have(row.kind, role)?;
+        may_sign_in(row.kind)?;
         let verifier = match &new.password {
             Some(password) => {
                 let asker = Asker::Known(caller.actor()?.into());
@@ -351,15 +351,11 @@ fn end(session: TokenId) -> Mutation {
     }
 }
 
-/// Machines do not sign in, and who may see or change more than the own clients is an admin.
-fn may_have(kind: ActorKind, role: Role) -> Result<(), Fault> {
-    match (kind, role) {
-        (ActorKind::Admin, _) | (ActorKind::User, Role::User) => Ok(()),
-        (ActorKind::User, _) => Err(Fault::invalid(
-            "role",
-            "an actor of kind `user` signs in as `user`; make an actor of kind `admin` for more",
-        )),
-        (ActorKind::ServiceAccount, _) => Err(Fault::Conflict(
+/// Any person may have any role. Machines do not sign in.
+fn may_sign_in(kind: ActorKind) -> Result<(), Fault> {
+    match kind {
+        ActorKind::Admin | ActorKind::User => Ok(()),
+        ActorKind::ServiceAccount => Err(Fault::Conflict(
             "a service account is a machine: it has tokens and does not sign in".to_owned(),
         )),
     }

@@ -4,9 +4,10 @@
 //! A browser that somebody left open, and a link that was sent to somebody (RFC 8628, §5.4), are no such proof. The store
 //! keeps with a session when its person was last proven; a form that comes later waits until that was done again.
 
+use super::authenticate::EndedSession;
 use super::claims::proof_by;
 use super::passkeys::Question;
-use super::pending_forms::PendingForm;
+use super::pending_forms::{FormOwner, PendingForm};
 use super::{Caller, Service};
 use culvert_ids::{ActorId, ProviderId};
 use culvert_portal_auth::oidc::{self, Claims, Purpose, SignInFault};
@@ -50,12 +51,27 @@ impl Service {
         fields: Vec<(String, Zeroizing<String>)>,
     ) -> Result<String, Fault> {
         let forms = &self.sign_in.pending_forms;
-        forms.put(caller.actor()?, caller.token(), path, fields)
+        let owner = FormOwner::Session(caller.token());
+        forms.put(caller.actor()?, owner, path, fields)
     }
 
-    /// A form that waits in the caller's session.
+    /// Has a form wait that came after its session had ended. Returns what it is known by.
+    pub fn keep_late_form(
+        &self,
+        ended: &EndedSession,
+        path: String,
+        fields: Vec<(String, Zeroizing<String>)>,
+    ) -> Result<String, Fault> {
+        let forms = &self.sign_in.pending_forms;
+        let owner = FormOwner::Person(ended.actor);
+        forms.put(ended.actor, owner, path, fields)
+    }
+
+    /// A form that waits for the caller, in this session or from one that has ended.
     pub fn pending_form(&self, caller: &Caller, ticket: &str) -> Option<PendingForm> {
-        self.sign_in.pending_forms.get(caller.token(), ticket)
+        let actor = caller.actor().ok()?;
+        let forms = &self.sign_in.pending_forms;
+        forms.get(actor, caller.token(), ticket)
     }
 
     /// By what the caller can prove who they are.

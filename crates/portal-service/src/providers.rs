@@ -1,27 +1,21 @@
 //! Identity providers, and whom they know.
 
 use super::changes::left;
+use super::provider_fields::{
+    MAX_URL_LEN, MAX_VALUE_LEN, NewSecret, authorities, checked_scopes, filled, issuer, text,
+};
 use super::{Caller, ListRequest, Service, names, show};
 use culvert_ids::{ActorId, IdentityId, MembershipId, ProviderId};
 use culvert_policy::deceptive_character;
-use culvert_portal_auth::oidc::{self, MAX_PROVIDERS};
-use culvert_portal_base::{Fault, birth};
-use culvert_store::{self as store, ListFilter, MAX_SECRET_LEN, Mutation, SecretBytes, Stamp};
+use culvert_portal_auth::oidc::MAX_PROVIDERS;
+use culvert_portal_base::{Fault, Problems, birth};
+use culvert_store::{self as store, ListFilter, Mutation, Stamp};
 use culvert_wire::api::{
     Identity, NewIdentity, NewProvider, Page, Provider, ProviderGroup, ProviderPatch, UnknownPeople,
 };
-use culvert_wire::check_authority;
 
-/// Bytes of an issuer and of what it calls this portal: a URL that people type in.
-const MAX_URL_LEN: usize = 512;
-/// Bytes of certificates: a dozen.
-const MAX_CA_LEN: usize = 32 * 1024;
-/// Scopes and their bytes: those of a request that is a URL.
-const MAX_SCOPES: usize = 16;
-const MAX_SCOPE_LEN: usize = 128;
-/// Values of the groups' claim that stand for groups, and their bytes: names of directories are long.
+/// Values of the groups' claim that stand for groups.
 const MAX_GROUPS: usize = 256;
-const MAX_VALUE_LEN: usize = 256;
 
 impl Service {
     /// A page of the providers that the caller may see.
@@ -53,11 +47,34 @@ impl Service {
         new: NewProvider,
     ) -> Result<Provider, Fault> {
         caller.may_change()?;
+        let (row, secret) = self.new_provider(caller, new).await?;
+        let all: Vec<store::Provider> = self.all(caller.account(), &ListFilter::default()).await?;
+        if all.len() >= MAX_PROVIDERS {
+            let detail =
+                format!("there are {MAX_PROVIDERS} identity providers, and no room for more");
+            return Err(Fault::Conflict(detail));
+        }
+        let id = row.id;
+        let mut mutations = vec![Mutation::Create(row.into())];
+        mutations.extend(secret.and_then(|secret| secret.mutation(id)));
+        let row = self.make(caller, id.into(), mutations).await?;
+        Ok(show::provider(row, &self.redirect_uri()))
+    }
+
+    /// A provider as it is asked for, and its secret; all wrong fields, if there are some.
+    async fn new_provider(
+        &self,
+        caller: &Caller,
+        new: NewProvider,
+    ) -> Result<(store::Provider, Option<NewSecret>), Fault> {
         let (born, random) = birth()?;
+        let mut problems = Problems::default();
+        let name = problems.take(names::name("name", &new.name))?;
+        let issuer = problems.take(issuer(&new.issuer))?;
         let mut row = store::Provider {
             id: ProviderId::new(born, random),
-            name: names::name("name", &new.name)?,
-            issuer: issuer(&new.issuer)?,
+            name: name.unwrap_or_default(),
+            issuer: issuer.unwrap_or_default(),
             client_id: String::new(),
             secret_set: None,
             disabled: false,
@@ -76,18 +93,26 @@ impl Service {
             unknown_people: Some(new.unknown_people),
             disabled: None,
         };
-        let secret = self.fill_in(caller, &mut row, &patch).await?;
-        let all: Vec<store::Provider> = self.all(caller.account(), &ListFilter::default()).await?;
-        if all.len() >= MAX_PROVIDERS {
-            let detail =
-                format!("there are {MAX_PROVIDERS} identity providers, and no room for more");
-            return Err(Fault::Conflict(detail));
-        }
-        let id = row.id;
-        let mut mutations = vec![Mutation::Create(row.into())];
-        mutations.extend(secret.and_then(|secret| secret.mutation(id)));
-        let row = self.make(caller, id.into(), mutations).await?;
-        Ok(show::provider(row, &self.redirect_uri()))
+        let secret = problems.take(self.fill_in(caller, &mut row, &patch).await)?;
+        Ok((row, problems.finish_with(secret)?))
+    }
+
+    /// Names the wrong fields of a new provider that is not complete yet. Nothing is written.
+    pub async fn check_new_provider(&self, caller: &Caller, new: NewProvider) -> Result<(), Fault> {
+        caller.may_change()?;
+        self.new_provider(caller, new).await.map(drop)
+    }
+
+    /// Names the wrong fields of a patch that is not complete yet. Nothing is written.
+    pub async fn check_provider(
+        &self,
+        caller: &Caller,
+        id: ProviderId,
+        patch: &ProviderPatch,
+    ) -> Result<(), Fault> {
+        caller.may_change()?;
+        let mut row: store::Provider = self.read(caller, id).await?;
+        self.fill_in(caller, &mut row, patch).await.map(drop)
     }
 
     /// Changes a provider; with `expected`, only that version of it.
@@ -304,33 +329,40 @@ impl Service {
         self.all(account, &filter).await
     }
 
-    /// Does to the row what the patch says, but for the secret, which comes back.
+    /// Does to the row what the patch says, but for the secret, which comes back. All wrong fields are named at once.
     async fn fill_in(
         &self,
         caller: &Caller,
         row: &mut store::Provider,
         patch: &ProviderPatch,
     ) -> Result<Option<NewSecret>, Fault> {
+        let mut problems = Problems::default();
         if let Some(name) = &patch.name {
-            row.name = names::name_after(Some(&row.name), "name", name)?;
+            let name = names::name_after(Some(&row.name), "name", name);
+            set(&mut row.name, problems.take(name)?);
         }
         if let Some(client_id) = &patch.client_id {
-            row.client_id = text("client_id", client_id, MAX_URL_LEN)?;
+            let client_id = text("client_id", client_id, MAX_URL_LEN);
+            set(&mut row.client_id, problems.take(client_id)?);
         }
         let settings = &mut row.settings;
         if let Some(ca) = &patch.ca {
-            settings.ca = filled(ca).map(authorities).transpose()?;
+            let ca = filled(ca).map(authorities).transpose();
+            set(&mut settings.ca, problems.take(ca)?);
         }
         if let Some(scopes) = &patch.scopes {
-            settings.scopes = self::scopes(scopes)?;
+            set(&mut settings.scopes, problems.take(checked_scopes(scopes))?);
         }
         if let Some(claim) = &patch.groups_claim {
-            let claim = filled(claim);
-            let claim = claim.map(|claim| text("groups_claim", claim, MAX_VALUE_LEN));
-            settings.groups_claim = claim.transpose()?;
+            let claim = filled(claim).map(|claim| text("groups_claim", claim, MAX_VALUE_LEN));
+            set(
+                &mut settings.groups_claim,
+                problems.take(claim.transpose())?,
+            );
         }
         if let Some(groups) = &patch.groups {
-            settings.groups = self.groups_of(caller, groups).await?;
+            let groups = self.groups_of(caller, groups).await;
+            set(&mut settings.groups, problems.take(groups)?);
         }
         if let Some(unknown) = patch.unknown_people {
             settings.unknown = match unknown {
@@ -339,20 +371,11 @@ impl Service {
             };
         }
         row.disabled = patch.disabled.unwrap_or(row.disabled);
-        match patch.client_secret.as_deref() {
-            None => Ok(None),
-            Some("") => {
-                row.secret_set = None;
-                Ok(None)
-            }
-            Some(secret) if secret.len() > MAX_SECRET_LEN => {
-                let detail = format!("it has at most {MAX_SECRET_LEN} bytes");
-                Err(Fault::invalid("client_secret", detail))
-            }
-            Some(secret) => Ok(Some(NewSecret(SecretBytes::new(
-                secret.as_bytes().to_vec(),
-            )))),
+        if patch.client_secret.as_deref() == Some("") {
+            row.secret_set = None;
         }
+        let secret = problems.take(NewSecret::of(patch.client_secret.as_deref()))?;
+        problems.finish_with(secret)
     }
 
     async fn groups_of(
@@ -416,74 +439,9 @@ pub(super) fn leave(membership: MembershipId) -> Mutation {
     }
 }
 
-/// A secret that is to be kept.
-struct NewSecret(SecretBytes);
-
-impl NewSecret {
-    fn mutation(self, provider: ProviderId) -> Option<Mutation> {
-        let secret = self.0;
-        Some(Mutation::SetProviderSecret { provider, secret })
+/// Puts a value in the place of another, if it could be read.
+fn set<T>(place: &mut T, read: Option<T>) {
+    if let Some(value) = read {
+        *place = value;
     }
-}
-
-fn filled(text: &str) -> Option<&str> {
-    Some(text.trim()).filter(|text| !text.is_empty())
-}
-
-fn text(field: &str, given: &str, limit: usize) -> Result<String, Fault> {
-    let given = given.trim();
-    if given.is_empty() || given.len() > limit {
-        return Err(Fault::invalid(
-            field,
-            format_args!("it has 1 to {limit} bytes"),
-        ));
-    }
-    if let Some(found) = deceptive_character(given) {
-        return Err(Fault::invalid(
-            field,
-            format_args!("it must not contain {found}"),
-        ));
-    }
-    Ok(given.to_owned())
-}
-
-/// Core §1.2: an issuer is a URL of HTTPS without query and fragment.
-fn issuer(given: &str) -> Result<String, Fault> {
-    let given = text("issuer", given, MAX_URL_LEN)?;
-    let wrong = || Fault::invalid("issuer", "it is a URL like https://id.example.com/realm");
-    let rest = given.strip_prefix("https://").ok_or_else(wrong)?;
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    check_authority(authority).map_err(|error| Fault::invalid("issuer", error))?;
-    oidc::https(&given).map_err(|_| wrong())?;
-    match given.contains(['?', '#', ' ']) {
-        true => Err(wrong()),
-        false => Ok(given),
-    }
-}
-
-fn authorities(pem: &str) -> Result<String, Fault> {
-    let wrong = |detail: String| Err(Fault::invalid("ca", detail));
-    if pem.len() > MAX_CA_LEN {
-        return wrong(format!("it has at most {MAX_CA_LEN} bytes"));
-    }
-    match oidc::certificates(pem) {
-        Some(found) if !found.is_empty() => Ok(format!("{pem}\n")),
-        Some(_) | None => {
-            wrong("it holds no certificate in PEM, or one that is damaged".to_owned())
-        }
-    }
-}
-
-/// RFC 6749 §3.3: a scope is of printable characters but space, quote and backslash.
-fn scopes(given: &[String]) -> Result<Vec<String>, Fault> {
-    let is_scope = |scope: &String| {
-        let of = |byte: u8| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\';
-        (1..=MAX_SCOPE_LEN).contains(&scope.len()) && scope.bytes().all(of)
-    };
-    if given.len() > MAX_SCOPES || !given.iter().all(is_scope) {
-        let detail = format!("there are at most {MAX_SCOPES}, each a word like `profile`");
-        return Err(Fault::invalid("scopes", detail));
-    }
-    let asked = given.iter().filter(|scope| *scope != "openid");
-    Ok(asked.cloned().collect())
 }

@@ -1,10 +1,10 @@
 use super::{Caller, ListRequest, Service, names, ranges, show, warnings};
 use culvert_ids::{AccountId, ResourceId};
 use culvert_policy::Prefix;
-use culvert_portal_base::{Fault, birth};
+use culvert_portal_base::{Fault, Problems, birth};
 use culvert_store::{self as store, Kind, ListFilter, PageLimit, Stamp, StoreError};
 use culvert_wire::api::{NewResource, Page, Resource, ResourcePatch};
-use culvert_wire::model::Target;
+use culvert_wire::model::{Applications, Filter, Target};
 
 impl Service {
     /// A page of the resources that the caller may see.
@@ -98,21 +98,31 @@ impl Service {
     ) -> Result<Resource, Fault> {
         caller.may_change()?;
         let tunnel = self.tunnel(caller.account()).await?;
-        let target = Target {
-            kind: new.kind,
-            address: new.address,
+        let patch = ResourcePatch {
+            site: None,
+            name: Some(new.name.clone()),
+            kind: Some(new.kind),
+            address: Some(new.address.clone()),
+            filters: Some(new.filters.clone()),
+            applications: Some(new.applications.clone()),
+            within: new.within,
         };
+        let own = OwnFields::checked(None, &patch, &tunnel)?;
         let (born, random) = birth()?;
-        let row = store::Resource {
+        let mut row = store::Resource {
             id: ResourceId::new(born, random),
             site: new.site,
-            name: names::resource_name(None, "", &new.name)?,
-            within: names::within("", target.kind, new.within.as_deref())?,
-            target: names::target(None, "", &target, &tunnel)?,
-            filters: names::filters(None, "", &new.filters)?,
-            applications: names::applications("", &new.applications)?,
+            name: new.name,
+            within: None,
+            target: Target {
+                kind: new.kind,
+                address: new.address,
+            },
+            filters: new.filters,
+            applications: new.applications,
             stamp: Stamp::default(),
         };
+        own.put_into(&mut row);
         let row = self.create(caller, row).await?;
         Ok(self.show_written(row, caller.account(), &tunnel).await)
     }
@@ -128,30 +138,29 @@ impl Service {
         caller.may_change()?;
         let tunnel = self.tunnel(caller.account()).await?;
         let change = |row: &mut store::Resource| {
-            if let Some(name) = &patch.name {
-                row.name = names::resource_name(Some(&row.name), "", name)?;
-            }
-            if patch.kind.is_some() || patch.address.is_some() {
-                let address = patch.address.as_ref().unwrap_or(&row.target.address);
-                let target = Target {
-                    kind: patch.kind.unwrap_or(row.target.kind),
-                    address: address.clone(),
-                };
-                row.target = names::target(Some(&row.target), "", &target, &tunnel)?;
-            }
-            if let Some(filters) = &patch.filters {
-                row.filters = names::filters(Some(&row.filters), "", filters)?;
-            }
-            if let Some(applications) = &patch.applications {
-                row.applications = names::applications("", applications)?;
-            }
-            let within = patch.within.as_deref().or(row.within.as_deref());
-            row.within = names::within("", row.target.kind, within)?;
+            OwnFields::checked(Some(row), &patch, &tunnel)?.put_into(row);
             row.site = patch.site.unwrap_or(row.site);
             Ok(())
         };
         let row = self.change(caller, id, expected, change).await?;
         Ok(self.show_written(row, caller.account(), &tunnel).await)
+    }
+
+    /// Names the wrong fields of a resource that is not complete yet: a new one, or `id` with the patch. Nothing is
+    /// written.
+    pub async fn check_resource(
+        &self,
+        caller: &Caller,
+        id: Option<ResourceId>,
+        patch: &ResourcePatch,
+    ) -> Result<(), Fault> {
+        caller.may_change()?;
+        let tunnel = self.tunnel(caller.account()).await?;
+        let before: Option<store::Resource> = match id {
+            Some(id) => Some(self.get(caller.account(), id).await?),
+            None => None,
+        };
+        OwnFields::checked(before.as_ref(), patch, &tunnel).map(drop)
     }
 
     /// Its policies go with it.
@@ -170,4 +179,82 @@ fn shown(row: store::Resource, tunnel: &[Prefix], warning: Option<String>) -> Re
     let mut shown = show::resource(row, tunnel);
     shown.warnings.extend(warning);
     shown
+}
+
+/// The fields of a resource that refer to nothing else, in the form in which they are kept; none for what stays.
+struct OwnFields {
+    name: Option<String>,
+    target: Option<Target>,
+    filters: Option<Vec<Filter>>,
+    applications: Option<Applications>,
+    within: Option<Vec<String>>,
+}
+
+impl OwnFields {
+    /// Names all that are wrong. `before` is the resource as it is: what stays as it was is not judged again.
+    fn checked(
+        before: Option<&store::Resource>,
+        patch: &ResourcePatch,
+        tunnel: &[Prefix],
+    ) -> Result<Self, Fault> {
+        let mut problems = Problems::default();
+        let name = patch.name.as_deref();
+        let name = name.map(|name| names::resource_name(before.map(|row| &*row.name), "", name));
+        let target_before = before.map(|row| &row.target);
+        let wanted = wanted_target(target_before, patch);
+        let kind = wanted.as_ref().or(target_before).map(|target| target.kind);
+        let target = wanted.map(|target| names::target(target_before, "", &target, tunnel));
+        let filters = patch.filters.as_deref();
+        let filters =
+            filters.map(|filters| names::filters(before.map(|row| &*row.filters), "", filters));
+        let applications = patch.applications.as_ref();
+        let applications = applications.map(|wanted| names::applications("", wanted));
+        let own = Self {
+            name: problems.take(name.transpose())?.flatten(),
+            target: problems.take(target.transpose())?.flatten(),
+            filters: problems.take(filters.transpose())?.flatten(),
+            applications: problems.take(applications.transpose())?.flatten(),
+            within: match kind {
+                Some(kind) => {
+                    let within = before.and_then(|row| row.within.as_deref());
+                    let within = patch.within.as_deref().or(within);
+                    problems.take(names::within("", kind, within))?.flatten()
+                }
+                None => None,
+            },
+        };
+        problems.finish()?;
+        Ok(own)
+    }
+
+    fn put_into(self, row: &mut store::Resource) {
+        if let Some(name) = self.name {
+            row.name = name;
+        }
+        if let Some(target) = self.target {
+            row.target = target;
+        }
+        if let Some(filters) = self.filters {
+            row.filters = filters;
+        }
+        if let Some(applications) = self.applications {
+            row.applications = applications;
+        }
+        // Names alone have it, and a change of the address can take it away.
+        row.within = self.within;
+    }
+}
+
+/// The place that a patch asks for; none, if it leaves the one that there is.
+fn wanted_target(before: Option<&Target>, patch: &ResourcePatch) -> Option<Target> {
+    if patch.kind.is_none() && patch.address.is_none() {
+        return None;
+    }
+    Some(Target {
+        kind: patch.kind.or(before.map(|target| target.kind))?,
+        address: match (&patch.address, before) {
+            (Some(address), _) => address.clone(),
+            (None, before) => before?.address.clone(),
+        },
+    })
 }

@@ -3,7 +3,7 @@
 use super::retention::checked;
 use super::{Caller, Service};
 use culvert_log_sinks::{check_url, is_safe_for_tokens};
-use culvert_portal_base::{Fault, now};
+use culvert_portal_base::{Fault, Problems, now};
 use culvert_store as store;
 use culvert_store::SecretBytes;
 use culvert_wire::api::{NewSink, SinkList, SinkPatch, SinkTest, SinkView};
@@ -41,17 +41,8 @@ impl Service {
     pub async fn create_sink(&self, caller: &Caller, new: NewSink) -> Result<SinkView, Fault> {
         caller.may_change()?;
         let account = caller.account();
-        let NewSink { sink, token } = new;
-        if let SinkTarget::Http { url } = &sink.target {
-            check_url(url).map_err(|why| Fault::invalid("url", why))?;
-        }
-        let token = token.filter(|token| !token.is_empty());
-        let token = token.map(|token| checked_token(&sink, token)).transpose()?;
         let _alone = self.log_outputs.lock_sinks().await;
-        let row = self.get::<store::Account>(account, account).await?;
-        let mut wanted = row.settings.logs;
-        wanted.sinks.push(sink.clone());
-        checked(&wanted)?;
+        let (sink, token) = self.checked_sink(caller, new).await?;
         // Ahead of the sink itself, so that it misses nothing from here on. The next attempt
         // overwrites the remains of an attempt that fails here.
         let ends = self
@@ -75,6 +66,33 @@ impl Service {
         };
         self.change(caller, account, None, add).await?;
         self.sink(caller, &name).await
+    }
+
+    /// The sink, and its token in the form in which it is kept; all wrong fields, if there are some.
+    async fn checked_sink(
+        &self,
+        caller: &Caller,
+        new: NewSink,
+    ) -> Result<(Sink, Option<SecretBytes>), Fault> {
+        let NewSink { sink, token } = new;
+        let row: store::Account = self.get(caller.account(), caller.account()).await?;
+        let mut problems = Problems::default();
+        if let SinkTarget::Http { url } = &sink.target {
+            problems.take(check_url(url).map_err(|why| Fault::invalid("url", why)))?;
+        }
+        let mut wanted = row.settings.logs;
+        wanted.sinks.push(sink.clone());
+        problems.take(checked(&wanted))?;
+        let token = token.filter(|token| !token.is_empty());
+        let token = token.map(|token| checked_token(&sink, token)).transpose();
+        let token = problems.take(token)?;
+        Ok((sink, problems.finish_with(token)?))
+    }
+
+    /// Names the wrong fields of a sink that is not complete yet. Nothing is written.
+    pub async fn check_sink(&self, caller: &Caller, new: NewSink) -> Result<(), Fault> {
+        caller.may_change()?;
+        self.checked_sink(caller, new).await.map(drop)
     }
 
     /// Changes a sink; with `expected`, only that version of it.

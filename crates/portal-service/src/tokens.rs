@@ -3,7 +3,7 @@
 use super::owners::may_use_api;
 use super::{Caller, ListRequest, Service, names, show};
 use culvert_ids::TokenId;
-use culvert_portal_base::{Fault, birth, now};
+use culvert_portal_base::{Fault, Problems, birth, now};
 use culvert_store::{self as store, Mutation, Stamp, TokenScope, TokenUses};
 use culvert_wire::api::{ApiRole, IssuedToken, NewToken, Page, Token};
 use culvert_wire::token::{self as wire, Bearer, Secret, TokenKind};
@@ -37,26 +37,43 @@ impl Service {
     /// Creates a token.
     pub async fn create_token(&self, caller: &Caller, new: NewToken) -> Result<IssuedToken, Fault> {
         caller.may_change()?;
-        if new.expires.is_some_and(|expires| expires <= now()) {
-            return Err(Fault::invalid("expires", "it lies in the past"));
-        }
         // Nobody becomes an owner between the question whose it is and the write.
         let _alone = self.shutting_out.lock().await;
-        let scope = self.scope(caller, &new).await?;
-        let name = names::name("name", &new.name)?;
+        let (scope, name) = self.checked_token(caller, &new).await?;
         let uses = match new.one_time {
             true => TokenUses::One,
             false => TokenUses::Many,
         };
-        if new.one_time && new.kind == TokenKind::Api {
-            let detail = "an API token has many uses: give it an expiry instead";
-            return Err(Fault::invalid("one_time", detail));
-        }
         let issue = issue(scope, name, uses, new.expires)?;
         let id = issue.row.id;
         let (create, secret) = issue.split();
         let row = self.make(caller, id.into(), vec![create]).await?;
         Ok(self.issued(row, secret))
+    }
+
+    /// Names the wrong fields of a token that is not complete yet. Nothing is written.
+    pub async fn check_token(&self, caller: &Caller, new: &NewToken) -> Result<(), Fault> {
+        caller.may_change()?;
+        self.checked_token(caller, new).await.map(drop)
+    }
+
+    /// The scope and the name of the new token; all its wrong fields, if there are some.
+    async fn checked_token(
+        &self,
+        caller: &Caller,
+        new: &NewToken,
+    ) -> Result<(TokenScope, String), Fault> {
+        let mut problems = Problems::default();
+        let scope = problems.take(self.scope(caller, new).await)?;
+        let name = problems.take(names::name("name", &new.name))?;
+        if new.expires.is_some_and(|expires| expires <= now()) {
+            problems.take::<()>(Err(Fault::invalid("expires", "it lies in the past")))?;
+        }
+        if new.one_time && new.kind == TokenKind::Api {
+            let detail = "an API token has many uses: give it an expiry instead";
+            problems.take::<()>(Err(Fault::invalid("one_time", detail)))?;
+        }
+        problems.finish_with(scope.zip(name))
     }
 
     /// The scope of the new token, with its holder; a fault if the caller may not make one for
@@ -102,7 +119,7 @@ impl Service {
         if role == ApiRole::Owner {
             caller.may_change_owners()?;
         }
-        if !may_use_api(row.kind) {
+        if !may_use_api(&row) {
             let detail = "users have no API tokens: give it to an admin or a service account";
             return Err(Fault::invalid("actor", detail));
         }

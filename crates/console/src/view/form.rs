@@ -138,6 +138,15 @@ impl Field {
         }
     }
 
+    /// Notes a problem beside those that it has: a text of many lines may have one in each.
+    fn note(&mut self, detail: &str) {
+        let problem = self.problem.get_or_insert_default();
+        if !problem.is_empty() {
+            problem.push_str("; ");
+        }
+        problem.push_str(detail);
+    }
+
     pub(crate) fn has_note(&self) -> bool {
         self.problem.is_some() || !self.hint.is_empty()
     }
@@ -210,6 +219,23 @@ impl Form {
         self.title.chars().map(plain).collect()
     }
 
+    /// True of the field that has the focus when the page opens: the first that is wrong, which comes into view by it.
+    pub(crate) fn has_focus(&self, field: &Field) -> bool {
+        let wrong = self.fields.iter().find(|field| field.problem.is_some());
+        let first = self
+            .fields
+            .first()
+            .filter(|_| self.takes_focus && self.problem.is_none());
+        wrong
+            .or(first)
+            .is_some_and(|focused| focused.name == field.name)
+    }
+
+    /// True if the fault of the whole form has the focus, as no field is wrong.
+    pub(crate) fn has_focus_on_fault(&self) -> bool {
+        self.fields.iter().all(|field| field.problem.is_none())
+    }
+
     /// The same form with what is wrong: beside its field, or above where there is none for it.
     pub(crate) fn with_problems(mut self, problems: &[FieldProblem]) -> Self {
         let mut others = Vec::new();
@@ -217,7 +243,7 @@ impl Form {
             let root = problem.field.split(['[', '.']).next().unwrap_or_default();
             let detail = problem.detail.clone();
             match self.fields.iter_mut().find(|field| field.name == root) {
-                Some(field) => field.problem = Some(detail),
+                Some(field) => field.note(&detail),
                 None if problem.field.is_empty() => others.push(detail),
                 None => others.push(format!("{}: {detail}", problem.field)),
             }

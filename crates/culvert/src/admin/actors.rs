@@ -1,12 +1,13 @@
 //! `culvert admin actor`.
 
-use super::common::{DeleteWithOthers, Search, Seen, Which, something};
+use super::common::{DeleteWithOthers, Search, Seen, Which, something, usage};
 use super::output::instant;
+use super::passwords::Role;
 use super::shell::Shell;
 use crate::exit::Failure;
 use clap::{Args, Subcommand, ValueEnum};
 use culvert_base::quoted;
-use culvert_wire::api::{Actor, ActorKind, ActorPatch, NewActor};
+use culvert_wire::api::{Actor, ActorKind, ActorPatch, ApiRole, NewActor, NewSignIn};
 
 /// Actors: admins, users, and service accounts, which are machines
 #[derive(Debug, Subcommand)]
@@ -18,10 +19,11 @@ pub(super) enum ActorCommand {
     Show(Which),
     /// Make an actor
     Create(CreateArguments),
-    /// Rename, disable or enable an actor
+    /// Rename, disable or enable an actor, or change the role of a person
     ///
     /// The tokens of a disabled actor are refused, and the live connections of its clients end. Its clients wait, and
-    /// come back by themselves within 30 s after it is enabled.
+    /// come back by themselves within 30 s after it is enabled. Another role ends the sessions that the person has;
+    /// password, second factor, groups and clients stay. Only an owner makes another owner, and changes one.
     Set(SetArguments),
     /// Remove the second factor of a person who has lost it
     ///
@@ -52,6 +54,9 @@ pub(super) struct SetArguments {
     /// Its new name
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    /// Role of a person who signs in
+    #[arg(long, value_enum, conflicts_with_all = ["name", "disable", "enable"])]
+    role: Option<Role>,
     /// Refuse its tokens and clients from now on
     #[arg(long, conflicts_with = "enable")]
     disable: bool,
@@ -63,7 +68,7 @@ pub(super) struct SetArguments {
 /// The kind of an actor, as the command line names it.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum Kind {
-    /// A person who may have API tokens
+    /// A person who is to administer
     Admin,
     /// A person
     User,
@@ -79,6 +84,7 @@ Examples:
   culvert admin actor list --search build
   culvert admin actor show ada
   culvert admin actor set ada --disable
+  culvert admin actor set ada --role admin
   culvert admin actor end-sessions ada
   culvert admin actor reset-second-factor ada
   culvert admin actor delete ada --cascade";
@@ -119,6 +125,11 @@ pub(super) async fn run(shell: &mut Shell, command: ActorCommand) -> Result<(), 
             };
             shell.create::<Actor>(&new).await.map(drop)
         }
+        ActorCommand::Set(SetArguments {
+            seen,
+            role: Some(role),
+            ..
+        }) => set_role(shell, &seen, role.into()).await,
         ActorCommand::Set(set) => {
             let disabled = (set.disable || set.enable).then_some(set.disable);
             let patch = something(ActorPatch {
@@ -144,6 +155,31 @@ pub(super) async fn run(shell: &mut Shell, command: ActorCommand) -> Result<(), 
     }
 }
 
+async fn set_role(shell: &mut Shell, seen: &Seen, role: ApiRole) -> Result<(), Failure> {
+    let actor: Actor = shell.api.find(&seen.which.which).await?;
+    if actor.sign_in.is_none() {
+        return Err(usage(format_args!(
+            "{} does not sign in: let them by `culvert admin password NAME --role ROLE`",
+            quoted(&actor.name)
+        )));
+    }
+    let new = NewSignIn {
+        role,
+        password: None,
+    };
+    let expected = seen.if_version;
+    let actor = shell
+        .api
+        .act_with(&actor, expected, "sign-in", &new)
+        .await?;
+    let sentence = format!(
+        "{} signs in as {} now; sessions from before have ended",
+        quoted(&actor.name),
+        role_name(role)
+    );
+    shell.format.done(&actor, sentence)
+}
+
 impl From<Kind> for ActorKind {
     fn from(kind: Kind) -> Self {
         match kind {
@@ -151,6 +187,15 @@ impl From<Kind> for ActorKind {
             Kind::User => Self::User,
             Kind::ServiceAccount => Self::ServiceAccount,
         }
+    }
+}
+
+const fn role_name(role: ApiRole) -> &'static str {
+    match role {
+        ApiRole::User => "user",
+        ApiRole::Auditor => "auditor",
+        ApiRole::Admin => "admin",
+        ApiRole::Owner => "owner",
     }
 }
 

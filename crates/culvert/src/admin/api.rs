@@ -336,6 +336,25 @@ impl Api {
         self.ask_of(Method::POST, found, expected, word).await
     }
 
+    /// The same, with a body.
+    pub(super) async fn act_with<T: Entity>(
+        &mut self,
+        found: &T,
+        expected: Option<u64>,
+        word: &str,
+        body: &impl Serialize,
+    ) -> Result<T, Failure> {
+        let path = format!("{PREFIX}{}/{}/{word}", T::PATH, found.id());
+        let ask = Ask {
+            method: Method::POST,
+            path: &path,
+            if_match: expected,
+            body: Some(json::body(body)?),
+        };
+        let done = self.http.send(&ask).await;
+        self.or_who_changed(found, done).await
+    }
+
     /// Takes away what the word at the end of the path says, such as `second-factor`.
     pub(super) async fn take_away<T: Entity>(
         &mut self,

@@ -11,8 +11,8 @@ use super::shell::CommonArguments;
 use crate::exit::{Failure, Status, print, print_ahead};
 use clap::Args;
 use culvert_wire::api::{
-    Actor, ActorKind, ApplyChange, ApplyOptions, ApplyReport, Group, Operation, Policy, Resource,
-    Site,
+    Actor, ActorKind, ApiRole, ApplyChange, ApplyOptions, ApplyReport, Group, Operation, Policy,
+    Resource, Site,
 };
 use std::fs::File;
 use std::io::Read;
@@ -168,7 +168,11 @@ async fn count(api: &mut Api, kind: &str) -> Result<usize, Failure> {
         "policy" => api.list::<Policy>(all).await?.len(),
         _ => {
             let actors: Vec<Actor> = api.list(all).await?;
-            let is_pruned = |actor: &&Actor| actor.kind != ActorKind::Admin;
+            let administers = |actor: &Actor| {
+                let role = actor.sign_in.map(|sign_in| sign_in.role);
+                actor.kind == ActorKind::Admin || role.is_some_and(|role| role != ApiRole::User)
+            };
+            let is_pruned = |actor: &&Actor| !administers(actor);
             actors.iter().filter(is_pruned).count()
         }
     })

@@ -31,7 +31,7 @@ pub(super) struct PasswordArguments {
 
 /// A role, on the command line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Role {
+pub(super) enum Role {
     /// Sees and gives up the own clients
     User,
     /// Reads everything

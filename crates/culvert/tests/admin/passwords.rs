@@ -56,6 +56,31 @@ fn a_password_comes_from_a_file_that_nobody_else_reads() {
 }
 
 #[test]
+fn the_role_of_a_person_changes_without_another_password() {
+    let (portal, shell) = Portal::set_up();
+    shell.line("actor create eve --kind user").ok();
+    let refused = shell.line("actor set eve --role admin").fails(2);
+    assert!(refused.contains("culvert admin password"), "{refused}");
+    let file = portal.path("eve.password");
+    write_secret(&file, PASSWORD);
+    let path = file.to_str().unwrap();
+    shell
+        .run(&["password", "eve", "--password-file", path])
+        .ok();
+    for role in ["admin", "owner", "auditor", "user"] {
+        let said = shell.line(&format!("actor set eve --role {role}")).ok();
+        assert!(said.contains(&format!("signs in as {role} now")), "{said}");
+        let json = shell.json(&["actor", "show", "eve"]);
+        let json = json.to_string();
+        assert!(json.contains(&format!("\"role\":\"{role}\"")), "{json}");
+        assert!(json.contains("\"kind\":\"user\""), "{json}");
+    }
+    let stale = shell.line("actor set eve --role admin --if-version 1");
+    assert!(!stale.0.status.success());
+    shell.line("actor set eve --role admin --disable").fails(2);
+}
+
+#[test]
 fn a_password_is_typed_twice_and_never_shown() {
     let (_portal, shell) = Portal::set_up();
     let words = ["password", "ada", "--role", "owner"];

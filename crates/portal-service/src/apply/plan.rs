@@ -8,7 +8,7 @@ use culvert_base::{UnixTime, quoted};
 use culvert_ids::{ActorId, GroupId, MembershipId, PolicyId, RANDOM_LEN, ResourceId, SiteId};
 use culvert_policy::Prefix;
 use culvert_portal_base::{Birth, Fault};
-use culvert_store::{self as store, ActorKind, Entity, EntityId, Kind, Mutation, Snapshot, Stamp};
+use culvert_store::{self as store, Entity, EntityId, Kind, Mutation, Snapshot, Stamp};
 use culvert_wire::api::{ApplyChange, Desired, DesiredActor, FieldChange, Operation};
 use culvert_wire::model::Target;
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,7 +57,7 @@ impl Plan {
     /// one, than meant.
     pub(super) fn emptied(&self, snapshot: &Snapshot) -> Vec<String> {
         let actors = snapshot.actors.iter();
-        let pruned_actors = actors.filter(|row| row.kind != ActorKind::Admin);
+        let pruned_actors = actors.filter(|row| !row.is_administrator());
         let kinds = [
             ("site", "sites", snapshot.sites.len()),
             ("actor", "users and service accounts", pruned_actors.count()),
@@ -205,7 +205,7 @@ where
         }
         // An administrator is never deleted because a file does not name them.
         for row in &self.snapshot.actors {
-            if row.kind == ActorKind::Admin {
+            if row.is_administrator() {
                 self.actors.spare(&row.name);
             }
         }

@@ -94,7 +94,13 @@ async fn who_has_not_signed_in_sees_no_page_and_sends_no_form() {
         for form in forms().iter().filter(|form| !is_before_signing_in(form)) {
             browser.cookie.clone_from(&cookie);
             let answer = browser.submit_with(form, "", &[]).await.expect(303);
-            assert_eq!(answer.header("location"), "/sign-in", "{form}");
+            // A browser with a session is told that it has ended.
+            let had_session = cookie.is_some() && !matches!(&**form, "/theme" | "/sign-out");
+            let to = match had_session {
+                true => "/sign-in?next=%2F&form=gone",
+                false => "/sign-in",
+            };
+            assert_eq!(answer.header("location"), to, "{form}");
         }
     }
     assert_eq!(seq(&running).await, before, "nothing was changed");

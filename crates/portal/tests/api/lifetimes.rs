@@ -67,7 +67,9 @@ async fn a_session_is_good_for_twelve_hours_and_then_leads_to_signing_in() {
     browser.cookie = cookie;
     let made = browser.submit_with("/sites", &token, &[("name", "late")]);
     let answer = made.await.expect(303);
-    assert_eq!(answer.header("location"), "/sign-in");
+    let to = answer.header("location");
+    let waits = "/sign-in?next=%2Fconfirm%2Fdone%3Fform%3D";
+    assert!(to.starts_with(waits) && to.ends_with("&form=waits"), "{to}");
     let snapshot = running.store.snapshot(running.account()).await.unwrap();
     assert!(snapshot.sites.is_empty(), "nothing was made");
 }

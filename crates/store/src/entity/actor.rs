@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActorKind {
-    /// A person who may hold API tokens.
+    /// A person who was created to administer, and may hold API tokens.
     Admin,
     /// A person.
     User,
@@ -36,6 +36,15 @@ pub struct Actor {
     /// Version and times.
     #[serde(flatten)]
     pub stamp: Stamp,
+}
+
+impl Actor {
+    /// True for a person who administers or may be about to: created for it, or with a role above `user`.
+    #[must_use]
+    pub fn is_administrator(&self) -> bool {
+        let role = self.sign_in.map(|sign_in| sign_in.role);
+        self.kind == ActorKind::Admin || role.is_some_and(|role| role > Role::User)
+    }
 }
 
 /// That a person signs in: with a password under the actor's name, by an [`Identity`](super::Identity),

@@ -9,9 +9,9 @@ use std::fmt;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ActorKind {
-    /// A person who may have API tokens.
+    /// A person who was created to administer, and may have API tokens without signing in.
     Admin,
-    /// A person.
+    /// A person. They may have API tokens while they sign in with a role above `user`.
     User,
     /// A machine.
     ServiceAccount,
@@ -66,8 +66,7 @@ pub struct SignIn {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewSignIn {
-    /// The role of the person's sessions: `user` for any person, another role only for an actor of
-    /// kind `admin`.
+    /// The role of the person's sessions: any, for any person. It is the most that their API tokens may do.
     pub role: ApiRole,
     /// 12 to 256 characters. Without one, the password stays what it is, and who has none signs in by an
     /// identity provider.
