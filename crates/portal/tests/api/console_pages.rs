@@ -97,7 +97,7 @@ async fn what_others_belong_to_is_deleted_with_them_or_not_at_all() {
             .text
             .contains("role=\"alert\" tabindex=\"-1\" autofocus")
     );
-    // What still uses it is named, and leads to its page.
+    // The thing that still uses it is named, and leads to its page.
     let user = format!("<a href=\"/resources/{resource}\">r</a>");
     assert!(refused.text.contains(&user), "{}", refused.text);
     assert!(!refused.text.contains("(res_"), "{}", refused.text);

@@ -98,7 +98,7 @@ fn where_ipv6_is_off_on_all_interfaces_one_line_says_so_and_resources_are_reache
     }
 }
 
-/// What gives a program the kernel of a machine that has no IPv6 at all.
+/// A program that gives another one the kernel of a machine that has no IPv6 at all.
 const WITHOUT_IPV6: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/access/without_ipv6.c");
 
 /// A script of a machine whose kernel has no IPv6: no socket of it, no switch, no address.
