@@ -374,6 +374,8 @@ async fn tokens_of_every_kind_are_made_shown_once_and_revoked() {
         let once = browser.submit(at, &fields).await.expect(200);
         assert!(once.text.contains(&format!("cv_{kind}_")), "{}", once.text);
         assert!(once.text.contains("shown this once"));
+        // The script sees to it that the form is not sent again.
+        assert!(once.text.contains(" data-once>"), "{}", once.text);
         assert_eq!(once.header("cache-control"), "no-store");
         assert!(once.text.contains(file));
         let list = browser.get(at).await.expect(200);

@@ -373,7 +373,13 @@ async fn a_list_of_10_000_rows_makes_as_many_queries_as_one_of_10() {
     readers.client = running.client_at(249).await.with(&bearer);
     let many = readers.count(&world.held, &paths).await;
 
-    let longer = |path: &&String| few[*path] != many[*path];
+    // The change log asks for names where its newest entries have ids, so it may ask less often.
+    let longer = |path: &&String| {
+        let before = |question| few[*path].get(question).copied().unwrap_or(0);
+        many[*path]
+            .iter()
+            .any(|(question, count)| *count > before(question))
+    };
     let longer: Vec<_> = paths
         .iter()
         .filter(longer)
