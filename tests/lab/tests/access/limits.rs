@@ -101,7 +101,7 @@ fn where_ipv6_is_off_on_all_interfaces_one_line_says_so_and_resources_are_reache
 /// A program that gives another one the kernel of a machine that has no IPv6 at all.
 const WITHOUT_IPV6: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/access/without_ipv6.c");
 
-/// A script of a machine whose kernel has no IPv6: no socket of it, no switch, no address.
+/// A script of a machine whose kernel has no IPv6: no socket of it opens.
 fn without_ipv6(product: &Product, name: &str) -> String {
     let program = product.dir().join(name);
     let program = program.display();
@@ -109,8 +109,7 @@ fn without_ipv6(product: &Product, name: &str) -> String {
     // The shell begins anew below the program: `sh -ec SCRIPT`.
     format!(
         "if [ -z \"${{WITHOUT_IPV6:-}}\" ]; then export WITHOUT_IPV6=1; \
-         exec {program} sh -ec \"$(tr '\\0' '\\n' </proc/$$/cmdline | tail -n +3)\"; fi
-         mount -t tmpfs none /proc/sys/net/ipv6"
+         exec {program} sh -ec \"$(tr '\\0' '\\n' </proc/$$/cmdline | tail -n +3)\"; fi"
     )
 }
 

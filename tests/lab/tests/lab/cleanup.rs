@@ -15,12 +15,19 @@ const A_MOMENT: Duration = Duration::from_millis(500);
 /// Remains of the process `id`: namespaces, interfaces' sockets, files, and the processes that have
 /// their files or interfaces there.
 fn left_behind(id: u32) -> String {
-    // A file may be removed while `find` looks at it.
-    let found = culvert_lab::run(&format!(
-        "find /run/netns /var/run/wireguard /tmp -ignore_readdir_race -maxdepth 1 ( -name cvl-{id}-* -o -name cvl-{id} -o -name cw{id}n* )"
-    ))
-    .unwrap();
-    found + &processes(id).join("\n")
+    let is_ours = |name: &str| {
+        name == format!("cvl-{id}")
+            || name.starts_with(&format!("cvl-{id}-"))
+            || name.starts_with(&format!("cw{id}n"))
+    };
+    let mut found = processes(id);
+    for folder in ["/run/netns", "/var/run/wireguard", "/tmp"] {
+        // A folder that nobody has made is empty; a file of others may be removed meanwhile.
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        found.extend(names.filter(|name| is_ours(name)));
+    }
+    found.join("\n")
 }
 
 /// The command lines of processes that name something of the process `id`.
