@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 use tokio_rustls::client::TlsStream;
@@ -76,11 +77,11 @@ impl Sender {
         self.0.send(text).await.map_err(|_| Closed::Here)
     }
 
-    /// Puts a message into the queue without waiting; `false` where it is full or the connection
-    /// has ended.
+    /// Puts a message into the queue without waiting; `false` where it is full. A connection that has
+    /// ended loses the message, and [`Connection::receive`] tells the reason.
     #[must_use]
     pub fn try_send(&self, text: String) -> bool {
-        self.0.try_send(text).is_ok()
+        !matches!(self.0.try_send(text), Err(TrySendError::Full(_)))
     }
 }
 
@@ -238,5 +239,21 @@ fn broken(error: &tungstenite::Error) -> Closed {
         | tungstenite::Error::Protocol(_)
         | tungstenite::Error::Utf8(_) => Closed::Protocol(error.to_string()),
         _ => Closed::Broken(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_queue_refuses_a_message_and_an_ended_connection_loses_it() {
+        let (outgoing, queue) = mpsc::channel(1);
+        let sender = Sender(outgoing);
+        assert!(sender.try_send("first".to_owned()));
+        assert!(!sender.try_send("second".to_owned()));
+        // The reason of its end is told by `receive`; a full queue would be another.
+        drop(queue);
+        assert!(sender.try_send("third".to_owned()));
     }
 }

@@ -90,7 +90,8 @@ impl PortalLink {
         }
     }
 
-    /// Queues a message without waiting; `false` if the queue is full or there is no connection.
+    /// Queues a message without waiting; `false` if the queue is full or there is no connection. One that has
+    /// just ended loses it, and [`Self::next`] tells the reason.
     #[must_use]
     pub fn try_send(&self, text: String) -> bool {
         match &self.state {
