@@ -11,13 +11,13 @@ use crate::machine_commands;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::{GroupId, SiteId};
-use culvert_portal_base::Fault;
+use culvert_portal_base::{Fault, Problems};
 use culvert_portal_service::{Caller, ListRequest};
 use culvert_wire::api::{
     ActorKind, ApplyOptions, Desired, DesiredGroup, DesiredPolicy, DesiredResource, FieldProblem,
-    IssuedToken, NewActor, NewMember, NewSite, NewToken,
+    IssuedToken, NewActor, NewMember, NewSite, NewToken, ResourcePatch,
 };
-use culvert_wire::model::Applications;
+use culvert_wire::model::{Applications, Filter};
 use culvert_wire::token::TokenKind;
 use culvert_wire::words;
 
@@ -288,14 +288,7 @@ async fn make_resource(
     let Some((_, site)) = &progress.site else {
         return Err(Fault::invalid("", "create a site first"));
     };
-    let allowed = fields.text("filters");
-    let each: Result<Vec<_>, String> = allowed
-        .split_whitespace()
-        .map(words::parse_allowed)
-        .collect();
-    let filters = each
-        .and_then(|each| words::allowed(&each))
-        .map_err(|error| Fault::invalid("filters", error))?;
+    let filters = wanted_filters(console, caller, fields).await?;
     let text = |name| fields.text(name).to_owned();
     let desired = Desired {
         groups: vec![DesiredGroup {
@@ -326,6 +319,30 @@ async fn make_resource(
         .await;
     applied.map_err(by_field)?;
     Ok(Made::Thing)
+}
+
+/// The filters that the form asks for. All wrong fields of the resource are named at once.
+async fn wanted_filters(
+    console: &Console,
+    caller: &Caller,
+    fields: &Fields,
+) -> Result<Vec<Filter>, Fault> {
+    caller.may_change()?;
+    let mut problems = Problems::default();
+    let each = fields.text("filters").split_whitespace();
+    let each: Result<Vec<_>, String> = each.map(words::parse_allowed).collect();
+    let filters = each.and_then(|each| words::allowed(&each));
+    let filters = problems.take(filters.map_err(|error| Fault::invalid("filters", error)))?;
+    let patch = ResourcePatch {
+        name: Some(fields.text("name").to_owned()),
+        kind: Some(words::target_kind(fields.text("address"))),
+        address: Some(fields.text("address").to_owned()),
+        filters: filters.clone(),
+        within: Some(networks(fields)),
+        ..ResourcePatch::default()
+    };
+    problems.take(console.service.check_resource(caller, None, &patch).await)?;
+    problems.finish_with(filters)
 }
 
 /// The ranges that names may lead into; none for an empty field.

@@ -183,6 +183,24 @@ async fn tokens_providers_and_sinks_are_told_all_that_is_wrong_at_once() {
 }
 
 #[tokio::test]
+async fn the_first_resource_is_told_all_that_is_wrong_with_it_at_once() {
+    let running = Running::start().await;
+    let mut browser = signed_in(&running, Role::Owner).await;
+    let site = [("step", "site"), ("site", "office")];
+    browser.submit("/first-steps", &site).await.expect(303);
+    let fields = [
+        ("step", "resource"),
+        ("name", ""),
+        ("address", "10.90.0.300"),
+        ("filters", "tcp:none"),
+        ("group", "everyone"),
+    ];
+    let refused = browser.submit("/first-steps", &fields).await.expect(422);
+    assert_eq!(marked(&refused), ["name", "address", "filters"]);
+    assert_eq!(focused(&refused), "name");
+}
+
+#[tokio::test]
 async fn settings_are_told_all_that_is_wrong_at_once() {
     let running = Running::start().await;
     let mut browser = signed_in(&running, Role::Owner).await;
