@@ -33,7 +33,6 @@ mod survey;
 mod wanted;
 
 use std::io;
-use std::path::PathBuf;
 
 use culvert_netlink::route::RouteNetlinkMessage;
 use culvert_netlink::route::address::AddressMessage;
@@ -97,7 +96,7 @@ impl Network {
     pub async fn apply(&mut self, wanted: &Wanted) -> Result<Applied, HostError> {
         wanted.within_bounds()?;
         let link = self.link(&wanted.interface).await?;
-        let ipv6 = ipv6_of(&wanted.interface);
+        let ipv6 = ipv6_of(Some(&link));
         let current = self.current(&wanted.routing, Some(link), ipv6).await?;
         let changes = self.follow(plan(wanted, &current)).await?;
         let surroundings = Surroundings {
@@ -119,7 +118,7 @@ impl Network {
             Err(HostError::NoInterface { .. }) => None,
             Err(error) => return Err(error),
         };
-        let ipv6 = ipv6_of(&wanted.interface);
+        let ipv6 = ipv6_of(link.as_ref());
         let current = self.current(&wanted.routing, link, ipv6).await?;
         self.follow(removal(&wanted.routing, &current)).await
     }
@@ -136,8 +135,7 @@ impl Network {
         &mut self,
         routing: &Routing,
     ) -> Result<Vec<String>, HostError> {
-        let ipv6 = if has_ipv6() { Ipv6::On } else { Ipv6::Off };
-        let current = self.current(routing, None, ipv6).await?;
+        let current = self.current(routing, None, ipv6_of(None)).await?;
         self.follow(removal(routing, &current)).await
     }
 
@@ -291,6 +289,7 @@ fn read_link(message: &LinkMessage) -> Link {
             LinkAttribute::Mtu(mtu_bytes) => link.mtu_bytes = *mtu_bytes,
             LinkAttribute::AfSpecUnspec(families) => {
                 link.makes_own_address = families.iter().any(makes_own_address);
+                link.has_ipv6 = families.iter().any(is_ipv6_on);
             }
             _ => {}
         }
@@ -311,25 +310,22 @@ fn has_ipv6() -> bool {
     std::fs::exists(IPV6_ADDRESSES).unwrap_or(false)
 }
 
-/// True if the kernel's switches for IPv6 are to be seen at all.
-fn has_switches() -> bool {
-    std::fs::exists("/proc/sys/net/ipv6/conf").unwrap_or(false)
+/// True if the interface has IPv6. Without its part of a link's answer it has none, as with an MTU below 1280. The kernel
+/// is asked by netlink: a container may hide the switches below `/proc/sys`.
+fn is_ipv6_on(family: &AfSpecUnspec) -> bool {
+    let AfSpecUnspec::Inet6(attributes) = family else {
+        return false;
+    };
+    attributes.iter().any(
+        |attribute| matches!(attribute, AfSpecInet6::DevConf(switches) if switches.disable_ipv6 == 0),
+    )
 }
 
-fn ipv6_of(interface: &InterfaceName) -> Ipv6 {
-    if !has_ipv6() {
-        return Ipv6::Off;
-    }
-    let switch = PathBuf::from(format!("/proc/sys/net/ipv6/conf/{interface}/disable_ipv6"));
-    match std::fs::read_to_string(switch) {
-        Ok(value) if value.trim() == "0" => Ipv6::On,
-        // Without the switch the interface has no IPv6: its MTU is below 1280, or it is gone.
-        Err(error) if error.kind() == io::ErrorKind::NotFound && has_switches() => {
-            Ipv6::OffOnInterface
-        }
-        Ok(_) => Ipv6::OffOnInterface,
-        // A machine that hides its switches says nothing of them. The kernel refuses an address where IPv6 is off.
-        Err(_) => Ipv6::On,
+fn ipv6_of(link: Option<&Link>) -> Ipv6 {
+    match link {
+        _ if !has_ipv6() => Ipv6::Off,
+        Some(link) if !link.has_ipv6 => Ipv6::OffOnInterface,
+        Some(_) | None => Ipv6::On,
     }
 }
 

@@ -43,6 +43,8 @@ pub(super) struct Link {
     pub(super) mtu_bytes: u32,
     /// True if it gives itself an IPv6 address when it comes up.
     pub(super) makes_own_address: bool,
+    /// True if it may have IPv6 addresses.
+    pub(super) has_ipv6: bool,
 }
 
 /// The IPv6 support of the host.

@@ -197,6 +197,7 @@ fn kernel() -> impl Strategy<Value = Current> {
                 up: false,
                 mtu_bytes: 1500,
                 makes_own_address: true,
+                has_ipv6: ipv6 == Ipv6::On,
             };
             let mut kernel = Current {
                 link,
