@@ -12,7 +12,7 @@ STUDY ?=
 # Tests of one program that run at the same time.
 TESTS_AT_ONCE ?= 4
 # Test programs that run the product in namespaces, browsers and machines (tests/lab/Cargo.toml).
-LABS := --test access --test browser --test lab --test packages
+LABS := access browser lab packages
 # Seconds for each fuzz target, and which (all).
 FUZZ_SECONDS ?= 60
 TARGETS ?=
@@ -38,20 +38,13 @@ test: setup ## Every test: unit, property, corpus replay, namespaces, interop (r
 	@# Builds all that tests run, the program included, so that no test waits for the compiler.
 	@# A Debian for tests of the packages is fetched meanwhile.
 	@scripts/debian-root.sh >/dev/null & \
-		cargo test --workspace --no-run && cargo test --workspace --no-run $(LABS); \
+		cargo test --workspace --no-run && cargo test --workspace --no-run $(LABS:%=--test %); \
 		built=$$?; wait $$!; exit $$built
-	@# Labs wait, in namespaces above all, so more of them run at a time than there are processors. All other tests
-	@# compute: they run beside the labs, and give way to them. Each command names the whole workspace: with fewer
-	@# packages, dependencies would be built once more with other features.
 	@# Where Debian can't be had, its tests alone fail.
-	status=0 others=$$(mktemp); \
+	status=0; \
 	scripts/axe.sh || status=1; \
 	scripts/packages-under-test.sh || status=1; \
-	export CULVERT_BIN="$$(realpath $(target_dir)/debug/culvert)"; \
-	nice -n 10 cargo test --workspace --no-fail-fast -- --test-threads $(TESTS_AT_ONCE) >$$others 2>&1 & \
-	cargo test --workspace --no-fail-fast $(LABS) -- --test-threads $(TESTS_AT_ONCE) || status=1; \
-	wait $$! || status=1; \
-	cat $$others; rm -f $$others; \
+	CULVERT_BIN="$$(realpath $(target_dir)/debug/culvert)" scripts/run-tests.sh $(TESTS_AT_ONCE) $(LABS) || status=1; \
 	exit $$status
 
 test-scripts: rust ## Tests of the scripts of this repository alone (about three minutes)

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Runs all tests. The labs wait, in namespaces above all, so more of them run at a time than there are processors. All
+# other tests compute: they run beside the labs, and give way to them. Their output follows that of the labs.
+#
+# usage: scripts/run-tests.sh THREADS LAB…
+#   THREADS  tests of one program that run at the same time
+#   LAB      test programs that are labs (tests/lab/Cargo.toml)
+set -u
+cd "$(dirname "$0")/.." || exit 1
+threads=${1:?usage: scripts/run-tests.sh THREADS LAB…}
+shift
+
+others=$(mktemp) jobs=() status=0
+stop() {
+    # Whole groups: cargo, and the test program that it runs.
+    for job in "${jobs[@]}"; do
+        kill -- -"$job" 2>/dev/null
+    done
+    rm -f "$others"
+}
+trap stop EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+# Each command names the whole workspace: with fewer packages, dependencies would be built once more with other features.
+# Both are jobs with groups of their own, so that a signal is not kept waiting.
+set -m
+nice -n 10 cargo test --workspace --no-fail-fast -- --test-threads "$threads" >"$others" 2>&1 &
+jobs+=($!)
+# shellcheck disable=SC2046 # one word for each
+cargo test --workspace --no-fail-fast $(printf -- '--test %s ' "$@") -- --test-threads "$threads" &
+jobs+=($!)
+set +m
+wait "${jobs[1]}" || status=1
+wait "${jobs[0]}" || status=1
+jobs=()
+cat "$others"
+exit $status
