@@ -24,24 +24,21 @@ impl<S: Sync> FromRequestParts<S> for Asked {
 impl Asked {
     /// The same question at another path.
     pub(super) fn same(&self, path: &str) -> String {
-        let query = self.query().finish();
-        match query.is_empty() {
-            true => path.to_owned(),
-            false => format!("{path}?{query}"),
-        }
+        self.with(path, &[])
     }
 
-    /// The same question at this path with other values of some fields, from its first page.
+    /// The same question at this path with other values of some fields; an empty one is left out. The position in a list
+    /// and the span of a chart are no part of a question, unless they are among the changes.
     pub(super) fn with(&self, path: &str, changes: &[(&str, &str)]) -> String {
+        const POSITION: [&str; 3] = ["cursor", "page", "span"];
         let mut query = form_urlencoded::Serializer::new(String::new());
-        let unchanged = self.0.iter().filter(|(name, value)| {
+        let fields = self.0.iter().map(|(name, value)| (&**name, &***value));
+        let unchanged = fields.filter(|(name, _)| {
             let is_changed = changes.iter().any(|(changed, _)| changed == name);
-            !is_changed && !value.is_empty() && name != "cursor"
+            !is_changed && !POSITION.contains(name)
         });
-        for (name, value) in unchanged {
-            query.append_pair(name, value);
-        }
-        for (name, value) in changes.iter().filter(|(_, value)| !value.is_empty()) {
+        let all = unchanged.chain(changes.iter().copied());
+        for (name, value) in all.filter(|(_, value)| !value.is_empty()) {
             query.append_pair(name, value);
         }
         match query.finish() {
@@ -52,22 +49,7 @@ impl Asked {
 
     /// The same page from where this part of the list ends.
     pub(super) fn next(&self, path: &str, cursor: Option<&str>) -> Option<String> {
-        let mut query = self.query();
-        query.append_pair("cursor", cursor?);
-        Some(format!("{path}?{}", query.finish()))
-    }
-
-    /// The query without the position in the list.
-    fn query(&self) -> form_urlencoded::Serializer<'static, String> {
-        let mut query = form_urlencoded::Serializer::new(String::new());
-        let stored = self.0.iter();
-        let stored = stored.filter(|(name, value)| {
-            !value.is_empty() && !matches!(name.as_str(), "cursor" | "span")
-        });
-        for (name, value) in stored {
-            query.append_pair(name, value);
-        }
-        query
+        cursor.map(|cursor| self.with(path, &[("cursor", cursor)]))
     }
 
     /// The part of a list that is asked for.

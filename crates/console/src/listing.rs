@@ -3,9 +3,9 @@
 //! All of it is in the address: a list works by links and one form, and can be sent to somebody.
 
 use super::asked::Asked;
-use super::view::{Cell, Chip, Look, Ordering, Table};
+use super::view::{Cell, Chip, FilterBar, Ordering, Table};
 use culvert_portal_service::ListRequest;
-use culvert_store::{Order, OrderBy, Part, Place};
+use culvert_store::{Order, OrderBy, Part, Position};
 use std::borrow::Cow;
 
 /// Rows of a page: more than a screen shows, and some 30 kB.
@@ -52,7 +52,7 @@ impl Listing {
             .parts
             .extend(self.state(asked).map(|state| state.part));
         request.limit = Some(ROWS);
-        request.place = Some(Place {
+        request.position = Some(Position {
             order: self.order(asked),
             skipped: (page(asked) - 1) * u64::from(ROWS),
         });
@@ -65,14 +65,14 @@ impl Listing {
         let page = page(asked);
         let before = (page - 1) * u64::from(ROWS);
         let last = before + rows.len() as u64;
-        let to = |page: u64| self.path(asked, &[("page", &page.to_string())]);
+        let to = |page: u64| asked.with(self.at, &[("page", &page.to_string())]);
         Table {
             title: self.title.to_owned(),
             columns: self.columns.iter().map(|(name, _)| *name).collect(),
             previous: (page > 1).then(|| to(page - 1)),
             next: (last < total).then(|| to(page + 1)),
             empty: self.nothing(asked),
-            look: Some(Look {
+            filter_bar: Some(FilterBar {
                 path: self.at,
                 search: asked.0.text("search").to_owned(),
                 hint: self.hint,
@@ -126,7 +126,7 @@ impl Listing {
         let states = self.states.iter().map(|state| (state.word, state.name));
         let chips = std::iter::once(all).chain(states).map(|(word, name)| Chip {
             name,
-            path: self.path(asked, &[("state", word)]),
+            path: asked.with(self.at, &[("state", word)]),
             is_current: word == current,
         });
         chips.collect()
@@ -149,7 +149,7 @@ impl Listing {
                 false => word.to_owned(),
             };
             let ordering = Ordering {
-                path: self.path(asked, &[("sort", &sort)]),
+                path: asked.with(self.at, &[("sort", &sort)]),
                 direction: is_now.then_some(match now.is_descending {
                     true => "descending",
                     false => "ascending",
@@ -158,26 +158,6 @@ impl Listing {
             Some((*name, ordering))
         });
         orders.collect()
-    }
-
-    /// The same list with other words in its address. Another order or state begins at the first page.
-    fn path(&self, asked: &Asked, changes: &[(&str, &str)]) -> String {
-        let mut query = form_urlencoded::Serializer::new(String::new());
-        for name in ["search", "state", "sort", "page"] {
-            let changed = changes.iter().find(|(changed, _)| *changed == name);
-            let value = match changed {
-                Some((_, value)) => value,
-                None if name == "page" => "",
-                None => asked.0.text(name),
-            };
-            if !value.is_empty() {
-                query.append_pair(name, value);
-            }
-        }
-        match query.finish() {
-            query if query.is_empty() => self.at.to_owned(),
-            query => format!("{}?{query}", self.at),
-        }
     }
 
     /// The text of a list without rows: it says what was looked for, where something was.

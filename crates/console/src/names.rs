@@ -8,7 +8,7 @@ use culvert_store::{EntityId, NamedRow};
 use culvert_wire::api::DEFAULT_PAGE_LEN;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-/// Look-ups for a page: four things for each of its entries, as the access log has. Further things
+/// FilterBar-ups for a page: four things for each of its entries, as the access log has. Further things
 /// are shown by their ids.
 const MAX_LOOK_UPS: usize = 4 * DEFAULT_PAGE_LEN as usize;
 

@@ -11,4 +11,4 @@ pub(crate) use cell::{Action, Buttons, Cell};
 pub(crate) use form::{Field, Form, Kind, PasskeyKind};
 pub(crate) use lines::{Lines, Piece, listed};
 pub(crate) use page::{Page, Section, Step, Steps, Who};
-pub(crate) use table::{Chip, Look, Ordering, Table};
+pub(crate) use table::{Chip, FilterBar, Ordering, Table};

@@ -30,7 +30,7 @@ pub enum Output {
         /// All destinations that clients may reach.
         table: Arc<GateTable>,
     },
-    /// Look which names have flows; then [`handle_names_in_use`](super::Gateway::handle_names_in_use).
+    /// FilterBar which names have flows; then [`handle_names_in_use`](super::Gateway::handle_names_in_use).
     NamesInUse,
     /// Ask the DNS for both families; then [`handle_resolved`](super::Gateway::handle_resolved).
     Resolve(DomainName),

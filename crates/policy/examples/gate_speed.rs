@@ -61,7 +61,7 @@ fn main() -> Result<(), PolicyError> {
     look_ups()
 }
 
-/// Look-ups among 10,000 resources.
+/// FilterBar-ups among 10,000 resources.
 fn look_ups() -> Result<(), PolicyError> {
     const RESOURCES: u64 = 10_000;
     const LOOK_UPS: usize = 1_000_000;

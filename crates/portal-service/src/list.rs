@@ -3,7 +3,7 @@
 use super::{Caller, Service};
 use culvert_ids::AccountId;
 use culvert_portal_base::Fault;
-use culvert_store::{EntityId, Kind, ListFilter, PageLimit, Part, Place};
+use culvert_store::{EntityId, Kind, ListFilter, PageLimit, Part, Position};
 use culvert_wire::api::{DEFAULT_PAGE_LEN, MAX_PAGE_LEN, Page};
 
 /// A request for a page of a list.
@@ -14,7 +14,7 @@ pub struct ListRequest {
     /// [`Page::next_cursor`] of the page before.
     pub cursor: Option<String>,
     /// The place in an order of its own, instead of a cursor in the order of ids.
-    pub place: Option<Place>,
+    pub position: Option<Position>,
     /// Rows of a page.
     pub limit: Option<u16>,
 }
@@ -74,8 +74,10 @@ impl Service {
         show: impl Fn(T) -> U + Send,
     ) -> Result<Page<U>, Fault> {
         let limit = page_limit(request.limit)?;
-        if let Some(place) = request.place {
-            return self.look_through(caller, request, place, limit, show).await;
+        if let Some(position) = request.position {
+            return self
+                .list_ordered(caller, request, position, limit, show)
+                .await;
         }
         let after: Option<EntityId> = cursor(request.cursor.as_deref())?;
         if after.is_some_and(|after| after.kind() != T::KIND) {
@@ -95,17 +97,17 @@ impl Service {
     }
 
     /// The same in an order of its own, with the number of all.
-    async fn look_through<T: Kind, U>(
+    async fn list_ordered<T: Kind, U>(
         &self,
         caller: &Caller,
         request: &ListRequest,
-        place: Place,
+        position: Position,
         limit: PageLimit,
         show: impl Fn(T) -> U + Send,
     ) -> Result<Page<U>, Fault> {
         let store = &self.database.store;
-        let look = store.look_through(caller.account(), T::KIND, &request.filter, place, limit);
-        let found = self.database.ask("look_through", look).await?;
+        let list = store.list_ordered(caller.account(), T::KIND, &request.filter, position, limit);
+        let found = self.database.ask("list_ordered", list).await?;
         let rows = found.items.into_iter().filter_map(T::from_entity);
         Ok(Page {
             items: rows.map(show).collect(),

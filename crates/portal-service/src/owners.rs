@@ -82,8 +82,8 @@ impl Service {
         }
     }
 
-    /// Like [`Self::may_touch_actor`], of the actors for whom something would end. Refuses to take away the last way in for an owner: `goes`
-    /// says of each whether it would no longer be one, of an owner's token or, without a token, of an owner's password.
+    /// Like [`Self::may_touch_actor`], of the actors for whom something would end. Refuses to take away the last way in
+    /// for an owner: `goes` says of each whether it would no longer be one, of an owner's token or, without a token, of an owner's password.
     pub(super) async fn may_shut_out(
         &self,
         caller: &Caller,

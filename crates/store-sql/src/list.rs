@@ -6,8 +6,8 @@ use super::value::{Columns, Value, json};
 use culvert_ids::AccountId;
 use culvert_store::rules::{self, lookup_keys};
 use culvert_store::{
-    Entity, EntityId, EntityKind, Found, ListFilter, Order, OrderBy, Page, PageLimit, Part, Place,
-    StoreError,
+    Entity, EntityId, EntityKind, Found, ListFilter, Order, OrderBy, Page, PageLimit, Part,
+    Position, StoreError,
 };
 use sqlx::SqliteConnection;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -41,11 +41,11 @@ pub(super) fn list_statement(
 }
 
 /// The statements that count rows and read them in an order of their own, each with its values.
-pub(super) fn place_statements(
+pub(super) fn ordered_statements(
     account: AccountId,
     kind: EntityKind,
     filter: &ListFilter,
-    place: Place,
+    position: Position,
     limit: PageLimit,
 ) -> Result<[(String, Vec<Value>); 2], StoreError> {
     let mut question = Question {
@@ -55,14 +55,14 @@ pub(super) fn place_statements(
         values: vec![account.as_bytes().into()],
     };
     question.add(filter)?;
-    let order = order(kind, place.order)?;
+    let order = order(kind, position.order)?;
     let (condition, values) = (question.sql, question.values);
     let count = format!("SELECT count(*) AS total FROM {}{condition}", table(kind));
     let select = table::select(kind);
     let rows = format!("{select}{condition} ORDER BY {order} LIMIT ? OFFSET ?");
     let mut of_rows = values.clone();
     of_rows.push(u64::from(limit.rows()).into());
-    of_rows.push(place.skipped.into());
+    of_rows.push(position.skipped.into());
     Ok([(count, values), (rows, of_rows)])
 }
 
@@ -337,15 +337,16 @@ pub(super) async fn list(
     Ok(Page::cut(rows, limit, Entity::id))
 }
 
-pub(super) async fn look_through(
+pub(super) async fn list_ordered(
     connection: &mut SqliteConnection,
     account: AccountId,
     kind: EntityKind,
     filter: &ListFilter,
-    place: Place,
+    position: Position,
     limit: PageLimit,
 ) -> Result<Found<Entity>, StoreError> {
-    let [(count, counted), (sql, values)] = place_statements(account, kind, filter, place, limit)?;
+    let [(count, counted), (sql, values)] =
+        ordered_statements(account, kind, filter, position, limit)?;
     last_seq(connection, account).await?;
     for to in &filter.refers_to {
         check_exists(connection, account, *to).await?;

@@ -15,7 +15,7 @@ use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ProviderId, 
 use culvert_store::{
     AccessEntry, AccessFilter, AccessSeq, Account, Author, Change, ChangeFilter, Client,
     CommitWatch, Enrolment, Entity, EntityId, EntityKind, Found, Gateway, Grant, Identity,
-    ListFilter, LoggedAccess, Mutation, Owner, Page, PageLimit, Passkey, Place, Principal,
+    ListFilter, LoggedAccess, Mutation, Owner, Page, PageLimit, Passkey, Position, Principal,
     SecretBytes, SecretName, SeenMachine, Seq, Snapshot, StateSecret, Store, StoreError,
 };
 use culvert_wire::Timestamp;
@@ -196,20 +196,20 @@ impl Store for SqliteStore {
         .await
     }
 
-    async fn look_through(
+    async fn list_ordered(
         &self,
         account: AccountId,
         kind: EntityKind,
         filter: &ListFilter,
-        place: Place,
+        position: Position,
         limit: PageLimit,
     ) -> Result<Found<Entity>, StoreError> {
-        list::look_through(
+        list::list_ordered(
             &mut *self.reading().await?,
             account,
             kind,
             filter,
-            place,
+            position,
             limit,
         )
         .await

@@ -7,7 +7,7 @@ use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ResourceId};
 use culvert_store::rules::users_of;
 use culvert_store::{
     AccessFilter, AccessSeq, Account, AccountSettings, Author, ChangeFilter, Decision, EntityId,
-    EntityKind, FlowFilter, ListFilter, PageLimit, Part, Place, Seq, Stamp, Store, StoreError,
+    EntityKind, FlowFilter, ListFilter, PageLimit, Part, Position, Seq, Stamp, Store, StoreError,
 };
 use culvert_wire::Timestamp;
 use culvert_wire::model::{Target, TargetKind};
@@ -103,8 +103,8 @@ async fn lists_are_read_by_an_index() {
                     list::list_statement(ACCOUNT, *kind, &filter, after, limit).unwrap();
                 assert_indexed(&store, &sql, values).await;
             }
-            let (place, limit) = (Place::default(), PageLimit::MAX);
-            let statements = list::place_statements(ACCOUNT, *kind, &filter, place, limit);
+            let (position, limit) = (Position::default(), PageLimit::MAX);
+            let statements = list::ordered_statements(ACCOUNT, *kind, &filter, position, limit);
             let Ok(statements) = statements else {
                 assert!(matches!(
                     kind,

@@ -59,7 +59,7 @@ pub use limits::{
     SESSION_IDLE_MS,
 };
 pub use logs::{ACTIVITY_BUCKET_MS, Activity, LogEntries, Logs};
-pub use page::{Found, ListFilter, Order, OrderBy, Page, PageLimit, Part, Place};
+pub use page::{Found, ListFilter, Order, OrderBy, Page, PageLimit, Part, Position};
 pub use principal::{Holder, Owner, OwnerBy, Principal};
 pub use proof::Proof;
 pub use search::{MAX_SEARCH_LEN, SearchText, SearchTextError};

@@ -46,7 +46,7 @@ pub struct Order {
 
 /// A place in a list that has an order of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct Position {
     /// The order.
     pub order: Order,
     /// Rows before it.

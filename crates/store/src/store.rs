@@ -3,7 +3,7 @@
 use crate::{
     AccessEntry, AccessFilter, AccessSeq, Account, Author, Change, ChangeFilter, Client, Entity,
     EntityId, EntityKind, Found, Gateway, Grant, Identity, Kind, ListFilter, LoggedAccess, Logs,
-    MachineId, Mutation, Owner, Page, PageLimit, Passkey, Place, Principal, SecretBytes,
+    MachineId, Mutation, Owner, Page, PageLimit, Passkey, Position, Principal, SecretBytes,
     SecretName, Seen, Seq, Snapshot, StateSecret, StoreError,
 };
 use async_trait::async_trait;
@@ -92,12 +92,12 @@ pub trait Store: Logs + Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// [`StoreError::Invalid`] where the filter or the order does not go with the kind.
-    async fn look_through(
+    async fn list_ordered(
         &self,
         account: AccountId,
         kind: EntityKind,
         filter: &ListFilter,
-        place: Place,
+        position: Position,
         limit: PageLimit,
     ) -> Result<Found<Entity>, StoreError>;
 

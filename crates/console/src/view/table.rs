@@ -15,12 +15,12 @@ pub(crate) struct Table {
     /// The address of the next page.
     pub(crate) next: Option<String>,
     /// The ways to find rows, above the list.
-    pub(crate) look: Option<Look>,
+    pub(crate) filter_bar: Option<FilterBar>,
 }
 
 impl Table {
     fn ordering(&self, column: &str) -> Option<&Ordering> {
-        let orders = &self.look.as_ref()?.orders;
+        let orders = &self.filter_bar.as_ref()?.orders;
         let found = orders.iter().find(|(name, _)| *name == column);
         found.map(|(_, ordering)| ordering)
     }
@@ -38,7 +38,7 @@ impl Table {
 
 /// The ways to find rows of a list.
 #[derive(Clone, Debug)]
-pub(crate) struct Look {
+pub(crate) struct FilterBar {
     /// The address of the list.
     pub(crate) path: &'static str,
     /// The text that was looked for.

@@ -90,7 +90,7 @@ macro_rules! list_query {
                     },
                     cursor: query.cursor,
                     limit: query.limit,
-                    place: None,
+                    position: None,
                 };
                 $(let request = request.referring_to(query.$field);)*
                 request

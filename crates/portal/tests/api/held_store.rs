@@ -8,8 +8,8 @@ use culvert_store::{
     AccessEntry, AccessFilter, AccessSeq, Account, Activity, Author, Change, ChangeFilter, Client,
     CommitWatch, Enrolment, Entity, EntityId, EntityKind, FlowBatch, FlowFilter, FlowSeq, Found,
     Gateway, Grant, Identity, ListFilter, LogEntries, LoggedAccess, LoggedFlow, Logs, Mutation,
-    Owner, Page, PageLimit, Passkey, Place, Principal, SecretBytes, SecretName, SeenMachine, Seq,
-    Snapshot, StateSecret, Store, StoreError,
+    Owner, Page, PageLimit, Passkey, Position, Principal, SecretBytes, SecretName, SeenMachine,
+    Seq, Snapshot, StateSecret, Store, StoreError,
 };
 use culvert_wire::Timestamp;
 use culvert_wire::model::Log;
@@ -244,18 +244,18 @@ passed_on! {
         list.instrument(self.span("list")).await
     }
 
-    async fn look_through(
+    async fn list_ordered(
         &self,
         account: AccountId,
         kind: EntityKind,
         filter: &ListFilter,
-        place: Place,
+        position: Position,
         limit: PageLimit,
     ) -> Answer<Found<Entity>> {
-        self.count("look_through");
+        self.count("list_ordered");
         self.may_read()?;
-        let look = self.inner.look_through(account, kind, filter, place, limit);
-        look.instrument(self.span("look_through")).await
+        let list = self.inner.list_ordered(account, kind, filter, position, limit);
+        list.instrument(self.span("list_ordered")).await
     }
 
     async fn password(

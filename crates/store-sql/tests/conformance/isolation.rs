@@ -128,15 +128,15 @@ async fn rows_of_another_account_are_not_found(ours: &Full, theirs: &Full) {
                 Err(StoreError::Invalid { .. }) => {}
                 other => attempts.push(other.map(|_| ())),
             }
-            let place = culvert_store::Place {
+            let position = culvert_store::Position {
                 order: culvert_store::Order {
                     by: culvert_store::OrderBy::Created,
                     is_descending: false,
                 },
                 skipped: 0,
             };
-            let look = store.look_through(account, *kind, &filter, place, PageLimit::MAX);
-            match look.await {
+            let ordered = store.list_ordered(account, *kind, &filter, position, PageLimit::MAX);
+            match ordered.await {
                 Err(StoreError::Invalid { .. }) => {}
                 other => attempts.push(other.map(|_| ())),
             }
@@ -283,7 +283,7 @@ pub(crate) async fn an_unknown_account_is_an_error_everywhere(factory: impl Asyn
             .await
             .map(|_| ()),
         store
-            .look_through(unknown, EntityKind::Group, &list, Default::default(), limit)
+            .list_ordered(unknown, EntityKind::Group, &list, Default::default(), limit)
             .await
             .map(|_| ()),
         store.snapshot(unknown).await.map(|_| ()),

@@ -4,8 +4,8 @@ use super::Fixture;
 use super::world::*;
 use culvert_store::{
     Account, ActorKind, Client, EntityId, EntityKind, Group, Kind, ListFilter, MAX_BATCH, MAX_PAGE,
-    Mutation, Order, OrderBy, Page, PageLimit, Part, Place, Policy, Resource, StoreError, StoreExt,
-    TokenScope, TokenUses,
+    Mutation, Order, OrderBy, Page, PageLimit, Part, Policy, Position, Resource, StoreError,
+    StoreExt, TokenScope, TokenUses,
 };
 use culvert_wire::model::{Target, TargetKind};
 
@@ -118,13 +118,13 @@ pub(crate) async fn filters_narrow_a_list(factory: impl AsyncFn() -> Fixture) {
 async fn look<T: Kind>(
     world: &World,
     filter: &ListFilter,
-    place: Place,
+    position: Position,
     rows: u64,
 ) -> (Vec<String>, u64) {
     let limit = PageLimit::new(rows);
     let found = world
         .store
-        .look_through(world.account, T::KIND, filter, place, limit)
+        .list_ordered(world.account, T::KIND, filter, position, limit)
         .await
         .unwrap();
     let names = found.items.iter().filter_map(culvert_store::Entity::name);
@@ -138,9 +138,9 @@ fn texts(text: &str) -> ListFilter {
     }
 }
 
-fn ordered(by: OrderBy, is_descending: bool, skipped: u64) -> Place {
+fn ordered(by: OrderBy, is_descending: bool, skipped: u64) -> Position {
     let order = Order { by, is_descending };
-    Place { order, skipped }
+    Position { order, skipped }
 }
 
 pub(crate) async fn a_list_is_read_in_the_order_that_people_chose_with_the_number_of_all(
@@ -180,11 +180,12 @@ pub(crate) async fn a_list_is_read_in_the_order_that_people_chose_with_the_numbe
     assert_eq!(read(By::Created, false, 40, 9).await, (names(&[]), 4));
 
     // An order that the kind does not have is refused.
-    let place = ordered(By::Seen, false, 0);
+    let position = ordered(By::Seen, false, 0);
     let limit = PageLimit::MAX;
-    let refused = world
-        .store
-        .look_through(world.account, EntityKind::Resource, &all, place, limit);
+    let refused =
+        world
+            .store
+            .list_ordered(world.account, EntityKind::Resource, &all, position, limit);
     assert!(matches!(
         refused.await,
         Err(StoreError::Invalid { field: "sort", .. })
@@ -206,12 +207,12 @@ pub(crate) async fn rows_are_found_by_each_text_that_people_know_them_by(
     world.policy(staff.id, database.id, "One").await;
     let principal = world.client_key(ada.id).await;
     let laptop = world.enrol(&principal, "Laptop", 1).await.unwrap();
-    let place = Place::default();
+    let position = Position::default();
     let found = async |text: &str| {
         let filter = texts(text);
-        let resources = look::<Resource>(&world, &filter, place, 9).await;
-        let policies = look::<Policy>(&world, &filter, place, 9).await;
-        let clients = look::<Client>(&world, &filter, place, 9).await;
+        let resources = look::<Resource>(&world, &filter, position, 9).await;
+        let policies = look::<Policy>(&world, &filter, position, 9).await;
+        let clients = look::<Client>(&world, &filter, position, 9).await;
         [resources.1, policies.1, clients.1]
     };
     for (text, wanted) in [
@@ -264,7 +265,7 @@ pub(crate) async fn states_of_machines_narrow_a_list(factory: impl AsyncFn() -> 
             parts,
             ..ListFilter::default()
         };
-        let found = look::<Client>(&world, &filter, Place::default(), 9).await;
+        let found = look::<Client>(&world, &filter, Position::default(), 9).await;
         assert_eq!(found.1, wanted, "{filter:?}");
     }
 }
