@@ -41,7 +41,7 @@ const LISTS: [(&str, &str); 4] = [
 ];
 
 /// Other pages with no id in them.
-const PLAIN: [&str; 29] = [
+const PLAIN: [&str; 36] = [
     "/",
     "/sites",
     "/people",
@@ -58,6 +58,13 @@ const PLAIN: [&str; 29] = [
     "/explain",
     "/resources?search=net-99",
     "/resources?search=nothing",
+    "/resources?sort=holder",
+    "/policies?sort=-holder",
+    "/policies?search=nothing",
+    "/clients?sort=-seen",
+    "/clients?sort=holder",
+    "/clients?state=unverified&search=person-500",
+    "/clients?search=nothing",
     "/log/changes",
     "/log/changes?entity=site",
     "/log/changes?cursor=50000",
@@ -102,7 +109,8 @@ pub(super) async fn all(portal: &Process) -> Result<Vec<Page>> {
         pages.push(Page::of_console(path));
         pages.push(Page::of_api(&format!("{list}?limit=200")));
         let cursor = middle(portal, list).await?;
-        pages.push(Page::of_console(path).with("cursor", &cursor));
+        // The console counts pages of 50 rows.
+        pages.push(Page::of_console(path).with("page", "100"));
         pages.push(Page::of_api(&format!("{list}?limit=200")).with("cursor", &cursor));
     }
     pages.extend(details(portal).await?);
