@@ -20,7 +20,7 @@ pub(super) struct Which {
 
 #[derive(Debug, Args)]
 pub(super) struct Search {
-    /// Only those with TEXT in their names
+    /// Only those with TEXT in the name, the name of what they belong to, an address or the software
     #[arg(long, value_name = "TEXT")]
     search: Option<String>,
 }
