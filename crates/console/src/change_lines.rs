@@ -25,6 +25,11 @@ const REFERENCES: [&str; 8] = [
 /// The most elements of one list that a page shows.
 const MAX_ELEMENTS: usize = 50;
 
+/// The most characters of one line, and of one change: a page has 50 changes and at most 150 kB. Certificates of an
+/// identity provider alone may have 32 kB. The exports have all of them.
+const MAX_LINE_CHARS: usize = 500;
+const MAX_CHANGE_CHARS: usize = 1_500;
+
 /// A setting of an account.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Setting {
@@ -161,33 +166,59 @@ pub(super) fn lines(
         .iter()
         .map(|difference| title(is_account, &difference.path))
         .collect();
-    let lines = differences.iter().zip(&titles).map(|(difference, title)| {
-        let field = difference.path.last().copied().unwrap_or_default();
+    let mut lines = Vec::new();
+    let mut room_chars = MAX_CHANGE_CHARS;
+    for (difference, title) in differences.iter().zip(&titles) {
         let mut line = Line {
-            pieces: vec![Piece::text(format!("{title}: "))],
+            pieces: Vec::new(),
+            room_chars: room_chars.min(MAX_LINE_CHARS),
             names,
         };
+        let before = line.room_chars;
+        let field = difference.path.last().copied().unwrap_or_default();
+        line.text(format!("{title}: "));
         line.change(operation, field, &difference.change);
-        line.pieces
-    });
-    let lines = lines.collect();
+        room_chars -= before - line.room_chars;
+        lines.push(line.pieces);
+        if room_chars == 0 {
+            break;
+        }
+    }
+    let others = differences.len() - lines.len();
+    if others > 0 {
+        let text = format!("and {others} more, which the export has");
+        lines.push(vec![Piece::text(text)]);
+    }
     Lines::new(&titles, lines)
 }
 
 struct Line<'n> {
     pieces: Vec<Piece>,
+    /// Characters that it may still get.
+    room_chars: usize,
     names: &'n Names,
 }
 
 impl Line<'_> {
     fn text(&mut self, text: impl AsRef<str>) {
+        self.piece(Piece::text(text.as_ref()));
+    }
+
+    /// Appends a piece, cut where there is no room for all of it.
+    fn piece(&mut self, mut piece: Piece) {
+        if self.room_chars == 0 {
+            return;
+        }
+        let chars = piece.text.chars().count();
+        if chars > self.room_chars {
+            piece.text = piece.text.chars().take(self.room_chars).collect();
+            piece.text.push('…');
+        }
+        self.room_chars = self.room_chars.saturating_sub(chars);
         // Texts beside each other are one.
-        match self.pieces.last_mut() {
-            Some(Piece {
-                text: last,
-                path: None,
-            }) => last.push_str(text.as_ref()),
-            _ => self.pieces.push(Piece::text(text.as_ref())),
+        match (self.pieces.last_mut(), &piece.path) {
+            (Some(last), None) if last.path.is_none() => last.text.push_str(&piece.text),
+            _ => self.pieces.push(piece),
         }
     }
 
@@ -252,7 +283,7 @@ impl Line<'_> {
             }
             Value::String(text) if text.is_empty() => self.text("empty"),
             Value::String(text) => match reference(field, value) {
-                Some(id) => self.pieces.push(self.names.piece(id)),
+                Some(id) => self.piece(self.names.piece(id)),
                 None => self.text(text),
             },
             Value::Bool(_) | Value::Number(_) => self.text(value.to_string()),
@@ -285,7 +316,7 @@ mod tests {
     use super::super::difference::differences;
     use super::*;
     use culvert_ids::GroupId;
-    use serde_json::json;
+    use serde_json::{Map, json};
 
     /// The lines of a change, as a person reads them.
     fn read(operation: Operation, is_account: bool, states: &[Option<Value>; 2]) -> Vec<String> {
@@ -402,5 +433,22 @@ mod tests {
         );
         let unknown = Setting::of(&["settings", "new_one"]);
         assert_eq!((&*unknown.name, unknown.page), ("new one", "/settings"));
+    }
+
+    #[test]
+    fn a_change_of_any_size_has_lines_of_a_bounded_length() {
+        let long = "x".repeat(32 * 1024);
+        let told = changed(json!({"ca": "a"}), json!({ "ca": long }));
+        assert_eq!(told.len(), 1);
+        assert!(told[0].starts_with("ca: a → xxx") && told[0].ends_with("x…"));
+        assert_eq!(told[0].chars().count(), MAX_LINE_CHARS + 1);
+
+        let fields: Map<String, Value> = (0..9)
+            .map(|number| (format!("field{number}"), json!(long)))
+            .collect();
+        let told = changed(json!({}), Value::Object(fields));
+        let chars: usize = told.iter().map(|line| line.chars().count()).sum();
+        assert!(chars <= MAX_CHANGE_CHARS + 50, "{chars}");
+        assert_eq!(told.last().unwrap(), "and 6 more, which the export has");
     }
 }
