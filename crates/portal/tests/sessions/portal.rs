@@ -178,16 +178,17 @@ impl Portal {
     }
 
     /// A client without sockets, of which a process may have a thousand only.
-    pub(crate) async fn client_by_pipe(&self, machine: &str) -> Machine<ToClient, DuplexStream> {
+    pub(crate) async fn client_by_pipe(
+        &self,
+        machine: &str,
+    ) -> Result<Machine<ToClient, DuplexStream>, Response<Option<Vec<u8>>>> {
         let (near, far) = duplex(PIPE_BYTES);
         tokio::spawn(serve(self.router.clone(), far));
         let url = format!("ws://{}{CLIENT_SESSION_PATH}", self.address);
         let bearer = client_bearer().expose();
-        let mut line = Machine::begin(request(&url, Some(&bearer)), near)
-            .await
-            .unwrap();
+        let mut line = Machine::try_begin(request(&url, Some(&bearer)), near).await?;
         line.say(&hello_client(machine)).await;
-        line
+        Ok(line)
     }
 
     pub(crate) async fn gateway(&self, machine: &str) -> Machine<ToGateway> {
@@ -208,11 +209,7 @@ impl Portal {
     ) -> Result<Machine<M>, Response<Option<Vec<u8>>>> {
         let request = request(&format!("ws://{}{path}", self.address), token);
         let stream = TcpStream::connect(self.address).await.unwrap();
-        match Machine::begin(request, stream).await {
-            Ok(machine) => Ok(machine),
-            Err(Error::Http(response)) => Err(*response),
-            Err(error) => panic!("{error}"),
-        }
+        Machine::try_begin(request, stream).await
     }
 
     pub(crate) async fn refusal(&self, path: &str, token: Option<&str>) -> StatusCode {
@@ -387,6 +384,15 @@ impl<M: Kinds, S: AsyncRead + AsyncWrite + Unpin> Machine<M, S> {
             place: None,
             kinds: std::marker::PhantomData,
         })
+    }
+
+    /// Begins; or the status and headers of the refusal.
+    async fn try_begin(request: Request<()>, stream: S) -> Result<Self, Response<Option<Vec<u8>>>> {
+        match Self::begin(request, stream).await {
+            Ok(machine) => Ok(machine),
+            Err(Error::Http(response)) => Err(*response),
+            Err(error) => panic!("{error}"),
+        }
     }
 
     pub(crate) async fn say(&mut self, message: &impl Kinds) {
