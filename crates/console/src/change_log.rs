@@ -152,7 +152,7 @@ fn row(change: &Changed<'_>, names: &Names) -> Vec<Cell> {
     let is_of_account = change.is_of_account();
     vec![
         Cell::text(entry.seq),
-        Cell::time(Some(entry.at)),
+        Cell::logged(entry.at),
         match entry.actor {
             Some(actor) => names.shown(actor),
             None => Cell::text("the portal"),

@@ -135,7 +135,7 @@ fn row(entry: &FlowLogEntry, names: &Names) -> Vec<Cell> {
         None => format!("{} {}", entry.protocol, entry.address),
     };
     vec![
-        Cell::time(Some(entry.at)),
+        Cell::logged(entry.at),
         names.maybe(entry.actor),
         names.shown(entry.client),
         names.shown(entry.resource),

@@ -226,7 +226,7 @@ fn access_row(entry: AccessLogEntry, names: &Names) -> Vec<Cell> {
         AccessDecision::Granted | AccessDecision::Revoked | AccessDecision::Ended => None,
     };
     vec![
-        Cell::time(Some(entry.at)),
+        Cell::logged(entry.at),
         match entry.decision {
             AccessDecision::Granted => Cell::good("granted"),
             AccessDecision::Denied => Cell::bad("denied"),

@@ -3,6 +3,7 @@
 mod cell;
 mod form;
 mod lines;
+mod moment;
 mod page;
 mod table;
 
@@ -10,5 +11,6 @@ pub(crate) use crate::link::Link;
 pub(crate) use cell::{Action, Buttons, Cell};
 pub(crate) use form::{Field, Form, Kind, PasskeyKind};
 pub(crate) use lines::{Lines, Piece, listed};
+pub(crate) use moment::Moment;
 pub(crate) use page::{Page, Section, Step, Steps, Who};
 pub(crate) use table::{Chip, FilterBar, Ordering, Table};

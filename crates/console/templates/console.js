@@ -1,4 +1,5 @@
-// What pages of the console do with a script: they follow what happens, and copy what is to be copied.
+// What pages of the console do with a script: they follow what happens, copy what is to be copied, and tell times in
+// the zone of the browser.
 // Whatever they show was made by the portal: this makes no HTML from text, and asks no other site.
 (() => {
   "use strict";
@@ -11,8 +12,51 @@
   // page before it.
   if ("once" in main.dataset) history.replaceState(null, "", location.href);
 
-  // A button in front of each text that is to be copied.
+  const MINUTE_MS = 60000;
+  // As src/view/moment.rs has them.
+  const UNITS = [
+    [365 * 24 * 60 * MINUTE_MS, "year", "years"], [30 * 24 * 60 * MINUTE_MS, "month", "months"],
+    [24 * 60 * MINUTE_MS, "day", "days"], [60 * MINUTE_MS, "h", "h"], [MINUTE_MS, "min", "min"],
+  ];
+
+  function distance(at, now) {
+    const unit = UNITS.find(([ms]) => Math.abs(now - at) >= ms);
+    if (!unit) return "now";
+    const count = Math.floor(Math.abs(now - at) / unit[0]);
+    const text = count + " " + unit[count === 1 ? 1 : 2];
+    return at < now ? text + " ago" : "in " + text;
+  }
+
+  // The locale writes 2026-11-22 14:30:05.
+  const exact = (at) => at.toLocaleString("sv-SE");
+
+  function short(at, now) {
+    const [text, today] = [exact(at), exact(now)];
+    if (text.slice(0, 10) === today.slice(0, 10)) return text.slice(11, 16);
+    if (text.slice(0, 4) !== today.slice(0, 4)) return text.slice(0, 10);
+    return at.toLocaleString("en", { month: "short", day: "numeric" }) + " " + text.slice(11, 16);
+  }
+
+  function tell(part) {
+    const now = new Date();
+    for (const time of part.querySelectorAll("time[title]")) {
+      const at = new Date(time.dateTime);
+      const set = (name, text) => {
+        const shown = time.querySelector("." + name);
+        if (shown && shown.textContent !== text) shown.textContent = text;
+      };
+      time.title = at.toLocaleString("sv-SE", { dateStyle: "short", timeStyle: "long" });
+      set("relative", distance(at, now));
+      set("exact", exact(at));
+      set("short", short(at, now));
+    }
+  }
+
+  setInterval(() => document.hidden || tell(main), MINUTE_MS / 2);
+
+  // A button in front of each text that is to be copied; times in the zone of the browser.
   function dress(part) {
+    tell(part);
     for (const text of part.querySelectorAll("pre[data-copy]")) {
       const button = document.createElement("button");
       button.type = "button";

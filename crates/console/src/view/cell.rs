@@ -1,6 +1,7 @@
 //! The cells of tables, and the buttons in them.
 
-use super::Lines;
+use super::{Lines, Moment};
+use culvert_portal_base::now;
 use culvert_wire::Timestamp;
 use std::fmt;
 
@@ -17,11 +18,10 @@ pub(crate) enum Cell {
         kind: &'static str,
         text: String,
     },
-    /// An instant as it is written, and as people read it.
-    Time {
-        at: Timestamp,
-        shown: String,
-    },
+    /// An instant: its distance from now, and the exact time beside.
+    Time(Moment),
+    /// An instant of a log: the exact time, and its distance beside.
+    Logged(Moment),
     Actions(Vec<Action>),
     /// The same in a menu, so that the rows of a list stay one line high.
     Menu(Vec<Action>),
@@ -70,12 +70,12 @@ impl Cell {
         }
     }
 
-    /// An instant, to the second.
-    pub(crate) fn at(at: Timestamp) -> Self {
-        let text = at.to_string();
-        let seconds = text.get(..19).unwrap_or(&text).replace('T', " ");
-        let shown = format!("{seconds} UTC");
-        Self::Time { at, shown }
+    pub(crate) fn logged(at: Timestamp) -> Self {
+        Self::Logged(Moment::new(at, now()))
+    }
+
+    pub(crate) const fn is_moment(&self) -> bool {
+        matches!(self, Self::Time(_) | Self::Logged(_))
     }
 
     /// True for a text that a table breaks between words.
@@ -88,7 +88,7 @@ impl Cell {
     }
 
     pub(crate) fn time(at: Option<Timestamp>) -> Self {
-        at.map_or_else(|| Self::text("–"), Self::at)
+        at.map_or_else(|| Self::text("–"), |at| Self::Time(Moment::new(at, now())))
     }
 }
 

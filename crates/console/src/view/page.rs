@@ -121,11 +121,12 @@ pub(crate) struct Step {
 impl Page {
     /// True if it does more in a browser that can run the portal's script.
     fn is_scripted(&self) -> bool {
-        let is_scripted = |section: &Section| {
-            matches!(
-                section,
-                Section::Live { .. } | Section::Copy { .. } | Section::Steps(_)
-            )
+        let is_scripted = |section: &Section| match section {
+            Section::Live { .. } | Section::Copy { .. } | Section::Steps(_) => true,
+            // Its times are told in the zone of the browser.
+            Section::Table(table) => table.rows.iter().flatten().any(Cell::is_moment),
+            Section::Facts { facts, .. } => facts.iter().any(|(_, cell)| cell.is_moment()),
+            _ => false,
         };
         self.sections.iter().any(is_scripted)
     }
