@@ -8,24 +8,23 @@ use culvert_base::quoted;
 use culvert_ids::{GroupId, PolicyId};
 use culvert_portal_base::Fault;
 use culvert_store::{EntityId, MAX_BATCH};
-use culvert_wire::api::AccessLogEntry;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The first line of a reason with ids.
 const HEAD: &str = "denied\n";
 
 impl Service {
-    /// Gives the entries' reasons the names that are still known. It asks only if a reason has ids.
+    /// Gives these reasons the names that are still known. It asks only if a reason has ids.
     pub(super) async fn name_denials(
         &self,
         caller: &Caller,
-        entries: &mut [AccessLogEntry],
+        reasons: impl IntoIterator<Item = &mut String>,
     ) -> Result<(), Fault> {
-        let wanted = ids(entries.iter().map(|entry| entry.reason.as_str()));
+        let reasons: Vec<_> = reasons.into_iter().collect();
+        let wanted = ids(reasons.iter().map(|reason| reason.as_str()));
         let names = self.names_of(caller, wanted).await?;
-        for entry in entries {
-            let reason = std::mem::take(&mut entry.reason);
-            entry.reason = named(reason, &names);
+        for reason in reasons {
+            *reason = named(std::mem::take(reason), &names);
         }
         Ok(())
     }

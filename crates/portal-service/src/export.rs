@@ -199,7 +199,12 @@ impl Export {
                         .access_log(account, &filter, before, PageLimit::MAX);
                 let page = service.database.ask("export", page).await?;
                 let mut items: Vec<_> = page.items.into_iter().map(entries::access).collect();
-                service.name_denials(&self.caller, &mut items).await?;
+                service
+                    .name_denials(
+                        &self.caller,
+                        items.iter_mut().map(|entry| &mut entry.reason),
+                    )
+                    .await?;
                 for entry in &items {
                     self.access(entry, &mut text).await?;
                 }

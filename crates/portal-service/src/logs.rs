@@ -2,7 +2,11 @@ use super::list::{cursor, page_limit};
 use super::{Caller, Service};
 use culvert_log_sinks::entries;
 use culvert_portal_base::Fault;
-use culvert_store::{AccessFilter, AccessSeq, ChangeFilter, FlowFilter, FlowSeq, SearchText, Seq};
+use culvert_store::{
+    AccessFilter, AccessSeq, AccessTotals, ChangeFilter, EntityId, FlowFilter, FlowSeq, SearchText,
+    Seq,
+};
+use culvert_wire::Timestamp;
 use culvert_wire::api::{AccessLogEntry, ChangeLogEntry, FlowLogEntry, Page};
 
 /// A request for a page of the change log.
@@ -82,12 +86,31 @@ impl Service {
             .access_log(caller.account(), &request.filter, before, limit);
         let page = self.database.ask("access_log", log).await?;
         let mut items: Vec<_> = page.items.into_iter().map(entries::access).collect();
-        self.name_denials(caller, &mut items).await?;
+        self.name_denials(caller, items.iter_mut().map(|entry| &mut entry.reason))
+            .await?;
         Ok(Page {
             items,
             next_cursor: page.next.map(|next| next.0.to_string()),
             total: None,
         })
+    }
+
+    /// Sums of the access log from `from` on.
+    pub async fn access_totals(
+        &self,
+        caller: &Caller,
+        about: Option<EntityId>,
+        from: Timestamp,
+    ) -> Result<AccessTotals, Fault> {
+        caller.may_read()?;
+        let totals = self
+            .database
+            .store
+            .access_totals(caller.account(), about, from);
+        let mut totals = self.database.ask("access_totals", totals).await?;
+        let reasons = totals.causes.iter_mut().map(|cause| &mut cause.reason);
+        self.name_denials(caller, reasons).await?;
+        Ok(totals)
     }
 
     /// The newest first.

@@ -51,6 +51,7 @@ mod store;
 mod table;
 #[cfg(test)]
 mod tests;
+mod totals;
 mod value;
 mod writer;
 mod writing;

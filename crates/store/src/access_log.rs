@@ -95,3 +95,38 @@ pub struct AccessFilter {
     /// With this in the reason, or in the name of whom or what it is about, or with this id.
     pub search: Option<SearchText>,
 }
+
+/// Sums of the newest entries of the access log. The lists begin with the most, and have at most
+/// [`crate::MAX_TOTALS`] rows each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AccessTotals {
+    /// Requests that were granted.
+    pub granted: u64,
+    /// Requests that were denied.
+    pub denied: u64,
+    /// Denied requests by their reason.
+    pub causes: Vec<DenialCause>,
+    /// Granted requests by the resource.
+    pub resources: Vec<(ResourceId, u64)>,
+    /// Granted requests by the owner of the client.
+    pub actors: Vec<(ActorId, u64)>,
+}
+
+/// Denied requests with one reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DenialCause {
+    /// The reason, as the log has it.
+    pub reason: String,
+    /// Their number.
+    pub count: u64,
+    /// The clients that were denied.
+    pub clients: u64,
+    /// The resources that they were denied.
+    pub resources: u64,
+    /// The time of the last one.
+    pub last_at: Timestamp,
+    /// The client of the last one.
+    pub last_client: ClientId,
+    /// The resource of the last one.
+    pub last_resource: ResourceId,
+}

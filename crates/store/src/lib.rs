@@ -39,7 +39,9 @@ mod secret;
 mod snapshot;
 mod store;
 
-pub use access_log::{AccessEntry, AccessFilter, AccessSeq, Decision, LoggedAccess};
+pub use access_log::{
+    AccessEntry, AccessFilter, AccessSeq, AccessTotals, Decision, DenialCause, LoggedAccess,
+};
 pub use change::{Author, Change, ChangeFilter, Mutation, Operation, Seq};
 pub use entity::{
     Account, AccountSettings, Actor, ActorKind, Client, Entity, EntityId, EntityKind, Gateway,
@@ -55,8 +57,8 @@ pub use limits::{
     ADDRESS_REST_MS, GRANT_LIFETIME_S, MAX_BATCH, MAX_CHANGES_PER_WRITE, MAX_CHANGES_READ,
     MAX_CREDENTIAL_LEN, MAX_MACHINE_LEN, MAX_MUTATIONS, MAX_NAME_CHARS, MAX_PAGE, MAX_PASSKEYS,
     MAX_PRUNE_ROWS, MAX_PUBLIC_KEY_LEN, MAX_REASON_LEN, MAX_RECOVERY_CODES, MAX_ROWS_PER_KIND,
-    MAX_SECRET_LEN, MAX_SOFTWARE_LEN, MAX_STATE_SECRET_LEN, MAX_SUBJECT_LEN, MAX_USERS_NAMED,
-    SESSION_IDLE_MS,
+    MAX_SECRET_LEN, MAX_SOFTWARE_LEN, MAX_STATE_SECRET_LEN, MAX_SUBJECT_LEN, MAX_SUMMED_ROWS,
+    MAX_TOTALS, MAX_USERS_NAMED, SESSION_IDLE_MS,
 };
 pub use logs::{ACTIVITY_BUCKET_MS, Activity, LogEntries, Logs};
 pub use page::{Found, ListFilter, Order, OrderBy, Page, PageLimit, Part, Position};

@@ -5,7 +5,7 @@ use crate::statements::Statements;
 use async_trait::async_trait;
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ProviderId, TokenId};
 use culvert_store::{
-    AccessEntry, AccessFilter, AccessSeq, Account, Activity, Author, Change, ChangeFilter, Client,
+    AccessEntry, AccessFilter, AccessSeq, AccessTotals, Account, Activity, Author, Change, ChangeFilter, Client,
     CommitWatch, Enrolment, Entity, EntityId, EntityKind, FlowBatch, FlowFilter, FlowSeq, Found,
     Gateway, Grant, Identity, ListFilter, LogEntries, LoggedAccess, LoggedFlow, Logs, Mutation,
     Owner, Page, PageLimit, Passkey, Position, Principal, SecretBytes, SecretName, SeenMachine,
@@ -295,6 +295,7 @@ passed_on! {
         async fn prune_log(account: AccountId, log: Log, older_than: Timestamp, keep: u64) -> Answer<u64>;
         async fn record_traffic(account: AccountId, traffic: Vec<(Timestamp, u64)>) -> Answer<()>;
         async fn activity(account: AccountId, from: Timestamp, until: Timestamp, step: Duration) -> Answer<Vec<Activity>>;
+        async fn access_totals(account: AccountId, about: Option<EntityId>, from: Timestamp) -> Answer<AccessTotals>;
         async fn prune_activity(account: AccountId, older_than: Timestamp) -> Answer<u64>;
         async fn sink_positions(account: AccountId, sink: &str) -> Answer<BTreeMap<Log, u64>>;
         async fn note_sink_positions(account: AccountId, sink: &str, positions: &BTreeMap<Log, u64>) -> Answer<()>;

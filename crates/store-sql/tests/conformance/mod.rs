@@ -17,6 +17,7 @@ pub(crate) mod proofs;
 pub(crate) mod providers;
 pub(crate) mod searching;
 pub(crate) mod tokens;
+pub(crate) mod totals;
 pub(crate) mod world;
 pub(crate) mod writing;
 
@@ -65,6 +66,7 @@ macro_rules! conformance {
                 logs::a_log_is_read_on_from_where_one_was
                 logs::logs_are_pruned_but_for_the_last_change
                 logs::what_happened_is_counted_by_the_minute
+                totals::the_newest_entries_are_summed_by_cause_resource_and_person
                 logs::a_sink_has_its_places_and_a_secret_until_it_is_forgotten
                 searching::the_access_log_is_searched_by_names_ids_and_reasons
                 searching::the_flow_log_is_searched_by_addresses_ports_and_applications

@@ -1,0 +1,123 @@
+//! Sums of the access log.
+
+use super::Fixture;
+use super::world::{World, later};
+use culvert_ids::{ActorId, ClientId, GatewayId, ResourceId, SiteId};
+use culvert_store::{
+    AccessEntry, AccessTotals, Decision, DenialCause, EntityId, MAX_BATCH, MAX_SUMMED_ROWS,
+};
+
+const VERIFIED: &str = "the client is not verified";
+const LATE: &str = "it is late";
+
+const fn client(number: u8) -> ClientId {
+    ClientId::from_bytes([number; 16])
+}
+
+const fn resource(number: u8) -> ResourceId {
+    ResourceId::from_bytes([100 + number; 16])
+}
+
+const fn actor(number: u8) -> ActorId {
+    ActorId::from_bytes([200 + number; 16])
+}
+
+/// The actor has the number of the client, apart from client 9, whose owner is not known.
+fn entry(at_ms: u64, client_number: u8, resource_number: u8, denied: Option<&str>) -> AccessEntry {
+    AccessEntry {
+        at: later(at_ms),
+        client: client(client_number),
+        actor: (client_number != 9).then_some(actor(client_number)),
+        resource: resource(resource_number),
+        gateway: denied.is_none().then_some(GatewayId::from_bytes([7; 16])),
+        policy: None,
+        grant: None,
+        decision: match denied {
+            Some(_) => Decision::Denied,
+            None => Decision::Granted,
+        },
+        reason: denied.unwrap_or("granted").to_owned(),
+    }
+}
+
+pub(crate) async fn the_newest_entries_are_summed_by_cause_resource_and_person(
+    factory: impl AsyncFn() -> Fixture,
+) {
+    let world = World::new(factory().await).await;
+    let (store, account) = (&world.store, world.account);
+    let ended = AccessEntry {
+        decision: Decision::Ended,
+        ..entry(70, 1, 1, None)
+    };
+    let entries = vec![
+        entry(0, 1, 1, Some("too early")),
+        entry(10, 1, 1, None),
+        entry(20, 1, 2, None),
+        entry(30, 2, 2, None),
+        entry(35, 9, 2, None),
+        entry(40, 1, 3, Some(VERIFIED)),
+        entry(50, 2, 3, Some(VERIFIED)),
+        entry(60, 2, 4, Some(LATE)),
+        entry(65, 1, 5, Some(VERIFIED)),
+        ended,
+    ];
+    store.append_access_log(account, entries).await.unwrap();
+    let totals = async |about: Option<EntityId>| {
+        let totals = store.access_totals(account, about, later(10)).await;
+        totals.unwrap()
+    };
+
+    let late = DenialCause {
+        reason: LATE.to_owned(),
+        count: 1,
+        clients: 1,
+        resources: 1,
+        last_at: later(60),
+        last_client: client(2),
+        last_resource: resource(4),
+    };
+    let unverified = DenialCause {
+        reason: VERIFIED.to_owned(),
+        count: 3,
+        clients: 2,
+        resources: 2,
+        last_at: later(65),
+        last_client: client(1),
+        last_resource: resource(5),
+    };
+    let all = AccessTotals {
+        granted: 4,
+        denied: 4,
+        causes: vec![unverified, late.clone()],
+        resources: vec![(resource(2), 3), (resource(1), 1)],
+        actors: vec![(actor(1), 2), (actor(2), 1)],
+    };
+    assert_eq!(totals(None).await, all);
+    let of_resource = AccessTotals {
+        denied: 1,
+        causes: vec![late],
+        ..AccessTotals::default()
+    };
+    assert_eq!(totals(Some(resource(4).into())).await, of_resource);
+    let of_actor = totals(Some(actor(1).into())).await;
+    assert_eq!((of_actor.granted, of_actor.denied), (2, 2));
+    assert_eq!(totals(Some(client(9).into())).await.granted, 1);
+    let gateway = GatewayId::from_bytes([7; 16]);
+    assert_eq!(totals(Some(gateway.into())).await.granted, 4);
+    let site = SiteId::from_bytes([1; 16]);
+    assert_eq!(
+        totals(Some(site.into())).await,
+        AccessTotals::default(),
+        "no entry is about a site"
+    );
+
+    // Older entries than the newest are not read.
+    let batches = MAX_SUMMED_ROWS / MAX_BATCH as u64 + 1;
+    for _ in 0..batches {
+        let batch = vec![entry(80, 3, 6, None); MAX_BATCH];
+        store.append_access_log(account, batch).await.unwrap();
+    }
+    let newest = totals(None).await;
+    assert_eq!((newest.granted, newest.denied), (MAX_SUMMED_ROWS, 0));
+    assert_eq!(newest.actors, [(actor(3), MAX_SUMMED_ROWS)]);
+}
