@@ -1,11 +1,16 @@
 //! Charts, drawn on the server: bars, what they say as a sentence, and as a table for who does not
 //! see them.
 
+use super::view::Moment;
+use culvert_portal_base::now;
+use culvert_wire::Timestamp;
 use culvert_wire::api::{Activity, ActivitySpan, ActivityStep};
 
 /// Height of the drawing, and what a step takes of its width, in its own units.
 const HEIGHT: u64 = 120;
 const STEP: usize = 10;
+/// Times below a drawing, apart from now.
+const HOURS: usize = 4;
 
 /// A chart of one thing over time.
 #[derive(Clone, Debug)]
@@ -19,9 +24,13 @@ pub(super) struct Chart {
     pub(super) unit: &'static str,
     /// Links to the spans of time; true marks the current one.
     pub(super) spans: Vec<(String, &'static str, bool)>,
+    /// The values at the top, the middle and the foot.
+    pub(super) scale: [String; 3],
+    /// Times below the drawing, at equal distances from its beginning on.
+    pub(super) hours: Vec<Moment>,
     pub(super) bars: Vec<Bar>,
     /// The steps in which something happened.
-    pub(super) rows: Vec<(String, String)>,
+    pub(super) rows: Vec<(Moment, String)>,
     steps: usize,
 }
 
@@ -51,13 +60,14 @@ impl Chart {
             bytes(total),
             bytes(most)
         );
-        let show = |step: &ActivityStep| format!("{}/s", bytes(rate(step)));
         Self {
             title: "Throughput",
             summary,
             class: "carried",
             unit: "Carried",
-            ..Self::of(path, activity, rate, show)
+            ..Self::of(path, activity, now(), rate, |rate| {
+                format!("{}/s", bytes(rate))
+            })
         }
     }
 
@@ -76,17 +86,19 @@ impl Chart {
             summary,
             class: "denied",
             unit: "Denied",
-            ..Self::of(path, activity, denied, |step| step.denied.to_string())
+            ..Self::of(path, activity, now(), denied, |count| count.to_string())
         }
     }
 
     fn of(
         path: &str,
         activity: &Activity,
+        now: Timestamp,
         value: impl Fn(&ActivityStep) -> u64,
-        show: impl Fn(&ActivityStep) -> String,
+        show: impl Fn(u64) -> String,
     ) -> Self {
-        let most = activity.steps.iter().map(&value).max().unwrap_or(0).max(1);
+        let most = rounded_up(activity.steps.iter().map(&value).max().unwrap_or(0));
+        let moment = |step: &ActivityStep| Moment::new(step.at, now);
         let numbered = activity.steps.iter().enumerate();
         let happened = numbered.filter(|(_, step)| value(step) > 0);
         let bars = happened.clone().map(|(number, step)| {
@@ -97,7 +109,7 @@ impl Chart {
                 x: number * STEP + 1,
                 y: HEIGHT - height,
                 height,
-                label: format!("{}: {}", step.at, show(step)),
+                label: format!("{}: {}", moment(step).short, show(value(step))),
             }
         });
         let spans = [
@@ -115,12 +127,34 @@ impl Chart {
                     (format!("{path}?span={word}"), name, span == activity.span)
                 })
                 .to_vec(),
+            scale: [show(most), show(most / 2), show(0)],
+            hours: activity
+                .steps
+                .iter()
+                .step_by((activity.steps.len() / HOURS).max(1))
+                .take(HOURS)
+                .map(moment)
+                .collect(),
             bars: bars.collect(),
             rows: happened
-                .map(|(_, step)| (step.at.to_string(), show(step)))
+                .map(|(_, step)| (moment(step), show(value(step))))
                 .collect(),
             steps: activity.steps.len(),
         }
+    }
+}
+
+/// The next number of the form 2, 4, 6 or 10 times a power of ten, whose half is a whole number too.
+fn rounded_up(most: u64) -> u64 {
+    let mut power: u64 = 1;
+    loop {
+        for digit in [2, 4, 6, 10] {
+            let round = power.saturating_mul(digit);
+            if round >= most {
+                return round;
+            }
+        }
+        power = power.saturating_mul(10);
     }
 }
 
@@ -176,6 +210,7 @@ mod tests {
     #[test]
     fn the_largest_is_as_high_as_the_drawing_and_the_least_is_seen() {
         let chart = Chart::denials("/", &activity(&[0, 1, 1_000_000, 500_000]));
+        assert_eq!(chart.scale, ["1000000", "500000", "0"]);
         let bars: Vec<_> = chart
             .bars
             .iter()
@@ -184,7 +219,37 @@ mod tests {
         assert_eq!(bars, [(11, 119, 1), (21, 0, 120), (31, 60, 60)]);
         assert_eq!((chart.width(), chart.rows.len()), (40, 3));
         let chart = Chart::denials("/", &activity(&[u64::MAX / 4]));
-        assert_eq!(chart.bars[0].height, 120);
+        assert_eq!(chart.bars[0].height, 92, "of 6 EB a second");
+    }
+
+    #[test]
+    fn one_denial_is_not_as_high_as_the_drawing() {
+        let chart = Chart::denials("/", &activity(&[1]));
+        assert_eq!(chart.scale, ["2", "1", "0"]);
+        assert_eq!(chart.bars[0].height, 60);
+        let cases = [
+            (0, 2),
+            (3, 4),
+            (5, 6),
+            (7, 10),
+            (11, 20),
+            (61, 100),
+            (101, 200),
+        ];
+        for (most, round) in cases {
+            assert_eq!(rounded_up(most), round);
+        }
+        assert_eq!(rounded_up(u64::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn times_below_a_chart_are_a_quarter_of_it_apart() {
+        let chart = Chart::denials("/", &activity(&[0; 60]));
+        let minutes = chart
+            .hours
+            .iter()
+            .map(|moment| moment.at.unix_ms() / 60_000 % 60);
+        assert_eq!(minutes.collect::<Vec<_>>(), [0, 15, 30, 45]);
     }
 
     #[test]

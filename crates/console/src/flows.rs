@@ -104,7 +104,7 @@ pub(super) async fn show(
         ..Table::default()
     }));
     let chart = Chart::throughput(AT, &activity);
-    page.sections.push(Section::Chart(chart));
+    page.sections.push(Section::Charts(vec![chart]));
     Ok(page.into_response())
 }
 

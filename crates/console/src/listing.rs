@@ -174,6 +174,21 @@ impl Listing {
     }
 }
 
+/// The rows that came into being last, with the number of all.
+pub(super) fn newest(rows: usize) -> ListRequest {
+    ListRequest {
+        limit: u16::try_from(rows).ok(),
+        position: Some(Position {
+            order: Order {
+                by: OrderBy::Created,
+                is_descending: true,
+            },
+            skipped: 0,
+        }),
+        ..ListRequest::default()
+    }
+}
+
 /// The page of the list, from 1.
 fn page(asked: &Asked) -> u64 {
     let page = asked.0.text("page").parse().unwrap_or(1);

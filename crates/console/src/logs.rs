@@ -189,7 +189,7 @@ pub(super) async fn access(
         ..Table::default()
     }));
     page.sections
-        .push(Section::Chart(Chart::denials(AT, &activity)));
+        .push(Section::Charts(vec![Chart::denials(AT, &activity)]));
     Ok(page.into_response())
 }
 

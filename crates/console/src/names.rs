@@ -1,5 +1,6 @@
 //! Names of what the rows of a list refer to, and their pages. One question to the service answers a whole page.
 
+use super::paths;
 use super::person::Person;
 use super::state::Console;
 use super::view::{Cell, Piece};
@@ -8,7 +9,7 @@ use culvert_store::{EntityId, NamedRow};
 use culvert_wire::api::DEFAULT_PAGE_LEN;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-/// FilterBar-ups for a page: four things for each of its entries, as the access log has. Further things
+/// Look-ups for a page: four things for each of its entries, as the access log has. Further things
 /// are shown by their ids.
 const MAX_LOOK_UPS: usize = 4 * DEFAULT_PAGE_LEN as usize;
 
@@ -120,12 +121,7 @@ impl Names {
 /// The way to a row that uses another. A token has no page: an actor's page lists its tokens, sessions among them, and
 /// those of a site are found in the list of all.
 pub(super) fn user_of(used: EntityId, user: &NamedRow) -> Cell {
-    let searched = || {
-        let query = form_urlencoded::Serializer::new(String::new())
-            .append_pair("search", &user.name)
-            .finish();
-        format!("/settings/tokens?{query}")
-    };
+    let searched = || paths::asking("/settings/tokens", &[("search", &user.name)]);
     let path = match (user.id, used) {
         (EntityId::Token(_), EntityId::Actor(_)) => page_of(used),
         _ => page_of(user.id),

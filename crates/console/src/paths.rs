@@ -95,6 +95,14 @@ pub(super) const UNTIL_ENROLLED: &[&str] = &[
     "/theme",
 ];
 
+/// The address of a page with these words of a question.
+pub(super) fn asking(path: &str, words: &[(&str, &str)]) -> String {
+    let query = form_urlencoded::Serializer::new(String::new())
+        .extend_pairs(words)
+        .finish();
+    format!("{path}?{query}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

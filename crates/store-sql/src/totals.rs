@@ -2,7 +2,7 @@
 
 use super::read::{self, fetch};
 use super::value::{Columns, Value};
-use culvert_ids::{AccountId, ActorId, ClientId, ResourceId};
+use culvert_ids::{AccountId, ActorId, ClientId, PolicyId, ResourceId};
 use culvert_store::{AccessTotals, DenialCause, EntityId, MAX_SUMMED_ROWS, MAX_TOTALS, StoreError};
 use culvert_wire::Timestamp;
 use sqlx::SqliteConnection;
@@ -34,6 +34,7 @@ pub(super) async fn of_access(
         causes: causes(connection, &recent).await?,
         resources: granted_by(connection, &recent, "resource_id", ResourceId::from_bytes).await?,
         actors: granted_by(connection, &recent, "actor_id", ActorId::from_bytes).await?,
+        policies: granted_by(connection, &recent, "policy_id", PolicyId::from_bytes).await?,
     })
 }
 
@@ -117,7 +118,7 @@ impl Recent {
         // The newest entries first, and then those from `from` on: where few are that new, the other way round would
         // read the whole log.
         let sql = format!(
-            "WITH newest AS (SELECT seq, at_ms, client_id, actor_id, resource_id, decision, reason \
+            "WITH newest AS (SELECT seq, at_ms, client_id, actor_id, resource_id, policy_id, decision, reason \
              FROM access_log WHERE account = ?1 {condition} ORDER BY seq DESC LIMIT {MAX_SUMMED_ROWS}), \
              recent AS (SELECT * FROM newest WHERE at_ms >= ?2) "
         );

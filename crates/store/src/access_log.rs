@@ -110,6 +110,8 @@ pub struct AccessTotals {
     pub resources: Vec<(ResourceId, u64)>,
     /// Granted requests by the owner of the client.
     pub actors: Vec<(ActorId, u64)>,
+    /// Granted requests by the policy.
+    pub policies: Vec<(PolicyId, u64)>,
 }
 
 /// Denied requests with one reason.

@@ -8,6 +8,7 @@ use crate::icons::Icon;
 use crate::link::Link;
 use crate::navigation::{self, Group};
 use crate::notice;
+use crate::overview::{self, Picture};
 use crate::theme::Theme;
 use askama::Template;
 use axum::http::{StatusCode, header};
@@ -93,7 +94,11 @@ pub(crate) enum Section {
         facts: Vec<(&'static str, Cell)>,
     },
     Table(Table),
-    Chart(Chart),
+    /// Two tables beside each other, where there is room.
+    Pair(Box<[Table; 2]>),
+    /// Charts beside each other, where there is room.
+    Charts(Vec<Chart>),
+    Network(Picture),
     Form(Form),
 }
 
@@ -124,7 +129,9 @@ impl Page {
         let is_scripted = |section: &Section| match section {
             Section::Live { .. } | Section::Copy { .. } | Section::Steps(_) => true,
             // Its times are told in the zone of the browser.
-            Section::Table(table) => table.rows.iter().flatten().any(Cell::is_moment),
+            Section::Table(table) => table.has_times(),
+            Section::Pair(tables) => tables.iter().any(Table::has_times),
+            Section::Charts(_) => true,
             Section::Facts { facts, .. } => facts.iter().any(|(_, cell)| cell.is_moment()),
             _ => false,
         };

@@ -19,6 +19,10 @@ pub(crate) struct Table {
 }
 
 impl Table {
+    pub(crate) fn has_times(&self) -> bool {
+        self.rows.iter().flatten().any(Cell::is_moment)
+    }
+
     fn ordering(&self, column: &str) -> Option<&Ordering> {
         let orders = &self.filter_bar.as_ref()?.orders;
         let found = orders.iter().find(|(name, _)| *name == column);

@@ -5,11 +5,11 @@ use crate::statements::Statements;
 use async_trait::async_trait;
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ProviderId, TokenId};
 use culvert_store::{
-    AccessEntry, AccessFilter, AccessSeq, AccessTotals, Account, Activity, Author, Change, ChangeFilter, Client,
-    CommitWatch, Enrolment, Entity, EntityId, EntityKind, FlowBatch, FlowFilter, FlowSeq, Found,
-    Gateway, Grant, Identity, ListFilter, LogEntries, LoggedAccess, LoggedFlow, Logs, Mutation,
-    Owner, Page, PageLimit, Passkey, Position, Principal, SecretBytes, SecretName, SeenMachine,
-    Seq, Snapshot, StateSecret, Store, StoreError,
+    AccessEntry, AccessFilter, AccessSeq, AccessTotals, Account, Activity, Author, Change,
+    ChangeFilter, Client, CommitWatch, Enrolment, Entity, EntityId, EntityKind, FlowBatch,
+    FlowFilter, FlowSeq, Found, Gateway, Grant, Identity, ListFilter, LogEntries, LoggedAccess,
+    LoggedFlow, Logs, Mutation, Owner, Page, PageLimit, Passkey, Position, Principal, SecretBytes,
+    SecretName, SeenMachine, Seq, Snapshot, StateSecret, Store, StoreError,
 };
 use culvert_wire::Timestamp;
 use culvert_wire::model::Log;

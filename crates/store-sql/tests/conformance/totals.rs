@@ -2,12 +2,13 @@
 
 use super::Fixture;
 use super::world::{World, later};
-use culvert_ids::{ActorId, ClientId, GatewayId, ResourceId, SiteId};
+use culvert_ids::{ActorId, ClientId, GatewayId, PolicyId, ResourceId, SiteId};
 use culvert_store::{
     AccessEntry, AccessTotals, Decision, DenialCause, EntityId, MAX_BATCH, MAX_SUMMED_ROWS,
 };
 
 const VERIFIED: &str = "the client is not verified";
+const POLICY: PolicyId = PolicyId::from_bytes([9; 16]);
 const LATE: &str = "it is late";
 
 const fn client(number: u8) -> ClientId {
@@ -30,7 +31,7 @@ fn entry(at_ms: u64, client_number: u8, resource_number: u8, denied: Option<&str
         actor: (client_number != 9).then_some(actor(client_number)),
         resource: resource(resource_number),
         gateway: denied.is_none().then_some(GatewayId::from_bytes([7; 16])),
-        policy: None,
+        policy: denied.is_none().then_some(POLICY),
         grant: None,
         decision: match denied {
             Some(_) => Decision::Denied,
@@ -91,6 +92,7 @@ pub(crate) async fn the_newest_entries_are_summed_by_cause_resource_and_person(
         causes: vec![unverified, late.clone()],
         resources: vec![(resource(2), 3), (resource(1), 1)],
         actors: vec![(actor(1), 2), (actor(2), 1)],
+        policies: vec![(POLICY, 4)],
     };
     assert_eq!(totals(None).await, all);
     let of_resource = AccessTotals {

@@ -14,4 +14,5 @@ mod openid;
 mod page;
 mod pages;
 mod passkeys;
+mod sizes;
 mod ways;

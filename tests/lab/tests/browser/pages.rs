@@ -1,7 +1,23 @@
 //! Every page as every role: it answers, loads nothing from elsewhere, and can be used by everybody.
 
 use crate::console::{Console, PEOPLE};
-use crate::{crawl, page};
+use crate::{crawl, page, sizes};
+
+/// Every list and log.
+const LISTS: [&str; 12] = [
+    "/sites",
+    "/gateways",
+    "/clients",
+    "/resources",
+    "/policies",
+    "/people",
+    "/groups",
+    "/service-accounts",
+    "/settings/tokens",
+    "/log/access",
+    "/log/changes",
+    "/log/flows",
+];
 
 #[test]
 fn every_page_that_an_owner_is_led_to_answers_and_is_usable_by_everybody() {
@@ -24,15 +40,21 @@ fn every_page_that_another_role_is_led_to_answers_and_is_usable_by_everybody() {
 /// Opens every page as this person.
 fn visit_all(console: &Console, (name, role): (&str, &str)) {
     console.sign_in(name).unwrap();
+    let mut problems = Vec::new();
     let walk = crawl::walk(console, |path| {
         // Administrators see the same pages, auditors the same with fewer forms.
         if matches!(role, "owner" | "user") {
-            page::is_for_everybody(console)?;
-            page::keep_pictures(console, &picture_name(role, path))?;
+            problems.extend(page::is_for_everybody(console).err());
+            problems.extend(sizes::check(console).err());
+            if LISTS.contains(&path) && role == "owner" {
+                problems.extend(sizes::shows_rows_above_the_fold(console).err());
+            }
+            problems.extend(page::keep_pictures(console, &picture_name(role, path)).err());
         }
         Ok(())
     });
     let walk = walk.unwrap();
+    assert!(problems.is_empty(), "{role}: {problems:#?}");
     let enough = if role == "user" { 2 } else { 16 };
     assert!(walk.pages.len() >= enough, "{role}: {:#?}", walk.pages);
     let sees_all = role == "user" || walk.has_everything();

@@ -1,0 +1,264 @@
+//! The picture of the network: who may use which resource, and the sites and gateways that lead there.
+//!
+//! It shows what is used most, filled up with the newest, and counts the rest.
+
+use super::layout::{self, Line, Link, Node, Part, Picture};
+use crate::gateways::{self, rate};
+use crate::listing;
+use crate::person::Person;
+use crate::state::Console;
+use culvert_ids::{GatewayId, PolicyId, ResourceId};
+use culvert_portal_base::Fault;
+use culvert_portal_service::ListRequest;
+use culvert_store::AccessTotals;
+use culvert_wire::api::{Gateway, GatewaySession, Group, Policy, Resource, Site};
+use std::collections::{BTreeMap, HashMap};
+
+/// Boxes of each column: as many as a screen of 900 pixels shows.
+const MAX_GROUPS: usize = 8;
+const MAX_RESOURCES: usize = 8;
+const MAX_SITES: usize = 5;
+/// Gateways of a site; most sites have two.
+const MAX_GATEWAYS: u16 = 3;
+/// Policies of a resource.
+const MAX_POLICIES: u16 = 8;
+
+/// All that the picture is made of.
+struct Network {
+    groups: Vec<(Group, u64)>,
+    resources: Vec<Resource>,
+    sites: Vec<(Site, Vec<Gateway>)>,
+    policies: Vec<Policy>,
+    /// The number of all.
+    groups_total: u64,
+    resources_total: u64,
+    sites_total: u64,
+}
+
+/// None if there is nothing to show yet.
+pub(super) async fn picture(
+    console: &Console,
+    person: &Person,
+    totals: &AccessTotals,
+    sessions: &BTreeMap<GatewayId, GatewaySession>,
+) -> Result<Option<Picture>, Fault> {
+    let network = Network::of(console, person, totals).await?;
+    let is_empty = network.resources.is_empty() && network.sites.is_empty();
+    Ok((!is_empty).then(|| network.drawn(totals, sessions)))
+}
+
+impl Network {
+    async fn of(console: &Console, person: &Person, totals: &AccessTotals) -> Result<Self, Fault> {
+        let (service, caller) = (&console.service, &person.caller);
+        let newest = service
+            .resources(caller, &listing::newest(MAX_RESOURCES))
+            .await?;
+        let mut resources = Vec::new();
+        for (id, _) in totals.resources.iter().take(MAX_RESOURCES) {
+            // It may have been deleted since it was used.
+            resources.extend(present(service.resource(caller, *id).await)?);
+        }
+        for resource in newest.items {
+            let is_new = resources.iter().all(|shown| shown.id != resource.id);
+            if is_new && resources.len() < MAX_RESOURCES {
+                resources.push(resource);
+            }
+        }
+
+        let mut policies = Vec::new();
+        for resource in &resources {
+            let request = ListRequest {
+                limit: Some(MAX_POLICIES),
+                ..ListRequest::default()
+            };
+            let request = request.referring_to(Some(resource.id));
+            let page = service.policies(caller, &request).await?;
+            policies.extend(page.items.into_iter().filter(|policy| !policy.disabled));
+        }
+        let newest = service.groups(caller, &listing::newest(MAX_GROUPS)).await?;
+        let groups_total = newest.total.unwrap_or(0);
+        let mut groups: Vec<(Group, u64)> = Vec::new();
+        for id in policies.iter().map(|policy| policy.group) {
+            let is_shown = groups.iter().any(|(group, _)| group.id == id);
+            if is_shown || groups.len() >= MAX_GROUPS {
+                continue;
+            }
+            if let Some(group) = present(service.group(caller, id).await)? {
+                let members = present(service.count_members(caller, id).await)?;
+                groups.push((group, members.unwrap_or(0)));
+            }
+        }
+
+        let newest_sites = service.sites(caller, &listing::newest(MAX_SITES)).await?;
+        let mut sites: Vec<(Site, Vec<Gateway>)> = Vec::new();
+        let used = resources.iter().map(|resource| resource.site);
+        let others = newest_sites.items.iter().map(|site| site.id);
+        for id in used.chain(others) {
+            let is_shown = sites.iter().any(|(site, _)| site.id == id);
+            if is_shown || sites.len() >= MAX_SITES {
+                continue;
+            }
+            let request = ListRequest {
+                limit: Some(MAX_GATEWAYS),
+                ..ListRequest::default()
+            };
+            if let Some(site) = present(service.site(caller, id).await)? {
+                let gateways = present(service.gateways_of_site(caller, id, request).await)?;
+                let gateways = gateways.map(|page| page.items).unwrap_or_default();
+                sites.push((site, gateways));
+            }
+        }
+        Ok(Self {
+            groups,
+            resources,
+            sites,
+            policies,
+            groups_total,
+            resources_total: newest.total.unwrap_or(0),
+            sites_total: newest_sites.total.unwrap_or(0),
+        })
+    }
+
+    fn drawn(
+        &self,
+        totals: &AccessTotals,
+        sessions: &BTreeMap<GatewayId, GatewaySession>,
+    ) -> Picture {
+        let by_resource: HashMap<ResourceId, u64> = totals.resources.iter().copied().collect();
+        let by_policy: HashMap<PolicyId, u64> = totals.policies.iter().copied().collect();
+        let used = |id: &ResourceId| by_resource.get(id).copied().unwrap_or(0);
+        let groups = self.groups.iter().map(|(group, members)| Node {
+            key: group.id.to_string(),
+            path: format!("/groups/{}", group.id),
+            name: group.name.clone(),
+            note: count(*members, "person", "people"),
+            lines: Vec::new(),
+        });
+        let resources = self.resources.iter().map(|resource| Node {
+            key: resource.id.to_string(),
+            path: format!("/resources/{}", resource.id),
+            name: resource.name.clone(),
+            note: resource.address.clone(),
+            lines: Vec::new(),
+        });
+        let sites = self
+            .sites
+            .iter()
+            .map(|(site, gateways)| node_of(site, gateways, sessions));
+        let mut links = Vec::new();
+        for policy in &self.policies {
+            let weight = by_policy.get(&policy.id).copied().unwrap_or(0);
+            links.push(Link {
+                from: policy.group.to_string(),
+                to: policy.resource.to_string(),
+                label: format!("{}: {}", policy.name, requests(weight)),
+                weight,
+            });
+        }
+        for resource in &self.resources {
+            let weight = used(&resource.id);
+            links.push(Link {
+                from: resource.id.to_string(),
+                to: resource.site.to_string(),
+                label: format!("{}: {}", resource.name, requests(weight)),
+                weight,
+            });
+        }
+        let parts = [
+            part("Groups", "/groups", groups.collect(), self.groups_total),
+            part(
+                "Resources",
+                "/resources",
+                resources.collect(),
+                self.resources_total,
+            ),
+            part(
+                "Sites and gateways",
+                "/sites",
+                sites.collect(),
+                self.sites_total,
+            ),
+        ];
+        layout::place(parts, &links, self.summary(sessions))
+    }
+
+    fn summary(&self, sessions: &BTreeMap<GatewayId, GatewaySession>) -> String {
+        format!(
+            "Network: {}, {}, {}, {} connected.",
+            count(self.groups_total, "group", "groups"),
+            count(self.resources_total, "resource", "resources"),
+            count(self.sites_total, "site", "sites"),
+            count(sessions.len() as u64, "gateway", "gateways"),
+        )
+    }
+}
+
+fn part(title: &'static str, path: &'static str, nodes: Vec<Node>, total: u64) -> Part {
+    let more = total.saturating_sub(nodes.len() as u64);
+    Part {
+        title,
+        path,
+        nodes,
+        more,
+    }
+}
+
+/// A site with its gateways.
+fn node_of(
+    site: &Site,
+    gateways: &[Gateway],
+    sessions: &BTreeMap<GatewayId, GatewaySession>,
+) -> Node {
+    let lines = gateways.iter().map(|gateway| {
+        let session = sessions.get(&gateway.id);
+        let (state, note) = match (gateway.revoked, session) {
+            (Some(_), _) => ("bad", "revoked".to_owned()),
+            (None, None) => ("bad", "not connected".to_owned()),
+            (None, Some(session)) if session.awaits_verification => {
+                ("warn", "not verified".to_owned())
+            }
+            (None, Some(session)) if session.draining => ("warn", "draining".to_owned()),
+            (None, Some(session)) => ("good", rate(session.rate_bytes_per_s)),
+        };
+        Line {
+            path: format!("{}/{}", gateways::AT, gateway.id),
+            name: gateway.name.clone(),
+            note,
+            state,
+        }
+    });
+    let connected = gateways
+        .iter()
+        .filter_map(|gateway| sessions.get(&gateway.id));
+    let clients: u64 = connected.map(|session| session.clients).sum();
+    Node {
+        key: site.id.to_string(),
+        path: format!("/sites/{}", site.id),
+        name: site.name.clone(),
+        note: match gateways.is_empty() {
+            true => "no gateway".to_owned(),
+            false => count(clients, "client", "clients"),
+        },
+        lines: lines.collect(),
+    }
+}
+
+fn requests(count: u64) -> String {
+    self::count(count, "request", "requests") + " in 24 hours"
+}
+
+fn count(number: u64, one: &str, many: &str) -> String {
+    match number {
+        1 => format!("1 {one}"),
+        number => format!("{number} {many}"),
+    }
+}
+
+/// Nothing for what was deleted in between.
+fn present<T>(found: Result<T, Fault>) -> Result<Option<T>, Fault> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(Fault::NotFound(_)) => Ok(None),
+        Err(fault) => Err(fault),
+    }
+}

@@ -1,0 +1,84 @@
+//! The access log of the last 24 hours in sums: why requests were denied, and who used which resource most.
+
+use crate::names::Names;
+use crate::paths;
+use crate::view::{Cell, Section, Table};
+use culvert_store::{AccessTotals, EntityId};
+
+/// The things whose names the tables show.
+pub(super) fn ids(totals: &AccessTotals) -> Vec<EntityId> {
+    let last = totals.causes.iter();
+    let last = last.flat_map(|cause| [cause.last_client.into(), cause.last_resource.into()]);
+    let resources = totals.resources.iter().map(|(id, _)| (*id).into());
+    let actors = totals.actors.iter().map(|(id, _)| (*id).into());
+    last.chain(resources).chain(actors).collect()
+}
+
+/// The way to the entries that were summed.
+fn entries(field: &str, name: &str) -> String {
+    let words = [(field, name), ("decision", "granted"), ("from", "24h")];
+    paths::asking("/log/access", &words)
+}
+
+pub(super) fn sections(totals: &AccessTotals, names: &Names) -> [Section; 2] {
+    let causes = totals.causes.iter().map(|cause| {
+        let (client, resource) = (cause.last_client, cause.last_resource);
+        let words = [
+            ("client", &*names.text(client)),
+            ("resource", &*names.text(resource)),
+        ];
+        let explained = paths::asking("/explain", &words);
+        vec![
+            Cell::text(&cause.reason),
+            Cell::text(cause.count),
+            names.shown(client),
+            names.shown(resource),
+            Cell::time(Some(cause.last_at)),
+            Cell::link(explained, "Explain"),
+        ]
+    });
+    let causes = Table {
+        title: "Denied in 24 hours, by cause".to_owned(),
+        columns: vec![
+            "Cause",
+            "Requests",
+            "Last client",
+            "Last resource",
+            "Last",
+            "Why",
+        ],
+        rows: causes.collect(),
+        empty: "Nothing was denied.".into(),
+        ..Table::default()
+    };
+    let resources = totals.resources.iter().map(|(id, count)| {
+        vec![
+            names.shown(*id),
+            Cell::link(entries("resource", &names.text(*id)), count),
+        ]
+    });
+    let resources = Table {
+        title: "Most used resources in 24 hours".to_owned(),
+        columns: vec!["Resource", "Granted requests"],
+        rows: resources.collect(),
+        empty: "No resource was used.".into(),
+        ..Table::default()
+    };
+    let actors = totals.actors.iter().map(|(id, count)| {
+        vec![
+            names.shown(*id),
+            Cell::link(entries("actor", &names.text(*id)), count),
+        ]
+    });
+    let actors = Table {
+        title: "Most active people in 24 hours".to_owned(),
+        columns: vec!["Person", "Granted requests"],
+        rows: actors.collect(),
+        empty: "Nobody used a resource.".into(),
+        ..Table::default()
+    };
+    [
+        Section::Table(causes),
+        Section::Pair(Box::new([resources, actors])),
+    ]
+}
