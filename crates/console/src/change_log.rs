@@ -68,15 +68,8 @@ pub(super) async fn show(
     page.sections.push(ranges(AT, &asked));
     page.sections.push(Section::Table(Table {
         title: "Changes".to_owned(),
-        columns: vec![
-            "No.",
-            "When",
-            "By",
-            "Operation",
-            "Kind",
-            "Name",
-            "Before and after",
-        ],
+        is_alone: true,
+        columns: vec!["When", "By", "Change", "Name", "Before and after"],
         rows: rows.collect(),
         empty: none(found.next_cursor.is_some()).into(),
         next: asked.next(AT, found.next_cursor.as_deref()),
@@ -151,18 +144,20 @@ fn row(change: &Changed<'_>, names: &Names) -> Vec<Cell> {
     let entry = change.entry;
     let is_of_account = change.is_of_account();
     vec![
-        Cell::text(entry.seq),
         Cell::logged(entry.at),
         match entry.actor {
             Some(actor) => names.shown(actor),
             None => Cell::text("the portal"),
         },
-        Cell::text(match entry.operation {
-            Operation::Create => "created",
-            Operation::Update => "changed",
-            Operation::Delete => "deleted",
-        }),
-        Cell::text(&entry.entity),
+        Cell::text(format_args!(
+            "{} {}",
+            match entry.operation {
+                Operation::Create => "created",
+                Operation::Update => "changed",
+                Operation::Delete => "deleted",
+            },
+            entry.entity
+        )),
         match settings(change) {
             Some(settings) => settings,
             None => which(entry, names),

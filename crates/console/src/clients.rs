@@ -7,6 +7,7 @@ use super::listing::{Listing, RowState};
 use super::names::Names;
 use super::notice::done;
 use super::person::Person;
+use super::selected::{Act, Selection};
 use super::state::Console;
 use super::view::{Action, Buttons, Cell, Section};
 use axum::extract::State;
@@ -14,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use culvert_ids::ClientId;
 use culvert_portal_base::{Fault, Id};
 use culvert_portal_service::ClientAction;
-use culvert_store::{OrderBy, Part, Role};
+use culvert_store::{EntityKind, OrderBy, Part, Role};
 use culvert_wire::api::{Client, ClientPatch};
 
 const AT: &str = "/clients";
@@ -40,6 +41,31 @@ const LISTING: Listing = Listing {
     hint: "Name, owner, address or software",
     empty: "There is none. A client comes into being when it first connects with its token.",
 };
+
+const SELECTION: Selection = Selection {
+    at: AT,
+    kind: EntityKind::Client,
+    one: "client",
+    many: "clients",
+    acts: &[
+        (Act::Verify, ""),
+        (
+            Act::Revoke,
+            "They lose all access at once, and come back by new tokens alone.",
+        ),
+        (
+            Act::Delete,
+            "They lose all access at once, and their names and addresses.",
+        ),
+    ],
+};
+
+pub(super) async fn change_selected(
+    State(console): State<Console>,
+    posted: Posted,
+) -> Result<Response, Fault> {
+    SELECTION.send(&console, posted).await
+}
 
 pub(super) async fn list(
     State(console): State<Console>,
@@ -70,6 +96,9 @@ pub(super) async fn list(
     }
     let mut table = LISTING.table(&asked, found.total, rows);
     title.clone_into(&mut table.title);
+    let shown = found.items.iter();
+    let shown = shown.map(|client| (client.id, client.version, client.name.as_str()));
+    SELECTION.offer(&person, &mut table, shown);
     page.sections.push(Section::Table(table));
     Ok(page.into_response())
 }

@@ -83,6 +83,7 @@ pub(super) async fn show(
     page.sections.push(ranges(AT, &asked));
     page.sections.push(Section::Table(Table {
         title: "Flows".to_owned(),
+        is_alone: true,
         columns: vec![
             "Ended",
             "Actor",

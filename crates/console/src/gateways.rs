@@ -6,6 +6,7 @@ use super::forms::Posted;
 use super::listing::{Listing, RowState};
 use super::names::Names;
 use super::person::Person;
+use super::selected::{Act, Selection};
 use super::state::Console;
 use super::view::{Action, Buttons, Cell, Section};
 use axum::extract::State;
@@ -13,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use culvert_ids::GatewayId;
 use culvert_portal_base::{Fault, Id};
 use culvert_portal_service::GatewayAction;
-use culvert_store::{EntityId, OrderBy, Part};
+use culvert_store::{EntityId, EntityKind, OrderBy, Part};
 use culvert_wire::api::{Gateway, GatewayPatch, GatewaySession};
 
 pub(super) const AT: &str = "/gateways";
@@ -139,6 +140,34 @@ const LISTING: Listing = Listing {
     empty: "There is no gateway yet. Create a token on the page of a site, and run “culvert gateway run” with it on a machine there.",
 };
 
+const SELECTION: Selection = Selection {
+    at: AT,
+    kind: EntityKind::Gateway,
+    one: "gateway",
+    many: "gateways",
+    acts: &[
+        (
+            Act::Drain,
+            "They get no new clients. Flows that exist go on until they end.",
+        ),
+        (
+            Act::Revoke,
+            "Their clients go to other gateways at once. They come back by new tokens alone.",
+        ),
+        (
+            Act::Delete,
+            "Their clients go to other gateways at once, and their names and addresses are lost.",
+        ),
+    ],
+};
+
+pub(super) async fn change_selected(
+    State(console): State<Console>,
+    posted: Posted,
+) -> Result<Response, Fault> {
+    SELECTION.send(&console, posted).await
+}
+
 /// All gateways, whatever their site.
 pub(super) async fn list(
     State(console): State<Console>,
@@ -167,7 +196,12 @@ pub(super) async fn list(
             person.menu(actions(gateway)),
         ]
     });
-    let table = LISTING.table(&asked, found.total, rows.collect());
+    let mut table = LISTING.table(&asked, found.total, rows.collect());
+    let shown = found
+        .items
+        .iter()
+        .map(|gateway| (gateway.id, gateway.version, gateway.name.as_str()));
+    SELECTION.offer(&person, &mut table, shown);
     page.sections.push(Section::Table(table));
     Ok(page.into_response())
 }

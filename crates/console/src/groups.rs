@@ -7,13 +7,14 @@ use super::listing::Listing;
 use super::names::Names;
 use super::notice::done;
 use super::person::Person;
+use super::selected::{Act, Selection};
 use super::state::Console;
 use super::view::{Action, Buttons, Cell, Field, Form, Link, Page, Section, Table};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::GroupId;
 use culvert_portal_base::{ActorInPath, Fault, Id};
-use culvert_store::{EntityId, OrderBy};
+use culvert_store::{EntityId, EntityKind, OrderBy};
 use culvert_wire::api::{Group, GroupPatch, NewGroup, NewMember};
 
 const AT: &str = "/groups";
@@ -51,6 +52,24 @@ const LISTING: Listing = Listing {
     empty: "There is none. Policies let groups in, not single actors.",
 };
 
+const SELECTION: Selection = Selection {
+    at: AT,
+    kind: EntityKind::Group,
+    one: "group",
+    many: "groups",
+    acts: &[(
+        Act::Delete,
+        "Their policies go with them; access that nothing else allows ends at once. The people stay.",
+    )],
+};
+
+pub(super) async fn change_selected(
+    State(console): State<Console>,
+    posted: Posted,
+) -> Result<Response, Fault> {
+    SELECTION.send(&console, posted).await
+}
+
 async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<Page, Fault> {
     let request = LISTING.request(asked);
     let found = console.service.groups(&person.caller, &request).await?;
@@ -60,7 +79,12 @@ async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<
             Cell::time(Some(group.created)),
         ]
     });
-    let list = LISTING.table(asked, found.total, rows.collect());
+    let mut list = LISTING.table(asked, found.total, rows.collect());
+    let shown = found
+        .items
+        .iter()
+        .map(|group| (group.id, group.version, group.name.as_str()));
+    SELECTION.offer(person, &mut list, shown);
     Ok(person.searched_page(
         AT,
         list,

@@ -60,6 +60,7 @@ mod resources;
 mod roles;
 mod router;
 mod second_step;
+mod selected;
 mod service_accounts;
 mod settings;
 mod sign_in_page;

@@ -72,6 +72,8 @@ impl Listing {
             previous: (page > 1).then(|| to(page - 1)),
             next: (last < total).then(|| to(page + 1)),
             empty: self.nothing(asked),
+            is_alone: true,
+            selection: None,
             filter_bar: Some(FilterBar {
                 path: self.at,
                 search: asked.0.text("search").to_owned(),

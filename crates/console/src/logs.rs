@@ -5,7 +5,7 @@ use super::chart::Chart;
 use super::names::Names;
 use super::person::Person;
 use super::state::Console;
-use super::view::{Cell, Chip, Field, Form, Page, Section, Table};
+use super::view::{Cell, Chip, Field, Form, Lines, Page, Piece, Section, Table, listed};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::{ActorId, ClientId, ResourceId};
@@ -121,6 +121,9 @@ pub(super) async fn access_filter(
 }
 
 /// Spans of time that people ask a log for, as the fields `from` and `until` have them.
+/// The longest reason that stands in a table by itself, in characters: a line of its column.
+const LINE: usize = 40;
+
 const RANGES: [(&str, &str, &str); 5] = [
     ("All times", "", ""),
     ("Last hour", "1h", ""),
@@ -180,6 +183,7 @@ pub(super) async fn access(
     page.sections.push(ranges(AT, &asked));
     page.sections.push(Section::Table(Table {
         title: "Access".to_owned(),
+        is_alone: true,
         columns: vec![
             "When", "Decision", "Actor", "Client", "Resource", "Gateway", "Why", "Now",
         ],
@@ -237,7 +241,7 @@ fn access_row(entry: AccessLogEntry, names: &Names) -> Vec<Cell> {
         names.shown(entry.client),
         names.shown(entry.resource),
         names.maybe(entry.gateway),
-        Cell::text(entry.reason),
+        why(entry.reason),
         match explain {
             Some(path) => Cell::link(path, "Explain"),
             None => Cell::text(""),
@@ -245,8 +249,25 @@ fn access_row(entry: AccessLogEntry, names: &Names) -> Vec<Cell> {
     ]
 }
 
+/// A reason that fits a line as it is; of a longer one the last part, which names the cause, with all of it below.
+fn why(reason: String) -> Cell {
+    if reason.chars().count() <= LINE {
+        return Cell::Text(reason);
+    }
+    let cause = reason.rsplit("\": ").next().unwrap_or(&reason);
+    let cause = cause.lines().next().unwrap_or(cause).to_owned();
+    Cell::Lines(Lines {
+        summary: Some(listed(&[cause], LINE)),
+        lines: vec![vec![Piece::text(reason)]],
+    })
+}
+
 /// The page that says why, of two that are still there. It takes their names, as people do.
-fn explain_path(names: &Names, client: ClientId, resource: ResourceId) -> Option<String> {
+pub(super) fn explain_path(
+    names: &Names,
+    client: ClientId,
+    resource: ResourceId,
+) -> Option<String> {
     let query = form_urlencoded::Serializer::new(String::new())
         .append_pair("client", names.get(client.into())?)
         .append_pair("resource", names.get(resource.into())?)

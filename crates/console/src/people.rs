@@ -10,6 +10,7 @@ use super::listing::{Listing, RowState};
 use super::notice::done;
 use super::person::Person;
 use super::roles::{role_name, roles_for};
+use super::selected::{Act, Selection};
 use super::state::Console;
 use super::tokens::{self, Machine, MachineOwner};
 use super::view::{Action, Buttons, Cell, Field, Form, Link, Page, Section, Table};
@@ -18,7 +19,7 @@ use axum::response::{IntoResponse, Response};
 use culvert_ids::ActorId;
 use culvert_portal_base::{Fault, Id};
 use culvert_portal_service::{Caller, ListRequest};
-use culvert_store::{OrderBy, Part};
+use culvert_store::{EntityKind, OrderBy, Part};
 use culvert_wire::api::{
     AccountPatch, Actor, ActorKind, ActorPatch, NewActor, NewSignIn, SecondFactorRule,
 };
@@ -124,6 +125,33 @@ const LISTING: Listing = Listing {
     empty: "There is none.",
 };
 
+const SELECTION: Selection = Selection {
+    at: AT,
+    kind: EntityKind::Actor,
+    one: "person",
+    many: "people",
+    acts: &[
+        (Act::AddToGroup, ""),
+        (
+            Act::Disable,
+            "They can't sign in, and their machines lose all access at once. Enabled again, the machines come back by \
+             themselves.",
+        ),
+        (Act::Enable, ""),
+        (
+            Act::Delete,
+            "They are gone for good. A person who still has machines or tokens is not deleted.",
+        ),
+    ],
+};
+
+pub(super) async fn change_selected(
+    State(console): State<Console>,
+    posted: Posted,
+) -> Result<Response, Fault> {
+    SELECTION.send(&console, posted).await
+}
+
 async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<Page, Fault> {
     let found = console
         .service
@@ -137,7 +165,12 @@ async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<
             state(actor),
         ]
     });
-    let list = LISTING.table(asked, found.total, rows.collect());
+    let mut list = LISTING.table(asked, found.total, rows.collect());
+    let shown = found
+        .items
+        .iter()
+        .map(|actor| (actor.id, actor.version, actor.name.as_str()));
+    SELECTION.offer(person, &mut list, shown);
     let mut page = person.searched_page(
         AT,
         list,

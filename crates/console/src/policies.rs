@@ -9,13 +9,14 @@ use super::names::Names;
 use super::notice::done;
 use super::person::Person;
 use super::resources::sentence;
+use super::selected::{Act, Selection};
 use super::state::Console;
 use super::view::{Action, Buttons, Cell, Field, Form, Link, Page, Section};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::PolicyId;
 use culvert_portal_base::{Fault, Id, Problems};
-use culvert_store::{OrderBy, Part};
+use culvert_store::{EntityKind, OrderBy, Part};
 use culvert_wire::Timestamp;
 use culvert_wire::api::{NewPolicy, Policy, PolicyPatch};
 use culvert_wire::model::Condition;
@@ -93,6 +94,28 @@ const LISTING: Listing = Listing {
     empty: "There is none, so nobody reaches anything. A policy lets a group use a resource.",
 };
 
+const SELECTION: Selection = Selection {
+    at: AT,
+    kind: EntityKind::Policy,
+    one: "policy",
+    many: "policies",
+    acts: &[
+        (Act::Enable, ""),
+        (
+            Act::Disable,
+            "Access that nothing else allows ends at once.",
+        ),
+        (Act::Delete, "Access that nothing else allows ends at once."),
+    ],
+};
+
+pub(super) async fn change_selected(
+    State(console): State<Console>,
+    posted: Posted,
+) -> Result<Response, Fault> {
+    SELECTION.send(&console, posted).await
+}
+
 async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<Page, Fault> {
     let service = &console.service;
     let request = LISTING.request(asked);
@@ -109,7 +132,12 @@ async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<
             person.menu(actions(policy)),
         ]
     });
-    let list = LISTING.table(asked, found.total, rows.collect());
+    let mut list = LISTING.table(asked, found.total, rows.collect());
+    let shown = found
+        .items
+        .iter()
+        .map(|policy| (policy.id, policy.version, policy.name.as_str()));
+    SELECTION.offer(person, &mut list, shown);
     Ok(person.searched_page(
         AT,
         list,

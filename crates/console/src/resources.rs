@@ -8,6 +8,7 @@ use super::listing::Listing;
 use super::names::Names;
 use super::notice::done;
 use super::person::Person;
+use super::selected::{Act, Selection};
 use super::state::Console;
 use super::view::{Buttons, Cell, Field, Form, Link, Page, Section};
 use axum::extract::State;
@@ -15,7 +16,7 @@ use axum::response::{IntoResponse, Response};
 use culvert_ids::ResourceId;
 use culvert_portal_base::{Fault, Id, Problems};
 use culvert_portal_service::Caller;
-use culvert_store::OrderBy;
+use culvert_store::{EntityKind, OrderBy};
 use culvert_wire::api::{NewResource, Resource, ResourcePatch};
 use culvert_wire::model::{Applications, Filter, TargetKind};
 use culvert_wire::words;
@@ -35,6 +36,24 @@ const LISTING: Listing = Listing {
     hint: "Name, address or site",
     empty: "There is none. A resource is a network, an address or a name behind a gateway.",
 };
+
+const SELECTION: Selection = Selection {
+    at: AT,
+    kind: EntityKind::Resource,
+    one: "resource",
+    many: "resources",
+    acts: &[(
+        Act::Delete,
+        "Access to them ends at once, and their policies go with them.",
+    )],
+};
+
+pub(super) async fn change_selected(
+    State(console): State<Console>,
+    posted: Posted,
+) -> Result<Response, Fault> {
+    SELECTION.send(&console, posted).await
+}
 
 pub(super) async fn list(
     State(console): State<Console>,
@@ -60,7 +79,12 @@ pub(super) async fn list(
         path: "/resources/new",
         name: "New resource",
     });
-    let table = LISTING.table(&asked, found.total, rows.collect());
+    let mut table = LISTING.table(&asked, found.total, rows.collect());
+    let shown = found
+        .items
+        .iter()
+        .map(|resource| (resource.id, resource.version, resource.name.as_str()));
+    SELECTION.offer(&person, &mut table, shown);
     page.sections.push(Section::Table(table));
     Ok(page.into_response())
 }

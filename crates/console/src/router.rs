@@ -200,6 +200,13 @@ pub fn router(console: Console) -> Router {
             "/clients/{id}/revoke",
             post(|console, id, posted| clients::judge(console, id, posted, ClientAction::Revoke)),
         )
+        .route("/clients/selected", proven(post(clients::change_selected)))
+        .route("/people/selected", post(people::change_selected))
+        .route("/policies/selected", post(policies::change_selected))
+        .route("/resources/selected", post(resources::change_selected))
+        .route("/groups/selected", post(groups::change_selected))
+        .route("/gateways/selected", post(gateways::change_selected))
+        .route("/settings/tokens/selected", post(tokens::change_selected))
         .route("/log/changes", get(change_log::show))
         .route("/log/access", get(logs::access))
         .route("/log/flows", get(flows::show))

@@ -7,6 +7,7 @@ use super::listing::{Listing, RowState};
 use super::names::Names;
 use super::person::Person;
 use super::roles::role_name;
+use super::selected::{Act, Selection};
 use super::state::Console;
 use super::view::{Action, Buttons, Cell, Field, Form, Link, Page, Section};
 use crate::machine_commands;
@@ -14,7 +15,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::{ActorId, SiteId, TokenId};
 use culvert_portal_base::{Fault, Id, Problems};
-use culvert_store::{EntityId, OrderBy, Part};
+use culvert_store::{EntityId, EntityKind, OrderBy, Part};
 use culvert_wire::api::{IssuedToken, NewToken, Token};
 use culvert_wire::token::TokenKind;
 
@@ -240,6 +241,24 @@ const LISTING: Listing = Listing {
     empty: "There is none.",
 };
 
+const SELECTION: Selection = Selection {
+    at: AT,
+    kind: EntityKind::Token,
+    one: "token",
+    many: "tokens",
+    acts: &[(
+        Act::Revoke,
+        "Nothing enrols or signs in by them any more. Machines that have enrolled stay.",
+    )],
+};
+
+pub(super) async fn change_selected(
+    State(console): State<Console>,
+    posted: Posted,
+) -> Result<Response, Fault> {
+    SELECTION.send(&console, posted).await
+}
+
 async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<Page, Fault> {
     let service = &console.service;
     let request = LISTING.request(asked);
@@ -255,7 +274,12 @@ async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<
         cells.insert(1, names.maybe(of(token)));
         rows.push(cells);
     }
-    let list = LISTING.table(asked, found.total, rows);
+    let mut list = LISTING.table(asked, found.total, rows);
+    let shown = found
+        .items
+        .iter()
+        .map(|token| (token.id, token.version, token.name.as_str()));
+    SELECTION.offer(person, &mut list, shown);
     Ok(person.searched_page(
         AT,
         list,

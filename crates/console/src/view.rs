@@ -13,4 +13,4 @@ pub(crate) use form::{Field, Form, Kind, PasskeyKind};
 pub(crate) use lines::{Lines, Piece, listed};
 pub(crate) use moment::Moment;
 pub(crate) use page::{Page, Section, Step, Steps, Who};
-pub(crate) use table::{Chip, FilterBar, Ordering, Table};
+pub(crate) use table::{Chip, FilterBar, Ordering, SelectionBar, Table};

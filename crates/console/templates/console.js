@@ -57,6 +57,14 @@
   // A button in front of each text that is to be copied; times in the zone of the browser.
   function dress(part) {
     tell(part);
+    for (const head of part.querySelectorAll("th.mark")) {
+      const marks = () => [...head.closest("table").querySelectorAll("td.mark input")];
+      const all = document.createElement("input");
+      all.type = "checkbox";
+      all.setAttribute("aria-label", "Select all of this page");
+      all.addEventListener("change", () => marks().forEach((mark) => { mark.checked = all.checked; }));
+      head.append(all);
+    }
     for (const text of part.querySelectorAll("pre[data-copy]")) {
       const button = document.createElement("button");
       button.type = "button";
@@ -106,7 +114,7 @@
   // Someone is in there with the keyboard, has marked some of it, or is asked whether something is to go.
   function isInUse(part) {
     const marked = getSelection();
-    return part.contains(document.activeElement) || part.querySelector(":is(details.loss[open], .menu:popover-open)")
+    return part.contains(document.activeElement) || part.querySelector(":is(details.loss[open], .menu:popover-open, td input:checked)")
       || (!marked.isCollapsed && part.contains(marked.anchorNode));
   }
 

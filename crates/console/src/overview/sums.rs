@@ -1,5 +1,6 @@
 //! The access log of the last 24 hours in sums: why requests were denied, and who used which resource most.
 
+use crate::logs;
 use crate::names::Names;
 use crate::paths;
 use crate::view::{Cell, Section, Table};
@@ -23,18 +24,16 @@ fn entries(field: &str, name: &str) -> String {
 pub(super) fn sections(totals: &AccessTotals, names: &Names) -> [Section; 2] {
     let causes = totals.causes.iter().map(|cause| {
         let (client, resource) = (cause.last_client, cause.last_resource);
-        let words = [
-            ("client", &*names.text(client)),
-            ("resource", &*names.text(resource)),
-        ];
-        let explained = paths::asking("/explain", &words);
         vec![
             Cell::text(&cause.reason),
             Cell::text(cause.count),
             names.shown(client),
             names.shown(resource),
             Cell::time(Some(cause.last_at)),
-            Cell::link(explained, "Explain"),
+            match logs::explain_path(names, client, resource) {
+                Some(path) => Cell::link(path, "Explain"),
+                None => Cell::text("–"),
+            },
         ]
     });
     let causes = Table {

@@ -26,6 +26,12 @@ pub(crate) enum Cell {
     /// The same in a menu, so that the rows of a list stay one line high.
     Menu(Vec<Action>),
     Lines(Lines),
+    /// The mark that selects a row for an action on several.
+    Mark {
+        id: String,
+        version: u64,
+        name: String,
+    },
 }
 
 /// The longest text that stays in one line of a table, in characters.
@@ -81,6 +87,10 @@ impl Cell {
     /// True for a text that a table breaks between words.
     pub(crate) fn is_long(&self) -> bool {
         matches!(self, Self::Text(text) if text.chars().count() > ONE_LINE)
+    }
+
+    pub(crate) const fn is_mark(&self) -> bool {
+        matches!(self, Self::Mark { .. })
     }
 
     pub(crate) fn is_menu(&self) -> bool {

@@ -22,8 +22,11 @@ pub(crate) struct Lines {
     pub(crate) lines: Vec<Vec<Piece>>,
 }
 
-/// The longest line that stands in a table by itself, and the longest summary, in characters.
+/// The longest line that stands in a table by itself, in characters.
 const SHORT: usize = 60;
+
+/// The longest summary without the number of those that it leaves out: one line of a narrow column.
+const SUMMARY: usize = 32;
 
 impl Lines {
     /// The lines. The summary is made of `titles`, without repetition.
@@ -32,7 +35,7 @@ impl Lines {
             line.iter().map(|piece| piece.text.chars().count()).sum()
         };
         let is_short = matches!(&*lines, [line] if chars(line) <= SHORT);
-        let summary = (!is_short && !lines.is_empty()).then(|| listed(titles, SHORT));
+        let summary = (!is_short && !lines.is_empty()).then(|| listed(titles, SUMMARY));
         Self { summary, lines }
     }
 }

@@ -129,7 +129,7 @@ impl Page {
         let is_scripted = |section: &Section| match section {
             Section::Live { .. } | Section::Copy { .. } | Section::Steps(_) => true,
             // Its times are told in the zone of the browser.
-            Section::Table(table) => table.has_times(),
+            Section::Table(table) => table.has_times() || table.selection.is_some(),
             Section::Pair(tables) => tables.iter().any(Table::has_times),
             Section::Charts(_) => true,
             Section::Facts { facts, .. } => facts.iter().any(|(_, cell)| cell.is_moment()),

@@ -14,8 +14,22 @@ pub(crate) struct Table {
     pub(crate) previous: Option<String>,
     /// The address of the next page.
     pub(crate) next: Option<String>,
+    /// The page is about nothing else, so that its title is enough.
+    pub(crate) is_alone: bool,
     /// The ways to find rows, above the list.
     pub(crate) filter_bar: Option<FilterBar>,
+    /// The actions on the rows that are marked.
+    pub(crate) selection: Option<SelectionBar>,
+}
+
+/// The actions on the rows that are marked.
+#[derive(Clone, Debug)]
+pub(crate) struct SelectionBar {
+    /// The form's address.
+    pub(crate) path: String,
+    pub(crate) many: &'static str,
+    /// The word and the name of each; true for those that take something away.
+    pub(crate) buttons: Vec<(&'static str, &'static str, bool)>,
 }
 
 impl Table {

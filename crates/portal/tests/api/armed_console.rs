@@ -15,6 +15,7 @@ use culvert_store::{
     SecondFactorRule, Stamp, StoreExt, Token, TokenScope,
 };
 use serde_json::json;
+use std::borrow::Cow;
 
 const NEW_PASSWORD: &str = "another horse battery";
 
@@ -55,7 +56,7 @@ fn fresh(what: &str) -> String {
 /// A form that is about to be sent.
 struct Filled {
     path: String,
-    fields: Vec<(&'static str, String)>,
+    fields: Vec<(Cow<'static, str>, String)>,
 }
 
 /// Things that belong to the caller alone.
@@ -181,11 +182,13 @@ async fn identity_of(world: &World, things: &Things, caller: &Caller) -> Identit
     id
 }
 
-/// The version of what the form changes.
-async fn version(world: &World, template: &str, things: &Things) -> u64 {
+/// The version of what the form changes, and its id.
+async fn version(world: &World, template: &str, things: &Things) -> (u64, EntityId) {
     let account = world.running.account();
     let id: EntityId = match template.split('/').nth(1).unwrap() {
-        "people" if template.contains("{id}") => things.member.into(),
+        "people" if template != "/people" && !template.ends_with("second-factor") => {
+            things.member.into()
+        }
         "clients" => things.client.into(),
         "gateways" => things.gateway.into(),
         "groups" => things.group.into(),
@@ -193,11 +196,12 @@ async fn version(world: &World, template: &str, things: &Things) -> u64 {
         "resources" => things.resource.into(),
         "sites" => things.site.into(),
         "tokens" => things.token.into(),
+        "settings" if template == "/settings/tokens/selected" => things.token.into(),
         "settings" if template.starts_with("/settings/providers/{id}") => things.provider.into(),
         _ => account.into(),
     };
     let row: Entity = world.running.store.get(account, id).await.unwrap();
-    row.stamp().version
+    (row.stamp().version, id)
 }
 
 /// The form, filled in right.
@@ -248,13 +252,11 @@ async fn fill(
         ("sure", "yes"),
         ("theme", "dark"),
     ];
+    let (version, thing) = version(world, template, things).await;
     let mut fields = own.fields;
     let more = fixed.map(|(name, value)| (name, value.to_owned()));
     let more = more.into_iter().chain([
-        (
-            "version",
-            version(world, template, things).await.to_string(),
-        ),
+        ("version", version.to_string()),
         ("name", fresh("new")),
         ("file", fresh("file")),
         ("subject", fresh("subject")),
@@ -265,6 +267,20 @@ async fn fill(
         ("provider", things.id("idp")),
     ]);
     fields.extend(more);
+    let mut fields: Vec<_> = fields
+        .into_iter()
+        .map(|(name, value)| (Cow::from(name), value))
+        .collect();
+    if let Some(list) = template.strip_suffix("/selected") {
+        let action = match list {
+            "/people" | "/policies" => "disable",
+            "/groups" | "/resources" => "delete",
+            "/gateways" => "drain",
+            _ => "revoke",
+        };
+        fields.push((thing.to_string().into(), version.to_string()));
+        fields.push(("action".into(), action.to_owned()));
+    }
     let id_of = |prefix: &str| own.id.clone().unwrap_or_else(|| things.id(prefix));
     let path = with_ids(template, id_of);
     Filled { path, fields }
@@ -336,7 +352,7 @@ async fn no_form_of_the_console_does_anything_for_whom_was_shut_out_while_it_was
             let fields: Vec<(&str, &str)> = filled
                 .fields
                 .iter()
-                .map(|(name, value)| (*name, &**value))
+                .map(|(name, value)| (&**name, &**value))
                 .collect();
             let token = browser.form_token().await;
             let request = browser.submit_with(&filled.path, &token, &fields);

@@ -12,7 +12,7 @@ async fn made(owner: &mut Client, path: &str, body: Value) -> String {
 
 /// The row of the change log about that thing, the newest one.
 fn change_of<'t>(page: &'t str, kind: &str, operation: &str) -> &'t str {
-    let wanted = format!("<td>{operation}</td><td>{kind}</td>");
+    let wanted = format!("<td>{operation} {kind}</td>");
     let found = page.split("<tr>").find(|row| row.contains(&wanted));
     found.unwrap_or_else(|| panic!("{wanted}: {page}"))
 }

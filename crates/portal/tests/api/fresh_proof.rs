@@ -11,7 +11,8 @@ use culvert_store::{ListFilter, PageLimit, Provider, Role, StoreExt, TokenScope}
 use culvert_wire::Timestamp;
 
 /// Forms that wait for a fresh proof.
-const ASKING: [&str; 22] = [
+const ASKING: [&str; 23] = [
+    "/clients/selected",
     "/clients/{id}/verify",
     "/device/approve",
     "/first-steps",

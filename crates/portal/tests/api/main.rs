@@ -28,6 +28,7 @@ mod console_pages;
 mod console_roles;
 mod console_routes;
 mod console_safety;
+mod console_selected;
 mod devices;
 mod document;
 mod door;

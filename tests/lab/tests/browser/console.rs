@@ -87,6 +87,16 @@ impl Console {
             denied.is_ok_and(|entries| !entries.is_empty())
         };
         wait_until("a request that is denied", SOON, is_denied)?;
+        // A gateway that ends tells of its flows before it is gone.
+        let is_logged = || {
+            let _answered = client
+                .namespace
+                .outcome(&format!("curl -sS -m 2 http://{PRIVATE_V4}/"));
+            let restarted = gateway.stop().and_then(|_| gateway.start());
+            let flows = product.portal.admin("log flows --json");
+            restarted.is_ok() && flows.is_ok_and(|entries| !entries.is_empty())
+        };
+        wait_until("a flow in the log", SOON, is_logged)?;
         Ok(console)
     }
 

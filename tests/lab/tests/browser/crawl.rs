@@ -77,7 +77,7 @@ pub(crate) fn walk(console: &Console, mut visit: impl FnMut(&str) -> Result<()>)
 
 /// The targets of a page's links within the portal.
 const LINKS: &str = "return [...document.querySelectorAll('a[href]')]
-    .map(link => new URL(link.href)).filter(url => url.origin === location.origin)
+    .map(link => new URL(link.getAttribute('href'), location)).filter(url => url.origin === location.origin)
     .map(url => url.pathname + url.search)";
 
 /// The targets of the forms of a page; nothing for a form without a field to write into.
