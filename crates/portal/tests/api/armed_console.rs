@@ -416,7 +416,7 @@ async fn a_password_that_was_on_its_way_gives_nobody_back_the_role_or_the_sign_i
         let mut browser = browser_of(&mut world, &bob).await;
         let filled = fill(&mut world, template, &things, &bob, &mut browser).await;
         let fields = filled.fields.iter();
-        let fields: Vec<_> = fields.map(|(name, value)| (*name, &**value)).collect();
+        let fields: Vec<_> = fields.map(|(name, value)| (&**name, &**value)).collect();
         let token = browser.form_token().await;
         let request = browser.submit_with(template, &token, &fields);
         let (answer, changes) = world.attempt(&bob, Some(how), request).await;
