@@ -2,6 +2,7 @@
 
 use super::asked::Asked;
 use super::edit::{rename_form, renamed};
+use super::fields::Fields;
 use super::forms::{Posted, taken};
 use super::listing::Listing;
 use super::names::Names;
@@ -88,11 +89,16 @@ pub(super) async fn create(
     taken(made, || new_form(&name), onward, page).await
 }
 
-fn member_form(id: GroupId, name: &str) -> Form {
+fn member_form(id: GroupId, written: &Fields) -> Form {
     let actor = Field::line("actor", "Actor")
         .hint("By its name.")
-        .value(name);
-    Form::new("Add a member", format!("{AT}/{id}"), "Add", vec![actor])
+        .value(written.text("actor"));
+    let mut form = Form::new("Add a member", format!("{AT}/{id}"), "Add", vec![actor]);
+    // The page that asked for the member, which shows what came of it.
+    if let Some(back) = written.filled("back") {
+        form.hide("back", back.to_owned());
+    }
+    form
 }
 
 pub(super) async fn show(
@@ -101,7 +107,7 @@ pub(super) async fn show(
     asked: Asked,
     Id(id): Id<GroupId>,
 ) -> Result<Response, Fault> {
-    let page = group_page(&console, &person, &asked, id, member_form(id, "")).await?;
+    let page = group_page(&console, &person, &asked, id, member_form(id, &asked.0)).await?;
     Ok(page.into_response())
 }
 
@@ -183,9 +189,9 @@ pub(super) async fn add_member(
     };
     let group = console.name_of(&person, id).await?;
     let notice = format!("{name} added to group {group}.");
-    let onward = |_| done(&format!("{AT}/{id}"), &notice);
+    let onward = |_| person.back_with(&fields, &format!("{AT}/{id}"), &notice);
     let page = |form| group_page(&console, &person, &asked, id, form);
-    taken(added.await, || member_form(id, name), onward, page).await
+    taken(added.await, || member_form(id, &fields), onward, page).await
 }
 
 pub(super) async fn remove_member(

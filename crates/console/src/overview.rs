@@ -2,6 +2,7 @@
 
 use super::asked::Asked;
 use super::chart::Chart;
+use super::explain;
 use super::gateways::rate;
 use super::names::Names;
 use super::person::Person;
@@ -83,9 +84,10 @@ pub(super) async fn show(
     for entry in denied.items {
         refused.push(vec![
             Cell::time(Some(entry.at)),
-            Cell::text(names.text(entry.client)),
-            Cell::text(names.text(entry.resource)),
+            names.shown(entry.client),
+            names.shown(entry.resource),
             Cell::text(entry.reason),
+            explain::link(&names, entry.client, entry.resource),
         ]);
     }
 
@@ -161,7 +163,7 @@ pub(super) async fn show(
     ));
     page.sections.push(table(
         "Recent denials",
-        vec!["When", "Client", "Resource", "Why"],
+        vec!["When", "Client", "Resource", "Why", "Now"],
         refused,
         "Nothing was denied.",
     ));

@@ -32,11 +32,16 @@ pub(super) async fn list(
     Ok(page.into_response())
 }
 
-fn new_form(written: Option<&Fields>) -> Form {
-    let text = |name| written.map_or("", |fields| fields.text(name));
+fn new_form(written: &Fields) -> Form {
+    let text = |name| written.text(name);
     let mut fields = place_fields([text("name"), text("group"), text("resource")]).to_vec();
     fields.extend(condition_fields(|field| text(field.name).to_owned()));
-    Form::new("New policy", AT, "Create", fields)
+    let mut form = Form::new("New policy", AT, "Create", fields);
+    // The page that asked for the policy, which shows what came of it.
+    if let Some(back) = written.filled("back") {
+        form.hide("back", back.to_owned());
+    }
+    form
 }
 
 /// The fields for its name, its group and its resource, each by name.
@@ -67,10 +72,11 @@ fn condition_fields(text: impl Fn(&ConditionField) -> String) -> impl Iterator<I
     })
 }
 
-pub(super) async fn ask(person: Person) -> Result<Response, Fault> {
+/// The form, filled in as the address says.
+pub(super) async fn ask(person: Person, Asked(fields): Asked) -> Result<Response, Fault> {
     person.caller.may_change()?;
     Ok(person
-        .form_page("New policy", AT, new_form(None))
+        .form_page("New policy", AT, new_form(&fields))
         .into_response())
 }
 
@@ -217,9 +223,12 @@ pub(super) async fn create(
         };
         service.create_policy(&person.caller, new).await
     };
-    let form = || new_form(Some(&fields));
+    let form = || new_form(&fields);
     let page = async |form| Ok(person.form_page("New policy", AT, form));
-    let onward = |policy: Policy| done(AT, &format!("Policy {} created.", policy.name));
+    let onward = |policy: Policy| {
+        let notice = format!("Policy {} created.", policy.name);
+        person.back_with(&fields, AT, &notice)
+    };
     taken(made.await, form, onward, page).await
 }
 
