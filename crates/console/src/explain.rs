@@ -103,11 +103,11 @@ pub(super) async fn show(
     person: Person,
     Asked(fields): Asked,
 ) -> Result<Response, Fault> {
+    // People who may not read the answer see no form either.
+    person.caller.may_read()?;
     let mut page = person.page("Explain", AT);
     let [client, resource, port] = ["client", "resource", "port"].map(|name| fields.text(name));
     if client.is_empty() || resource.is_empty() {
-        // People who may not read the answer see no form either.
-        person.caller.may_read()?;
         page.sections
             .push(Section::Form(form(client, resource, port)));
         return Ok(page.into_response());
