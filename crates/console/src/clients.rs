@@ -1,7 +1,9 @@
 //! Clients: everybody's, or one's own.
 
+use super::answers::{self, PoliciesOf, UseOf};
 use super::asked::Asked;
 use super::edit::{rename_form, renamed};
+use super::explain::{self, Preset};
 use super::forms::Posted;
 use super::listing::{Listing, RowState};
 use super::names::Names;
@@ -14,7 +16,7 @@ use axum::response::{IntoResponse, Response};
 use culvert_ids::ClientId;
 use culvert_portal_base::{Fault, Id};
 use culvert_portal_service::ClientAction;
-use culvert_store::{OrderBy, Part, Role};
+use culvert_store::{MachineId, OrderBy, Part, Role};
 use culvert_wire::api::{Client, ClientPatch};
 
 const AT: &str = "/clients";
@@ -90,14 +92,14 @@ fn owner(person: &Person, client: &Client, names: &Names) -> Cell {
     }
 }
 
-fn connected(is_connected: bool) -> Cell {
+pub(super) fn connected(is_connected: bool) -> Cell {
     match is_connected {
         true => Cell::good("connected"),
         false => Cell::plain("away"),
     }
 }
 
-fn state(client: &Client) -> Cell {
+pub(super) fn state(client: &Client) -> Cell {
     match (client.revoked, client.verified) {
         (Some(_), _) => Cell::bad("revoked"),
         (None, Some(_)) => Cell::good("verified"),
@@ -177,6 +179,11 @@ pub(super) async fn show(
             ],
         });
     }
+    if person.caller.role() != Role::User {
+        let total = session.map_or(0, |session| session.grants);
+        page.sections
+            .extend(answers_about(&console, &person, &client, total).await?);
+    }
     if person.may_change() {
         let rename = rename_form(&format!("{AT}/{id}"), &client.name);
         let delete = Buttons {
@@ -200,6 +207,33 @@ pub(super) async fn show(
         });
     }
     Ok(page.into_response())
+}
+
+/// Its grants, what it may use, what it was denied, and the question why.
+async fn answers_about(
+    console: &Console,
+    person: &Person,
+    client: &Client,
+    grants: u64,
+) -> Result<Vec<Section>, Fault> {
+    let service = &console.service;
+    let mut sections = Vec::new();
+    if grants > 0 {
+        let machine = MachineId::Client(client.id);
+        let of_client = service.grants_of(&person.caller, machine, answers::ROWS);
+        let of_client = of_client.await?;
+        sections.extend(answers::grants(console, person, &of_client, true, grants).await?);
+    }
+    let of = PoliciesOf::Actor(client.actor);
+    sections.extend(answers::policies(console, person, of).await?);
+    let of = UseOf {
+        id: client.id.into(),
+        field: "client",
+        name: &client.name,
+    };
+    sections.extend(answers::recent_use(console, person, of).await?);
+    sections.push(explain::panel(&Preset::Client(&client.name)));
+    Ok(sections)
 }
 
 pub(super) async fn rename(

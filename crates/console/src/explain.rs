@@ -163,7 +163,10 @@ fn sections(diagnosis: &Diagnosis) -> Vec<Section> {
         },
     ];
     if !diagnosis.mends.is_empty() {
-        let rows = diagnosis.mends.iter().map(|mendable| mend(diagnosis, mendable));
+        let rows = diagnosis
+            .mends
+            .iter()
+            .map(|mendable| mend(diagnosis, mendable));
         sections.push(Section::Table(Table {
             title: "To let it in".to_owned(),
             columns: vec!["Reason", "Change"],
@@ -299,9 +302,10 @@ fn mend(diagnosis: &Diagnosis, mendable: &Mendable) -> Vec<Cell> {
             id((*of).into(), "enable"),
             *version,
         ),
-        Mend::EditPolicy(of, name) => {
-            Cell::link(format!("/policies/{of}"), format_args!("Edit policy {name}"))
-        }
+        Mend::EditPolicy(of, name) => Cell::link(
+            format!("/policies/{of}"),
+            format_args!("Edit policy {name}"),
+        ),
         Mend::JoinGroup(of, name) => {
             let query = query(&[("actor", &diagnosis.owner), ("back", &here(diagnosis))]);
             Cell::link(
@@ -309,7 +313,9 @@ fn mend(diagnosis: &Diagnosis, mendable: &Mendable) -> Vec<Cell> {
                 format_args!("Add {} to group {name}", diagnosis.owner),
             )
         }
-        Mend::CreatePolicy(group) => create_policy(diagnosis, group.as_ref().map(|(_, name)| &**name)),
+        Mend::CreatePolicy(group) => {
+            create_policy(diagnosis, group.as_ref().map(|(_, name)| &**name))
+        }
         Mend::EditResource(of) => Cell::link(
             format!("/resources/{of}"),
             format_args!("Edit resource {}", resource.name),

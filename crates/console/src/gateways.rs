@@ -1,5 +1,6 @@
 //! One gateway.
 
+use super::answers::{self, UseOf};
 use super::asked::Asked;
 use super::edit::{rename_form, renamed};
 use super::forms::Posted;
@@ -13,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use culvert_ids::GatewayId;
 use culvert_portal_base::{Fault, Id};
 use culvert_portal_service::GatewayAction;
-use culvert_store::{EntityId, OrderBy, Part};
+use culvert_store::{EntityId, MachineId, OrderBy, Part};
 use culvert_wire::api::{Gateway, GatewayPatch, GatewaySession};
 
 pub(super) const AT: &str = "/gateways";
@@ -234,6 +235,20 @@ pub(super) async fn show(
             ],
         });
     }
+    if let Some(session) = session.filter(|session| session.grants > 0) {
+        let machine = MachineId::Gateway(id);
+        let grants = service.grants_of(&person.caller, machine, answers::ROWS);
+        let grants = grants.await?;
+        let grants = answers::grants(&console, &person, &grants, false, session.grants);
+        page.sections.extend(grants.await?);
+    }
+    let of = UseOf {
+        id: id.into(),
+        field: "search",
+        name: &gateway.name,
+    };
+    page.sections
+        .extend(answers::recent_use(&console, &person, of).await?);
     let rename = rename_form(&format!("{AT}/{id}"), &gateway.name);
     page.sections
         .extend(person.forms([rename.with_version(gateway.version)]));

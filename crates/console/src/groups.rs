@@ -1,5 +1,6 @@
 //! Groups, and their members.
 
+use super::answers::{self, PoliciesOf};
 use super::asked::Asked;
 use super::edit::{rename_form, renamed};
 use super::fields::Fields;
@@ -147,7 +148,21 @@ async fn group_page(
         next: asked.next(&format!("{AT}/{id}"), found.next_cursor.as_deref()),
         ..Table::default()
     };
+    let counts = console.service.member_counts(&person.caller, [id]).await?;
     let mut page = person.page("", AT);
+    page.sections.push(Section::Facts {
+        title: "About".to_owned(),
+        facts: vec![
+            (
+                "Members",
+                Cell::text(counts.get(&id).copied().unwrap_or_default()),
+            ),
+            ("Created", Cell::at(group.created)),
+        ],
+    });
+    let of = PoliciesOf::Group(id, &group.name);
+    page.sections
+        .extend(answers::policies(console, person, of).await?);
     page.sections.push(Section::Table(list));
     page.sections.extend(person.forms([form]));
     page.title.clone_from(&group.name);

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod answers;
 mod asked;
 mod assets;
 mod change_lines;

@@ -224,9 +224,7 @@ pub(super) fn refused(mut page: Page, form: Form, fault: Fault) -> Result<Respon
 fn access_row(entry: AccessLogEntry, names: &Names) -> Vec<Cell> {
     let explain = match entry.decision {
         AccessDecision::Denied => explain::link(names, entry.client, entry.resource),
-        AccessDecision::Granted | AccessDecision::Revoked | AccessDecision::Ended => {
-            Cell::text("")
-        }
+        AccessDecision::Granted | AccessDecision::Revoked | AccessDecision::Ended => Cell::text(""),
     };
     vec![
         Cell::time(Some(entry.at)),

@@ -13,7 +13,7 @@ use super::state::Console;
 use super::view::{Action, Buttons, Cell, Field, Form, Link, Page, Section};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use culvert_ids::PolicyId;
+use culvert_ids::{ActorId, PolicyId};
 use culvert_portal_base::{Fault, Id, Problems};
 use culvert_store::{OrderBy, Part};
 use culvert_wire::Timestamp;
@@ -101,7 +101,9 @@ const LISTING: Listing = Listing {
 
 async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<Page, Fault> {
     let service = &console.service;
-    let request = LISTING.request(asked);
+    let mut request = LISTING.request(asked);
+    let actor = asked.0.optional::<ActorId>("person")?;
+    request.filter.of_actor = actor;
     let found = service.policies(&person.caller, &request).await?;
     let ends = |policy: &Policy| [policy.group.into(), policy.resource.into()];
     let names = Names::of(console, person, found.items.iter().flat_map(ends)).await?;
@@ -115,7 +117,12 @@ async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<
             person.menu(actions(policy)),
         ]
     });
-    let list = LISTING.table(asked, found.total, rows.collect());
+    let mut list = LISTING.table(asked, found.total, rows.collect());
+    if let (Some(actor), Some(bar)) = (actor, &mut list.filter_bar) {
+        bar.hidden.push(("person", actor.to_string()));
+        let name = console.name_of(person, actor).await?;
+        list.title = format!("Policies for {name}");
+    }
     Ok(person.searched_page(
         AT,
         list,
@@ -330,7 +337,7 @@ impl Joined {
     }
 }
 
-fn state(policy: &Policy) -> Cell {
+pub(super) fn state(policy: &Policy) -> Cell {
     match policy.disabled {
         true => Cell::warn("disabled"),
         false if !policy.warnings.is_empty() => Cell::warn("never allows"),

@@ -21,11 +21,20 @@ impl Service {
         caller: &Caller,
         entries: &mut [AccessLogEntry],
     ) -> Result<(), Fault> {
-        let wanted = ids(entries.iter().map(|entry| entry.reason.as_str()));
+        let reasons = entries.iter_mut().map(|entry| &mut entry.reason);
+        self.name_reasons(caller, reasons.collect()).await
+    }
+
+    /// The same of reasons alone.
+    pub(super) async fn name_reasons(
+        &self,
+        caller: &Caller,
+        reasons: Vec<&mut String>,
+    ) -> Result<(), Fault> {
+        let wanted = ids(reasons.iter().map(|reason| reason.as_str()));
         let names = self.names_of(caller, wanted).await?;
-        for entry in entries {
-            let reason = std::mem::take(&mut entry.reason);
-            entry.reason = named(reason, &names);
+        for reason in reasons {
+            *reason = named(std::mem::take(reason), &names);
         }
         Ok(())
     }

@@ -111,7 +111,10 @@ impl Service {
             mends.extend(self.mend_of_owner(caller, &owner).await?);
             mends.extend(self.mends_of_policies(caller, &client, &explained).await?);
             if explained.policies.policies().is_empty() {
-                mends.extend(self.mends_without_policy(caller, &owner, resource.id).await?);
+                mends.extend(
+                    self.mends_without_policy(caller, &owner, resource.id)
+                        .await?,
+                );
             }
             mends.extend(self.mend_of_gateways(caller, &resource, &explained).await?);
             if let Some(port) = port.as_ref().filter(|port| !port.passes) {
@@ -221,7 +224,11 @@ impl Service {
             Some((membership.group, name.clone()))
         });
         let groups: Vec<_> = groups.map(Some).collect();
-        let groups = if groups.is_empty() { vec![None] } else { groups };
+        let groups = if groups.is_empty() {
+            vec![None]
+        } else {
+            groups
+        };
         mends.extend(groups.into_iter().map(|group| Mendable {
             reason: match &group {
                 Some((_, name)) => format!("no policy lets group {name} use the resource"),

@@ -6,6 +6,7 @@
 mod account;
 mod activity;
 mod actors;
+mod answers;
 mod apply;
 mod authenticate;
 mod caller;

@@ -4,12 +4,12 @@ use super::fault::fault;
 use super::read::{self, fetch};
 use super::store::SqliteStore;
 use super::value::{Columns, Value, query};
-use super::{access, activity, auth, changes, flows, sinks};
+use super::{access, activity, auth, changes, flows, recent_use, sinks};
 use async_trait::async_trait;
 use culvert_ids::AccountId;
 use culvert_store::{
-    Activity, Author, FlowBatch, FlowFilter, FlowSeq, LogEntries, LoggedFlow, Logs,
-    MAX_CHANGES_READ, MAX_PRUNE_ROWS, Page, PageLimit, SecretBytes, Seq, StoreError,
+    Activity, Author, EntityId, FlowBatch, FlowFilter, FlowSeq, LogEntries, LoggedFlow, Logs,
+    MAX_CHANGES_READ, MAX_PRUNE_ROWS, Page, PageLimit, RecentUse, SecretBytes, Seq, StoreError,
 };
 use culvert_wire::Timestamp;
 use culvert_wire::model::Log;
@@ -98,6 +98,15 @@ impl Logs for SqliteStore {
         step: Duration,
     ) -> Result<Vec<Activity>, StoreError> {
         activity::sums(&mut *self.reading().await?, account, from, until, step).await
+    }
+
+    async fn recent_use(
+        &self,
+        account: AccountId,
+        about: EntityId,
+        from: Timestamp,
+    ) -> Result<RecentUse, StoreError> {
+        recent_use::recent_use(&mut *self.reading().await?, account, about, from).await
     }
 
     async fn prune_activity(

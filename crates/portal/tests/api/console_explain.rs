@@ -7,17 +7,17 @@ use culvert_store::{AccessEntry, ActorKind, Decision, Role};
 use serde_json::{Value, json};
 
 /// A resource `web` of a site without gateways, which no policy is for, and a client of somebody in no group.
-struct World {
-    running: Running,
-    actor: ActorId,
-    client: ClientId,
-    site: String,
-    resource: String,
-    group: String,
+pub(crate) struct World {
+    pub(crate) running: Running,
+    pub(crate) actor: ActorId,
+    pub(crate) client: ClientId,
+    pub(crate) site: String,
+    pub(crate) resource: String,
+    pub(crate) group: String,
 }
 
 impl World {
-    async fn make() -> Self {
+    pub(crate) async fn make() -> Self {
         let running = Running::start().await;
         let (store, account) = (running.store.as_ref(), running.account());
         let actor = make_actor(store, account, ActorKind::User).await;
@@ -40,19 +40,19 @@ impl World {
         world
     }
 
-    async fn post(&self, path: &str, body: Value) -> String {
+    pub(crate) async fn post(&self, path: &str, body: Value) -> String {
         let mut owner = self.running.owner().await;
         id_of(&owner.post(path, body).await.expect(201).json())
     }
 
-    async fn join(&self) {
+    pub(crate) async fn join(&self) {
         let members = format!("/api/v1/groups/{}/members", self.group);
         let mut owner = self.running.owner().await;
         let body = json!({ "actor": self.actor });
         owner.post(&members, body).await.expect(201);
     }
 
-    async fn policy(&self, name: &str, conditions: Value) -> String {
+    pub(crate) async fn policy(&self, name: &str, conditions: Value) -> String {
         let policy = json!({
             "name": name, "group": self.group, "resource": self.resource,
             "conditions": conditions,
@@ -60,7 +60,7 @@ impl World {
         self.post("/api/v1/policies", policy).await
     }
 
-    fn question(&self) -> String {
+    pub(crate) fn question(&self) -> String {
         format!("/explain?client={}&resource={}", self.client, self.resource)
     }
 
@@ -85,7 +85,8 @@ async fn press(browser: &mut Browser, page: &str, button: &str) -> String {
     answer.header("location").to_owned()
 }
 
-fn href<'a>(page: &'a str, text: &str) -> Option<&'a str> {
+/// The address that a link with this text leads to.
+pub(crate) fn href<'a>(page: &'a str, text: &str) -> Option<&'a str> {
     let (before, _) = page.split_once(&format!("\">{text}</a>"))?;
     Some(before.rsplit_once("href=\"")?.1)
 }
@@ -101,12 +102,21 @@ async fn an_unverified_client_is_verified_where_its_denial_is_explained() {
     let page = world.explained(&mut browser).await;
     assert!(page.contains(">no</span>"), "{page}");
     for (path, name) in [
-        (format!("/clients/{}", world.client), format!("client {}", world.client)),
-        (format!("/people/{}", world.actor), format!("actor {}", world.actor)),
+        (
+            format!("/clients/{}", world.client),
+            format!("client {}", world.client),
+        ),
+        (
+            format!("/people/{}", world.actor),
+            format!("actor {}", world.actor),
+        ),
         (format!("/resources/{}", world.resource), "web".to_owned()),
         (format!("/policies/{policy}"), "office hours".to_owned()),
         (format!("/groups/{}", world.group), "staff".to_owned()),
-        (format!("/sites/{}", world.site), "Gateways of site office".to_owned()),
+        (
+            format!("/sites/{}", world.site),
+            "Gateways of site office".to_owned(),
+        ),
     ] {
         let link = format!("<a href=\"{path}\">{name}</a>");
         assert!(page.contains(&link), "{link}: {page}");
@@ -115,7 +125,10 @@ async fn an_unverified_client_is_verified_where_its_denial_is_explained() {
     assert_eq!(led, world.question());
     let page = world.explained(&mut browser).await;
     assert!(page.contains(">yes</span>"), "{page}");
-    assert!(page.contains(&format!("Client client {} verified.", world.client)), "{page}");
+    assert!(
+        page.contains(&format!("Client client {} verified.", world.client)),
+        "{page}"
+    );
     assert!(!page.contains("Verify this client"), "{page}");
 }
 
@@ -129,7 +142,12 @@ async fn an_auditor_reads_the_reasons_and_sees_no_change() {
     let mut browser = signed_in(&world.running, Role::Auditor).await;
     let page = world.explained(&mut browser).await;
     assert!(page.contains("is not verified"), "{page}");
-    for change in ["To let it in", "Verify this client", "/verify", "Edit policy"] {
+    for change in [
+        "To let it in",
+        "Verify this client",
+        "/verify",
+        "Edit policy",
+    ] {
         assert!(!page.contains(change), "{change}: {page}");
     }
     let mut user = signed_in(&world.running, Role::User).await;
@@ -234,11 +252,20 @@ async fn a_port_passes_the_filters_of_the_resource_or_leads_to_them() {
     world.join().await;
     world.policy("staff use web", json!([])).await;
     let mut browser = signed_in(&world.running, Role::Admin).await;
-    for (port, passes) in [("443", true), ("tcp:443", true), ("udp:443", false), ("22", false)] {
+    for (port, passes) in [
+        ("443", true),
+        ("tcp:443", true),
+        ("udp:443", false),
+        ("22", false),
+    ] {
         let path = format!("{}&port={port}", world.question());
         let page = browser.get(&path).await.expect(200).text;
         assert_eq!(page.contains(">yes</span>"), passes, "{port}: {page}");
-        assert_eq!(page.contains("Edit resource web"), !passes, "{port}: {page}");
+        assert_eq!(
+            page.contains("Edit resource web"),
+            !passes,
+            "{port}: {page}"
+        );
         assert!(page.contains(&format!("value=\"{port}\"")), "{page}");
     }
     let path = format!("{}&port=http", world.question());

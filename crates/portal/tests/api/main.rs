@@ -18,6 +18,7 @@ mod behind_a_proxy;
 mod bounds;
 mod browser;
 mod console;
+mod console_answers;
 mod console_explain;
 mod console_faults;
 mod console_forms;
