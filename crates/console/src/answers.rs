@@ -7,8 +7,8 @@ use super::explain;
 use super::names::Names;
 use super::person::Person;
 use super::state::Console;
+use super::states;
 use super::view::{Cell, Piece, Section, Table};
-use super::{clients, gateways};
 use culvert_ids::{ActorId, GroupId, ResourceId, SiteId};
 use culvert_portal_base::Fault;
 use culvert_portal_service::ListRequest;
@@ -26,7 +26,7 @@ const MAX_GROUPS: u16 = 50;
 /// The thing whose policies are shown.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum PoliciesOf<'a> {
-    /// Who may use the resource of this name.
+    /// Those who may use the resource of this name.
     Resource(ResourceId, &'a str),
     /// The resources that the group of this name may use.
     Group(GroupId, &'a str),
@@ -98,7 +98,7 @@ pub(super) async fn policies(
             }
         };
         row.push(Cell::text(words::conditions(&policy.conditions)));
-        row.push(super::policies::state(policy));
+        row.push(states::policy(policy));
         row
     });
     let (title, columns, empty): (_, &[&'static str], _) = match of {
@@ -282,8 +282,8 @@ pub(super) async fn gateways_of(
         let session = sessions.get(&gateway.id);
         vec![
             Cell::link(format!("/gateways/{}", gateway.id), &gateway.name),
-            gateways::state(gateway, session, account.require_verified_gateways),
-            Cell::text(session.map_or("–".to_owned(), gateways::load)),
+            states::gateway(gateway, session, account.require_verified_gateways),
+            Cell::text(session.map_or("–".to_owned(), states::load)),
             Cell::time(gateway.last_seen),
         ]
     });
@@ -341,8 +341,8 @@ pub(super) async fn machines(
     let rows = found.items.iter().map(|client| {
         vec![
             Cell::link(format!("/clients/{}", client.id), &client.name),
-            clients::connected(sessions.contains_key(&client.id)),
-            clients::state(client),
+            states::connected(sessions.contains_key(&client.id)),
+            states::client(client),
             Cell::time(client.last_seen),
             Cell::text(client.software.as_deref().unwrap_or("–")),
         ]

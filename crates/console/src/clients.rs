@@ -10,6 +10,7 @@ use super::names::Names;
 use super::notice::done;
 use super::person::Person;
 use super::state::Console;
+use super::states;
 use super::view::{Action, Buttons, Cell, Section};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -62,8 +63,8 @@ pub(super) async fn list(
         rows.push(vec![
             Cell::link(format!("{AT}/{}", client.id), &client.name),
             owner(&person, client, &names),
-            connected(sessions.contains_key(&client.id)),
-            state(client),
+            states::connected(sessions.contains_key(&client.id)),
+            states::client(client),
             Cell::code(client.ipv4),
             Cell::time(client.last_seen),
             Cell::text(client.software.as_deref().unwrap_or("–")),
@@ -89,21 +90,6 @@ fn owner(person: &Person, client: &Client, names: &Names) -> Cell {
     match person.caller.role() {
         Role::User => Cell::text("you"),
         Role::Auditor | Role::Admin | Role::Owner => names.shown(client.actor),
-    }
-}
-
-pub(super) fn connected(is_connected: bool) -> Cell {
-    match is_connected {
-        true => Cell::good("connected"),
-        false => Cell::plain("away"),
-    }
-}
-
-pub(super) fn state(client: &Client) -> Cell {
-    match (client.revoked, client.verified) {
-        (Some(_), _) => Cell::bad("revoked"),
-        (None, Some(_)) => Cell::good("verified"),
-        (None, None) => Cell::plain("not verified"),
     }
 }
 
@@ -155,8 +141,8 @@ pub(super) async fn show(
     page.sections.push(Section::Facts {
         title: "Client".to_owned(),
         facts: vec![
-            ("Now", connected(session.is_some())),
-            ("State", state(&client)),
+            ("Now", states::connected(session.is_some())),
+            ("State", states::client(&client)),
             ("Verified since", Cell::time(client.verified)),
             ("Owner", owner(&person, &client, &names)),
             ("Software", text(client.software.as_deref())),

@@ -66,6 +66,7 @@ mod settings;
 mod sign_in_page;
 mod sites;
 mod state;
+mod states;
 mod streams;
 mod theme;
 mod theme_choice;

@@ -10,6 +10,7 @@ use super::notice::done;
 use super::person::Person;
 use super::resources::sentence;
 use super::state::Console;
+use super::states;
 use super::view::{Action, Buttons, Cell, Field, Form, Link, Page, Section};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -113,7 +114,7 @@ async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<
             names.shown(policy.group),
             names.shown(policy.resource),
             Cell::text(words::conditions(&policy.conditions)),
-            state(policy),
+            states::policy(policy),
             person.menu(actions(policy)),
         ]
     });
@@ -332,16 +333,8 @@ impl Joined {
                 Cell::link(format!("/resources/{}", policy.resource), &self.resource),
             ),
             ("When", Cell::text(words::conditions(&policy.conditions))),
-            ("State", state(policy)),
+            ("State", states::policy(policy)),
         ]
-    }
-}
-
-pub(super) fn state(policy: &Policy) -> Cell {
-    match policy.disabled {
-        true => Cell::warn("disabled"),
-        false if !policy.warnings.is_empty() => Cell::warn("never allows"),
-        false => Cell::good("allows"),
     }
 }
 

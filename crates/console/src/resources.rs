@@ -276,7 +276,7 @@ pub(super) async fn show(
     Ok(page.into_response())
 }
 
-/// Who may use it, how much it was used, the gateways that lead there, and the question why somebody may not.
+/// Those who may use it, how much it was used, the gateways that lead there, and the question why somebody may not.
 async fn answers_about(
     console: &Console,
     person: &Person,

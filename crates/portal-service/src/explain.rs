@@ -85,7 +85,7 @@ impl Service {
         Ok((explanation, explained))
     }
 
-    /// What each policy comes to. One question has the names of [`MAX_BATCH`] of them.
+    /// The outcome of each policy. One question has the names of [`MAX_BATCH`] of them.
     async fn policies_explained(
         &self,
         caller: &Caller,

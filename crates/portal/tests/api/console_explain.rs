@@ -185,7 +185,7 @@ async fn a_policy_that_is_missing_is_created_from_where_it_is_missed() {
         ("verified", "no"),
         ("back", &*back),
     ];
-    // What is wrong does not lose the way back.
+    // A refused form keeps the way back.
     let mut wrong = fields;
     wrong[1] = ("group", "nobody");
     let refused = browser.submit("/policies", &wrong).await.expect(422).text;

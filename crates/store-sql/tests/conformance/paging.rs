@@ -144,13 +144,11 @@ pub(crate) async fn policies_of_the_groups_of_an_actor_are_listed(
     let nobody = ActorId::from_bytes([9; 16]);
     let (names, total) = look::<Policy>(&world, &of(nobody), by_resource, 9).await;
     assert_eq!((names.len(), total), (0, 0));
-    let refused = world.store.list_ordered(
-        world.account,
-        EntityKind::Resource,
-        &of(ada.id),
-        Position::default(),
-        PageLimit::MAX,
-    );
+    let (kind, of_ada) = (EntityKind::Resource, of(ada.id));
+    let (position, limit) = (Position::default(), PageLimit::MAX);
+    let refused = world
+        .store
+        .list_ordered(world.account, kind, &of_ada, position, limit);
     assert!(matches!(
         refused.await,
         Err(StoreError::Invalid {
