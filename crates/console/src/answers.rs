@@ -3,7 +3,7 @@
 //! Each part has a few rows, and leads to the list of all.
 
 use super::chart::bytes;
-use super::explain;
+use super::explain::{self, Preset};
 use super::names::Names;
 use super::person::Person;
 use super::state::Console;
@@ -302,8 +302,35 @@ pub(super) async fn gateways_of(
     Ok(sections)
 }
 
+/// The groups and machines of somebody, what they may use, what they were denied, and the question why.
+pub(super) async fn of_actor(
+    console: &Console,
+    person: &Person,
+    actor: &Actor,
+) -> Result<Vec<Section>, Fault> {
+    let mut sections = groups_of(console, person, actor).await?;
+    let clients = few(OrderBy::Seen, true).referring_to(Some(actor.id));
+    let clients = console.service.clients(&person.caller, &clients).await?;
+    sections.extend(machines(console, person, actor, &clients).await?);
+    let of = PoliciesOf::Actor(actor.id);
+    sections.extend(policies(console, person, of).await?);
+    let of = UseOf {
+        id: actor.id.into(),
+        field: "actor",
+        name: &actor.name,
+    };
+    sections.extend(recent_use(console, person, of).await?);
+    let live = clients.items.into_iter();
+    let live = live.filter(|client| client.revoked.is_none());
+    let names: Vec<String> = live.map(|client| client.name).collect();
+    if !names.is_empty() {
+        sections.push(explain::panel(&Preset::Clients(&names)));
+    }
+    Ok(sections)
+}
+
 /// The groups that somebody is in.
-pub(super) async fn groups_of(
+async fn groups_of(
     console: &Console,
     person: &Person,
     actor: &Actor,
@@ -329,7 +356,7 @@ pub(super) async fn groups_of(
 }
 
 /// The clients of somebody.
-pub(super) async fn machines(
+async fn machines(
     console: &Console,
     person: &Person,
     actor: &Actor,

@@ -1,11 +1,10 @@
 //! Actors, with their tokens and how they sign in.
 
-use super::answers::{self, PoliciesOf, UseOf};
+use super::answers;
 use super::asked::Asked;
 use super::edit::{
     Edit, Now, delete_form, delete_question, deleted, is_cascade, names_on, rename_form, renamed,
 };
-use super::explain::{self, Preset};
 use super::forms::{Posted, taken};
 use super::identities;
 use super::listing::{Listing, RowState};
@@ -301,7 +300,7 @@ async fn actor_page(
         facts,
     });
     page.sections
-        .extend(answers_about(console, person, &actor).await?);
+        .extend(answers::of_actor(console, person, &actor).await?);
     page.sections.push(Section::Table(Table {
         title: "Tokens and sessions".to_owned(),
         columns: tokens::columns(),
@@ -331,33 +330,6 @@ async fn actor_page(
     let linked = identities::of_actor(console, person, &actor, may_change).await?;
     page.sections.extend(linked);
     Ok(page)
-}
-
-/// Their groups and machines, what they may use, what they were denied, and the question why.
-async fn answers_about(
-    console: &Console,
-    person: &Person,
-    actor: &Actor,
-) -> Result<Vec<Section>, Fault> {
-    let mut sections = answers::groups_of(console, person, actor).await?;
-    let clients = answers::few(OrderBy::Seen, true).referring_to(Some(actor.id));
-    let clients = console.service.clients(&person.caller, &clients).await?;
-    sections.extend(answers::machines(console, person, actor, &clients).await?);
-    let of = PoliciesOf::Actor(actor.id);
-    sections.extend(answers::policies(console, person, of).await?);
-    let of = UseOf {
-        id: actor.id.into(),
-        field: "actor",
-        name: &actor.name,
-    };
-    sections.extend(answers::recent_use(console, person, of).await?);
-    let names = clients.items.into_iter();
-    let names = names.filter(|client| client.revoked.is_none());
-    let names: Vec<String> = names.map(|client| client.name).collect();
-    if !names.is_empty() {
-        sections.push(explain::panel(&Preset::Clients(&names)));
-    }
-    Ok(sections)
 }
 
 fn actions(actor: &Actor) -> Vec<Action> {

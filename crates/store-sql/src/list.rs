@@ -157,7 +157,8 @@ impl Question {
                 return Err(self.invalid("of_actor", reason));
             }
             self.sql.push_str(
-                " AND group_id IN (SELECT group_id FROM membership WHERE account = ? AND actor_id = ?)",
+                " AND group_id IN (SELECT group_id FROM membership INDEXED BY membership_actor \
+                 WHERE account = ? AND actor_id = ?)",
             );
             self.values.push(self.account.as_bytes().into());
             self.values.push(actor.as_bytes().into());

@@ -2,6 +2,7 @@
 
 use crate::browser::signed_in;
 use crate::console_explain::{World, href};
+use crate::live_machines;
 use crate::support::{enrol_client, enrol_gateway, make_actor, now};
 use culvert_ids::{ActorId, ClientId, GatewayId, GrantId, ResourceId};
 use culvert_store::{AccessEntry, ActorKind, Decision, FlowBatch, FlowEntry, Role};
@@ -359,4 +360,46 @@ async fn things_of_which_nothing_is_known_have_pages_all_the_same() {
         assert!(page.contains("Denials of the last 24 hours"), "{path}");
         assert!(!page.contains("Explain</a></td>"), "{path}: {page}");
     }
+}
+
+#[tokio::test]
+async fn machines_that_are_connected_are_shown_with_the_grants_in_force() {
+    let world = World::make().await;
+    world.join().await;
+    let policy = world.policy("staff use web", json!([])).await;
+    let running = &world.running;
+    let mut gateway = live_machines::gateway(running, world.site.parse().unwrap()).await;
+    let mut client = live_machines::client(running, world.actor).await;
+    let resource = world.resource.parse().unwrap();
+    live_machines::grant(&mut client, &mut gateway, resource).await;
+
+    let mut browser = signed_in(running, Role::Auditor).await;
+    let at = format!("/resources/{}", world.resource);
+    let page = browser.get(&at).await.expect(200).text;
+    let gateways = part(&page, "Gateways that lead there");
+    assert!(gateways.contains("accepting clients"), "{gateways}");
+    let gateway_at = href(gateways, "gateway").unwrap().to_owned();
+    let at = format!("/people/{}", world.actor);
+    let page = browser.get(&at).await.expect(200).text;
+    let machines = part(&page, "Machines");
+    assert!(machines.contains(">connected</span>"), "{machines}");
+    let client_at = href(machines, "laptop").unwrap().to_owned();
+
+    let page = browser.get(&client_at).await.expect(200).text;
+    let of_client = part(&page, "Grants in force");
+    let page = browser.get(&gateway_at).await.expect(200).text;
+    let of_gateway = part(&page, "Grants in force");
+    let same = [
+        format!("<a href=\"/resources/{}\">web</a>", world.resource),
+        format!("<a href=\"/policies/{policy}\">staff use web</a>"),
+    ];
+    for link in &same {
+        assert!(of_client.contains(link), "{link}: {of_client}");
+        assert!(of_gateway.contains(link), "{link}: {of_gateway}");
+    }
+    assert_eq!(href(of_client, "gateway"), Some(&*gateway_at));
+    assert_eq!(href(of_gateway, "laptop"), Some(&*client_at));
+    let explain = format!("/explain?client=laptop&resource={}", world.resource);
+    let page = browser.get(&explain).await.expect(200).text;
+    assert_eq!(href(&page, "gateway"), Some(&*gateway_at));
 }

@@ -44,6 +44,7 @@ mod late_forms;
 mod lifetimes;
 mod lists;
 mod live;
+mod live_machines;
 mod log_search;
 mod log_secrets;
 mod logs;
