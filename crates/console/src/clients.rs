@@ -1,7 +1,9 @@
 //! Clients: everybody's, or one's own.
 
+use super::answers::{self, PoliciesOf, UseOf};
 use super::asked::Asked;
 use super::edit::{rename_form, renamed};
+use super::explain::{self, Preset};
 use super::forms::Posted;
 use super::listing::{Listing, RowState};
 use super::names::Names;
@@ -9,13 +11,14 @@ use super::notice::done;
 use super::person::Person;
 use super::selected::{Act, Selection};
 use super::state::Console;
+use super::states;
 use super::view::{Action, Buttons, Cell, Section};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::ClientId;
 use culvert_portal_base::{Fault, Id};
 use culvert_portal_service::ClientAction;
-use culvert_store::{EntityKind, OrderBy, Part, Role};
+use culvert_store::{EntityKind, MachineId, OrderBy, Part, Role};
 use culvert_wire::api::{Client, ClientPatch};
 
 const AT: &str = "/clients";
@@ -86,8 +89,8 @@ pub(super) async fn list(
         rows.push(vec![
             Cell::link(format!("{AT}/{}", client.id), &client.name),
             owner(&person, client, &names),
-            connected(sessions.contains_key(&client.id)),
-            state(client),
+            states::connected(sessions.contains_key(&client.id)),
+            states::client(client),
             Cell::code(client.ipv4),
             Cell::time(client.last_seen),
             Cell::text(client.software.as_deref().unwrap_or("–")),
@@ -116,21 +119,6 @@ fn owner(person: &Person, client: &Client, names: &Names) -> Cell {
     match person.caller.role() {
         Role::User => Cell::text("you"),
         Role::Auditor | Role::Admin | Role::Owner => names.shown(client.actor),
-    }
-}
-
-fn connected(is_connected: bool) -> Cell {
-    match is_connected {
-        true => Cell::good("connected"),
-        false => Cell::plain("away"),
-    }
-}
-
-fn state(client: &Client) -> Cell {
-    match (client.revoked, client.verified) {
-        (Some(_), _) => Cell::bad("revoked"),
-        (None, Some(_)) => Cell::good("verified"),
-        (None, None) => Cell::plain("not verified"),
     }
 }
 
@@ -182,8 +170,8 @@ pub(super) async fn show(
     page.sections.push(Section::Facts {
         title: "Client".to_owned(),
         facts: vec![
-            ("Now", connected(session.is_some())),
-            ("State", state(&client)),
+            ("Now", states::connected(session.is_some())),
+            ("State", states::client(&client)),
             ("Verified since", Cell::time(client.verified)),
             ("Owner", owner(&person, &client, &names)),
             ("Software", text(client.software.as_deref())),
@@ -205,6 +193,11 @@ pub(super) async fn show(
                 ("Resources that it knows", Cell::text(session.resources)),
             ],
         });
+    }
+    if person.caller.role() != Role::User {
+        let total = session.map_or(0, |session| session.grants);
+        page.sections
+            .extend(answers_about(&console, &person, &client, total).await?);
     }
     if person.may_change() {
         let rename = rename_form(&format!("{AT}/{id}"), &client.name);
@@ -229,6 +222,33 @@ pub(super) async fn show(
         });
     }
     Ok(page.into_response())
+}
+
+/// Its grants, what it may use, what it was denied, and the question why.
+async fn answers_about(
+    console: &Console,
+    person: &Person,
+    client: &Client,
+    grants: u64,
+) -> Result<Vec<Section>, Fault> {
+    let service = &console.service;
+    let mut sections = Vec::new();
+    if grants > 0 {
+        let machine = MachineId::Client(client.id);
+        let of_client = service.grants_of(&person.caller, machine, answers::ROWS);
+        let of_client = of_client.await?;
+        sections.extend(answers::grants(console, person, &of_client, true, grants).await?);
+    }
+    let of = PoliciesOf::Actor(client.actor);
+    sections.extend(answers::policies(console, person, of).await?);
+    let of = UseOf {
+        id: client.id.into(),
+        field: "client",
+        name: &client.name,
+    };
+    sections.extend(answers::recent_use(console, person, of).await?);
+    sections.push(explain::panel(&Preset::Client(&client.name)));
+    Ok(sections)
 }
 
 pub(super) async fn rename(

@@ -1,5 +1,6 @@
 //! One gateway.
 
+use super::answers::{self, UseOf};
 use super::asked::Asked;
 use super::edit::{rename_form, renamed};
 use super::forms::Posted;
@@ -8,58 +9,18 @@ use super::names::Names;
 use super::person::Person;
 use super::selected::{Act, Selection};
 use super::state::Console;
+use super::states;
+pub(super) use super::states::rate;
 use super::view::{Action, Buttons, Cell, Section};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::GatewayId;
 use culvert_portal_base::{Fault, Id};
 use culvert_portal_service::GatewayAction;
-use culvert_store::{EntityId, EntityKind, OrderBy, Part};
-use culvert_wire::api::{Gateway, GatewayPatch, GatewaySession};
+use culvert_store::{EntityId, EntityKind, MachineId, OrderBy, Part};
+use culvert_wire::api::{Gateway, GatewayPatch};
 
 pub(super) const AT: &str = "/gateways";
-
-/// The state of a gateway: connected, and accepting clients. `is_required`: gateways have to be verified.
-pub(super) fn state(
-    gateway: &Gateway,
-    session: Option<&GatewaySession>,
-    is_required: bool,
-) -> Cell {
-    match (gateway.revoked, session) {
-        (Some(_), _) => Cell::bad("revoked"),
-        _ if is_required && gateway.verified.is_none() => Cell::warn("waits to be verified"),
-        (None, None) if gateway.draining => Cell::warn("not connected, draining"),
-        (None, None) => Cell::plain("not connected"),
-        (None, Some(session)) if session.draining => {
-            Cell::warn(format_args!("draining, {} clients left", session.clients))
-        }
-        (None, Some(_)) => Cell::good("accepting clients"),
-    }
-}
-
-/// The load of a gateway at this moment.
-pub(super) fn load(session: &GatewaySession) -> String {
-    format!(
-        "{} %, {}, {} clients, {} flows",
-        session.processor_permille / 10,
-        rate(session.rate_bytes_per_s),
-        session.clients,
-        session.flows
-    )
-}
-
-/// A rate as people read it.
-pub(super) fn rate(bytes_per_s: u64) -> String {
-    const UNITS: [&str; 4] = ["bit/s", "kbit/s", "Mbit/s", "Gbit/s"];
-    let mut rate = bytes_per_s.saturating_mul(8);
-    let mut unit = 0;
-    // Up to four digits, which say enough.
-    while rate >= 10_000 && unit + 1 < UNITS.len() {
-        rate /= 1_000;
-        unit += 1;
-    }
-    format!("{rate} {}", UNITS[unit])
-}
 
 pub(super) fn actions(gateway: &Gateway) -> Vec<Action> {
     if gateway.revoked.is_some() {
@@ -188,8 +149,8 @@ pub(super) async fn list(
         vec![
             Cell::link(format!("{AT}/{}", gateway.id), &gateway.name),
             names.shown(gateway.site),
-            state(gateway, session, account.require_verified_gateways),
-            Cell::text(session.map_or("–".to_owned(), load)),
+            states::gateway(gateway, session, account.require_verified_gateways),
+            Cell::text(session.map_or("–".to_owned(), states::load)),
             Cell::code(gateway.ipv4),
             Cell::time(gateway.last_seen),
             Cell::text(gateway.software.as_deref().unwrap_or("–")),
@@ -224,7 +185,7 @@ pub(super) async fn show(
     let mut facts = vec![
         (
             "State",
-            state(&gateway, session, account.require_verified_gateways),
+            states::gateway(&gateway, session, account.require_verified_gateways),
         ),
         ("Verified since", Cell::time(gateway.verified)),
         ("Site", names.shown(gateway.site)),
@@ -268,6 +229,20 @@ pub(super) async fn show(
             ],
         });
     }
+    if let Some(session) = session.filter(|session| session.grants > 0) {
+        let machine = MachineId::Gateway(id);
+        let grants = service.grants_of(&person.caller, machine, answers::ROWS);
+        let grants = grants.await?;
+        let grants = answers::grants(&console, &person, &grants, false, session.grants);
+        page.sections.extend(grants.await?);
+    }
+    let of = UseOf {
+        id: id.into(),
+        field: "search",
+        name: &gateway.name,
+    };
+    page.sections
+        .extend(answers::recent_use(&console, &person, of).await?);
     let rename = rename_form(&format!("{AT}/{id}"), &gateway.name);
     page.sections
         .extend(person.forms([rename.with_version(gateway.version)]));
@@ -332,22 +307,4 @@ pub(super) async fn drain_now(
         .await?;
     let notice = format!("Gateway {} drained, its clients moved.", drained.name);
     Ok(person.back_with(&fields, AT, &notice))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::rate;
-
-    #[test]
-    fn a_rate_has_at_most_four_digits() {
-        for (bytes_per_s, text) in [
-            (0, "0 bit/s"),
-            (1_249, "9992 bit/s"),
-            (1_250, "10 kbit/s"),
-            (125_000_000, "1000 Mbit/s"),
-            (5_000_000_000, "40 Gbit/s"),
-        ] {
-            assert_eq!(rate(bytes_per_s), text);
-        }
-    }
 }

@@ -1,7 +1,9 @@
 //! Groups, and their members.
 
+use super::answers::{self, PoliciesOf};
 use super::asked::Asked;
 use super::edit::{rename_form, renamed};
+use super::fields::Fields;
 use super::forms::{Posted, taken};
 use super::listing::Listing;
 use super::names::Names;
@@ -112,11 +114,16 @@ pub(super) async fn create(
     taken(made, || new_form(&name), onward, page).await
 }
 
-fn member_form(id: GroupId, name: &str) -> Form {
+fn member_form(id: GroupId, written: &Fields) -> Form {
     let actor = Field::line("actor", "Actor")
         .hint("By its name.")
-        .value(name);
-    Form::new("Add a member", format!("{AT}/{id}"), "Add", vec![actor])
+        .value(written.text("actor"));
+    let mut form = Form::new("Add a member", format!("{AT}/{id}"), "Add", vec![actor]);
+    // The page that asked for the member, which shows what came of it.
+    if let Some(back) = written.filled("back") {
+        form.hide("back", back.to_owned());
+    }
+    form
 }
 
 pub(super) async fn show(
@@ -125,7 +132,7 @@ pub(super) async fn show(
     asked: Asked,
     Id(id): Id<GroupId>,
 ) -> Result<Response, Fault> {
-    let page = group_page(&console, &person, &asked, id, member_form(id, "")).await?;
+    let page = group_page(&console, &person, &asked, id, member_form(id, &asked.0)).await?;
     Ok(page.into_response())
 }
 
@@ -165,7 +172,21 @@ async fn group_page(
         next: asked.next(&format!("{AT}/{id}"), found.next_cursor.as_deref()),
         ..Table::default()
     };
+    let counts = console.service.member_counts(&person.caller, [id]).await?;
     let mut page = person.page("", AT);
+    page.sections.push(Section::Facts {
+        title: "About".to_owned(),
+        facts: vec![
+            (
+                "Members",
+                Cell::text(counts.get(&id).copied().unwrap_or_default()),
+            ),
+            ("Created", Cell::time(Some(group.created))),
+        ],
+    });
+    let of = PoliciesOf::Group(id, &group.name);
+    page.sections
+        .extend(answers::policies(console, person, of).await?);
     page.sections.push(Section::Table(list));
     page.sections.extend(person.forms([form]));
     page.title.clone_from(&group.name);
@@ -207,9 +228,9 @@ pub(super) async fn add_member(
     };
     let group = console.name_of(&person, id).await?;
     let notice = format!("{name} added to group {group}.");
-    let onward = |_| done(&format!("{AT}/{id}"), &notice);
+    let onward = |_| person.back_with(&fields, &format!("{AT}/{id}"), &notice);
     let page = |form| group_page(&console, &person, &asked, id, form);
-    taken(added.await, || member_form(id, name), onward, page).await
+    taken(added.await, || member_form(id, &fields), onward, page).await
 }
 
 pub(super) async fn remove_member(

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod answers;
 mod asked;
 mod assets;
 mod change_lines;
@@ -66,6 +67,7 @@ mod settings;
 mod sign_in_page;
 mod sites;
 mod state;
+mod states;
 mod streams;
 mod theme;
 mod theme_choice;

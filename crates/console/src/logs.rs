@@ -2,6 +2,7 @@
 
 use super::asked::Asked;
 use super::chart::Chart;
+use super::explain;
 use super::names::Names;
 use super::person::Person;
 use super::state::Console;
@@ -226,8 +227,8 @@ pub(super) fn refused(mut page: Page, form: Form, fault: Fault) -> Result<Respon
 
 fn access_row(entry: AccessLogEntry, names: &Names) -> Vec<Cell> {
     let explain = match entry.decision {
-        AccessDecision::Denied => explain_path(names, entry.client, entry.resource),
-        AccessDecision::Granted | AccessDecision::Revoked | AccessDecision::Ended => None,
+        AccessDecision::Denied => explain::link(names, entry.client, entry.resource),
+        AccessDecision::Granted | AccessDecision::Revoked | AccessDecision::Ended => Cell::text(""),
     };
     vec![
         Cell::logged(entry.at),
@@ -242,10 +243,7 @@ fn access_row(entry: AccessLogEntry, names: &Names) -> Vec<Cell> {
         names.shown(entry.resource),
         names.maybe(entry.gateway),
         why(entry.reason),
-        match explain {
-            Some(path) => Cell::link(path, "Explain"),
-            None => Cell::text(""),
-        },
+        explain,
     ]
 }
 
@@ -260,17 +258,4 @@ fn why(reason: String) -> Cell {
         summary: Some(listed(&[cause], LINE)),
         lines: vec![vec![Piece::text(reason)]],
     })
-}
-
-/// The page that says why, of two that are still there. It takes their names, as people do.
-pub(super) fn explain_path(
-    names: &Names,
-    client: ClientId,
-    resource: ResourceId,
-) -> Option<String> {
-    let query = form_urlencoded::Serializer::new(String::new())
-        .append_pair("client", names.get(client.into())?)
-        .append_pair("resource", names.get(resource.into())?)
-        .finish();
-    Some(format!("/explain?{query}"))
 }

@@ -1,5 +1,6 @@
 //! Actors, with their tokens and how they sign in.
 
+use super::answers;
 use super::asked::Asked;
 use super::edit::{
     Edit, Now, delete_form, delete_question, deleted, is_cascade, names_on, rename_form, renamed,
@@ -331,6 +332,8 @@ async fn actor_page(
         title: "About".to_owned(),
         facts,
     });
+    page.sections
+        .extend(answers::of_actor(console, person, &actor).await?);
     page.sections.push(Section::Table(Table {
         title: "Tokens and sessions".to_owned(),
         columns: tokens::columns(),

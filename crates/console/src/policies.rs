@@ -11,10 +11,11 @@ use super::person::Person;
 use super::resources::sentence;
 use super::selected::{Act, Selection};
 use super::state::Console;
+use super::states;
 use super::view::{Action, Buttons, Cell, Field, Form, Link, Page, Section};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use culvert_ids::PolicyId;
+use culvert_ids::{ActorId, PolicyId};
 use culvert_portal_base::{Fault, Id, Problems};
 use culvert_store::{EntityKind, OrderBy, Part};
 use culvert_wire::Timestamp;
@@ -33,11 +34,16 @@ pub(super) async fn list(
     Ok(page.into_response())
 }
 
-fn new_form(written: Option<&Fields>) -> Form {
-    let text = |name| written.map_or("", |fields| fields.text(name));
+fn new_form(written: &Fields) -> Form {
+    let text = |name| written.text(name);
     let mut fields = place_fields([text("name"), text("group"), text("resource")]).to_vec();
     fields.extend(condition_fields(|field| text(field.name).to_owned()));
-    Form::new("New policy", AT, "Create", fields)
+    let mut form = Form::new("New policy", AT, "Create", fields);
+    // The page that asked for the policy, which shows what came of it.
+    if let Some(back) = written.filled("back") {
+        form.hide("back", back.to_owned());
+    }
+    form
 }
 
 /// The fields for its name, its group and its resource, each by name.
@@ -68,10 +74,11 @@ fn condition_fields(text: impl Fn(&ConditionField) -> String) -> impl Iterator<I
     })
 }
 
-pub(super) async fn ask(person: Person) -> Result<Response, Fault> {
+/// The form, filled in as the address says.
+pub(super) async fn ask(person: Person, Asked(fields): Asked) -> Result<Response, Fault> {
     person.caller.may_change()?;
     Ok(person
-        .form_page("New policy", AT, new_form(None))
+        .form_page("New policy", AT, new_form(&fields))
         .into_response())
 }
 
@@ -118,7 +125,9 @@ pub(super) async fn change_selected(
 
 async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<Page, Fault> {
     let service = &console.service;
-    let request = LISTING.request(asked);
+    let mut request = LISTING.request(asked);
+    let actor = asked.0.optional::<ActorId>("person")?;
+    request.filter.of_actor = actor;
     let found = service.policies(&person.caller, &request).await?;
     let ends = |policy: &Policy| [policy.group.into(), policy.resource.into()];
     let names = Names::of(console, person, found.items.iter().flat_map(ends)).await?;
@@ -128,7 +137,7 @@ async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<
             names.shown(policy.group),
             names.shown(policy.resource),
             Cell::text(words::conditions(&policy.conditions)),
-            state(policy),
+            states::policy(policy),
             person.menu(actions(policy)),
         ]
     });
@@ -138,6 +147,11 @@ async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<
         .iter()
         .map(|policy| (policy.id, policy.version, policy.name.as_str()));
     SELECTION.offer(person, &mut list, shown);
+    if let (Some(actor), Some(bar)) = (actor, &mut list.filter_bar) {
+        bar.hidden.push(("person", actor.to_string()));
+        let name = console.name_of(person, actor).await?;
+        list.title = format!("Policies for {name}");
+    }
     Ok(person.searched_page(
         AT,
         list,
@@ -245,9 +259,12 @@ pub(super) async fn create(
         };
         service.create_policy(&person.caller, new).await
     };
-    let form = || new_form(Some(&fields));
+    let form = || new_form(&fields);
     let page = async |form| Ok(person.form_page("New policy", AT, form));
-    let onward = |policy: Policy| done(AT, &format!("Policy {} created.", policy.name));
+    let onward = |policy: Policy| {
+        let notice = format!("Policy {} created.", policy.name);
+        person.back_with(&fields, AT, &notice)
+    };
     taken(made.await, form, onward, page).await
 }
 
@@ -344,16 +361,8 @@ impl Joined {
                 Cell::link(format!("/resources/{}", policy.resource), &self.resource),
             ),
             ("When", Cell::text(words::conditions(&policy.conditions))),
-            ("State", state(policy)),
+            ("State", states::policy(policy)),
         ]
-    }
-}
-
-fn state(policy: &Policy) -> Cell {
-    match policy.disabled {
-        true => Cell::warn("disabled"),
-        false if !policy.warnings.is_empty() => Cell::warn("never allows"),
-        false => Cell::good("allows"),
     }
 }
 

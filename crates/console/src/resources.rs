@@ -1,7 +1,9 @@
 //! Resources.
 
+use super::answers::{self, PoliciesOf, UseOf};
 use super::asked::Asked;
 use super::edit::{Edit, Now};
+use super::explain::{self, Preset};
 use super::fields::Fields;
 use super::forms::{Posted, taken};
 use super::listing::Listing;
@@ -259,16 +261,22 @@ pub(super) async fn show(
 ) -> Result<Response, Fault> {
     let resource = console.service.resource(&person.caller, id).await?;
     let site = console.service.site(&person.caller, resource.site).await?;
+    let site_link = Cell::link(format!("/sites/{}", site.id), &site.name);
     let written = Written::as_is(&resource, site.name);
     let mut page = person.page(&resource.name, AT);
     let warnings = resource.warnings.iter().cloned();
     page.sections
         .extend(warnings.map(|warning| Section::Alert(sentence(&warning))));
+    let mut about = facts(&written);
+    about.retain(|(name, _)| *name != "Name" && *name != "Site");
+    about.insert(0, ("Site", site_link));
+    page.sections.push(Section::Facts {
+        title: "About".to_owned(),
+        facts: about,
+    });
+    page.sections
+        .extend(answers_about(&console, &person, &resource).await?);
     if !person.may_change() {
-        page.sections.push(Section::Facts {
-            title: "Resource".to_owned(),
-            facts: facts(&written),
-        });
         return Ok(page.into_response());
     }
     let form = written
@@ -290,6 +298,25 @@ pub(super) async fn show(
         facts: vec![("Its policies go with it", Cell::Actions(vec![delete]))],
     });
     Ok(page.into_response())
+}
+
+/// Those who may use it, how much it was used, the gateways that lead there, and the question why somebody may not.
+async fn answers_about(
+    console: &Console,
+    person: &Person,
+    resource: &Resource,
+) -> Result<Vec<Section>, Fault> {
+    let of = PoliciesOf::Resource(resource.id, &resource.name);
+    let mut sections = answers::policies(console, person, of).await?;
+    let of = UseOf {
+        id: resource.id.into(),
+        field: "resource",
+        name: &resource.name,
+    };
+    sections.extend(answers::recent_use(console, person, of).await?);
+    sections.extend(answers::gateways_of(console, person, resource.site).await?);
+    sections.push(explain::panel(&Preset::Resource(&resource.name)));
+    Ok(sections)
 }
 
 /// A warning of the API as a sentence of its own.

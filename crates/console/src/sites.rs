@@ -10,6 +10,7 @@ use super::listing::Listing;
 use super::notice::done;
 use super::person::Person;
 use super::state::Console;
+use super::states;
 use super::tokens::{self, Machine, MachineOwner};
 use super::view::{Cell, Field, Form, Link, Page, Section, Table};
 use axum::extract::State;
@@ -131,8 +132,8 @@ async fn site_page(
         let session = sessions.get(&gateway.id);
         vec![
             Cell::link(format!("{}/{}", gateways::AT, gateway.id), &gateway.name),
-            gateways::state(gateway, session, account.require_verified_gateways),
-            Cell::text(session.map_or("–".to_owned(), gateways::load)),
+            states::gateway(gateway, session, account.require_verified_gateways),
+            Cell::text(session.map_or("–".to_owned(), states::load)),
             Cell::code(gateway.ipv4),
             Cell::time(gateway.last_seen),
             Cell::text(gateway.software.as_deref().unwrap_or("–")),

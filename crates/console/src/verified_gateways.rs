@@ -8,6 +8,7 @@ use super::gateways::{self, verify_action};
 use super::names::Names;
 use super::person::Person;
 use super::state::Console;
+use super::states;
 use super::view::{Cell, Field, Form, Section, Table};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -61,7 +62,7 @@ pub(super) async fn show(
         rows.push(vec![
             Cell::link(format!("{}/{}", gateways::AT, gateway.id), &gateway.name),
             names.shown(gateway.site),
-            gateways::state(gateway, session, is_required),
+            states::gateway(gateway, session, is_required),
             Cell::code(&gateway.fingerprint),
             Cell::text(gateway.software.as_deref().unwrap_or("–")),
             gateways::enrolled_with(gateway, &names),

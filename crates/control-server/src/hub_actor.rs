@@ -10,7 +10,7 @@ use culvert_hub::{
 use culvert_ids::{ClientId, GatewayId, ResourceId};
 use culvert_link::write_log;
 use culvert_portal_base::now;
-use culvert_store::{Change, MachineId, Seen, SeenMachine};
+use culvert_store::{Change, Grant, MachineId, Seen, SeenMachine};
 use culvert_wire::messages::{FromClient, FromGateway, ReasonCode, Sequenced, ToClient, ToGateway};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -112,6 +112,11 @@ enum Question {
         gateway: GatewayId,
         answer: oneshot::Sender<bool>,
     },
+    GrantsOf {
+        machine: MachineId,
+        limit: usize,
+        answer: oneshot::Sender<Vec<Grant>>,
+    },
     Explain {
         client: ClientId,
         resource: ResourceId,
@@ -199,6 +204,15 @@ impl HubHandle {
 
     pub(super) async fn gateways(&self) -> Option<Vec<GatewayView>> {
         self.ask(Question::Gateways).await
+    }
+
+    pub(super) async fn grants_of(&self, machine: MachineId, limit: usize) -> Option<Vec<Grant>> {
+        let grants_of = |answer| Question::GrantsOf {
+            machine,
+            limit,
+            answer,
+        };
+        self.ask(grants_of).await
     }
 
     /// True if the clients of a gateway keep their access without it.
@@ -372,6 +386,11 @@ impl HubActor {
             Question::IsDispensable { gateway, answer } => {
                 let _gone = answer.send(self.hub.is_dispensable(gateway));
             }
+            Question::GrantsOf {
+                machine,
+                limit,
+                answer,
+            } => drop(answer.send(self.hub.grants_of(machine, limit))),
             Question::Explain {
                 client,
                 resource,

@@ -35,7 +35,9 @@ use culvert_hub::{
 use culvert_ids::{AccountId, ClientId, GatewayId, ResourceId};
 use culvert_policy::ClientFacts;
 use culvert_portal_base::{MAX_SESSIONS, Notice, UnwrittenRecords, now};
-use culvert_store::{Grant, PageLimit, SecretBytes, SecretName, Snapshot, Store, StoreError};
+use culvert_store::{
+    Grant, MachineId, PageLimit, SecretBytes, SecretName, Snapshot, Store, StoreError,
+};
 use culvert_wire::Timestamp;
 use feed::Feed;
 use hub_actor::HubHandle;
@@ -147,6 +149,11 @@ impl Sessions {
     /// Every gateway that is connected; none where the portal is stopping.
     pub async fn gateways(&self) -> Option<Vec<GatewayView>> {
         self.0.hub.gateways().await
+    }
+
+    /// Grants of a client or a gateway that are in force, at most `limit`; none where the portal is stopping.
+    pub async fn grants_of(&self, machine: MachineId, limit: usize) -> Option<Vec<Grant>> {
+        self.0.hub.grants_of(machine, limit).await
     }
 
     /// The reasons for which the client may use the resource now, or may not. None if the account

@@ -32,7 +32,6 @@ mod netcheck;
 mod node_metrics;
 mod password_input;
 mod ping;
-mod port;
 mod portal;
 mod resources;
 mod routing_numbers;

@@ -3,7 +3,6 @@
 use crate::commands::OWNER_DISABLED;
 use crate::exit::{Failure, Status as Exit, print};
 use crate::json;
-use crate::port::Port;
 use crate::service_socket::ClientSocket;
 use crate::status::table;
 use crate::visible::visible;
@@ -12,6 +11,7 @@ use culvert_client::status::{AccessState, PortalState, ResourceStatus, ServiceSt
 use culvert_client::{Request, StatusError, ask, ask_status};
 use culvert_ids::ResourceId;
 use culvert_wire::model::Filter;
+use culvert_wire::port::Port;
 use culvert_wire::words::{Allowed, parse_allowed};
 use serde::Serialize;
 use std::net::SocketAddr;

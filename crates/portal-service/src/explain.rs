@@ -4,9 +4,9 @@ use super::{Caller, Service, warnings};
 use culvert_base::quoted;
 use culvert_hub::Explained;
 use culvert_ids::{ClientId, ResourceId};
-use culvert_policy::{Decision, PolicyOutcome, Unmet};
+use culvert_policy::{Decision, Unmet};
 use culvert_portal_base::Fault;
-use culvert_store as store;
+use culvert_store::{self as store, EntityId, MAX_BATCH};
 use culvert_wire::api::{Explanation, GatewayChoice, OutsideName, PolicyExplanation, Verdict};
 use culvert_wire::model::TargetKind;
 use culvert_wire::{Timestamp, words};
@@ -19,18 +19,26 @@ impl Service {
         client: ClientId,
         resource: ResourceId,
     ) -> Result<Explanation, Fault> {
-        let client_row: store::Client = self.read(caller, client).await?;
-        let resource_row: store::Resource = self.read(caller, resource).await?;
+        let client: store::Client = self.read(caller, client).await?;
+        let resource: store::Resource = self.read(caller, resource).await?;
+        let (explanation, _) = self.explained(caller, &client, &resource).await?;
+        Ok(explanation)
+    }
+
+    /// The same of rows that were read, and what the sessions say about it.
+    pub(super) async fn explained(
+        &self,
+        caller: &Caller,
+        client: &store::Client,
+        resource: &store::Resource,
+    ) -> Result<(Explanation, Explained), Fault> {
         if !self.serves(caller) {
             return Err(Fault::Unavailable(
                 "another portal has the sessions of this account".to_owned(),
             ));
         }
-        let explained = self.served.explain(client, resource).await?;
-        let mut policies = Vec::new();
-        for outcome in explained.policies.policies() {
-            policies.push(self.policy_explanation(caller, outcome).await?);
-        }
+        let explained = self.served.explain(client.id, resource.id).await?;
+        let policies = self.policies_explained(caller, &explained).await?;
         let gateway = match explained.gateway {
             Ok(gateway) => {
                 let row: store::Gateway = self.read(caller, gateway).await?;
@@ -41,12 +49,12 @@ impl Service {
         };
         let mut text = in_words(
             &explained,
-            &client_row.name,
-            &resource_row.name,
+            &client.name,
+            &resource.name,
             &policies,
             gateway.as_ref(),
         );
-        for line in names_in_words(&explained, resource_row.target.kind) {
+        for line in names_in_words(&explained, resource.target.kind) {
             text.push('\n');
             text.push_str(&line);
         }
@@ -56,47 +64,62 @@ impl Service {
             } => Some(Timestamp::from(*until)),
             Decision::Allow { .. } | Decision::Deny { .. } => None,
         };
-        Ok(Explanation {
-            client,
-            resource,
+        let explanation = Explanation {
+            client: client.id,
+            resource: resource.id,
             verdict: verdict(explained.is_allow()),
             until: until.filter(|_| explained.is_allow()),
             text,
             policies,
             applications: (&explained.applications).into(),
-            within: explained.within.map(|within| {
+            within: explained.within.as_ref().map(|within| {
                 let ranges = within.ranges().iter();
                 ranges.map(ToString::to_string).collect()
             }),
-            outside: explained.outside.map(|(at, text)| OutsideName { at, text }),
+            outside: explained.outside.as_ref().map(|(at, text)| OutsideName {
+                at: *at,
+                text: text.clone(),
+            }),
             gateway,
-        })
+        };
+        Ok((explanation, explained))
     }
 
-    async fn policy_explanation(
+    /// The outcome of each policy. One question has the names of [`MAX_BATCH`] of them.
+    async fn policies_explained(
         &self,
         caller: &Caller,
-        outcome: &PolicyOutcome,
-    ) -> Result<PolicyExplanation, Fault> {
-        let policy: store::Policy = self.read(caller, outcome.policy).await?;
-        let group: store::Group = self.read(caller, outcome.group).await?;
-        let (until, reasons) = match &outcome.outcome {
-            Ok(until) => (until.map(Timestamp::from), Vec::new()),
-            Err(unmet) => (None, unmet.iter().map(|unmet| self.reason(unmet)).collect()),
-        };
-        Ok(PolicyExplanation {
-            policy: outcome.policy,
-            name: policy.name,
-            until,
-            group: outcome.group,
-            group_name: group.name,
-            verdict: verdict(outcome.outcome.is_ok()),
-            reasons,
-        })
+        explained: &Explained,
+    ) -> Result<Vec<PolicyExplanation>, Fault> {
+        let mut policies = Vec::new();
+        // Each has a policy and a group.
+        for outcomes in explained.policies.policies().chunks(MAX_BATCH / 2) {
+            let ids = outcomes
+                .iter()
+                .flat_map(|outcome| [EntityId::from(outcome.policy), outcome.group.into()]);
+            let names = self.names_of(caller, ids).await?;
+            let name = |id: EntityId| names.get(&id).map_or_else(|| id.to_string(), String::clone);
+            for outcome in outcomes {
+                let (until, reasons) = match &outcome.outcome {
+                    Ok(until) => (until.map(Timestamp::from), Vec::new()),
+                    Err(unmet) => (None, unmet.iter().map(|unmet| self.reason(unmet)).collect()),
+                };
+                policies.push(PolicyExplanation {
+                    policy: outcome.policy,
+                    name: name(outcome.policy.into()),
+                    until,
+                    group: outcome.group,
+                    group_name: name(outcome.group.into()),
+                    verdict: verdict(outcome.outcome.is_ok()),
+                    reasons,
+                });
+            }
+        }
+        Ok(policies)
     }
 
     /// The reason why a condition does not hold. One about a country never does without a database, wherever the client is.
-    fn reason(&self, unmet: &Unmet) -> String {
+    pub(super) fn reason(&self, unmet: &Unmet) -> String {
         match unmet {
             Unmet::Country(_) if !self.served.knows_countries() => {
                 format!(

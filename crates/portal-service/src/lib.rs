@@ -6,6 +6,7 @@
 mod account;
 mod activity;
 mod actors;
+mod answers;
 mod apply;
 mod authenticate;
 mod caller;
@@ -14,6 +15,7 @@ mod claims;
 mod database;
 mod denial_names;
 mod devices;
+mod diagnosis;
 mod dns_rules;
 mod explain;
 mod export;
@@ -59,6 +61,7 @@ mod write;
 
 pub use authenticate::EndedSession;
 pub use caller::Caller;
+pub use diagnosis::{Diagnosis, Mend, Mendable, PortAnswer};
 pub use export::{ExportFilter, ExportFormat};
 pub use export_answer::stream_export;
 pub use list::ListRequest;

@@ -3,8 +3,7 @@ use super::{Caller, Service};
 use culvert_log_sinks::entries;
 use culvert_portal_base::Fault;
 use culvert_store::{
-    AccessFilter, AccessSeq, AccessTotals, ChangeFilter, EntityId, FlowFilter, FlowSeq, SearchText,
-    Seq,
+    AccessFilter, AccessSeq, AccessTotals, ChangeFilter, FlowFilter, FlowSeq, SearchText, Seq,
 };
 use culvert_wire::Timestamp;
 use culvert_wire::api::{AccessLogEntry, ChangeLogEntry, FlowLogEntry, Page};
@@ -99,14 +98,10 @@ impl Service {
     pub async fn access_totals(
         &self,
         caller: &Caller,
-        about: Option<EntityId>,
         from: Timestamp,
     ) -> Result<AccessTotals, Fault> {
         caller.may_read()?;
-        let totals = self
-            .database
-            .store
-            .access_totals(caller.account(), about, from);
+        let totals = self.database.store.access_totals(caller.account(), from);
         let mut totals = self.database.ask("access_totals", totals).await?;
         let reasons = totals.causes.iter_mut().map(|cause| &mut cause.reason);
         self.name_denials(caller, reasons).await?;

@@ -4,6 +4,7 @@ use culvert_control_server::{Listener, Sessions};
 use culvert_hub::{ClientView, Explained, GatewayView, HubStatus};
 use culvert_ids::{AccountId, ClientId, GatewayId, ResourceId};
 use culvert_portal_base::{Fault, UnwrittenRecords, now};
+use culvert_store::{Grant, MachineId};
 use culvert_wire::Timestamp;
 
 /// The sessions of one account. Other accounts have none here.
@@ -46,6 +47,16 @@ impl Served {
             true => self.sessions.gateways().await.ok_or_else(stopping),
             false => Ok(Vec::new()),
         }
+    }
+
+    /// Grants of a client or a gateway that are in force.
+    pub(super) async fn grants_of(
+        &self,
+        machine: MachineId,
+        limit: usize,
+    ) -> Result<Vec<Grant>, Fault> {
+        let grants = self.sessions.grants_of(machine, limit).await;
+        grants.ok_or_else(stopping)
     }
 
     /// The status of the hub.

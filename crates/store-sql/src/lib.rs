@@ -37,6 +37,7 @@ mod passwords;
 mod proof;
 mod providers;
 mod read;
+mod recent_use;
 mod rekey;
 mod rows;
 mod sealing;

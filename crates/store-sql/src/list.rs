@@ -48,10 +48,15 @@ pub(super) fn ordered_statements(
     position: Position,
     limit: PageLimit,
 ) -> Result<[(String, Vec<Value>); 2], StoreError> {
+    // The planner may take the index of the order instead, and would read every policy of the account.
+    let index = match filter.of_actor {
+        Some(_) => " INDEXED BY policy_group",
+        None => "",
+    };
     let mut question = Question {
         account,
         kind,
-        sql: " WHERE account = ?".to_owned(),
+        sql: format!("{index} WHERE account = ?"),
         values: vec![account.as_bytes().into()],
     };
     question.add(filter)?;
@@ -145,6 +150,18 @@ impl Question {
             };
             self.sql.push_str(&format!(" AND {column} = ?"));
             self.values.push((*to).into());
+        }
+        if let Some(actor) = &filter.of_actor {
+            if self.kind != EntityKind::Policy {
+                let reason = format!("a {} is for no actor", self.kind);
+                return Err(self.invalid("of_actor", reason));
+            }
+            self.sql.push_str(
+                " AND group_id IN (SELECT group_id FROM membership INDEXED BY membership_actor \
+                 WHERE account = ? AND actor_id = ?)",
+            );
+            self.values.push(self.account.as_bytes().into());
+            self.values.push(actor.as_bytes().into());
         }
         if let Some(target) = &filter.target {
             if self.kind != EntityKind::Resource {

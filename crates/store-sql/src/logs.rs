@@ -4,13 +4,13 @@ use super::fault::fault;
 use super::read::{self, fetch};
 use super::store::SqliteStore;
 use super::value::{Columns, Value, query};
-use super::{access, activity, auth, changes, flows, sinks, totals};
+use super::{access, activity, auth, changes, flows, recent_use, sinks, totals};
 use async_trait::async_trait;
 use culvert_ids::AccountId;
 use culvert_store::{
     AccessTotals, Activity, Author, EntityId, FlowBatch, FlowFilter, FlowSeq, LogEntries,
-    LoggedFlow, Logs, MAX_CHANGES_READ, MAX_PRUNE_ROWS, Page, PageLimit, SecretBytes, Seq,
-    StoreError,
+    LoggedFlow, Logs, MAX_CHANGES_READ, MAX_PRUNE_ROWS, Page, PageLimit, RecentUse, SecretBytes,
+    Seq, StoreError,
 };
 use culvert_wire::Timestamp;
 use culvert_wire::model::Log;
@@ -104,10 +104,18 @@ impl Logs for SqliteStore {
     async fn access_totals(
         &self,
         account: AccountId,
-        about: Option<EntityId>,
         from: Timestamp,
     ) -> Result<AccessTotals, StoreError> {
-        totals::of_access(&mut *self.reading().await?, account, about, from).await
+        totals::of_access(&mut *self.reading().await?, account, from).await
+    }
+
+    async fn recent_use(
+        &self,
+        account: AccountId,
+        about: EntityId,
+        from: Timestamp,
+    ) -> Result<RecentUse, StoreError> {
+        recent_use::recent_use(&mut *self.reading().await?, account, about, from).await
     }
 
     async fn prune_activity(

@@ -2,8 +2,8 @@
 
 use super::fault::fault;
 use super::table;
-use super::value::{Columns, Value, query};
-use culvert_ids::AccountId;
+use super::value::{Columns, Value, places, query};
+use culvert_ids::{AccountId, GroupId};
 use culvert_store::{
     Account, Actor, Client, Entity, EntityId, EntityKind, Gateway, Group, MAX_BATCH,
     MAX_ROWS_PER_KIND, Membership, Page, PageLimit, Policy, Resource, Seq, Site, Snapshot,
@@ -113,6 +113,43 @@ pub(super) async fn names(
         }
     }
     Ok(names)
+}
+
+pub(super) async fn member_counts(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    groups: &[GroupId],
+) -> Result<BTreeMap<GroupId, u64>, StoreError> {
+    if groups.len() > MAX_BATCH {
+        return Err(StoreError::TooMany {
+            what: "groups at once",
+            limit: MAX_BATCH as u64,
+        });
+    }
+    last_seq(connection, account).await?;
+    let (sql, values) = member_counts_statement(account, groups);
+    let mut counts = BTreeMap::new();
+    for row in fetch(connection, sql, values).await? {
+        let row = Columns(&row);
+        let group = GroupId::from_bytes(row.bytes("group_id")?);
+        counts.insert(group, row.number("members")?);
+    }
+    Ok(counts)
+}
+
+/// The statement that counts members, and its values.
+pub(super) fn member_counts_statement(
+    account: AccountId,
+    groups: &[GroupId],
+) -> (String, Vec<Value>) {
+    let wanted = places(groups.len());
+    let sql = format!(
+        "SELECT group_id, count(*) AS members FROM membership \
+         WHERE account = ? AND group_id IN ({wanted}) GROUP BY group_id"
+    );
+    let groups = groups.iter().map(|group| group.as_bytes().into());
+    let values = std::iter::once(account.as_bytes().into()).chain(groups);
+    (sql, values.collect())
 }
 
 /// True if rows of the kind have a name.

@@ -11,7 +11,7 @@ use super::{
     read, secrets, seen,
 };
 use async_trait::async_trait;
-use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ProviderId, TokenId};
+use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, GroupId, ProviderId, TokenId};
 use culvert_store::{
     AccessEntry, AccessFilter, AccessSeq, Account, Author, Change, ChangeFilter, Client,
     CommitWatch, Enrolment, Entity, EntityId, EntityKind, Found, Gateway, Grant, Identity,
@@ -171,6 +171,14 @@ impl Store for SqliteStore {
         ids: &[EntityId],
     ) -> Result<BTreeMap<EntityId, String>, StoreError> {
         read::names(&mut *self.reading().await?, account, ids).await
+    }
+
+    async fn member_counts(
+        &self,
+        account: AccountId,
+        groups: &[GroupId],
+    ) -> Result<BTreeMap<GroupId, u64>, StoreError> {
+        read::member_counts(&mut *self.reading().await?, account, groups).await
     }
 
     async fn owners(&self, account: AccountId, now: Timestamp) -> Result<Vec<Owner>, StoreError> {

@@ -2,12 +2,15 @@
 
 use super::log_query::{SEARCHED_CHANGES, SEARCHED_ROWS};
 use super::value::{Columns, Value, query};
-use super::{SqliteOptions, SqliteStore, access, changes, flows, grants, list, read, writing};
-use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ResourceId};
+use super::{
+    SqliteOptions, SqliteStore, access, changes, flows, grants, list, read, recent_use, writing,
+};
+use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, GroupId, ResourceId};
 use culvert_store::rules::users_of;
 use culvert_store::{
     AccessFilter, AccessSeq, Account, AccountSettings, Author, ChangeFilter, Decision, EntityId,
-    EntityKind, FlowFilter, ListFilter, PageLimit, Part, Position, Seq, Stamp, Store, StoreError,
+    EntityKind, FlowFilter, ListFilter, Order, OrderBy, PageLimit, Part, Position, Seq, Stamp,
+    Store, StoreError,
 };
 use culvert_wire::Timestamp;
 use culvert_wire::model::{Target, TargetKind};
@@ -214,6 +217,90 @@ async fn logs_are_read_by_an_index() {
     for after in [None, Some(GrantId::from_bytes([2; 16]))] {
         let (sql, values) = grants::live_statement(ACCOUNT, NOW, after, PageLimit::MAX);
         assert_indexed(&store, &sql, values).await;
+    }
+}
+
+/// The time of these depends on the rows about one thing, of which a bounded number is read.
+#[tokio::test]
+async fn answers_about_a_thing_are_read_by_an_index_of_it() {
+    let store = store().await;
+    for (about, column) in [
+        (EntityKind::Client, "client"),
+        (EntityKind::Actor, "actor"),
+        (EntityKind::Resource, "resource"),
+        (EntityKind::Gateway, "gateway"),
+    ] {
+        let about = EntityId::from_bytes(about, [2; 16]);
+        let [access, denials, flows] = recent_use::statements(ACCOUNT, about, NOW).unwrap();
+        for ((sql, values), log) in [(access, "access"), (denials, "access"), (flows, "flow")] {
+            let plan = plan(&store, &sql, values).await;
+            let by = format!(
+                "SEARCH {log}_log USING INDEX {log}_log_{column} (account=? AND {column}_id=?)"
+            );
+            assert!(plan.contains(&by), "{sql}\n{plan:#?}");
+            let sorts = |step: &&String| step.contains("FOR ORDER BY") && step.contains("LAST");
+            assert!(!plan.iter().any(|step| sorts(&step)), "{sql}\n{plan:#?}");
+        }
+    }
+    let group = GroupId::from_bytes([2; 16]);
+    let (sql, values) = read::member_counts_statement(ACCOUNT, &[group, group]);
+    assert_indexed(&store, &sql, values).await;
+    let filter = ListFilter {
+        of_actor: Some(ActorId::from_bytes([2; 16])),
+        ..ListFilter::default()
+    };
+    let order = Order {
+        by: OrderBy::Holder,
+        is_descending: false,
+    };
+    let position = Position { order, skipped: 0 };
+    let limit = PageLimit::MAX;
+    let statements =
+        list::ordered_statements(ACCOUNT, EntityKind::Policy, &filter, position, limit);
+    for (sql, values) in statements.unwrap() {
+        let plan = plan(&store, &sql, values).await;
+        let by = "INDEX policy_group (account=? AND group_id=?)";
+        assert!(plan[0].contains(by), "{sql}\n{plan:#?}");
+        let members = plan
+            .iter()
+            .any(|step| step.contains("INDEX membership_actor (account=? AND actor_id=?)"));
+        assert!(members, "{sql}\n{plan:#?}");
+    }
+}
+
+/// The rows that belong to a thing, in the orders in which its page shows the first of them.
+#[tokio::test]
+async fn rows_of_a_thing_are_read_by_an_index_of_it() {
+    let store = store().await;
+    use EntityKind as K;
+    for (kind, of, by, index) in [
+        (K::Policy, K::Resource, OrderBy::Created, "policy_resource"),
+        (K::Policy, K::Group, OrderBy::Created, "policy_group"),
+        (
+            K::Membership,
+            K::Actor,
+            OrderBy::Created,
+            "membership_actor",
+        ),
+        (K::Client, K::Actor, OrderBy::Seen, "client_actor"),
+        (K::Gateway, K::Site, OrderBy::Seen, "gateway_site"),
+    ] {
+        let filter = ListFilter {
+            refers_to: vec![EntityId::from_bytes(of, [2; 16])],
+            ..ListFilter::default()
+        };
+        let order = Order {
+            by,
+            is_descending: by == OrderBy::Seen,
+        };
+        let position = Position { order, skipped: 0 };
+        let limit = PageLimit::MAX;
+        let statements = list::ordered_statements(ACCOUNT, kind, &filter, position, limit);
+        for (sql, values) in statements.unwrap() {
+            let plan = plan(&store, &sql, values).await;
+            assert!(plan[0].starts_with("SEARCH"), "{sql}\n{plan:#?}");
+            assert!(plan[0].contains(index), "{sql}\n{plan:#?}");
+        }
     }
 }
 

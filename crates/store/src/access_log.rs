@@ -1,6 +1,6 @@
 //! The access log: allowed and denied requests, and the ends of grants.
 
-use crate::SearchText;
+use crate::{DenialCause, SearchText};
 use culvert_ids::{ActorId, ClientId, GatewayId, GrantId, PolicyId, ResourceId};
 use culvert_wire::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -97,14 +97,14 @@ pub struct AccessFilter {
 }
 
 /// Sums of the newest entries of the access log. The lists begin with the most, and have at most
-/// [`crate::MAX_TOTALS`] rows each.
+/// [`crate::MAX_TOTALS`] rows each where nothing else is said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessTotals {
     /// Requests that were granted.
     pub granted: u64,
     /// Requests that were denied.
     pub denied: u64,
-    /// Denied requests by their reason.
+    /// Denied requests by their resource and reason; [`crate::MAX_DENIAL_CAUSES`] at most.
     pub causes: Vec<DenialCause>,
     /// Granted requests by the resource.
     pub resources: Vec<(ResourceId, u64)>,
@@ -112,23 +112,4 @@ pub struct AccessTotals {
     pub actors: Vec<(ActorId, u64)>,
     /// Granted requests by the policy.
     pub policies: Vec<(PolicyId, u64)>,
-}
-
-/// Denied requests with one reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DenialCause {
-    /// The reason, as the log has it.
-    pub reason: String,
-    /// Their number.
-    pub count: u64,
-    /// The clients that were denied.
-    pub clients: u64,
-    /// The resources that they were denied.
-    pub resources: u64,
-    /// The time of the last one.
-    pub last_at: Timestamp,
-    /// The client of the last one.
-    pub last_client: ClientId,
-    /// The resource of the last one.
-    pub last_resource: ResourceId,
 }

@@ -33,15 +33,14 @@ mod page;
 mod principal;
 mod proof;
 pub mod range;
+mod recent_use;
 pub mod rules;
 mod search;
 mod secret;
 mod snapshot;
 mod store;
 
-pub use access_log::{
-    AccessEntry, AccessFilter, AccessSeq, AccessTotals, Decision, DenialCause, LoggedAccess,
-};
+pub use access_log::{AccessEntry, AccessFilter, AccessSeq, AccessTotals, Decision, LoggedAccess};
 pub use change::{Author, Change, ChangeFilter, Mutation, Operation, Seq};
 pub use entity::{
     Account, AccountSettings, Actor, ActorKind, Client, Entity, EntityId, EntityKind, Gateway,
@@ -55,15 +54,16 @@ pub use flow_log::{FlowBatch, FlowEntry, FlowFilter, FlowSeq, LoggedFlow};
 pub use grant::Grant;
 pub use limits::{
     ADDRESS_REST_MS, GRANT_LIFETIME_S, MAX_BATCH, MAX_CHANGES_PER_WRITE, MAX_CHANGES_READ,
-    MAX_CREDENTIAL_LEN, MAX_MACHINE_LEN, MAX_MUTATIONS, MAX_NAME_CHARS, MAX_PAGE, MAX_PASSKEYS,
-    MAX_PRUNE_ROWS, MAX_PUBLIC_KEY_LEN, MAX_REASON_LEN, MAX_RECOVERY_CODES, MAX_ROWS_PER_KIND,
-    MAX_SECRET_LEN, MAX_SOFTWARE_LEN, MAX_STATE_SECRET_LEN, MAX_SUBJECT_LEN, MAX_SUMMED_ROWS,
-    MAX_TOTALS, MAX_USERS_NAMED, SESSION_IDLE_MS,
+    MAX_CREDENTIAL_LEN, MAX_DENIAL_CAUSES, MAX_MACHINE_LEN, MAX_MUTATIONS, MAX_NAME_CHARS,
+    MAX_PAGE, MAX_PASSKEYS, MAX_PRUNE_ROWS, MAX_PUBLIC_KEY_LEN, MAX_REASON_LEN, MAX_RECOVERY_CODES,
+    MAX_ROWS_PER_KIND, MAX_SECRET_LEN, MAX_SOFTWARE_LEN, MAX_STATE_SECRET_LEN, MAX_SUBJECT_LEN,
+    MAX_TOTALS, MAX_USE_ROWS, MAX_USERS_NAMED, SESSION_IDLE_MS,
 };
 pub use logs::{ACTIVITY_BUCKET_MS, Activity, LogEntries, Logs};
 pub use page::{Found, ListFilter, Order, OrderBy, Page, PageLimit, Part, Position};
 pub use principal::{Holder, Owner, OwnerBy, Principal};
 pub use proof::Proof;
+pub use recent_use::{DenialCause, RecentUse};
 pub use search::{MAX_SEARCH_LEN, SearchText, SearchTextError};
 pub use secret::{SecretBytes, SecretName, StateSecret};
 pub use snapshot::Snapshot;

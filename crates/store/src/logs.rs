@@ -1,6 +1,6 @@
 //! The interface of the portal's logs, also for sinks that receive copies of them.
 
-use crate::{AccessTotals, Author, EntityId, SecretBytes, StoreError};
+use crate::{AccessTotals, Author, EntityId, RecentUse, SecretBytes, StoreError};
 use crate::{Change, FlowBatch, FlowFilter, FlowSeq, LoggedAccess, LoggedFlow, Page, PageLimit};
 use async_trait::async_trait;
 use culvert_ids::AccountId;
@@ -85,14 +85,23 @@ pub trait Logs: std::fmt::Debug + Send + Sync + 'static {
         step: Duration,
     ) -> Result<Vec<Activity>, StoreError>;
 
-    /// Sums of the access log from `from` on, of the newest [`crate::MAX_SUMMED_ROWS`] entries at most. `about` is a
-    /// client, an actor, a resource or a gateway; none stands for all. Another kind has no entries.
+    /// Sums of the access log from `from` on, of the newest [`crate::MAX_USE_ROWS`] entries at most.
     async fn access_totals(
         &self,
         account: AccountId,
-        about: Option<EntityId>,
         from: Timestamp,
     ) -> Result<AccessTotals, StoreError>;
+    /// The use of a client, an actor, a resource or a gateway since `from`, by the newest
+    /// [`crate::MAX_USE_ROWS`] entries about it in each log.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] for other things.
+    async fn recent_use(
+        &self,
+        account: AccountId,
+        about: EntityId,
+        from: Timestamp,
+    ) -> Result<RecentUse, StoreError>;
 
     /// Forgets what was counted before that, at most [`crate::MAX_PRUNE_ROWS`] buckets.
     async fn prune_activity(

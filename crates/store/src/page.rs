@@ -1,6 +1,7 @@
 //! Lists, a page at a time.
 
 use crate::{EntityId, EntityKind, MAX_PAGE};
+use culvert_ids::ActorId;
 use culvert_wire::model::Target;
 
 /// A page of a list.
@@ -29,6 +30,8 @@ pub struct ListFilter {
     /// That refer to these rows: memberships to a group or an actor, resources, gateways and tokens
     /// to a site, policies to a group or a resource, clients and tokens to an actor.
     pub refers_to: Vec<EntityId>,
+    /// Policies of the groups that this actor is in.
+    pub of_actor: Option<ActorId>,
     /// Resources with this address, as it is kept.
     pub target: Option<Target>,
     /// That are in each of these parts of their kind.

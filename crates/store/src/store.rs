@@ -7,7 +7,7 @@ use crate::{
     SecretName, Seen, Seq, Snapshot, StateSecret, StoreError,
 };
 use async_trait::async_trait;
-use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ProviderId, TokenId};
+use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, GroupId, ProviderId, TokenId};
 use culvert_wire::token::{SecretDigest, TokenKind};
 use culvert_wire::{PublicKey, Timestamp};
 use std::collections::BTreeMap;
@@ -73,6 +73,16 @@ pub trait Store: Logs + Debug + Send + Sync + 'static {
         account: AccountId,
         ids: &[EntityId],
     ) -> Result<BTreeMap<EntityId, String>, StoreError>;
+
+    /// The number of members of groups, at most [`crate::MAX_BATCH`]. Groups without members are left out.
+    ///
+    /// # Errors
+    /// [`StoreError::TooMany`].
+    async fn member_counts(
+        &self,
+        account: AccountId,
+        groups: &[GroupId],
+    ) -> Result<BTreeMap<GroupId, u64>, StoreError>;
 
     /// Rows of a kind in the order of their ids, from the first after `after`.
     /// [`StoreExt::list_as`] gives their own type.

@@ -22,6 +22,7 @@ mod decode;
 mod grant;
 pub mod messages;
 pub mod model;
+pub mod port;
 pub mod token;
 pub mod words;
 

@@ -42,7 +42,7 @@ pub(super) async fn show(
     let status = service.status(&person.caller).await?;
     let all = service.sessions_of_gateways(&person.caller).await?;
     let day_ago = Timestamp::from_unix_ms(now().unix_ms().saturating_sub(DAY_MS));
-    let totals = service.access_totals(&person.caller, None, day_ago).await?;
+    let totals = service.access_totals(&person.caller, day_ago).await?;
 
     add_alerts(&mut page, &person, &status);
     let picture = network::picture(&console, &person, &totals, &all).await?;

@@ -1,6 +1,6 @@
 //! The access log of the last 24 hours in sums: why requests were denied, and who used which resource most.
 
-use crate::logs;
+use crate::explain;
 use crate::names::Names;
 use crate::paths;
 use crate::view::{Cell, Section, Table};
@@ -9,7 +9,7 @@ use culvert_store::{AccessTotals, EntityId};
 /// The things whose names the tables show.
 pub(super) fn ids(totals: &AccessTotals) -> Vec<EntityId> {
     let last = totals.causes.iter();
-    let last = last.flat_map(|cause| [cause.last_client.into(), cause.last_resource.into()]);
+    let last = last.flat_map(|cause| [cause.last_client.into(), cause.resource.into()]);
     let resources = totals.resources.iter().map(|(id, _)| (*id).into());
     let actors = totals.actors.iter().map(|(id, _)| (*id).into());
     last.chain(resources).chain(actors).collect()
@@ -23,26 +23,22 @@ fn entries(field: &str, name: &str) -> String {
 
 pub(super) fn sections(totals: &AccessTotals, names: &Names) -> [Section; 2] {
     let causes = totals.causes.iter().map(|cause| {
-        let (client, resource) = (cause.last_client, cause.last_resource);
         vec![
             Cell::text(&cause.reason),
+            names.shown(cause.resource),
             Cell::text(cause.count),
-            names.shown(client),
-            names.shown(resource),
-            Cell::time(Some(cause.last_at)),
-            match logs::explain_path(names, client, resource) {
-                Some(path) => Cell::link(path, "Explain"),
-                None => Cell::text("–"),
-            },
+            names.shown(cause.last_client),
+            Cell::time(Some(cause.last)),
+            explain::link(names, cause.last_client, cause.resource),
         ]
     });
     let causes = Table {
         title: "Denied in 24 hours, by cause".to_owned(),
         columns: vec![
             "Cause",
+            "Resource",
             "Requests",
             "Last client",
-            "Last resource",
             "Last",
             "Why",
         ],

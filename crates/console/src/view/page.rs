@@ -1,6 +1,6 @@
 //! A whole page and its sections.
 
-use super::{Cell, Chip, Form, Kind, Table};
+use super::{Cell, Chip, Form, Kind, Piece, Table};
 use crate::chart::Chart;
 use crate::content_policy::POLICY_WITH_SCRIPT;
 use crate::drawing::Drawing;
@@ -76,6 +76,12 @@ pub(crate) enum Section {
     Lines {
         title: String,
         text: String,
+    },
+    /// Things by their names, each a link to its page.
+    Chips {
+        title: String,
+        chips: Vec<Piece>,
+        empty: &'static str,
     },
     Links(Vec<Link>),
     /// Ways on, as buttons: address and name.

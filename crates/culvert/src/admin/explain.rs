@@ -4,10 +4,10 @@ use super::api::Query;
 use super::output::{Format, print_json, print_line};
 use super::shell::Shell;
 use crate::exit::{Failure, Status};
-use crate::port::Port;
 use crate::visible::visible;
 use clap::Args;
 use culvert_wire::api::{Client, Explanation, Resource, Verdict};
+use culvert_wire::port::Port;
 use serde::Serialize;
 use std::process::ExitCode;
 

@@ -1,10 +1,11 @@
 //! The state of the hub for administrators and collectors of metrics.
 
 use super::Hub;
-use crate::grants::Stage;
+use crate::grants::{Grant, Stage};
 use crate::views::{ClientView, Explained, GatewayView, HubStatus};
 use culvert_ids::{ClientId, ResourceId};
 use culvert_policy::Explanation;
+use culvert_store::MachineId;
 use culvert_wire::Timestamp;
 use std::collections::BTreeSet;
 
@@ -56,6 +57,23 @@ impl Hub {
                 load: session.load.last(),
             }
         })
+    }
+
+    /// Grants of a client or a gateway that are in force, at most `limit`.
+    #[must_use]
+    pub fn grants_of(&self, machine: MachineId, limit: usize) -> Vec<culvert_store::Grant> {
+        let in_force = |grant: &&Grant| grant.stage != Stage::Offered;
+        let rows = |grant: &Grant| grant.row.clone();
+        match machine {
+            MachineId::Client(client) => {
+                let grants = self.grants.of_client(client);
+                grants.filter(in_force).take(limit).map(rows).collect()
+            }
+            MachineId::Gateway(gateway) => {
+                let grants = self.grants.of_gateway(gateway);
+                grants.filter(in_force).take(limit).map(rows).collect()
+            }
+        }
     }
 
     /// Explains the client's access to the resource, or its denial; none if the account has no such

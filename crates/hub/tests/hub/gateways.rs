@@ -2,6 +2,7 @@
 
 use crate::world::{Manner, SITE, World, client, gateway};
 use culvert_hub::limits;
+use culvert_store::MachineId;
 use culvert_wire::messages::{FromGateway, GatewayLoad, ReasonCode, ToClient, ToGateway};
 
 /// Three gateways of one site, all connected.
@@ -432,4 +433,46 @@ fn what_gateways_say_of_themselves_is_shown() {
     assert_eq!(shown[0].load.processor_permille, 420);
     let shown: Vec<_> = world.hub.clients().collect();
     assert_eq!((shown[0].grants, shown[0].resources), (1, 1));
+}
+
+#[test]
+fn the_grants_of_a_machine_are_shown_up_to_a_number() {
+    let mut world = World::connected();
+    world.set_client(2, 1);
+    world.join_client(2);
+    world.ask(1, 1);
+    world.ask(2, 1);
+    let of_client = world.hub.grants_of(MachineId::Client(client(1)), 9);
+    assert_eq!(of_client.len(), 1);
+    let grant = &of_client[0];
+    assert_eq!((grant.client, grant.gateway), (client(1), gateway(1)));
+    let of_gateway = |limit| world.hub.grants_of(MachineId::Gateway(gateway(1)), limit);
+    let clients: Vec<_> = of_gateway(9).iter().map(|grant| grant.client).collect();
+    assert_eq!(clients, [client(1), client(2)]);
+    assert_eq!(of_gateway(1).len(), 1);
+    assert!(
+        world
+            .hub
+            .grants_of(MachineId::Client(client(3)), 9)
+            .is_empty()
+    );
+}
+
+#[test]
+fn a_grant_that_the_gateway_has_not_taken_is_not_in_force() {
+    let mut world = World::connected();
+    world.manner(1, Manner::Silent);
+    world.ask(1, 1);
+    assert!(
+        world
+            .hub
+            .grants_of(MachineId::Client(client(1)), 9)
+            .is_empty()
+    );
+    assert!(
+        world
+            .hub
+            .grants_of(MachineId::Gateway(gateway(1)), 9)
+            .is_empty()
+    );
 }

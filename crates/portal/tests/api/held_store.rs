@@ -3,13 +3,13 @@
 
 use crate::statements::Statements;
 use async_trait::async_trait;
-use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ProviderId, TokenId};
+use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, GroupId, ProviderId, TokenId};
 use culvert_store::{
     AccessEntry, AccessFilter, AccessSeq, AccessTotals, Account, Activity, Author, Change,
     ChangeFilter, Client, CommitWatch, Enrolment, Entity, EntityId, EntityKind, FlowBatch,
     FlowFilter, FlowSeq, Found, Gateway, Grant, Identity, ListFilter, LogEntries, LoggedAccess,
-    LoggedFlow, Logs, Mutation, Owner, Page, PageLimit, Passkey, Position, Principal, SecretBytes,
-    SecretName, SeenMachine, Seq, Snapshot, StateSecret, Store, StoreError,
+    LoggedFlow, Logs, Mutation, Owner, Page, PageLimit, Passkey, Position, Principal, RecentUse,
+    SecretBytes, SecretName, SeenMachine, Seq, Snapshot, StateSecret, Store, StoreError,
 };
 use culvert_wire::Timestamp;
 use culvert_wire::model::Log;
@@ -202,6 +202,7 @@ passed_on! {
         async fn totp_secret(account: AccountId, actor: ActorId) -> Answer<Option<SecretBytes>>;
         async fn passkeys(account: AccountId, actor: ActorId) -> Answer<Vec<Passkey>>;
         async fn passkey(account: AccountId, credential: &[u8]) -> Answer<Option<Passkey>>;
+        async fn member_counts(account: AccountId, groups: &[GroupId]) -> Answer<BTreeMap<GroupId, u64>>;
         async fn consume_one_time(token: TokenId, digest: &SecretDigest, kind: TokenKind, now: Timestamp, mutations: Vec<Mutation>) -> Answer<Vec<Change>>;
         async fn touch_tokens(account: AccountId, uses: Vec<(TokenId, Timestamp)>) -> Answer<u64>;
         async fn enrol_client(account: AccountId, principal: &Principal, machine: Enrolment<ClientId>, now: Timestamp) -> Answer<Client>;
@@ -295,7 +296,8 @@ passed_on! {
         async fn prune_log(account: AccountId, log: Log, older_than: Timestamp, keep: u64) -> Answer<u64>;
         async fn record_traffic(account: AccountId, traffic: Vec<(Timestamp, u64)>) -> Answer<()>;
         async fn activity(account: AccountId, from: Timestamp, until: Timestamp, step: Duration) -> Answer<Vec<Activity>>;
-        async fn access_totals(account: AccountId, about: Option<EntityId>, from: Timestamp) -> Answer<AccessTotals>;
+        async fn access_totals(account: AccountId, from: Timestamp) -> Answer<AccessTotals>;
+        async fn recent_use(account: AccountId, about: EntityId, from: Timestamp) -> Answer<RecentUse>;
         async fn prune_activity(account: AccountId, older_than: Timestamp) -> Answer<u64>;
         async fn sink_positions(account: AccountId, sink: &str) -> Answer<BTreeMap<Log, u64>>;
         async fn note_sink_positions(account: AccountId, sink: &str, positions: &BTreeMap<Log, u64>) -> Answer<()>;

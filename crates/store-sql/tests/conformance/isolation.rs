@@ -2,8 +2,7 @@
 
 use super::Fixture;
 use super::world::*;
-use culvert_ids::ClientId;
-use culvert_ids::GatewayId;
+use culvert_ids::{ActorId, ClientId, GatewayId};
 use culvert_store::{
     AccessEntry, AccessFilter, Author, ChangeFilter, Decision, Entity, EntityId, EntityKind, Grant,
     ListFilter, MachineId, Mutation, PageLimit, SecretBytes, SecretName, SeenMachine, Seq,
@@ -331,6 +330,11 @@ pub(crate) async fn an_unknown_account_is_an_error_everywhere(factory: impl Asyn
             .activity(unknown, NOW, NOW, Duration::from_secs(60))
             .await
             .map(|_| ()),
+        store
+            .recent_use(unknown, ActorId::from_bytes([1; 16]).into(), NOW)
+            .await
+            .map(|_| ()),
+        store.member_counts(unknown, &[]).await.map(|_| ()),
         store.prune_activity(unknown, NOW).await.map(|_| ()),
         store.sink_positions(unknown, "siem").await.map(|_| ()),
         store.sink_secret(unknown, "siem").await.map(|_| ()),

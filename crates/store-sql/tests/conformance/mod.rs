@@ -15,6 +15,7 @@ pub(crate) mod passkeys;
 pub(crate) mod people;
 pub(crate) mod proofs;
 pub(crate) mod providers;
+pub(crate) mod recent_use;
 pub(crate) mod searching;
 pub(crate) mod tokens;
 pub(crate) mod totals;
@@ -68,6 +69,9 @@ macro_rules! conformance {
                 logs::what_happened_is_counted_by_the_minute
                 totals::the_newest_entries_are_summed_by_cause_resource_and_person
                 logs::a_sink_has_its_places_and_a_secret_until_it_is_forgotten
+                recent_use::the_recent_use_of_a_thing_is_counted_with_the_causes_of_denials
+                recent_use::the_recent_use_of_a_thing_counts_a_bounded_number_of_entries
+                recent_use::members_of_groups_are_counted
                 searching::the_access_log_is_searched_by_names_ids_and_reasons
                 searching::the_flow_log_is_searched_by_addresses_ports_and_applications
                 searching::the_change_log_is_searched_by_what_was_before_and_after
@@ -80,6 +84,7 @@ macro_rules! conformance {
                 feed::a_snapshot_says_up_to_which_change
                 paging::pages_neither_repeat_nor_lose_rows_under_inserts
                 paging::filters_narrow_a_list
+                paging::policies_of_the_groups_of_an_actor_are_listed
                 paging::a_list_is_read_in_the_order_that_people_chose_with_the_number_of_all
                 paging::rows_are_found_by_each_text_that_people_know_them_by
                 paging::states_of_machines_narrow_a_list

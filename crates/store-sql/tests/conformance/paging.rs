@@ -2,6 +2,7 @@
 
 use super::Fixture;
 use super::world::*;
+use culvert_ids::ActorId;
 use culvert_store::{
     Account, ActorKind, Client, EntityId, EntityKind, Group, Kind, ListFilter, MAX_BATCH, MAX_PAGE,
     Mutation, Order, OrderBy, Page, PageLimit, Part, Policy, Position, Resource, StoreError,
@@ -112,6 +113,49 @@ pub(crate) async fn filters_narrow_a_list(factory: impl AsyncFn() -> Fixture) {
         .await
         .unwrap();
     assert_eq!(page.items[0].name, "Staff");
+}
+
+pub(crate) async fn policies_of_the_groups_of_an_actor_are_listed(
+    factory: impl AsyncFn() -> Fixture,
+) {
+    let world = World::new(factory().await).await;
+    let site = world.site("Berlin").await.id;
+    let (web, mail) = (
+        world.resource(site, "Web").await,
+        world.resource(site, "mail").await,
+    );
+    let (staff, guests) = (world.group("Staff").await, world.group("Guests").await);
+    let (ada, bob) = (world.actor("Ada").await, world.actor("Bob").await);
+    world.create(membership(staff.id, ada.id)).await;
+    world.create(membership(guests.id, ada.id)).await;
+    world.create(membership(guests.id, bob.id)).await;
+    world.policy(staff.id, web.id, "One").await;
+    world.policy(guests.id, mail.id, "Two").await;
+    world.policy(guests.id, web.id, "Three").await;
+    let of = |actor| ListFilter {
+        of_actor: Some(actor),
+        ..ListFilter::default()
+    };
+    let by_resource = ordered(OrderBy::Holder, false, 0);
+    let (mut names, total) = look::<Policy>(&world, &of(ada.id), by_resource, 9).await;
+    assert_eq!((names.remove(0).as_str(), total), ("Two", 3));
+    let (names, total) = look::<Policy>(&world, &of(bob.id), by_resource, 1).await;
+    assert_eq!((names, total), (vec!["Two".to_owned()], 2));
+    let nobody = ActorId::from_bytes([9; 16]);
+    let (names, total) = look::<Policy>(&world, &of(nobody), by_resource, 9).await;
+    assert_eq!((names.len(), total), (0, 0));
+    let (kind, of_ada) = (EntityKind::Resource, of(ada.id));
+    let (position, limit) = (Position::default(), PageLimit::MAX);
+    let refused = world
+        .store
+        .list_ordered(world.account, kind, &of_ada, position, limit);
+    assert!(matches!(
+        refused.await,
+        Err(StoreError::Invalid {
+            field: "of_actor",
+            ..
+        })
+    ));
 }
 
 /// Names of the rows that are found, and the number of all.

@@ -1,14 +1,14 @@
-//! A port that somebody asks about: `--port` of `culvert ping` and `culvert admin explain`.
+//! A port that somebody asks about: `--port` of `culvert ping` and `culvert admin explain`, and the console's Explain.
 
+use crate::model::{self, Filter};
+use crate::words;
 use culvert_policy::Service;
-use culvert_wire::model::{self, Filter};
-use culvert_wire::words;
 use std::fmt;
 use std::str::FromStr;
 
 /// A port of TCP or UDP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Port {
+pub enum Port {
     /// Of TCP.
     Tcp(u16),
     /// Of UDP.
@@ -42,7 +42,8 @@ impl fmt::Display for Port {
 
 impl Port {
     /// True if these filters let it through; filters that can't be read let nothing through.
-    pub(crate) fn passes(self, filters: &[Filter]) -> bool {
+    #[must_use]
+    pub fn passes(self, filters: &[Filter]) -> bool {
         let service = match self {
             Self::Tcp(port) => Service::Tcp(port),
             Self::Udp(port) => Service::Udp(port),
@@ -51,7 +52,8 @@ impl Port {
     }
 
     /// The same in a sentence about a resource.
-    pub(crate) fn in_words(self, resource: &str, filters: &[Filter]) -> String {
+    #[must_use]
+    pub fn in_words(self, resource: &str, filters: &[Filter]) -> String {
         let allow = words::filters(filters);
         match self.passes(filters) {
             true => format!("the filters of {resource} let {self} through"),

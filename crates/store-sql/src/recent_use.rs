@@ -1,0 +1,144 @@
+//! The recent use of a thing, in numbers.
+//!
+//! An index leads to the newest entries about the thing, and a bounded number of them is read: the time does not
+//! depend on the length of the logs. Entries are numbered in the order of time, or nearly so.
+
+use super::read::{self, fetch};
+use super::value::{Columns, Value};
+use culvert_ids::{AccountId, ClientId, ResourceId};
+use culvert_store::{
+    DenialCause, EntityId, MAX_DENIAL_CAUSES, MAX_USE_ROWS, RecentUse, StoreError,
+};
+use culvert_wire::Timestamp;
+use sqlx::SqliteConnection;
+
+pub(super) async fn recent_use(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    about: EntityId,
+    from: Timestamp,
+) -> Result<RecentUse, StoreError> {
+    read::last_seq(connection, account).await?;
+    let [access, denials, flows] = statements(account, about, from)?;
+    let rows = fetch(connection, access.0, access.1).await?;
+    let access = Columns(rows.first().ok_or_else(nothing)?);
+    let rows = fetch(connection, flows.0, flows.1).await?;
+    let flows = Columns(rows.first().ok_or_else(nothing)?);
+    let mut found = RecentUse {
+        granted: access.number("granted")?,
+        denied: access.number("denied")?,
+        actors: access.number("actors")?,
+        clients: access.number("clients")?,
+        resources: access.number("resources")?,
+        flows: flows.number("flows")?,
+        bytes: flows.number("bytes")?,
+        causes: Vec::new(),
+        is_partial: access.flag("is_partial")? || flows.flag("is_partial")?,
+    };
+    let rows = match found.denied {
+        0 => Vec::new(),
+        _ => fetch(connection, denials.0, denials.1).await?,
+    };
+    for row in &rows {
+        found.causes.push(read_cause(Columns(row))?);
+    }
+    Ok(found)
+}
+
+fn nothing() -> StoreError {
+    StoreError::corrupt("a sum without a row")
+}
+
+pub(super) fn read_cause(row: Columns<'_>) -> Result<DenialCause, StoreError> {
+    Ok(DenialCause {
+        reason: row.text("reason")?,
+        resource: ResourceId::from_bytes(row.bytes("resource_id")?),
+        count: row.number("times")?,
+        clients: row.number("clients")?,
+        last_client: ClientId::from_bytes(row.bytes("client_id")?),
+        last: row.time("at_ms")?,
+    })
+}
+
+/// The sums of the access log, its denials, and the sums of the flow log, each with its values.
+pub(super) fn statements(
+    account: AccountId,
+    about: EntityId,
+    from: Timestamp,
+) -> Result<[(String, Vec<Value>); 3], StoreError> {
+    let index = index(about)?;
+    let column = format!("{index}_id");
+    // The planner may take the primary key, whose order fits, and would read the log until it has found enough.
+    let newest = |log: &str, columns: &str| {
+        format!(
+            "(SELECT {columns} FROM {log} INDEXED BY {log}_{index} WHERE account = ?1 AND {column} = ?2 \
+             ORDER BY seq DESC LIMIT ?4)"
+        )
+    };
+    let partial = "count(*) = ?4 AND min(at_ms) >= ?3 AS is_partial";
+    let access = newest(
+        "access_log",
+        "at_ms, actor_id, client_id, resource_id, decision",
+    );
+    let granted = "at_ms >= ?3 AND decision = 'granted'";
+    let distinct = |column: &str| format!("count(DISTINCT {column}) FILTER (WHERE {granted})");
+    let access = format!(
+        "SELECT count(*) FILTER (WHERE {granted}) AS granted, \
+         count(*) FILTER (WHERE at_ms >= ?3 AND decision = 'denied') AS denied, \
+         {} AS actors, {} AS clients, {} AS resources, {partial} FROM {access}",
+        distinct("actor_id"),
+        distinct("client_id"),
+        distinct("resource_id"),
+    );
+    let denials = newest(
+        "access_log",
+        "seq, at_ms, client_id, resource_id, decision, reason",
+    );
+    // Columns beside the only `max` are those of its row (https://sqlite.org/lang_select.html#bareagg).
+    let denials = format!(
+        "SELECT reason, resource_id, count(*) AS times, count(DISTINCT client_id) AS clients, \
+         client_id, at_ms, max(seq) AS last FROM {denials} \
+         WHERE at_ms >= ?3 AND decision = 'denied' \
+         GROUP BY resource_id, reason ORDER BY times DESC, last DESC LIMIT ?5"
+    );
+    let flows = newest("flow_log", "at_ms, sent_bytes, received_bytes");
+    // `total` has no overflow.
+    let flows = format!(
+        "SELECT count(*) FILTER (WHERE at_ms >= ?3) AS flows, \
+         CAST(total(sent_bytes + received_bytes) FILTER (WHERE at_ms >= ?3) AS INTEGER) AS bytes, \
+         {partial} FROM {flows}"
+    );
+    let values = || {
+        vec![
+            account.as_bytes().into(),
+            about.into(),
+            from.into(),
+            u64::from(MAX_USE_ROWS).into(),
+        ]
+    };
+    let mut of_denials = values();
+    of_denials.push(u64::from(MAX_DENIAL_CAUSES).into());
+    Ok([(access, values()), (denials, of_denials), (flows, values())])
+}
+
+/// The index of both logs for the thing, of the column with its id.
+fn index(about: EntityId) -> Result<&'static str, StoreError> {
+    match about {
+        EntityId::Client(_) => Ok("client"),
+        EntityId::Actor(_) => Ok("actor"),
+        EntityId::Resource(_) => Ok("resource"),
+        EntityId::Gateway(_) => Ok("gateway"),
+        EntityId::Account(_)
+        | EntityId::Group(_)
+        | EntityId::Membership(_)
+        | EntityId::Site(_)
+        | EntityId::Policy(_)
+        | EntityId::Token(_)
+        | EntityId::Provider(_)
+        | EntityId::Identity(_) => Err(StoreError::Invalid {
+            kind: about.kind(),
+            field: "about",
+            reason: "no log is about it".to_owned(),
+        }),
+    }
+}
