@@ -30,6 +30,12 @@ impl Fields {
         Some(self.text(name)).filter(|text| !text.is_empty())
     }
 
+    /// The keys of the boxes of a field that are checked.
+    pub(super) fn checked(&self, name: &str) -> impl Iterator<Item = &str> {
+        let checked = self.0.iter().filter(|(_, value)| &***value == "yes");
+        checked.filter_map(move |(field, _)| field.strip_prefix(name)?.strip_prefix('.'))
+    }
+
     /// The lines of a field that are not empty.
     pub(super) fn lines(&self, name: &str) -> Vec<String> {
         let lines = self.text(name).lines().map(str::trim);

@@ -4,6 +4,7 @@ use super::asked::Asked;
 use super::edit::{rename_form, renamed};
 use super::forms::{Posted, taken};
 use super::listing::Listing;
+use super::members;
 use super::names::Names;
 use super::notice::done;
 use super::person::Person;
@@ -14,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use culvert_ids::GroupId;
 use culvert_portal_base::{ActorInPath, Fault, Id};
 use culvert_store::{EntityId, OrderBy};
-use culvert_wire::api::{Group, GroupPatch, NewGroup, NewMember};
+use culvert_wire::api::{Group, GroupPatch, NewGroup};
 
 const AT: &str = "/groups";
 
@@ -88,29 +89,23 @@ pub(super) async fn create(
     taken(made, || new_form(&name), onward, page).await
 }
 
-fn member_form(id: GroupId, name: &str) -> Form {
-    let actor = Field::line("actor", "Actor")
-        .hint("By its name.")
-        .value(name);
-    Form::new("Add a member", format!("{AT}/{id}"), "Add", vec![actor])
-}
-
 pub(super) async fn show(
     State(console): State<Console>,
     person: Person,
     asked: Asked,
     Id(id): Id<GroupId>,
 ) -> Result<Response, Fault> {
-    let page = group_page(&console, &person, &asked, id, member_form(id, "")).await?;
+    let page = group_page(&console, &person, &asked, id, None).await?;
     Ok(page.into_response())
 }
 
-async fn group_page(
+/// `refused` stands in the place of the form for members.
+pub(super) async fn group_page(
     console: &Console,
     person: &Person,
     asked: &Asked,
     id: GroupId,
-    form: Form,
+    refused: Option<Form>,
 ) -> Result<Page, Fault> {
     let group = console.service.group(&person.caller, id).await?;
     let request = asked.part();
@@ -143,7 +138,13 @@ async fn group_page(
     };
     let mut page = person.page("", AT);
     page.sections.push(Section::Table(list));
-    page.sections.extend(person.forms([form]));
+    if person.may_change() {
+        let form = match refused {
+            Some(form) => form,
+            None => members::to_group(console, person, id).await?,
+        };
+        page.sections.push(Section::Form(form));
+    }
     page.title.clone_from(&group.name);
     let at = format!("{AT}/{id}");
     let rename = rename_form(&at, &group.name).with_version(group.version);
@@ -165,27 +166,6 @@ async fn group_page(
         });
     }
     Ok(page)
-}
-
-pub(super) async fn add_member(
-    State(console): State<Console>,
-    asked: Asked,
-    Id(id): Id<GroupId>,
-    Posted { person, fields }: Posted,
-) -> Result<Response, Fault> {
-    let name = fields.text("actor");
-    let service = &console.service;
-    let added = async {
-        let actor = service.actor_named(&person.caller, name).await;
-        let actor = actor.map_err(|fault| fault.at_field("actor"))?.id;
-        let new = NewMember { actor };
-        service.add_member(&person.caller, id, new).await
-    };
-    let group = console.name_of(&person, id).await?;
-    let notice = format!("{name} added to group {group}.");
-    let onward = |_| done(&format!("{AT}/{id}"), &notice);
-    let page = |form| group_page(&console, &person, &asked, id, form);
-    taken(added.await, || member_form(id, name), onward, page).await
 }
 
 pub(super) async fn remove_member(

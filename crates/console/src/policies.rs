@@ -15,7 +15,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::PolicyId;
 use culvert_portal_base::{Fault, Id, Problems};
-use culvert_store::{OrderBy, Part};
+use culvert_store::{self as store, EntityKind, OrderBy, Part};
 use culvert_wire::Timestamp;
 use culvert_wire::api::{NewPolicy, Policy, PolicyPatch};
 use culvert_wire::model::Condition;
@@ -32,8 +32,8 @@ pub(super) async fn list(
     Ok(page.into_response())
 }
 
-fn new_form(written: Option<&Fields>) -> Form {
-    let text = |name| written.map_or("", |fields| fields.text(name));
+fn new_form(written: &Fields) -> Form {
+    let text = |name| written.text(name);
     let mut fields = place_fields([text("name"), text("group"), text("resource")]).to_vec();
     fields.extend(condition_fields(|field| text(field.name).to_owned()));
     Form::new("New policy", AT, "Create", fields)
@@ -43,11 +43,11 @@ fn new_form(written: Option<&Fields>) -> Form {
 fn place_fields([name, group, resource]: [&str; 3]) -> [Field; 3] {
     [
         Field::line("name", "Name").value(name),
-        Field::line("group", "Group")
-            .hint("The name of the group that may use the resource.")
+        Field::thing("group", "Group", EntityKind::Group)
+            .hint("The group that may use the resource. A part of its name is enough.")
             .value(group),
-        Field::line("resource", "Resource")
-            .hint("The name of the resource that the group may use.")
+        Field::thing("resource", "Resource", EntityKind::Resource)
+            .hint("The resource that the group may use. A part of its name is enough.")
             .value(resource),
     ]
 }
@@ -67,10 +67,16 @@ fn condition_fields(text: impl Fn(&ConditionField) -> String) -> impl Iterator<I
     })
 }
 
-pub(super) async fn ask(person: Person) -> Result<Response, Fault> {
+/// The form, with what the address has for its fields.
+pub(super) async fn ask(
+    State(console): State<Console>,
+    person: Person,
+    Asked(asked): Asked,
+) -> Result<Response, Fault> {
     person.caller.may_change()?;
+    let form = console.with_choices(&person, new_form(&asked));
     Ok(person
-        .form_page("New policy", AT, new_form(None))
+        .form_page("New policy", AT, form.await?)
         .into_response())
 }
 
@@ -176,11 +182,12 @@ async fn wanted(
     let (service, caller) = (&console.service, &person.caller);
     caller.may_change()?;
     let mut problems = Problems::default();
-    let group = service.group_named(caller, fields.text("group")).await;
-    let group = problems.take(group.map_err(|fault| fault.at_field("group")))?;
-    let resource = fields.text("resource");
-    let resource = service.resource_named(caller, resource).await;
-    let resource = problems.take(resource.map_err(|fault| fault.at_field("resource")))?;
+    let group = service.chosen::<store::Group>(caller, fields.text("group"));
+    let group = group.await.map_err(|fault| fault.at_field("group"));
+    let group = problems.take(group)?;
+    let resource = service.chosen::<store::Resource>(caller, fields.text("resource"));
+    let resource = resource.await.map_err(|fault| fault.at_field("resource"));
+    let resource = problems.take(resource)?;
     let patch = PolicyPatch {
         name: Some(fields.text("name").to_owned()),
         group: group.map(|group| group.id),
@@ -217,8 +224,11 @@ pub(super) async fn create(
         };
         service.create_policy(&person.caller, new).await
     };
-    let form = || new_form(Some(&fields));
-    let page = async |form| Ok(person.form_page("New policy", AT, form));
+    let form = || new_form(&fields);
+    let page = async |form| {
+        let form = console.with_choices(&person, form).await?;
+        Ok(person.form_page("New policy", AT, form))
+    };
     let onward = |policy: Policy| done(AT, &format!("Policy {} created.", policy.name));
     taken(made.await, form, onward, page).await
 }
@@ -349,9 +359,12 @@ pub(super) async fn show(
         facts,
     });
     let place = [&*policy.name, &joined.group, &joined.resource];
-    let form = edit_form(id, place, as_is(policy));
-    let form = form.with_version(policy.version);
-    page.sections.extend(person.forms([form]));
+    if person.may_change() {
+        let form = edit_form(id, place, as_is(policy));
+        let form = console.with_choices(&person, form).await?;
+        let form = form.with_version(policy.version);
+        page.sections.push(Section::Form(form));
+    }
     Ok(page.into_response())
 }
 
@@ -373,7 +386,7 @@ pub(super) async fn change(
         person: &person,
         fields: &fields,
         at: AT,
-        form: edit_form(id, place, as_sent(&fields)),
+        form: console.with_choices(&person, edit_form(id, place, as_sent(&fields))).await?,
         onward: (
             format!("{AT}/{id}"),
             format!("Policy {} changed.", fields.text("name")),

@@ -14,8 +14,8 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::ResourceId;
 use culvert_portal_base::{Fault, Id, Problems};
-use culvert_portal_service::Caller;
-use culvert_store::OrderBy;
+use culvert_portal_service::{Caller, ListRequest};
+use culvert_store::{self as store, EntityKind, OrderBy};
 use culvert_wire::api::{NewResource, Resource, ResourcePatch};
 use culvert_wire::model::{Applications, Filter, TargetKind};
 use culvert_wire::words;
@@ -104,8 +104,8 @@ impl Written {
     fn form(&self, title: &str, action: String, submit: &'static str) -> Form {
         let fields = vec![
             Field::line("name", "Name").value(&self.name),
-            Field::line("site", "Site")
-                .hint("The name of the site whose gateways lead there.")
+            Field::thing("site", "Site", EntityKind::Site)
+                .hint("The site whose gateways lead there.")
                 .value(&self.site),
             Field::line("address", "Address")
                 .hint("10.0.0.0/8, 10.1.2.3, db.corp.example or *.corp.example")
@@ -163,7 +163,8 @@ impl Written {
         let service = &console.service;
         caller.may_change()?;
         let mut problems = Problems::default();
-        let site = problems.take(service.site_named(caller, &self.site).await)?;
+        let site = service.chosen::<store::Site>(caller, &self.site).await;
+        let site = problems.take(site.map_err(|fault| fault.at_field("site")))?;
         let patch = ResourcePatch {
             site: site.map(|site| site.id),
             name: Some(self.name.clone()),
@@ -185,17 +186,22 @@ fn one_page(person: &Person, title: &str, sections: Vec<Section>) -> Page {
     page
 }
 
-pub(super) async fn ask(person: Person) -> Result<Response, Fault> {
+pub(super) async fn ask(
+    State(console): State<Console>,
+    person: Person,
+    Asked(asked): Asked,
+) -> Result<Response, Fault> {
     person.caller.may_change()?;
     let written = Written {
         name: String::new(),
-        site: String::new(),
+        site: asked.text("site").to_owned(),
         address: String::new(),
         allowed: String::new(),
         within: String::new(),
         applications: "any".to_owned(),
     };
     let form = written.form("Resource", "/resources/new".to_owned(), "Create");
+    let form = console.with_choices(&person, form).await?;
     Ok(one_page(&person, "New resource", vec![Section::Form(form)]).into_response())
 }
 
@@ -221,10 +227,18 @@ pub(super) async fn create(
         console.service.create_resource(&person.caller, new).await
     };
     let form = || written.form("Resource", "/resources/new".to_owned(), "Create");
-    let person = &person;
-    let page =
-        |form| async move { Ok(one_page(person, "New resource", vec![Section::Form(form)])) };
-    let onward = |resource: Resource| done(AT, &format!("Resource {} created.", resource.name));
+    let page = async |form| {
+        let form = console.with_choices(&person, form).await?;
+        Ok(one_page(
+            &person,
+            "New resource",
+            vec![Section::Form(form)],
+        ))
+    };
+    let onward = |resource: Resource| {
+        let path = format!("{AT}/{}", resource.id);
+        done(&path, &format!("Resource {} created.", resource.name))
+    };
     taken(made.await, form, onward, page).await
 }
 
@@ -247,9 +261,10 @@ pub(super) async fn show(
         });
         return Ok(page.into_response());
     }
-    let form = written
-        .form("Resource", format!("{AT}/{id}"), "Change")
-        .with_version(resource.version);
+    page.sections.extend(unused(&console, &person, &resource).await?);
+    let form = written.form("Resource", format!("{AT}/{id}"), "Change");
+    let form = console.with_choices(&person, form).await?;
+    let form = form.with_version(resource.version);
     let delete = Buttons {
         path: format!("{AT}/{id}"),
         what: &resource.name,
@@ -266,6 +281,33 @@ pub(super) async fn show(
         facts: vec![("Its policies go with it", Cell::Actions(vec![delete]))],
     });
     Ok(page.into_response())
+}
+
+/// Says that no policy is about the resource, and leads to a new one that is.
+async fn unused(
+    console: &Console,
+    person: &Person,
+    resource: &Resource,
+) -> Result<Vec<Section>, Fault> {
+    let request = ListRequest {
+        limit: Some(1),
+        ..ListRequest::default()
+    };
+    let request = request.referring_to(Some(resource.id));
+    let policies = console.service.policies(&person.caller, &request).await?;
+    if !policies.items.is_empty() {
+        return Ok(Vec::new());
+    }
+    let query = form_urlencoded::Serializer::new(String::new())
+        .append_pair("resource", &resource.name)
+        .finish();
+    Ok(vec![
+        Section::Alert("Nobody may use it yet: no policy lets a group use it.".to_owned()),
+        Section::Ways(vec![(
+            format!("/policies/new?{query}"),
+            "Create a policy for it".to_owned(),
+        )]),
+    ])
 }
 
 /// A warning of the API as a sentence of its own.
@@ -304,7 +346,12 @@ pub(super) async fn change(
         person: &person,
         fields: &fields,
         at: AT,
-        form: written.form("Change a resource", format!("{AT}/{id}"), "Change"),
+        form: console
+            .with_choices(
+                &person,
+                written.form("Change a resource", format!("{AT}/{id}"), "Change"),
+            )
+            .await?,
         onward: (AT.to_owned(), format!("Resource {} changed.", written.name)),
     };
     let now = async {

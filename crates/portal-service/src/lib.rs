@@ -10,6 +10,7 @@ mod apply;
 mod authenticate;
 mod caller;
 mod changes;
+mod choices;
 mod claims;
 mod database;
 mod denial_names;
@@ -59,6 +60,7 @@ mod write;
 
 pub use authenticate::EndedSession;
 pub use caller::Caller;
+pub use choices::{Choices, MAX_CHOICES};
 pub use export::{ExportFilter, ExportFormat};
 pub use export_answer::stream_export;
 pub use list::ListRequest;

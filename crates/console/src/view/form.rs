@@ -3,6 +3,7 @@
 use axum::http::StatusCode;
 use culvert_portal_base::Fault;
 use culvert_portal_service::Question;
+use culvert_store::EntityKind;
 use culvert_wire::api::FieldProblem;
 use std::borrow::Cow;
 
@@ -62,6 +63,22 @@ pub(crate) enum Kind {
     },
     Lines,
     Choice(Vec<(String, String)>),
+    /// A line with suggestions, of things that there are or of words that have a meaning.
+    Suggested {
+        /// The kind of things, of which a script asks for more.
+        things: Option<EntityKind>,
+        suggestions: Vec<String>,
+    },
+    /// Boxes of which any number is checked. Each has a field of its own, `NAME.KEY`.
+    Boxes(Vec<CheckBox>),
+}
+
+/// A box of [`Kind::Boxes`].
+#[derive(Clone, Debug)]
+pub(crate) struct CheckBox {
+    pub(crate) key: String,
+    pub(crate) label: String,
+    pub(crate) is_checked: bool,
 }
 
 impl Field {
@@ -119,6 +136,51 @@ impl Field {
             kind,
             ..Self::line(name, label)
         }
+    }
+
+    /// The name of a thing that there is. [`Console::with_choices`](crate::state::Console::with_choices) adds those.
+    pub(crate) fn thing(name: &'static str, label: &'static str, kind: EntityKind) -> Self {
+        let kind = Kind::Suggested {
+            things: Some(kind),
+            suggestions: Vec::new(),
+        };
+        Self {
+            kind,
+            ..Self::line(name, label)
+        }
+    }
+
+    /// A line with suggestions.
+    pub(crate) fn suggested(
+        name: &'static str,
+        label: &'static str,
+        suggestions: Vec<String>,
+    ) -> Self {
+        let kind = Kind::Suggested {
+            things: None,
+            suggestions,
+        };
+        Self {
+            kind,
+            ..Self::line(name, label)
+        }
+    }
+
+    pub(crate) fn boxes(name: &'static str, label: &'static str, boxes: Vec<CheckBox>) -> Self {
+        let kind = Kind::Boxes(boxes);
+        Self {
+            kind,
+            is_required: false,
+            ..Self::line(name, label)
+        }
+    }
+
+    /// True if the browser asks for one of the choices before it sends the form: the first of them is none.
+    pub(crate) fn must_choose(&self) -> bool {
+        let is_none = |choices: &[(String, String)]| {
+            choices.first().is_some_and(|(value, _)| value.is_empty())
+        };
+        matches!(&self.kind, Kind::Choice(choices) if self.is_required && is_none(choices))
     }
 
     pub(crate) fn hint(self, hint: &'static str) -> Self {
@@ -208,6 +270,20 @@ impl Form {
     pub(crate) fn grave(self) -> Self {
         let is_grave = true;
         Self { is_grave, ..self }
+    }
+
+    /// True if a script has something to do in it.
+    pub(crate) fn is_scripted(&self) -> bool {
+        let is_scripted = |field: &Field| {
+            matches!(
+                field.kind,
+                Kind::Suggested {
+                    things: Some(_),
+                    ..
+                }
+            )
+        };
+        self.fields.iter().any(is_scripted)
     }
 
     /// Tells its fields from those of another form on the page.

@@ -175,6 +175,12 @@ impl Page {
         self.sections.iter().any(asks)
     }
 
+    /// True if a form does more with a script.
+    fn suggests(&self) -> bool {
+        let suggests = |section: &Section| matches!(section, Section::Form(form) if form.is_scripted());
+        self.sections.iter().any(suggests)
+    }
+
     pub(crate) fn with_status(&self, status: StatusCode) -> Response {
         match self.render() {
             Ok(text) => {
@@ -184,7 +190,7 @@ impl Page {
                 if self.done.is_some() {
                     headers.append(header::SET_COOKIE, notice::FORGET);
                 }
-                if self.is_scripted() || self.asks_authenticator() {
+                if self.is_scripted() || self.suggests() || self.asks_authenticator() {
                     headers.insert(header::CONTENT_SECURITY_POLICY, POLICY_WITH_SCRIPT);
                 }
                 response
