@@ -28,7 +28,10 @@ pub(super) async fn list(
     let kind = CHOSEN
         .into_iter()
         .find(|kind| kind.as_str() == asked.text("kind"));
-    let kind = kind.ok_or_else(|| Fault::NotFound("there is no list of these".to_owned()))?;
+    let Some(kind) = kind else {
+        person.caller.may_read()?;
+        return Ok(Json(Vec::new()));
+    };
     let found = console
         .service
         .choices(&person.caller, kind, asked.text("text"))
@@ -44,11 +47,13 @@ impl Console {
         mut form: Form,
     ) -> Result<Form, Fault> {
         for field in &mut form.fields {
-            let Kind::Suggested {
-                things: Some(kind), ..
-            } = field.kind
-            else {
-                continue;
+            let kind = match &field.kind {
+                Kind::Suggested {
+                    things: Some(kind),
+                    suggestions,
+                    ..
+                } if suggestions.is_empty() => *kind,
+                _ => continue,
             };
             let offered = self.offered(person, kind, &field.value).await?;
             // The only thing there is needs no choice.
@@ -62,6 +67,7 @@ impl Console {
                 (false, _) => Kind::Suggested {
                     things: Some(kind),
                     suggestions: offered.choices,
+                    is_list: false,
                 },
                 (true, others) => {
                     let first = match offered.choices.is_empty() {

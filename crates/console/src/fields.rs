@@ -25,6 +25,11 @@ impl Fields {
         found.map_or("", |(_, value)| value)
     }
 
+    /// True if the form has this field.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(known, _)| known == name)
+    }
+
     /// The text of a field that may be left empty.
     pub(super) fn filled(&self, name: &str) -> Option<&str> {
         Some(self.text(name)).filter(|text| !text.is_empty())

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod allowed;
 mod asked;
 mod assets;
 mod change_lines;
@@ -10,6 +11,7 @@ mod change_log;
 mod chart;
 mod choices;
 mod clients;
+mod condition_fields;
 mod confirm;
 mod content_policy;
 mod cookies;

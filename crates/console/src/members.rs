@@ -42,7 +42,10 @@ struct Adding {
 impl Adding {
     async fn to_group(console: &Console, person: &Person, id: GroupId) -> Result<Self, Fault> {
         let request = ListRequest::default();
-        let members = console.service.members(&person.caller, id, &request).await?;
+        let members = console
+            .service
+            .members(&person.caller, id, &request)
+            .await?;
         let there = members.items.into_iter().map(|member| member.actor_name);
         Ok(Self {
             title: "Add members",
@@ -82,9 +85,12 @@ impl Adding {
         let all = all.await?;
         let text = |name| sent.map_or("", |fields| fields.text(name));
         let is_few = all.total <= MAX_CHOICES;
-        let names = match is_few {
-            true => all.names,
-            false => self.fitting(console, person, text(several)).await?,
+        let (names, suggestions) = match is_few {
+            true => (all.names, Vec::new()),
+            false => (
+                self.fitting(console, person, text(several)).await?,
+                all.names,
+            ),
         };
         let boxes = names.into_iter().filter(|name| !self.there.contains(name));
         let is_checked =
@@ -101,7 +107,11 @@ impl Adding {
         }
         // Names that were written stay, also where boxes would do.
         if !is_few || !text(one).is_empty() {
-            let thing = Field::thing(one, self.labels.0, self.kind).optional();
+            let mut thing = Field::thing(one, self.labels.0, self.kind).optional();
+            // A text that was refused is looked at anew.
+            if text(one).is_empty() {
+                thing = thing.suggesting(suggestions);
+            }
             fields.push(thing.hint("A part of the name is enough.").value(text(one)));
         }
         if !is_few || !text(several).is_empty() {
@@ -125,12 +135,18 @@ impl Adding {
             if line.is_empty() || names.len() as u64 >= MAX_CHOICES {
                 continue;
             }
-            if service.choice_named(caller, self.kind, line).await?.is_none() {
+            if service
+                .choice_named(caller, self.kind, line)
+                .await?
+                .is_none()
+            {
                 let found = service.choices(caller, self.kind, line).await?;
                 names.extend(found.names.into_iter().filter(|_| found.total > 1));
             }
         }
-        let names = names.into_iter().take(usize::try_from(MAX_CHOICES).unwrap_or(usize::MAX));
+        let names = names
+            .into_iter()
+            .take(usize::try_from(MAX_CHOICES).unwrap_or(usize::MAX));
         Ok(names.collect())
     }
 
@@ -214,7 +230,10 @@ pub(super) async fn add_members(
         for actor in &wanted {
             add(&console, &person, id, actor.id).await?;
         }
-        Ok(wanted.into_iter().map(|actor| actor.name).collect::<Vec<_>>())
+        Ok(wanted
+            .into_iter()
+            .map(|actor| actor.name)
+            .collect::<Vec<_>>())
     };
     match added.await {
         Ok(names) => {
@@ -244,7 +263,10 @@ pub(super) async fn add_to_groups(
         for group in &wanted {
             add(&console, &person, group.id, id).await?;
         }
-        Ok(wanted.into_iter().map(|group| group.name).collect::<Vec<_>>())
+        Ok(wanted
+            .into_iter()
+            .map(|group| group.name)
+            .collect::<Vec<_>>())
     };
     match added.await {
         Ok(names) => {

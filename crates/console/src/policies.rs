@@ -1,6 +1,7 @@
 //! Policies.
 
 use super::asked::Asked;
+use super::condition_fields;
 use super::edit::{Edit, Now};
 use super::fields::Fields;
 use super::forms::{Posted, taken};
@@ -16,10 +17,9 @@ use axum::response::{IntoResponse, Response};
 use culvert_ids::PolicyId;
 use culvert_portal_base::{Fault, Id, Problems};
 use culvert_store::{self as store, EntityKind, OrderBy, Part};
-use culvert_wire::Timestamp;
 use culvert_wire::api::{NewPolicy, Policy, PolicyPatch};
 use culvert_wire::model::Condition;
-use culvert_wire::words::{self, CONDITION_FIELDS, ConditionField, ConditionTexts, Input};
+use culvert_wire::words;
 
 const AT: &str = "/policies";
 
@@ -35,7 +35,7 @@ pub(super) async fn list(
 fn new_form(written: &Fields) -> Form {
     let text = |name| written.text(name);
     let mut fields = place_fields([text("name"), text("group"), text("resource")]).to_vec();
-    fields.extend(condition_fields(|field| text(field.name).to_owned()));
+    fields.extend(condition_fields::as_sent(written));
     Form::new("New policy", AT, "Create", fields)
 }
 
@@ -50,21 +50,6 @@ fn place_fields([name, group, resource]: [&str; 3]) -> [Field; 3] {
             .hint("The resource that the group may use. A part of its name is enough.")
             .value(resource),
     ]
-}
-
-/// The fields of all conditions, each with a text in it.
-fn condition_fields(text: impl Fn(&ConditionField) -> String) -> impl Iterator<Item = Field> {
-    CONDITION_FIELDS.iter().map(move |field| {
-        let (name, label) = (field.name, field.label);
-        let empty = match field.input {
-            Input::Lines | Input::WordLines => Field::lines(name, label),
-            Input::Words | Input::Timestamp => Field::line(name, label).optional(),
-            Input::Choice { no, yes } => {
-                Field::choice(name, label, &[(Input::NO, no), (Input::YES, yes)])
-            }
-        };
-        empty.hint(field.hint).value(text(field))
-    })
 }
 
 /// The form, with what the address has for its fields.
@@ -158,18 +143,7 @@ fn conditions(fields: &Fields, problems: &mut Problems) -> Result<Vec<Condition>
             .map_err(|error| Fault::invalid("conditions", not_json(&error)));
         return Ok(problems.take(read)?.unwrap_or_default());
     }
-    let mut conditions = Vec::new();
-    for field in CONDITION_FIELDS {
-        if field.input == Input::Timestamp {
-            problems.take(fields.optional::<Timestamp>(field.name))?;
-        }
-        let mut texts = ConditionTexts::default();
-        texts.set(field, field.input.split(fields.text(field.name)));
-        let read = texts.conditions();
-        let read = read.map_err(|error| Fault::invalid(field.name, error));
-        conditions.extend(problems.take(read)?.into_iter().flatten());
-    }
-    Ok(conditions)
+    condition_fields::asked(fields, problems)
 }
 
 /// The policy that a form asks for, with everything but its state. All wrong fields are named at once.
@@ -260,11 +234,10 @@ fn edit_form(id: PolicyId, place: [&str; 3], conditions: Vec<Field>) -> Form {
 
 /// In fields of their own where those can say it, otherwise as the API has them.
 fn as_is(policy: &Policy) -> Vec<Field> {
-    let Some(texts) = ConditionTexts::of(&policy.conditions) else {
+    condition_fields::as_they_are(&policy.conditions).unwrap_or_else(|| {
         let text = serde_json::to_string_pretty(&policy.conditions).unwrap_or_default();
-        return vec![conditions_field(&text)];
-    };
-    condition_fields(|field| field.input.join(texts.of_field(field))).collect()
+        vec![conditions_field(&text)]
+    })
 }
 
 fn conditions_field(text: &str) -> Field {
@@ -289,7 +262,7 @@ fn not_json(error: &serde_json::Error) -> String {
 fn as_sent(fields: &Fields) -> Vec<Field> {
     match fields.filled("conditions") {
         Some(text) => vec![conditions_field(text)],
-        None => condition_fields(|field| fields.text(field.name).to_owned()).collect(),
+        None => condition_fields::as_sent(fields),
     }
 }
 
@@ -386,7 +359,9 @@ pub(super) async fn change(
         person: &person,
         fields: &fields,
         at: AT,
-        form: console.with_choices(&person, edit_form(id, place, as_sent(&fields))).await?,
+        form: console
+            .with_choices(&person, edit_form(id, place, as_sent(&fields)))
+            .await?,
         onward: (
             format!("{AT}/{id}"),
             format!("Policy {} changed.", fields.text("name")),

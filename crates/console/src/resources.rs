@@ -1,5 +1,6 @@
 //! Resources.
 
+use super::allowed::Allowed;
 use super::asked::Asked;
 use super::edit::{Edit, Now};
 use super::fields::Fields;
@@ -17,7 +18,7 @@ use culvert_portal_base::{Fault, Id, Problems};
 use culvert_portal_service::{Caller, ListRequest};
 use culvert_store::{self as store, EntityKind, OrderBy};
 use culvert_wire::api::{NewResource, Resource, ResourcePatch};
-use culvert_wire::model::{Applications, Filter, TargetKind};
+use culvert_wire::model::{Applications, TargetKind};
 use culvert_wire::words;
 
 const AT: &str = "/resources";
@@ -70,7 +71,7 @@ struct Written {
     name: String,
     site: String,
     address: String,
-    allowed: String,
+    allowed: Allowed,
     within: String,
     applications: String,
 }
@@ -81,7 +82,7 @@ impl Written {
             name: fields.text("name").to_owned(),
             site: fields.text("site").to_owned(),
             address: fields.text("address").to_owned(),
-            allowed: fields.text("filters").to_owned(),
+            allowed: Allowed::sent(fields),
             within: fields.text("within").to_owned(),
             applications: fields.text("applications").to_owned(),
         }
@@ -92,7 +93,7 @@ impl Written {
             name: resource.name.clone(),
             site,
             address: resource.address.clone(),
-            allowed: words::filters(&resource.filters).replace(' ', "\n"),
+            allowed: Allowed::of(&resource.filters),
             within: match resource.kind {
                 TargetKind::Dns => words::within(resource.within.as_deref()).replace(' ', "\n"),
                 TargetKind::Cidr | TargetKind::Address => String::new(),
@@ -110,9 +111,7 @@ impl Written {
             Field::line("address", "Address")
                 .hint("10.0.0.0/8, 10.1.2.3, db.corp.example or *.corp.example")
                 .value(&self.address),
-            Field::lines("filters", "Allowed")
-                .hint("One a line: tcp:80,443, udp:53, icmp, any. Empty allows nothing.")
-                .value(&self.allowed),
+            self.allowed.field(),
             Field::lines("within", "Networks of its names")
                 .optional()
                 .hint(
@@ -126,13 +125,6 @@ impl Written {
                 .value(&self.applications),
         ];
         Form::new(title, action, submit, fields)
-    }
-
-    fn filters(&self) -> Result<Vec<Filter>, Fault> {
-        let each = self.allowed.lines().flat_map(str::split_whitespace);
-        let each: Result<Vec<_>, String> = each.map(words::parse_allowed).collect();
-        each.and_then(|each| words::allowed(&each))
-            .map_err(|error| Fault::invalid("filters", error))
     }
 
     fn programs(&self) -> Result<Applications, Fault> {
@@ -170,7 +162,7 @@ impl Written {
             name: Some(self.name.clone()),
             kind: Some(words::target_kind(&self.address)),
             address: Some(self.address.clone()),
-            filters: problems.take(self.filters())?,
+            filters: problems.take(self.allowed.filters())?,
             applications: problems.take(self.programs())?,
             within: Some(self.networks()),
         };
@@ -196,7 +188,7 @@ pub(super) async fn ask(
         name: String::new(),
         site: asked.text("site").to_owned(),
         address: String::new(),
-        allowed: String::new(),
+        allowed: Allowed::of(&[]),
         within: String::new(),
         applications: "any".to_owned(),
     };
@@ -229,11 +221,7 @@ pub(super) async fn create(
     let form = || written.form("Resource", "/resources/new".to_owned(), "Create");
     let page = async |form| {
         let form = console.with_choices(&person, form).await?;
-        Ok(one_page(
-            &person,
-            "New resource",
-            vec![Section::Form(form)],
-        ))
+        Ok(one_page(&person, "New resource", vec![Section::Form(form)]))
     };
     let onward = |resource: Resource| {
         let path = format!("{AT}/{}", resource.id);
@@ -261,7 +249,8 @@ pub(super) async fn show(
         });
         return Ok(page.into_response());
     }
-    page.sections.extend(unused(&console, &person, &resource).await?);
+    page.sections
+        .extend(unused(&console, &person, &resource).await?);
     let form = written.form("Resource", format!("{AT}/{id}"), "Change");
     let form = console.with_choices(&person, form).await?;
     let form = form.with_version(resource.version);
@@ -322,7 +311,7 @@ fn facts(written: &Written) -> Vec<(&'static str, Cell)> {
         ("Name", Cell::text(&written.name)),
         ("Site", Cell::text(&written.site)),
         ("Address", Cell::code(&written.address)),
-        ("Allowed", Cell::code(&written.allowed)),
+        ("Allowed", Cell::code(written.allowed.text())),
         ("Networks of its names", Cell::code(&written.within)),
         ("Programs of the client", Cell::code(&written.applications)),
     ]

@@ -67,7 +67,11 @@ impl Service {
     }
 
     /// Says what else has the words in its name: of thousands nobody knows each by heart.
-    pub(super) async fn nothing_named<T: Kind>(&self, caller: &Caller, name: &str) -> Result<Fault, Fault> {
+    pub(super) async fn nothing_named<T: Kind>(
+        &self,
+        caller: &Caller,
+        name: &str,
+    ) -> Result<Fault, Fault> {
         let what = T::KIND;
         let mut detail = format!("there is no {what} named {}", quoted(name));
         let filter = ListFilter {

@@ -68,9 +68,32 @@ pub(crate) enum Kind {
         /// The kind of things, of which a script asks for more.
         things: Option<EntityKind>,
         suggestions: Vec<String>,
+        /// The field takes several, with commas between.
+        is_list: bool,
     },
+    /// Protocols with their ports, in rows.
+    Ports(Vec<PortRow>),
     /// Boxes of which any number is checked. Each has a field of its own, `NAME.KEY`.
     Boxes(Vec<CheckBox>),
+}
+
+/// A row of [`Kind::Ports`]: its fields are `protocol.N` and `ports.N`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PortRow {
+    pub(crate) protocol: String,
+    pub(crate) ports: String,
+    pub(crate) is_wrong: bool,
+}
+
+impl PortRow {
+    /// The protocols, each with its name.
+    pub(crate) const PROTOCOLS: [(&str, &str); 5] = [
+        ("", "–"),
+        ("tcp", "TCP"),
+        ("udp", "UDP"),
+        ("icmp", "ICMP (ping)"),
+        ("any", "Everything"),
+    ];
 }
 
 /// A box of [`Kind::Boxes`].
@@ -143,6 +166,7 @@ impl Field {
         let kind = Kind::Suggested {
             things: Some(kind),
             suggestions: Vec::new(),
+            is_list: false,
         };
         Self {
             kind,
@@ -150,15 +174,42 @@ impl Field {
         }
     }
 
-    /// A line with suggestions.
-    pub(crate) fn suggested(
-        name: &'static str,
-        label: &'static str,
-        suggestions: Vec<String>,
-    ) -> Self {
+    /// A line with suggestions of words that have a meaning.
+    pub(crate) fn suggested(name: &'static str, label: &'static str, is_list: bool) -> Self {
         let kind = Kind::Suggested {
             things: None,
-            suggestions,
+            suggestions: Vec::new(),
+            is_list,
+        };
+        Self {
+            kind,
+            ..Self::line(name, label)
+        }
+    }
+
+    /// The same with these suggestions.
+    pub(crate) fn suggesting(mut self, texts: Vec<String>) -> Self {
+        if let Kind::Suggested { suggestions, .. } = &mut self.kind {
+            *suggestions = texts;
+        }
+        self
+    }
+
+    /// Protocols with their ports.
+    pub(crate) fn ports(name: &'static str, label: &'static str, rows: Vec<PortRow>) -> Self {
+        let kind = Kind::Ports(rows);
+        Self {
+            kind,
+            is_required: false,
+            ..Self::line(name, label)
+        }
+    }
+
+    /// A moment that a browser shows a calendar for.
+    pub(crate) fn moment(name: &'static str, label: &'static str) -> Self {
+        let kind = Kind::Line {
+            kind: "datetime-local",
+            autocomplete: "off",
         };
         Self {
             kind,
@@ -274,15 +325,8 @@ impl Form {
 
     /// True if a script has something to do in it.
     pub(crate) fn is_scripted(&self) -> bool {
-        let is_scripted = |field: &Field| {
-            matches!(
-                field.kind,
-                Kind::Suggested {
-                    things: Some(_),
-                    ..
-                }
-            )
-        };
+        let is_scripted =
+            |field: &Field| matches!(field.kind, Kind::Suggested { .. } | Kind::Ports(_));
         self.fields.iter().any(is_scripted)
     }
 

@@ -1,6 +1,6 @@
 //! A whole page and its sections.
 
-use super::{Cell, Chip, Form, Kind, Table};
+use super::{Cell, Chip, Form, Kind, PortRow, Table};
 use crate::chart::Chart;
 use crate::content_policy::POLICY_WITH_SCRIPT;
 use crate::drawing::Drawing;
@@ -177,7 +177,8 @@ impl Page {
 
     /// True if a form does more with a script.
     fn suggests(&self) -> bool {
-        let suggests = |section: &Section| matches!(section, Section::Form(form) if form.is_scripted());
+        let suggests =
+            |section: &Section| matches!(section, Section::Form(form) if form.is_scripted());
         self.sections.iter().any(suggests)
     }
 

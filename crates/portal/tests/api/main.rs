@@ -18,6 +18,8 @@ mod behind_a_proxy;
 mod bounds;
 mod browser;
 mod console;
+mod console_choices;
+mod console_conditions;
 mod console_faults;
 mod console_forms;
 mod console_lists;
