@@ -45,7 +45,7 @@ impl Allowed {
                 is_wrong: false,
             };
             PortRow {
-                is_wrong: read(&row).is_err(),
+                is_wrong: row != PortRow::default() && read(&row).is_err(),
                 ..row
             }
         });

@@ -58,6 +58,7 @@ mod person;
 mod policies;
 mod provider_cookie;
 mod provider_sign_in;
+mod provider_templates;
 mod providers;
 mod recovery_codes;
 mod resources;

@@ -49,7 +49,7 @@ fn uses_fields(written: Option<&Fields>) -> [Field; 2] {
         Field::choice("uses", "Enrols", &uses).value(text("uses")),
         Field::line("expires", "Until")
             .optional()
-            .hint("Such as 2027-01-31T18:00:00Z; without, until it is revoked.")
+            .hint("Such as in 30 days, 2027-01-31 or 2027-01-31 18:00, in UTC. Empty: until it is revoked.")
             .value(text("expires")),
     ]
 }
@@ -86,7 +86,7 @@ pub(super) async fn create_machine_token(
         site,
         role: None,
         name: fields.text("name").to_owned(),
-        expires: problems.take(fields.optional("expires"))?.flatten(),
+        expires: problems.take(fields.ahead("expires"))?.flatten(),
         one_time: fields.text("uses") == "one",
     };
     problems.take(service.check_token(caller, &new).await)?;
@@ -307,7 +307,7 @@ async fn wanted(console: &Console, person: &Person, fields: &Fields) -> Result<N
             _ => None,
         },
         name: fields.text("name").to_owned(),
-        expires: problems.take(fields.optional("expires"))?.flatten(),
+        expires: problems.take(fields.ahead("expires"))?.flatten(),
         one_time: fields.text("uses") == "one",
     };
     problems.take(service.check_token(caller, &new).await)?;

@@ -38,6 +38,7 @@ mod policies;
 mod proofs;
 mod provider_fields;
 mod provider_sign_in;
+mod provider_trial;
 mod providers;
 mod ranges;
 mod recovery_codes;

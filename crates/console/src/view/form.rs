@@ -15,6 +15,8 @@ pub(crate) struct Form {
     pub(crate) fields: Vec<Field>,
     pub(crate) hidden: Vec<(Cow<'static, str>, String)>,
     pub(crate) submit: &'static str,
+    /// A second button, which sends its word as `act`, and its name.
+    pub(crate) second: Option<(&'static str, &'static str)>,
     pub(crate) is_grave: bool,
     /// The fault of the whole form.
     pub(crate) problem: Option<String>,
@@ -279,6 +281,7 @@ impl Form {
             fields,
             hidden: Vec::new(),
             submit,
+            second: None,
             is_grave: false,
             problem: None,
             takes_focus: false,
@@ -316,6 +319,12 @@ impl Form {
     pub(crate) fn with_version(mut self, version: u64) -> Self {
         self.hide("version", version.to_string());
         self
+    }
+
+    /// The same with a button that tries out what it says, and saves nothing.
+    pub(crate) fn with_test(self) -> Self {
+        let second = Some(("test", "Test"));
+        Self { second, ..self }
     }
 
     pub(crate) fn grave(self) -> Self {

@@ -111,7 +111,7 @@ impl Country {
     }
 }
 
-/// The letters alone, in lower case and without marks of the languages that the names are from.
+/// Without spaces and signs, in lower case and without marks of the languages that the names are from.
 fn plain(name: &str) -> String {
     let letters = name.chars().flat_map(char::to_lowercase);
     let plain = letters.filter_map(|char| match char {
@@ -121,7 +121,8 @@ fn plain(name: &str) -> String {
         'ô' => Some('o'),
         'ü' => Some('u'),
         'ç' => Some('c'),
-        char => char.is_alphabetic().then_some(char),
+        ' ' | '-' | '.' | '\'' | '’' | '(' | ')' => None,
+        char => Some(char),
     });
     plain.collect()
 }
@@ -168,6 +169,7 @@ mod tests {
             ("", "no country"),
             ("D", "no country"),
             ("\u{202e}ynamreG", "no country"),
+            ("Ger\u{200b}many", "no country"),
             ("<b>", "no country"),
         ] {
             let error = Country::code_of(text).unwrap_err();
