@@ -109,7 +109,7 @@ fn row(filter: &Filter) -> Option<PortRow> {
 fn read(row: &PortRow) -> Result<words::Allowed, String> {
     let ports = row.ports.trim();
     match (&*row.protocol, ports) {
-        // Whoever pastes `tcp:443` as ports has said all.
+        // A pasted `tcp:443` says the protocol as well.
         ("", ports) => {
             words::parse_allowed(ports).map_err(|_| "choose a protocol for the ports".to_owned())
         }

@@ -37,6 +37,7 @@ mod guard;
 mod host;
 mod icons;
 mod identities;
+mod join_groups;
 mod late_form;
 mod link;
 mod listing;

@@ -1,20 +1,13 @@
 //! Forms that bring people into groups, several at once: from the page of a group, and from the page of a person.
 
-use super::asked::Asked;
 use super::fields::Fields;
-use super::forms::Posted;
-use super::notice::done;
 use super::person::Person;
 use super::state::Console;
-use super::view::{CheckBox, Field, Form, listed};
-use super::{groups, people};
-use axum::extract::State;
-use axum::response::Response;
+use super::view::{CheckBox, Field, Form};
 use culvert_ids::{ActorId, GroupId};
-use culvert_portal_base::{Fault, Id, Problems};
+use culvert_portal_base::{Fault, Problems};
 use culvert_portal_service::{ListRequest, MAX_CHOICES};
-use culvert_store::{self as store, EntityKind, Kind};
-use culvert_wire::api::NewMember;
+use culvert_store::{EntityKind, Kind};
 use std::collections::BTreeSet;
 
 /// Names that are taken at once: each is a change of its own.
@@ -23,11 +16,8 @@ const MAX_AT_ONCE: usize = 200;
 /// The boxes of the form.
 const BOXES: &str = "chosen";
 
-/// Characters of the names in a notice.
-const NOTICE_CHARS: usize = 120;
-
 /// The form of one of the two pages.
-struct Adding {
+pub(super) struct Adding {
     title: &'static str,
     action: String,
     /// The kind of things that are added.
@@ -40,7 +30,11 @@ struct Adding {
 }
 
 impl Adding {
-    async fn to_group(console: &Console, person: &Person, id: GroupId) -> Result<Self, Fault> {
+    pub(super) async fn to_group(
+        console: &Console,
+        person: &Person,
+        id: GroupId,
+    ) -> Result<Self, Fault> {
         let request = ListRequest::default();
         let members = console
             .service
@@ -61,7 +55,11 @@ impl Adding {
         })
     }
 
-    async fn of_actor(console: &Console, person: &Person, id: ActorId) -> Result<Self, Fault> {
+    pub(super) async fn of_actor(
+        console: &Console,
+        person: &Person,
+        id: ActorId,
+    ) -> Result<Self, Fault> {
         let service = &console.service;
         Ok(Self {
             title: "Add to groups",
@@ -74,7 +72,7 @@ impl Adding {
     }
 
     /// Boxes where there are few things, otherwise fields for names. With the values that were sent, if there are some.
-    async fn form(
+    pub(super) async fn form(
         &self,
         console: &Console,
         person: &Person,
@@ -151,7 +149,7 @@ impl Adding {
     }
 
     /// The things that a form names. All names that mean none are told at once.
-    async fn wanted<T: Kind>(
+    pub(super) async fn wanted<T: Kind>(
         &self,
         console: &Console,
         person: &Person,
@@ -201,84 +199,4 @@ pub(super) async fn of_actor(
 ) -> Result<Form, Fault> {
     let adding = Adding::of_actor(console, person, id).await?;
     adding.form(console, person, None).await
-}
-
-/// Adds a member; one that is there already stays.
-async fn add(
-    console: &Console,
-    person: &Person,
-    group: GroupId,
-    actor: ActorId,
-) -> Result<(), Fault> {
-    let new = NewMember { actor };
-    match console.service.add_member(&person.caller, group, new).await {
-        Ok(_) | Err(Fault::Conflict(_)) => Ok(()),
-        Err(fault) => Err(fault),
-    }
-}
-
-pub(super) async fn add_members(
-    State(console): State<Console>,
-    asked: Asked,
-    Id(id): Id<GroupId>,
-    Posted { person, fields }: Posted,
-) -> Result<Response, Fault> {
-    let adding = Adding::to_group(&console, &person, id).await?;
-    let added = async {
-        let wanted = adding.wanted::<store::Actor>(&console, &person, &fields);
-        let wanted = wanted.await?;
-        for actor in &wanted {
-            add(&console, &person, id, actor.id).await?;
-        }
-        Ok(wanted
-            .into_iter()
-            .map(|actor| actor.name)
-            .collect::<Vec<_>>())
-    };
-    match added.await {
-        Ok(names) => {
-            let group = console.name_of(&person, id).await?;
-            let notice = format!("{} added to group {group}.", listed(&names, NOTICE_CHARS));
-            Ok(done(&format!("/groups/{id}"), &notice))
-        }
-        Err(fault) => {
-            let form = adding.form(&console, &person, Some(&fields)).await?;
-            let (form, status) = form.refused(fault)?;
-            let page = groups::group_page(&console, &person, &asked, id, Some(form)).await?;
-            Ok(page.with_status(status))
-        }
-    }
-}
-
-pub(super) async fn add_to_groups(
-    State(console): State<Console>,
-    asked: Asked,
-    Id(id): Id<ActorId>,
-    Posted { person, fields }: Posted,
-) -> Result<Response, Fault> {
-    let adding = Adding::of_actor(&console, &person, id).await?;
-    let added = async {
-        let wanted = adding.wanted::<store::Group>(&console, &person, &fields);
-        let wanted = wanted.await?;
-        for group in &wanted {
-            add(&console, &person, group.id, id).await?;
-        }
-        Ok(wanted
-            .into_iter()
-            .map(|group| group.name)
-            .collect::<Vec<_>>())
-    };
-    match added.await {
-        Ok(names) => {
-            let actor = console.name_of(&person, id).await?;
-            let notice = format!("{actor} added to {}.", listed(&names, NOTICE_CHARS));
-            Ok(done(&format!("/people/{id}"), &notice))
-        }
-        Err(fault) => {
-            let form = adding.form(&console, &person, Some(&fields)).await?;
-            let (form, status) = form.refused(fault)?;
-            let page = people::actor_page(&console, &person, &asked, id, Some(form)).await?;
-            Ok(page.with_status(status))
-        }
-    }
 }

@@ -242,6 +242,10 @@ pub(super) async fn show(
     let warnings = resource.warnings.iter().cloned();
     page.sections
         .extend(warnings.map(|warning| Section::Alert(sentence(&warning))));
+    if resource.filters.is_empty() {
+        let text = "It allows no protocol, so nobody can use it, whatever policies say.";
+        page.sections.push(Section::Alert(text.to_owned()));
+    }
     if !person.may_change() {
         page.sections.push(Section::Facts {
             title: "Resource".to_owned(),

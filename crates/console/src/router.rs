@@ -3,8 +3,8 @@
 use super::state::Console;
 use super::{
     assets, change_log, choices, clients, confirm, device, dns, explain, exports, factors, first,
-    first_steps, flows, gateways, groups, guard, identities, live, log_settings, logs, me, members,
-    overview, passkeys, people, policies, provider_sign_in, providers, resources, second_step,
+    first_steps, flows, gateways, groups, guard, identities, join_groups, live, log_settings, logs,
+    me, overview, passkeys, people, policies, provider_sign_in, providers, resources, second_step,
     service_accounts, settings, sites, theme_choice, tokens, verified_gateways,
 };
 use axum::Router;
@@ -171,7 +171,7 @@ pub fn router(console: Console) -> Router {
         )
         .route("/people/{id}/token", proven(post(people::make_token)))
         .route("/people/{id}/name", post(people::rename))
-        .route("/people/{id}/groups", post(members::add_to_groups))
+        .route("/people/{id}/groups", post(join_groups::add_to_groups))
         .route("/people/{id}/delete", post(people::delete))
         .route("/tokens/{id}/revoke", post(tokens::revoke))
         .route("/service-accounts/new", get(service_accounts::ask))
@@ -181,7 +181,10 @@ pub fn router(console: Console) -> Router {
         )
         .route("/groups", get(groups::list).post(groups::create))
         .route("/groups/new", get(groups::ask))
-        .route("/groups/{id}", get(groups::show).post(members::add_members))
+        .route(
+            "/groups/{id}",
+            get(groups::show).post(join_groups::add_members),
+        )
         .route("/groups/{id}/remove/{actor}", post(groups::remove_member))
         .route("/groups/{id}/name", post(groups::rename))
         .route("/groups/{id}/delete", post(groups::delete))

@@ -41,7 +41,7 @@ pub const MAX_PROVIDERS: usize = 32;
 pub struct Trial {
     /// The number of keys that it signs by.
     pub keys: usize,
-    /// Whether it takes the client.
+    /// Its answer to the client.
     pub client: ClientTrial,
 }
 

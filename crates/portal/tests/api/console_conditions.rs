@@ -350,6 +350,11 @@ async fn protocols_and_ports_of_a_resource_are_rows() {
         .expect(303);
     let path = made.header("location").to_owned();
     let page = browser.get(&path).await.expect(200);
+    assert!(
+        !page.text.contains("It allows no protocol"),
+        "{}",
+        page.text
+    );
     let rows = field(&page, "filters");
     assert!(rows.contains("value=\"80, 443\""), "{rows}");
     assert_eq!(rows.matches(" selected").count(), 3, "{rows}");
@@ -361,4 +366,9 @@ async fn protocols_and_ports_of_a_resource_are_rows() {
         .json();
     let expected = json!([{"protocol": "tcp", "ports": [80, 443]}, {"protocol": "icmp"}]);
     assert_eq!(shown["filters"], expected);
+    let none = [("name", "bare"), ("site", "hq"), ("address", "10.0.0.3")];
+    let made = browser.submit("/resources/new", &none).await.expect(303);
+    let path = made.header("location").to_owned();
+    let page = browser.get(&path).await.expect(200);
+    assert!(page.text.contains("It allows no protocol"), "{}", page.text);
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [&'a str]);
 
 /// The fields that a page marks as wrong, in its order.
-fn marked(page: &Answer) -> Vec<String> {
+pub(crate) fn marked(page: &Answer) -> Vec<String> {
     let inputs = page
         .text
         .split('<')

@@ -30,6 +30,7 @@ mod console_pages;
 mod console_roles;
 mod console_routes;
 mod console_safety;
+mod console_trials;
 mod devices;
 mod document;
 mod door;
