@@ -36,6 +36,7 @@ const ASSETS: &[Asset] = &[
         SCRIPT,
         include_bytes!("../templates/console.js"),
     ),
+    asset("forms.js", SCRIPT, include_bytes!("../templates/forms.js")),
     asset(
         "passkey.js",
         SCRIPT,

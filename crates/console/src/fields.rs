@@ -2,7 +2,8 @@
 
 use axum::extract::{FromRequest, Request};
 use axum::http::header;
-use culvert_portal_base::{Fault, MAX_BODY_BYTES, read_body};
+use culvert_portal_base::{Fault, MAX_BODY_BYTES, parse_ahead, read_body};
+use culvert_wire::Timestamp;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use zeroize::Zeroizing;
@@ -25,9 +26,20 @@ impl Fields {
         found.map_or("", |(_, value)| value)
     }
 
+    /// True if the form has this field.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(known, _)| known == name)
+    }
+
     /// The text of a field that may be left empty.
     pub(super) fn filled(&self, name: &str) -> Option<&str> {
         Some(self.text(name)).filter(|text| !text.is_empty())
+    }
+
+    /// The keys of the boxes of a field that are checked.
+    pub(super) fn checked(&self, name: &str) -> impl Iterator<Item = &str> {
+        let checked = self.0.iter().filter(|(_, value)| &***value == "yes");
+        checked.filter_map(move |(field, _)| field.strip_prefix(name)?.strip_prefix('.'))
     }
 
     /// The lines of a field that are not empty.
@@ -70,6 +82,15 @@ impl Fields {
             Some(_) => self.parse(name).map(Some),
             None => Ok(None),
         }
+    }
+
+    /// The time to come in a field that may be left empty, by words or as an instant.
+    pub(super) fn ahead(&self, name: &str) -> Result<Option<Timestamp>, Fault> {
+        let Some(text) = self.filled(name) else {
+            return Ok(None);
+        };
+        let ahead = parse_ahead(text).map_err(|detail| Fault::invalid(name, detail))?;
+        Ok(Some(ahead.timestamp()))
     }
 
     /// Each name with its value, in the order in which they came.

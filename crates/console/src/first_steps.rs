@@ -329,8 +329,7 @@ async fn wanted_filters(
 ) -> Result<Vec<Filter>, Fault> {
     caller.may_change()?;
     let mut problems = Problems::default();
-    let each = fields.text("filters").split_whitespace();
-    let each: Result<Vec<_>, String> = each.map(words::parse_allowed).collect();
+    let each = words::parse_all_allowed(fields.text("filters"));
     let filters = each.and_then(|each| words::allowed(&each));
     let filters = problems.take(filters.map_err(|error| Fault::invalid("filters", error)))?;
     let patch = ResourcePatch {

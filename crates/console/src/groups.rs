@@ -3,9 +3,9 @@
 use super::answers::{self, PoliciesOf};
 use super::asked::Asked;
 use super::edit::{rename_form, renamed};
-use super::fields::Fields;
 use super::forms::{Posted, taken};
 use super::listing::Listing;
+use super::members;
 use super::names::Names;
 use super::notice::done;
 use super::person::Person;
@@ -17,7 +17,7 @@ use axum::response::{IntoResponse, Response};
 use culvert_ids::GroupId;
 use culvert_portal_base::{ActorInPath, Fault, Id};
 use culvert_store::{EntityId, EntityKind, OrderBy};
-use culvert_wire::api::{Group, GroupPatch, NewGroup, NewMember};
+use culvert_wire::api::{Group, GroupPatch, NewGroup};
 
 const AT: &str = "/groups";
 
@@ -114,34 +114,23 @@ pub(super) async fn create(
     taken(made, || new_form(&name), onward, page).await
 }
 
-fn member_form(id: GroupId, written: &Fields) -> Form {
-    let actor = Field::line("actor", "Actor")
-        .hint("By its name.")
-        .value(written.text("actor"));
-    let mut form = Form::new("Add a member", format!("{AT}/{id}"), "Add", vec![actor]);
-    // The page that asked for the member, which shows what came of it.
-    if let Some(back) = written.filled("back") {
-        form.hide("back", back.to_owned());
-    }
-    form
-}
-
 pub(super) async fn show(
     State(console): State<Console>,
     person: Person,
     asked: Asked,
     Id(id): Id<GroupId>,
 ) -> Result<Response, Fault> {
-    let page = group_page(&console, &person, &asked, id, member_form(id, &asked.0)).await?;
+    let page = group_page(&console, &person, &asked, id, None).await?;
     Ok(page.into_response())
 }
 
-async fn group_page(
+/// `refused` stands in the place of the form for members.
+pub(super) async fn group_page(
     console: &Console,
     person: &Person,
     asked: &Asked,
     id: GroupId,
-    form: Form,
+    refused: Option<Form>,
 ) -> Result<Page, Fault> {
     let group = console.service.group(&person.caller, id).await?;
     let request = asked.part();
@@ -188,7 +177,13 @@ async fn group_page(
     page.sections
         .extend(answers::policies(console, person, of).await?);
     page.sections.push(Section::Table(list));
-    page.sections.extend(person.forms([form]));
+    if person.may_change() {
+        let form = match refused {
+            Some(form) => form,
+            None => members::to_group(console, person, id, &asked.0).await?,
+        };
+        page.sections.push(Section::Form(form));
+    }
     page.title.clone_from(&group.name);
     let at = format!("{AT}/{id}");
     let rename = rename_form(&at, &group.name).with_version(group.version);
@@ -210,27 +205,6 @@ async fn group_page(
         });
     }
     Ok(page)
-}
-
-pub(super) async fn add_member(
-    State(console): State<Console>,
-    asked: Asked,
-    Id(id): Id<GroupId>,
-    Posted { person, fields }: Posted,
-) -> Result<Response, Fault> {
-    let name = fields.text("actor");
-    let service = &console.service;
-    let added = async {
-        let actor = service.actor_named(&person.caller, name).await;
-        let actor = actor.map_err(|fault| fault.at_field("actor"))?.id;
-        let new = NewMember { actor };
-        service.add_member(&person.caller, id, new).await
-    };
-    let group = console.name_of(&person, id).await?;
-    let notice = format!("{name} added to group {group}.");
-    let onward = |_| person.back_with(&fields, &format!("{AT}/{id}"), &notice);
-    let page = |form| group_page(&console, &person, &asked, id, form);
-    taken(added.await, || member_form(id, &fields), onward, page).await
 }
 
 pub(super) async fn remove_member(

@@ -3,13 +3,16 @@
 
 #![forbid(unsafe_code)]
 
+mod allowed;
 mod answers;
 mod asked;
 mod assets;
 mod change_lines;
 mod change_log;
 mod chart;
+mod choices;
 mod clients;
+mod condition_fields;
 mod confirm;
 mod content_policy;
 mod cookies;
@@ -35,6 +38,7 @@ mod guard;
 mod host;
 mod icons;
 mod identities;
+mod join_groups;
 mod late_form;
 mod link;
 mod listing;
@@ -43,6 +47,7 @@ mod log_settings;
 mod logs;
 pub mod machine_commands;
 mod me;
+mod members;
 mod names;
 mod navigation;
 mod not_found;
@@ -55,6 +60,7 @@ mod person;
 mod policies;
 mod provider_cookie;
 mod provider_sign_in;
+mod provider_templates;
 mod providers;
 mod recovery_codes;
 mod resources;

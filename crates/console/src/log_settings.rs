@@ -325,7 +325,7 @@ fn sink_form() -> Form {
             .optional()
             .hint("It is never shown again, and goes over https alone."),
     ];
-    Form::new("A new log sink", SINKS, "Create", fields)
+    Form::new("A new log sink", SINKS, "Create", fields).with_test()
 }
 
 /// The sink that the form asks for. A number that can't be read is noted, and the smallest one stands in its place, so
@@ -369,27 +369,46 @@ pub(super) async fn create_sink(
     // Before the text is looked at: people who may not change anything learn nothing from it.
     person.caller.may_change()?;
     let service = &console.service;
+    let is_test = fields.text("act") == "test";
     let made = async {
         let mut problems = Problems::default();
         let new = wanted_sink(&fields, &mut problems)?;
         problems.take(service.check_sink(&person.caller, new.clone()).await)?;
         problems.finish()?;
-        service.create_sink(&person.caller, new).await
+        match is_test {
+            true => service.try_sink(&person.caller, new).await,
+            false => service.create_sink(&person.caller, new).await.map(drop),
+        }
     };
-    let Err(fault) = made.await else {
+    let made = made.await;
+    if made.is_ok() && !is_test {
         let notice = format!("Log sink {} created.", fields.text("name"));
         return Ok(done(SINKS, &notice));
+    }
+    let mut page = sinks_page(&console, &person).await?;
+    let form = sent_sink_form(&fields);
+    let (form, status) = match made {
+        Ok(()) => {
+            page.done = Some("It took a test line. It is not saved yet.".to_owned());
+            (form, StatusCode::OK)
+        }
+        Err(fault) => form.refused(fault)?,
     };
+    page.sections.push(Section::Form(form));
+    Ok(page.with_status(status))
+}
+
+/// The form as it was sent, but for the token.
+fn sent_sink_form(fields: &Fields) -> Form {
     let mut form = sink_form();
     for field in &mut form.fields {
         if field.name != "token" {
             field.value = fields.text(field.name).to_owned();
+        } else if fields.filled("token").is_some() {
+            field.hint = "Type it again: no page shows a token.";
         }
     }
-    let (form, status) = form.refused(fault)?;
-    let mut page = sinks_page(&console, &person).await?;
-    page.sections.push(Section::Form(form));
-    Ok(page.with_status(status))
+    form
 }
 
 pub(super) async fn pause_sink(

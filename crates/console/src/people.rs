@@ -8,6 +8,7 @@ use super::edit::{
 use super::forms::{Posted, taken};
 use super::identities;
 use super::listing::{Listing, RowState};
+use super::members;
 use super::notice::done;
 use super::person::Person;
 use super::roles::{role_name, roles_for};
@@ -298,7 +299,7 @@ fn sign_in_form_as_is(person: &Person, actor: &Actor) -> Form {
 }
 
 /// `refused` stands in the place of the form with its title.
-async fn actor_page(
+pub(super) async fn actor_page(
     console: &Console,
     person: &Person,
     asked: &Asked,
@@ -347,6 +348,9 @@ async fn actor_page(
         ..Table::default()
     }));
     let mut forms = vec![tokens::machine_form(&at, Machine::Client, None)];
+    if may_change {
+        forms.push(members::of_actor(console, person, id).await?);
+    }
     if actor.kind != ActorKind::ServiceAccount {
         forms.push(sign_in_form_as_is(person, &actor));
     }

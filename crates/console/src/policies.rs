@@ -1,6 +1,7 @@
 //! Policies.
 
 use super::asked::Asked;
+use super::condition_fields;
 use super::edit::{Edit, Now};
 use super::fields::Fields;
 use super::forms::{Posted, taken};
@@ -17,11 +18,10 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::{ActorId, PolicyId};
 use culvert_portal_base::{Fault, Id, Problems};
-use culvert_store::{EntityKind, OrderBy, Part};
-use culvert_wire::Timestamp;
+use culvert_store::{self as store, EntityKind, OrderBy, Part};
 use culvert_wire::api::{NewPolicy, Policy, PolicyPatch};
 use culvert_wire::model::Condition;
-use culvert_wire::words::{self, CONDITION_FIELDS, ConditionField, ConditionTexts, Input};
+use culvert_wire::words;
 
 const AT: &str = "/policies";
 
@@ -37,7 +37,7 @@ pub(super) async fn list(
 fn new_form(written: &Fields) -> Form {
     let text = |name| written.text(name);
     let mut fields = place_fields([text("name"), text("group"), text("resource")]).to_vec();
-    fields.extend(condition_fields(|field| text(field.name).to_owned()));
+    fields.extend(condition_fields::as_sent(written));
     let mut form = Form::new("New policy", AT, "Create", fields);
     // The page that asked for the policy, which shows what came of it.
     if let Some(back) = written.filled("back") {
@@ -50,35 +50,25 @@ fn new_form(written: &Fields) -> Form {
 fn place_fields([name, group, resource]: [&str; 3]) -> [Field; 3] {
     [
         Field::line("name", "Name").value(name),
-        Field::line("group", "Group")
-            .hint("The name of the group that may use the resource.")
+        Field::thing("group", "Group", EntityKind::Group)
+            .hint("The group that may use the resource. A part of its name is enough.")
             .value(group),
-        Field::line("resource", "Resource")
-            .hint("The name of the resource that the group may use.")
+        Field::thing("resource", "Resource", EntityKind::Resource)
+            .hint("The resource that the group may use. A part of its name is enough.")
             .value(resource),
     ]
 }
 
-/// The fields of all conditions, each with a text in it.
-fn condition_fields(text: impl Fn(&ConditionField) -> String) -> impl Iterator<Item = Field> {
-    CONDITION_FIELDS.iter().map(move |field| {
-        let (name, label) = (field.name, field.label);
-        let empty = match field.input {
-            Input::Lines | Input::WordLines => Field::lines(name, label),
-            Input::Words | Input::Timestamp => Field::line(name, label).optional(),
-            Input::Choice { no, yes } => {
-                Field::choice(name, label, &[(Input::NO, no), (Input::YES, yes)])
-            }
-        };
-        empty.hint(field.hint).value(text(field))
-    })
-}
-
-/// The form, filled in as the address says.
-pub(super) async fn ask(person: Person, Asked(fields): Asked) -> Result<Response, Fault> {
+/// The form, with what the address has for its fields.
+pub(super) async fn ask(
+    State(console): State<Console>,
+    person: Person,
+    Asked(asked): Asked,
+) -> Result<Response, Fault> {
     person.caller.may_change()?;
+    let form = console.with_choices(&person, new_form(&asked));
     Ok(person
-        .form_page("New policy", AT, new_form(&fields))
+        .form_page("New policy", AT, form.await?)
         .into_response())
 }
 
@@ -194,18 +184,7 @@ fn conditions(fields: &Fields, problems: &mut Problems) -> Result<Vec<Condition>
             .map_err(|error| Fault::invalid("conditions", not_json(&error)));
         return Ok(problems.take(read)?.unwrap_or_default());
     }
-    let mut conditions = Vec::new();
-    for field in CONDITION_FIELDS {
-        if field.input == Input::Timestamp {
-            problems.take(fields.optional::<Timestamp>(field.name))?;
-        }
-        let mut texts = ConditionTexts::default();
-        texts.set(field, field.input.split(fields.text(field.name)));
-        let read = texts.conditions();
-        let read = read.map_err(|error| Fault::invalid(field.name, error));
-        conditions.extend(problems.take(read)?.into_iter().flatten());
-    }
-    Ok(conditions)
+    condition_fields::asked(fields, problems)
 }
 
 /// The policy that a form asks for, with everything but its state. All wrong fields are named at once.
@@ -218,11 +197,12 @@ async fn wanted(
     let (service, caller) = (&console.service, &person.caller);
     caller.may_change()?;
     let mut problems = Problems::default();
-    let group = service.group_named(caller, fields.text("group")).await;
-    let group = problems.take(group.map_err(|fault| fault.at_field("group")))?;
-    let resource = fields.text("resource");
-    let resource = service.resource_named(caller, resource).await;
-    let resource = problems.take(resource.map_err(|fault| fault.at_field("resource")))?;
+    let group = service.chosen::<store::Group>(caller, fields.text("group"));
+    let group = group.await.map_err(|fault| fault.at_field("group"));
+    let group = problems.take(group)?;
+    let resource = service.chosen::<store::Resource>(caller, fields.text("resource"));
+    let resource = resource.await.map_err(|fault| fault.at_field("resource"));
+    let resource = problems.take(resource)?;
     let patch = PolicyPatch {
         name: Some(fields.text("name").to_owned()),
         group: group.map(|group| group.id),
@@ -260,7 +240,10 @@ pub(super) async fn create(
         service.create_policy(&person.caller, new).await
     };
     let form = || new_form(&fields);
-    let page = async |form| Ok(person.form_page("New policy", AT, form));
+    let page = async |form| {
+        let form = console.with_choices(&person, form).await?;
+        Ok(person.form_page("New policy", AT, form))
+    };
     let onward = |policy: Policy| {
         let notice = format!("Policy {} created.", policy.name);
         person.back_with(&fields, AT, &notice)
@@ -295,11 +278,10 @@ fn edit_form(id: PolicyId, place: [&str; 3], conditions: Vec<Field>) -> Form {
 
 /// In fields of their own where those can say it, otherwise as the API has them.
 fn as_is(policy: &Policy) -> Vec<Field> {
-    let Some(texts) = ConditionTexts::of(&policy.conditions) else {
+    condition_fields::as_they_are(&policy.conditions).unwrap_or_else(|| {
         let text = serde_json::to_string_pretty(&policy.conditions).unwrap_or_default();
-        return vec![conditions_field(&text)];
-    };
-    condition_fields(|field| field.input.join(texts.of_field(field))).collect()
+        vec![conditions_field(&text)]
+    })
 }
 
 fn conditions_field(text: &str) -> Field {
@@ -324,7 +306,7 @@ fn not_json(error: &serde_json::Error) -> String {
 fn as_sent(fields: &Fields) -> Vec<Field> {
     match fields.filled("conditions") {
         Some(text) => vec![conditions_field(text)],
-        None => condition_fields(|field| fields.text(field.name).to_owned()).collect(),
+        None => condition_fields::as_sent(fields),
     }
 }
 
@@ -386,9 +368,12 @@ pub(super) async fn show(
         facts,
     });
     let place = [&*policy.name, &joined.group, &joined.resource];
-    let form = edit_form(id, place, as_is(policy));
-    let form = form.with_version(policy.version);
-    page.sections.extend(person.forms([form]));
+    if person.may_change() {
+        let form = edit_form(id, place, as_is(policy));
+        let form = console.with_choices(&person, form).await?;
+        let form = form.with_version(policy.version);
+        page.sections.push(Section::Form(form));
+    }
     Ok(page.into_response())
 }
 
@@ -410,7 +395,9 @@ pub(super) async fn change(
         person: &person,
         fields: &fields,
         at: AT,
-        form: edit_form(id, place, as_sent(&fields)),
+        form: console
+            .with_choices(&person, edit_form(id, place, as_sent(&fields)))
+            .await?,
         onward: (
             format!("{AT}/{id}"),
             format!("Policy {} changed.", fields.text("name")),

@@ -1,5 +1,6 @@
 //! Resources.
 
+use super::allowed::Allowed;
 use super::answers::{self, PoliciesOf, UseOf};
 use super::asked::Asked;
 use super::edit::{Edit, Now};
@@ -17,10 +18,10 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::ResourceId;
 use culvert_portal_base::{Fault, Id, Problems};
-use culvert_portal_service::Caller;
-use culvert_store::{EntityKind, OrderBy};
+use culvert_portal_service::{Caller, ListRequest};
+use culvert_store::{self as store, EntityKind, OrderBy};
 use culvert_wire::api::{NewResource, Resource, ResourcePatch};
-use culvert_wire::model::{Applications, Filter, TargetKind};
+use culvert_wire::model::{Applications, TargetKind};
 use culvert_wire::words;
 
 const AT: &str = "/resources";
@@ -96,7 +97,7 @@ struct Written {
     name: String,
     site: String,
     address: String,
-    allowed: String,
+    allowed: Allowed,
     within: String,
     applications: String,
 }
@@ -107,7 +108,7 @@ impl Written {
             name: fields.text("name").to_owned(),
             site: fields.text("site").to_owned(),
             address: fields.text("address").to_owned(),
-            allowed: fields.text("filters").to_owned(),
+            allowed: Allowed::sent(fields),
             within: fields.text("within").to_owned(),
             applications: fields.text("applications").to_owned(),
         }
@@ -118,7 +119,7 @@ impl Written {
             name: resource.name.clone(),
             site,
             address: resource.address.clone(),
-            allowed: words::filters(&resource.filters).replace(' ', "\n"),
+            allowed: Allowed::of(&resource.filters),
             within: match resource.kind {
                 TargetKind::Dns => words::within(resource.within.as_deref()).replace(' ', "\n"),
                 TargetKind::Cidr | TargetKind::Address => String::new(),
@@ -130,15 +131,13 @@ impl Written {
     fn form(&self, title: &str, action: String, submit: &'static str) -> Form {
         let fields = vec![
             Field::line("name", "Name").value(&self.name),
-            Field::line("site", "Site")
-                .hint("The name of the site whose gateways lead there.")
+            Field::thing("site", "Site", EntityKind::Site)
+                .hint("The site whose gateways lead there.")
                 .value(&self.site),
             Field::line("address", "Address")
                 .hint("10.0.0.0/8, 10.1.2.3, db.corp.example or *.corp.example")
                 .value(&self.address),
-            Field::lines("filters", "Allowed")
-                .hint("One a line: tcp:80,443, udp:53, icmp, any. Empty allows nothing.")
-                .value(&self.allowed),
+            self.allowed.field(),
             Field::lines("within", "Networks of its names")
                 .optional()
                 .hint(
@@ -152,13 +151,6 @@ impl Written {
                 .value(&self.applications),
         ];
         Form::new(title, action, submit, fields)
-    }
-
-    fn filters(&self) -> Result<Vec<Filter>, Fault> {
-        let each = self.allowed.lines().flat_map(str::split_whitespace);
-        let each: Result<Vec<_>, String> = each.map(words::parse_allowed).collect();
-        each.and_then(|each| words::allowed(&each))
-            .map_err(|error| Fault::invalid("filters", error))
     }
 
     fn programs(&self) -> Result<Applications, Fault> {
@@ -189,13 +181,14 @@ impl Written {
         let service = &console.service;
         caller.may_change()?;
         let mut problems = Problems::default();
-        let site = problems.take(service.site_named(caller, &self.site).await)?;
+        let site = service.chosen::<store::Site>(caller, &self.site).await;
+        let site = problems.take(site.map_err(|fault| fault.at_field("site")))?;
         let patch = ResourcePatch {
             site: site.map(|site| site.id),
             name: Some(self.name.clone()),
             kind: Some(words::target_kind(&self.address)),
             address: Some(self.address.clone()),
-            filters: problems.take(self.filters())?,
+            filters: problems.take(self.allowed.filters())?,
             applications: problems.take(self.programs())?,
             within: Some(self.networks()),
         };
@@ -211,17 +204,22 @@ fn one_page(person: &Person, title: &str, sections: Vec<Section>) -> Page {
     page
 }
 
-pub(super) async fn ask(person: Person) -> Result<Response, Fault> {
+pub(super) async fn ask(
+    State(console): State<Console>,
+    person: Person,
+    Asked(asked): Asked,
+) -> Result<Response, Fault> {
     person.caller.may_change()?;
     let written = Written {
         name: String::new(),
-        site: String::new(),
+        site: asked.text("site").to_owned(),
         address: String::new(),
-        allowed: String::new(),
+        allowed: Allowed::of(&[]),
         within: String::new(),
         applications: "any".to_owned(),
     };
     let form = written.form("Resource", "/resources/new".to_owned(), "Create");
+    let form = console.with_choices(&person, form).await?;
     Ok(one_page(&person, "New resource", vec![Section::Form(form)]).into_response())
 }
 
@@ -247,10 +245,14 @@ pub(super) async fn create(
         console.service.create_resource(&person.caller, new).await
     };
     let form = || written.form("Resource", "/resources/new".to_owned(), "Create");
-    let person = &person;
-    let page =
-        |form| async move { Ok(one_page(person, "New resource", vec![Section::Form(form)])) };
-    let onward = |resource: Resource| done(AT, &format!("Resource {} created.", resource.name));
+    let page = async |form| {
+        let form = console.with_choices(&person, form).await?;
+        Ok(one_page(&person, "New resource", vec![Section::Form(form)]))
+    };
+    let onward = |resource: Resource| {
+        let path = format!("{AT}/{}", resource.id);
+        done(&path, &format!("Resource {} created.", resource.name))
+    };
     taken(made.await, form, onward, page).await
 }
 
@@ -267,6 +269,14 @@ pub(super) async fn show(
     let warnings = resource.warnings.iter().cloned();
     page.sections
         .extend(warnings.map(|warning| Section::Alert(sentence(&warning))));
+    if resource.filters.is_empty() {
+        let text = "It allows no protocol, so nobody can use it, whatever policies say.";
+        page.sections.push(Section::Alert(text.to_owned()));
+    }
+    if person.may_change() {
+        page.sections
+            .extend(unused(&console, &person, &resource).await?);
+    }
     let mut about = facts(&written);
     about.retain(|(name, _)| *name != "Name" && *name != "Site");
     about.insert(0, ("Site", site_link));
@@ -279,9 +289,9 @@ pub(super) async fn show(
     if !person.may_change() {
         return Ok(page.into_response());
     }
-    let form = written
-        .form("Resource", format!("{AT}/{id}"), "Change")
-        .with_version(resource.version);
+    let form = written.form("Resource", format!("{AT}/{id}"), "Change");
+    let form = console.with_choices(&person, form).await?;
+    let form = form.with_version(resource.version);
     let delete = Buttons {
         path: format!("{AT}/{id}"),
         what: &resource.name,
@@ -319,6 +329,33 @@ async fn answers_about(
     Ok(sections)
 }
 
+/// Says that no policy is about the resource, and leads to a new one that is.
+async fn unused(
+    console: &Console,
+    person: &Person,
+    resource: &Resource,
+) -> Result<Vec<Section>, Fault> {
+    let request = ListRequest {
+        limit: Some(1),
+        ..ListRequest::default()
+    };
+    let request = request.referring_to(Some(resource.id));
+    let policies = console.service.policies(&person.caller, &request).await?;
+    if !policies.items.is_empty() {
+        return Ok(Vec::new());
+    }
+    let query = form_urlencoded::Serializer::new(String::new())
+        .append_pair("resource", &resource.name)
+        .finish();
+    Ok(vec![
+        Section::Alert("Nobody may use it yet: no policy lets a group use it.".to_owned()),
+        Section::Ways(vec![(
+            format!("/policies/new?{query}"),
+            "Create a policy for it".to_owned(),
+        )]),
+    ])
+}
+
 /// A warning of the API as a sentence of its own.
 pub(super) fn sentence(text: &str) -> String {
     let mut letters = text.chars();
@@ -331,7 +368,7 @@ fn facts(written: &Written) -> Vec<(&'static str, Cell)> {
         ("Name", Cell::text(&written.name)),
         ("Site", Cell::text(&written.site)),
         ("Address", Cell::code(&written.address)),
-        ("Allowed", Cell::code(&written.allowed)),
+        ("Allowed", Cell::code(written.allowed.text())),
         ("Networks of its names", Cell::code(&written.within)),
         ("Programs of the client", Cell::code(&written.applications)),
     ]
@@ -355,7 +392,12 @@ pub(super) async fn change(
         person: &person,
         fields: &fields,
         at: AT,
-        form: written.form("Change a resource", format!("{AT}/{id}"), "Change"),
+        form: console
+            .with_choices(
+                &person,
+                written.form("Change a resource", format!("{AT}/{id}"), "Change"),
+            )
+            .await?,
         onward: (AT.to_owned(), format!("Resource {} changed.", written.name)),
     };
     let now = async {

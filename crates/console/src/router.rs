@@ -2,9 +2,9 @@
 
 use super::state::Console;
 use super::{
-    assets, change_log, clients, confirm, device, dns, explain, exports, factors, first,
-    first_steps, flows, gateways, groups, guard, identities, live, log_settings, logs, me,
-    overview, passkeys, people, policies, provider_sign_in, providers, resources, second_step,
+    assets, change_log, choices, clients, confirm, device, dns, explain, exports, factors, first,
+    first_steps, flows, gateways, groups, guard, identities, join_groups, live, log_settings, logs,
+    me, overview, passkeys, people, policies, provider_sign_in, providers, resources, second_step,
     service_accounts, settings, sites, theme_choice, tokens, verified_gateways,
 };
 use axum::Router;
@@ -28,6 +28,7 @@ pub fn router(console: Console) -> Router {
         .route("/assets/style.css", get(assets::serve))
         .route("/assets/console.js", get(assets::serve))
         .route("/assets/passkey.js", get(assets::serve))
+        .route("/assets/forms.js", get(assets::serve))
         .route("/assets/logo.svg", get(assets::serve))
         .route("/assets/inter-latin.woff2", get(assets::serve))
         .route("/assets/inter-latin-ext.woff2", get(assets::serve))
@@ -146,6 +147,7 @@ pub fn router(console: Console) -> Router {
         .route("/policies/{id}", get(policies::show).post(policies::change))
         .route("/policies/{id}/delete", post(policies::delete))
         .route("/explain", get(explain::show))
+        .route("/choices", get(choices::list))
         .route("/people", get(people::list).post(people::create))
         .route("/people/new", get(people::ask))
         .route("/people/{id}", get(people::show))
@@ -169,6 +171,7 @@ pub fn router(console: Console) -> Router {
         )
         .route("/people/{id}/token", proven(post(people::make_token)))
         .route("/people/{id}/name", post(people::rename))
+        .route("/people/{id}/groups", post(join_groups::add_to_groups))
         .route("/people/{id}/delete", post(people::delete))
         .route("/tokens/{id}/revoke", post(tokens::revoke))
         .route("/service-accounts/new", get(service_accounts::ask))
@@ -178,7 +181,10 @@ pub fn router(console: Console) -> Router {
         )
         .route("/groups", get(groups::list).post(groups::create))
         .route("/groups/new", get(groups::ask))
-        .route("/groups/{id}", get(groups::show).post(groups::add_member))
+        .route(
+            "/groups/{id}",
+            get(groups::show).post(join_groups::add_members),
+        )
         .route("/groups/{id}/remove/{actor}", post(groups::remove_member))
         .route("/groups/{id}/name", post(groups::rename))
         .route("/groups/{id}/delete", post(groups::delete))

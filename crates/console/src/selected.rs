@@ -8,12 +8,12 @@ use super::notice;
 use super::paths::own_page;
 use super::person::Person;
 use super::state::Console;
-use super::view::{Cell, Field, Form, Section, SelectionBar, Table};
+use super::view::{Cell, Field, Form, Page, Section, SelectionBar, Table};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use culvert_portal_base::Fault;
 use culvert_portal_service::{ClientAction, GatewayAction};
-use culvert_store::{EntityId, EntityKind};
+use culvert_store::{self as store, EntityId, EntityKind};
 use culvert_wire::api::{ActorPatch, NewMember, PolicyPatch};
 
 /// The heading of the column of marks.
@@ -144,20 +144,24 @@ impl Selection {
         let ids = marked.iter().map(|row| row.id);
         let names = Names::of(console, &person, ids).await?;
         if fields.text("sure") != "yes" {
-            let page = self.question(&person, &fields, (*act, loss), &marked, &names);
+            let page = self
+                .question(console, &person, &fields, (*act, loss), &marked, &names)
+                .await?;
             return Ok(page.into_response());
         }
         let group = match act {
             Act::AddToGroup => {
-                let group = console
+                let chosen = console
                     .service
-                    .group_named(&person.caller, fields.text("group"));
-                match group.await {
+                    .chosen::<store::Group>(&person.caller, fields.text("group"));
+                match chosen.await {
                     Ok(group) => Some(group),
                     Err(fault) => {
                         let fault = fault.at_field("group");
-                        let mut page =
-                            self.question(&person, &fields, (*act, loss), &marked, &names);
+                        let asked = (*act, *loss);
+                        let question =
+                            self.question(console, &person, &fields, asked, &marked, &names);
+                        let mut page = question.await?;
                         let Some(Section::Form(form)) = page.sections.pop() else {
                             return Err(fault);
                         };
@@ -178,14 +182,15 @@ impl Selection {
     }
 
     /// The one question about all of them.
-    fn question(
+    async fn question(
         &self,
+        console: &Console,
         person: &Person,
         fields: &Fields,
         (act, loss): (Act, &str),
         marked: &[Marked],
         names: &Names,
-    ) -> super::view::Page {
+    ) -> Result<Page, Fault> {
         let counted = self.counted(marked.len());
         let mut page = person.page(format!("{} {counted}?", act.name()), self.at);
         if !loss.is_empty() {
@@ -198,11 +203,9 @@ impl Selection {
             ..Table::default()
         }));
         let asked = match act {
-            Act::AddToGroup => vec![
-                Field::line("group", "Group")
-                    .hint("By its name.")
-                    .value(fields.text("group")),
-            ],
+            Act::AddToGroup => {
+                vec![Field::thing("group", "Group", EntityKind::Group).value(fields.text("group"))]
+            }
             _ => Vec::new(),
         };
         let action = format!("{}/selected", self.at);
@@ -216,8 +219,9 @@ impl Selection {
         form.hide("action", act.word().to_owned());
         form.hide("back", fields.text("back").to_owned());
         form.hide("sure", "yes".to_owned());
+        let form = console.with_choices(person, form).await?;
         page.sections.push(Section::Form(form));
-        page
+        Ok(page)
     }
 
     fn outcome(

@@ -15,7 +15,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::{ActorId, SiteId, TokenId};
 use culvert_portal_base::{Fault, Id, Problems};
-use culvert_store::{EntityId, EntityKind, OrderBy, Part};
+use culvert_store::{self as store, EntityId, EntityKind, OrderBy, Part};
 use culvert_wire::api::{IssuedToken, NewToken, Token};
 use culvert_wire::token::TokenKind;
 
@@ -50,7 +50,7 @@ fn uses_fields(written: Option<&Fields>) -> [Field; 2] {
         Field::choice("uses", "Enrols", &uses).value(text("uses")),
         Field::line("expires", "Until")
             .optional()
-            .hint("Such as 2027-01-31T18:00:00Z; without, until it is revoked.")
+            .hint("Such as in 30 days, 2027-01-31 or 2027-01-31 18:00, in UTC. Empty: until it is revoked.")
             .value(text("expires")),
     ]
 }
@@ -87,7 +87,7 @@ pub(super) async fn create_machine_token(
         site,
         role: None,
         name: fields.text("name").to_owned(),
-        expires: problems.take(fields.optional("expires"))?.flatten(),
+        expires: problems.take(fields.ahead("expires"))?.flatten(),
         one_time: fields.text("uses") == "one",
     };
     problems.take(service.check_token(caller, &new).await)?;
@@ -200,13 +200,13 @@ fn new_form(written: Option<&Fields>) -> Form {
     let mut fields = vec![
         Field::line("name", "Name").value(text("name")),
         Field::choice("kind", "For", &kinds).value(text("kind")),
-        Field::line("actor", "Actor")
+        Field::thing("actor", "Actor", EntityKind::Actor)
             .optional()
-            .hint("By its name: an admin or a service account for the API.")
+            .hint("An admin or a service account for the API. A part of the name is enough.")
             .value(text("actor")),
-        Field::line("site", "Site")
+        Field::thing("site", "Site", EntityKind::Site)
             .optional()
-            .hint("By its name, of a token for gateways.")
+            .hint("Of a token for gateways.")
             .value(text("site")),
         Field::choice("role", "What the API allows with it", &roles).value(text("role")),
     ];
@@ -214,11 +214,10 @@ fn new_form(written: Option<&Fields>) -> Form {
     Form::new("New token", AT, "Create", fields)
 }
 
-pub(super) async fn ask(person: Person) -> Result<Response, Fault> {
+pub(super) async fn ask(State(console): State<Console>, person: Person) -> Result<Response, Fault> {
     person.caller.may_change()?;
-    Ok(person
-        .form_page("New token", LIST, new_form(None))
-        .into_response())
+    let form = console.with_choices(&person, new_form(None)).await?;
+    Ok(person.form_page("New token", LIST, form).into_response())
 }
 
 const LISTING: Listing = Listing {
@@ -299,7 +298,10 @@ pub(super) async fn create(
         console.service.create_token(&person.caller, new).await
     };
     let onward = |issued| once(&person, LIST, &issued).into_response();
-    let page = async |form| Ok(person.form_page("New token", LIST, form));
+    let page = async |form| {
+        let form = console.with_choices(&person, form).await?;
+        Ok(person.form_page("New token", LIST, form))
+    };
     taken(made.await, || new_form(Some(&fields)), onward, page).await
 }
 
@@ -311,14 +313,17 @@ async fn wanted(console: &Console, person: &Person, fields: &Fields) -> Result<N
     let mut problems = Problems::default();
     let actor = match fields.filled("actor") {
         Some(name) => {
-            let actor = service.actor_named(caller, name).await;
+            let actor = service.chosen::<store::Actor>(caller, name).await;
             problems.take(actor.map_err(|fault| fault.at_field("actor")))?
         }
         None => None,
     };
     let actor = actor.map(|actor| actor.id);
     let site = match fields.filled("site") {
-        Some(name) => problems.take(service.site_named(caller, name).await)?,
+        Some(name) => {
+            let site = service.chosen::<store::Site>(caller, name).await;
+            problems.take(site.map_err(|fault| fault.at_field("site")))?
+        }
         None => None,
     };
     let site = site.map(|site| site.id);
@@ -331,7 +336,7 @@ async fn wanted(console: &Console, person: &Person, fields: &Fields) -> Result<N
             _ => None,
         },
         name: fields.text("name").to_owned(),
-        expires: problems.take(fields.optional("expires"))?.flatten(),
+        expires: problems.take(fields.ahead("expires"))?.flatten(),
         one_time: fields.text("uses") == "one",
     };
     problems.take(service.check_token(caller, &new).await)?;

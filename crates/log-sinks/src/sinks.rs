@@ -60,8 +60,30 @@ impl Sinks {
         self.deliver(sink, line::test()).await
     }
 
+    /// Sends one line to a sink that is not kept yet, with this token.
+    pub async fn try_out_new(
+        &self,
+        sink: &Sink,
+        token: Option<&SecretBytes>,
+    ) -> Result<(), SinkError> {
+        self.deliver_with(sink, token, line::test()).await
+    }
+
     /// Has the sink take lines; each ends as a line does.
     pub(super) async fn deliver(&self, sink: &Sink, lines: String) -> Result<(), SinkError> {
+        let token = match &sink.target {
+            SinkTarget::File { .. } => None,
+            SinkTarget::Http { .. } => self.token(&sink.name).await.map_err(SinkError::new)?,
+        };
+        self.deliver_with(sink, token.as_ref(), lines).await
+    }
+
+    async fn deliver_with(
+        &self,
+        sink: &Sink,
+        token: Option<&SecretBytes>,
+        lines: String,
+    ) -> Result<(), SinkError> {
         match &sink.target {
             SinkTarget::File {
                 file,
@@ -78,10 +100,7 @@ impl Sinks {
                     .await
                     .map_err(|_| SinkError::new("the portal is stopping"))?
             }
-            SinkTarget::Http { url } => {
-                let token = self.token(&sink.name).await.map_err(SinkError::new)?;
-                http::post(url, token.as_ref(), lines).await
-            }
+            SinkTarget::Http { url } => http::post(url, token, lines).await,
         }
     }
 

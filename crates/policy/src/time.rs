@@ -27,6 +27,20 @@ const EPOCH_IN_WEEK_MS: i64 = 3 * MINUTES_PER_DAY as i64 * MS_PER_MINUTE;
 /// month each year.
 const MAX_CLOCK_CHANGES: usize = 8;
 
+/// The areas of zones that have the name of a place. The others are old names and fixed offsets.
+const AREAS: [&str; 10] = [
+    "Africa",
+    "America",
+    "Antarctica",
+    "Arctic",
+    "Asia",
+    "Atlantic",
+    "Australia",
+    "Europe",
+    "Indian",
+    "Pacific",
+];
+
 /// A day of the week.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -185,6 +199,21 @@ impl Zone {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The names that people choose from, in order: `UTC`, and those with the name of a place.
+    #[must_use]
+    pub fn names() -> Vec<String> {
+        let database = TimeZoneDatabase::bundled();
+        let all = database.available();
+        let is_place = |name: &str| {
+            let area = name.split_once('/').map(|(area, _)| area);
+            name == "UTC" || area.is_some_and(|area| AREAS.contains(&area))
+        };
+        let mut names: Vec<String> = all.map(|name| name.as_str().to_owned()).collect();
+        names.retain(|name| is_place(name));
+        names.sort();
+        names
     }
 
     /// The zone's offset from UTC, in milliseconds; positive ahead of UTC.

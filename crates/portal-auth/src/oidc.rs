@@ -21,7 +21,7 @@ pub use fault::SignInFault;
 pub use fetch::{certificates, https};
 pub use flows::{Begun, DEVICE_PAGE, Flow, Purpose};
 pub use groups::Groups;
-pub use redeem::{Claims, Lookup, Proven};
+pub use redeem::{Claims, ClientTrial, Lookup, Proven};
 
 use culvert_ids::ProviderId;
 use culvert_portal_base::Fault;
@@ -35,6 +35,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Providers of an account: those of several subsidiaries. All stand on the page for signing in, and as many are
 /// remembered.
 pub const MAX_PROVIDERS: usize = 32;
+
+/// The answers of a provider that was tried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trial {
+    /// The number of keys that it signs by.
+    pub keys: usize,
+    /// Its answer to the client.
+    pub client: ClientTrial,
+}
 
 /// The known providers, and the people on the way to one.
 #[derive(Debug, Default)]
@@ -76,6 +85,23 @@ impl Oidc {
         let known = self.known(provider).await?;
         known.metadata.check_issuer(issuer_said)?;
         redeem::redeem(known, provider, secret, flow, code, redirect_uri).await
+    }
+
+    /// Asks a provider that is not in use yet: for its metadata, its keys, and whether it takes the client. Nothing of it is
+    /// remembered.
+    pub async fn try_out(
+        provider: &Provider,
+        secret: Option<&SecretBytes>,
+        redirect_uri: &str,
+    ) -> Result<Trial, SignInFault> {
+        let known = Known::fetch(provider).await?;
+        let keys = known.count_keys().await?;
+        if keys == 0 {
+            let text = "it publishes no key to sign ID tokens by";
+            return Err(SignInFault::Wrong(text.to_owned()));
+        }
+        let client = redeem::try_client(&known, provider, secret, redirect_uri).await?;
+        Ok(Trial { keys, client })
     }
 
     async fn known(&self, provider: &Provider) -> Result<Arc<Known>, SignInFault> {

@@ -2,6 +2,8 @@
 
 use super::clock::now;
 use culvert_wire::Timestamp;
+use jiff::civil::{Date, Time};
+use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
 use jiff::{Span, SpanRelativeTo};
 
 /// The longest span that is taken: a hundred years, in milliseconds. A longer one is a slip.
@@ -51,9 +53,104 @@ impl Ago {
     }
 }
 
-/// Reads `4h`, `30d` or `2027-01-31T18:00:00Z`.
+/// Reads `4h`, `in 30 days`, `tomorrow`, `2027-01-31`, `2027-01-31 18:00` or `2027-01-31T18:00:00Z`. Days and times are in
+/// UTC, unless a zone is behind them. A day counts to its end.
 pub fn parse_ahead(text: &str) -> Result<Ahead, String> {
-    parse(text, Ahead::At, Ahead::InMs)
+    parse_ahead_in(text, &TimeZone::UTC)
+}
+
+/// Reads the same with days and times on the clocks of a zone of the IANA database, such as `Europe/Berlin`.
+pub fn parse_ahead_at(text: &str, zone: &str) -> Result<Ahead, String> {
+    let zone = TimeZoneDatabase::bundled().get(zone);
+    let zone = zone.map_err(|_| "choose a time zone such as Europe/Berlin or UTC".to_owned())?;
+    parse_ahead_in(text, &zone)
+}
+
+fn parse_ahead_in(text: &str, zone: &TimeZone) -> Result<Ahead, String> {
+    let text = text.trim();
+    let span = text.strip_prefix("in ").unwrap_or(text);
+    match parse(span, Ahead::At, Ahead::InMs) {
+        Ok(ahead) => Ok(ahead),
+        Err(_) => day_ahead(text, zone).map(Ahead::At),
+    }
+}
+
+/// The end of a day, or a time of it.
+fn day_ahead(text: &str, zone: &TimeZone) -> Result<Timestamp, String> {
+    let wrong = || {
+        "it must be a time such as 30m, 4h or 7d, a day such as tomorrow, 2027-01-31 or \"2027-01-31 18:00\", or an \
+         instant such as 2027-01-31T18:00:00Z"
+            .to_owned()
+    };
+    let (text, zone) = match text
+        .rsplit_once(' ')
+        .map(|(text, zone)| (text, named_zone(zone)))
+    {
+        Some((text, Some(named))) => (text.trim_end(), named),
+        _ => (text, zone.clone()),
+    };
+    // A calendar of a browser writes `2027-01-31T18:00`.
+    let is_joined = text.get(..DATE_LEN).is_some_and(is_date);
+    let (day, time) = match text.split_once(if is_joined {
+        &[' ', 'T'] as &[char]
+    } else {
+        &[' ']
+    }) {
+        Some((day, time)) => (day, Some(time.trim_start())),
+        None => (text, None),
+    };
+    let today = || jiff::Timestamp::from_millisecond(i64::try_from(now_ms()).ok()?).ok();
+    let today = today().map(|now| zone.to_datetime(now).date());
+    let day = match &*day.to_ascii_lowercase() {
+        "today" => today,
+        "tomorrow" => today.and_then(|today| today.tomorrow().ok()),
+        day if is_date(day) => {
+            let none = |_| format!("the calendar has no {day}");
+            Some(day.parse::<Date>().map_err(none)?)
+        }
+        _ => None,
+    };
+    let day = day.ok_or_else(wrong)?;
+    let at = match time {
+        None => day
+            .tomorrow()
+            .map_err(|_| wrong())?
+            .to_datetime(Time::midnight()),
+        Some(time) => {
+            let time = match time.find(':') {
+                Some(1) => format!("0{time}"),
+                _ => time.to_owned(),
+            };
+            let is_plain = |byte: u8| byte.is_ascii_digit() || byte == b':';
+            let is_time = time.contains(':') && time.bytes().all(is_plain);
+            let time = time.parse::<Time>().ok().filter(|_| is_time);
+            day.to_datetime(time.ok_or_else(wrong)?)
+        }
+    };
+    let ambiguous = zone.to_ambiguous_zoned(at);
+    if time.is_some() && matches!(ambiguous.offset(), AmbiguousOffset::Gap { .. }) {
+        let zone = zone.iana_name().unwrap_or("that zone");
+        return Err(format!(
+            "the clocks of {zone} skip that time: they are put forward"
+        ));
+    }
+    let at = ambiguous.compatible().map_err(|_| wrong())?;
+    let unix_ms = u64::try_from(at.timestamp().as_millisecond()).map_err(|_| wrong())?;
+    Ok(Timestamp::from_unix_ms(unix_ms))
+}
+
+/// The zone of this name; a word such as `18:00` names none.
+fn named_zone(name: &str) -> Option<TimeZone> {
+    TimeZoneDatabase::bundled().get(name).ok()
+}
+
+/// True for the form of a date, whether or not the calendar has it.
+fn is_date(text: &str) -> bool {
+    text.len() == DATE_LEN
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            4 | 7 => byte == b'-',
+            _ => byte.is_ascii_digit(),
+        })
 }
 
 /// Reads the same as of the past, and `4h ago`, `now`, `today`, `yesterday`, `2026-11-22` and
@@ -83,12 +180,12 @@ pub fn parse_ago(text: &str) -> Result<Ago, String> {
 
 /// A day, or a time of one, in UTC.
 fn civil(text: &str) -> Option<Timestamp> {
-    let at: jiff::civil::DateTime = match text.parse::<jiff::civil::Date>() {
+    let at: jiff::civil::DateTime = match text.parse::<Date>() {
         // Also of a date with a time of day behind it, which is not to be lost.
         Ok(date) if text.len() == DATE_LEN => date.into(),
         _ => text.parse().ok()?,
     };
-    let at = at.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp();
+    let at = at.to_zoned(TimeZone::UTC).ok()?.timestamp();
     let unix_ms = u64::try_from(at.as_millisecond()).ok()?;
     Some(Timestamp::from_unix_ms(unix_ms))
 }
@@ -174,7 +271,21 @@ mod tests {
             "soon",
             "1 month",
             "1000y",
-            "2027-01-31",
+            "in",
+            "in a while",
+            "tomorrow 25:00",
+            "tomorrow noon",
+            "2027-02-30",
+            "2027-13-01",
+            "2027-1-31",
+            "2027-01-31 18",
+            "2027-01-31 18:00 Mars/Base",
+            "2027-01-31 18:00 +01:00",
+            "9999-12-31",
+            "1969-12-30",
+            "\u{202e}2027-01-31",
+            "2027-01-31\u{200b}",
+            "<b>",
         ] {
             assert!(parse_ahead(text).is_err(), "{text:?}");
         }
@@ -190,6 +301,51 @@ mod tests {
         ] {
             assert!(parse_ago(text).is_err(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn the_time_to_come_is_written_as_people_speak_of_it() {
+        let at = |text: &str| Ok(Ahead::At(text.parse().unwrap()));
+        for (text, instant) in [
+            // A day counts to its end.
+            ("2026-12-31", "2027-01-01T00:00:00Z"),
+            ("2026-12-31 18:00", "2026-12-31T18:00:00Z"),
+            ("2026-12-31T18:00", "2026-12-31T18:00:00Z"),
+            (" 2026-12-31  8:30 ", "2026-12-31T08:30:00Z"),
+            ("2026-12-31 18:00 Europe/Berlin", "2026-12-31T17:00:00Z"),
+            ("2026-07-01 Europe/Berlin", "2026-07-01T22:00:00Z"),
+            ("2028-02-29", "2028-03-01T00:00:00Z"),
+        ] {
+            assert_eq!(parse_ahead(text), at(instant), "{text}");
+        }
+        for (text, instant) in [
+            ("2026-12-31 18:00", "2026-12-31T17:00:00Z"),
+            ("2026-12-31", "2026-12-31T23:00:00Z"),
+            ("2026-12-31 18:00 UTC", "2026-12-31T18:00:00Z"),
+            ("2026-12-31T18:00:00Z", "2026-12-31T18:00:00Z"),
+            // Of the two, the first.
+            ("2026-10-25 02:30", "2026-10-25T00:30:00Z"),
+        ] {
+            assert_eq!(parse_ahead_at(text, "Europe/Berlin"), at(instant), "{text}");
+        }
+        assert_eq!(parse_ahead("in 7 days"), Ok(Ahead::InMs(7 * DAY_MS)));
+        assert_eq!(parse_ahead("in 2 hours"), Ok(Ahead::InMs(7_200_000)));
+        let ms = |text: &str| parse_ahead(text).unwrap().timestamp().unix_ms();
+        let (today, tomorrow) = (ms("today"), ms("Tomorrow"));
+        assert!(today > now_ms() - DAY_MS && tomorrow - today <= 2 * DAY_MS);
+        assert_eq!((today % DAY_MS, tomorrow % DAY_MS), (0, 0));
+        assert_eq!(ms("tomorrow 18:00") % DAY_MS, 18 * 60 * 60 * 1_000);
+    }
+
+    #[test]
+    fn days_and_times_that_do_not_exist_say_so() {
+        let error = parse_ahead("2027-02-30").unwrap_err();
+        assert!(error.contains("the calendar has no 2027-02-30"), "{error}");
+        let error = parse_ahead_at("2027-03-28 02:30", "Europe/Berlin").unwrap_err();
+        assert!(error.contains("Europe/Berlin skip that time"), "{error}");
+        let error = parse_ahead_at("tomorrow", "Mars/Base").unwrap_err();
+        assert!(error.contains("choose a time zone"), "{error}");
+        assert!(parse_ahead(&"9".repeat(10_000)).unwrap_err().len() < 300);
     }
 
     #[test]
@@ -225,6 +381,7 @@ mod tests {
         #[test]
         fn no_text_makes_it_panic(text in ".{0,40}") {
             let _ = parse_ahead(&text);
+            let _ = parse_ahead_at(&text, "Europe/Berlin");
         }
     }
 }

@@ -186,6 +186,19 @@ impl Service {
         Ok(rows.into_iter().next())
     }
 
+    /// The names of the groups of an actor.
+    pub async fn group_names_of(
+        &self,
+        caller: &Caller,
+        actor: ActorId,
+    ) -> Result<BTreeSet<String>, Fault> {
+        self.read::<store::Actor>(caller, actor).await?;
+        let members = self.memberships_of(caller.account(), actor).await?;
+        let groups = members.iter().map(|member| member.group.into());
+        let names = self.names_of(caller, groups).await?;
+        Ok(names.into_values().collect())
+    }
+
     /// Memberships that identity providers have made for these identities, and take away again.
     pub(super) async fn made_by_providers(
         &self,

@@ -5,7 +5,7 @@ use culvert_base::quoted;
 use culvert_ids::{ActorId, ClientId, GatewayId, ResourceId};
 use culvert_portal_base::Fault;
 use culvert_store::{self as store, EntityId, Kind, ListFilter, PageLimit};
-use culvert_wire::api::{Actor, Client, Group, Resource, Site};
+use culvert_wire::api::{Actor, Client, Group, Resource};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The number of names offered in place of one that nothing has: a line of them.
@@ -32,12 +32,6 @@ impl Service {
     /// The group of this name.
     pub async fn group_named(&self, caller: &Caller, name: &str) -> Result<Group, Fault> {
         self.named(caller, name).await.map(show::group)
-    }
-
-    /// The site of this name.
-    pub async fn site_named(&self, caller: &Caller, name: &str) -> Result<Site, Fault> {
-        let found = self.named(caller, name).await.map(show::site);
-        found.map_err(|fault| fault.at_field("site"))
     }
 
     /// The resource of this name.
@@ -67,7 +61,11 @@ impl Service {
     }
 
     /// Says what else has the words in its name: of thousands nobody knows each by heart.
-    async fn nothing_named<T: Kind>(&self, caller: &Caller, name: &str) -> Result<Fault, Fault> {
+    pub(super) async fn nothing_named<T: Kind>(
+        &self,
+        caller: &Caller,
+        name: &str,
+    ) -> Result<Fault, Fault> {
         let what = T::KIND;
         let mut detail = format!("there is no {what} named {}", quoted(name));
         let filter = ListFilter {

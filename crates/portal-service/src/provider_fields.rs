@@ -33,6 +33,10 @@ impl NewSecret {
         }
     }
 
+    pub(super) const fn bytes(&self) -> &SecretBytes {
+        &self.0
+    }
+
     pub(super) fn mutation(self, provider: ProviderId) -> Option<Mutation> {
         let secret = self.0;
         Some(Mutation::SetProviderSecret { provider, secret })

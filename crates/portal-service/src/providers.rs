@@ -36,7 +36,7 @@ impl Service {
     }
 
     /// The address to which providers send people back.
-    pub(super) fn redirect_uri(&self) -> String {
+    pub fn redirect_uri(&self) -> String {
         format!("{}/sign-in/callback", (self.portal)().url)
     }
 
@@ -62,7 +62,7 @@ impl Service {
     }
 
     /// A provider as it is asked for, and its secret; all wrong fields, if there are some.
-    async fn new_provider(
+    pub(super) async fn new_provider(
         &self,
         caller: &Caller,
         new: NewProvider,

@@ -1,7 +1,7 @@
 //! Retention of the logs.
 
 use super::{Caller, Service};
-use culvert_portal_base::Fault;
+use culvert_portal_base::{Fault, Problems};
 use culvert_store as store;
 use culvert_wire::api::{Retention, RetentionPatch};
 use culvert_wire::model::LogSettings;
@@ -61,6 +61,9 @@ impl Service {
 
 /// Checks the settings; a fault names the field.
 pub(super) fn checked(logs: &LogSettings) -> Result<(), Fault> {
-    logs.check()
-        .map_err(|(field, why)| Fault::invalid(field, why))
+    let mut problems = Problems::default();
+    for (field, why) in logs.problems() {
+        problems.take::<()>(Err(Fault::invalid(field, why)))?;
+    }
+    problems.finish()
 }

@@ -176,6 +176,23 @@ impl Service {
         })
     }
 
+    /// Has a sink that is not created yet take one line. Nothing is written to the database.
+    ///
+    /// # Errors
+    /// [`Fault::Invalid`] with the field of the place that does not take it.
+    pub async fn try_sink(&self, caller: &Caller, new: NewSink) -> Result<(), Fault> {
+        caller.may_change()?;
+        let (sink, token) = self.checked_sink(caller, new).await?;
+        self.check_again(caller).await?;
+        let tried = self.log_outputs.sinks.try_out_new(&sink, token.as_ref());
+        let field = match &sink.target {
+            SinkTarget::File { .. } => "file",
+            SinkTarget::Http { .. } => "url",
+        };
+        let wrong = |error| Fault::invalid(field, format_args!("it took no test line: {error}"));
+        tried.await.map_err(wrong)
+    }
+
     async fn show_sink(
         &self,
         caller: &Caller,

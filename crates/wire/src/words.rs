@@ -5,16 +5,39 @@ mod allow;
 mod applications;
 mod within;
 
-pub use allow::{Allowed, allowed, filters, parse_allowed};
+pub use allow::{Allowed, allowed, filters, parse_all_allowed, parse_allowed};
 pub use applications::{applications, parse_applications};
 pub use culvert_policy::conditions::{
     ConditionTexts, FIELDS as CONDITION_FIELDS, Field as ConditionField, Input,
-    in_words as conditions,
+    in_words as conditions, parse_window,
 };
 pub use within::{ANYWHERE, parse_within, within, within_warning};
 
 use crate::model::TargetKind;
 use std::net::IpAddr;
+
+/// The names of time zones that people choose from, in order.
+#[must_use]
+pub fn time_zones() -> Vec<String> {
+    culvert_policy::Zone::names()
+}
+
+/// The name of a time zone as the database spells it.
+///
+/// # Errors
+/// There is none of that name.
+pub fn parse_time_zone(text: &str) -> Result<String, String> {
+    let zone = text.trim().parse::<culvert_policy::Zone>();
+    let zone = zone.map_err(|error| error.to_string())?;
+    Ok(zone.name().to_owned())
+}
+
+/// The names of countries that people choose from, in order.
+#[must_use]
+pub fn countries() -> Vec<String> {
+    let names = culvert_policy::conditions::Country::names();
+    names.map(|(_, name)| name.to_owned()).collect()
+}
 
 /// The kind of an address, by its form.
 #[must_use]

@@ -3,6 +3,7 @@
 use axum::http::StatusCode;
 use culvert_portal_base::Fault;
 use culvert_portal_service::Question;
+use culvert_store::EntityKind;
 use culvert_wire::api::FieldProblem;
 use std::borrow::Cow;
 
@@ -14,6 +15,8 @@ pub(crate) struct Form {
     pub(crate) fields: Vec<Field>,
     pub(crate) hidden: Vec<(Cow<'static, str>, String)>,
     pub(crate) submit: &'static str,
+    /// A second button, which sends its word as `act`, and its name.
+    pub(crate) second: Option<(&'static str, &'static str)>,
     pub(crate) is_grave: bool,
     /// The fault of the whole form.
     pub(crate) problem: Option<String>,
@@ -62,6 +65,45 @@ pub(crate) enum Kind {
     },
     Lines,
     Choice(Vec<(String, String)>),
+    /// A line with suggestions, of things that there are or of words that have a meaning.
+    Suggested {
+        /// The kind of things, of which a script asks for more.
+        things: Option<EntityKind>,
+        suggestions: Vec<String>,
+        /// The field takes several, with commas between.
+        is_list: bool,
+    },
+    /// Protocols with their ports, in rows.
+    Ports(Vec<PortRow>),
+    /// Boxes of which any number is checked. Each has a field of its own, `NAME.KEY`.
+    Boxes(Vec<CheckBox>),
+}
+
+/// A row of [`Kind::Ports`]: its fields are `protocol.N` and `ports.N`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PortRow {
+    pub(crate) protocol: String,
+    pub(crate) ports: String,
+    pub(crate) is_wrong: bool,
+}
+
+impl PortRow {
+    /// The protocols, each with its name.
+    pub(crate) const PROTOCOLS: [(&str, &str); 5] = [
+        ("", "–"),
+        ("tcp", "TCP"),
+        ("udp", "UDP"),
+        ("icmp", "ICMP (ping)"),
+        ("any", "Everything"),
+    ];
+}
+
+/// A box of [`Kind::Boxes`].
+#[derive(Clone, Debug)]
+pub(crate) struct CheckBox {
+    pub(crate) key: String,
+    pub(crate) label: String,
+    pub(crate) is_checked: bool,
 }
 
 impl Field {
@@ -121,6 +163,79 @@ impl Field {
         }
     }
 
+    /// The name of a thing that there is. [`Console::with_choices`](crate::state::Console::with_choices) adds those.
+    pub(crate) fn thing(name: &'static str, label: &'static str, kind: EntityKind) -> Self {
+        let kind = Kind::Suggested {
+            things: Some(kind),
+            suggestions: Vec::new(),
+            is_list: false,
+        };
+        Self {
+            kind,
+            ..Self::line(name, label)
+        }
+    }
+
+    /// A line with suggestions of words that have a meaning.
+    pub(crate) fn suggested(name: &'static str, label: &'static str, is_list: bool) -> Self {
+        let kind = Kind::Suggested {
+            things: None,
+            suggestions: Vec::new(),
+            is_list,
+        };
+        Self {
+            kind,
+            ..Self::line(name, label)
+        }
+    }
+
+    /// The same with these suggestions.
+    pub(crate) fn suggesting(mut self, texts: Vec<String>) -> Self {
+        if let Kind::Suggested { suggestions, .. } = &mut self.kind {
+            *suggestions = texts;
+        }
+        self
+    }
+
+    /// Protocols with their ports.
+    pub(crate) fn ports(name: &'static str, label: &'static str, rows: Vec<PortRow>) -> Self {
+        let kind = Kind::Ports(rows);
+        Self {
+            kind,
+            is_required: false,
+            ..Self::line(name, label)
+        }
+    }
+
+    /// A moment that a browser shows a calendar for.
+    pub(crate) fn moment(name: &'static str, label: &'static str) -> Self {
+        let kind = Kind::Line {
+            kind: "datetime-local",
+            autocomplete: "off",
+        };
+        Self {
+            kind,
+            ..Self::line(name, label)
+        }
+    }
+
+    pub(crate) fn boxes(name: &'static str, label: &'static str, boxes: Vec<CheckBox>) -> Self {
+        let kind = Kind::Boxes(boxes);
+        Self {
+            kind,
+            is_required: false,
+            ..Self::line(name, label)
+        }
+    }
+
+    /// True if the browser asks for one of the choices before it sends the form: the first of them is none.
+    pub(crate) fn must_choose(&self) -> bool {
+        let is_none = |choices: &[(String, String)]| {
+            choices.first().is_some_and(|(value, _)| value.is_empty())
+        };
+        matches!(&self.kind, Kind::Choice(choices) if self.is_required && is_none(choices))
+    }
+
     pub(crate) fn hint(self, hint: &'static str) -> Self {
         Self { hint, ..self }
     }
@@ -166,6 +281,7 @@ impl Form {
             fields,
             hidden: Vec::new(),
             submit,
+            second: None,
             is_grave: false,
             problem: None,
             takes_focus: false,
@@ -205,9 +321,22 @@ impl Form {
         self
     }
 
+    /// The same with a button that tries out what it says, and saves nothing.
+    pub(crate) fn with_test(self) -> Self {
+        let second = Some(("test", "Test"));
+        Self { second, ..self }
+    }
+
     pub(crate) fn grave(self) -> Self {
         let is_grave = true;
         Self { is_grave, ..self }
+    }
+
+    /// True if a script has something to do in it.
+    pub(crate) fn is_scripted(&self) -> bool {
+        let is_scripted =
+            |field: &Field| matches!(field.kind, Kind::Suggested { .. } | Kind::Ports(_));
+        self.fields.iter().any(is_scripted)
     }
 
     /// Tells its fields from those of another form on the page.

@@ -1,6 +1,6 @@
 //! A whole page and its sections.
 
-use super::{Cell, Chip, Form, Kind, Piece, Table};
+use super::{Cell, Chip, Form, Kind, Piece, PortRow, Table};
 use crate::chart::Chart;
 use crate::content_policy::POLICY_WITH_SCRIPT;
 use crate::drawing::Drawing;
@@ -189,6 +189,13 @@ impl Page {
         self.sections.iter().any(asks)
     }
 
+    /// True if a form does more with a script.
+    fn suggests(&self) -> bool {
+        let suggests =
+            |section: &Section| matches!(section, Section::Form(form) if form.is_scripted());
+        self.sections.iter().any(suggests)
+    }
+
     pub(crate) fn with_status(&self, status: StatusCode) -> Response {
         match self.render() {
             Ok(text) => {
@@ -198,7 +205,7 @@ impl Page {
                 if self.done.is_some() {
                     headers.append(header::SET_COOKIE, notice::FORGET);
                 }
-                if self.is_scripted() || self.asks_authenticator() {
+                if self.is_scripted() || self.suggests() || self.asks_authenticator() {
                     headers.insert(header::CONTENT_SECURITY_POLICY, POLICY_WITH_SCRIPT);
                 }
                 response

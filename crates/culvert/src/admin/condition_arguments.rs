@@ -32,7 +32,7 @@ fn argument(field: &ConditionField) -> Arg {
             let instant = |text: &str| parse_ahead(text).map(|ahead| ahead.timestamp().to_string());
             argument.value_name(field.value_name).value_parser(instant)
         }
-        Input::Lines | Input::WordLines | Input::Words => {
+        Input::Windows | Input::WordLines | Input::Words | Input::Countries => {
             let argument = argument
                 .value_name(field.value_name)
                 .action(ArgAction::Append);
@@ -61,7 +61,11 @@ impl FromArgMatches for ConditionArguments {
             let given = match field.input {
                 Input::Choice { .. } if matches.get_flag(field.name) => vec![Input::YES.to_owned()],
                 Input::Choice { .. } => Vec::new(),
-                Input::Lines | Input::WordLines | Input::Words | Input::Timestamp => {
+                Input::Windows
+                | Input::WordLines
+                | Input::Words
+                | Input::Countries
+                | Input::Timestamp => {
                     let given = matches.get_many::<String>(field.name);
                     given.into_iter().flatten().cloned().collect()
                 }

@@ -152,7 +152,7 @@ impl<'de> Visitor<'de> for Entry {
                         let yes = is_asked.then(|| Input::YES.to_owned());
                         texts.set(field, Vec::from_iter(yes));
                     }
-                    Input::Lines | Input::WordLines | Input::Words => {
+                    Input::Windows | Input::WordLines | Input::Words | Input::Countries => {
                         texts.set(field, map.next_value::<OneOrMore>()?.into_vec());
                     }
                 },

@@ -173,7 +173,7 @@ fn commands_that_cannot_be_are_status_2() {
             "--resource",
             "r",
             "--country",
-            "Germany",
+            "Atlantis",
         ],
         &[
             "policy",

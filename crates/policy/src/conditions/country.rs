@@ -35,17 +35,17 @@ impl Kind for Countries {
     const FIELD: Field = Field {
         name: "country",
         label: "Only from these countries",
-        hint: "Codes with spaces between: DE AT. The portal needs a database of countries.",
-        input: Input::Words,
-        value_name: "CODE",
-        help: "From this country, such as DE; of several, from any",
+        hint: "Names or codes with commas between: Germany, Austria. The portal needs a database of countries.",
+        input: Input::Countries,
+        value_name: "COUNTRY",
+        help: "From this country, such as DE or Germany; of several, from any",
     };
     const NEEDS: &'static [Fact] = &[Fact::Country];
     const ADVICE: &'static str = "access is not allowed from this country";
 
     fn read(texts: &[String]) -> Result<Option<WrittenCountries>, String> {
-        let codes = texts.iter().map(|code| code.to_ascii_uppercase());
-        let countries = codes.collect();
+        let codes = texts.iter().map(|text| Country::code_of(text));
+        let countries = codes.collect::<Result<Vec<String>, String>>()?;
         Ok((!texts.is_empty()).then_some(WrittenCountries { countries }))
     }
 

@@ -35,10 +35,10 @@ impl Kind for Expires {
     const FIELD: Field = Field {
         name: "expires",
         label: "Until",
-        hint: "Such as 2027-01-31T18:00:00Z; without, for good.",
+        hint: "Such as in 7 days, tomorrow, 2027-01-31 or 2027-01-31 18:00. A day counts to its end. Empty: for good.",
         input: Input::Timestamp,
         value_name: "WHEN",
-        help: "Until then: 4h, 30d, or an instant such as 2027-01-31T18:00:00Z",
+        help: "Until then: 4h, 30d, tomorrow, a day such as 2027-01-31 (to its end, in UTC), or an instant such as 2027-01-31T18:00:00Z",
     };
     const NEEDS: &'static [Fact] = &[Fact::Time];
     const ADVICE: &'static str = "the access has expired";

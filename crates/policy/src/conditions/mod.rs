@@ -11,6 +11,7 @@
 mod client_os;
 mod country;
 mod country_code;
+mod country_names;
 mod expires;
 mod facts;
 mod field;
@@ -42,4 +43,4 @@ pub use public_address::{
 pub use texts::{ConditionTexts, in_words};
 pub use time::{MAX_WINDOWS, Times, WrittenTimes};
 pub use verified::{Verified, WrittenVerified};
-pub use window::WrittenWindow;
+pub use window::{WrittenWindow, ZonedWindow, parse as parse_window};

@@ -1,6 +1,6 @@
 //! Now is in one of some windows of time.
 
-use super::window::{self, Window, WrittenWindow};
+use super::window::{self, WrittenWindow, ZonedWindow};
 use super::{Entries, Fact, Field, Input, Kind, Subject};
 use crate::{ConditionError, PolicyError, TimeWindow};
 use culvert_base::UnixTime;
@@ -46,7 +46,7 @@ impl Kind for Times {
         name: "time",
         label: "Only at these times",
         hint: "One a line, any is enough: mon-fri 08:00-18:00 Europe/Berlin",
-        input: Input::Lines,
+        input: Input::Windows,
         value_name: "WINDOW",
         help: "In this window, such as \"mon-fri 08:00-18:00 Europe/Berlin\"; of several, in any",
     };
@@ -56,7 +56,7 @@ impl Kind for Times {
     /// One condition that holds in any of the windows: they share its time zone.
     fn read(texts: &[String]) -> Result<Option<WrittenTimes>, String> {
         let parsed = texts.iter().map(|text| window::parse(text));
-        let parsed: Vec<Window> = parsed.collect::<Result<_, String>>()?;
+        let parsed: Vec<ZonedWindow> = parsed.collect::<Result<_, String>>()?;
         let Some(first) = parsed.first() else {
             return Ok(None);
         };

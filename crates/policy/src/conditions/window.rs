@@ -29,37 +29,66 @@ const WEEK: [Weekday; 7] = Weekday::ALL;
 
 /// A window, and the zone whose clocks count.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Window {
-    pub(super) zone: String,
-    pub(super) window: WrittenWindow,
+pub struct ZonedWindow {
+    /// IANA name of the zone.
+    pub zone: String,
+    /// The window on its clocks.
+    pub window: WrittenWindow,
 }
 
-/// Reads a window. Times and the zone are looked at together with all other conditions.
-pub(super) fn parse(text: &str) -> Result<Window, String> {
+/// Reads a window, in any case and with spaces around `-` and `,`. Times and the zone are looked at together with all
+/// other conditions.
+///
+/// # Errors
+/// A description of the right form, for the person who wrote the text.
+pub fn parse(text: &str) -> Result<ZonedWindow, String> {
     let wrong = || {
         "it must be DAYS FROM-UNTIL ZONE, such as \"mon-fri 08:00-18:00 Europe/Berlin\" or \
          \"sat,sun 10:00-24:00 UTC\""
             .to_owned()
     };
-    let mut words = text.split_whitespace();
+    let text = joined(text);
+    let mut words = text.split(' ');
     let (Some(days), Some(hours), Some(zone), None) =
         (words.next(), words.next(), words.next(), words.next())
     else {
         return Err(wrong());
     };
     let (from, until) = hours.split_once('-').ok_or_else(wrong)?;
-    Ok(Window {
+    Ok(ZonedWindow {
         zone: zone.to_owned(),
         window: WrittenWindow {
             days: parse_days(days).ok_or_else(wrong)?,
-            from: from.to_owned(),
-            until: until.to_owned(),
+            from: hour(from),
+            until: hour(until),
         },
     })
 }
 
+/// The text with one space between words, and none around signs that join.
+fn joined(text: &str) -> String {
+    let mut joined = String::with_capacity(text.len());
+    for word in text.split_whitespace() {
+        let is_joined = joined.ends_with(['-', ',']) || word.starts_with(['-', ',']);
+        if !joined.is_empty() && !is_joined {
+            joined.push(' ');
+        }
+        joined.push_str(word);
+    }
+    joined
+}
+
+/// `8:00` as `08:00`.
+fn hour(text: &str) -> String {
+    match text.split_once(':') {
+        Some((hours, minutes)) if hours.len() == 1 => format!("0{hours}:{minutes}"),
+        _ => text.to_owned(),
+    }
+}
+
 /// `mon`, `mon,wed`, `mon-fri`, `fri-mon`, `daily`.
 fn parse_days(text: &str) -> Option<Vec<Weekday>> {
+    let text = text.to_ascii_lowercase();
     if text == "daily" {
         return Some(WEEK.to_vec());
     }
@@ -136,6 +165,20 @@ mod tests {
     }
 
     #[test]
+    fn a_window_is_read_as_people_write_it() {
+        let strict = parse("mon-fri 08:00-18:00 Europe/Berlin").unwrap();
+        for text in [
+            "Mon-Fri 8:00-18:00 Europe/Berlin",
+            " MON - FRI  8:00 - 18:00  Europe/Berlin ",
+            "mon,tue, wed ,thu,fri 08:00 -18:00 Europe/Berlin",
+        ] {
+            assert_eq!(parse(text), Ok(strict.clone()), "{text:?}");
+        }
+        assert_eq!(parse("Daily 0:00-9:30 UTC").unwrap().window.until, "09:30");
+        assert_eq!(parse("mon 8:00-18:00 Etc/GMT-3").unwrap().zone, "Etc/GMT-3");
+    }
+
+    #[test]
     fn a_window_has_days_hours_and_a_zone() {
         let read = parse("mon-fri 08:00-18:00 Europe/Berlin").unwrap();
         assert_eq!(read.zone, "Europe/Berlin");
@@ -164,7 +207,7 @@ mod tests {
         ) {
             let window = WrittenWindow { days, from: "08:00".to_owned(), until: "24:00".to_owned() };
             let read = parse(&text(&window, &zone)).unwrap();
-            prop_assert_eq!(read, Window { zone, window });
+            prop_assert_eq!(read, ZonedWindow { zone, window });
         }
 
         #[test]

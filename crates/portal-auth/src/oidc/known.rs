@@ -47,6 +47,11 @@ impl Known {
         })
     }
 
+    /// The number of keys that it signs by.
+    pub(super) async fn count_keys(&self) -> Result<usize, SignInFault> {
+        Ok(self.keys().await?.keys.len())
+    }
+
     /// True if it was asked by this row, and lately.
     pub(super) fn is_fresh(&self, provider: &Provider) -> bool {
         self.version == provider.stamp.version && self.asked.elapsed() < METADATA_LIFETIME

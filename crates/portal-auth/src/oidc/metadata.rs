@@ -145,6 +145,11 @@ impl Keys {
         Self(keys.filter(signs).collect())
     }
 
+    /// The number of keys.
+    pub(super) const fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Those that a token may be signed by that names `kid`, or none.
     pub(super) fn for_token<'k>(&'k self, kid: Option<&'k str>) -> impl Iterator<Item = &'k Jwk> {
         self.0

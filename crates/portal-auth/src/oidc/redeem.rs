@@ -1,7 +1,7 @@
 //! From a code to a person: the token endpoint, the ID token, and further claims.
 
 use super::claims;
-use super::fault::SignInFault;
+use super::fault::{SignInFault, repeated};
 use super::fetch::{Ask, LIMIT};
 use super::flows::Flow;
 use super::groups::{self, Groups, Reading};
@@ -200,9 +200,14 @@ async fn exchange(
     code: &str,
     redirect_uri: &str,
 ) -> Result<TokenAnswer, SignInFault> {
+    let code = Code {
+        code,
+        verifier: &flow.verifier,
+        redirect_uri,
+    };
     let url = &known.metadata.token_endpoint;
     let in_form = known.metadata.takes_secret_in_form();
-    let ask = token_request(url, in_form, provider, secret, flow, code, redirect_uri);
+    let ask = token_request(url, in_form, provider, secret, &code);
     let answer = known.fetcher.send(&ask).await?;
     if answer.status.is_client_error()
         && let Ok(error) = answer.json::<TokenError>(url)
@@ -213,22 +218,72 @@ async fn exchange(
     answer.good(url)
 }
 
+/// The answer of a provider to a client with a code that it never gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClientTrial {
+    /// It refuses the code alone.
+    Accepted,
+    /// It does not know the client, or not by this secret.
+    Refused(String),
+    /// It says something else, or nothing.
+    Unclear(String),
+}
+
+/// Redeems a code that the provider never gave: its error says whether it takes the client (RFC 6749 §5.2).
+pub(super) async fn try_client(
+    known: &Known,
+    provider: &Provider,
+    secret: Option<&SecretBytes>,
+    redirect_uri: &str,
+) -> Result<ClientTrial, SignInFault> {
+    let url = &known.metadata.token_endpoint;
+    let in_form = known.metadata.takes_secret_in_form();
+    let code = Code {
+        code: "a-code-that-nobody-gave",
+        // RFC 7636 §4.1: 43 to 128 characters.
+        verifier: "a-test-of-the-client-and-of-nothing-else-than-that",
+        redirect_uri,
+    };
+    let ask = token_request(url, in_form, provider, secret, &code);
+    let answer = known.fetcher.send(&ask).await?;
+    let Ok(error) = answer.json::<TokenError>(url) else {
+        return Ok(ClientTrial::Unclear(format!(
+            "it answers {}",
+            answer.status
+        )));
+    };
+    let said = match &error.error_description {
+        Some(description) => repeated(&format!("{}: {description}", error.error)),
+        None => repeated(&error.error),
+    };
+    Ok(match &*error.error {
+        "invalid_grant" => ClientTrial::Accepted,
+        "invalid_client" | "unauthorized_client" => ClientTrial::Refused(said),
+        _ => ClientTrial::Unclear(said),
+    })
+}
+
+/// A code, and what belongs to it.
+struct Code<'a> {
+    code: &'a str,
+    verifier: &'a str,
+    redirect_uri: &'a str,
+}
+
 fn token_request<'a>(
     url: &'a str,
     secret_in_form: bool,
     provider: &Provider,
     secret: Option<&SecretBytes>,
-    flow: &Flow,
-    code: &str,
-    redirect_uri: &str,
+    code: &Code<'_>,
 ) -> Ask<'a> {
     let secret = secret.map(|secret| String::from_utf8_lossy(secret.expose()));
     let secret = secret.map(|secret| Zeroizing::new(secret.into_owned()));
     let mut form = form_urlencoded::Serializer::new(String::new());
     form.append_pair("grant_type", "authorization_code")
-        .append_pair("code", code)
-        .append_pair("redirect_uri", redirect_uri)
-        .append_pair("code_verifier", &flow.verifier);
+        .append_pair("code", code.code)
+        .append_pair("redirect_uri", code.redirect_uri)
+        .append_pair("code_verifier", code.verifier);
     let authorization = match &secret {
         Some(secret) if !secret_in_form => Some(basic(&provider.client_id, secret)),
         Some(secret) => {

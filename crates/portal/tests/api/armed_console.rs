@@ -301,6 +301,12 @@ async fn prepare(world: &mut World, template: &str, things: &Things) {
         "/settings/sinks/{name}/pause" => {
             (format!("sinks/{}", things.sink), json!({"paused": false}))
         }
+        "/people/{id}/groups" => {
+            let (group, member) = (things.group, things.member);
+            let path = format!("/api/v1/groups/{group}/members/{member}");
+            owner.delete(&path).await.expect(204);
+            return;
+        }
         "/clients/{id}/unverify" | "/gateways/{id}/unverify" | "/gateways/{id}/undrain" => {
             let path = match template {
                 "/clients/{id}/unverify" => format!("clients/{}/verify", things.client),

@@ -84,7 +84,12 @@ pub(crate) fn pages() -> Vec<String> {
         path.starts_with("/assets/")
             || matches!(
                 path,
-                "/live" | "/favicon.ico" | "/set-up" | "/sign-in" | "/sign-in/callback"
+                "/live"
+                    | "/choices"
+                    | "/favicon.ico"
+                    | "/set-up"
+                    | "/sign-in"
+                    | "/sign-in/callback"
             )
     };
     let pages = routes()

@@ -19,8 +19,17 @@ async fn seq(running: &Running) -> Seq {
     running.store.snapshot(running.account()).await.unwrap().seq
 }
 
-/// The portal's own script, where a page has it.
-const SCRIPT: &str = "<script src=\"/assets/console.js\" defer></script>";
+/// The portal's own scripts, where a page has them.
+const SCRIPTS: [&str; 2] = [
+    "<script src=\"/assets/console.js\" defer></script>",
+    "<script src=\"/assets/forms.js\" defer></script>",
+];
+
+fn without_scripts(text: &str) -> String {
+    SCRIPTS
+        .iter()
+        .fold(text.to_owned(), |text, script| text.replace(script, ""))
+}
 
 #[tokio::test]
 async fn pages_load_nothing_from_elsewhere_and_run_no_script_but_the_portals() {
@@ -33,7 +42,7 @@ async fn pages_load_nothing_from_elsewhere_and_run_no_script_but_the_portals() {
         assert!(!policy.contains("unsafe") && policy.contains("frame-ancestors 'none'"));
         assert_eq!(page.header("cache-control"), "no-store");
         assert_eq!(page.header("x-content-type-options"), "nosniff");
-        let text = page.text.replace(SCRIPT, "");
+        let text = without_scripts(&page.text);
         for (at, _) in text.match_indices("src=") {
             assert!(text[at..].starts_with("src=\"/assets/"), "{path}");
         }
@@ -58,20 +67,22 @@ async fn pages_load_nothing_from_elsewhere_and_run_no_script_but_the_portals() {
         let own = "url(\"/assets/";
         assert!(style.text[at..].starts_with(own), "it loads from elsewhere");
     }
-    let script = browser.get("/assets/console.js").await.expect(200);
-    assert_eq!(
-        script.header("content-type"),
-        "text/javascript; charset=utf-8"
-    );
-    for part in [
-        "eval",
-        "Function(",
-        "innerHTML",
-        "insertAdjacent",
-        "document.write",
-        "http",
-    ] {
-        assert!(!script.text.contains(part), "the script has {part}");
+    for path in ["/assets/console.js", "/assets/forms.js"] {
+        let script = browser.get(path).await.expect(200);
+        assert_eq!(
+            script.header("content-type"),
+            "text/javascript; charset=utf-8"
+        );
+        for part in [
+            "eval",
+            "Function(",
+            "innerHTML",
+            "insertAdjacent",
+            "document.write",
+            "http",
+        ] {
+            assert!(!script.text.contains(part), "the script has {part}");
+        }
     }
 }
 
@@ -283,7 +294,7 @@ async fn what_people_write_is_text_on_every_page() {
             "{path} {}",
             page.status
         );
-        let text = page.text.replace(SCRIPT, "");
+        let text = without_scripts(&page.text);
         for (at, _) in text.match_indices("src=") {
             assert!(text[at..].starts_with("src=\"/assets/"), "{path}");
         }

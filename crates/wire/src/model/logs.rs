@@ -168,55 +168,61 @@ impl LogSettings {
     /// # Errors
     /// The first that is wrong.
     pub fn check(&self) -> Result<(), (String, String)> {
+        self.problems().into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// All that is wrong, each with the field and the reason.
+    #[must_use]
+    pub fn problems(&self) -> Vec<(String, String)> {
+        let mut found = Vec::new();
         for (name, keep) in [("access", &self.access), ("flows", &self.flows)] {
-            keep.check()
-                .map_err(|(field, why)| (format!("{name}.{field}"), why))?;
+            let wrong = keep.problems().into_iter();
+            found.extend(wrong.map(|(field, why)| (format!("{name}.{field}"), why)));
         }
+        let mut note = |field: &str, why: String| found.push((field.to_owned(), why));
         if let Some(days) = self.change_days
             && !(MIN_CHANGE_DAYS..=MAX_LOG_DAYS).contains(&days)
         {
             let why = format!("expected {MIN_CHANGE_DAYS} to {MAX_LOG_DAYS} days, or nothing");
-            return Err(("change_days".to_owned(), why));
+            note("change_days", why);
         }
         if self.sinks.len() > MAX_SINKS {
-            let why = format!("there are at most {MAX_SINKS}");
-            return Err(("sinks".to_owned(), why));
+            note("sinks", format!("there are at most {MAX_SINKS}"));
         }
         let mut names = BTreeSet::new();
         let mut files = BTreeSet::new();
         for sink in &self.sinks {
-            sink.check()?;
+            sink.note_problems(&mut note);
             if !names.insert(&sink.name) {
-                let why = format!("there is a sink `{}` already", sink.name);
-                return Err(("name".to_owned(), why));
+                note("name", format!("there is a sink `{}` already", sink.name));
             }
             if let SinkTarget::File { file, .. } = &sink.target
                 && !files.insert(file)
             {
-                let why = format!("another sink writes `{file}`");
-                return Err(("file".to_owned(), why));
+                note("file", format!("another sink writes `{file}`"));
             }
         }
-        Ok(())
+        found
     }
 }
 
 impl Keep {
-    fn check(&self) -> Result<(), (&'static str, String)> {
+    fn problems(&self) -> Vec<(&'static str, String)> {
+        let mut found = Vec::new();
         if !(1..=MAX_LOG_DAYS).contains(&self.days) {
-            return Err(("days", format!("expected 1 to {MAX_LOG_DAYS} days")));
+            found.push(("days", format!("expected 1 to {MAX_LOG_DAYS} days")));
         }
         if !(MIN_LOG_ENTRIES..=MAX_LOG_ENTRIES).contains(&self.entries) {
             let why = format!("expected {MIN_LOG_ENTRIES} to {MAX_LOG_ENTRIES} entries");
-            return Err(("entries", why));
+            found.push(("entries", why));
         }
-        Ok(())
+        found
     }
 }
 
 impl Sink {
-    fn check(&self) -> Result<(), (String, String)> {
-        let wrong = |field: &str, why: &str| Err((field.to_owned(), why.to_owned()));
+    fn note_problems(&self, note: &mut impl FnMut(&str, String)) {
+        let mut wrong = |field: &str, why: &str| note(field, why.to_owned());
         let is_plain = |text: &str| {
             let allowed = |byte: u8| {
                 byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte)
@@ -224,13 +230,13 @@ impl Sink {
             !text.is_empty() && text.len() <= MAX_SINK_NAME_LEN && text.bytes().all(allowed)
         };
         if !is_plain(&self.name) {
-            return wrong(
+            wrong(
                 "name",
                 "1 to 64 lower-case letters, digits, hyphens and underscores",
             );
         }
         if self.logs.is_empty() {
-            return wrong("logs", "choose one at least");
+            wrong("logs", "choose one at least");
         }
         match &self.target {
             SinkTarget::File {
@@ -244,22 +250,25 @@ impl Sink {
                     && !file.starts_with('.')
                     && file.bytes().all(allowed);
                 if !is_name {
-                    return wrong(
+                    wrong(
                         "file",
                         "a name without a directory: 1 to 64 letters, digits, `-`, `_` and `.`, \
                          and no `.` in front",
                     );
                 }
                 if !FILE_MIB.contains(max_mib) {
-                    return wrong("max_mib", "expected 1 to 10240 MiB");
+                    wrong("max_mib", "expected 1 to 10240 MiB");
                 }
                 if !FILES_RETAINED.contains(keep) {
-                    return wrong("keep", "expected 1 to 1000 files");
+                    wrong("keep", "expected 1 to 1000 files");
                 }
             }
-            SinkTarget::Http { url } => check_url(url)?,
+            SinkTarget::Http { url } => {
+                if let Err((field, why)) = check_url(url) {
+                    wrong(&field, &why);
+                }
+            }
         }
-        Ok(())
     }
 }
 

@@ -16,12 +16,13 @@ pub enum Allowed {
     Filter(Filter),
 }
 
-/// Reads one permission.
+/// Reads one permission, in any case and with spaces around `:` and `,`: `TCP: 80, 443`.
 ///
 /// # Errors
 /// A description of the right form, for the person who wrote the text.
 pub fn parse_allowed(text: &str) -> Result<Allowed, String> {
     let wrong = || {
+        let text = text.to_ascii_lowercase();
         let protocols = text.matches("tcp").count() + text.matches("udp").count();
         let several = match protocols + text.matches("icmp").count() {
             0 | 1 => "",
@@ -34,9 +35,10 @@ pub fn parse_allowed(text: &str) -> Result<Allowed, String> {
              80,8000-8100{several}"
         )
     };
-    let (protocol, ports) = match text.trim().split_once(':') {
-        Some((protocol, ports)) => (protocol, Some(ports)),
-        None => (text.trim(), None),
+    let lower = text.trim().to_ascii_lowercase();
+    let (protocol, ports) = match lower.split_once(':') {
+        Some((protocol, ports)) => (protocol.trim_end(), Some(ports)),
+        None => (&*lower, None),
     };
     let ranges = || match ports {
         None => Ok(vec![EVERY_PORT]),
@@ -56,6 +58,32 @@ pub fn parse_allowed(text: &str) -> Result<Allowed, String> {
         _ => return Err(wrong()),
     };
     Ok(Allowed::Filter(filter))
+}
+
+/// Reads permissions on lines, with spaces between or with commas: `tcp: 80, 443 icmp`.
+///
+/// # Errors
+/// As [`parse_allowed`].
+pub fn parse_all_allowed(text: &str) -> Result<Vec<Allowed>, String> {
+    let mut each = Vec::new();
+    for line in text.lines() {
+        let mut one = String::new();
+        for word in line.split_whitespace() {
+            // A word of letters begins a permission, a number goes on with its ports.
+            let begins = word.starts_with(|char: char| char.is_ascii_alphabetic());
+            if begins && !one.is_empty() {
+                let ended = one.trim_end_matches([',', ' ']).to_owned();
+                each.push(parse_allowed(&ended)?);
+                one.clear();
+            }
+            one.push_str(word);
+            one.push(' ');
+        }
+        if !one.is_empty() {
+            each.push(parse_allowed(one.trim_end())?);
+        }
+    }
+    Ok(each)
 }
 
 /// All permissions of a resource together.
@@ -142,6 +170,35 @@ mod tests {
     }
 
     #[test]
+    fn permissions_are_read_as_people_write_them() {
+        for (text, same) in [
+            ("TCP:443", "tcp:443"),
+            ("tcp: 80, 443", "tcp:80,443"),
+            (" Tcp :80 ,443 ", "tcp:80,443"),
+            ("ANY", "any"),
+            ("Icmp", "icmp"),
+        ] {
+            assert_eq!(parse_allowed(text), parse_allowed(same), "{text:?}");
+            assert!(parse_allowed(text).is_ok(), "{text:?}");
+        }
+        let all = |text: &str| parse_all_allowed(text).and_then(|each| allowed(&each));
+        for text in [
+            "tcp:80,443\r\nicmp",
+            "tcp:80,443 icmp",
+            "TCP: 80, 443 ICMP",
+            "tcp:80,443, icmp",
+            "tcp : 80 , 443\n\n  icmp  ",
+        ] {
+            let read = all(text).map(|read| filters(&read));
+            assert_eq!(read.as_deref(), Ok("tcp:80,443 icmp"), "{text:?}");
+        }
+        assert_eq!(all(" \n"), Ok(vec![]));
+        for text in ["tcp 80", "80", "tcp:80 443 x", "none any", "tcp:80;443"] {
+            assert!(all(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
     fn what_is_no_permission_allows_nothing() {
         for text in [
             "",
@@ -154,7 +211,6 @@ mod tests {
             "any:80",
             "none:1",
             "sctp:80",
-            "TCP:80",
             "tcp 80",
             "80",
         ] {

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod bad_input;
+mod choosing;
 mod console;
 mod crawl;
 mod driver;
