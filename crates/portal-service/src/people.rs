@@ -352,7 +352,7 @@ fn end(session: TokenId) -> Mutation {
 }
 
 /// Any person may have any role. Machines do not sign in.
-fn may_sign_in(kind: ActorKind) -> Result<(), Fault> {
+pub(super) fn may_sign_in(kind: ActorKind) -> Result<(), Fault> {
     match kind {
         ActorKind::Admin | ActorKind::User => Ok(()),
         ActorKind::ServiceAccount => Err(Fault::Conflict(
