@@ -39,6 +39,12 @@ impl Fields {
             .collect()
     }
 
+    /// The keys of the boxes of a field that are checked.
+    pub(super) fn checked(&self, name: &str) -> impl Iterator<Item = &str> {
+        let checked = self.0.iter().filter(|(_, value)| &***value == "yes");
+        checked.filter_map(move |(field, _)| field.strip_prefix(name)?.strip_prefix('.'))
+    }
+
     /// The value of a field, read from its text.
     pub(super) fn parse<T: FromStr<Err: std::fmt::Display>>(&self, name: &str) -> Result<T, Fault> {
         let text = self.text(name);

@@ -34,6 +34,8 @@ mod guard;
 mod host;
 mod icons;
 mod identities;
+mod invitation_page;
+mod invitations;
 mod late_form;
 mod link;
 mod listing;

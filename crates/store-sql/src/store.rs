@@ -7,8 +7,8 @@ use super::sealing::Sealing;
 use super::writer::Writer;
 use super::writing::Writing;
 use super::{
-    access, auth, changes, enrol, factors, grants, invitations, list, owners, passkeys, passwords, providers,
-    read, secrets, seen,
+    access, auth, changes, enrol, factors, grants, invitations, list, owners, passkeys, passwords,
+    providers, read, secrets, seen,
 };
 use async_trait::async_trait;
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ProviderId, TokenId};

@@ -1,9 +1,9 @@
 //! The interface of the portal's database.
 
 use crate::{
-    AccessEntry, AccessFilter, AccessSeq, Account, Actor, Author, Change, ChangeFilter, Client, Entity,
-    EntityId, EntityKind, Found, Gateway, Grant, Identity, Kind, ListFilter, LoggedAccess, Logs,
-    MachineId, Mutation, Owner, Page, PageLimit, Passkey, Position, Principal, SecretBytes,
+    AccessEntry, AccessFilter, AccessSeq, Account, Actor, Author, Change, ChangeFilter, Client,
+    Entity, EntityId, EntityKind, Found, Gateway, Grant, Identity, Kind, ListFilter, LoggedAccess,
+    Logs, MachineId, Mutation, Owner, Page, PageLimit, Passkey, Position, Principal, SecretBytes,
     SecretName, Seen, Seq, Snapshot, StateSecret, StoreError,
 };
 use async_trait::async_trait;

@@ -62,6 +62,16 @@ pub(crate) enum Kind {
     },
     Lines,
     Choice(Vec<(String, String)>),
+    /// Boxes of which any number is checked. Each has a field of its own, `NAME.KEY`.
+    Boxes(Vec<CheckBox>),
+}
+
+/// A box of [`Kind::Boxes`].
+#[derive(Clone, Debug)]
+pub(crate) struct CheckBox {
+    pub(crate) key: String,
+    pub(crate) label: String,
+    pub(crate) is_checked: bool,
 }
 
 impl Field {
@@ -117,6 +127,15 @@ impl Field {
         let kind = Kind::Choice(choices.collect());
         Self {
             kind,
+            ..Self::line(name, label)
+        }
+    }
+
+    pub(crate) fn boxes(name: &'static str, label: &'static str, boxes: Vec<CheckBox>) -> Self {
+        let kind = Kind::Boxes(boxes);
+        Self {
+            kind,
+            is_required: false,
             ..Self::line(name, label)
         }
     }

@@ -209,7 +209,10 @@ pub(crate) async fn a_link_ends_with_what_it_was_made_for(factory: impl AsyncFn(
     world.update(no_more).await.unwrap();
     assert_eq!(denied(&world, ada, link(5), NOW).await, unknown);
     invited(6).await;
-    assert_eq!(denied(&world, ada, link(5), NOW).await, Some(Denial::WrongSecret));
+    assert_eq!(
+        denied(&world, ada, link(5), NOW).await,
+        Some(Denial::WrongSecret)
+    );
     world.delete(ada, true).await.unwrap();
     assert_eq!(denied(&world, ada, link(6), NOW).await, unknown);
 }
@@ -263,7 +266,10 @@ pub(crate) async fn an_owner_is_invited_by_owners_alone(factory: impl AsyncFn() 
     let owners_only = Some(Denial::OwnersOnly);
     let as_owner = || invite(ada, Some(Role::Owner), link(1));
     assert_eq!(write(Role::Admin, as_owner()).await, owners_only);
-    assert_eq!(denied(&world, ada, link(1), NOW).await, Some(Denial::UnknownToken));
+    assert_eq!(
+        denied(&world, ada, link(1), NOW).await,
+        Some(Denial::UnknownToken)
+    );
     assert_eq!(write(Role::Owner, as_owner()).await, None);
     // Nor does an admin make a link for an owner of now.
     let again = invite(ada, None, link(2));
