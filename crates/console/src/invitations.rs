@@ -16,7 +16,7 @@ use culvert_wire::api::{Group, IssuedInvitation, NewInvitation, NewPerson};
 
 /// The page that invites a person.
 pub(super) const INVITE: Link = Link {
-    path: "/people/invite",
+    path: "/people/invitations/new",
     name: "Invite a person",
 };
 

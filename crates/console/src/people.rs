@@ -13,7 +13,7 @@ use super::person::Person;
 use super::roles::{role_name, roles_for};
 use super::state::Console;
 use super::tokens::{self, Machine, MachineOwner};
-use super::view::{Action, Buttons, Cell, Field, Form, Link, Page, Section, Table};
+use super::view::{Action, Buttons, Cell, Field, Form, Page, Section, Table};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::ActorId;

@@ -152,7 +152,7 @@ pub fn router(console: Console) -> Router {
         .route("/people", get(people::list).post(people::create))
         .route("/people/new", get(people::ask))
         .route(
-            "/people/invite",
+            "/people/invitations/new",
             proven(get(invitations::ask).post(invitations::invite)),
         )
         .route(

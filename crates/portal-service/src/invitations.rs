@@ -226,9 +226,7 @@ impl Service {
         let (parts, row) = self.find_invited(from, link).await?;
         let actor = parts.actor;
         let asker = Asker::Known(actor.into());
-        let passwords = &self.sign_in.passwords;
-        let verifier = passwords.verifier(asker, "password", &row.name, password);
-        let verifier = verifier.await?;
+        let verifier = self.new_verifier(asker, &row.name, password).await?;
         let mut mutations = self.ends_of(actor).await?;
         mutations.push(Mutation::UseInvitation {
             actor,

@@ -37,6 +37,7 @@ mod factors;
 mod fresh_proof;
 mod held_store;
 mod identities;
+mod invitations;
 mod known_browsers;
 mod late_forms;
 mod lifetimes;

@@ -4,7 +4,7 @@ use super::Fixture;
 use super::world::*;
 use culvert_ids::ActorId;
 use culvert_store::{
-    Actor, Author, Change, Denial, Mutation, Role, SecretBytes, SignIn, Store, StoreError, StoreExt,
+    Actor, Author, Change, Denial, Mutation, Role, SecretBytes, SignIn, StoreError, StoreExt,
 };
 use culvert_wire::Timestamp;
 use culvert_wire::token::{Secret, SecretDigest};
