@@ -49,6 +49,7 @@ mod navigation;
 mod not_found;
 mod notice;
 mod overview;
+mod own_access;
 mod passkeys;
 mod paths;
 mod people;

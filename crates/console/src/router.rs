@@ -4,8 +4,8 @@ use super::state::Console;
 use super::{
     assets, change_log, clients, confirm, device, dns, explain, exports, factors, first,
     first_steps, flows, gateways, groups, guard, identities, invitation_page, invitations, live,
-    log_settings, logs, me, overview, passkeys, people, policies, provider_sign_in, providers,
-    resources, second_step, service_accounts, settings, sites, theme_choice, tokens,
+    log_settings, logs, me, overview, own_access, passkeys, people, policies, provider_sign_in,
+    providers, resources, second_step, service_accounts, settings, sites, theme_choice, tokens,
     verified_gateways,
 };
 use axum::Router;
@@ -67,6 +67,7 @@ pub fn router(console: Console) -> Router {
         .route("/people/{id}/end-sessions", post(people::end_sessions))
         .route("/identities/{id}/unlink", post(identities::unlink))
         .route("/me", get(me::show))
+        .route("/me/access", get(own_access::show))
         .route("/me/password", proven(post(me::change_password)))
         .route("/me/sign-out-everywhere", post(me::sign_out_everywhere))
         .route("/me/sessions/end-others", post(me::end_others))

@@ -50,7 +50,10 @@ async fn a_person_is_invited_with_role_and_groups_and_signs_in_by_the_link() {
     let group = made(&mut owner, "/api/v1/groups", json!({"name": "staff"})).await;
     let mut admin = signed_in(&running, Role::Admin).await;
     let page = admin.get("/people").await.expect(200);
-    assert!(page.text.contains("href=\"/people/invitations/new\""), "{page:?}");
+    assert!(
+        page.text.contains("href=\"/people/invitations/new\""),
+        "{page:?}"
+    );
     let page = admin.get("/people/invitations/new").await.expect(200);
     let boxed = format!("groups.{}", group["id"].as_str().unwrap());
     assert!(page.text.contains(&boxed), "{page:?}");

@@ -67,7 +67,7 @@ impl Route {
             || self.template == "/api/v1/explain"
     }
 
-    fn path(&self, things: &Things) -> String {
+    pub(crate) fn path(&self, things: &Things) -> String {
         let kind = self.template.split('/').nth(3).unwrap();
         let id = match kind {
             "actors" => things.actor.to_string(),
