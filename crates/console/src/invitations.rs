@@ -2,7 +2,7 @@
 
 use super::forms::{Posted, taken};
 use super::notice::done;
-use super::people::AT;
+use super::paths::PEOPLE as AT;
 use super::person::Person;
 use super::roles::roles_for;
 use super::state::Console;
@@ -25,7 +25,7 @@ const TITLE: &str = "Invite a person";
 /// Groups that are shown as boxes. A form has at most 64 fields.
 const MAX_BOXES: u16 = 50;
 
-/// What was filled in before a fault.
+/// The fields as they were filled in before a fault.
 #[derive(Default)]
 struct Typed<'a> {
     name: &'a str,

@@ -9,6 +9,7 @@ use super::identities;
 use super::invitations::INVITE;
 use super::listing::{Listing, RowState};
 use super::notice::done;
+use super::paths::PEOPLE;
 use super::person::Person;
 use super::roles::{role_name, roles_for};
 use super::state::Console;
@@ -25,7 +26,7 @@ use culvert_wire::api::{
     AccountPatch, Actor, ActorKind, ActorPatch, NewActor, NewSignIn, SecondFactorRule, SignIn,
 };
 
-pub(super) const AT: &str = "/people";
+pub(super) const AT: &str = PEOPLE;
 
 /// The things that are deleted with an actor.
 const ALL: &str = "with its tokens and clients";

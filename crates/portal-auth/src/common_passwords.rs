@@ -4,8 +4,11 @@
 //! years, and what is known of the person and the portal. Each other character is a part of its own. A password of few
 //! parts is refused.
 
-use super::passwords::MIN_CHARS;
 use std::sync::OnceLock;
+
+/// Characters of a password: twelve, since it may be the only factor (NIST SP 800-63B asks for eight
+/// beside a second one), and no rules about which.
+pub(crate) const MIN_CHARS: usize = 12;
 
 /// Words of common passwords, in lower case, one a line.
 const WORDS: &str = include_str!("common_words.txt");

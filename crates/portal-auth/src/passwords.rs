@@ -1,7 +1,7 @@
 //! Passwords, by Argon2id: slow on purpose, in a bounded pool, and as slow for names that do not exist.
 
 use super::browsers::Known;
-use super::common_passwords::{self, PasswordOwner};
+use super::common_passwords::{self, MIN_CHARS, PasswordOwner};
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use argon2::{Algorithm, Argon2, Params, Version};
 use culvert_base::Uptime;
@@ -16,9 +16,6 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
-/// Characters of a password: twelve, since it may be the only factor (NIST SP 800-63B asks for eight
-/// beside a second one), and no rules about which.
-pub(crate) const MIN_CHARS: usize = 12;
 /// No passphrase is longer, and no check reads more.
 const MAX_CHARS: usize = 256;
 

@@ -43,11 +43,11 @@ pub struct OwnResource {
     pub address: String,
     /// The protocols and ports that are let through.
     pub filters: Vec<Filter>,
-    /// Whether it may be used now.
+    /// Its use by the person now.
     pub now: OwnUse,
 }
 
-/// Whether a resource may be used now. The reason for a denial is told to administrators alone.
+/// The use of a resource by its person now. The reason for a denial is told to administrators alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OwnUse {
     /// From these machines.

@@ -22,7 +22,7 @@ pub(super) enum ActorCommand {
     Create(CreateArguments),
     /// Invite a person by a link, or make another link for a person
     ///
-    /// The link is printed once. Whoever opens it within seven days sets the password, once, and is signed in. An earlier
+    /// The link is printed once. The person who opens it within seven days sets the password, once, and is signed in. An earlier
     /// link is void. Of a person who forgot the password, the new one replaces it when the link is used, and the sessions
     /// end.
     Invite(InviteArguments),

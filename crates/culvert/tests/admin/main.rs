@@ -10,6 +10,8 @@ mod dns;
 mod explaining;
 mod first_start;
 mod hostile;
+mod invitations;
+mod json;
 mod logs;
 mod machines;
 mod output;

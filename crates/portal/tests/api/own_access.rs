@@ -26,7 +26,7 @@ async fn resource(owner: &mut Client, name: &str, address: &str, actors: &[Actor
     )
     .await;
     let body = json!({
-        "site": site, "name": name, "kind": "ip", "address": address,
+        "site": site, "name": name, "kind": "address", "address": address,
         "filters": [{"protocol": "tcp", "ports": [443]}],
     });
     let resource = made(owner, "/api/v1/resources", body).await;

@@ -5,6 +5,9 @@ use crate::support::{Answer, Running};
 use culvert_store::Role;
 use serde_json::json;
 
+/// The portal's name.
+const HOST: &str = "vault.firma.zone";
+
 /// Passwords, with a part of the reason.
 const COMMON: [(&str, &str); 6] = [
     ("aaaaaaaaaaaa", "repeats"),
@@ -12,7 +15,7 @@ const COMMON: [(&str, &str); 6] = [
     ("passwordpassword", "repeats"),
     ("qwertyuiop12", "common"),
     ("P4ssw0rd-2026", "common"),
-    ("localhost:2026", "own name"),
+    ("Vault-Firma-26", "own name"),
 ];
 
 fn assert_refused(answer: &Answer, way: &str, password: &str, reason: &str) {
@@ -22,18 +25,21 @@ fn assert_refused(answer: &Answer, way: &str, password: &str, reason: &str) {
 
 #[tokio::test]
 async fn a_common_password_is_refused_by_every_way_to_set_one() {
-    let running = Running::start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let running = Running::start_as(dir, Some(&format!("https://{HOST}"))).await;
     let token = running.setup_token();
     let (actor, name) = person(&running, Role::Admin).await;
     let mut owner = running.owner().await;
     let at = format!("/api/v1/actors/{actor}");
     let mut admin = Browser::open(&running).await;
+    HOST.clone_into(&mut admin.client.host);
     admin.sign_in(&name, PASSWORD).await.expect(303);
     let invited = json!({"name": "grace", "role": "user"});
     let issued = owner.post("/api/v1/invitations", invited).await;
     let issued = issued.expect(201).json();
     let link = issued["link"].as_str().unwrap().rsplit('/').next().unwrap();
     let mut stranger = Browser::open(&running).await;
+    HOST.clone_into(&mut stranger.client.host);
     let mut before = running.client().await.with(&token);
     let own = (&*name, "the name");
     for (password, reason) in COMMON.into_iter().chain([own]) {
@@ -82,11 +88,14 @@ async fn a_common_password_is_refused_by_every_way_to_set_one() {
         let body = json!({"owner": "ada", "password": password});
         let answer = before.post("/api/v1/setup", body).await;
         assert_refused(&answer, "the API's set-up", password, reason);
-        stranger.move_on(&running).await;
-        admin.move_on(&running).await;
+        for browser in [&mut stranger, &mut admin] {
+            browser.move_on(&running).await;
+            HOST.clone_into(&mut browser.client.host);
+        }
     }
     // The old password is still the one, and the token and the link are still good.
     let mut browser = Browser::open(&running).await;
+    HOST.clone_into(&mut browser.client.host);
     browser.sign_in(&name, PASSWORD).await.expect(303);
     let body = json!({"owner": "ada", "password": "battery staple horse"});
     before.post("/api/v1/setup", body).await.expect(200);

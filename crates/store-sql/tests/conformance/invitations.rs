@@ -42,7 +42,7 @@ async fn sign_in(world: &World, actor: ActorId) -> Option<SignIn> {
     row(world, actor).await.sign_in
 }
 
-/// Why the link is not good; none if it is.
+/// The reason for which the link is not good; none if it is.
 async fn denied(
     world: &World,
     actor: ActorId,
@@ -98,8 +98,8 @@ pub(crate) async fn a_link_is_of_one_person_and_sets_one_password(
     assert_eq!(denied(&world, ada, link(2), NOW).await, wrong);
     assert_eq!(denied(&world, bob, link(1), NOW).await, unknown);
     let other = World::beside(&world.store).await;
-    let elsewhere = other.store.invited(other.account, ada, &link(1), NOW).await;
-    assert!(elsewhere.is_err(), "nothing crosses an account");
+    let in_other = other.store.invited(other.account, ada, &link(1), NOW).await;
+    assert!(in_other.is_err(), "nothing crosses an account");
 
     // Another link, at the same role: the first is void.
     world.write(vec![invite(ada, None, link(3))]).await.unwrap();
