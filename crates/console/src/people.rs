@@ -146,6 +146,7 @@ const LISTING: Listing = Listing {
     ],
     states: &[
         RowState::new("administrators", "Administrators", Part::Administrators),
+        RowState::new("invited", "Invited", Part::InvitedActors),
         RowState::new("disabled", "Disabled", Part::DisabledActors),
     ],
     hint: "Name",

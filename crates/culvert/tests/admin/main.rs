@@ -11,7 +11,6 @@ mod explaining;
 mod first_start;
 mod hostile;
 mod invitations;
-mod json;
 mod logs;
 mod machines;
 mod output;

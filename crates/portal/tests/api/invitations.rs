@@ -70,7 +70,10 @@ async fn a_person_is_invited_with_role_and_groups_and_signs_in_by_the_link() {
         page.text.contains("data-once"),
         "a reload sends nothing again"
     );
-    let list = admin.get("/people?search=Grace").await.expect(200);
+    let list = admin
+        .get("/people?search=Grace&state=invited")
+        .await
+        .expect(200);
     assert!(list.text.contains("invited until"), "{list:?}");
 
     let mut browser = Browser::open(&running).await;
@@ -96,7 +99,15 @@ async fn a_person_is_invited_with_role_and_groups_and_signs_in_by_the_link() {
     assert_not_valid(&accept(&mut other, &link, "another staple horse").await);
     other.sign_in(name, CHOSEN).await.expect(303);
     let list = admin.get("/people?search=Grace").await.expect(200);
-    assert!(!list.text.contains("invited"), "{list:?}");
+    assert!(
+        list.text.contains("Grace") && !list.text.contains("invited until"),
+        "{list:?}"
+    );
+    let list = admin
+        .get("/people?search=Grace&state=invited")
+        .await
+        .expect(200);
+    assert!(!list.text.contains("Grace Hopper</a>"), "{list:?}");
 }
 
 #[tokio::test]

@@ -98,5 +98,5 @@ async fn a_common_password_is_refused_by_every_way_to_set_one() {
     HOST.clone_into(&mut browser.client.host);
     browser.sign_in(&name, PASSWORD).await.expect(303);
     let body = json!({"owner": "ada", "password": "battery staple horse"});
-    before.post("/api/v1/setup", body).await.expect(200);
+    before.post("/api/v1/setup", body).await.expect(201);
 }

@@ -4,7 +4,8 @@ use super::Fixture;
 use super::world::*;
 use culvert_ids::ActorId;
 use culvert_store::{
-    Actor, Author, Change, Denial, Mutation, Role, SecretBytes, SignIn, StoreError, StoreExt,
+    Actor, Author, Change, Denial, ListFilter, Mutation, PageLimit, Part, Role, SecretBytes,
+    SignIn, StoreError, StoreExt,
 };
 use culvert_wire::Timestamp;
 use culvert_wire::token::{Secret, SecretDigest};
@@ -72,6 +73,19 @@ async fn password(world: &World, name: &str) -> Option<SecretBytes> {
     found.map(|(_, verifier)| verifier)
 }
 
+/// People who have a link and no password yet.
+async fn waiting(world: &World) -> Vec<ActorId> {
+    let filter = ListFilter {
+        parts: vec![Part::InvitedActors],
+        ..ListFilter::default()
+    };
+    let list = world
+        .store
+        .list_as::<Actor>(world.account, &filter, None, PageLimit::MAX);
+    let rows = list.await.unwrap().items;
+    rows.into_iter().map(|row| row.id).collect()
+}
+
 pub(crate) async fn a_link_is_of_one_person_and_sets_one_password(
     factory: impl AsyncFn() -> Fixture,
 ) {
@@ -93,6 +107,7 @@ pub(crate) async fn a_link_is_of_one_person_and_sets_one_password(
     assert_eq!(invited.invitation_ends, Some(later(WEEK_MS)));
     assert_eq!(invited.password_set, None);
 
+    assert_eq!(waiting(&world).await, [ada]);
     assert_eq!(denied(&world, ada, link(1), NOW).await, None);
     let wrong = Some(Denial::WrongSecret);
     assert_eq!(denied(&world, ada, link(2), NOW).await, wrong);
@@ -114,6 +129,7 @@ pub(crate) async fn a_link_is_of_one_person_and_sets_one_password(
     assert_eq!(password(&world, "ada").await, Some(chosen));
     let after = sign_in(&world, ada).await.unwrap();
     assert_eq!(after.invitation_ends, None);
+    assert_eq!(waiting(&world).await, []);
     assert_eq!(after.password_set, Some(NOW));
     assert_eq!(after.role, Role::Auditor);
     assert_eq!(refused(&world, used).await, unknown);
