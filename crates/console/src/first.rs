@@ -90,7 +90,11 @@ pub(super) async fn sign_in_by_passkey(
 }
 
 /// The session, or the question for what is lacking.
-async fn signed_in(console: &Console, signed_in: SignedIn, next: &str) -> Result<Response, Fault> {
+pub(super) async fn signed_in(
+    console: &Console,
+    signed_in: SignedIn,
+    next: &str,
+) -> Result<Response, Fault> {
     match signed_in {
         SignedIn::Begun(begun) => Ok(with_session(&begun.token, next)),
         SignedIn::CodeWanted(ticket) => {
@@ -101,7 +105,7 @@ async fn signed_in(console: &Console, signed_in: SignedIn, next: &str) -> Result
 }
 
 /// Has the browser show at the next sign-in that the password of this name was right in it.
-fn marked(mut response: Response, Mark(mark): &Mark) -> Response {
+pub(super) fn marked(mut response: Response, Mark(mark): &Mark) -> Response {
     let text = format!(
         "{BROWSER}={}; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age={BROWSER_KNOWN_S}",
         **mark

@@ -12,11 +12,15 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use culvert_portal_base::take_problem;
 use culvert_portal_base::{Fault, check_address};
+use culvert_portal_service::INVITATION_PATH;
 use culvert_wire::api::Problem;
 use zeroize::Zeroizing;
 
 /// With `no-referrer` browsers would not say which page a form came from.
 const REFERRER: HeaderValue = HeaderValue::from_static("same-origin");
+
+/// Of pages whose address is a secret: their path is told to nobody, this portal included.
+const REFERRER_OF_SECRETS: HeaderValue = HeaderValue::from_static("strict-origin");
 
 /// Refuses to begin a way to a provider under another name: the provider sends people to the portal's own name, and the cookie
 /// that is kept meanwhile is of one name.
@@ -69,7 +73,11 @@ pub(super) async fn around(
     headers
         .entry(header::CONTENT_SECURITY_POLICY)
         .or_insert(POLICY);
-    headers.insert(header::REFERRER_POLICY, REFERRER);
+    let referrer = match asker.address.starts_with(INVITATION_PATH) {
+        true => REFERRER_OF_SECRETS,
+        false => REFERRER,
+    };
+    headers.insert(header::REFERRER_POLICY, referrer);
     response
 }
 

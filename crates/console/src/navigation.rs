@@ -71,7 +71,10 @@ pub(crate) const ALL: &[Group] = &[
 /// The pages of people who see only their own clients.
 pub(crate) const OWN: &[Group] = &[Group {
     name: "",
-    entries: &[Entry::new("/clients", "My clients", Icon::CLIENTS)],
+    entries: &[
+        Entry::new("/me/access", "My access", Icon::RESOURCES),
+        Entry::new("/clients", "My clients", Icon::CLIENTS),
+    ],
 }];
 
 const fn tab(path: &'static str, name: &'static str) -> Link {

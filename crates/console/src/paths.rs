@@ -5,6 +5,9 @@ use culvert_portal_auth::device_codes::written as written_code;
 /// The page that asks a person to prove once more who they are.
 pub(super) const CONFIRM: &str = "/confirm";
 
+/// The list of people.
+pub(super) const PEOPLE: &str = "/people";
+
 /// The page of the own second factor.
 pub(super) const SECOND_FACTOR: &str = "/me/second-factor";
 

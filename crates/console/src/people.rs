@@ -7,26 +7,29 @@ use super::edit::{
 };
 use super::forms::{Posted, taken};
 use super::identities;
+use super::invitations::INVITE;
 use super::listing::{Listing, RowState};
 use super::members;
 use super::notice::done;
+use super::paths::PEOPLE;
 use super::person::Person;
 use super::roles::{role_name, roles_for};
 use super::selected::{Act, Selection};
 use super::state::Console;
 use super::tokens::{self, Machine, MachineOwner};
-use super::view::{Action, Buttons, Cell, Field, Form, Link, Page, Section, Table};
+use super::view::{Action, Buttons, Cell, Field, Form, Page, Section, Table};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::ActorId;
-use culvert_portal_base::{Fault, Id};
+use culvert_portal_base::{Fault, Id, now};
 use culvert_portal_service::{Caller, ListRequest};
 use culvert_store::{EntityKind, OrderBy, Part};
+use culvert_wire::Timestamp;
 use culvert_wire::api::{
-    AccountPatch, Actor, ActorKind, ActorPatch, NewActor, NewSignIn, SecondFactorRule,
+    AccountPatch, Actor, ActorKind, ActorPatch, NewActor, NewSignIn, SecondFactorRule, SignIn,
 };
 
-pub(super) const AT: &str = "/people";
+pub(super) const AT: &str = PEOPLE;
 
 /// The things that are deleted with an actor.
 const ALL: &str = "with its tokens and clients";
@@ -84,18 +87,43 @@ fn new_form(name: &str, kind: &str) -> Form {
 }
 
 pub(super) fn state(actor: &Actor) -> Cell {
-    match actor.disabled {
-        true => Cell::bad("disabled"),
-        false => Cell::good("active"),
+    let is_new = |sign_in: &SignIn| sign_in.password_set.is_none();
+    match invitation_of(actor) {
+        _ if actor.disabled => Cell::bad("disabled"),
+        Some(ends) if actor.sign_in.as_ref().is_some_and(is_new) => match ends <= now() {
+            true => Cell::bad("invitation ended"),
+            false => Cell::warn(format_args!("invited until {}", day(ends))),
+        },
+        _ => Cell::good("active"),
     }
+}
+
+/// The end of the link by which the person may set a password.
+fn invitation_of(actor: &Actor) -> Option<Timestamp> {
+    actor.sign_in?.invitation_ends
+}
+
+/// The day of an instant, in UTC.
+fn day(at: Timestamp) -> String {
+    at.to_string().chars().take(10).collect()
 }
 
 fn sign_in_of(actor: &Actor) -> Cell {
     match actor.sign_in {
         Some(sign_in) => {
-            let with = match sign_in.second_factor.is_some() || sign_in.passkeys > 0 {
-                true => "with a second factor",
-                false => "by password alone",
+            let with = match (
+                sign_in.second_factor.is_some() || sign_in.passkeys > 0,
+                sign_in,
+            ) {
+                (true, _) => "with a second factor",
+                (
+                    false,
+                    SignIn {
+                        password_set: Some(_),
+                        ..
+                    },
+                ) => "by password alone",
+                (false, _) => "without a password",
             };
             Cell::text(format_args!("as {}, {with}", role_name(sign_in.role)))
         }
@@ -121,6 +149,7 @@ const LISTING: Listing = Listing {
     ],
     states: &[
         RowState::new("administrators", "Administrators", Part::Administrators),
+        RowState::new("invited", "Invited", Part::InvitedActors),
         RowState::new("disabled", "Disabled", Part::DisabledActors),
     ],
     hint: "Name",
@@ -173,14 +202,7 @@ async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<
         .iter()
         .map(|actor| (actor.id, actor.version, actor.name.as_str()));
     SELECTION.offer(person, &mut list, shown);
-    let mut page = person.searched_page(
-        AT,
-        list,
-        Some(Link {
-            path: "/people/new",
-            name: "New person or machine",
-        }),
-    );
+    let mut page = person.searched_page(AT, list, Some(INVITE));
     if person.may_change() {
         let account = console.service.account(&person.caller).await?;
         let form = rule_form(rule_name(account.second_factor));
@@ -323,6 +345,9 @@ pub(super) async fn actor_page(
     ];
     let may_change =
         person.may_change() && console.service.may_change_actor(&person.caller, id).await?;
+    if let Some(ends) = invitation_of(&actor) {
+        facts.push(("Link to set a password, until", Cell::time(Some(ends))));
+    }
     if may_change {
         facts.push(("Actions", person.buttons(actions(&actor))));
     } else if person.may_change() {
@@ -383,6 +408,9 @@ fn actions(actor: &Actor) -> Vec<Action> {
             "Their sessions and the connections of their clients end at once. Their clients wait, and come back within half a minute after you enable them again.",
         ),
     }];
+    if actor.kind != ActorKind::ServiceAccount && !actor.disabled {
+        actions.push(buttons.button("New link", "invitation"));
+    }
     let Some(sign_in) = actor.sign_in else {
         return actions;
     };
@@ -393,6 +421,13 @@ fn actions(actor: &Actor) -> Vec<Action> {
             ..button
         });
     };
+    if sign_in.invitation_ends.is_some() {
+        at_any_version(
+            "Withdraw the link",
+            "withdraw",
+            "The link that they have works no more. A password that they have stays.",
+        );
+    }
     at_any_version(
         "End all sessions",
         "end-sessions",
@@ -519,7 +554,11 @@ pub(super) async fn make_token(
     taken(made.await, form, onward, page).await
 }
 
-async fn now(console: &Console, caller: &Caller, id: ActorId) -> Result<(String, u64), Fault> {
+async fn name_and_version(
+    console: &Console,
+    caller: &Caller,
+    id: ActorId,
+) -> Result<(String, u64), Fault> {
     let actor = console.service.actor(caller, id).await?;
     Ok((actor.name, actor.version))
 }
@@ -538,7 +577,7 @@ pub(super) async fn rename(
     let changed = service
         .change_actor(&person.caller, id, version, patch)
         .await;
-    let now = now(&console, &person.caller, id);
+    let now = name_and_version(&console, &person.caller, id);
     let at = (AT, format!("{AT}/{id}"));
     renamed(&person, at, &fields, changed, now).await
 }
@@ -575,7 +614,7 @@ pub(super) async fn delete(
     let gone = service
         .delete_actor(&person.caller, id, version, is_cascade(&fields))
         .await;
-    let now = now(&console, &person.caller, id);
+    let now = name_and_version(&console, &person.caller, id);
     let at = (AT, format!("{AT}/{id}"));
     deleted(&person, at, (&fields, ALL), &name, gone, now).await
 }

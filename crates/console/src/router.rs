@@ -3,9 +3,10 @@
 use super::state::Console;
 use super::{
     assets, change_log, choices, clients, confirm, device, dns, explain, exports, factors, first,
-    first_steps, flows, gateways, groups, guard, identities, join_groups, live, log_settings, logs,
-    me, overview, passkeys, people, policies, provider_sign_in, providers, resources, second_step,
-    service_accounts, settings, sites, theme_choice, tokens, verified_gateways,
+    first_steps, flows, gateways, groups, guard, identities, invitation_page, invitations,
+    join_groups, live, log_settings, logs, me, overview, own_access, passkeys, people, policies,
+    provider_sign_in, providers, resources, second_step, service_accounts, settings, sites,
+    theme_choice, tokens, verified_gateways,
 };
 use axum::Router;
 use axum::middleware::from_fn_with_state;
@@ -43,6 +44,8 @@ pub fn router(console: Console) -> Router {
         .route("/sign-in/passkey", post(first::sign_in_by_passkey))
         .route("/sign-in/passkey/second", post(second_step::by_passkey))
         .route("/sign-out", post(me::sign_out))
+        .route("/invitation", post(invitation_page::accept))
+        .route("/invitation/{link}", get(invitation_page::show))
         .route("/me/link", proven(post(identities::link_own)))
         .route("/me/unlink/{id}", post(identities::unlink_own))
         .route("/device", get(device::show))
@@ -65,6 +68,7 @@ pub fn router(console: Console) -> Router {
         .route("/people/{id}/end-sessions", post(people::end_sessions))
         .route("/identities/{id}/unlink", post(identities::unlink))
         .route("/me", get(me::show))
+        .route("/me/access", get(own_access::show))
         .route("/me/password", proven(post(me::change_password)))
         .route("/me/sign-out-everywhere", post(me::sign_out_everywhere))
         .route("/me/sessions/end-others", post(me::end_others))
@@ -150,6 +154,15 @@ pub fn router(console: Console) -> Router {
         .route("/choices", get(choices::list))
         .route("/people", get(people::list).post(people::create))
         .route("/people/new", get(people::ask))
+        .route(
+            "/people/invitations/new",
+            proven(get(invitations::ask).post(invitations::invite)),
+        )
+        .route(
+            "/people/{id}/invitation",
+            proven(post(invitations::invite_again)),
+        )
+        .route("/people/{id}/withdraw", post(invitations::withdraw))
         .route("/people/{id}", get(people::show))
         .route("/people/{id}/sign-in", proven(post(people::set_sign_in)))
         .route(

@@ -20,6 +20,7 @@ mod gateways;
 mod groups;
 pub(crate) mod http;
 mod interrupt;
+mod invitations;
 mod login;
 mod logs;
 mod one_or_more;

@@ -318,8 +318,18 @@ mod tests {
 
     #[test]
     fn the_commands_that_the_console_gives_out_are_understood() {
-        use culvert_console::machine_commands::{CLIENT, GATEWAY, RESOURCES};
-        for command in [GATEWAY, CLIENT, RESOURCES] {
+        use culvert_console::machine_commands::{CLIENT, GATEWAY, RESOURCES, sign_in};
+        use culvert_wire::token::{CertificatePin, Portal};
+        let pin = Some(CertificatePin::of(b"certificate"));
+        let signs_in = [None, pin].map(|pin| {
+            let portal = Portal::new("https://portal.example:8443", pin).unwrap();
+            sign_in(&portal)
+        });
+        let commands = [GATEWAY, CLIENT, RESOURCES];
+        for command in commands
+            .into_iter()
+            .chain(signs_in.iter().map(|text| &**text))
+        {
             let words: Vec<_> = command.split_whitespace().collect();
             let Some((&"sudo", words)) = words.split_first() else {
                 panic!("{command}");

@@ -6,6 +6,7 @@
 
 mod browsers;
 mod challenges;
+mod common_passwords;
 pub mod device_codes;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
@@ -18,6 +19,7 @@ pub mod webauthn;
 
 pub use browsers::{Browsers, Known};
 pub use challenges::{Challenge, Challenges, WITHIN as CHALLENGE_WITHIN};
+pub use common_passwords::PasswordOwner;
 pub use passwords::{Asker, Passwords};
 pub use waiting::{Share, Waiting};
 

@@ -1,6 +1,7 @@
 //! Passwords, by Argon2id: slow on purpose, in a bounded pool, and as slow for names that do not exist.
 
 use super::browsers::Known;
+use super::common_passwords::{self, MIN_CHARS, PasswordOwner};
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use argon2::{Algorithm, Argon2, Params, Version};
 use culvert_base::Uptime;
@@ -15,9 +16,6 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
-/// Characters of a password: twelve, since it may be the only factor (NIST SP 800-63B asks for eight
-/// beside a second one), and no rules about which.
-const MIN_CHARS: usize = 12;
 /// No passphrase is longer, and no check reads more.
 const MAX_CHARS: usize = 256;
 
@@ -129,12 +127,12 @@ impl Passwords {
     /// The verifier for a password that someone chose.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] about `field` where it is too short, too long or the name itself.
+    /// [`Fault::Invalid`] about `field` where it is too short, too long or easy to guess.
     pub async fn verifier(
         &self,
         asker: Asker,
         field: &str,
-        name: &str,
+        owner: PasswordOwner<'_>,
         password: &str,
     ) -> Result<SecretBytes, Fault> {
         let chars = password.chars().count();
@@ -143,8 +141,8 @@ impl Passwords {
                 format!("a password has {MIN_CHARS} to {MAX_CHARS} characters, not {chars}");
             return Err(Fault::invalid(field, detail));
         }
-        if password.to_lowercase() == name.to_lowercase() {
-            return Err(Fault::invalid(field, "the name is no password"));
+        if let Some(reason) = common_passwords::reason(owner, password) {
+            return Err(Fault::invalid(field, reason));
         }
         let mut salt = [0; argon2::RECOMMENDED_SALT_LEN];
         getrandom::fill(&mut salt)?;
@@ -224,6 +222,15 @@ mod tests {
     use super::*;
     use tokio::task::JoinSet;
 
+    const ADA: PasswordOwner<'_> = PasswordOwner {
+        name: "ada",
+        host: "portal.example",
+    };
+
+    /// Of no short part again and again.
+    const ADA_S_LINES: &str =
+        "The engine weaves algebraic patterns just as the loom weaves flowers. ";
+
     const SOMEBODY: Asker = Asker::At(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST));
 
     fn at(address: &str) -> Asker {
@@ -276,11 +283,11 @@ mod tests {
         let passwords = Passwords::default();
         let right = "correct horse battery";
         let one = passwords
-            .verifier(SOMEBODY, "password", "ada", right)
+            .verifier(SOMEBODY, "password", ADA, right)
             .await
             .unwrap();
         let other = passwords
-            .verifier(SOMEBODY, "password", "ada", right)
+            .verifier(SOMEBODY, "password", ADA, right)
             .await
             .unwrap();
         assert_ne!(one, other, "each has a salt of its own");
@@ -297,9 +304,9 @@ mod tests {
     #[tokio::test]
     async fn the_longest_password_with_something_behind_it_is_another() {
         let passwords = Passwords::default();
-        let longest = "x".repeat(MAX_CHARS);
+        let longest: String = ADA_S_LINES.chars().cycle().take(MAX_CHARS).collect();
         let verifier = passwords
-            .verifier(SOMEBODY, "password", "ada", &longest)
+            .verifier(SOMEBODY, "password", ADA, &longest)
             .await
             .unwrap();
         for (behind, is_right) in [("", true), ("x", false), ("xx", false)] {
@@ -312,7 +319,7 @@ mod tests {
     #[tokio::test]
     async fn a_name_that_nobody_has_costs_what_any_other_does() {
         let passwords = Passwords::default();
-        let made = passwords.verifier(SOMEBODY, "password", "ada", "correct horse battery");
+        let made = passwords.verifier(SOMEBODY, "password", ADA, "correct horse battery");
         let made = String::from_utf8(made.await.unwrap().expose().to_vec()).unwrap();
         let cost = |verifier: &str| {
             let parts: Vec<&str> = verifier.split('$').collect();
@@ -323,21 +330,28 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn passwords_that_are_too_short_or_the_name_are_refused() {
+    async fn passwords_that_are_too_short_too_long_or_easy_to_guess_are_refused() {
         let passwords = Passwords::default();
         for (name, password) in [
             ("ada", "eleven char"),
             ("ada.lovelace@example", "Ada.Lovelace@Example"),
+            ("ada", "passwordpassword"),
+            ("ada", "123456789012"),
         ] {
             let refused = passwords
-                .verifier(SOMEBODY, "password", name, password)
+                .verifier(
+                    SOMEBODY,
+                    "password",
+                    PasswordOwner { name, ..ADA },
+                    password,
+                )
                 .await;
             assert!(matches!(refused, Err(Fault::Invalid(_))), "{password}");
         }
-        let long = "x".repeat(MAX_CHARS + 1);
+        let long: String = ADA_S_LINES.chars().cycle().take(MAX_CHARS + 1).collect();
         assert!(
             passwords
-                .verifier(SOMEBODY, "password", "ada", &long)
+                .verifier(SOMEBODY, "password", ADA, &long)
                 .await
                 .is_err()
         );

@@ -6,9 +6,11 @@ use super::signed_in::{Begun, ByPassword, Mark, SignedIn};
 use super::tokens::issue;
 use super::{Caller, Service, show};
 use culvert_ids::{ActorId, TokenId};
-use culvert_portal_auth::{Asker, Known};
+use culvert_portal_auth::{Asker, Known, PasswordOwner};
 use culvert_portal_base::{Fault, now};
-use culvert_store::{self as store, ActorKind, Author, ListFilter, Mutation, Role, TokenScope};
+use culvert_store::{
+    self as store, ActorKind, Author, ListFilter, Mutation, Role, SecretBytes, TokenScope,
+};
 use culvert_wire::Timestamp;
 use culvert_wire::api::{Actor, NewSignIn, Token};
 use culvert_wire::token::{Bearer, TokenKind};
@@ -141,6 +143,22 @@ impl Service {
         Ok(going.map(|row| end(row.id)).collect())
     }
 
+    /// The verifier of a password that a person is to have, by whatever way it came. All that may not be one is refused
+    /// here.
+    pub(super) async fn new_verifier(
+        &self,
+        asker: Asker,
+        name: &str,
+        password: &str,
+    ) -> Result<SecretBytes, Fault> {
+        let url = (self.portal)().url;
+        let authority = url.trim_start_matches("https://");
+        let host = authority.split(':').next().unwrap_or(authority);
+        let owner = PasswordOwner { name, host };
+        let passwords = &self.sign_in.passwords;
+        passwords.verifier(asker, "password", owner, password).await
+    }
+
     async fn sessions_of(&self, actor: ActorId) -> Result<Vec<store::Token>, Fault> {
         let filter = ListFilter {
             refers_to: vec![actor.into()],
@@ -236,11 +254,7 @@ impl Service {
         let row: store::Actor = self.get(caller.account(), actor).await?;
         let proven = self.prove_own(caller, from, current).await?;
         let asker = Asker::Known(actor.into());
-        let verifier = self
-            .sign_in
-            .passwords
-            .verifier(asker, "password", &row.name, new);
-        let verifier = verifier.await?;
+        let verifier = self.new_verifier(asker, &row.name, new).await?;
         let mut mutations = vec![proven.proof()];
         mutations.extend(self.ends_of_others(caller).await?);
         mutations.push(Mutation::SetPassword {
@@ -268,11 +282,7 @@ impl Service {
         let verifier = match &new.password {
             Some(password) => {
                 let asker = Asker::Known(caller.actor()?.into());
-                let verifier = self
-                    .sign_in
-                    .passwords
-                    .verifier(asker, "password", &row.name, password);
-                Some(verifier.await?)
+                Some(self.new_verifier(asker, &row.name, password).await?)
             }
             None => None,
         };
@@ -352,7 +362,7 @@ fn end(session: TokenId) -> Mutation {
 }
 
 /// Any person may have any role. Machines do not sign in.
-fn may_sign_in(kind: ActorKind) -> Result<(), Fault> {
+pub(super) fn may_sign_in(kind: ActorKind) -> Result<(), Fault> {
     match kind {
         ActorKind::Admin | ActorKind::User => Ok(()),
         ActorKind::ServiceAccount => Err(Fault::Conflict(

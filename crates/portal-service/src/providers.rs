@@ -413,6 +413,7 @@ pub(super) const AS_USER: store::SignIn = store::SignIn {
     second_factor: None,
     recovery_codes: 0,
     passkeys: 0,
+    invitation_ends: None,
 };
 
 pub(super) fn new_identity(

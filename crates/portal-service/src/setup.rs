@@ -91,13 +91,8 @@ impl Service {
         };
         let password = match &request.password {
             Some(password) => {
-                let verifier = self.sign_in.passwords.verifier(
-                    Asker::Known(token.id.into()),
-                    "password",
-                    &owner.name,
-                    password,
-                );
-                Some(verifier.await?)
+                let asker = Asker::Known(token.id.into());
+                Some(self.new_verifier(asker, &owner.name, password).await?)
             }
             None => None,
         };

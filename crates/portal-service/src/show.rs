@@ -53,6 +53,7 @@ pub(super) fn actor(row: store::Actor) -> api::Actor {
             second_factor: sign_in.second_factor,
             recovery_codes: sign_in.recovery_codes,
             passkeys: sign_in.passkeys,
+            invitation_ends: sign_in.invitation_ends,
         }),
         version: row.stamp.version,
         created: row.stamp.created,

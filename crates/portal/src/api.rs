@@ -17,6 +17,7 @@ mod exports;
 mod gateways;
 mod groups;
 mod identity;
+mod invitations;
 mod logs;
 mod policies;
 mod problems;
@@ -72,6 +73,8 @@ fn described() -> (axum::Router<Api>, OpenApi) {
         .merge(complete::<Actor>())
         .routes(routes!(actors::set_sign_in, actors::end_sign_in))
         .routes(routes!(actors::end_sessions))
+        .routes(routes!(invitations::invite_person))
+        .routes(routes!(invitations::invite, invitations::withdraw))
         .merge(complete::<Provider>())
         .routes(routes!(
             providers::list_identities,

@@ -61,6 +61,21 @@ impl Writing {
                 self.set_password(actor, role, &verifier, expected_version)
                     .await
             }
+            Mutation::Invite {
+                actor,
+                role,
+                digest,
+                ends,
+                expected_version,
+            } => {
+                self.invite(actor, role, &digest, ends, expected_version)
+                    .await
+            }
+            Mutation::UseInvitation {
+                actor,
+                digest,
+                verifier,
+            } => self.use_invitation(actor, &digest, &verifier).await,
             Mutation::SetProviderSecret { provider, secret } => {
                 self.set_provider_secret(provider, &secret).await
             }
@@ -109,8 +124,14 @@ impl Writing {
     ) -> Result<(), StoreError> {
         let before = self.current(wanted.id(), expected_version).await?;
         if let Some(after) = rules::merge(&before, wanted)? {
-            let signed_in = signs_in(&before);
+            let (signed_in, invited) = (signs_in(&before), is_invited(&before));
             let after = self.replace(before, after).await?;
+            if let Entity::Actor(actor) = &after
+                && invited
+                && !is_invited(&after)
+            {
+                self.forget_invitation(actor.id).await?;
+            }
             if signed_in && !signs_in(&after) {
                 self.revoke_api_tokens_of(after.id()).await?;
             }
@@ -158,4 +179,12 @@ impl Writing {
 
 fn signs_in(row: &Entity) -> bool {
     matches!(row, Entity::Actor(actor) if actor.sign_in.is_some())
+}
+
+fn is_invited(row: &Entity) -> bool {
+    let Entity::Actor(actor) = row else {
+        return false;
+    };
+    let ends = actor.sign_in.and_then(|sign_in| sign_in.invitation_ends);
+    ends.is_some()
 }

@@ -27,6 +27,7 @@ mod factors;
 mod fault;
 mod flows;
 mod grants;
+mod invitations;
 mod list;
 mod log_query;
 mod logs;

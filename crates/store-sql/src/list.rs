@@ -329,6 +329,7 @@ const fn condition_of(part: Part) -> &'static str {
         }
         Part::DrainingGateways => "draining = 1 AND revoked_ms IS NULL",
         Part::DisabledActors | Part::DisabledPolicies => "disabled = 1",
+        Part::InvitedActors => "invitation_ends_ms IS NOT NULL AND password_set_ms IS NULL",
         Part::Administrators => "sign_in_role IN ('admin', 'owner')",
         Part::EnabledPolicies => "disabled = 0",
         Part::LiveTokens => "revoked_ms IS NULL",

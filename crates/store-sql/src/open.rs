@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The schema, from the first version on. A later version appends a script and changes none.
-const MIGRATIONS: [&str; 12] = [
+const MIGRATIONS: [&str; 13] = [
     include_str!("schema.sql"),
     include_str!("schema_applications.sql"),
     include_str!("schema_people.sql"),
@@ -30,6 +30,7 @@ const MIGRATIONS: [&str; 12] = [
     include_str!("schema_gateways.sql"),
     include_str!("schema_secrets.sql"),
     include_str!("schema_targets.sql"),
+    include_str!("schema_invitations.sql"),
 ];
 
 /// The schema version that this build writes: how many scripts have run.

@@ -87,8 +87,10 @@ impl Writing {
             second_factor: after.sign_in.and_then(|was| was.second_factor),
             recovery_codes: after.sign_in.map_or(0, |was| was.recovery_codes),
             passkeys: after.sign_in.map_or(0, |was| was.passkeys),
+            invitation_ends: None,
         });
         self.replace(before, Entity::Actor(after)).await?;
+        self.forget_invitation(actor).await?;
         let sql = "INSERT INTO password (account, actor_id, verifier) VALUES (?, ?, ?) \
                    ON CONFLICT (account, actor_id) DO UPDATE SET verifier = excluded.verifier";
         let values = vec![

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 /// Columns of text and bytes that are no secrets, by table. Ids, names, instants and numbers tell nothing that
 /// lets anybody in.
-const PUBLIC: [(&str, &str); 30] = [
+const PUBLIC: [(&str, &str); 31] = [
     (
         "access_grant",
         "account id client_id gateway_id resource_id policy_id cipher",
@@ -42,6 +42,7 @@ const PUBLIC: [(&str, &str); 30] = [
         "identity",
         "account id provider_id subject actor_id memberships",
     ),
+    ("invitation", "account actor_id"),
     ("machine_address", "account address"),
     ("membership", "account id group_id actor_id"),
     ("passkey", "account credential actor_id public_key name"),
@@ -75,7 +76,8 @@ const PUBLIC: [(&str, &str); 30] = [
 ];
 
 /// Digests, from which nobody gets what they were made of: [`crate::sealing`] says why they are not encrypted.
-const DIGESTS: [(&str, &str); 3] = [
+const DIGESTS: [(&str, &str); 4] = [
+    ("invitation", "digest"),
     ("password", "verifier"),
     ("recovery_code", "digest"),
     ("token_digest", "digest"),

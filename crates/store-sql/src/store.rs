@@ -7,13 +7,13 @@ use super::sealing::Sealing;
 use super::writer::Writer;
 use super::writing::Writing;
 use super::{
-    access, auth, changes, enrol, factors, grants, list, owners, passkeys, passwords, providers,
-    read, secrets, seen,
+    access, auth, changes, enrol, factors, grants, invitations, list, owners, passkeys, passwords,
+    providers, read, secrets, seen,
 };
 use async_trait::async_trait;
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, GroupId, ProviderId, TokenId};
 use culvert_store::{
-    AccessEntry, AccessFilter, AccessSeq, Account, Author, Change, ChangeFilter, Client,
+    AccessEntry, AccessFilter, AccessSeq, Account, Actor, Author, Change, ChangeFilter, Client,
     CommitWatch, Enrolment, Entity, EntityId, EntityKind, Found, Gateway, Grant, Identity,
     ListFilter, LoggedAccess, Mutation, Owner, Page, PageLimit, Passkey, Position, Principal,
     SecretBytes, SecretName, SeenMachine, Seq, Snapshot, StateSecret, Store, StoreError,
@@ -279,6 +279,16 @@ impl Store for SqliteStore {
         name: &str,
     ) -> Result<Option<(ActorId, SecretBytes)>, StoreError> {
         passwords::find(&mut *self.reading().await?, account, name).await
+    }
+
+    async fn invited(
+        &self,
+        account: AccountId,
+        actor: ActorId,
+        digest: &SecretDigest,
+        now: Timestamp,
+    ) -> Result<Actor, StoreError> {
+        invitations::find(&mut *self.reading().await?, account, actor, digest, now).await
     }
 
     async fn provider_secret(

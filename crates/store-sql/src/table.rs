@@ -182,6 +182,7 @@ impl Table for Actor {
         "second_factor_ms",
         "recovery_codes",
         "passkeys",
+        "invitation_ends_ms",
     ];
 
     fn values(&self) -> Result<Vec<Value>, StoreError> {
@@ -200,6 +201,9 @@ impl Table for Actor {
                 .into(),
             u64::from(self.sign_in.map_or(0, |sign_in| sign_in.recovery_codes)).into(),
             u64::from(self.sign_in.map_or(0, |sign_in| sign_in.passkeys)).into(),
+            self.sign_in
+                .and_then(|sign_in| sign_in.invitation_ends)
+                .into(),
         ])
     }
 
@@ -222,6 +226,7 @@ impl Table for Actor {
                         .number("passkeys")?
                         .try_into()
                         .map_err(|_| damaged("passkeys", "too many"))?,
+                    invitation_ends: row.optional_time("invitation_ends_ms")?,
                 }),
                 None => None,
             },

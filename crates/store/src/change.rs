@@ -33,6 +33,30 @@ pub enum Mutation {
         /// The version of the actor that the asker has seen; without one, whatever it is now.
         expected_version: Option<u64>,
     },
+    /// A link with this secret lets the person set a password, once. An earlier link is void. The person
+    /// signs in with this role from now on.
+    Invite {
+        /// The actor.
+        actor: ActorId,
+        /// Its new role. Without one, the role stays; an actor that does not sign in becomes a user.
+        role: Option<Role>,
+        /// The digest, which never leaves the store again.
+        digest: SecretDigest,
+        /// The first instant at which the link is no longer accepted.
+        ends: Timestamp,
+        /// The version of the actor that the asker has seen; without one, whatever it is now.
+        expected_version: Option<u64>,
+    },
+    /// Uses up the person's link. It is denied where the link has another secret or has ended, or the
+    /// actor is disabled or no longer signs in.
+    UseInvitation {
+        /// The actor.
+        actor: ActorId,
+        /// The digest of the secret that was shown.
+        digest: SecretDigest,
+        /// The verifier of the password that the person chose; it is never in the change log.
+        verifier: SecretBytes,
+    },
     /// The portal has this secret at the provider from now on.
     SetProviderSecret {
         /// The provider.

@@ -105,6 +105,8 @@ pub enum Part {
     RevokedClients,
     /// Actors that are disabled.
     DisabledActors,
+    /// People who have a link and no password yet.
+    InvitedActors,
     /// Actors that may change something: administrators and owners.
     Administrators,
     /// Policies that are in force.
@@ -119,7 +121,7 @@ pub enum Part {
 
 impl Part {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::ServiceAccounts,
         Self::MadeTokens,
         Self::Sessions,
@@ -131,6 +133,7 @@ impl Part {
         Self::VerifiedClients,
         Self::RevokedClients,
         Self::DisabledActors,
+        Self::InvitedActors,
         Self::Administrators,
         Self::EnabledPolicies,
         Self::DisabledPolicies,
@@ -141,9 +144,10 @@ impl Part {
     /// The kind of its rows.
     pub const fn kind(self) -> EntityKind {
         match self {
-            Self::ServiceAccounts | Self::DisabledActors | Self::Administrators => {
-                EntityKind::Actor
-            }
+            Self::ServiceAccounts
+            | Self::DisabledActors
+            | Self::InvitedActors
+            | Self::Administrators => EntityKind::Actor,
             Self::MadeTokens | Self::Sessions | Self::LiveTokens | Self::RevokedTokens => {
                 EntityKind::Token
             }

@@ -256,6 +256,7 @@ pub fn without_secrets(entity: &mut Entity) {
                 sign_in.second_factor = None;
                 sign_in.recovery_codes = 0;
                 sign_in.passkeys = 0;
+                sign_in.invitation_ends = None;
             }
         }
         Entity::Provider(provider) => provider.secret_set = None,
@@ -320,8 +321,15 @@ pub fn merge(before: &Entity, mut wanted: Entity) -> Result<Option<Entity>, Stor
             }
             Some("group")
         }
-        // The role may change, and that somebody signs in may end; passwords and factors come by their own way.
+        // The role may change, and that somebody signs in may end; passwords, factors and invitations come by their own
+        // way. An invitation ends with the role for which it was made: its maker might not invite for the next one.
         (Entity::Actor(was), Entity::Actor(is)) => {
+            if let (Some(was), Some(is)) = (was.sign_in, &mut is.sign_in)
+                && was.role != is.role
+            {
+                is.invitation_ends = None;
+            }
+            let invited = |actor: &Actor| actor.sign_in.and_then(|sign_in| sign_in.invitation_ends);
             let since = |actor: &Actor| actor.sign_in.and_then(|sign_in| sign_in.password_set);
             let factors = |actor: &Actor| {
                 let sign_in = actor.sign_in;
@@ -330,7 +338,9 @@ pub fn merge(before: &Entity, mut wanted: Entity) -> Result<Option<Entity>, Stor
                 })
             };
             let password = since(is).is_none() || since(was) == since(is);
-            let unchanged = password && (is.sign_in.is_none() || factors(was) == factors(is));
+            let invitation = invited(is).is_none() || invited(was) == invited(is);
+            let factors = is.sign_in.is_none() || factors(was) == factors(is);
+            let unchanged = password && invitation && factors;
             first_changed(&[("sign_in", unchanged)])
         }
         (Entity::Token(was), Entity::Token(is)) => {

@@ -1,9 +1,9 @@
 //! The interface of the portal's database.
 
 use crate::{
-    AccessEntry, AccessFilter, AccessSeq, Account, Author, Change, ChangeFilter, Client, Entity,
-    EntityId, EntityKind, Found, Gateway, Grant, Identity, Kind, ListFilter, LoggedAccess, Logs,
-    MachineId, Mutation, Owner, Page, PageLimit, Passkey, Position, Principal, SecretBytes,
+    AccessEntry, AccessFilter, AccessSeq, Account, Actor, Author, Change, ChangeFilter, Client,
+    Entity, EntityId, EntityKind, Found, Gateway, Grant, Identity, Kind, ListFilter, LoggedAccess,
+    Logs, MachineId, Mutation, Owner, Page, PageLimit, Passkey, Position, Principal, SecretBytes,
     SecretName, Seen, Seq, Snapshot, StateSecret, StoreError,
 };
 use async_trait::async_trait;
@@ -169,6 +169,19 @@ pub trait Store: Logs + Debug + Send + Sync + 'static {
         account: AccountId,
         name: &str,
     ) -> Result<Option<(ActorId, SecretBytes)>, StoreError>;
+
+    /// The person whom a link invites. The secret is compared before anything is told.
+    ///
+    /// # Errors
+    /// [`StoreError::Denied`] where the link has another secret or has ended, or the actor is disabled or no longer
+    /// signs in.
+    async fn invited(
+        &self,
+        account: AccountId,
+        actor: ActorId,
+        digest: &SecretDigest,
+        now: Timestamp,
+    ) -> Result<Actor, StoreError>;
 
     /// The portal's secret at a provider, where it has one there.
     async fn provider_secret(

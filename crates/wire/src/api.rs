@@ -28,7 +28,10 @@ mod token;
 
 pub use account::{Account, AccountPatch, DesiredDns, DesiredDnsDomain, SecondFactorRule};
 pub use activity::{Activity, ActivitySpan, ActivityStep};
-pub use actor::{Actor, ActorKind, ActorPatch, NewActor, NewSignIn, SignIn};
+pub use actor::{
+    Actor, ActorKind, ActorPatch, IssuedInvitation, NewActor, NewInvitation, NewPerson, NewSignIn,
+    SignIn,
+};
 pub use apply::{
     ApplyChange, ApplyOptions, ApplyReport, Desired, DesiredActor, DesiredGroup, DesiredPolicy,
     DesiredResource, DesiredSite, FieldChange, Operation,

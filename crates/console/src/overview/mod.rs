@@ -11,7 +11,7 @@ use super::names::Names;
 use super::person::Person;
 use super::state::Console;
 use super::view::{Cell, Link, Page, Section, Table};
-use super::{first_steps, gateways, verified_gateways};
+use super::{first_steps, gateways, own_access, verified_gateways};
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use culvert_ids::GatewayId;
@@ -35,7 +35,7 @@ pub(super) async fn show(
     asked: Asked,
 ) -> Result<Response, Fault> {
     if person.caller.role() == Role::User {
-        return Ok(Redirect::to("/clients").into_response());
+        return Ok(Redirect::to(own_access::AT).into_response());
     }
     let mut page = person.live_page("Overview", "/", "/", &console);
     let service = &console.service;

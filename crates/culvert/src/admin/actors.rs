@@ -1,13 +1,14 @@
 //! `culvert admin actor`.
 
 use super::common::{DeleteWithOthers, Search, Seen, Which, something, usage};
+use super::invitations::{self, InviteArguments};
 use super::output::instant;
 use super::passwords::Role;
 use super::shell::Shell;
 use crate::exit::Failure;
 use clap::{Args, Subcommand, ValueEnum};
 use culvert_base::quoted;
-use culvert_wire::api::{Actor, ActorKind, ActorPatch, ApiRole, NewActor, NewSignIn};
+use culvert_wire::api::{Actor, ActorKind, ActorPatch, ApiRole, NewActor, NewSignIn, SignIn};
 
 /// Actors: admins, users, and service accounts, which are machines
 #[derive(Debug, Subcommand)]
@@ -19,6 +20,14 @@ pub(super) enum ActorCommand {
     Show(Which),
     /// Make an actor
     Create(CreateArguments),
+    /// Invite a person by a link, or make another link for a person
+    ///
+    /// The link is printed once. The person who opens it within seven days sets the password, once, and is signed in. An earlier
+    /// link is void. Of a person who forgot the password, the new one replaces it when the link is used, and the sessions
+    /// end.
+    Invite(InviteArguments),
+    /// Withdraw the link of a person
+    WithdrawInvitation(Which),
     /// Rename, disable or enable an actor, or change the role of a person
     ///
     /// The tokens of a disabled actor are refused, and the live connections of its clients end. Its clients wait, and
@@ -81,6 +90,8 @@ const EXAMPLES: &str = "\
 Examples:
   culvert admin actor create ada --kind user
   culvert admin actor create build-server --kind service-account
+  culvert admin actor invite grace@example.com --role user --group developers
+  culvert admin actor withdraw-invitation grace@example.com
   culvert admin actor list --search build
   culvert admin actor show ada
   culvert admin actor set ada --disable
@@ -112,6 +123,7 @@ pub(super) async fn run(shell: &mut Shell, command: ActorCommand) -> Result<(), 
                     ("kind", kind(actor.kind).to_owned()),
                     ("state", state(&actor).to_owned()),
                     ("signs in", signs_in(&actor)),
+                    ("invited", invited(&actor)),
                     ("created", instant(Some(actor.created))),
                     ("changed", instant(Some(actor.updated))),
                     ("version", actor.version.to_string()),
@@ -125,6 +137,8 @@ pub(super) async fn run(shell: &mut Shell, command: ActorCommand) -> Result<(), 
             };
             shell.create::<Actor>(&new).await.map(drop)
         }
+        ActorCommand::Invite(invite) => invitations::invite(shell, invite).await,
+        ActorCommand::WithdrawInvitation(which) => invitations::withdraw(shell, &which.which).await,
         ActorCommand::Set(SetArguments {
             seen,
             role: Some(role),
@@ -207,6 +221,15 @@ const fn kind(kind: ActorKind) -> &'static str {
     }
 }
 
+/// The link of a person.
+fn invited(actor: &Actor) -> String {
+    let ends = actor.sign_in.and_then(|sign_in| sign_in.invitation_ends);
+    ends.map_or_else(
+        || "no".to_owned(),
+        |ends| format!("until {}", instant(Some(ends))),
+    )
+}
+
 fn signs_in(actor: &Actor) -> String {
     match actor.sign_in {
         None => "no".to_owned(),
@@ -224,5 +247,13 @@ fn signs_in(actor: &Actor) -> String {
 }
 
 const fn state(actor: &Actor) -> &'static str {
-    if actor.disabled { "disabled" } else { "active" }
+    match actor.sign_in {
+        _ if actor.disabled => "disabled",
+        Some(SignIn {
+            password_set: None,
+            invitation_ends: Some(_),
+            ..
+        }) => "invited",
+        _ => "active",
+    }
 }

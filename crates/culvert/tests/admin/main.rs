@@ -10,6 +10,7 @@ mod dns;
 mod explaining;
 mod first_start;
 mod hostile;
+mod invitations;
 mod logs;
 mod machines;
 mod output;

@@ -143,7 +143,9 @@ const UNKNOWN: &[(&str, &str)] = &[
 /// their JSON is made where that of the others is.
 const APART: &[(&str, &str)] = &[
     ("actor end-sessions", "somebody who signs in"),
+    ("actor invite", "it prints a secret once"),
     ("actor reset-second-factor", "a second factor"),
+    ("actor withdraw-invitation", "somebody who was invited"),
     ("dns remove", "servers for names"),
     ("dns search", "a list of domains"),
     ("dns set", "servers for names"),

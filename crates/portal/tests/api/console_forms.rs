@@ -155,11 +155,12 @@ async fn everything(running: &Running) -> Vec<String> {
 /// Forms on pages in a state that [`everything`] does not have; their own tests send them. In such a state
 /// somebody is about to sign in, or has a second factor, an identity or a waiting machine, or the portal has a
 /// name. Their own tests send them.
-const IN_OTHER_STATES: [&str; 16] = [
+const IN_OTHER_STATES: [&str; 18] = [
     "/confirm/passkey",
     "/confirm/provider",
     "/device/approve",
     "/device/deny",
+    "/invitation",
     "/me/passkeys",
     "/me/passkeys/*/name",
     "/me/passkeys/*/remove",
@@ -169,6 +170,7 @@ const IN_OTHER_STATES: [&str; 16] = [
     "/me/second-factor/remove",
     "/me/unlink/*",
     "/people/*/reset-second-factor",
+    "/people/*/withdraw",
     "/sign-in/code",
     "/sign-in/passkey",
     "/sign-in/passkey/second",

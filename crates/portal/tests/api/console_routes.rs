@@ -15,7 +15,7 @@ pub(crate) struct Route {
 }
 
 /// The kinds of ids in a path, by the beginning of the path.
-const IDS: [(&str, &str); 18] = [
+const IDS: [(&str, &str); 19] = [
     ("clients", "cli"),
     ("gateways", "gw"),
     ("groups", "grp"),
@@ -34,6 +34,7 @@ const IDS: [(&str, &str); 18] = [
     ("name", "snk"),
     ("format", "csv"),
     ("handle", "key"),
+    ("link", "key"),
 ];
 
 /// All of them, with ids of things that are not there.
@@ -137,5 +138,5 @@ fn the_router_is_read_whole() {
 
 /// True if a form is for people who have not signed in yet.
 pub(crate) fn is_before_signing_in(form: &str) -> bool {
-    form == "/set-up" || form.starts_with("/sign-in")
+    form == "/set-up" || form.starts_with("/sign-in") || form.starts_with("/invitation")
 }

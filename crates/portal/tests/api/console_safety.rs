@@ -380,10 +380,11 @@ async fn a_user_sees_and_gives_up_the_own_clients_and_nothing_else() {
     for path in pages() {
         let page = browser.get(&path).await;
         match &*path {
-            "/me" | "/me/second-factor" | "/clients" | "/device" | "/confirm" | "/confirm/done" => {
+            "/me" | "/me/access" | "/me/second-factor" | "/clients" | "/device" | "/confirm"
+            | "/confirm/done" => {
                 assert_eq!(page.status, 200);
             }
-            "/" => assert_eq!(page.header("location"), "/clients"),
+            "/" => assert_eq!(page.header("location"), "/me/access"),
             _ => assert_eq!(page.status, 403, "{path}"),
         }
         assert!(!page.text.contains(&foreign.to_string()), "{path}");

@@ -11,7 +11,7 @@ use culvert_store::{ListFilter, PageLimit, Provider, Role, StoreExt, TokenScope}
 use culvert_wire::Timestamp;
 
 /// Forms that wait for a fresh proof.
-const ASKING: [&str; 23] = [
+const ASKING: [&str; 25] = [
     "/clients/selected",
     "/clients/{id}/verify",
     "/device/approve",
@@ -24,7 +24,9 @@ const ASKING: [&str; 23] = [
     "/me/recovery-codes",
     "/me/second-factor",
     "/me/second-factor/remove",
+    "/people/invitations/new",
     "/people/second-factor",
+    "/people/{id}/invitation",
     "/people/{id}/link",
     "/people/{id}/reset-second-factor",
     "/people/{id}/sign-in",

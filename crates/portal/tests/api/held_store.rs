@@ -5,7 +5,7 @@ use crate::statements::Statements;
 use async_trait::async_trait;
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, GroupId, ProviderId, TokenId};
 use culvert_store::{
-    AccessEntry, AccessFilter, AccessSeq, AccessTotals, Account, Activity, Author, Change,
+    AccessEntry, AccessFilter, AccessSeq, AccessTotals, Account, Activity, Actor, Author, Change,
     ChangeFilter, Client, CommitWatch, Enrolment, Entity, EntityId, EntityKind, FlowBatch,
     FlowFilter, FlowSeq, Found, Gateway, Grant, Identity, ListFilter, LogEntries, LoggedAccess,
     LoggedFlow, Logs, Mutation, Owner, Page, PageLimit, Passkey, Position, Principal, RecentUse,
@@ -197,6 +197,7 @@ passed_on! {
         async fn change_log(account: AccountId, filter: &ChangeFilter, before: Option<Seq>, limit: PageLimit) -> Answer<Page<Change, Seq>>;
         async fn current_principal(account: AccountId, token: TokenId, now: Timestamp) -> Answer<Principal>;
         async fn owners(account: AccountId, now: Timestamp) -> Answer<Vec<Owner>>;
+        async fn invited(account: AccountId, actor: ActorId, digest: &SecretDigest, now: Timestamp) -> Answer<Actor>;
         async fn provider_secret(account: AccountId, provider: ProviderId) -> Answer<Option<SecretBytes>>;
         async fn identity(account: AccountId, provider: ProviderId, subject: &str) -> Answer<Option<Identity>>;
         async fn totp_secret(account: AccountId, actor: ActorId) -> Answer<Option<SecretBytes>>;

@@ -59,6 +59,10 @@ async fn of_machines(running: &Running, owner: &mut Client) -> Vec<String> {
         made(owner, path, body).await;
         secrets.push(secret.to_owned());
     }
+    let invited = json!({"name": "grace", "role": "user"});
+    let invited = made(owner, "/api/v1/invitations", invited).await;
+    let link = invited["link"].as_str().unwrap();
+    secrets.push(link.rsplit('/').next().unwrap().to_owned());
     let device = json!({"machine": "laptop"});
     let device = made(owner, "/api/v1/device-sign-ins", device).await;
     secrets.push(device["device_code"].as_str().unwrap().to_owned());

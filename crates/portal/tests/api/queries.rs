@@ -279,11 +279,12 @@ async fn enrol(world: &World, things: &Things, numbers: Range<u32>) {
 fn paths(world: &World, things: &Things) -> Vec<String> {
     // Assets and streams are no lists, and an export is as long as its log. The others are for who has not
     // signed in, and answer with another page to who has.
-    const OTHERS: [&str; 15] = [
+    const OTHERS: [&str; 16] = [
         "/assets/",
         "/favicon.ico",
         "/live",
         "/set-up",
+        "/invitation",
         "/sign-in",
         "/healthz",
         "/readyz",

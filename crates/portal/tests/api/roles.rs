@@ -67,7 +67,7 @@ impl Route {
             || self.template == "/api/v1/explain"
     }
 
-    fn path(&self, things: &Things) -> String {
+    pub(crate) fn path(&self, things: &Things) -> String {
         let kind = self.template.split('/').nth(3).unwrap();
         let id = match kind {
             "actors" => things.actor.to_string(),
@@ -124,6 +124,8 @@ impl Route {
             ("POST", "actors/{id}/sign-in") => {
                 json!({"role": "auditor", "password": "correct horse battery"})
             }
+            ("POST", "actors/{id}/invitation") => json!({}),
+            ("POST", "invitations") => json!({"name": name, "role": "user"}),
             ("PATCH", "retention") => json!({"access": {"days": 30, "entries": 5000}}),
             ("PATCH", "sinks/{name}") => json!({"logs": ["access", "changes"]}),
             ("POST", "sinks") => {

@@ -6,6 +6,7 @@
 pub(crate) mod factors;
 pub(crate) mod feed;
 pub(crate) mod high_rate;
+pub(crate) mod invitations;
 pub(crate) mod isolation;
 pub(crate) mod logs;
 pub(crate) mod machines;
@@ -99,6 +100,10 @@ macro_rules! conformance {
                 tokens::a_failed_mutation_leaves_the_one_time_token_unused
                 tokens::last_use_is_no_change
                 people::a_password_is_found_under_its_name_until_it_ends
+                invitations::a_link_is_of_one_person_and_sets_one_password
+                invitations::a_link_ends_with_what_it_was_made_for
+                invitations::of_many_who_use_one_link_at_once_one_sets_the_password
+                invitations::an_owner_is_invited_by_owners_alone
                 factors::a_second_factor_stays_with_the_password_and_goes_with_it
                 factors::a_step_is_used_once_and_never_goes_back
                 factors::a_recovery_code_is_used_once_by_any_number_of_callers

@@ -295,6 +295,8 @@ fn apply(rows: &mut Rows, mutation: &Mutation) -> Result<(), Fault> {
         Mutation::Create(row) => create(rows, row.clone()),
         Mutation::CreateToken { token, .. } => create(rows, token.clone().into()),
         Mutation::SetPassword { .. }
+        | Mutation::Invite { .. }
+        | Mutation::UseInvitation { .. }
         | Mutation::SetProviderSecret { .. }
         | Mutation::ChangeFactor { .. }
         | Mutation::Prove { .. }

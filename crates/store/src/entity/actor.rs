@@ -66,6 +66,9 @@ pub struct SignIn {
     /// Passkeys, each of which signs in by itself and stands beside the password.
     #[serde(default)]
     pub passkeys: u32,
+    /// The end of the link by which the person may set a password, once. None without such a link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invitation_ends: Option<Timestamp>,
 }
 
 impl SignIn {

@@ -1,6 +1,6 @@
 use super::ApiRole;
 use crate::Timestamp;
-use culvert_ids::ActorId;
+use culvert_ids::{ActorId, GroupId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -59,6 +59,55 @@ pub struct SignIn {
     /// Passkeys that the person has.
     #[serde(default)]
     pub passkeys: u32,
+    /// The end of the link by which the person may set a password, once. None without such a link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invitation_ends: Option<Timestamp>,
+}
+
+/// A person to invite.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct NewPerson {
+    /// 1 to 100 characters. The person signs in under it.
+    pub name: String,
+    /// The role of the person's sessions: no more than the role of who invites.
+    pub role: ApiRole,
+    /// The groups that the person is in from now on; at most 100.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
+    pub groups: Vec<GroupId>,
+}
+
+/// Another link for a person.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct NewInvitation {
+    /// The role of a person who does not sign in yet; `user` if it is left out. The role of others stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<ApiRole>,
+}
+
+/// A link by which a person sets a password, once. An earlier link of the person is void.
+#[derive(Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct IssuedInvitation {
+    /// The person.
+    pub actor: Actor,
+    /// The address to open in a browser. It is a secret, and is shown this once.
+    pub link: String,
+    /// The first instant at which the link is no longer accepted.
+    pub ends: Timestamp,
+}
+
+impl fmt::Debug for IssuedInvitation {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("IssuedInvitation")
+            .field("actor", &self.actor.id)
+            .field("ends", &self.ends)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A new way for a person to sign in. It ends the sessions that the person has.

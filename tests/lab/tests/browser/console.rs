@@ -11,7 +11,7 @@ use std::time::Duration;
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
 /// The password of all people in these tests.
-pub(crate) const PASSWORD: &str = "correct horse battery staple";
+pub(crate) const PASSWORD: &str = "correct horse battery";
 
 /// Everybody who signs in, by name and role.
 pub(crate) const PEOPLE: [(&str, &str); 4] = [

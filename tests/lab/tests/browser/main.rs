@@ -10,6 +10,7 @@ mod driver;
 mod first_run;
 mod follow;
 mod fresh_proof;
+mod invitation;
 mod live;
 mod openid;
 mod page;

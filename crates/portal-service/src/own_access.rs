@@ -1,0 +1,197 @@
+//! A person's own view: their machines, and what they may use from them.
+
+use super::{Caller, Service, show};
+use culvert_hub::Explained;
+use culvert_ids::{ClientId, ResourceId};
+use culvert_policy::Decision;
+use culvert_portal_base::Fault;
+use culvert_store::{self as store, ListFilter};
+use culvert_wire::Timestamp;
+use culvert_wire::api::Client;
+use culvert_wire::model::Filter;
+use std::collections::BTreeSet;
+
+/// Resources on the page. A person with more of them finds the others with `culvert resources`.
+const MAX_RESOURCES: usize = 100;
+
+/// Machines for which each resource is decided. A person has a few.
+const MAX_MACHINES: usize = 8;
+
+/// A person's machines, and what they may use.
+pub struct OwnAccess {
+    /// Machines that are not revoked, those that are connected first.
+    pub machines: Vec<OwnMachine>,
+    /// Resources that a policy joins with a group of the person, by their names.
+    pub resources: Vec<OwnResource>,
+    /// There are more resources than these.
+    pub has_more: bool,
+}
+
+/// A machine of the person.
+pub struct OwnMachine {
+    /// The client.
+    pub client: Client,
+    /// It is connected now.
+    pub is_connected: bool,
+}
+
+/// A resource that the person may use, or may use at other times.
+pub struct OwnResource {
+    /// Its name.
+    pub name: String,
+    /// Its address or name in the network.
+    pub address: String,
+    /// The protocols and ports that are let through.
+    pub filters: Vec<Filter>,
+    /// Its use by the person now.
+    pub now: OwnUse,
+}
+
+/// The use of a resource by its person now. The reason for a denial is told to administrators alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OwnUse {
+    /// From these machines.
+    Allowed {
+        /// Their names.
+        machines: Vec<String>,
+        /// The end of the access, if there is one.
+        until: Option<Timestamp>,
+    },
+    /// It may be, but no gateway leads there now.
+    NoGateway,
+    /// Not from any machine of the person.
+    Denied,
+    /// The person has no machine.
+    NoMachine,
+}
+
+impl Service {
+    /// The caller's own machines, and what they may use from them now.
+    pub async fn own_access(&self, caller: &Caller) -> Result<OwnAccess, Fault> {
+        caller.has_enrolled()?;
+        let machines = self.own_machines(caller).await?;
+        let mut ids = self.resources_of_groups(caller).await?;
+        let has_more = ids.len() > MAX_RESOURCES;
+        ids.truncate(MAX_RESOURCES);
+        let mut resources = Vec::new();
+        for id in ids {
+            let found = self.get::<store::Resource>(caller.account(), id).await;
+            let row = match found {
+                Ok(row) => row,
+                // It was deleted in between.
+                Err(Fault::NotFound(_)) => continue,
+                Err(fault) => return Err(fault),
+            };
+            resources.push(OwnResource {
+                now: self.own_use(caller, &machines, id).await?,
+                name: row.name,
+                address: row.target.address,
+                filters: row.filters,
+            });
+        }
+        resources.sort_by_key(|resource| resource.name.to_lowercase());
+        Ok(OwnAccess {
+            machines,
+            resources,
+            has_more,
+        })
+    }
+
+    async fn own_machines(&self, caller: &Caller) -> Result<Vec<OwnMachine>, Fault> {
+        let of_actor = ListFilter {
+            refers_to: vec![caller.actor()?.into()],
+            ..ListFilter::default()
+        };
+        let rows: Vec<store::Client> = self.all(caller.account(), &of_actor).await?;
+        let live = rows.into_iter().filter(|row| row.revoked.is_none());
+        let clients: Vec<Client> = live.map(show::client).collect();
+        let sessions = self.sessions_of_clients(caller, &clients).await?;
+        let machines = clients.into_iter().map(|client| OwnMachine {
+            is_connected: sessions.contains_key(&client.id),
+            client,
+        });
+        let mut machines: Vec<OwnMachine> = machines.collect();
+        machines.sort_by_key(|machine| {
+            let name = machine.client.name.to_lowercase();
+            (!machine.is_connected, name)
+        });
+        Ok(machines)
+    }
+
+    /// The resources that a policy joins with a group of the caller, unless the policy is disabled. A client is told these.
+    async fn resources_of_groups(&self, caller: &Caller) -> Result<Vec<ResourceId>, Fault> {
+        let account = caller.account();
+        let referring = |id: store::EntityId| ListFilter {
+            refers_to: vec![id],
+            ..ListFilter::default()
+        };
+        let of_actor = referring(caller.actor()?.into());
+        let memberships: Vec<store::Membership> = self.all(account, &of_actor).await?;
+        let mut resources = BTreeSet::new();
+        for membership in memberships {
+            let of_group = referring(membership.group.into());
+            let policies: Vec<store::Policy> = self.all(account, &of_group).await?;
+            let enabled = policies.iter().filter(|policy| !policy.disabled);
+            resources.extend(enabled.map(|policy| policy.resource));
+        }
+        Ok(resources.into_iter().collect())
+    }
+
+    async fn own_use(
+        &self,
+        caller: &Caller,
+        machines: &[OwnMachine],
+        resource: ResourceId,
+    ) -> Result<OwnUse, Fault> {
+        if machines.is_empty() {
+            return Ok(OwnUse::NoMachine);
+        }
+        let mut allowed = Vec::new();
+        let mut last = None;
+        let mut has_gateway = false;
+        for machine in machines.iter().take(MAX_MACHINES) {
+            let Some(explained) = self.judged_now(caller, machine.client.id, resource).await else {
+                continue;
+            };
+            if !explained.is_allow() {
+                continue;
+            }
+            has_gateway |= explained.gateway.is_ok();
+            allowed.push(machine.client.name.clone());
+            // The access that lasts longest counts.
+            last = match (last, until(&explained)) {
+                (None, ends) => Some(ends),
+                (Some(Some(one)), Some(other)) => Some(Some(one.max(other))),
+                (Some(_), _) => Some(None),
+            };
+        }
+        Ok(match (allowed.is_empty(), has_gateway) {
+            (true, _) => OwnUse::Denied,
+            (false, false) => OwnUse::NoGateway,
+            (false, true) => OwnUse::Allowed {
+                machines: allowed,
+                until: last.flatten(),
+            },
+        })
+    }
+
+    /// The decision of now. None where the sessions do not know one of the two yet.
+    async fn judged_now(
+        &self,
+        caller: &Caller,
+        client: ClientId,
+        resource: ResourceId,
+    ) -> Option<Explained> {
+        match self.serves(caller) {
+            true => self.served.explain(client, resource).await.ok(),
+            false => None,
+        }
+    }
+}
+
+fn until(explained: &Explained) -> Option<Timestamp> {
+    match explained.policies.decision() {
+        Decision::Allow { until, .. } => until.map(Timestamp::from),
+        Decision::Deny { .. } => None,
+    }
+}

@@ -1,0 +1,104 @@
+//! Links by which people set a password, once. A person has at most one.
+
+use super::fault::fault;
+use super::value::{Columns, query};
+use super::writing::Writing;
+use super::{auth, read};
+use culvert_ids::{AccountId, ActorId};
+use culvert_store::{Actor, Denial, Entity, Kind, Role, SecretBytes, SignIn, StoreError};
+use culvert_wire::Timestamp;
+use culvert_wire::token::SecretDigest;
+use sqlx::SqliteConnection;
+
+/// The person whom the link invites. It compares the secret before anything else, so that only who has it learns from
+/// the time that the answer takes.
+pub(super) async fn find(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    actor: ActorId,
+    digest: &SecretDigest,
+    now: Timestamp,
+) -> Result<Actor, StoreError> {
+    read::last_seq(connection, account).await?;
+    let sql = "SELECT digest FROM invitation WHERE account = ? AND actor_id = ?";
+    let values = vec![account.as_bytes().into(), actor.as_bytes().into()];
+    let row = query(sql, values)
+        .fetch_optional(&mut *connection)
+        .await
+        .map_err(fault)?;
+    let Some(row) = row else {
+        return Err(Denial::UnknownToken.into());
+    };
+    if SecretDigest::from_bytes(Columns(&row).bytes("digest")?) != *digest {
+        return Err(Denial::WrongSecret.into());
+    }
+    let person = auth::enabled(connection, account, actor).await?;
+    let ends = person.sign_in.and_then(|sign_in| sign_in.invitation_ends);
+    match ends {
+        Some(ends) if now < ends => Ok(person),
+        Some(_) => Err(Denial::Expired.into()),
+        None => Err(Denial::Revoked.into()),
+    }
+}
+
+impl Writing {
+    pub(super) async fn invite(
+        &mut self,
+        actor: ActorId,
+        role: Option<Role>,
+        digest: &SecretDigest,
+        ends: Timestamp,
+        expected_version: Option<u64>,
+    ) -> Result<(), StoreError> {
+        let before = self.current(actor.into(), expected_version).await?;
+        let Some(row) = Actor::from_entity(before.clone()) else {
+            return Err(StoreError::NotFound(actor.into()));
+        };
+        let was = row.sign_in.unwrap_or(SignIn {
+            role: Role::User,
+            password_set: None,
+            second_factor: None,
+            recovery_codes: 0,
+            passkeys: 0,
+            invitation_ends: None,
+        });
+        let after = Actor {
+            sign_in: Some(SignIn {
+                role: role.unwrap_or(was.role),
+                invitation_ends: Some(ends),
+                ..was
+            }),
+            ..row
+        };
+        self.replace(before, Entity::Actor(after)).await?;
+        let sql = "INSERT INTO invitation (account, actor_id, digest) VALUES (?, ?, ?) \
+                   ON CONFLICT (account, actor_id) DO UPDATE SET digest = excluded.digest";
+        let values = vec![
+            self.account().as_bytes().into(),
+            actor.as_bytes().into(),
+            digest.as_bytes().as_slice().into(),
+        ];
+        self.execute(sql, values).await?;
+        Ok(())
+    }
+
+    /// The transaction has the writer: of several who use one link, one comes first.
+    pub(super) async fn use_invitation(
+        &mut self,
+        actor: ActorId,
+        digest: &SecretDigest,
+        verifier: &SecretBytes,
+    ) -> Result<(), StoreError> {
+        let (account, at) = (self.account(), self.at());
+        find(self.connection(), account, actor, digest, at).await?;
+        self.set_password(actor, None, verifier, None).await
+    }
+
+    /// Voids the person's link, if there is one. The row of the person says so already.
+    pub(super) async fn forget_invitation(&mut self, actor: ActorId) -> Result<(), StoreError> {
+        let sql = "DELETE FROM invitation WHERE account = ? AND actor_id = ?";
+        let values = vec![self.account().as_bytes().into(), actor.as_bytes().into()];
+        self.execute(sql, values).await?;
+        Ok(())
+    }
+}
