@@ -207,8 +207,10 @@ async fn somebody_outside_the_group_of_a_policy_is_added_to_it() {
     let join = href(&page, &add).unwrap().replace("&#38;", "&");
     let form = browser.get(&join).await.expect(200).text;
     let name = format!("actor {}", world.actor);
-    assert!(form.contains(&format!("value=\"{name}\"")), "{form}");
-    let fields = [("actor", &*name), ("back", &*world.question())];
+    let checked = format!("name=\"chosen.{name}\" value=\"yes\" checked");
+    assert!(form.contains(&checked), "{form}");
+    let chosen = format!("chosen.{name}");
+    let fields = [(&*chosen, "yes"), ("back", &*world.question())];
     let at = format!("/groups/{}", world.group);
     let added = browser.submit(&at, &fields).await.expect(303);
     assert_eq!(added.header("location"), world.question());

@@ -98,7 +98,7 @@ async fn an_action_without_a_row_or_of_another_list_changes_nothing() {
     assert!(!list.contains("/clients/selected"));
     let sent = fields("delete", &marks, &[SURE]);
     let refused = auditor.submit("/clients/selected", &sent).await;
-    refused.expect(409);
+    refused.expect(403);
     assert!(store.get_as::<Client>(account, client).await.is_ok());
 }
 
