@@ -316,6 +316,10 @@ fn mend(diagnosis: &Diagnosis, mendable: &Mendable) -> Vec<Cell> {
         Mend::CreatePolicy(group) => {
             create_policy(diagnosis, group.as_ref().map(|(_, name)| &**name))
         }
+        Mend::NewToken(of) => Cell::link(
+            format!("/people/{of}"),
+            format_args!("Create a client token for {}", diagnosis.owner),
+        ),
         Mend::EditResource(of) => Cell::link(
             format!("/resources/{of}"),
             format_args!("Edit resource {}", resource.name),

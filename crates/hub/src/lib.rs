@@ -34,4 +34,4 @@ pub use output::{Output, SessionId};
 pub use reasons::OWNER_RETRY_AFTER_S;
 pub use session::Facts;
 pub use signing::{PORTAL_SECRET_LEN, PortalKeys, SignError, Signer};
-pub use views::{ClientView, Counters, Explained, GatewayView, HubStatus};
+pub use views::{Bar, ClientView, Counters, Explained, GatewayView, HubStatus};

@@ -4,7 +4,7 @@ use culvert_ids::{ClientId, GatewayId};
 use culvert_policy::{Applications, Explanation, Within};
 use culvert_store::Seq;
 use culvert_wire::Timestamp;
-use culvert_wire::messages::GatewayLoad;
+use culvert_wire::messages::{GatewayLoad, ReasonCode};
 use std::net::SocketAddr;
 
 /// The status of the hub, in numbers.
@@ -89,7 +89,7 @@ pub struct Explained {
     /// The decision of the policies, explained.
     pub policies: Explanation,
     /// The reason for a denial that the policies do not cause, such as the client, its actor or its token.
-    pub barred: Option<String>,
+    pub barred: Option<Bar>,
     /// The programs of the client that may reach it. The client enforces this.
     pub applications: Applications,
     /// The ranges into which the resource's names may lead. The gateway enforces this.
@@ -100,6 +100,15 @@ pub struct Explained {
     pub refused_at_host: Option<(Timestamp, String)>,
     /// The gateway that would be given, or the reason for which none can be.
     pub gateway: Result<GatewayId, String>,
+}
+
+/// A reason for a denial that the policies do not cause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bar {
+    /// For programs.
+    pub code: ReasonCode,
+    /// For administrators.
+    pub text: String,
 }
 
 impl Explained {

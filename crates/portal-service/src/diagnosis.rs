@@ -1,12 +1,13 @@
 //! Explains a denial, and names the changes by which an administrator ends it.
 
 use super::{Caller, Service, show};
-use culvert_hub::Explained;
+use culvert_hub::{Bar, Explained};
 use culvert_ids::{ActorId, ClientId, GroupId, PolicyId, ResourceId, SiteId};
 use culvert_policy::Unmet;
 use culvert_portal_base::Fault;
 use culvert_store::{self as store, EntityId, ListFilter, PageLimit, StoreExt};
 use culvert_wire::api::{Client, Explanation, Resource};
+use culvert_wire::messages::ReasonCode;
 use culvert_wire::model::Filter;
 use culvert_wire::port::Port;
 
@@ -84,7 +85,9 @@ pub enum Mend {
     JoinGroup(GroupId, String),
     /// Create a policy, for this group of the person if there is one.
     CreatePolicy(Option<(GroupId, String)>),
-    /// Change the filters of the resource.
+    /// Create a token with which the client comes back.
+    NewToken(ActorId),
+    /// Change the resource.
     EditResource(ResourceId),
     /// Look after the gateways of the site.
     OpenSite(SiteId, String),
@@ -109,6 +112,12 @@ impl Service {
         // The machine of a revoked client has to enrol anew: no change here brings it back.
         if caller.may_change().is_ok() && client.revoked.is_none() {
             mends.extend(self.mend_of_owner(caller, &owner).await?);
+            mends.extend(
+                explained
+                    .barred
+                    .as_ref()
+                    .and_then(|bar| mend_of_bar(bar, &client, resource.id)),
+            );
             mends.extend(self.mends_of_policies(caller, &client, &explained).await?);
             if explained.policies.policies().is_empty() {
                 mends.extend(
@@ -254,4 +263,16 @@ impl Service {
             mend: Mend::OpenSite(site.id, site.name),
         }))
     }
+}
+
+/// The change that removes what bars a client, though a policy allows it.
+fn mend_of_bar(bar: &Bar, client: &store::Client, resource: ResourceId) -> Option<Mendable> {
+    let mend = match bar.code {
+        // The owner is a reason of its own.
+        ReasonCode::OwnerDisabled => return None,
+        ReasonCode::ConditionNotMet => Mend::EditResource(resource),
+        _ => Mend::NewToken(client.actor),
+    };
+    let reason = bar.text.clone();
+    Some(Mendable { reason, mend })
 }

@@ -165,7 +165,7 @@ fn in_words(
 ) -> String {
     let mut lines = Vec::new();
     lines.push(match (&explained.barred, explained.is_allow(), gateway) {
-        (Some(barred), _, _) => format!("{client} may not use {resource}: {barred}"),
+        (Some(barred), _, _) => format!("{client} may not use {resource}: {}", barred.text),
         (None, true, Some(gateway)) => {
             format!("{client} may use {resource}, through {}", gateway.name)
         }

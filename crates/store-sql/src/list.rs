@@ -48,11 +48,7 @@ pub(super) fn ordered_statements(
     position: Position,
     limit: PageLimit,
 ) -> Result<[(String, Vec<Value>); 2], StoreError> {
-    // The planner may take the index of the order instead, and would read every policy of the account.
-    let index = match filter.of_actor {
-        Some(_) => " INDEXED BY policy_group",
-        None => "",
-    };
+    let index = index(kind, filter, position.order);
     let mut question = Question {
         account,
         kind,
@@ -69,6 +65,24 @@ pub(super) fn ordered_statements(
     of_rows.push(u64::from(limit.rows()).into());
     of_rows.push(position.skipped.into());
     Ok([(count, values), (rows, of_rows)])
+}
+
+/// The index of what the rows belong to. The planner may take the primary key, whose order fits, and would read every
+/// row of the account. Rows in the order of their names have an index of that order.
+fn index(kind: EntityKind, filter: &ListFilter, order: Order) -> String {
+    let column = match (filter.of_actor, &*filter.refers_to) {
+        (Some(_), _) => Some("group_id"),
+        (None, [to]) if order.by != OrderBy::Name => rules::column_to(kind, to.kind()),
+        (None, _) => None,
+    };
+    match column {
+        // Identities of a provider are in the order of their subjects.
+        Some("provider_id") | None => String::new(),
+        Some(column) => {
+            let of = column.trim_end_matches("_id");
+            format!(" INDEXED BY {}_{of}", table(kind))
+        }
+    }
 }
 
 /// The columns behind `ORDER BY`. Rows that were never seen come before all others.

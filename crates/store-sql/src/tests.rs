@@ -304,6 +304,30 @@ async fn rows_of_a_thing_are_read_by_an_index_of_it() {
     }
 }
 
+#[tokio::test]
+async fn rows_of_a_thing_of_any_kind_are_found_in_the_order_of_their_creation() {
+    let store = store().await;
+    let order = Order {
+        by: OrderBy::Created,
+        is_descending: false,
+    };
+    let position = Position { order, skipped: 0 };
+    for to in EntityKind::ALL {
+        for user in users_of(*to) {
+            let filter = ListFilter {
+                refers_to: vec![EntityId::from_bytes(*to, [2; 16])],
+                ..ListFilter::default()
+            };
+            let limit = PageLimit::MAX;
+            let statements = list::ordered_statements(ACCOUNT, user.kind, &filter, position, limit);
+            for (sql, values) in statements.unwrap() {
+                let plan = plan(&store, &sql, values).await;
+                assert!(plan[0].starts_with("SEARCH"), "{sql}\n{plan:#?}");
+            }
+        }
+    }
+}
+
 /// A search reads rows one after another, but in their order, and no more than it is told.
 #[tokio::test]
 async fn a_search_reads_the_log_in_its_order_and_sorts_nothing() {

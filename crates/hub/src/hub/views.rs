@@ -2,7 +2,7 @@
 
 use super::Hub;
 use crate::grants::{Grant, Stage};
-use crate::views::{ClientView, Explained, GatewayView, HubStatus};
+use crate::views::{Bar, ClientView, Explained, GatewayView, HubStatus};
 use culvert_ids::{ClientId, ResourceId};
 use culvert_policy::Explanation;
 use culvert_store::MachineId;
@@ -99,7 +99,10 @@ impl Hub {
         let policies: Vec<_> = self.directory.policies(resource).cloned().collect();
         let policies = Explanation::new(&policies, resource, &subject, now.unix_time());
         let barred = match self.permit((client, resource), now) {
-            Err(refusal) if policies.decision().is_allow() => Some(refusal.full),
+            Err(refusal) if policies.decision().is_allow() => Some(Bar {
+                code: refusal.brief.code,
+                text: refusal.full,
+            }),
             Ok(_) | Err(_) => None,
         };
         Some(Explained {

@@ -72,7 +72,7 @@ fn an_older_client_loses_a_resource_that_gets_a_rule_and_gets_it_back_without_on
     let explained = world.hub.explain(client(1), resource(1), world.now);
     let explained = explained.unwrap();
     assert!(!explained.is_allow());
-    assert!(explained.barred.unwrap().contains("update it"));
+    assert!(explained.barred.unwrap().text.contains("update it"));
     world.set(ruled(Applications::Any));
     assert_eq!(told(&world), Some(ToldApplications::default()));
     world.ask(1, 1);

@@ -641,7 +641,7 @@ fn an_explanation_says_what_a_request_would_meet() {
         .explain(client(1), resource(1), world.now)
         .unwrap();
     assert!(!explained.is_allow());
-    assert!(explained.barred.unwrap().contains("disabled"));
+    assert!(explained.barred.unwrap().text.contains("disabled"));
     assert!(
         world
             .hub

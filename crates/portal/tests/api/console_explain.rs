@@ -306,3 +306,23 @@ async fn a_denial_is_mended_three_clicks_from_the_overview() {
     let page = browser.get(&led).await.expect(200).text;
     assert!(page.contains(">yes</span>"), "{page}");
 }
+
+#[tokio::test]
+async fn a_client_whose_token_is_revoked_needs_another_one() {
+    let world = World::make().await;
+    world.join().await;
+    world.policy("staff use web", json!([])).await;
+    let mut owner = world.running.owner().await;
+    let path = format!("/api/v1/tokens?actor={}", world.actor);
+    let tokens = owner.get(&path).await.expect(200).json();
+    for token in tokens["items"].as_array().unwrap() {
+        let path = format!("/api/v1/tokens/{}/revoke", id_of(token));
+        owner.send("POST", &path, &[], None).await.expect(200);
+    }
+    let mut browser = signed_in(&world.running, Role::Admin).await;
+    let page = world.explained(&mut browser).await;
+    assert!(page.contains(">no</span>"), "{page}");
+    let create = format!("Create a client token for actor {}", world.actor);
+    let at = format!("/people/{}", world.actor);
+    assert_eq!(href(&page, &create), Some(&*at), "{page}");
+}
