@@ -22,6 +22,7 @@ const OPEN: [&str; 14] = [
     "/assets/inter-latin.woff2",
     "/assets/logo.svg",
     "/assets/passkey.js",
+    "/assets/forms.js",
     "/assets/style.css",
     "/favicon.ico",
     "/healthz",
