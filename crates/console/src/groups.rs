@@ -182,7 +182,10 @@ pub(super) async fn group_page(
             Some(form) => form,
             None => members::to_group(console, person, id, &asked.0).await?,
         };
-        page.sections.push(Section::Form(form));
+        // Everybody may be a member already.
+        if !form.fields.is_empty() {
+            page.sections.push(Section::Form(form));
+        }
     }
     page.title.clone_from(&group.name);
     let at = format!("{AT}/{id}");

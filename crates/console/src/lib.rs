@@ -52,6 +52,7 @@ mod me;
 mod members;
 mod names;
 mod navigation;
+mod new_provider;
 mod not_found;
 mod notice;
 mod overview;

@@ -374,7 +374,9 @@ pub(super) async fn actor_page(
     }));
     let mut forms = vec![tokens::machine_form(&at, Machine::Client, None)];
     if may_change {
-        forms.push(members::of_actor(console, person, id).await?);
+        let form = members::of_actor(console, person, id).await?;
+        // They may be in every group already.
+        forms.extend((!form.fields.is_empty()).then_some(form));
     }
     if actor.kind != ActorKind::ServiceAccount {
         forms.push(sign_in_form_as_is(person, &actor));

@@ -7,21 +7,17 @@ use super::listing::Listing;
 use super::names::Names;
 use super::notice::done;
 use super::person::Person;
-use super::provider_templates;
 use super::state::Console;
 use super::view::{Action, Cell, Field, Form, Link, Page, Section};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::ProviderId;
-use culvert_portal_auth::oidc::{ClientTrial, Trial};
 use culvert_portal_base::{Fault, Id, Problems};
 use culvert_store::OrderBy;
-use culvert_wire::api::{
-    FieldProblem, NewProvider, Provider, ProviderGroup, ProviderPatch, UnknownPeople,
-};
+use culvert_wire::api::{FieldProblem, Provider, ProviderGroup, ProviderPatch, UnknownPeople};
 
-const AT: &str = "/settings/providers";
+pub(super) const AT: &str = "/settings/providers";
 
 const UNKNOWN: &[(&str, &str)] = &[
     ("refuse", "refuse: an administrator links them first"),
@@ -40,69 +36,6 @@ pub(super) async fn list(
 ) -> Result<Response, Fault> {
     let page = list_page(&console, &person, &asked).await?;
     Ok(page.into_response())
-}
-
-/// The form, with a template in it if the address names one.
-pub(super) async fn ask(
-    State(console): State<Console>,
-    person: Person,
-    Asked(asked): Asked,
-) -> Result<Response, Fault> {
-    person.caller.may_change()?;
-    let template = provider_templates::filled(&asked);
-    let note = template.as_ref().map(|(_, note)| *note);
-    let form = new_form(template.as_ref().map(|(fields, _)| fields));
-    let mut page = new_page(&console, &person, form, Vec::new());
-    let ways = provider_templates::ways("/settings/providers/new");
-    page.sections.insert(0, Section::Ways(ways));
-    if let Some(note) = note {
-        page.sections.insert(1, Section::Alert(note.to_owned()));
-    }
-    Ok(page.into_response())
-}
-
-/// The page of the form: the redirect URI comes first, since the provider asks for it before it has a client id. Then the
-/// outcome of a test, if there is one.
-fn new_page(
-    console: &Console,
-    person: &Person,
-    form: Form,
-    tested: Vec<(&'static str, Cell)>,
-) -> Page {
-    let mut page = person.page("New identity provider", AT);
-    page.sections.push(Section::Facts {
-        title: "For the provider".to_owned(),
-        facts: vec![("Redirect URI", Cell::code(console.service.redirect_uri()))],
-    });
-    if !tested.is_empty() {
-        page.sections.push(Section::Facts {
-            title: "Tested, and not saved yet".to_owned(),
-            facts: tested,
-        });
-    }
-    page.sections.push(Section::Form(form));
-    page
-}
-
-/// The outcome of a test.
-fn tested(trial: Trial) -> Vec<(&'static str, Cell)> {
-    vec![
-        (
-            "Issuer",
-            Cell::good("answers, by a certificate that is trusted"),
-        ),
-        ("Keys", Cell::good(format_args!("{}", trial.keys))),
-        (
-            "Client id and secret",
-            match trial.client {
-                ClientTrial::Accepted => Cell::good("accepted"),
-                ClientTrial::Refused(said) => Cell::bad(said),
-                ClientTrial::Unclear(said) => {
-                    Cell::plain(format_args!("the provider does not tell: {said}"))
-                }
-            },
-        ),
-    ]
 }
 
 const LISTING: Listing = Listing {
@@ -144,58 +77,17 @@ async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<
     ))
 }
 
-/// The fields of a new one, as they were filled in.
-fn new_form(filled: Option<&Fields>) -> Form {
-    let given = |name| filled.map_or("", |fields| fields.text(name));
-    let mut fields = vec![
-        Field::line("name", "Name")
-            .hint("People read it where they sign in.")
-            .value(given("name")),
-        Field::line("issuer", "Issuer")
-            .hint("A URL, exactly as the provider says it. It stays that.")
-            .value(given("issuer")),
-    ];
-    let unknown = if given("unknown_people").is_empty() {
-        "refuse"
-    } else {
-        given("unknown_people")
-    };
-    let scopes = match filled {
-        Some(fields) => fields.text("scopes"),
-        None => "profile email",
-    };
-    let is_secret_lost = filled.is_some_and(|fields| !fields.raw("client_secret").is_empty());
-    fields.extend(common_fields(&Filled {
-        client_id: given("client_id"),
-        ca: given("ca"),
-        scopes,
-        groups_claim: given("groups_claim"),
-        groups: given("groups"),
-        unknown,
-    }));
-    if let Some(secret) = fields
-        .iter_mut()
-        .find(|field| field.name == "client_secret")
-    {
-        secret.hint = match is_secret_lost {
-            true => "Type it again: no page shows a secret.",
-            false => "It is never shown. A public client has none.",
-        };
-    }
-    Form::new("New identity provider", AT, "Create", fields).with_test()
-}
-
 /// The values in the fields of new and of existing providers.
-struct Filled<'a> {
-    client_id: &'a str,
-    ca: &'a str,
-    scopes: &'a str,
-    groups_claim: &'a str,
-    groups: &'a str,
-    unknown: &'a str,
+pub(super) struct Filled<'a> {
+    pub(super) client_id: &'a str,
+    pub(super) ca: &'a str,
+    pub(super) scopes: &'a str,
+    pub(super) groups_claim: &'a str,
+    pub(super) groups: &'a str,
+    pub(super) unknown: &'a str,
 }
 
-fn common_fields(filled: &Filled<'_>) -> Vec<Field> {
+pub(super) fn common_fields(filled: &Filled<'_>) -> Vec<Field> {
     vec![
         Field::line("client_id", "Client id").value(filled.client_id),
         Field::password("client_secret", "Client secret", "off")
@@ -220,7 +112,7 @@ fn common_fields(filled: &Filled<'_>) -> Vec<Field> {
 }
 
 /// `staff=Staff` on a line each.
-async fn groups(
+pub(super) async fn groups(
     console: &Console,
     person: &Person,
     fields: &Fields,
@@ -245,7 +137,7 @@ async fn groups(
     Ok(groups)
 }
 
-fn unknown_people(fields: &Fields) -> Result<UnknownPeople, Fault> {
+pub(super) fn unknown_people(fields: &Fields) -> Result<UnknownPeople, Fault> {
     match fields.text("unknown_people") {
         "make" => Ok(UnknownPeople::Make),
         "refuse" => Ok(UnknownPeople::Refuse),
@@ -259,74 +151,15 @@ fn unknown_people(fields: &Fields) -> Result<UnknownPeople, Fault> {
     }
 }
 
-fn words(fields: &Fields, name: &str) -> Vec<String> {
+pub(super) fn words(fields: &Fields, name: &str) -> Vec<String> {
     let words = fields.text(name).split_whitespace();
     words.map(str::to_owned).collect()
 }
 
 /// The secret in the form, if it has one.
-fn secret(fields: &Fields) -> Option<String> {
+pub(super) fn secret(fields: &Fields) -> Option<String> {
     let secret = fields.raw("client_secret").to_owned();
     Some(secret).filter(|secret| !secret.is_empty())
-}
-
-/// The provider that a form asks for. All wrong fields are named at once.
-async fn wanted(console: &Console, person: &Person, fields: &Fields) -> Result<NewProvider, Fault> {
-    let (service, caller) = (&console.service, &person.caller);
-    caller.may_change()?;
-    let mut problems = Problems::default();
-    let new = NewProvider {
-        name: fields.text("name").to_owned(),
-        issuer: fields.text("issuer").to_owned(),
-        client_id: fields.text("client_id").to_owned(),
-        client_secret: secret(fields),
-        ca: fields.filled("ca").map(str::to_owned),
-        scopes: Some(words(fields, "scopes")),
-        groups_claim: fields.filled("groups_claim").map(str::to_owned),
-        groups: problems
-            .take(groups(console, person, fields).await)?
-            .unwrap_or_default(),
-        unknown_people: unknown_people(fields)?,
-    };
-    problems.take(service.check_new_provider(caller, new.clone()).await)?;
-    problems.finish()?;
-    Ok(new)
-}
-
-/// The outcome of a form that asks for a new provider.
-enum Outcome {
-    Created(Provider),
-    Tested(Trial),
-}
-
-pub(super) async fn create(
-    State(console): State<Console>,
-    Posted { person, fields }: Posted,
-) -> Result<Response, Fault> {
-    let outcome = async {
-        let (service, caller) = (&console.service, &person.caller);
-        let new = wanted(&console, &person, &fields).await?;
-        Ok(match fields.text("act") {
-            "test" => Outcome::Tested(service.try_provider(caller, new).await?),
-            _ => Outcome::Created(service.create_provider(caller, new).await?),
-        })
-    };
-    let form = || new_form(Some(&fields));
-    match outcome.await {
-        Ok(Outcome::Created(provider)) => Ok(done(
-            &format!("{AT}/{}", provider.id),
-            &format!("Identity provider {} created.", provider.name),
-        )),
-        Ok(Outcome::Tested(trial)) => {
-            let page = new_page(&console, &person, form(), tested(trial));
-            Ok(page.into_response())
-        }
-        Err(fault) => {
-            let (form, status) = form().refused(fault)?;
-            let page = new_page(&console, &person, form, Vec::new());
-            Ok(page.with_status(status))
-        }
-    }
 }
 
 pub(super) async fn show(

@@ -4,9 +4,9 @@ use super::state::Console;
 use super::{
     assets, change_log, choices, clients, confirm, device, dns, explain, exports, factors, first,
     first_steps, flows, gateways, groups, guard, identities, invitation_page, invitations,
-    join_groups, live, log_settings, logs, me, overview, own_access, passkeys, people, policies,
-    provider_sign_in, providers, resources, second_step, service_accounts, settings, sites,
-    theme_choice, tokens, verified_gateways,
+    join_groups, live, log_settings, logs, me, new_provider, overview, own_access, passkeys,
+    people, policies, provider_sign_in, providers, resources, second_step, service_accounts,
+    settings, sites, theme_choice, tokens, verified_gateways,
 };
 use axum::Router;
 use axum::middleware::from_fn_with_state;
@@ -53,9 +53,9 @@ pub fn router(console: Console) -> Router {
         .route("/device/deny", post(device::deny))
         .route(
             "/settings/providers",
-            proven(get(providers::list).post(providers::create)),
+            proven(get(providers::list).post(new_provider::create)),
         )
-        .route("/settings/providers/new", get(providers::ask))
+        .route("/settings/providers/new", get(new_provider::ask))
         .route(
             "/settings/providers/{id}",
             proven(get(providers::show).post(providers::change)),

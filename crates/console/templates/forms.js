@@ -66,6 +66,7 @@
       const row = all[all.length - 1].cloneNode(true);
       for (const field of row.children) {
         field.name = field.name.split(".")[0] + "." + all.length;
+        field.setAttribute("aria-label", field.getAttribute("aria-label").split(" ")[0] + " " + (all.length + 1));
         field.value = "";
         field.removeAttribute("aria-invalid");
       }

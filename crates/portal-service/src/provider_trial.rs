@@ -1,5 +1,6 @@
 //! Identity providers that are tried out before anybody signs in by them.
 
+use super::provider_fields::NewSecret;
 use super::{Caller, Service};
 use culvert_portal_auth::oidc::{ClientTrial, Oidc, SignInFault, Trial};
 use culvert_portal_base::Fault;
@@ -15,7 +16,7 @@ impl Service {
         caller.may_change()?;
         let (row, secret) = self.new_provider(caller, new).await?;
         self.check_again(caller).await?;
-        let secret = secret.as_ref().map(|secret| secret.bytes());
+        let secret = secret.as_ref().map(NewSecret::bytes);
         let trial = Oidc::try_out(&row, secret, &self.redirect_uri()).await;
         let trial = trial.map_err(fault_of)?;
         match trial.client {
