@@ -401,3 +401,36 @@ async fn a_page_of_another_site_uses_up_no_link() {
     assert_eq!(refused.status, 403, "{refused:?}");
     browser.get(&path).await.expect(200);
 }
+
+#[tokio::test]
+async fn the_page_of_a_person_makes_a_new_link_and_withdraws_it() {
+    let running = Running::start().await;
+    let (actor, name) = person(&running, Role::User).await;
+    let mut admin = signed_in(&running, Role::Admin).await;
+    let at = format!("/people/{actor}");
+    let page = admin.get(&at).await.expect(200);
+    assert!(!page.text.contains("Withdraw the link"), "{page:?}");
+    let version = crate::console::version_on(&page.text);
+    let new_link = format!("{at}/invitation");
+    let page = admin.submit(&new_link, &[("version", &version)]).await;
+    let page = page.expect(200);
+    let (_, rest) = page.text.split_once("/invitation/").unwrap();
+    let link = format!("/invitation/{}", rest.split('<').next().unwrap());
+    // A page from before shows another version, and makes no link.
+    let stale = admin.submit(&new_link, &[("version", &version)]).await;
+    assert!(stale.status.is_client_error(), "{stale:?}");
+    let mut browser = Browser::open(&running).await;
+    let page = browser.get(&link).await.expect(200);
+    assert!(page.text.contains("A new password for"), "{page:?}");
+
+    let page = admin.get(&at).await.expect(200);
+    assert!(page.text.contains("Link to set a password, until"), "{page:?}");
+    let withdrawn = admin.submit(&format!("{at}/withdraw"), &[]).await;
+    assert_eq!(withdrawn.expect(303).header("location"), at);
+    let page = admin.get(&at).await.expect(200);
+    let done = format!("The link of {name} is withdrawn.");
+    assert!(page.text.contains(&done), "{page:?}");
+    assert_not_valid(&browser.get(&link).await);
+    // The password that there was stays.
+    browser.sign_in(&name, PASSWORD).await.expect(303);
+}
