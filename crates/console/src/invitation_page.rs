@@ -1,5 +1,6 @@
 //! The page that an invitation leads to: the person sets a password, and is signed in.
 
+use super::fields::Fields;
 use super::first::{marked, signed_in};
 use super::guard::plain_to;
 use super::sign_in_page::{end_before, page};
@@ -60,7 +61,7 @@ pub(super) async fn accept(
     State(console): State<Console>,
     Extension(PublicAddress(from)): Extension<PublicAddress>,
     headers: HeaderMap,
-    fields: super::fields::Fields,
+    fields: Fields,
 ) -> Result<Response, Fault> {
     let link = fields.text("link");
     let password = fields.raw("password");

@@ -10,9 +10,9 @@ use super::view::{CheckBox, Field, Form, Link, Page, Section};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::{ActorId, GroupId};
-use culvert_portal_base::{Fault, Id};
+use culvert_portal_base::{Fault, Id, Problems};
 use culvert_portal_service::ListRequest;
-use culvert_wire::api::{Group, IssuedInvitation, NewInvitation, NewPerson};
+use culvert_wire::api::{ApiRole, Group, IssuedInvitation, NewInvitation, NewPerson};
 
 /// The page that invites a person.
 pub(super) const INVITE: Link = Link {
@@ -76,10 +76,10 @@ fn form(person: &Person, groups: Option<&[Group]>, typed: &Typed<'_>) -> Form {
 async fn page(
     console: &Console,
     person: &Person,
-    asked: impl FnOnce(Option<&[Group]>) -> Form,
+    form_of: impl FnOnce(Option<&[Group]>) -> Form,
 ) -> Result<Page, Fault> {
     let groups = groups_of(console, person).await?;
-    let mut page = person.form_page(TITLE, AT, asked(groups.as_deref()));
+    let mut page = person.form_page(TITLE, AT, form_of(groups.as_deref()));
     page.sections.push(Section::Links(vec![
         Link {
             path: "/people/new",
@@ -111,24 +111,31 @@ pub(super) async fn invite(
         groups: fields.text("groups"),
     };
     let invited = async {
+        let (service, caller) = (&console.service, &person.caller);
+        caller.may_change()?;
+        let mut problems = Problems::default();
+        let role = problems.take(fields.word("role"))?;
         let mut groups = Vec::new();
         for id in &typed.checked {
-            let id: GroupId = id.parse().map_err(|_| {
+            let id = id.parse::<GroupId>().map_err(|_| {
                 let detail = "there is no such group any more: choose again";
                 Fault::invalid("groups", detail)
-            })?;
-            groups.push(id);
+            });
+            groups.extend(problems.take(id)?);
         }
         for name in fields.lines("groups") {
-            let found = console.service.group_named(&person.caller, &name).await;
-            groups.push(found.map_err(|fault| fault.at_field("groups"))?.id);
+            let found = service.group_named(caller, &name).await;
+            let found = found.map_err(|fault| fault.at_field("groups"));
+            groups.extend(problems.take(found)?.map(|group| group.id));
         }
         let new = NewPerson {
             name: typed.name.to_owned(),
-            role: fields.word("role")?,
+            role: role.unwrap_or(ApiRole::User),
             groups,
         };
-        console.service.invite_person(&person.caller, new).await
+        problems.take(service.check_person(caller, &new).await)?;
+        problems.finish()?;
+        service.invite_person(caller, new).await
     };
     let known = groups_of(&console, &person).await?;
     let again = || form(&person, known.as_deref(), &typed);

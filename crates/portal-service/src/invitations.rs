@@ -6,9 +6,9 @@ use super::signed_in::{ByPassword, Mark, SignedIn};
 use super::{Caller, Service, names, people, show};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use culvert_ids::{ActorId, ID_LEN, MembershipId};
+use culvert_ids::{ActorId, GroupId, ID_LEN, MembershipId};
 use culvert_portal_auth::Asker;
-use culvert_portal_base::{Fault, birth, now};
+use culvert_portal_base::{Fault, Problems, birth, now};
 use culvert_store::{self as store, Author, Mutation, Role, Stamp, StoreError};
 use culvert_wire::Timestamp;
 use culvert_wire::api::{Actor, IssuedInvitation, NewInvitation, NewPerson};
@@ -92,6 +92,32 @@ impl NewLink {
 }
 
 impl Service {
+    /// Refuses a person whom [`Self::invite_person`] would refuse, with all wrong fields.
+    pub async fn check_person(&self, caller: &Caller, new: &NewPerson) -> Result<(), Fault> {
+        caller.may_change()?;
+        self.checked_person(caller, new).await.map(drop)
+    }
+
+    /// The name and the groups of a new person; all wrong fields, if there are some.
+    async fn checked_person(
+        &self,
+        caller: &Caller,
+        new: &NewPerson,
+    ) -> Result<(String, BTreeSet<GroupId>), Fault> {
+        let mut problems = Problems::default();
+        let name = problems.take(names::name("name", &new.name))?;
+        let groups: BTreeSet<GroupId> = new.groups.iter().copied().collect();
+        if groups.len() > MAX_GROUPS {
+            let detail = format!("at most {MAX_GROUPS} groups");
+            problems.take::<()>(Err(Fault::invalid("groups", detail)))?;
+        }
+        for group in groups.iter().take(MAX_GROUPS) {
+            let found = self.read::<store::Group>(caller, *group).await;
+            problems.take(found.map_err(|fault| fault.at_field("groups")))?;
+        }
+        problems.finish_with(name.map(|name| (name, groups)))
+    }
+
     /// Creates a person who is in these groups, with a link by which they begin to sign in.
     pub async fn invite_person(
         &self,
@@ -100,6 +126,7 @@ impl Service {
     ) -> Result<IssuedInvitation, Fault> {
         let role = show::role(new.role);
         may_invite_as(caller, role)?;
+        let (name, groups) = self.checked_person(caller, &new).await?;
         let (born, random) = birth()?;
         let row = store::Actor {
             id: ActorId::new(born, random),
@@ -107,21 +134,14 @@ impl Service {
                 Role::Admin | Role::Owner => store::ActorKind::Admin,
                 Role::User | Role::Auditor => store::ActorKind::User,
             },
-            name: names::name("name", &new.name)?,
+            name,
             disabled: false,
             sign_in: None,
             stamp: Stamp::default(),
         };
         let actor = row.id;
-        let groups: BTreeSet<_> = new.groups.into_iter().collect();
-        if groups.len() > MAX_GROUPS {
-            let detail = format!("at most {MAX_GROUPS} groups");
-            return Err(Fault::invalid("groups", detail));
-        }
         let mut mutations = vec![Mutation::Create(row.into())];
         for group in groups {
-            let found = self.read::<store::Group>(caller, group).await;
-            found.map_err(|fault| fault.at_field("groups"))?;
             let (born, random) = birth()?;
             let membership = store::Membership {
                 id: MembershipId::new(born, random),

@@ -5,7 +5,6 @@ use crate::factors::enrol;
 use crate::support::{Answer, Client, Running};
 use culvert_store::Role;
 use serde_json::{Value, json};
-use std::time::Duration;
 
 const CHOSEN: &str = "battery staple horse";
 
@@ -204,13 +203,7 @@ async fn of_two_browsers_that_use_one_link_at_once_exactly_one_wins() {
             .await
             .expect(401);
         browser.sign_in(&name, passwords[winner]).await.expect(303);
-        running_on(&running, &mut browser).await;
     }
-}
-
-/// The next attempts come from elsewhere, so that no limit is met.
-async fn running_on(running: &Running, browser: &mut Browser) {
-    browser.move_on(running).await;
 }
 
 #[tokio::test]
@@ -219,8 +212,7 @@ async fn a_new_link_replaces_a_forgotten_password_when_it_is_used_and_ends_the_s
     let (actor, name) = person(&running, Role::Auditor).await;
     let mut before = Browser::open(&running).await;
     before.sign_in(&name, PASSWORD).await.expect(303);
-    let (app, _) = enrol(&mut before).await;
-    let _ = app;
+    enrol(&mut before).await;
     let mut owner = running.owner().await;
     let at = format!("/api/v1/actors/{actor}/invitation");
     let issued = made(&mut owner, &at, json!({})).await;
@@ -324,6 +316,18 @@ async fn what_is_wrong_in_an_invitation_is_told_at_its_field_and_makes_nothing()
         assert!(!answer.text.contains("<script>"), "{at}");
         assert!(!answer.text.contains("/invitation/"), "{at}");
     }
+    // All wrong fields are named at once.
+    let unknown = "groups.grp_00000000000000000000000000";
+    let fields = [("name", ""), ("role", "king"), (unknown, "yes")];
+    let page = admin
+        .submit("/people/invitations/new", &fields)
+        .await
+        .expect(422);
+    assert_eq!(page.text.matches("class=\"wrong\"").count(), 2, "{page:?}");
+    let page = admin
+        .submit("/people/invitations/new", &[("name", "")])
+        .await;
+    assert_eq!(page.expect(422).text.matches("class=\"wrong\"").count(), 2);
     let after = running.store.snapshot(running.account()).await.unwrap().seq;
     assert_eq!(before, after, "nothing was made");
     // HTML is a name like any other, and stays text.
@@ -376,7 +380,6 @@ async fn links_are_tried_at_the_pace_of_signing_in() {
         tried += 1;
         assert!(tried <= 30, "nothing limits guesses");
     }
-    tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
 #[tokio::test]
@@ -397,4 +400,37 @@ async fn a_page_of_another_site_uses_up_no_link() {
         .await;
     assert_eq!(refused.status, 403, "{refused:?}");
     browser.get(&path).await.expect(200);
+}
+
+#[tokio::test]
+async fn the_page_of_a_person_makes_a_new_link_and_withdraws_it() {
+    let running = Running::start().await;
+    let (actor, name) = person(&running, Role::User).await;
+    let mut admin = signed_in(&running, Role::Admin).await;
+    let at = format!("/people/{actor}");
+    let page = admin.get(&at).await.expect(200);
+    assert!(!page.text.contains("Withdraw the link"), "{page:?}");
+    let version = crate::console::version_on(&page.text);
+    let new_link = format!("{at}/invitation");
+    let page = admin.submit(&new_link, &[("version", &version)]).await;
+    let page = page.expect(200);
+    let (_, rest) = page.text.split_once("/invitation/").unwrap();
+    let link = format!("/invitation/{}", rest.split('<').next().unwrap());
+    // A page from before shows another version, and makes no link.
+    let stale = admin.submit(&new_link, &[("version", &version)]).await;
+    assert!(stale.status.is_client_error(), "{stale:?}");
+    let mut browser = Browser::open(&running).await;
+    let page = browser.get(&link).await.expect(200);
+    assert!(page.text.contains("A new password for"), "{page:?}");
+
+    let page = admin.get(&at).await.expect(200);
+    assert!(page.text.contains("Link to set a password, until"), "{page:?}");
+    let withdrawn = admin.submit(&format!("{at}/withdraw"), &[]).await;
+    assert_eq!(withdrawn.expect(303).header("location"), at);
+    let page = admin.get(&at).await.expect(200);
+    let done = format!("The link of {name} is withdrawn.");
+    assert!(page.text.contains(&done), "{page:?}");
+    assert_not_valid(&browser.get(&link).await);
+    // The password that there was stays.
+    browser.sign_in(&name, PASSWORD).await.expect(303);
 }

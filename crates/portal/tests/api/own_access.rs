@@ -90,8 +90,6 @@ async fn a_person_sees_what_their_groups_may_use_and_nothing_else() {
 
     let (store, account) = (running.store.as_ref(), running.account());
     enrol_client(store, account, actor).await;
-    let of_others = signed_in(&running, Role::User).await;
-    drop(of_others);
     let shown = async |browser: &mut Browser| browser.get("/me/access").await.expect(200).text;
     let mut text = shown(&mut browser).await;
     // The sessions follow the store.
