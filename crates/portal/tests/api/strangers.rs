@@ -23,7 +23,6 @@ const OPEN: [&str; 17] = [
     "/assets/inter-latin.woff2",
     "/assets/logo.svg",
     "/assets/passkey.js",
-    "/assets/forms.js",
     "/assets/style.css",
     "/favicon.ico",
     "/healthz",
