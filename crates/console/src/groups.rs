@@ -4,7 +4,7 @@ use super::answers::{self, PoliciesOf};
 use super::asked::Asked;
 use super::edit::{rename_form, renamed};
 use super::fields::Fields;
-use super::forms::{Posted, taken};
+use super::forms::{Posted, taken, with_way_back};
 use super::listing::Listing;
 use super::names::Names;
 use super::notice::done;
@@ -94,12 +94,8 @@ fn member_form(id: GroupId, written: &Fields) -> Form {
     let actor = Field::line("actor", "Actor")
         .hint("By its name.")
         .value(written.text("actor"));
-    let mut form = Form::new("Add a member", format!("{AT}/{id}"), "Add", vec![actor]);
-    // The page that asked for the member, which shows what came of it.
-    if let Some(back) = written.filled("back") {
-        form.hide("back", back.to_owned());
-    }
-    form
+    let form = Form::new("Add a member", format!("{AT}/{id}"), "Add", vec![actor]);
+    with_way_back(form, written)
 }
 
 pub(super) async fn show(

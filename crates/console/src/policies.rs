@@ -3,7 +3,7 @@
 use super::asked::Asked;
 use super::edit::{Edit, Now};
 use super::fields::Fields;
-use super::forms::{Posted, taken};
+use super::forms::{Posted, taken, with_way_back};
 use super::listing::{Listing, RowState};
 use super::names::Names;
 use super::notice::done;
@@ -37,12 +37,7 @@ fn new_form(written: &Fields) -> Form {
     let text = |name| written.text(name);
     let mut fields = place_fields([text("name"), text("group"), text("resource")]).to_vec();
     fields.extend(condition_fields(|field| text(field.name).to_owned()));
-    let mut form = Form::new("New policy", AT, "Create", fields);
-    // The page that asked for the policy, which shows what came of it.
-    if let Some(back) = written.filled("back") {
-        form.hide("back", back.to_owned());
-    }
-    form
+    with_way_back(Form::new("New policy", AT, "Create", fields), written)
 }
 
 /// The fields for its name, its group and its resource, each by name.
@@ -341,6 +336,7 @@ impl Joined {
 pub(super) async fn show(
     State(console): State<Console>,
     person: Person,
+    asked: Asked,
     Id(id): Id<PolicyId>,
 ) -> Result<Response, Fault> {
     let joined = Joined::read(&console, &person, id).await?;
@@ -359,7 +355,7 @@ pub(super) async fn show(
     });
     let place = [&*policy.name, &joined.group, &joined.resource];
     let form = edit_form(id, place, as_is(policy));
-    let form = form.with_version(policy.version);
+    let form = with_way_back(form.with_version(policy.version), &asked.0);
     page.sections.extend(person.forms([form]));
     Ok(page.into_response())
 }

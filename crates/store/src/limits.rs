@@ -64,8 +64,9 @@ pub const MAX_PUBLIC_KEY_LEN: usize = 1_024;
 /// The number of named rows that stand in the way of a deletion: enough to see what they are.
 pub const MAX_USERS_NAMED: usize = 10;
 
-/// Entries of a log that [`crate::Logs::recent_use`] reads. Those of both logs take 25 ms, a quarter of the time of a page.
-pub const MAX_USE_ROWS: u32 = 5_000;
+/// Entries of a log that [`crate::Logs::recent_use`] reads. Those of both logs take 15 ms of the 100 ms that a page
+/// may take.
+pub const MAX_USE_ROWS: u32 = 2_500;
 
 /// Causes of denials that [`crate::Logs::recent_use`] lists: what one sees at a glance.
 pub const MAX_DENIAL_CAUSES: u16 = 10;
