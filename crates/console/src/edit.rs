@@ -2,8 +2,8 @@
 //! and loses nothing.
 
 use super::fields::Fields;
+use super::forms::with_way_back;
 use super::names::user_of;
-use super::notice::done;
 use super::person::Person;
 use super::view::{Cell, Field, Form, Page, Section};
 use axum::http::StatusCode;
@@ -38,12 +38,13 @@ impl Edit<'_> {
     ) -> Result<Response, Fault> {
         let Err(fault) = changed else {
             let (path, notice) = self.onward;
-            return Ok(done(&path, &notice));
+            return Ok(self.person.back_with(self.fields, &path, &notice));
         };
-        let mut page = self.person.page(self.form.title.clone(), self.at);
+        let asked = with_way_back(self.form, self.fields);
+        let mut page = self.person.page(asked.title.clone(), self.at);
         if !matches!(fault, Fault::VersionConflict { .. }) {
             let (fault, users) = in_words(fault);
-            let (mut form, status) = self.form.refused(fault)?;
+            let (mut form, status) = asked.refused(fault)?;
             let version = self.fields.text("version").to_owned();
             form.hide("version", version);
             page.sections = vec![Section::Form(form)];
@@ -53,7 +54,7 @@ impl Edit<'_> {
         let now = now.await?;
         let alert = "Someone else changed it since you opened it. Nothing was changed: compare, and send \
                      what it is to be.";
-        let mut form = self.form.with_version(now.version);
+        let mut form = asked.with_version(now.version);
         "What you wrote".clone_into(&mut form.title);
         page.sections = vec![
             Section::Alert(alert.to_owned()),

@@ -283,6 +283,7 @@ fn mend(diagnosis: &Diagnosis, mendable: &Mendable) -> Vec<Cell> {
             loss: None,
         }])
     };
+    let back = query(&[("back", &here(diagnosis))]);
     let change = match &mendable.mend {
         Mend::VerifyClient(of, version) => button(
             "Verify this client",
@@ -303,7 +304,7 @@ fn mend(diagnosis: &Diagnosis, mendable: &Mendable) -> Vec<Cell> {
             *version,
         ),
         Mend::EditPolicy(of, name) => Cell::link(
-            format!("/policies/{of}"),
+            format!("/policies/{of}?{back}"),
             format_args!("Edit policy {name}"),
         ),
         Mend::JoinGroup(of, name) => {
@@ -321,7 +322,7 @@ fn mend(diagnosis: &Diagnosis, mendable: &Mendable) -> Vec<Cell> {
             format_args!("Create a client token for {}", diagnosis.owner),
         ),
         Mend::EditResource(of) => Cell::link(
-            format!("/resources/{of}"),
+            format!("/resources/{of}?{back}"),
             format_args!("Edit resource {}", resource.name),
         ),
         Mend::OpenSite(of, name) => Cell::link(

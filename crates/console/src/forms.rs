@@ -43,6 +43,14 @@ impl Posted {
     }
 }
 
+/// The form, with the address of the page that asked for it: that page shows the result.
+pub(super) fn with_way_back(mut form: Form, fields: &Fields) -> Form {
+    if let Some(back) = fields.filled("back") {
+        form.hide("back", back.to_owned());
+    }
+    form
+}
+
 /// The answer to a form: onward, or its page again with the fault.
 pub(super) async fn taken<T, P: Future<Output = Result<Page, Fault>>>(
     came: Result<T, Fault>,

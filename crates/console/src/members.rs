@@ -1,6 +1,7 @@
 //! Forms that bring people into groups, several at once: from the page of a group, and from the page of a person.
 
 use super::fields::Fields;
+use super::forms::with_way_back;
 use super::person::Person;
 use super::state::Console;
 use super::view::{CheckBox, Field, Form};
@@ -119,11 +120,11 @@ impl Adding {
             let lines = Field::lines(several, self.labels.1);
             fields.push(lines.value(text(several)));
         }
-        let mut form = Form::new(self.title, self.action.clone(), "Add", fields);
-        // The page that asked for the members, which shows what came of it.
-        if let Some(back) = sent.and_then(|fields| fields.filled("back")) {
-            form.hide("back", back.to_owned());
-        }
+        let form = Form::new(self.title, self.action.clone(), "Add", fields);
+        let form = match sent {
+            Some(sent) => with_way_back(form, sent),
+            None => form,
+        };
         console.with_choices(person, form).await
     }
 

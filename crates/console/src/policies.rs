@@ -4,7 +4,7 @@ use super::asked::Asked;
 use super::condition_fields;
 use super::edit::{Edit, Now};
 use super::fields::Fields;
-use super::forms::{Posted, taken};
+use super::forms::{Posted, taken, with_way_back};
 use super::listing::{Listing, RowState};
 use super::names::Names;
 use super::notice::done;
@@ -38,12 +38,7 @@ fn new_form(written: &Fields) -> Form {
     let text = |name| written.text(name);
     let mut fields = place_fields([text("name"), text("group"), text("resource")]).to_vec();
     fields.extend(condition_fields::as_sent(written));
-    let mut form = Form::new("New policy", AT, "Create", fields);
-    // The page that asked for the policy, which shows what came of it.
-    if let Some(back) = written.filled("back") {
-        form.hide("back", back.to_owned());
-    }
-    form
+    with_way_back(Form::new("New policy", AT, "Create", fields), written)
 }
 
 /// The fields for its name, its group and its resource, each by name.
@@ -351,6 +346,7 @@ impl Joined {
 pub(super) async fn show(
     State(console): State<Console>,
     person: Person,
+    asked: Asked,
     Id(id): Id<PolicyId>,
 ) -> Result<Response, Fault> {
     let joined = Joined::read(&console, &person, id).await?;
@@ -371,7 +367,7 @@ pub(super) async fn show(
     if person.may_change() {
         let form = edit_form(id, place, as_is(policy));
         let form = console.with_choices(&person, form).await?;
-        let form = form.with_version(policy.version);
+        let form = with_way_back(form.with_version(policy.version), &asked.0);
         page.sections.push(Section::Form(form));
     }
     Ok(page.into_response())

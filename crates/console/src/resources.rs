@@ -6,7 +6,7 @@ use super::asked::Asked;
 use super::edit::{Edit, Now};
 use super::explain::{self, Preset};
 use super::fields::Fields;
-use super::forms::{Posted, taken};
+use super::forms::{Posted, taken, with_way_back};
 use super::listing::Listing;
 use super::names::Names;
 use super::notice::done;
@@ -259,6 +259,7 @@ pub(super) async fn create(
 pub(super) async fn show(
     State(console): State<Console>,
     person: Person,
+    asked: Asked,
     Id(id): Id<ResourceId>,
 ) -> Result<Response, Fault> {
     let resource = console.service.resource(&person.caller, id).await?;
@@ -291,7 +292,7 @@ pub(super) async fn show(
     }
     let form = written.form("Resource", format!("{AT}/{id}"), "Change");
     let form = console.with_choices(&person, form).await?;
-    let form = form.with_version(resource.version);
+    let form = with_way_back(form.with_version(resource.version), &asked.0);
     let delete = Buttons {
         path: format!("{AT}/{id}"),
         what: &resource.name,

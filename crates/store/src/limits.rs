@@ -67,10 +67,12 @@ pub const MAX_TOTALS: u16 = 10;
 /// The number of named rows that stand in the way of a deletion: enough to see what they are.
 pub const MAX_USERS_NAMED: usize = 10;
 
-/// Entries of a log that [`crate::Logs::recent_use`] and [`crate::Logs::access_totals`] read. Those of both logs take 25 ms, a quarter of the time of a page.
-pub const MAX_USE_ROWS: u32 = 5_000;
+/// Entries of a log that [`crate::Logs::recent_use`] and [`crate::Logs::access_totals`] read. Those of both logs take
+/// 15 ms of the 100 ms that a page may take.
+pub const MAX_USE_ROWS: u32 = 2_500;
 
-/// Causes of denials that [`crate::Logs::recent_use`] and [`crate::Logs::access_totals`] list: what one sees at a glance.
+/// Causes of denials that [`crate::Logs::recent_use`] and [`crate::Logs::access_totals`] list: what one sees at a
+/// glance.
 pub const MAX_DENIAL_CAUSES: u16 = 10;
 
 /// The time for which an address of a revoked or deleted machine stays unused, in milliseconds: 24

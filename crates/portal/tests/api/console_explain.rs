@@ -234,10 +234,35 @@ async fn what_is_disabled_is_enabled_and_what_is_edited_is_led_to() {
     }
     let mut browser = signed_in(&world.running, Role::Admin).await;
     let page = world.explained(&mut browser).await;
-    assert_eq!(
-        href(&page, "Edit policy over"),
-        Some(&*format!("/policies/{over}"))
+    let edit = href(&page, "Edit policy over").unwrap();
+    let edit = edit.replace("&#38;", "&");
+    assert!(
+        edit.starts_with(&format!("/policies/{over}?back=")),
+        "{edit}"
     );
+    let form = browser.get(&edit).await.expect(200).text;
+    let back = format!("name=\"back\" value=\"{}\"", world.question());
+    assert!(form.contains(&back.replace('&', "&#38;")), "{form}");
+    let (_, version) = form.split_once("name=\"version\" value=\"").unwrap();
+    let version = version.split('"').next().unwrap();
+    let mut fields = vec![
+        ("name", ""),
+        ("group", "staff"),
+        ("resource", "web"),
+        ("verified", "no"),
+        ("expires", "2020-01-01T00:00:00Z"),
+        ("version", version),
+    ];
+    let back = world.question();
+    fields.push(("back", &*back));
+    let at = format!("/policies/{over}");
+    let refused = browser.submit(&at, &fields).await.expect(422).text;
+    assert!(refused.contains("name=\"back\""), "{refused}");
+    fields[0].1 = "still over";
+    let changed = browser.submit(&at, &fields).await.expect(303);
+    assert_eq!(changed.header("location"), back);
+    let page = world.explained(&mut browser).await;
+    assert!(page.contains("Policy still over changed."), "{page}");
     let led = press(&mut browser, &page, "Enable the policy").await;
     assert_eq!(led, world.question());
     let page = world.explained(&mut browser).await;

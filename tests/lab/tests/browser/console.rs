@@ -152,12 +152,16 @@ impl Console {
         self.comes_to("My clients", |path| !path.starts_with("/sign-in"))
     }
 
-    /// Fills fields of the form with this title in, and sends it.
+    /// Fills fields of the form with this title in, or chooses from their lists, and sends it.
     pub(crate) fn send(&self, form: &str, fields: &[(&str, &str)]) -> Result<()> {
         let form = format!("form[aria-label=\"{form}\"]");
         for (name, value) in fields {
-            self.browser
-                .fill(&format!("{form} [name=\"{name}\"]"), value)?;
+            let field = format!("{form} [name=\"{name}\"]");
+            let option = format!("{field} option[value=\"{value}\"]");
+            match self.browser.all(&option)?.first() {
+                Some(option) => self.browser.click(option)?,
+                None => self.browser.fill(&field, value)?,
+            }
         }
         let button = self.browser.one(&format!("{form} button[type=submit]"))?;
         self.browser.follow(&button)

@@ -161,7 +161,7 @@ fn a_person_signs_in_by_a_provider_and_what_led_back_is_good_once() {
         .unwrap();
 
     scene.leave_for_the_provider().unwrap();
-    let back = scene.sign_in_at_the_provider("/clients").unwrap();
+    let back = scene.sign_in_at_the_provider("/me/access").unwrap();
     assert!(browser.page_text().unwrap().contains(NAME));
     console.open("/me").unwrap();
     assert!(scene.reads().unwrap().contains(SUBJECT));

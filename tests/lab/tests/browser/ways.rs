@@ -23,7 +23,8 @@ fn the_keyboard_alone_signs_in_and_makes_a_resource() {
     type_into(&console, "name", "by keyboard").unwrap();
     type_into(&console, "site", "office").unwrap();
     type_into(&console, "address", "10.1.2.3").unwrap();
-    type_into(&console, "filters", &format!("tcp:22{TAB}{TAB}{ENTER}")).unwrap();
+    type_into(&console, "protocol.0", "TCP").unwrap();
+    type_into(&console, "ports.0", &format!("22{ENTER}")).unwrap();
     shows_the_resource(&console, "by keyboard");
 }
 
@@ -43,7 +44,8 @@ fn without_scripts_every_page_answers_and_a_resource_is_made() {
         ("name", "by no script"),
         ("site", "office"),
         ("address", "10.1.2.4"),
-        ("filters", "tcp:22"),
+        ("protocol.0", "tcp"),
+        ("ports.0", "22"),
     ];
     console.send("Resource", &fields).unwrap();
     shows_the_resource(&console, "by no script");
