@@ -2,7 +2,8 @@
 
 use axum::extract::{FromRequest, MatchedPath, Request};
 use axum::http::header;
-use culvert_portal_base::{Fault, limit_for, read_body};
+use culvert_policy::reading_words;
+use culvert_portal_base::{Fault, limit_for, parse_ahead, read_body};
 use serde::de::DeserializeOwned;
 
 /// A body of JSON that is a `T`. It is the last that a handler takes, after who asks: nobody who is
@@ -31,7 +32,13 @@ fn is_json(media_type: &str) -> bool {
     essence.eq_ignore_ascii_case("application/json")
 }
 
+/// Times to come may be words, as on the command line.
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
+    let ahead = |text: &str| Some(parse_ahead(text).ok()?.timestamp());
+    reading_words(ahead, || parse_json(bytes))
+}
+
+fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let parsed = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let field = error.path().to_string();
