@@ -35,6 +35,7 @@ fn a_person_is_invited_by_three_clicks_from_the_overview_and_signs_in() {
         ("again", "passwordpassword"),
     ];
     console.send("Choose a password", &wrong).unwrap();
+    page::is_usable(&console, "invitation-refused").unwrap();
     let text = console.browser.page_text().unwrap();
     assert!(text.contains("repeats a few characters"), "{text}");
     let right = [("password", CHOSEN), ("again", CHOSEN)];
