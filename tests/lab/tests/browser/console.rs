@@ -156,11 +156,13 @@ impl Console {
     pub(crate) fn send(&self, form: &str, fields: &[(&str, &str)]) -> Result<()> {
         let form = format!("form[aria-label=\"{form}\"]");
         for (name, value) in fields {
-            let field = format!("{form} [name=\"{name}\"]");
-            let option = format!("{field} option[value=\"{value}\"]");
-            match self.browser.all(&option)?.first() {
-                Some(option) => self.browser.click(option)?,
-                None => self.browser.fill(&field, value)?,
+            let list = format!("{form} select[name=\"{name}\"]");
+            if self.browser.all(&list)?.is_empty() {
+                let field = format!("{form} [name=\"{name}\"]");
+                self.browser.fill(&field, value)?;
+            } else {
+                let option = format!("{list} option[value=\"{value}\"]");
+                self.browser.click(&self.browser.one(&option)?)?;
             }
         }
         let button = self.browser.one(&format!("{form} button[type=submit]"))?;

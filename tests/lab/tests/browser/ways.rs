@@ -52,8 +52,10 @@ fn without_scripts_every_page_answers_and_a_resource_is_made() {
 }
 
 fn shows_the_resource(console: &Console, name: &str) {
-    let is_list = |path: &str| path == "/resources";
-    console.comes_to("the list of resources", is_list).unwrap();
+    let is_its_page = |path: &str| path.starts_with("/resources/res_");
+    console
+        .comes_to("the page of the resource", is_its_page)
+        .unwrap();
     page::look(console).unwrap();
     assert!(console.browser.page_text().unwrap().contains(name));
 }
