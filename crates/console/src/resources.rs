@@ -245,7 +245,10 @@ pub(super) async fn show(
     page.sections
         .extend(warnings.map(|warning| Section::Alert(sentence(&warning))));
     let mut about = facts(&written);
-    about.retain(|(name, _)| *name != "Name" && *name != "Site");
+    about.retain(|(name, cell)| {
+        let is_empty = matches!(cell, Cell::Code(text) if text.is_empty());
+        *name != "Name" && *name != "Site" && !is_empty
+    });
     about.insert(0, ("Site", site_link));
     page.sections.push(Section::Facts {
         title: "About".to_owned(),
