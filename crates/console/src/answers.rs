@@ -173,7 +173,10 @@ pub(super) async fn recent_use(
             .append_pair(of.field, of.name)
             .append_pair("from", "24h")
             .finish();
-        let way = format!("All {} denials", found.denied);
+        let way = match found.denied {
+            1 => "The denial in the access log".to_owned(),
+            denied => format!("All {denied} denials"),
+        };
         sections.push(Section::Ways(vec![(format!("/log/access?{query}"), way)]));
     }
     Ok(sections)

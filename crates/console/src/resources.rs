@@ -279,7 +279,10 @@ pub(super) async fn show(
             .extend(unused(&console, &person, &resource).await?);
     }
     let mut about = facts(&written);
-    about.retain(|(name, _)| *name != "Name" && *name != "Site");
+    about.retain(|(name, cell)| {
+        let is_empty = matches!(cell, Cell::Code(text) if text.is_empty());
+        *name != "Name" && *name != "Site" && !is_empty
+    });
     about.insert(0, ("Site", site_link));
     page.sections.push(Section::Facts {
         title: "About".to_owned(),

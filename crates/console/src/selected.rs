@@ -174,7 +174,7 @@ impl Selection {
         let mut failed = Vec::new();
         for row in &marked {
             let group = group.as_ref().map(|group| group.id);
-            if let Err(fault) = carry_out(console, &person, *act, row, group).await {
+            if let Err(fault) = execute(console, &person, *act, row, group).await {
                 failed.push((names.shown(row.id), why(fault)));
             }
         }
@@ -278,7 +278,7 @@ fn marked(fields: &Fields) -> Vec<Marked> {
 }
 
 /// The service checks the rights to each of them, and the version.
-async fn carry_out(
+async fn execute(
     console: &Console,
     person: &Person,
     act: Act,
