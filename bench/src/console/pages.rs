@@ -41,7 +41,7 @@ const LISTS: [(&str, &str); 4] = [
 ];
 
 /// Other pages with no id in them.
-const PLAIN: [&str; 36] = [
+const PLAIN: [&str; 43] = [
     "/",
     "/sites",
     "/people",
@@ -70,15 +70,22 @@ const PLAIN: [&str; 36] = [
     "/log/changes?cursor=50000",
     "/log/access",
     "/log/access?decision=revoked",
-    "/log/access?cursor=50000",
+    "/log/access?cursor=500000",
     "/log/flows",
-    "/log/flows?cursor=50000",
+    "/log/flows?cursor=500000",
     // A search without a hit: it reads all entries.
     "/log/changes?search=nothing",
     "/log/access?search=nothing",
     "/log/flows?search=nothing",
     "/log/access?search=net-99",
     "/resources/new",
+    "/policies/new",
+    "/policies/new?group=group-1&resource=net-1",
+    "/people/invitations/new",
+    "/settings/tokens/new",
+    "/me/access",
+    "/choices?kind=resource&text=net-99",
+    "/log/access?from=today",
 ];
 
 /// The same of the API.

@@ -44,7 +44,10 @@ fn new_form(written: &Fields) -> Form {
 /// The fields for its name, its group and its resource, each by name.
 fn place_fields([name, group, resource]: [&str; 3]) -> [Field; 3] {
     [
-        Field::line("name", "Name").value(name),
+        Field::line("name", "Name")
+            .optional()
+            .hint("Empty: “GROUP may use RESOURCE”.")
+            .value(name),
         Field::thing("group", "Group", EntityKind::Group)
             .hint("The group that may use the resource. A part of its name is enough.")
             .value(group),
@@ -198,8 +201,12 @@ async fn wanted(
     let resource = service.chosen::<store::Resource>(caller, fields.text("resource"));
     let resource = resource.await.map_err(|fault| fault.at_field("resource"));
     let resource = problems.take(resource)?;
+    let name = match (fields.filled("name"), &group, &resource) {
+        (None, Some(group), Some(resource)) => words::policy_name(&group.name, &resource.name),
+        (written, _, _) => written.unwrap_or_default().to_owned(),
+    };
     let patch = PolicyPatch {
-        name: Some(fields.text("name").to_owned()),
+        name: Some(name),
         group: group.map(|group| group.id),
         resource: resource.map(|resource| resource.id),
         conditions: Some(conditions(fields, &mut problems)?),
@@ -226,7 +233,7 @@ pub(super) async fn create(
             return Err(Fault::internal("a policy without a group or a resource"));
         };
         let new = NewPolicy {
-            name: fields.text("name").to_owned(),
+            name: wanted.name.unwrap_or_default(),
             group,
             resource,
             disabled: false,

@@ -16,6 +16,12 @@ pub use within::{ANYWHERE, parse_within, within, within_warning};
 use crate::model::TargetKind;
 use std::net::IpAddr;
 
+/// The name of a policy that nobody named.
+#[must_use]
+pub fn policy_name(group: &str, resource: &str) -> String {
+    format!("{group} may use {resource}")
+}
+
 /// The names of time zones that people choose from, in order.
 #[must_use]
 pub fn time_zones() -> Vec<String> {

@@ -3,9 +3,8 @@
 use super::common::{Delete, Search, Seen, Which, something, usage, yes_or_no};
 use super::condition_arguments::{ConditionArguments, FieldName};
 use super::output::{self, instant};
-use super::policy_entry::default_name;
 use super::shell::Shell;
-use super::words::conditions;
+use super::words::{self, conditions};
 use crate::exit::Failure;
 use clap::{Args, Subcommand};
 use culvert_wire::api::{Group, NewPolicy, Policy, PolicyPatch, Resource};
@@ -117,7 +116,7 @@ async fn create(shell: &mut Shell, create: CreateArguments) -> Result<(), Failur
     let resource: Resource = shell.api.find(&create.resource).await?;
     let name = create
         .name
-        .unwrap_or_else(|| default_name(&group.name, &resource.name));
+        .unwrap_or_else(|| words::policy_name(&group.name, &resource.name));
     let new = NewPolicy {
         name,
         group: group.id,

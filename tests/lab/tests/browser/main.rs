@@ -13,6 +13,7 @@ mod fresh_proof;
 mod invitation;
 mod live;
 mod openid;
+mod overview;
 mod page;
 mod pages;
 mod passkeys;
