@@ -114,7 +114,7 @@ impl Adding {
             if text(one).is_empty() {
                 thing = thing.suggesting(suggestions);
             }
-            fields.push(thing.hint("A part of the name is enough.").value(text(one)));
+            fields.push(thing.value(text(one)));
         }
         if !is_few || !text(several).is_empty() {
             let lines = Field::lines(several, self.labels.1);

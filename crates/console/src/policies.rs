@@ -49,10 +49,10 @@ fn place_fields([name, group, resource]: [&str; 3]) -> [Field; 3] {
             .hint("Empty: “GROUP may use RESOURCE”.")
             .value(name),
         Field::thing("group", "Group", EntityKind::Group)
-            .hint("The group that may use the resource. A part of its name is enough.")
+            .hint("The group that may use the resource.")
             .value(group),
         Field::thing("resource", "Resource", EntityKind::Resource)
-            .hint("The resource that the group may use. A part of its name is enough.")
+            .hint("The resource that the group may use.")
             .value(resource),
     ]
 }

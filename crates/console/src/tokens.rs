@@ -202,7 +202,7 @@ fn new_form(written: Option<&Fields>) -> Form {
         Field::choice("kind", "For", &kinds).value(text("kind")),
         Field::thing("actor", "Actor", EntityKind::Actor)
             .optional()
-            .hint("An admin or a service account for the API. A part of the name is enough.")
+            .hint("An admin or a service account for the API.")
             .value(text("actor")),
         Field::thing("site", "Site", EntityKind::Site)
             .optional()

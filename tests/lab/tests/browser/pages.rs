@@ -77,7 +77,7 @@ fn pages_after_a_form_are_usable_by_everybody() {
         (loaded.status, console.browser.page_text().unwrap())
     };
 
-    // A form that was refused, at its fields.
+    // A form that was refused, at its fields. There is one site, which is chosen already.
     console.open("/resources/new").unwrap();
     let wrong = [("name", "x"), ("address", "not an address")];
     let (status, _) = sent("Resource", &wrong, "refused-form");
