@@ -424,7 +424,10 @@ async fn the_page_of_a_person_makes_a_new_link_and_withdraws_it() {
     assert!(page.text.contains("A new password for"), "{page:?}");
 
     let page = admin.get(&at).await.expect(200);
-    assert!(page.text.contains("Link to set a password, until"), "{page:?}");
+    assert!(
+        page.text.contains("Link to set a password, until"),
+        "{page:?}"
+    );
     let withdrawn = admin.submit(&format!("{at}/withdraw"), &[]).await;
     assert_eq!(withdrawn.expect(303).header("location"), at);
     let page = admin.get(&at).await.expect(200);
