@@ -114,8 +114,8 @@ fn parts(text: &[char], words: &[&[Vec<char>]]) -> usize {
         let next = fewest[at] + 1;
         let rest = &text[at..];
         let mut note = |len: usize| {
-            for end in at + 1..=at + len {
-                fewest[end] = fewest[end].min(next);
+            for parts in &mut fewest[at + 1..=at + len] {
+                *parts = next.min(*parts);
             }
         };
         note(1);
