@@ -18,17 +18,12 @@ pub(super) async fn show(
 ) -> Result<Response, Fault> {
     let access = console.service.own_access(&person.caller).await?;
     let mut page = person.live_page("My access", AT, AT, &console);
+    let mut tables = [resources(&access), machines(&access)];
+    // The first thing to do comes first.
     if access.machines.is_empty() {
-        page.sections.push(Section::Lines {
-            title: "First".to_owned(),
-            text: "You have no machine yet. Install the client, then sign the machine in: both commands are below."
-                .to_owned(),
-        });
+        tables.reverse();
     }
-    page.sections.push(Section::Table(resources(&access)));
-    if !access.machines.is_empty() {
-        page.sections.push(Section::Table(machines(&access)));
-    }
+    page.sections.extend(tables.map(Section::Table));
     page.sections.extend(another_machine(&console));
     Ok(page.into_response())
 }
@@ -91,6 +86,7 @@ fn machines(access: &OwnAccess) -> Table {
         title: "My machines".to_owned(),
         columns: vec!["Name", "Now", "State", "Last seen", "Software"],
         rows: access.machines.iter().map(row).collect(),
+        empty: "You have no machine yet. Install the client, then sign the machine in: both commands are below.".into(),
         ..Table::default()
     }
 }
