@@ -185,7 +185,7 @@ impl Console {
 }
 
 /// Something of everything.
-fn access() -> String {
+pub(crate) fn access() -> String {
     format!(
         r#"
 [[site]]

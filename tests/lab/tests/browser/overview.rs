@@ -1,6 +1,6 @@
 //! The overview draws the network as it is at this moment.
 
-use crate::console::{Console, SOON};
+use crate::console::{self, Console, SOON};
 use crate::page;
 use culvert_lab::product::{Download, PRIVATE_V4, Server};
 use culvert_lab::wait_until;
@@ -23,7 +23,7 @@ const RESOURCES: [(&str, &str, &str, &str); 7] = [
 #[test]
 fn the_overview_draws_who_may_use_what_through_which_gateway_and_how_much_flows() {
     let console = Console::with_everything().unwrap();
-    let mut access = String::new();
+    let mut access = console::access();
     for site in ["frankfurt", "observatory"] {
         writeln!(access, "[[site]]\nname = \"{site}\"").unwrap();
     }
@@ -52,7 +52,12 @@ fn the_overview_draws_who_may_use_what_through_which_gateway_and_how_much_flows(
     product.portal.apply(&access).unwrap();
     let address = PRIVATE_V4.parse().unwrap();
     let _server = Server::start(&product.private, address, WEB_PORT).unwrap();
-    let _download = Download::start(&product.client.namespace, address, WEB_PORT).unwrap();
+    let mut download = None;
+    wait_until("a download", SOON, || {
+        download = Download::start(&product.client.namespace, address, WEB_PORT).ok();
+        download.is_some()
+    })
+    .unwrap();
 
     console.sign_in("olivia").unwrap();
     let drawn = |selector: &str| -> Vec<String> {
