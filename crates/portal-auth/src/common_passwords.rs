@@ -46,10 +46,13 @@ pub struct PasswordOwner<'a> {
 
 /// The reason for which a password is easy to guess; none if it is not.
 pub(crate) fn reason(owner: PasswordOwner<'_>, password: &str) -> Option<&'static str> {
-    let letters: Vec<char> = lower(password);
-    if repeats(&letters) {
+    let mut letters: Vec<char> = lower(password);
+    let unit = unit_len(&letters);
+    if unit < letters.len() && unit < MIN_CHARS {
         return Some("it repeats a few characters: choose four words that do not belong together");
     }
+    // A longer part is as good once as it is again and again.
+    letters.truncate(unit);
     let plain: Vec<char> = letters
         .iter()
         .copied()
@@ -99,11 +102,15 @@ fn known_words(text: &str) -> Vec<Vec<char>> {
     words
 }
 
-/// True for a text that is one short part again and again, whole or cut at its end.
-fn repeats(text: &[char]) -> bool {
-    let is_unit = |len: usize| text.iter().zip(&text[len..]).all(|(one, next)| one == next);
-    let longest = (text.len() / 2).min(MIN_CHARS - 1);
-    (1..=longest).any(is_unit)
+/// The length of the shortest part of which the text is made, again and again, whole or cut at its end. It is the text's
+/// own length where there is none.
+fn unit_len(text: &[char]) -> usize {
+    let is_unit = |len: &usize| {
+        text.iter()
+            .zip(&text[*len..])
+            .all(|(one, next)| one == next)
+    };
+    (1..=text.len() / 2).find(is_unit).unwrap_or(text.len())
 }
 
 /// The fewest parts of the text.
