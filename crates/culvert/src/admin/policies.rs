@@ -4,7 +4,7 @@ use super::common::{Delete, Search, Seen, Which, something, usage, yes_or_no};
 use super::condition_arguments::{ConditionArguments, FieldName};
 use super::output::{self, instant};
 use super::shell::Shell;
-use super::words::{self, conditions};
+use super::words::{conditions, policy_name};
 use crate::exit::Failure;
 use clap::{Args, Subcommand};
 use culvert_wire::api::{Group, NewPolicy, Policy, PolicyPatch, Resource};
@@ -116,7 +116,7 @@ async fn create(shell: &mut Shell, create: CreateArguments) -> Result<(), Failur
     let resource: Resource = shell.api.find(&create.resource).await?;
     let name = create
         .name
-        .unwrap_or_else(|| words::policy_name(&group.name, &resource.name));
+        .unwrap_or_else(|| policy_name(&group.name, &resource.name));
     let new = NewPolicy {
         name,
         group: group.id,

@@ -1,7 +1,7 @@
 //! `[[policy]]` in `access.toml`: its own keys, and one for each field of a condition.
 
 use super::one_or_more::OneOrMore;
-use super::words::{self, CONDITION_FIELDS, ConditionField, ConditionTexts, Input};
+use super::words::{CONDITION_FIELDS, ConditionField, ConditionTexts, Input, policy_name};
 use culvert_base::quoted;
 use culvert_wire::Timestamp;
 use culvert_wire::api::DesiredPolicy;
@@ -38,7 +38,7 @@ impl PolicyEntry {
     pub(super) fn desired(self) -> Result<DesiredPolicy, String> {
         let name = self
             .name
-            .unwrap_or_else(|| words::policy_name(&self.group, &self.resource));
+            .unwrap_or_else(|| policy_name(&self.group, &self.resource));
         let of_policy = |error| format!("policy {}: {error}", quoted(&name));
         let mut texts = self.texts;
         for (field, instant) in self.instants {

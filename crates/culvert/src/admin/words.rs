@@ -5,5 +5,5 @@ pub(super) use culvert_portal_base::{
 };
 pub(super) use culvert_wire::words::{
     Allowed, CONDITION_FIELDS, ConditionField, ConditionTexts, Input, allowed, applications,
-    conditions, filters, parse_allowed, parse_applications, target_kind, within,
+    conditions, filters, parse_allowed, parse_applications, policy_name, target_kind, within,
 };
