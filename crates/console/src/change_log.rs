@@ -85,11 +85,11 @@ fn fields(asked: &Asked) -> Vec<Field> {
     vec![
         search_field(asked, "A name, an id, or a value before or after."),
         Field::choice("entity", "Kind", &kinds).value(asked.0.text("entity")),
-        Field::line("id", "Which, by its id")
+        Field::line("id", "Id")
             .optional()
             .hint("Such as res_…, which stands in the address of its page.")
             .value(asked.0.text("id")),
-        Field::line("actor", "By whom, by the name")
+        Field::line("actor", "By")
             .optional()
             .value(asked.0.text("actor")),
         from_field(asked),

@@ -1,6 +1,7 @@
 //! Charts, drawn on the server: bars, what they say as a sentence, and as a table for who does not
 //! see them.
 
+use super::states;
 use super::view::Moment;
 use culvert_portal_base::now;
 use culvert_wire::Timestamp;
@@ -55,16 +56,16 @@ impl Chart {
         let total: u64 = activity.steps.iter().map(|step| step.bytes).sum();
         let most = activity.steps.iter().map(rate).max().unwrap_or(0);
         let summary = format!(
-            "Throughput of {}: {} in all, at most {}/s.",
+            "Throughput of {}: {} in all, at most {}.",
             span_name(activity.span),
             bytes(total),
-            bytes(most)
+            states::rate(most)
         );
         Self {
             title: "Throughput",
             summary,
             class: "carried",
-            unit: "Carried",
+            unit: "Throughput",
             ..Self::of(path, activity, now(), rate, |rate| {
                 format!("{}/s", bytes(rate))
             })
@@ -257,9 +258,9 @@ mod tests {
         let chart = Chart::throughput("/", &activity(&[0, 2_500]));
         assert_eq!(
             chart.summary,
-            "Throughput of the last hour: 150.0 kB in all, at most 2.5 kB/s."
+            "Throughput of the last hour: 150.0 kB in all, at most 20 kbit/s."
         );
-        assert_eq!(chart.rows[0].1, "2.5 kB/s");
+        assert_eq!(chart.rows[0].1, "20 kbit/s");
         let chart = Chart::denials("/log/access", &activity(&[]));
         assert_eq!(
             chart.summary,

@@ -351,7 +351,12 @@ fn create_policy(diagnosis: &Diagnosis, group: Option<&str>) -> Cell {
 /// The address of this question.
 fn here(diagnosis: &Diagnosis) -> String {
     let (client, resource) = (diagnosis.client.id, diagnosis.resource.id);
-    format!("{AT}?client={client}&resource={resource}")
+    let port = diagnosis.port.as_ref();
+    let port = port.map(|answer| format!("&port={}", answer.port));
+    format!(
+        "{AT}?client={client}&resource={resource}{}",
+        port.unwrap_or_default()
+    )
 }
 
 fn query(fields: &[(&str, &str)]) -> String {

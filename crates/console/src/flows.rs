@@ -120,9 +120,9 @@ fn fields(asked: &Asked) -> Vec<Field> {
     let found_by = "Part of a name or an address, a port, an application, or an id.";
     vec![
         search_field(asked, found_by),
-        line("actor", "Actor, by its name"),
-        line("client", "Client, by its name"),
-        line("resource", "Resource, by its name"),
+        line("actor", "Actor"),
+        line("client", "Client"),
+        line("resource", "Resource"),
         Field::choice("end", "Why it ended", &ends).value(asked.0.text("end")),
         from_field(asked),
         until_field(asked),

@@ -24,7 +24,7 @@ pub(super) fn from_field(asked: &Asked) -> Field {
 }
 
 pub(super) fn until_field(asked: &Asked) -> Field {
-    Field::line("until", "Until, not included")
+    Field::line("until", "Before")
         .optional()
         .value(asked.0.text("until"))
 }
@@ -121,10 +121,10 @@ pub(super) async fn access_filter(
     })
 }
 
-/// Spans of time that people ask a log for, as the fields `from` and `until` have them.
 /// The longest reason that stands in a table by itself, in characters: a line of its column.
 const LINE: usize = 40;
 
+/// Spans of time that people ask a log for, as the fields `from` and `until` have them.
 const RANGES: [(&str, &str, &str); 5] = [
     ("All times", "", ""),
     ("Last hour", "1h", ""),
@@ -204,13 +204,13 @@ fn access_fields(asked: &Asked) -> Vec<Field> {
     vec![
         search_field(asked, "Part of a name or of why, or an id."),
         Field::choice("decision", "Decision", &choices).value(asked.0.text("decision")),
-        Field::line("actor", "Actor, by its name")
+        Field::line("actor", "Actor")
             .optional()
             .value(asked.0.text("actor")),
-        Field::line("client", "Client, by its name")
+        Field::line("client", "Client")
             .optional()
             .value(asked.0.text("client")),
-        Field::line("resource", "Resource, by its name")
+        Field::line("resource", "Resource")
             .optional()
             .value(asked.0.text("resource")),
         from_field(asked),

@@ -6,7 +6,7 @@ use culvert_wire::api::ApiRole;
 
 /// The choices of a form for an owner. The last one is what an owner alone gives.
 const ROLES: &[(&str, &str)] = &[
-    ("user", "user: sees and gives up the own clients"),
+    ("user", "user: uses resources and revokes their own clients"),
     ("auditor", "auditor: reads everything"),
     ("admin", "admin: changes everything but owners"),
     ("owner", "owner: everything"),

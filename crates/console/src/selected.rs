@@ -8,7 +8,7 @@ use super::notice;
 use super::paths::own_page;
 use super::person::Person;
 use super::state::Console;
-use super::view::{Cell, Field, Form, Page, Section, SelectionBar, Table};
+use super::view::{Cell, Field, Form, Page, Section, SelectionBar, Table, listed};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use culvert_portal_base::Fault;
@@ -18,6 +18,9 @@ use culvert_wire::api::{ActorPatch, NewMember, PolicyPatch};
 
 /// The heading of the column of marks.
 pub(super) const MARKS: &str = "Selected";
+
+/// Characters of the names in a notice.
+const NOTICE_CHARS: usize = 200;
 
 /// The actions that the rows of a list may be selected for.
 #[derive(Clone, Copy)]
@@ -72,7 +75,7 @@ impl Act {
     const fn done(self) -> &'static str {
         match self {
             Self::Verify => "verified",
-            Self::Drain => "draining",
+            Self::Drain => "set to drain",
             Self::Enable => "enabled",
             Self::Disable => "disabled",
             Self::AddToGroup => "added to the group",
@@ -171,14 +174,15 @@ impl Selection {
             }
             _ => None,
         };
-        let mut failed = Vec::new();
+        let (mut done, mut failed) = (Vec::new(), Vec::new());
         for row in &marked {
             let group = group.as_ref().map(|group| group.id);
-            if let Err(fault) = execute(console, &person, *act, row, group).await {
-                failed.push((names.shown(row.id), why(fault)));
+            match execute(console, &person, *act, row, group).await {
+                Ok(()) => done.push(names.text(row.id)),
+                Err(fault) => failed.push((names.shown(row.id), why(fault))),
             }
         }
-        Ok(self.outcome(&person, &fields, *act, marked.len() - failed.len(), failed))
+        Ok(self.outcome(&person, &fields, *act, &done, failed))
     }
 
     /// The one question about all of them.
@@ -192,7 +196,11 @@ impl Selection {
         names: &Names,
     ) -> Result<Page, Fault> {
         let counted = self.counted(marked.len());
-        let mut page = person.page(format!("{} {counted}?", act.name()), self.at);
+        let title = match act {
+            Act::AddToGroup => format!("Add {counted} to a group"),
+            _ => format!("{} {counted}?", act.name()),
+        };
+        let mut page = person.page(title, self.at);
         if !loss.is_empty() {
             page.sections.push(Section::Alert(loss.to_owned()));
         }
@@ -209,7 +217,11 @@ impl Selection {
             _ => Vec::new(),
         };
         let action = format!("{}/selected", self.at);
-        let mut form = Form::new("Are you sure?", action, act.name(), asked);
+        let title = match act {
+            Act::AddToGroup => "Group",
+            _ => "Are you sure?",
+        };
+        let mut form = Form::new(title, action, act.name(), asked);
         if act.is_grave() {
             form = form.grave();
         }
@@ -229,18 +241,19 @@ impl Selection {
         person: &Person,
         fields: &Fields,
         act: Act,
-        done: usize,
+        done: &[String],
         failed: Vec<(Cell, String)>,
     ) -> Response {
-        let counted = self.counted(done);
+        let counted = self.counted(done.len());
         let back = own_page(fields.text("back")).unwrap_or(self.at);
         if failed.is_empty() {
-            let notice = format!("{counted} {}.", act.done());
+            let names = listed(done, NOTICE_CHARS);
+            let notice = format!("{counted} {}: {names}.", act.done());
             return notice::noticed(Redirect::to(back).into_response(), &notice);
         }
         let mut page = person.page(format!("{}: not all was done", act.name()), self.at);
         page.sections = vec![
-            Section::Alert(match done {
+            Section::Alert(match done.len() {
                 0 => "Nothing is changed.".to_owned(),
                 _ => format!("{counted} {}, and these not:", act.done()),
             }),
@@ -322,8 +335,12 @@ async fn execute(
         }
         (EntityId::Actor(actor), Act::AddToGroup) => match group {
             Some(group) => {
-                let done = service.add_member(caller, group, NewMember { actor });
-                done.await.map(drop)
+                let added = service.add_member(caller, group, NewMember { actor });
+                match added.await {
+                    // One that is there already stays.
+                    Ok(_) | Err(Fault::Conflict(_)) => Ok(()),
+                    Err(fault) => Err(fault),
+                }
             }
             None => Err(Fault::invalid("group", "choose a group")),
         },

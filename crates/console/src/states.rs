@@ -8,7 +8,7 @@ pub(super) fn policy(policy: &Policy) -> Cell {
     match policy.disabled {
         true => Cell::warn("disabled"),
         false if !policy.warnings.is_empty() => Cell::warn("never allows"),
-        false => Cell::good("allows"),
+        false => Cell::good("enabled"),
     }
 }
 

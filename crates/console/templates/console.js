@@ -62,7 +62,18 @@
       const all = document.createElement("input");
       all.type = "checkbox";
       all.setAttribute("aria-label", "Select all of this page");
-      all.addEventListener("change", () => marks().forEach((mark) => { mark.checked = all.checked; }));
+      const bar = head.closest("section").querySelector(".selection > span");
+      const title = bar.textContent;
+      const count = () => {
+        const marked = marks().filter((mark) => mark.checked).length;
+        all.checked = marked === marks().length;
+        bar.textContent = marked + " · " + title;
+      };
+      all.addEventListener("change", () => {
+        marks().forEach((mark) => { mark.checked = all.checked; });
+        count();
+      });
+      marks().forEach((mark) => mark.addEventListener("change", count));
       head.append(all);
     }
     for (const text of part.querySelectorAll("pre[data-copy]")) {

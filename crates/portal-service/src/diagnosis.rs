@@ -46,6 +46,8 @@ impl Diagnosis {
 /// The answer about a port. Gateways enforce the filters of the resource.
 #[derive(Clone, Debug)]
 pub struct PortAnswer {
+    /// The port.
+    pub port: Port,
     /// True if the filters let it through.
     pub passes: bool,
     /// The same in a sentence.
@@ -55,6 +57,7 @@ pub struct PortAnswer {
 impl PortAnswer {
     fn new(port: Port, resource: &str, filters: &[Filter]) -> Self {
         Self {
+            port,
             passes: port.passes(filters),
             text: port.in_words(resource, filters),
         }

@@ -5,7 +5,8 @@ use super::recent_use::read_cause;
 use super::value::{Columns, Value};
 use culvert_ids::{AccountId, ActorId, PolicyId, ResourceId};
 use culvert_store::{
-    AccessTotals, DenialCause, MAX_DENIAL_CAUSES, MAX_TOTALS, MAX_USE_ROWS, StoreError,
+    AccessTotals, DenialCause, MAX_DENIAL_CAUSES, MAX_POLICY_TOTALS, MAX_TOTALS, MAX_USE_ROWS,
+    StoreError,
 };
 use culvert_wire::Timestamp;
 use sqlx::SqliteConnection;
@@ -19,18 +20,40 @@ pub(super) async fn of_access(
 ) -> Result<AccessTotals, StoreError> {
     read::last_seq(connection, account).await?;
     let recent = Recent { account, from };
-    let counts = "SELECT count(*) FILTER (WHERE decision = 'granted') AS granted, \
-                  count(*) FILTER (WHERE decision = 'denied') AS denied FROM recent";
-    let rows = recent.ask(connection, counts).await?;
+    let counts = format!(
+        "SELECT count(*) FILTER (WHERE decision = 'granted') AS granted, \
+         count(*) FILTER (WHERE decision = 'denied') AS denied, \
+         count(*) = {MAX_USE_ROWS} AS is_partial FROM recent"
+    );
+    let rows = recent.ask(connection, &counts).await?;
     let row = rows.first();
     let row = Columns(row.ok_or_else(|| StoreError::corrupt("a sum without a row"))?);
     Ok(AccessTotals {
+        is_partial: row.flag("is_partial")?,
         granted: row.number("granted")?,
         denied: row.number("denied")?,
         causes: causes(connection, &recent).await?,
-        resources: granted_by(connection, &recent, "resource_id", ResourceId::from_bytes).await?,
-        actors: granted_by(connection, &recent, "actor_id", ActorId::from_bytes).await?,
-        policies: granted_by(connection, &recent, "policy_id", PolicyId::from_bytes).await?,
+        resources: granted_by(
+            connection,
+            &recent,
+            ("resource_id", MAX_TOTALS),
+            ResourceId::from_bytes,
+        )
+        .await?,
+        actors: granted_by(
+            connection,
+            &recent,
+            ("actor_id", MAX_TOTALS),
+            ActorId::from_bytes,
+        )
+        .await?,
+        policies: granted_by(
+            connection,
+            &recent,
+            ("policy_id", MAX_POLICY_TOTALS),
+            PolicyId::from_bytes,
+        )
+        .await?,
     })
 }
 
@@ -53,13 +76,13 @@ async fn causes(
 async fn granted_by<T>(
     connection: &mut SqliteConnection,
     recent: &Recent,
-    column: &'static str,
+    (column, most): (&'static str, u16),
     id: impl Fn([u8; 16]) -> T,
 ) -> Result<Vec<(T, u64)>, StoreError> {
     let select = format!(
         "SELECT {column}, count(*) AS times FROM recent \
          WHERE decision = 'granted' AND {column} IS NOT NULL \
-         GROUP BY {column} ORDER BY times DESC, {column} LIMIT {MAX_TOTALS}"
+         GROUP BY {column} ORDER BY times DESC, {column} LIMIT {most}"
     );
     let rows = recent.ask(connection, &select).await?;
     let sums = rows.iter().map(|row| {

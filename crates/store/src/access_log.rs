@@ -100,6 +100,8 @@ pub struct AccessFilter {
 /// [`crate::MAX_TOTALS`] rows each where nothing else is said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessTotals {
+    /// True if there are older entries that would count.
+    pub is_partial: bool,
     /// Requests that were granted.
     pub granted: u64,
     /// Requests that were denied.
@@ -110,6 +112,6 @@ pub struct AccessTotals {
     pub resources: Vec<(ResourceId, u64)>,
     /// Granted requests by the owner of the client.
     pub actors: Vec<(ActorId, u64)>,
-    /// Granted requests by the policy.
+    /// Granted requests by the policy; [`crate::MAX_POLICY_TOTALS`] at most.
     pub policies: Vec<(PolicyId, u64)>,
 }

@@ -64,6 +64,9 @@ pub const MAX_PUBLIC_KEY_LEN: usize = 1_024;
 /// Rows of a list of [`crate::AccessTotals`]: what one sees at a glance.
 pub const MAX_TOTALS: u16 = 10;
 
+/// Rows of the list of policies in it: those of all resources in the picture of the network, eight of each of eight.
+pub const MAX_POLICY_TOTALS: u16 = 64;
+
 /// The number of named rows that stand in the way of a deletion: enough to see what they are.
 pub const MAX_USERS_NAMED: usize = 10;
 

@@ -129,7 +129,7 @@ fn gateways_table(sessions: &BTreeMap<GatewayId, GatewaySession>, names: &Names)
         ]
     });
     Section::Table(Table {
-        title: "Gateways that are connected".to_owned(),
+        title: "Connected gateways".to_owned(),
         columns: vec!["Gateway", "State", "Clients", "Flows", "Throughput", "Since"],
         rows: rows.collect(),
         empty: "No gateway is connected. Create a token at a site, and run “culvert gateway run” with it."
@@ -151,7 +151,7 @@ fn clients_table(sessions: Vec<ClientSession>, names: &Names) -> Section {
         ]
     });
     Section::Table(Table {
-        title: "Clients that are connected".to_owned(),
+        title: "Connected clients".to_owned(),
         columns: vec!["Client", "Grants", "Resources", "Since"],
         rows: rows.collect(),
         empty: "No client is connected.".into(),

@@ -3,6 +3,7 @@
 //! It shows what is used most, filled up with the newest, and counts the rest.
 
 use super::layout::{self, Line, Link, Node, Part, Picture};
+use crate::answers;
 use crate::gateways::{self, rate};
 use crate::listing;
 use crate::person::Person;
@@ -10,7 +11,7 @@ use crate::state::Console;
 use culvert_ids::{GatewayId, PolicyId, ResourceId};
 use culvert_portal_base::Fault;
 use culvert_portal_service::ListRequest;
-use culvert_store::AccessTotals;
+use culvert_store::{AccessTotals, OrderBy};
 use culvert_wire::api::{Gateway, GatewaySession, Group, Policy, Resource, Site};
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,7 +20,7 @@ const MAX_GROUPS: usize = 8;
 const MAX_RESOURCES: usize = 8;
 const MAX_SITES: usize = 5;
 /// Gateways of a site; most sites have two.
-const MAX_GATEWAYS: u16 = 3;
+const MAX_GATEWAYS: usize = 3;
 /// Policies of a resource.
 const MAX_POLICIES: u16 = 8;
 
@@ -98,13 +99,12 @@ impl Network {
             if is_shown || sites.len() >= MAX_SITES {
                 continue;
             }
-            let request = ListRequest {
-                limit: Some(MAX_GATEWAYS),
-                ..ListRequest::default()
-            };
+            let request = answers::few(OrderBy::Seen, true);
             if let Some(site) = present(service.site(caller, id).await)? {
                 let gateways = present(service.gateways_of_site(caller, id, request).await)?;
                 let gateways = gateways.map(|page| page.items).unwrap_or_default();
+                let gateways = gateways.into_iter().filter(|it| it.revoked.is_none());
+                let gateways = gateways.collect();
                 sites.push((site, gateways));
             }
         }
@@ -131,7 +131,7 @@ impl Network {
             key: group.id.to_string(),
             path: format!("/groups/{}", group.id),
             name: group.name.clone(),
-            note: count(*members, "person", "people"),
+            note: count(*members, "member", "members"),
             lines: Vec::new(),
         });
         let resources = self.resources.iter().map(|resource| Node {
@@ -209,16 +209,13 @@ fn node_of(
     gateways: &[Gateway],
     sessions: &BTreeMap<GatewayId, GatewaySession>,
 ) -> Node {
-    let lines = gateways.iter().map(|gateway| {
+    let lines = gateways.iter().take(MAX_GATEWAYS).map(|gateway| {
         let session = sessions.get(&gateway.id);
-        let (state, note) = match (gateway.revoked, session) {
-            (Some(_), _) => ("bad", "revoked".to_owned()),
-            (None, None) => ("bad", "not connected".to_owned()),
-            (None, Some(session)) if session.awaits_verification => {
-                ("warn", "not verified".to_owned())
-            }
-            (None, Some(session)) if session.draining => ("warn", "draining".to_owned()),
-            (None, Some(session)) => ("good", rate(session.rate_bytes_per_s)),
+        let (state, note) = match session {
+            None => ("away", "not connected".to_owned()),
+            Some(session) if session.awaits_verification => ("warn", "not verified".to_owned()),
+            Some(session) if session.draining => ("warn", "draining".to_owned()),
+            Some(session) => ("good", rate(session.rate_bytes_per_s)),
         };
         Line {
             path: format!("{}/{}", gateways::AT, gateway.id),
@@ -237,6 +234,11 @@ fn node_of(
         name: site.name.clone(),
         note: match gateways.is_empty() {
             true => "no gateway".to_owned(),
+            false if gateways.len() > MAX_GATEWAYS => format!(
+                "{}, {}",
+                count(clients, "client", "clients"),
+                count(gateways.len() as u64, "gateway", "gateways")
+            ),
             false => count(clients, "client", "clients"),
         },
         lines: lines.collect(),

@@ -4,7 +4,7 @@ use crate::explain;
 use crate::names::Names;
 use crate::paths;
 use crate::view::{Cell, Section, Table};
-use culvert_store::{AccessTotals, EntityId};
+use culvert_store::{AccessTotals, EntityId, MAX_USE_ROWS};
 
 /// The things whose names the tables show.
 pub(super) fn ids(totals: &AccessTotals) -> Vec<EntityId> {
@@ -21,7 +21,7 @@ fn entries(field: &str, name: &str) -> String {
     paths::asking("/log/access", &words)
 }
 
-pub(super) fn sections(totals: &AccessTotals, names: &Names) -> [Section; 2] {
+pub(super) fn sections(totals: &AccessTotals, names: &Names) -> Vec<Section> {
     let causes = totals.causes.iter().map(|cause| {
         vec![
             Cell::text(&cause.reason),
@@ -72,8 +72,14 @@ pub(super) fn sections(totals: &AccessTotals, names: &Names) -> [Section; 2] {
         empty: "Nobody used a resource.".into(),
         ..Table::default()
     };
-    [
+    let mut sections = vec![
         Section::Table(causes),
         Section::Pair(Box::new([resources, actors])),
-    ]
+    ];
+    if totals.is_partial {
+        sections.push(Section::Note(format!(
+            "The sums above and the widths in the picture are of the newest {MAX_USE_ROWS} entries of the access log."
+        )));
+    }
+    sections
 }

@@ -72,6 +72,8 @@ pub(crate) enum Section {
     Steps(Steps),
     /// A fault, or something that needs attention.
     Alert(String),
+    /// A remark about what stands above it.
+    Note(String),
     /// Text whose line breaks count.
     Lines {
         title: String,

@@ -64,7 +64,7 @@ async fn one_question_names_all_that_are_selected_and_the_answer_changes_them_al
         [true, true, false]
     );
     let list = browser.get("/clients").await.expect(200).text;
-    assert!(list.contains("2 clients revoked."), "{list}");
+    assert!(list.contains("2 clients revoked: "), "{list}");
 
     // The same page again is outdated: nothing is done twice, and each row says why.
     let again = browser.submit("/clients/selected", &sent).await.expect(409);

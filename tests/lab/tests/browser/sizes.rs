@@ -76,6 +76,13 @@ const MEASURE: &str = r"
     const wide = document.documentElement.clientWidth;
     if (document.documentElement.scrollWidth > wide) found.push('the page scrolls sideways');
 
+    // On a desk a table shows all of its columns.
+    for (const part of document.querySelectorAll('.scroll')) {
+        if (wide >= 1400 && part.scrollWidth > part.clientWidth + 1) {
+            found.push('“' + part.getAttribute('aria-label') + '” is wider than its place');
+        }
+    }
+
     const all = [...document.body.querySelectorAll('a, button, input, select, textarea, summary, label, h1, h2, h3, '
         + 'p, th, td, dt, dd, li, pre, figcaption, .badge, time')].filter(isShown);
     for (const part of all) {
