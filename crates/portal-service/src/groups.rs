@@ -2,9 +2,7 @@ use super::list::{cursor, page_limit};
 use super::{Caller, ListRequest, Service, names, show};
 use culvert_ids::{AccountId, ActorId, GroupId, MembershipId};
 use culvert_portal_base::{Fault, birth};
-use culvert_store::{
-    self as store, EntityId, Kind, ListFilter, Mutation, Order, OrderBy, PageLimit, Position, Stamp,
-};
+use culvert_store::{self as store, EntityId, Kind, ListFilter, Mutation, Stamp};
 use culvert_wire::api::{Group, GroupPatch, Member, NewGroup, NewMember, Page};
 use std::collections::BTreeSet;
 
@@ -101,31 +99,6 @@ impl Service {
             next_cursor: page.next.map(|next| next.to_string()),
             total: None,
         })
-    }
-
-    /// The number of members of a group.
-    pub async fn count_members(&self, caller: &Caller, group: GroupId) -> Result<u64, Fault> {
-        self.read::<store::Group>(caller, group).await?;
-        let filter = ListFilter {
-            refers_to: vec![group.into()],
-            ..ListFilter::default()
-        };
-        // A membership has no name to be ordered by.
-        let position = Position {
-            order: Order {
-                by: OrderBy::Created,
-                is_descending: false,
-            },
-            skipped: 0,
-        };
-        let list = self.database.store.list_ordered(
-            caller.account(),
-            store::Membership::KIND,
-            &filter,
-            position,
-            PageLimit::new(1),
-        );
-        Ok(self.database.ask("list_ordered", list).await?.total)
     }
 
     /// A membership that an identity provider has made becomes one that people made, which stays when the claim goes.

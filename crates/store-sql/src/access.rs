@@ -69,7 +69,7 @@ async fn last_access(
 }
 
 const ACCESS: &str = "SELECT seq, at_ms, client_id, actor_id, resource_id, gateway_id, policy_id, \
-                      grant_id, decision, reason FROM access_log WHERE account = ?";
+                      grant_id, decision, reason";
 
 /// The entries that a filter leaves.
 pub(super) fn log_query(
@@ -100,7 +100,21 @@ pub(super) fn log_query(
         ("at_ms >= ?", filter.from.map(Into::into)),
         ("at_ms < ?", filter.until.map(Into::into)),
     ];
-    LogQuery::new(account, Log::Access, ACCESS, conditions, filter.search)
+    let indexes = [
+        ("client_id", "access_log_client"),
+        ("resource_id", "access_log_resource"),
+        ("actor_id", "access_log_actor"),
+        ("gateway_id", "access_log_gateway"),
+        ("decision", "access_log_decision"),
+    ];
+    LogQuery::new(
+        account,
+        Log::Access,
+        ACCESS,
+        &indexes,
+        conditions,
+        filter.search,
+    )
 }
 
 pub(super) async fn query_log(
@@ -125,7 +139,8 @@ pub(super) async fn after(
     seq: u64,
     limit: u64,
 ) -> Result<Vec<LoggedAccess>, StoreError> {
-    let sql = format!("{ACCESS} AND seq > ? ORDER BY seq LIMIT ?");
+    let sql =
+        format!("{ACCESS} FROM access_log WHERE account = ? AND seq > ? ORDER BY seq LIMIT ?");
     let values = vec![account.as_bytes().into(), seq.into(), limit.into()];
     let rows = fetch(connection, sql, values).await?;
     rows.iter().map(|row| read_entry(Columns(row))).collect()

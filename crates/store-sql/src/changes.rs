@@ -12,7 +12,7 @@ use culvert_wire::model::Log;
 use sqlx::SqliteConnection;
 
 const CHANGE: &str = "SELECT seq, at_ms, actor_id, token_id, operation, kind, row_id, row_before, \
-                      row_after FROM change_log WHERE account = ?";
+                      row_after";
 
 pub(super) async fn after(
     connection: &mut SqliteConnection,
@@ -21,7 +21,8 @@ pub(super) async fn after(
     limit: u32,
 ) -> Result<Vec<Change>, StoreError> {
     last_seq(connection, account).await?;
-    let sql = format!("{CHANGE} AND seq > ? ORDER BY seq LIMIT ?");
+    let sql =
+        format!("{CHANGE} FROM change_log WHERE account = ? AND seq > ? ORDER BY seq LIMIT ?");
     let limit = u64::from(limit.min(MAX_CHANGES_READ));
     let values = vec![account.as_bytes().into(), seq.0.into(), limit.into()];
     let rows = fetch(connection, sql, values).await?;
@@ -46,7 +47,19 @@ pub(super) fn log_query(
         ("at_ms >= ?", filter.from.map(Into::into)),
         ("at_ms < ?", filter.until.map(Into::into)),
     ];
-    LogQuery::new(account, Log::Changes, CHANGE, conditions, filter.search)
+    let indexes = [
+        ("row_id", "change_log_row"),
+        ("actor_id", "change_log_actor"),
+        ("kind", "change_log_kind"),
+    ];
+    LogQuery::new(
+        account,
+        Log::Changes,
+        CHANGE,
+        &indexes,
+        conditions,
+        filter.search,
+    )
 }
 
 pub(super) async fn query_log(

@@ -14,7 +14,7 @@ use sqlx::{Sqlite, SqliteConnection, Transaction};
 
 const FLOW: &str = "SELECT seq, at_ms, started_ms, gateway_id, client_id, actor_id, resource_id, \
                     grant_id, protocol, address, port, application, sent_bytes, sent_packets, \
-                    received_bytes, received_packets, flow_end FROM flow_log WHERE account = ?";
+                    received_bytes, received_packets, flow_end";
 
 const INSERT: &str = "INSERT INTO flow_log (account, seq, at_ms, started_ms, gateway_id, client_id, \
                       actor_id, resource_id, grant_id, protocol, address, port, application, \
@@ -120,7 +120,21 @@ pub(super) fn log_query(
         ("at_ms >= ?", filter.from.map(Into::into)),
         ("at_ms < ?", filter.until.map(Into::into)),
     ];
-    LogQuery::new(account, Log::Flows, FLOW, conditions, filter.search)
+    let indexes = [
+        ("client_id", "flow_log_client"),
+        ("resource_id", "flow_log_resource"),
+        ("actor_id", "flow_log_actor"),
+        ("gateway_id", "flow_log_gateway"),
+        ("flow_end", "flow_log_end"),
+    ];
+    LogQuery::new(
+        account,
+        Log::Flows,
+        FLOW,
+        &indexes,
+        conditions,
+        filter.search,
+    )
 }
 
 pub(super) async fn query_log(
@@ -144,7 +158,7 @@ pub(super) async fn after(
     seq: u64,
     limit: u64,
 ) -> Result<Vec<LoggedFlow>, StoreError> {
-    let sql = format!("{FLOW} AND seq > ? ORDER BY seq LIMIT ?");
+    let sql = format!("{FLOW} FROM flow_log WHERE account = ? AND seq > ? ORDER BY seq LIMIT ?");
     let values = vec![account.as_bytes().into(), seq.into(), limit.into()];
     let rows = fetch(connection, sql, values).await?;
     rows.iter().map(|row| read_flow(Columns(row))).collect()

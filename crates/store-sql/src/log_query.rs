@@ -38,29 +38,43 @@ const NAMED: [&str; 9] = [
 pub(super) struct LogQuery {
     account: AccountId,
     log: Log,
-    /// `SELECT … FROM … WHERE account = ?`
+    /// The columns: `SELECT …`
     select: &'static str,
+    /// The index of the log that leads to the rows, if one is better than the order of their numbers.
+    index: Option<&'static str>,
     conditions: String,
     values: Vec<Value>,
     search: Option<SearchText>,
 }
 
 impl LogQuery {
-    /// Those that meet all conditions which have a value. The first value of `select` is the account.
+    /// Those that meet all conditions which have a value. `indexes` has columns with an index of the account, the column
+    /// and the number: the first that a condition names is taken. The planner may take the primary key instead, whose
+    /// order fits, and would read the log until it has found enough.
     pub(super) fn new<const N: usize>(
         account: AccountId,
         log: Log,
         select: &'static str,
+        indexes: &[(&str, &'static str)],
         conditions: [(&str, Option<Value>); N],
         search: Option<SearchText>,
     ) -> Self {
         let mut sql = String::new();
         let mut values = vec![account.as_bytes().into()];
+        let is_asked = |column: &str| {
+            let of_column = |(condition, value): &(&str, Option<Value>)| {
+                value.is_some() && condition.strip_suffix(" = ?") == Some(column)
+            };
+            conditions.iter().any(of_column)
+        };
+        let index = indexes.iter().find(|(column, _)| is_asked(column));
+        let index = index.map(|(_, index)| *index);
         add_conditions(&mut sql, &mut values, conditions);
         Self {
             account,
             log,
             select,
+            index,
             conditions: sql,
             values,
             search,
@@ -88,9 +102,16 @@ impl LogQuery {
         Ok(page)
     }
 
+    /// The log, its index, and the first condition.
+    fn rows(&self) -> String {
+        let index = self.index.map(|index| format!(" INDEXED BY {index}"));
+        let (table, index) = (table(self.log), index.unwrap_or_default());
+        format!("{table}{index} WHERE account = ?")
+    }
+
     /// The statement that reads them, and its values.
     pub(super) fn statement(&self, last: Option<u64>, limit: PageLimit) -> (String, Vec<Value>) {
-        let mut sql = format!("{}{}", self.select, self.conditions);
+        let mut sql = format!("{} FROM {}{}", self.select, self.rows(), self.conditions);
         let mut values = self.values.clone();
         if let Some(last) = last {
             sql.push_str(" AND seq >= ?");
@@ -121,8 +142,8 @@ impl LogQuery {
             Log::Changes => SEARCHED_CHANGES,
         };
         let sql = format!(
-            "SELECT seq FROM {} WHERE account = ?{} ORDER BY seq DESC LIMIT 1 OFFSET ?",
-            table(self.log),
+            "SELECT seq FROM {}{} ORDER BY seq DESC LIMIT 1 OFFSET ?",
+            self.rows(),
             self.conditions
         );
         let mut values = self.values.clone();

@@ -220,6 +220,49 @@ async fn logs_are_read_by_an_index() {
     }
 }
 
+/// A filter that leaves a few of a million rows must not read the others.
+#[tokio::test]
+async fn a_log_is_filtered_by_the_index_of_what_it_is_filtered_by() {
+    let store = store().await;
+    let client = Some(ClientId::from_bytes([2; 16]));
+    let resource = Some(ResourceId::from_bytes([2; 16]));
+    let all = AccessFilter::default();
+    for (filter, index) in [
+        (AccessFilter { client, ..all }, "access_log_client"),
+        (AccessFilter { resource, ..all }, "access_log_resource"),
+        (
+            AccessFilter {
+                decision: Some(Decision::Revoked),
+                until: Some(NOW),
+                ..all
+            },
+            "access_log_decision",
+        ),
+    ] {
+        let query = access::log_query(ACCOUNT, &filter, None);
+        let (sql, values) = query.statement(None, PageLimit::MAX);
+        let plan = plan(&store, &sql, values).await;
+        assert!(plan[0].contains(index), "{sql}: {plan:?}");
+    }
+    let all = ChangeFilter::default();
+    let kind = Some(EntityKind::Site);
+    for (filter, index) in [
+        (ChangeFilter { kind, ..all }, "change_log_kind"),
+        (
+            ChangeFilter {
+                id: Some(ACCOUNT.into()),
+                ..all
+            },
+            "change_log_row",
+        ),
+    ] {
+        let query = changes::log_query(ACCOUNT, &filter, Some(Seq(9)));
+        let (sql, values) = query.statement(None, PageLimit::MAX);
+        let plan = plan(&store, &sql, values).await;
+        assert!(plan[0].contains(index), "{sql}: {plan:?}");
+    }
+}
+
 /// The time of these depends on the rows about one thing, of which a bounded number is read.
 #[tokio::test]
 async fn answers_about_a_thing_are_read_by_an_index_of_it() {

@@ -6,13 +6,14 @@ use super::layout::{self, Line, Link, Node, Part, Picture};
 use crate::answers;
 use crate::gateways::{self, rate};
 use crate::listing;
+use crate::names::Names;
 use crate::person::Person;
 use crate::state::Console;
-use culvert_ids::{GatewayId, PolicyId, ResourceId};
+use culvert_ids::{GatewayId, GroupId, PolicyId, ResourceId, SiteId};
 use culvert_portal_base::Fault;
 use culvert_portal_service::ListRequest;
-use culvert_store::{AccessTotals, OrderBy};
-use culvert_wire::api::{Gateway, GatewaySession, Group, Policy, Resource, Site};
+use culvert_store::{AccessTotals, EntityId, OrderBy};
+use culvert_wire::api::{Gateway, GatewaySession, Policy, Resource};
 use std::collections::{BTreeMap, HashMap};
 
 /// Boxes of each column: as many as a screen of 900 pixels shows.
@@ -26,14 +27,27 @@ const MAX_POLICIES: u16 = 8;
 
 /// All that the picture is made of.
 struct Network {
-    groups: Vec<(Group, u64)>,
+    groups: Vec<ShownGroup>,
     resources: Vec<Resource>,
-    sites: Vec<(Site, Vec<Gateway>)>,
+    sites: Vec<ShownSite>,
     policies: Vec<Policy>,
     /// The number of all.
     groups_total: u64,
     resources_total: u64,
     sites_total: u64,
+}
+
+struct ShownGroup {
+    id: GroupId,
+    name: String,
+    members: u64,
+}
+
+struct ShownSite {
+    id: SiteId,
+    name: String,
+    /// Those that are not revoked, the ones that were seen last first.
+    gateways: Vec<Gateway>,
 }
 
 /// None if there is nothing to show yet.
@@ -56,8 +70,11 @@ impl Network {
             .await?;
         let mut resources = Vec::new();
         for (id, _) in totals.resources.iter().take(MAX_RESOURCES) {
-            // It may have been deleted since it was used.
-            resources.extend(present(service.resource(caller, *id).await)?);
+            match newest.items.iter().find(|resource| resource.id == *id) {
+                Some(resource) => resources.push(resource.clone()),
+                // It may have been deleted since it was used.
+                None => resources.extend(present(service.resource(caller, *id).await)?),
+            }
         }
         for resource in newest.items {
             let is_new = resources.iter().all(|shown| shown.id != resource.id);
@@ -76,37 +93,36 @@ impl Network {
             let page = service.policies(caller, &request).await?;
             policies.extend(page.items.into_iter().filter(|policy| !policy.disabled));
         }
-        let newest = service.groups(caller, &listing::newest(MAX_GROUPS)).await?;
+        let newest = service.groups(caller, &listing::newest(1)).await?;
         let groups_total = newest.total.unwrap_or(0);
-        let mut groups: Vec<(Group, u64)> = Vec::new();
-        for id in policies.iter().map(|policy| policy.group) {
-            let is_shown = groups.iter().any(|(group, _)| group.id == id);
-            if is_shown || groups.len() >= MAX_GROUPS {
-                continue;
-            }
-            if let Some(group) = present(service.group(caller, id).await)? {
-                let members = present(service.count_members(caller, id).await)?;
-                groups.push((group, members.unwrap_or(0)));
-            }
-        }
-
+        let shown = first_distinct(policies.iter().map(|policy| policy.group), MAX_GROUPS);
         let newest_sites = service.sites(caller, &listing::newest(MAX_SITES)).await?;
-        let mut sites: Vec<(Site, Vec<Gateway>)> = Vec::new();
         let used = resources.iter().map(|resource| resource.site);
         let others = newest_sites.items.iter().map(|site| site.id);
-        for id in used.chain(others) {
-            let is_shown = sites.iter().any(|(site, _)| site.id == id);
-            if is_shown || sites.len() >= MAX_SITES {
+        let shown_sites = first_distinct(used.chain(others), MAX_SITES);
+        let ids = shown.iter().map(|id| EntityId::from(*id));
+        let ids = ids.chain(shown_sites.iter().map(|id| EntityId::from(*id)));
+        let names = Names::of(console, person, ids).await?;
+        let counts = service.member_counts(caller, shown.iter().copied()).await?;
+        let named = shown.into_iter().filter_map(|id| {
+            // It may have been deleted since its policy was read.
+            let name = names.get(id.into())?.to_owned();
+            let members = counts.get(&id).copied().unwrap_or(0);
+            Some(ShownGroup { id, name, members })
+        });
+        let groups = named.collect();
+        let mut sites = Vec::new();
+        for id in shown_sites {
+            let Some(name) = names.get(id.into()) else {
                 continue;
-            }
-            let request = answers::few(OrderBy::Seen, true);
-            if let Some(site) = present(service.site(caller, id).await)? {
-                let gateways = present(service.gateways_of_site(caller, id, request).await)?;
-                let gateways = gateways.map(|page| page.items).unwrap_or_default();
-                let gateways = gateways.into_iter().filter(|it| it.revoked.is_none());
-                let gateways = gateways.collect();
-                sites.push((site, gateways));
-            }
+            };
+            let request = answers::few(OrderBy::Seen, true).referring_to(Some(id));
+            let gateways = service.gateways(caller, &request).await?.items.into_iter();
+            sites.push(ShownSite {
+                id,
+                name: name.to_owned(),
+                gateways: gateways.filter(|it| it.revoked.is_none()).collect(),
+            });
         }
         Ok(Self {
             groups,
@@ -127,11 +143,11 @@ impl Network {
         let by_resource: HashMap<ResourceId, u64> = totals.resources.iter().copied().collect();
         let by_policy: HashMap<PolicyId, u64> = totals.policies.iter().copied().collect();
         let used = |id: &ResourceId| by_resource.get(id).copied().unwrap_or(0);
-        let groups = self.groups.iter().map(|(group, members)| Node {
+        let groups = self.groups.iter().map(|group| Node {
             key: group.id.to_string(),
             path: format!("/groups/{}", group.id),
             name: group.name.clone(),
-            note: count(*members, "member", "members"),
+            note: count(group.members, "member", "members"),
             lines: Vec::new(),
         });
         let resources = self.resources.iter().map(|resource| Node {
@@ -141,10 +157,7 @@ impl Network {
             note: resource.address.clone(),
             lines: Vec::new(),
         });
-        let sites = self
-            .sites
-            .iter()
-            .map(|(site, gateways)| node_of(site, gateways, sessions));
+        let sites = self.sites.iter().map(|site| node_of(site, sessions));
         let mut links = Vec::new();
         for policy in &self.policies {
             let weight = by_policy.get(&policy.id).copied().unwrap_or(0);
@@ -204,11 +217,8 @@ fn part(title: &'static str, path: &'static str, nodes: Vec<Node>, total: u64) -
 }
 
 /// A site with its gateways.
-fn node_of(
-    site: &Site,
-    gateways: &[Gateway],
-    sessions: &BTreeMap<GatewayId, GatewaySession>,
-) -> Node {
+fn node_of(site: &ShownSite, sessions: &BTreeMap<GatewayId, GatewaySession>) -> Node {
+    let gateways = &site.gateways;
     let lines = gateways.iter().take(MAX_GATEWAYS).map(|gateway| {
         let session = sessions.get(&gateway.id);
         let (state, note) = match session {
@@ -254,6 +264,17 @@ fn count(number: u64, one: &str, many: &str) -> String {
         1 => format!("1 {one}"),
         number => format!("{number} {many}"),
     }
+}
+
+/// The first of them, each once.
+fn first_distinct<T: PartialEq>(all: impl Iterator<Item = T>, most: usize) -> Vec<T> {
+    let mut found = Vec::new();
+    for one in all {
+        if found.len() < most && !found.contains(&one) {
+            found.push(one);
+        }
+    }
+    found
 }
 
 /// Nothing for what was deleted in between.
