@@ -22,10 +22,11 @@ trap stop EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
+# Comments of the code hold no tests: to look for some in each crate takes most of a minute.
 # Each command names the whole workspace: with fewer packages, dependencies would be built once more with other features.
 # Both are jobs with groups of their own, so that a signal is not kept waiting.
 set -m
-nice -n 10 cargo test --workspace --no-fail-fast -- --test-threads "$threads" >"$others" 2>&1 &
+nice -n 10 cargo test --workspace --lib --bins --tests --no-fail-fast -- --test-threads "$threads" >"$others" 2>&1 &
 jobs+=($!)
 # shellcheck disable=SC2046 # one word for each
 cargo test --workspace --no-fail-fast $(printf -- '--test %s ' "$@") -- --test-threads "$threads" &
