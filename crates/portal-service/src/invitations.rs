@@ -27,7 +27,7 @@ pub const INVITATION_PATH: &str = "/invitation/";
 const LIFETIME_MS: u64 = 7 * 24 * 60 * 60 * 1_000;
 
 /// Groups that a person is put into at once.
-const MAX_GROUPS: usize = 100;
+pub const MAX_INVITED_GROUPS: usize = 100;
 
 /// Characters of the secret part of a link: the person's id and 256 random bits, in base64url.
 const LINK_CHARS: usize = (ID_LEN + SECRET_LEN).div_ceil(3) * 4;
@@ -109,11 +109,11 @@ impl Service {
         let mut problems = Problems::default();
         let name = problems.take(names::name("name", &new.name))?;
         let groups: BTreeSet<GroupId> = new.groups.iter().copied().collect();
-        if groups.len() > MAX_GROUPS {
-            let detail = format!("at most {MAX_GROUPS} groups");
+        if groups.len() > MAX_INVITED_GROUPS {
+            let detail = format!("at most {MAX_INVITED_GROUPS} groups");
             problems.take::<()>(Err(Fault::invalid("groups", detail)))?;
         }
-        for group in groups.iter().take(MAX_GROUPS) {
+        for group in groups.iter().take(MAX_INVITED_GROUPS) {
             let found = self.read::<store::Group>(caller, *group).await;
             problems.take(found.map_err(|fault| fault.at_field("groups")))?;
         }

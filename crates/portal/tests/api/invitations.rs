@@ -482,3 +482,15 @@ async fn a_link_lowers_the_tokens_of_an_admin_only_where_its_role_was_chosen() {
     let body = json!({"name": fresh("new"), "role": "user"});
     admin.post("/api/v1/invitations", body).await.problem(403);
 }
+
+#[tokio::test]
+async fn too_many_names_of_groups_are_refused_in_one_line_at_their_field() {
+    let running = Running::start().await;
+    let mut admin = signed_in(&running, Role::Admin).await;
+    let names = "no such group\n".repeat(101);
+    let fields = [("name", "Ada"), ("role", "user"), ("groups", &*names)];
+    let page = admin.submit("/people/invitations/new", &fields).await;
+    let page = page.expect(422);
+    assert_eq!(page.text.matches("class=\"wrong\"").count(), 1, "{page:?}");
+    assert!(page.text.contains("at most 100 groups"), "{page:?}");
+}
