@@ -299,12 +299,11 @@ impl Service {
         let actor = parts.actor;
         let asker = Asker::Known(actor.into());
         let verifier = self.new_verifier(asker, &row.name, password).await?;
-        let mut mutations = self.ends_of(actor).await?;
-        mutations.push(Mutation::UseInvitation {
+        let mutations = vec![Mutation::UseInvitation {
             actor,
             digest: parts.digest,
             verifier: verifier.clone(),
-        });
+        }];
         let author = Author {
             actor: Some(actor),
             ..Author::PORTAL
@@ -339,7 +338,7 @@ impl Service {
     fn not_invited(&self, from: IpAddr, error: StoreError) -> Fault {
         let cause = match &error {
             StoreError::Denied(denial) => denial.cause(),
-            // Another use of the link has ended the same sessions first.
+            // The person was deleted.
             StoreError::NotFound(_) => "gone meanwhile",
             _ => return error.into(),
         };
