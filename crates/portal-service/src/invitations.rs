@@ -322,8 +322,6 @@ impl Service {
         from: IpAddr,
         link: &str,
     ) -> Result<(LinkParts, store::Actor), Fault> {
-        let taken = self.sign_in.limits.take_from(from, Instant::now());
-        taken.map_err(|wait| self.limited(wait))?;
         let parts = LinkParts::parse(link);
         let unknown = StoreError::from(store::Denial::UnknownToken);
         let parts = parts.ok_or_else(|| self.not_invited(from, unknown))?;
@@ -344,7 +342,9 @@ impl Service {
         };
         self.metrics.denied_tokens.inc();
         tracing::info!(%from, cause, "an invitation was not accepted");
-        Fault::Unauthenticated
+        // A good link counts as no attempt: nobody guesses 256 bits, and an office may have one address.
+        let taken = self.sign_in.limits.take_from(from, Instant::now());
+        taken.map_or_else(|wait| self.limited(wait), |()| Fault::Unauthenticated)
     }
 }
 

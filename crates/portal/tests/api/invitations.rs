@@ -494,3 +494,19 @@ async fn too_many_names_of_groups_are_refused_in_one_line_at_their_field() {
     assert_eq!(page.text.matches("class=\"wrong\"").count(), 1, "{page:?}");
     assert!(page.text.contains("at most 100 groups"), "{page:?}");
 }
+
+#[tokio::test]
+async fn thirty_people_behind_one_address_use_their_links() {
+    let running = Running::start().await;
+    let mut owner = running.owner().await;
+    for _ in 0..30 {
+        let (_, _, path) = invited(&mut owner, "user").await;
+        let mut browser = Browser::open(&running).await;
+        browser.get(&path).await.expect(200);
+        let link = path.strip_prefix("/invitation/").unwrap();
+        let fields = [("link", link), ("password", "short"), ("again", "short")];
+        let refused = browser.submit_with("/invitation", "", &fields).await;
+        refused.expect(422);
+        accept(&mut browser, &path, CHOSEN).await.expect(303);
+    }
+}
