@@ -11,7 +11,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::{ActorId, GroupId};
 use culvert_portal_base::{Fault, Id, Problems};
-use culvert_portal_service::ListRequest;
+use culvert_portal_service::{ListRequest, MAX_INVITED_GROUPS};
 use culvert_wire::api::{ApiRole, Group, IssuedInvitation, NewInvitation, NewPerson};
 
 /// The page that invites a person.
@@ -123,7 +123,14 @@ pub(super) async fn invite(
             });
             groups.extend(problems.take(id)?);
         }
-        for name in fields.lines("groups") {
+        let mut names = fields.lines("groups");
+        if names.len() > MAX_INVITED_GROUPS {
+            let detail = format!("at most {MAX_INVITED_GROUPS} groups");
+            problems.take::<()>(Err(Fault::invalid("groups", detail)))?;
+            // Each is looked up by itself, and a form has room for many thousand.
+            names.clear();
+        }
+        for name in names {
             let found = service.group_named(caller, &name).await;
             let found = found.map_err(|fault| fault.at_field("groups"));
             groups.extend(problems.take(found)?.map(|group| group.id));

@@ -39,9 +39,11 @@ fn resources(access: &OwnAccess) -> Table {
             until,
         ]
     };
-    let title = match access.has_more {
-        true => "What I may use (the first hundred)",
-        false => "What I may use",
+    let title = match (access.has_more, access.has_undecided) {
+        (false, false) => "What I may use",
+        (true, false) => "What I may use (the first hundred)",
+        (false, true) => "What I may use (not decided for all machines)",
+        (true, true) => "What I may use (the first hundred, not decided for all machines)",
     };
     Table {
         title: title.to_owned(),

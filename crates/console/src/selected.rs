@@ -179,6 +179,8 @@ impl Selection {
             let group = group.as_ref().map(|group| group.id);
             match execute(console, &person, *act, row, group).await {
                 Ok(()) => done.push(names.text(row.id)),
+                // The person was signed out meanwhile: the others would get the same answer.
+                Err(Fault::Unauthenticated) => return Err(Fault::Unauthenticated),
                 Err(fault) => failed.push((names.shown(row.id), why(fault))),
             }
         }
@@ -379,6 +381,25 @@ fn why(fault: Fault) -> String {
         Fault::VersionConflict { .. } => {
             "it was changed since the page was loaded: look at it again".to_owned()
         }
+        Fault::TooMany { wait } => {
+            let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+            format!("too many requests: try again in {} s", seconds.max(1))
+        }
         _ => "the portal could not do it: its log has the reason".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn too_many_requests_are_told_with_the_time_to_wait() {
+        for (wait_ms, seconds) in [(0, 1), (1, 1), (1_000, 1), (1_001, 2), (60_000, 60)] {
+            let wait = Duration::from_millis(wait_ms);
+            let text = format!("too many requests: try again in {seconds} s");
+            assert_eq!(why(Fault::TooMany { wait }), text);
+        }
     }
 }

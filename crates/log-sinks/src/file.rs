@@ -40,15 +40,28 @@ pub(super) fn append(target: &Target, lines: &[u8]) -> Result<(), SinkError> {
         rotate(target).map_err(wrong)?;
         file = open(&path).map_err(wrong)?;
     }
-    let before = file.metadata().map_err(wrong)?.len();
-    let written = end_torn_line(&mut file)
+    write(&mut file, lines).map_err(wrong)
+}
+
+/// The same, but no file goes: the current one may become longer than it may be, by these lines.
+pub(super) fn append_without_rotation(target: &Target, lines: &[u8]) -> Result<(), SinkError> {
+    let path = target.path();
+    let wrong = |error: io::Error| SinkError::new(format_args!("{}: {error}", path.display()));
+    make_dir(&target.dir).map_err(wrong)?;
+    let mut file = open(&path).map_err(wrong)?;
+    write(&mut file, lines).map_err(wrong)
+}
+
+fn write(file: &mut File, lines: &[u8]) -> io::Result<()> {
+    let before = file.metadata()?.len();
+    let written = end_torn_line(file)
         .and_then(|()| file.write_all(lines))
         .and_then(|()| file.sync_data());
     if written.is_err() {
         // The lines come again. A part that can't be taken back is then there twice.
         let _left = file.set_len(before);
     }
-    written.map_err(wrong)
+    written
 }
 
 fn make_dir(dir: &Path) -> io::Result<()> {
@@ -128,6 +141,19 @@ mod tests {
         // A line longer than a file may be is not cut.
         append(&target, b"a line that is too long\n").unwrap();
         assert_eq!(read(&target, "a.jsonl"), "a line that is too long\n");
+    }
+
+    #[test]
+    fn a_line_without_rotation_takes_no_older_file_away() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = target(dir.path());
+        for line in ["12345678\n", "23456789\n", "34567890\n"] {
+            append(&target, line.as_bytes()).unwrap();
+        }
+        append_without_rotation(&target, b"test line\n").unwrap();
+        assert_eq!(read(&target, "a.jsonl"), "34567890\ntest line\n");
+        assert_eq!(read(&target, "a.jsonl.1"), "23456789\n");
+        assert_eq!(read(&target, "a.jsonl.2"), "12345678\n");
     }
 
     #[test]

@@ -60,13 +60,14 @@ impl Sinks {
         self.deliver(sink, line::test()).await
     }
 
-    /// Sends one line to a sink that is not kept yet, with this token.
+    /// Sends one line to a sink that is not kept yet, with this token. No older file goes for it.
     pub async fn try_out_new(
         &self,
         sink: &Sink,
         token: Option<&SecretBytes>,
     ) -> Result<(), SinkError> {
-        self.deliver_with(sink, token, line::test()).await
+        self.deliver_with(sink, token, line::test(), file::append_without_rotation)
+            .await
     }
 
     /// Has the sink take lines; each ends as a line does.
@@ -75,7 +76,8 @@ impl Sinks {
             SinkTarget::File { .. } => None,
             SinkTarget::Http { .. } => self.token(&sink.name).await.map_err(SinkError::new)?,
         };
-        self.deliver_with(sink, token.as_ref(), lines).await
+        self.deliver_with(sink, token.as_ref(), lines, file::append)
+            .await
     }
 
     async fn deliver_with(
@@ -83,6 +85,7 @@ impl Sinks {
         sink: &Sink,
         token: Option<&SecretBytes>,
         lines: String,
+        append: fn(&file::Target, &[u8]) -> Result<(), SinkError>,
     ) -> Result<(), SinkError> {
         match &sink.target {
             SinkTarget::File {
@@ -96,7 +99,7 @@ impl Sinks {
                     max_bytes: u64::from(*max_mib) << 20,
                     keep: *keep,
                 };
-                tokio::task::spawn_blocking(move || file::append(&target, lines.as_bytes()))
+                tokio::task::spawn_blocking(move || append(&target, lines.as_bytes()))
                     .await
                     .map_err(|_| SinkError::new("the portal is stopping"))?
             }

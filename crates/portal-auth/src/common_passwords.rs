@@ -59,9 +59,11 @@ pub(crate) fn reason(owner: PasswordOwner<'_>, password: &str) -> Option<&'stati
         .filter(|c| c.is_alphanumeric())
         .collect();
     let common: &[Vec<char>] = common_words();
+    // Signs between letters hide words. A password of signs is not what its few letters are.
+    let is_plain_most = plain.len() * 2 >= letters.len();
     let is_few = |words: &[&[Vec<char>]]| {
-        let written = parts(&letters, words).min(parts(&plain, words));
-        written < MIN_PARTS
+        let is_plain_few = is_plain_most && parts(&plain, words) < MIN_PARTS;
+        is_plain_few || parts(&letters, words) < MIN_PARTS
     };
     if is_few(&[common]) {
         return Some(
@@ -292,6 +294,9 @@ mod tests {
             "zwölf Boxkämpfer jagen",
             "Tr0ub4dor&3xy",
             "пароль от соседа",
+            "}%^&!@)~#$7x",
+            "#?!&*()=+_-<>",
+            "🐙🚲🌵🎺🧀🪁🦔🧦🍋🛶🔭🪗",
         ] {
             assert_eq!(reason(OWNER, password), None, "{password}");
         }

@@ -9,7 +9,9 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use culvert_ids::{ActorId, GroupId, ID_LEN, MembershipId};
 use culvert_portal_auth::Asker;
 use culvert_portal_base::{Fault, Problems, birth, now};
-use culvert_store::{self as store, Author, Mutation, Role, Stamp, StoreError};
+use culvert_store::{
+    self as store, Author, ListFilter, Mutation, Role, Stamp, StoreError, TokenScope,
+};
 use culvert_wire::Timestamp;
 use culvert_wire::api::{Actor, IssuedInvitation, NewInvitation, NewPerson};
 use culvert_wire::token::{SECRET_LEN, Secret, SecretDigest};
@@ -25,7 +27,7 @@ pub const INVITATION_PATH: &str = "/invitation/";
 const LIFETIME_MS: u64 = 7 * 24 * 60 * 60 * 1_000;
 
 /// Groups that a person is put into at once.
-const MAX_GROUPS: usize = 100;
+pub const MAX_INVITED_GROUPS: usize = 100;
 
 /// Characters of the secret part of a link: the person's id and 256 random bits, in base64url.
 const LINK_CHARS: usize = (ID_LEN + SECRET_LEN).div_ceil(3) * 4;
@@ -107,11 +109,11 @@ impl Service {
         let mut problems = Problems::default();
         let name = problems.take(names::name("name", &new.name))?;
         let groups: BTreeSet<GroupId> = new.groups.iter().copied().collect();
-        if groups.len() > MAX_GROUPS {
-            let detail = format!("at most {MAX_GROUPS} groups");
+        if groups.len() > MAX_INVITED_GROUPS {
+            let detail = format!("at most {MAX_INVITED_GROUPS} groups");
             problems.take::<()>(Err(Fault::invalid("groups", detail)))?;
         }
-        for group in groups.iter().take(MAX_GROUPS) {
+        for group in groups.iter().take(MAX_INVITED_GROUPS) {
             let found = self.read::<store::Group>(caller, *group).await;
             problems.take(found.map_err(|fault| fault.at_field("groups")))?;
         }
@@ -183,11 +185,61 @@ impl Service {
             return Err(Fault::invalid("role", detail));
         }
         may_invite_as(caller, role)?;
+        if row.sign_in.is_none() {
+            self.may_begin_sign_in(caller, &row, role, new.role.is_some())
+                .await?;
+        }
         let link = NewLink::of(actor)?;
         let expected = expected.or(Some(row.stamp.version));
         let mutations = vec![link.invite(actor, Some(role), expected)];
         let row = self.make(caller, actor.into(), mutations).await?;
         Ok(self.issued_invitation(row, &link))
+    }
+
+    /// Refuses a link that would lower what the person comes in by: API tokens may do no more than a person who signs in.
+    async fn may_begin_sign_in(
+        &self,
+        caller: &Caller,
+        row: &store::Actor,
+        role: Role,
+        is_chosen: bool,
+    ) -> Result<(), Fault> {
+        let highest = self.highest_api_role(row.id).await?;
+        if let Some(highest) = highest.filter(|highest| !is_chosen && role < *highest) {
+            let (highest, role) = (word(highest), word(role));
+            return Err(Fault::Conflict(format!(
+                "{} has API tokens as {highest}, and a link as {role} would lower them: \
+                 give the role with the link, or set it under \u{201c}Let sign in\u{201d} first",
+                row.name
+            )));
+        }
+        match role {
+            Role::Owner => Ok(()),
+            _ => {
+                let actor = row.id;
+                self.may_shut_out(caller, [actor], |_, owner| owner == actor)
+                    .await
+            }
+        }
+    }
+
+    /// The highest role of the actor's API tokens that are still accepted.
+    async fn highest_api_role(&self, actor: ActorId) -> Result<Option<Role>, Fault> {
+        let of_actor = ListFilter {
+            refers_to: vec![actor.into()],
+            parts: vec![store::Part::MadeTokens],
+            ..ListFilter::default()
+        };
+        let rows: Vec<store::Token> = self.all(self.served.account, &of_actor).await?;
+        let now = now();
+        let live = rows
+            .iter()
+            .filter(|row| row.revoked.is_none() && row.expires.is_none_or(|expires| now < expires));
+        let roles = live.filter_map(|row| match row.scope {
+            TokenScope::Api { role, .. } => Some(role),
+            _ => None,
+        });
+        Ok(roles.max())
     }
 
     /// Voids the link of a person.
@@ -247,12 +299,11 @@ impl Service {
         let actor = parts.actor;
         let asker = Asker::Known(actor.into());
         let verifier = self.new_verifier(asker, &row.name, password).await?;
-        let mut mutations = self.ends_of(actor).await?;
-        mutations.push(Mutation::UseInvitation {
+        let mutations = vec![Mutation::UseInvitation {
             actor,
             digest: parts.digest,
             verifier: verifier.clone(),
-        });
+        }];
         let author = Author {
             actor: Some(actor),
             ..Author::PORTAL
@@ -271,8 +322,6 @@ impl Service {
         from: IpAddr,
         link: &str,
     ) -> Result<(LinkParts, store::Actor), Fault> {
-        let taken = self.sign_in.limits.take_from(from, Instant::now());
-        taken.map_err(|wait| self.limited(wait))?;
         let parts = LinkParts::parse(link);
         let unknown = StoreError::from(store::Denial::UnknownToken);
         let parts = parts.ok_or_else(|| self.not_invited(from, unknown))?;
@@ -287,13 +336,15 @@ impl Service {
     fn not_invited(&self, from: IpAddr, error: StoreError) -> Fault {
         let cause = match &error {
             StoreError::Denied(denial) => denial.cause(),
-            // Another use of the link has ended the same sessions first.
+            // The person was deleted.
             StoreError::NotFound(_) => "gone meanwhile",
             _ => return error.into(),
         };
         self.metrics.denied_tokens.inc();
         tracing::info!(%from, cause, "an invitation was not accepted");
-        Fault::Unauthenticated
+        // A good link counts as no attempt: nobody guesses 256 bits, and an office may have one address.
+        let taken = self.sign_in.limits.take_from(from, Instant::now());
+        taken.map_or_else(|wait| self.limited(wait), |()| Fault::Unauthenticated)
     }
 }
 
@@ -302,6 +353,16 @@ fn may_invite_as(caller: &Caller, role: Role) -> Result<(), Fault> {
     match role {
         Role::Owner => caller.may_change_owners(),
         Role::Admin | Role::Auditor | Role::User => caller.may_change(),
+    }
+}
+
+/// The role as API and console write it.
+const fn word(role: Role) -> &'static str {
+    match role {
+        Role::User => "user",
+        Role::Auditor => "auditor",
+        Role::Admin => "admin",
+        Role::Owner => "owner",
     }
 }
 

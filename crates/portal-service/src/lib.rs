@@ -69,7 +69,7 @@ pub use choices::{Choices, MAX_CHOICES};
 pub use diagnosis::{Diagnosis, Mend, Mendable, PortAnswer};
 pub use export::{ExportFilter, ExportFormat};
 pub use export_answer::stream_export;
-pub use invitations::{INVITATION_PATH, Invited};
+pub use invitations::{INVITATION_PATH, Invited, MAX_INVITED_GROUPS};
 pub use list::ListRequest;
 pub use logs::{AccessLogRequest, ChangeLogRequest, FlowLogRequest, search_text};
 pub use machines::{ClientAction, GatewayAction};

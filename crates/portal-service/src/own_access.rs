@@ -5,7 +5,7 @@ use culvert_hub::Explained;
 use culvert_ids::{ClientId, ResourceId};
 use culvert_policy::Decision;
 use culvert_portal_base::Fault;
-use culvert_store::{self as store, ListFilter};
+use culvert_store::{self as store, EntityKind, Kind, ListFilter, PageLimit};
 use culvert_wire::Timestamp;
 use culvert_wire::api::Client;
 use culvert_wire::model::Filter;
@@ -17,6 +17,12 @@ const MAX_RESOURCES: usize = 100;
 /// Machines for which each resource is decided. A person has a few.
 const MAX_MACHINES: usize = 8;
 
+/// Questions of the hub for one page, which are asked one after the other. It is [`MAX_MACHINES`] for each of 15 resources, and one
+/// for each of [`MAX_RESOURCES`].
+const MAX_QUESTIONS: usize = 120;
+
+const _: () = assert!(MAX_QUESTIONS >= MAX_RESOURCES && MAX_QUESTIONS == 15 * MAX_MACHINES);
+
 /// A person's machines, and what they may use.
 pub struct OwnAccess {
     /// Machines that are not revoked, those that are connected first.
@@ -25,6 +31,8 @@ pub struct OwnAccess {
     pub resources: Vec<OwnResource>,
     /// There are more resources than these.
     pub has_more: bool,
+    /// There are more machines than those for which the resources were decided: the first ones.
+    pub has_undecided: bool,
 }
 
 /// A machine of the person.
@@ -73,6 +81,8 @@ impl Service {
         let mut ids = self.resources_of_groups(caller).await?;
         let has_more = ids.len() > MAX_RESOURCES;
         ids.truncate(MAX_RESOURCES);
+        let asked = &machines[..machines.len().min(machines_for(ids.len()))];
+        let has_undecided = asked.len() < machines.len() && !ids.is_empty();
         let mut resources = Vec::new();
         for id in ids {
             let found = self.get::<store::Resource>(caller.account(), id).await;
@@ -83,7 +93,7 @@ impl Service {
                 Err(fault) => return Err(fault),
             };
             resources.push(OwnResource {
-                now: self.own_use(caller, &machines, id).await?,
+                now: self.own_use(caller, asked, id).await?,
                 name: row.name,
                 address: row.target.address,
                 filters: row.filters,
@@ -94,6 +104,7 @@ impl Service {
             machines,
             resources,
             has_more,
+            has_undecided,
         })
     }
 
@@ -118,7 +129,8 @@ impl Service {
         Ok(machines)
     }
 
-    /// The resources that a policy joins with a group of the caller, unless the policy is disabled. A client is told these.
+    /// The resources that a policy joins with a group of the caller, unless the policy is disabled. A client is told these. At
+    /// more than [`MAX_RESOURCES`], no more policies are read.
     async fn resources_of_groups(&self, caller: &Caller) -> Result<Vec<ResourceId>, Fault> {
         let account = caller.account();
         let referring = |id: store::EntityId| ListFilter {
@@ -130,9 +142,23 @@ impl Service {
         let mut resources = BTreeSet::new();
         for membership in memberships {
             let of_group = referring(membership.group.into());
-            let policies: Vec<store::Policy> = self.all(account, &of_group).await?;
-            let enabled = policies.iter().filter(|policy| !policy.disabled);
-            resources.extend(enabled.map(|policy| policy.resource));
+            let mut after = None;
+            while resources.len() <= MAX_RESOURCES {
+                let kind = EntityKind::Policy;
+                let store = &self.database.store;
+                let list = store.list(account, kind, &of_group, after, PageLimit::MAX);
+                let page = self.database.ask("list", list).await?;
+                let policies = page
+                    .items
+                    .into_iter()
+                    .filter_map(store::Policy::from_entity);
+                let enabled = policies.filter(|policy| !policy.disabled);
+                resources.extend(enabled.map(|policy| policy.resource));
+                after = page.next;
+                if after.is_none() {
+                    break;
+                }
+            }
         }
         Ok(resources.into_iter().collect())
     }
@@ -149,7 +175,7 @@ impl Service {
         let mut allowed = Vec::new();
         let mut last = None;
         let mut has_gateway = false;
-        for machine in machines.iter().take(MAX_MACHINES) {
+        for machine in machines {
             let Some(explained) = self.judged_now(caller, machine.client.id, resource).await else {
                 continue;
             };
@@ -189,9 +215,27 @@ impl Service {
     }
 }
 
+/// The number of machines for which each of so many resources is decided.
+fn machines_for(resources: usize) -> usize {
+    (MAX_QUESTIONS / resources.max(1)).clamp(1, MAX_MACHINES)
+}
+
 fn until(explained: &Explained) -> Option<Timestamp> {
     match explained.policies.decision() {
         Decision::Allow { until, .. } => until.map(Timestamp::from),
         Decision::Deny { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_asks_at_most_120_questions_and_one_machine_at_least() {
+        for (resources, machines) in [(0, 8), (1, 8), (15, 8), (16, 7), (61, 1), (100, 1)] {
+            assert_eq!(machines_for(resources), machines, "{resources}");
+            assert!(resources * machines_for(resources) <= MAX_QUESTIONS);
+        }
     }
 }

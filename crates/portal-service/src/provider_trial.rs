@@ -16,6 +16,8 @@ impl Service {
         caller.may_change()?;
         let (row, secret) = self.new_provider(caller, new).await?;
         self.check_again(caller).await?;
+        let (actor, issuer) = (caller.actor()?, &row.issuer);
+        tracing::info!(%actor, kind = "provider", issuer, "an identity provider is tested before it is saved");
         let secret = secret.as_ref().map(NewSecret::bytes);
         let trial = Oidc::try_out(&row, secret, &self.redirect_uri()).await;
         let trial = trial.map_err(fault_of)?;

@@ -184,11 +184,14 @@ impl Service {
         caller.may_change()?;
         let (sink, token) = self.checked_sink(caller, new).await?;
         self.check_again(caller).await?;
-        let tried = self.log_outputs.sinks.try_out_new(&sink, token.as_ref());
-        let field = match &sink.target {
-            SinkTarget::File { .. } => "file",
-            SinkTarget::Http { .. } => "url",
+        let (field, place) = match &sink.target {
+            SinkTarget::File { file, .. } => ("file", &**file),
+            // A query may have a secret.
+            SinkTarget::Http { url } => ("url", url.split('?').next().unwrap_or_default()),
         };
+        let actor = caller.actor()?;
+        tracing::info!(%actor, kind = field, place, "a log sink is tested before it is saved");
+        let tried = self.log_outputs.sinks.try_out_new(&sink, token.as_ref());
         let wrong = |error| Fault::invalid(field, format_args!("it took no test line: {error}"));
         tried.await.map_err(wrong)
     }

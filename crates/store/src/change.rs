@@ -47,8 +47,8 @@ pub enum Mutation {
         /// The version of the actor that the asker has seen; without one, whatever it is now.
         expected_version: Option<u64>,
     },
-    /// Uses up the person's link. It is denied where the link has another secret or has ended, or the
-    /// actor is disabled or no longer signs in.
+    /// Uses up the person's link, and ends their sessions. It is denied where the link has another secret or
+    /// has ended, or the actor is disabled or no longer signs in.
     UseInvitation {
         /// The actor.
         actor: ActorId,

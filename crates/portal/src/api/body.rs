@@ -14,17 +14,31 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
     type Rejection = Fault;
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, Fault> {
-        let media_type = request.headers().get(header::CONTENT_TYPE);
-        let media_type = media_type.and_then(|value| value.to_str().ok());
-        if !media_type.is_some_and(is_json) {
-            return Err(Fault::UnsupportedMediaType);
-        }
-        // The path that is matched: of a nested router's URI the beginning is missing.
-        let path = request.extensions().get::<MatchedPath>();
-        let limit = limit_for(path.map_or("", MatchedPath::as_str));
-        let bytes = read_body(request.into_body(), limit).await?;
-        parse(&bytes).map(Self)
+        parse(&read(request).await?).map(Self)
     }
+}
+
+/// The same, whose times are instants alone: the file that it comes from means the same each time.
+pub(super) struct ExactJson<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for ExactJson<T> {
+    type Rejection = Fault;
+
+    async fn from_request(request: Request, _state: &S) -> Result<Self, Fault> {
+        parse_json(&read(request).await?).map(Self)
+    }
+}
+
+async fn read(request: Request) -> Result<Vec<u8>, Fault> {
+    let media_type = request.headers().get(header::CONTENT_TYPE);
+    let media_type = media_type.and_then(|value| value.to_str().ok());
+    if !media_type.is_some_and(is_json) {
+        return Err(Fault::UnsupportedMediaType);
+    }
+    // The path that is matched: of a nested router's URI the beginning is missing.
+    let path = request.extensions().get::<MatchedPath>();
+    let limit = limit_for(path.map_or("", MatchedPath::as_str));
+    read_body(request.into_body(), limit).await
 }
 
 fn is_json(media_type: &str) -> bool {

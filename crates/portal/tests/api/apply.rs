@@ -405,3 +405,26 @@ async fn rules_about_names_are_declared_and_stay_where_a_file_says_nothing_of_th
     let problem = owner.post("/api/v1/apply", without).await.problem(422);
     assert_eq!(problem["errors"][0]["field"], "dns.search[0]", "{problem}");
 }
+
+#[tokio::test]
+async fn the_end_of_a_policy_that_is_applied_is_an_instant_and_no_words() {
+    let running = Running::start().await;
+    let mut owner = running.owner().await;
+    let with_end = |end: &str| {
+        let mut desired = desired();
+        let condition = json!({"kind": "expires", "at": end});
+        desired["policies"][0]["conditions"] = json!([condition]);
+        desired
+    };
+    for words in ["7d", "tomorrow", "in 7 days", "2099-12-31"] {
+        let answer = owner.post("/api/v1/apply", with_end(words)).await;
+        let problem = answer.problem(422);
+        let wrong = &problem["errors"][0];
+        let field = wrong["field"].as_str().unwrap();
+        assert!(field.starts_with("policies[0].conditions"), "{problem}");
+        let detail = wrong["detail"].as_str().unwrap();
+        assert!(detail.contains("2027-01-31T18:00:00Z"), "{problem}");
+    }
+    let report = apply(&mut owner, "", &with_end("2099-12-31T00:00:00Z")).await;
+    assert_eq!(report["applied"], true);
+}

@@ -1,8 +1,8 @@
 //! One action on several rows of a list.
 
-use crate::browser::signed_in;
+use crate::browser::{Browser, PASSWORD, person, signed_in};
 use crate::support::{Running, enrol_client, make_actor};
-use culvert_store::{ActorKind, Client, ListFilter, Membership, PageLimit, Role, StoreExt};
+use culvert_store::{Actor, ActorKind, Client, ListFilter, Membership, PageLimit, Role, StoreExt};
 
 fn fields<'f>(
     action: &'f str,
@@ -135,4 +135,25 @@ async fn people_are_added_to_a_group_that_is_named_once_for_all() {
     let all = ListFilter::default();
     let members = store.list_as::<Membership>(account, &all, None, PageLimit::new(100));
     assert_eq!(members.await.unwrap().items.len(), 20);
+}
+
+#[tokio::test]
+async fn who_is_signed_out_by_the_first_of_the_rows_is_led_to_the_sign_in() {
+    let running = Running::start().await;
+    let (store, account) = (running.store.as_ref(), running.account());
+    let (own, name) = person(&running, Role::Admin).await;
+    let other = make_actor(store, account, ActorKind::User).await;
+    let mut browser = Browser::open(&running).await;
+    browser.sign_in(&name, PASSWORD).await.expect(303);
+    let mut marks = Vec::new();
+    for id in [own, other] {
+        let row: Actor = store.get_as(account, id).await.unwrap();
+        marks.push((id.to_string(), row.stamp.version.to_string()));
+    }
+    let sent = fields("disable", &marks, &[SURE]);
+    let answer = browser.submit("/people/selected", &sent).await.expect(303);
+    let to = answer.header("location");
+    assert!(to.starts_with("/sign-in"), "{to}");
+    let row: Actor = store.get_as(account, other).await.unwrap();
+    assert!(!row.disabled, "nothing more is changed");
 }

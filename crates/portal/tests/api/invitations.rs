@@ -2,8 +2,9 @@
 
 use crate::browser::{Browser, PASSWORD, fresh, person, signed_in};
 use crate::factors::enrol;
-use crate::support::{Answer, Client, Running};
-use culvert_store::Role;
+use crate::support::{Answer, Client, Running, make_actor, make_token};
+use culvert_ids::ActorId;
+use culvert_store::{ActorKind, Role, TokenScope};
 use serde_json::{Value, json};
 
 const CHOSEN: &str = "battery staple horse";
@@ -436,4 +437,76 @@ async fn the_page_of_a_person_makes_a_new_link_and_withdraws_it() {
     assert_not_valid(&browser.get(&link).await);
     // The password that there was stays.
     browser.sign_in(&name, PASSWORD).await.expect(303);
+}
+
+/// An actor who has a token and does not sign in.
+async fn by_token(running: &Running, role: Role) -> (ActorId, Client) {
+    let (store, account) = (running.store.as_ref(), running.account());
+    let actor = make_actor(store, account, ActorKind::Admin).await;
+    let scope = TokenScope::Api { actor, role };
+    let (_, secret) = make_token(store, account, scope).await;
+    (actor, running.client().await.with(&secret))
+}
+
+#[tokio::test]
+async fn the_last_owner_who_has_a_token_alone_is_not_lowered_by_their_own_link() {
+    let running = Running::start().await;
+    let (actor, mut owner) = by_token(&running, Role::Owner).await;
+    let at = format!("/api/v1/actors/{actor}/invitation");
+    for body in [json!({}), json!({"role": "user"}), json!({"role": "admin"})] {
+        owner.post(&at, body).await.problem(409);
+    }
+    owner.post(&at, json!({"role": "owner"})).await.expect(201);
+    // The token still owns: admins invite no owners.
+    invited(&mut owner, "owner").await;
+}
+
+#[tokio::test]
+async fn a_link_lowers_the_tokens_of_an_admin_only_where_its_role_was_chosen() {
+    let running = Running::start().await;
+    let mut owner = running.owner().await;
+    let (actor, mut admin) = by_token(&running, Role::Admin).await;
+    let at = format!("/api/v1/actors/{actor}/invitation");
+    let refused = owner.post(&at, json!({})).await.problem(409);
+    let detail = refused["detail"].as_str().unwrap();
+    assert!(detail.contains("API tokens as admin"), "{detail}");
+    let mut browser = signed_in(&running, Role::Admin).await;
+    let page = browser.get(&format!("/people/{actor}")).await.expect(200);
+    let version = crate::console::version_on(&page.text);
+    let path = format!("/people/{actor}/invitation");
+    let page = browser.submit(&path, &[("version", &version)]).await;
+    let page = page.expect(409);
+    assert!(page.text.contains("Let sign in"), "{page:?}");
+    invited(&mut admin, "admin").await;
+    owner.post(&at, json!({"role": "user"})).await.expect(201);
+    let body = json!({"name": fresh("new"), "role": "user"});
+    admin.post("/api/v1/invitations", body).await.problem(403);
+}
+
+#[tokio::test]
+async fn too_many_names_of_groups_are_refused_in_one_line_at_their_field() {
+    let running = Running::start().await;
+    let mut admin = signed_in(&running, Role::Admin).await;
+    let names = "no such group\n".repeat(101);
+    let fields = [("name", "Ada"), ("role", "user"), ("groups", &*names)];
+    let page = admin.submit("/people/invitations/new", &fields).await;
+    let page = page.expect(422);
+    assert_eq!(page.text.matches("class=\"wrong\"").count(), 1, "{page:?}");
+    assert!(page.text.contains("at most 100 groups"), "{page:?}");
+}
+
+#[tokio::test]
+async fn thirty_people_behind_one_address_use_their_links() {
+    let running = Running::start().await;
+    let mut owner = running.owner().await;
+    for _ in 0..30 {
+        let (_, _, path) = invited(&mut owner, "user").await;
+        let mut browser = Browser::open(&running).await;
+        browser.get(&path).await.expect(200);
+        let link = path.strip_prefix("/invitation/").unwrap();
+        let fields = [("link", link), ("password", "short"), ("again", "short")];
+        let refused = browser.submit_with("/invitation", "", &fields).await;
+        refused.expect(422);
+        accept(&mut browser, &path, CHOSEN).await.expect(303);
+    }
 }

@@ -144,3 +144,20 @@ async fn administrators_have_the_page_as_well() {
         .await
         .expect(303);
 }
+
+#[tokio::test]
+async fn a_person_with_more_machines_than_are_asked_is_told_so() {
+    let running = Running::start().await;
+    let (actor, name) = person(&running, Role::User).await;
+    let mut owner = running.owner().await;
+    resource(&mut owner, "wiki", "10.7.0.1", &[actor]).await;
+    let mut browser = Browser::open(&running).await;
+    browser.sign_in(&name, PASSWORD).await.expect(303);
+    let (store, account) = (running.store.as_ref(), running.account());
+    for machines in 1..=9 {
+        enrol_client(store, account, actor).await;
+        let page = browser.get("/me/access").await.expect(200);
+        let is_told = page.text.contains("not decided for all machines");
+        assert_eq!(is_told, machines > 8, "{machines}: {page:?}");
+    }
+}

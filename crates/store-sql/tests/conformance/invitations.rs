@@ -5,7 +5,7 @@ use super::world::*;
 use culvert_ids::ActorId;
 use culvert_store::{
     Actor, Author, Change, Denial, ListFilter, Mutation, PageLimit, Part, Role, SecretBytes,
-    SignIn, StoreError, StoreExt,
+    SignIn, StoreError, StoreExt, TokenScope, TokenUses,
 };
 use culvert_wire::Timestamp;
 use culvert_wire::token::{Secret, SecretDigest};
@@ -231,6 +231,33 @@ pub(crate) async fn a_link_ends_with_what_it_was_made_for(factory: impl AsyncFn(
     );
     world.delete(ada, true).await.unwrap();
     assert_eq!(denied(&world, ada, link(6), NOW).await, unknown);
+}
+
+pub(crate) async fn a_link_that_is_used_ends_the_sessions_of_its_person_alone(
+    factory: impl AsyncFn() -> Fixture,
+) {
+    let world = World::new(factory().await).await;
+    let [ada, bob] = [world.actor("Ada").await.id, world.actor("Bob").await.id];
+    for (actor, byte) in [(ada, 1), (bob, 2)] {
+        let mutation = invite(actor, Some(Role::User), link(byte));
+        world.write(vec![mutation]).await.unwrap();
+    }
+    let mut sessions = Vec::new();
+    for actor in [ada, ada, bob] {
+        let scope = TokenScope::Session { actor };
+        sessions.push(world.token(scope, TokenUses::Many).await);
+    }
+    let wrong = use_link(ada, link(3), "guessed");
+    assert_eq!(refused(&world, wrong).await, Some(Denial::WrongSecret));
+    for session in &sessions {
+        world.authenticate(session, NOW).await.unwrap();
+    }
+    let used = use_link(ada, link(1), "chosen");
+    assert_eq!(refused(&world, used).await, None);
+    for (session, holds) in sessions.iter().zip([false, false, true]) {
+        let found = world.authenticate(session, NOW).await;
+        assert_eq!(found.is_ok(), holds, "{found:?}");
+    }
 }
 
 pub(crate) async fn of_many_who_use_one_link_at_once_one_sets_the_password(

@@ -102,6 +102,7 @@ macro_rules! conformance {
                 people::a_password_is_found_under_its_name_until_it_ends
                 invitations::a_link_is_of_one_person_and_sets_one_password
                 invitations::a_link_ends_with_what_it_was_made_for
+                invitations::a_link_that_is_used_ends_the_sessions_of_its_person_alone
                 invitations::of_many_who_use_one_link_at_once_one_sets_the_password
                 invitations::an_owner_is_invited_by_owners_alone
                 factors::a_second_factor_stays_with_the_password_and_goes_with_it
