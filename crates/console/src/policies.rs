@@ -202,7 +202,9 @@ async fn wanted(
     let resource = resource.await.map_err(|fault| fault.at_field("resource"));
     let resource = problems.take(resource)?;
     let name = match (fields.filled("name"), &group, &resource) {
-        (None, Some(group), Some(resource)) => words::policy_name(&group.name, &resource.name),
+        (None, Some(group), Some(resource)) if id.is_none() => {
+            words::policy_name(&group.name, &resource.name)
+        }
         (written, _, _) => written.unwrap_or_default().to_owned(),
     };
     let patch = PolicyPatch {

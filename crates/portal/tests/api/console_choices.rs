@@ -110,7 +110,8 @@ async fn a_group_and_a_resource_are_chosen_from_lists_where_there_are_few() {
     assert!(list.contains("value=\"staff\" selected"), "{list}");
     assert!(page.text.contains("value=\"staff to wiki\""));
     // A form that comes back keeps the choice.
-    let fields = [("name", ""), ("group", "staff"), ("resource", "wiki")];
+    let long = "long".repeat(100);
+    let fields = [("name", &*long), ("group", "staff"), ("resource", "wiki")];
     let refused = browser.submit("/policies", &fields).await.expect(422);
     let list = element(&refused, "select", "group").unwrap();
     assert!(list.contains("value=\"staff\" selected"), "{list}");
