@@ -161,7 +161,9 @@ const WAYS: [ShutOut; 5] = [
 /// Has the thing be such that the route changes something.
 async fn prepare(owner: &mut Client, route: &Route, things: &Things) {
     if (&*route.method, &*route.template) == ("DELETE", "/api/v1/actors/{id}/invitation") {
-        let invite = owner.post(&route.path(things), json!({})).await;
+        let invite = owner
+            .post(&route.path(things), json!({"role": "auditor"}))
+            .await;
         invite.expect(201);
         return;
     }

@@ -486,6 +486,12 @@ async fn a_link_lowers_the_tokens_of_an_admin_only_where_its_role_was_chosen() {
 #[tokio::test]
 async fn too_many_names_of_groups_are_refused_in_one_line_at_their_field() {
     let running = Running::start().await;
+    let mut owner = running.owner().await;
+    // Of more than 50 groups, people write the names.
+    for number in 0..51 {
+        let body = json!({"name": format!("group {number}")});
+        made(&mut owner, "/api/v1/groups", body).await;
+    }
     let mut admin = signed_in(&running, Role::Admin).await;
     let names = "no such group\n".repeat(101);
     let fields = [("name", "Ada"), ("role", "user"), ("groups", &*names)];

@@ -124,7 +124,8 @@ impl Route {
             ("POST", "actors/{id}/sign-in") => {
                 json!({"role": "auditor", "password": "correct horse battery"})
             }
-            ("POST", "actors/{id}/invitation") => json!({}),
+            // The actor has an API token as auditor, which a lesser role would lower.
+            ("POST", "actors/{id}/invitation") => json!({"role": "auditor"}),
             ("POST", "invitations") => json!({"name": name, "role": "user"}),
             ("PATCH", "retention") => json!({"access": {"days": 30, "entries": 5000}}),
             ("PATCH", "sinks/{name}") => json!({"logs": ["access", "changes"]}),
