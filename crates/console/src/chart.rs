@@ -66,9 +66,7 @@ impl Chart {
             summary,
             class: "carried",
             unit: "Throughput",
-            ..Self::of(path, activity, now(), rate, |rate| {
-                format!("{}/s", bytes(rate))
-            })
+            ..Self::of(path, activity, now(), rate, states::rate)
         }
     }
 
