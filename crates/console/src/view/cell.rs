@@ -35,7 +35,7 @@ pub(crate) enum Cell {
 }
 
 /// The longest text that stays in one line of a table, in characters.
-const ONE_LINE: usize = 40;
+const ONE_LINE: usize = 36;
 
 impl Cell {
     pub(crate) fn text(text: impl fmt::Display) -> Self {

@@ -26,7 +26,7 @@ pub(crate) struct Lines {
 const SHORT: usize = 60;
 
 /// The longest summary without the number of those that it leaves out: one line of a narrow column.
-const SUMMARY: usize = 32;
+const SUMMARY: usize = 22;
 
 impl Lines {
     /// The lines. The summary is made of `titles`, without repetition.

@@ -76,8 +76,8 @@ const MEASURE: &str = r"
     const wide = document.documentElement.clientWidth;
     if (document.documentElement.scrollWidth > wide) found.push('the page scrolls sideways');
 
-    // On a desk a table shows all of its columns.
-    for (const part of document.querySelectorAll('.scroll')) {
+    // On a desk a list shows all of its columns.
+    for (const part of document.querySelectorAll('section:has(> h2.unseen) > .scroll')) {
         if (wide >= 1400 && part.scrollWidth > part.clientWidth + 1) {
             found.push('“' + part.getAttribute('aria-label') + '” is wider than its place');
         }
