@@ -46,7 +46,7 @@ async fn a_change_of_a_list_tells_what_was_added_and_removed_in_the_words_of_the
     // Many fields are behind a summary, which keeps the row low.
     let new = change_of(&page, "resource", "created");
     assert!(
-        new.contains("<details class=\"lines\"><summary>applications, filters, "),
+        new.contains("<details class=\"lines\"><summary>applications, filters and "),
         "{new}"
     );
     assert!(new.contains("<p>filters: tcp:22 tcp:80</p>"), "{new}");
