@@ -68,6 +68,7 @@ impl Network {
         let newest = service
             .resources(caller, &listing::newest(MAX_RESOURCES))
             .await?;
+        let resources_total = newest.total;
         let mut resources = Vec::new();
         for (id, _) in totals.resources.iter().take(MAX_RESOURCES) {
             match newest.items.iter().find(|resource| resource.id == *id) {
@@ -93,8 +94,7 @@ impl Network {
             let page = service.policies(caller, &request).await?;
             policies.extend(page.items.into_iter().filter(|policy| !policy.disabled));
         }
-        let newest = service.groups(caller, &listing::newest(1)).await?;
-        let groups_total = newest.total.unwrap_or(0);
+        let groups_total = service.groups(caller, &listing::newest(1)).await?.total;
         let shown = first_distinct(policies.iter().map(|policy| policy.group), MAX_GROUPS);
         let newest_sites = service.sites(caller, &listing::newest(MAX_SITES)).await?;
         let used = resources.iter().map(|resource| resource.site);
@@ -129,8 +129,8 @@ impl Network {
             resources,
             sites,
             policies,
-            groups_total,
-            resources_total: newest.total.unwrap_or(0),
+            groups_total: groups_total.unwrap_or(0),
+            resources_total: resources_total.unwrap_or(0),
             sites_total: newest_sites.total.unwrap_or(0),
         })
     }

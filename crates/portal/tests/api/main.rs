@@ -28,6 +28,7 @@ mod console_lists;
 mod console_live;
 mod console_logs;
 mod console_notices;
+mod console_overview;
 mod console_pages;
 mod console_roles;
 mod console_routes;
