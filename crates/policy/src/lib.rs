@@ -71,6 +71,6 @@ pub use resource::{
 pub use routed_services::RoutedServices;
 pub use span::span_error;
 pub use time::{TimeOfDay, TimeWindow, Weekday, Weekdays, Zone};
-pub use timestamp::{ReadWords, Timestamp, TimestampError, reading_words};
+pub use timestamp::{Timestamp, TimestampError};
 pub use translate::Checksum;
 pub use within::{MAX_WITHIN, Within};

@@ -2,7 +2,6 @@
 
 use culvert_base::UnixTime;
 use serde::{Deserialize, Serialize};
-use std::cell::Cell;
 use std::fmt;
 use std::str::FromStr;
 
@@ -64,26 +63,6 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// Reads words that mean an instant, such as `tomorrow`.
-pub type ReadWords = fn(&str) -> Option<Timestamp>;
-
-thread_local! {
-    static WORDS: Cell<Option<ReadWords>> = const { Cell::new(None) };
-}
-
-/// Runs `deserialize`, in which a text that is no instant is read by `read`: words depend on a clock, which this crate does
-/// not have.
-pub fn reading_words<T>(read: ReadWords, deserialize: impl FnOnce() -> T) -> T {
-    struct Before(Option<ReadWords>);
-    impl Drop for Before {
-        fn drop(&mut self) {
-            WORDS.set(self.0);
-        }
-    }
-    let _before = Before(WORDS.replace(Some(read)));
-    deserialize()
-}
-
 impl Serialize for Timestamp {
     fn serialize<S: serde::Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
         out.collect_str(self)
@@ -93,9 +72,7 @@ impl Serialize for Timestamp {
 impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = <std::borrow::Cow<'de, str>>::deserialize(from)?;
-        let by_words = || WORDS.get().and_then(|read| read(&text));
-        let read = text.parse().or_else(|error| by_words().ok_or(error));
-        read.map_err(serde::de::Error::custom)
+        text.parse().map_err(serde::de::Error::custom)
     }
 }
 

@@ -1,4 +1,4 @@
-use super::body::ExactJson;
+use super::body::Json;
 use super::identity::Call;
 use super::problems::Problems;
 use super::query::Query;
@@ -19,7 +19,7 @@ use culvert_wire::api::{ApplyOptions, ApplyReport, Desired};
 pub(super) async fn apply(
     Call { service, caller }: Call,
     Query(options): Query<ApplyOptions>,
-    ExactJson(desired): ExactJson<Desired>,
+    Json(desired): Json<Desired>,
 ) -> Result<axum::Json<ApplyReport>, Fault> {
     let report = service.apply(&caller, &desired, options).await?;
     Ok(axum::Json(report))

@@ -2,8 +2,7 @@
 
 use axum::extract::{FromRequest, MatchedPath, Request};
 use axum::http::header;
-use culvert_policy::reading_words;
-use culvert_portal_base::{Fault, limit_for, parse_ahead, read_body};
+use culvert_portal_base::{Fault, limit_for, read_body};
 use serde::de::DeserializeOwned;
 
 /// A body of JSON that is a `T`. It is the last that a handler takes, after who asks: nobody who is
@@ -14,31 +13,17 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
     type Rejection = Fault;
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, Fault> {
-        parse(&read(request).await?).map(Self)
+        let media_type = request.headers().get(header::CONTENT_TYPE);
+        let media_type = media_type.and_then(|value| value.to_str().ok());
+        if !media_type.is_some_and(is_json) {
+            return Err(Fault::UnsupportedMediaType);
+        }
+        // The path that is matched: of a nested router's URI the beginning is missing.
+        let path = request.extensions().get::<MatchedPath>();
+        let limit = limit_for(path.map_or("", MatchedPath::as_str));
+        let bytes = read_body(request.into_body(), limit).await?;
+        parse(&bytes).map(Self)
     }
-}
-
-/// The same, whose times are instants alone: the file that it comes from means the same each time.
-pub(super) struct ExactJson<T>(pub(super) T);
-
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for ExactJson<T> {
-    type Rejection = Fault;
-
-    async fn from_request(request: Request, _state: &S) -> Result<Self, Fault> {
-        parse_json(&read(request).await?).map(Self)
-    }
-}
-
-async fn read(request: Request) -> Result<Vec<u8>, Fault> {
-    let media_type = request.headers().get(header::CONTENT_TYPE);
-    let media_type = media_type.and_then(|value| value.to_str().ok());
-    if !media_type.is_some_and(is_json) {
-        return Err(Fault::UnsupportedMediaType);
-    }
-    // The path that is matched: of a nested router's URI the beginning is missing.
-    let path = request.extensions().get::<MatchedPath>();
-    let limit = limit_for(path.map_or("", MatchedPath::as_str));
-    read_body(request.into_body(), limit).await
 }
 
 fn is_json(media_type: &str) -> bool {
@@ -46,13 +31,7 @@ fn is_json(media_type: &str) -> bool {
     essence.eq_ignore_ascii_case("application/json")
 }
 
-/// Times to come may be words, as on the command line.
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
-    let ahead = |text: &str| Some(parse_ahead(text).ok()?.timestamp());
-    reading_words(ahead, || parse_json(bytes))
-}
-
-fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let parsed = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let field = error.path().to_string();
