@@ -4,8 +4,8 @@ use super::list;
 use super::writing::Writing;
 use culvert_store::rules;
 use culvert_store::{
-    Entity, EntityId, EntityKind, ListFilter, MAX_MUTATIONS, Mutation, PageLimit, StoreError,
-    Token, TokenScope,
+    Entity, EntityId, EntityKind, Kind, ListFilter, MAX_MUTATIONS, Mutation, PageLimit, Part,
+    StoreError, Token, TokenScope,
 };
 use culvert_wire::token::SecretDigest;
 
@@ -142,12 +142,33 @@ impl Writing {
     /// Revokes the API tokens of a person who no longer signs in: without a sign-in, nothing would bound
     /// the roles of the tokens.
     async fn revoke_api_tokens_of(&mut self, actor: EntityId) -> Result<(), StoreError> {
-        let (account, at) = (self.account(), self.at());
+        let at = self.at();
+        for token in self.tokens_of(actor, Vec::new()).await? {
+            if token.revoked.is_some() || !matches!(token.scope, TokenScope::Api { .. }) {
+                continue;
+            }
+            let revoked = Token {
+                revoked: Some(at),
+                ..token.clone()
+            };
+            self.replace(token.into(), revoked.into()).await?;
+        }
+        Ok(())
+    }
+
+    /// The tokens of an actor that are in all of these parts.
+    pub(super) async fn tokens_of(
+        &mut self,
+        actor: EntityId,
+        parts: Vec<Part>,
+    ) -> Result<Vec<Token>, StoreError> {
+        let account = self.account();
         let filter = ListFilter {
             refers_to: vec![actor],
+            parts,
             ..ListFilter::default()
         };
-        let mut after = None;
+        let (mut tokens, mut after) = (Vec::new(), None);
         loop {
             let page = list::list(
                 self.connection(),
@@ -158,20 +179,10 @@ impl Writing {
                 PageLimit::MAX,
             )
             .await?;
-            for row in page.items {
-                let Entity::Token(token) = row else { continue };
-                if token.revoked.is_some() || !matches!(token.scope, TokenScope::Api { .. }) {
-                    continue;
-                }
-                let revoked = Token {
-                    revoked: Some(at),
-                    ..token.clone()
-                };
-                self.replace(token.into(), revoked.into()).await?;
-            }
+            tokens.extend(page.items.into_iter().filter_map(Token::from_entity));
             after = page.next;
             if after.is_none() {
-                return Ok(());
+                return Ok(tokens);
             }
         }
     }

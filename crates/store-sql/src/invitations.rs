@@ -3,12 +3,9 @@
 use super::fault::fault;
 use super::value::{Columns, query};
 use super::writing::Writing;
-use super::{auth, list, read};
+use super::{auth, read};
 use culvert_ids::{AccountId, ActorId};
-use culvert_store::{
-    Actor, Denial, Entity, EntityKind, Kind, ListFilter, PageLimit, Part, Role, SecretBytes,
-    SignIn, StoreError,
-};
+use culvert_store::{Actor, Denial, Entity, Kind, Part, Role, SecretBytes, SignIn, StoreError};
 use culvert_wire::Timestamp;
 use culvert_wire::token::SecretDigest;
 use sqlx::SqliteConnection;
@@ -100,29 +97,11 @@ impl Writing {
 
     /// Ends the sessions that there are now: none begins or ends between this and the password.
     async fn end_sessions_of(&mut self, actor: ActorId) -> Result<(), StoreError> {
-        let account = self.account();
-        let filter = ListFilter {
-            refers_to: vec![actor.into()],
-            parts: vec![Part::Sessions],
-            ..ListFilter::default()
-        };
-        loop {
-            let page = list::list(
-                self.connection(),
-                account,
-                EntityKind::Token,
-                &filter,
-                None,
-                PageLimit::MAX,
-            )
-            .await?;
-            for session in page.items {
-                self.delete(session.id(), None, false).await?;
-            }
-            if page.next.is_none() {
-                return Ok(());
-            }
+        let sessions = vec![Part::Sessions];
+        for session in self.tokens_of(actor.into(), sessions).await? {
+            self.delete(session.id.into(), None, false).await?;
         }
+        Ok(())
     }
 
     /// Voids the person's link, if there is one. The row of the person says so already.
