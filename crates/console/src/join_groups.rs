@@ -7,7 +7,7 @@ use super::notice::done;
 use super::person::Person;
 use super::state::Console;
 use super::view::listed;
-use super::{groups, people};
+use super::{actor_page, groups};
 use axum::extract::State;
 use axum::response::Response;
 use culvert_ids::{ActorId, GroupId};
@@ -92,7 +92,7 @@ pub(super) async fn add_to_groups(
         Err(fault) => {
             let form = adding.form(&console, &person, Some(&fields)).await?;
             let (form, status) = form.refused(fault)?;
-            let page = people::actor_page(&console, &person, &asked, id, Some(form)).await?;
+            let page = actor_page::actor_page(&console, &person, &asked, id, Some(form)).await?;
             Ok(page.with_status(status))
         }
     }

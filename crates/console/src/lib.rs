@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod actor_page;
 mod allowed;
 mod answers;
 mod asked;

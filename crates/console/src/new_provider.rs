@@ -27,10 +27,8 @@ pub(super) async fn ask(
     let note = template.as_ref().map(|(_, note)| *note);
     let form = new_form(template.as_ref().map(|(fields, _)| fields));
     let mut page = new_page(&console, &person, form, Vec::new());
-    let ways = provider_templates::ways("/settings/providers/new");
-    page.sections.insert(0, Section::Ways(ways));
     if let Some(note) = note {
-        page.sections.insert(1, Section::Alert(note.to_owned()));
+        page.sections.insert(1, Section::Note(note.to_owned()));
     }
     Ok(page.into_response())
 }
@@ -44,6 +42,8 @@ fn new_page(
     tested: Vec<(&'static str, Cell)>,
 ) -> Page {
     let mut page = person.page("New identity provider", AT);
+    let ways = provider_templates::ways("/settings/providers/new");
+    page.sections.push(Section::Ways(ways));
     page.sections.push(Section::Facts {
         title: "For the provider".to_owned(),
         facts: vec![("Redirect URI", Cell::code(console.service.redirect_uri()))],

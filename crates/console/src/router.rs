@@ -2,11 +2,11 @@
 
 use super::state::Console;
 use super::{
-    assets, change_log, choices, clients, confirm, device, dns, explain, exports, factors, first,
-    first_steps, flows, gateways, groups, guard, identities, invitation_page, invitations,
-    join_groups, live, log_settings, logs, me, new_provider, overview, own_access, passkeys,
-    people, policies, provider_sign_in, providers, resources, second_step, service_accounts,
-    settings, sites, theme_choice, tokens, verified_gateways,
+    actor_page, assets, change_log, choices, clients, confirm, device, dns, explain, exports,
+    factors, first, first_steps, flows, gateways, groups, guard, identities, invitation_page,
+    invitations, join_groups, live, log_settings, logs, me, new_provider, overview, own_access,
+    passkeys, people, policies, provider_sign_in, providers, resources, second_step,
+    service_accounts, settings, sites, theme_choice, tokens, verified_gateways,
 };
 use axum::Router;
 use axum::middleware::from_fn_with_state;
@@ -65,7 +65,7 @@ pub fn router(console: Console) -> Router {
             proven(post(providers::delete)),
         )
         .route("/people/{id}/link", proven(post(identities::link)))
-        .route("/people/{id}/end-sessions", post(people::end_sessions))
+        .route("/people/{id}/end-sessions", post(actor_page::end_sessions))
         .route("/identities/{id}/unlink", post(identities::unlink))
         .route("/me", get(me::show))
         .route("/me/access", get(own_access::show))
@@ -163,29 +163,32 @@ pub fn router(console: Console) -> Router {
             proven(post(invitations::invite_again)),
         )
         .route("/people/{id}/withdraw", post(invitations::withdraw))
-        .route("/people/{id}", get(people::show))
-        .route("/people/{id}/sign-in", proven(post(people::set_sign_in)))
+        .route("/people/{id}", get(actor_page::show))
+        .route(
+            "/people/{id}/sign-in",
+            proven(post(actor_page::set_sign_in)),
+        )
         .route(
             "/people/second-factor",
             proven(post(people::require_factor)),
         )
         .route(
             "/people/{id}/reset-second-factor",
-            proven(post(people::reset_factor)),
+            proven(post(actor_page::reset_factor)),
         )
-        .route("/people/{id}/end-sign-in", post(people::end_sign_in))
+        .route("/people/{id}/end-sign-in", post(actor_page::end_sign_in))
         .route(
             "/people/{id}/disable",
-            post(|console, id, posted| people::switch(console, id, posted, true)),
+            post(|console, id, posted| actor_page::switch(console, id, posted, true)),
         )
         .route(
             "/people/{id}/enable",
-            post(|console, id, posted| people::switch(console, id, posted, false)),
+            post(|console, id, posted| actor_page::switch(console, id, posted, false)),
         )
-        .route("/people/{id}/token", proven(post(people::make_token)))
-        .route("/people/{id}/name", post(people::rename))
+        .route("/people/{id}/token", proven(post(actor_page::make_token)))
+        .route("/people/{id}/name", post(actor_page::rename))
         .route("/people/{id}/groups", post(join_groups::add_to_groups))
-        .route("/people/{id}/delete", post(people::delete))
+        .route("/people/{id}/delete", post(actor_page::delete))
         .route("/tokens/{id}/revoke", post(tokens::revoke))
         .route("/service-accounts/new", get(service_accounts::ask))
         .route(
