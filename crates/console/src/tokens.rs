@@ -43,8 +43,9 @@ pub(super) enum MachineOwner {
 fn uses_fields(written: Option<&Fields>) -> [Field; 2] {
     let text = |name| written.map_or("", |fields| fields.text(name));
     let uses = [
-        ("many", "any number of machines"),
+        // A browser offers the first: a token that leaks then lets in nobody else.
         ("one", "one machine, and no second one"),
+        ("many", "any number of machines"),
     ];
     [
         Field::choice("uses", "Enrols", &uses).value(text("uses")),
