@@ -74,6 +74,38 @@ async fn raw(path: &Path) -> SqliteConnection {
     options.connect().await.unwrap()
 }
 
+/// Writes a database of the first schema, with the account, sites and resources of one of today.
+async fn write_first_version(place: &Place, today: &Path) {
+    let options = SqliteConnectOptions::new().filename(place.path());
+    let options = options.create_if_missing(true);
+    let mut connection = options.connect().await.unwrap();
+    connection
+        .execute(include_str!("../src/schema.sql"))
+        .await
+        .unwrap();
+    let application = sqlx::query_scalar::<_, i64>("PRAGMA application_id")
+        .fetch_one(&mut raw(today).await)
+        .await
+        .unwrap();
+    connection
+        .execute(sqlx::AssertSqlSafe(format!(
+            "PRAGMA application_id = {application}; PRAGMA user_version = 1; ATTACH '{}' AS today",
+            today.display()
+        )))
+        .await
+        .unwrap();
+    for table in ["account", "site", "resource"] {
+        let columns = format!("SELECT group_concat(name) FROM pragma_table_info('{table}')");
+        let columns = sqlx::query_scalar::<_, String>(sqlx::AssertSqlSafe(columns))
+            .fetch_one(&mut connection)
+            .await
+            .unwrap();
+        let copy = format!("INSERT INTO {table} ({columns}) SELECT {columns} FROM today.{table}");
+        connection.execute(sqlx::AssertSqlSafe(copy)).await.unwrap();
+    }
+    connection.close().await.unwrap();
+}
+
 fn group(number: u32) -> Group {
     let mut id = [0; 16];
     id[12..].copy_from_slice(&number.to_be_bytes());
@@ -235,28 +267,9 @@ async fn resources_of_the_first_version_are_for_every_application_and_lead_anywh
         .await
         .unwrap();
     store.close().await;
-    let mut other = place.raw().await;
-    other
-        .execute("DROP INDEX resource_target; \
-             ALTER TABLE resource DROP COLUMN applications; \
-             ALTER TABLE resource DROP COLUMN within; \
-             ALTER TABLE gateway DROP COLUMN verified_ms; ALTER TABLE gateway DROP COLUMN token_id; \
-             ALTER TABLE token DROP COLUMN proven_ms; \
-             DROP INDEX access_log_actor; \
-             DROP INDEX access_log_decision; DROP INDEX change_log_at; \
-             ALTER TABLE access_log DROP COLUMN actor_id; ALTER TABLE account DROP COLUMN last_flow; \
-             DROP TABLE flow_log; DROP TABLE flow_source; DROP TABLE activity; \
-             DROP TABLE sink_position; DROP TABLE sink_secret; DROP TABLE totp; \
-             DROP TABLE recovery_code; DROP TABLE passkey; DROP TABLE password; DROP TABLE identity; \
-             DROP TABLE provider_secret; DROP TABLE provider; DROP TABLE secrets_key; DROP TABLE state_secret; \
-             ALTER TABLE actor DROP COLUMN second_factor_ms; \
-             ALTER TABLE actor DROP COLUMN recovery_codes; ALTER TABLE actor DROP COLUMN passkeys; \
-             ALTER TABLE actor DROP COLUMN sign_in_role; ALTER TABLE actor DROP COLUMN password_set_ms; \
-             PRAGMA user_version = 1")
-        .await
-        .unwrap();
-    other.close().await.unwrap();
-    let store = place.open().await.unwrap();
+    let first_version = Place::new();
+    write_first_version(&first_version, &place.path()).await;
+    let store = first_version.open().await.unwrap();
     let found: Resource = store.get_as(ACCOUNT, id).await.unwrap();
     assert_eq!(found.applications, Applications::Any);
     assert_eq!(found.within, None);
