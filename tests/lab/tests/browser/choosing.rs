@@ -46,5 +46,5 @@ fn a_form_finds_names_while_somebody_writes_and_gets_more_rows() {
         console.browser.all("input[name='ports.3']").unwrap().len(),
         1
     );
-    page::is_for_everybody(&console).unwrap();
+    page::is_for_everybody(&console, "port-rows").unwrap();
 }

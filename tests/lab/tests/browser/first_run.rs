@@ -20,7 +20,7 @@ fn the_console_leads_from_the_first_start_to_the_first_protected_connection() {
     let name = [("gateway", "first gateway")];
     take(&console, "Create the command for the gateway", &name).unwrap();
     let token = token_shown(&console, "culvert gateway run").unwrap();
-    page::is_for_everybody(&console).unwrap();
+    page::is_for_everybody(&console, "first-gateway").unwrap();
     write_token(&console.product.gateways[0].token_file(), &token).unwrap();
     console.product.gateways[0].start().unwrap();
     comes_to_steps(&console, 3);

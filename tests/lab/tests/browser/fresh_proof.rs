@@ -98,7 +98,7 @@ fn a_form_after_a_break_asks_for_the_password_and_is_sent_as_it_was_typed() {
         .unwrap();
     let text = refused(&console);
     assert!(text.contains("it is not your password"), "{text}");
-    page::keep_pictures(&console, "fresh-proof-refused").unwrap();
+    page::is_for_everybody(&console, "fresh-proof-refused").unwrap();
     console.send(form, &[("current", PASSWORD)]).unwrap();
     goes_on(&console);
     let none = console.api("GET", "/providers", None).unwrap();

@@ -142,7 +142,7 @@ fn a_person_signs_in_by_a_provider_and_what_led_back_is_good_once() {
     let console = &scene.console;
     console.open("/sign-in").unwrap();
     scene.reads().unwrap();
-    page::keep_pictures(console, "sign-in-by-a-provider").unwrap();
+    page::is_for_everybody(console, "sign-in-by-a-provider").unwrap();
 
     // A person who turns back at the provider reads the reason why nobody was signed in.
     scene.leave_for_the_provider().unwrap();
@@ -178,8 +178,7 @@ fn a_person_signs_in_by_a_provider_and_what_led_back_is_good_once() {
         text.contains("used already") && text.contains("signed in as before"),
         "{text}"
     );
-    page::is_for_everybody(console).unwrap();
-    page::keep_pictures(console, "sign-in-used-already").unwrap();
+    page::is_for_everybody(console, "sign-in-used-already").unwrap();
     console.open("/me").unwrap();
     assert!(scene.reads().unwrap().contains(NAME), "still signed in");
 
@@ -217,8 +216,7 @@ fn a_machine_is_signed_in_by_whom_the_provider_knows() {
     scene.sign_in_at_the_provider(&question).unwrap();
     let text = scene.console.browser.page_text().unwrap();
     assert!(text.contains(code) && text.contains(NAME), "{text}");
-    page::is_for_everybody(&scene.console).unwrap();
-    page::keep_pictures(&scene.console, "device-asks").unwrap();
+    page::is_for_everybody(&scene.console, "device-asks").unwrap();
     scene.console.send("The code is the same", &[]).unwrap();
     let text = scene.reads().unwrap();
     assert!(text.contains("The machine is signed in as you"), "{text}");

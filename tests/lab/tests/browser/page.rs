@@ -1,6 +1,7 @@
 //! Checks that hold for every page.
 
 use crate::console::Console;
+use crate::sizes;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::sync::OnceLock;
@@ -11,7 +12,7 @@ const AXE: &str = "target/tools/axe-core/axe.min.js";
 /// The directory of pictures for people to look at.
 const PICTURES: &str = "target/screenshots";
 
-/// The screens on which pages are viewed, by their widths in pixels.
+/// The screens of which pictures are kept, by their widths in pixels; two of [`sizes::WIDTHS`].
 const SCREENS: [(&str, u64); 2] = [("desk", 1440), ("phone", 390)];
 
 /// The height of these screens, in pixels.
@@ -108,35 +109,49 @@ fn is_about(console: &Console, entry: &Value) -> bool {
 /// Looks at the page that was just opened, as [`look`] does: it is for everybody, and pictures of it are kept.
 pub(crate) fn is_usable(console: &Console, name: &str) -> Result<Loaded> {
     let loaded = look(console)?;
-    is_for_everybody(console)?;
-    keep_pictures(console, name)?;
+    is_for_everybody(console, name)?;
     Ok(loaded)
 }
 
-/// Fails where the page keeps somebody out: no violation of the rules of axe-core, light or dark, on a desk or a
-/// phone.
-pub(crate) fn is_for_everybody(console: &Console) -> Result<()> {
+/// Fails where the page keeps somebody out: nothing is cut off or covered on screens of all sizes, and it violates no
+/// rule of axe-core on a desk or a phone, light and dark. Keeps pictures of these under that name.
+pub(crate) fn is_for_everybody(console: &Console, name: &str) -> Result<()> {
+    let mut problems = Vec::new();
     console.browser.run(axe()?, &[])?;
-    for (screen, width) in SCREENS {
-        set_screen(console, width, HEIGHT)?;
-        for scheme in SCHEMES {
-            set_scheme(console, scheme)?;
-            check(console).with_context(|| format!("{scheme}, on a {screen}"))?;
+    // A screen is set up once for all that is looked at on it: a change draws the page again.
+    for scheme in SCHEMES {
+        set_scheme(console, scheme)?;
+        for width in sizes::WIDTHS {
+            set_screen(console, width, HEIGHT)?;
+            let mut found = sizes::faults(console)?;
+            if let Some((screen, _)) = SCREENS.iter().find(|(_, other)| *other == width) {
+                found.extend(violations(console, scheme)?);
+                keep_picture(console, &format!("{name}.{screen}.{scheme}"))?;
+            }
+            let found = found.iter();
+            problems.extend(found.map(|fault| format!("{scheme}, {width} wide: {fault}")));
         }
     }
-    forget_screen(console)
+    forget_screen(console)?;
+    match problems.is_empty() {
+        true => Ok(()),
+        false => bail!("{}: {problems:#?}", console.path()?),
+    }
 }
 
-fn check(console: &Console) -> Result<()> {
-    const CHECK: &str = "return axe.run(document, { resultTypes: ['violations'] }).then(result => \
-        result.violations.map(rule => \
+/// Rules of axe-core about colours. A scheme has colours of its own and nothing else, so all others say the same of the
+/// dark page as of the light one.
+const RULES_OF_COLOURS: [&str; 2] = ["color-contrast", "link-in-text-block"];
+
+/// Violations of the rules of axe-core, in words.
+fn violations(console: &Console, scheme: &str) -> Result<Vec<String>> {
+    const CHECK: &str = "return axe.run(document, arguments[0]).then(result => result.violations.map(rule => \
         rule.id + ': ' + rule.help + ': ' + rule.nodes.map(node => node.html).join(' ')))";
-    let found = console.browser.run(CHECK, &[])?;
-    match found.as_array() {
-        Some(found) if found.is_empty() => Ok(()),
-        Some(found) => bail!("{}: {found:#?}", console.path()?),
-        None => bail!("axe-core said {found}"),
+    let mut options = json!({ "resultTypes": ["violations"] });
+    if scheme != SCHEMES[0] {
+        options["runOnly"] = json!({ "type": "rule", "values": RULES_OF_COLOURS });
     }
+    sizes::words(&console.browser.run(CHECK, &[options])?)
 }
 
 fn axe() -> Result<&'static str> {
@@ -150,30 +165,11 @@ fn axe() -> Result<&'static str> {
     Ok(SCRIPT.get_or_init(|| script))
 }
 
-/// Keeps pictures of the page: light and dark, on a desk and on a phone. Fails where the page is wider
-/// than the screen.
-pub(crate) fn keep_pictures(console: &Console, name: &str) -> Result<()> {
+fn keep_picture(console: &Console, name: &str) -> Result<()> {
     let dir = culvert_lab::workspace_dir().join(PICTURES);
     std::fs::create_dir_all(&dir)?;
-    for (screen, width) in SCREENS {
-        set_screen(console, width, HEIGHT)?;
-        let wide = console
-            .browser
-            .run("return document.documentElement.scrollWidth", &[])?;
-        if wide.as_u64().is_none_or(|wide| wide > width) {
-            bail!(
-                "{}: {wide} pixels wide on a screen of {width}",
-                console.path()?
-            );
-        }
-        for scheme in SCHEMES {
-            set_scheme(console, scheme)?;
-            let picture = console.browser.picture()?;
-            let file = dir.join(format!("{name}.{screen}.{scheme}.png"));
-            std::fs::write(file, picture)?;
-        }
-    }
-    forget_screen(console)
+    let picture = console.browser.picture()?;
+    Ok(std::fs::write(dir.join(format!("{name}.png")), picture)?)
 }
 
 /// Has the browser show the page on a screen of that size, in pixels.

@@ -3,34 +3,27 @@
 
 use crate::console::Console;
 use crate::page;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 /// Widths of screens in pixels: a phone, a tablet, a small, a usual and a large desk.
-const WIDTHS: [u64; 5] = [390, 768, 1024, 1440, 1920];
+pub(crate) const WIDTHS: [u64; 5] = [390, 768, 1024, 1440, 1920];
 
 /// The usual screen, and the rows of a list that it shows at least without scrolling.
 const DESK: (u64, u64) = (1440, 900);
 const ROWS: u64 = 12;
 
-/// Fails where something on the page that is open is cut off, covered or broken.
-pub(crate) fn check(console: &Console) -> Result<()> {
-    let mut problems = Vec::new();
-    for scheme in ["light", "dark"] {
-        page::set_scheme(console, scheme)?;
-        for width in WIDTHS {
-            page::set_screen(console, width, 900)?;
-            let found = console.browser.run(MEASURE, &[])?;
-            for problem in found.as_array().into_iter().flatten() {
-                problems.push(format!("{scheme}, {width} wide: {problem}"));
-            }
-        }
-    }
-    page::forget_screen(console)?;
-    match problems.is_empty() {
-        true => Ok(()),
-        false => bail!("{}: {problems:#?}", console.path()?),
-    }
+/// What is cut off, covered or broken on the page that is open, as wide as it is, in words.
+pub(crate) fn faults(console: &Console) -> Result<Vec<String>> {
+    words(&console.browser.run(MEASURE, &[])?)
+}
+
+/// The list of words that a script answers.
+pub(crate) fn words(answer: &Value) -> Result<Vec<String>> {
+    let list = answer
+        .as_array()
+        .with_context(|| format!("no list: {answer}"))?;
+    Ok(list.iter().map(Value::to_string).collect())
 }
 
 /// Fails where the list that is open has less than [`ROWS`] rows above the fold, by the height of its rows.

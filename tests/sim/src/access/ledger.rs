@@ -25,7 +25,8 @@ const CLOCK_LAG_MS: u64 = 1_500;
 /// All grants that were ever offered to a gateway, and the links to gateways.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    entries: BTreeMap<GrantId, Entry>,
+    /// By the client's key: every packet asks for those of one client.
+    entries: BTreeMap<PublicKey, BTreeMap<GrantId, Entry>>,
     /// Filters of each resource, and from when on they were so.
     filters: BTreeMap<ResourceId, Vec<(u64, Vec<Filter>)>>,
     links: BTreeMap<usize, Link>,
@@ -92,13 +93,14 @@ impl Ledger {
             limits: Vec::new(),
             claims,
         };
-        self.entries.insert(entry.claims.grant, entry);
+        let entries = self.entries.entry(entry.claims.client_key).or_default();
+        entries.insert(entry.claims.grant, entry);
         Ok(())
     }
 
     /// The configuration, or what is known of a client, has changed.
     pub(crate) fn review(&mut self, config: &Config, portal_epoch_ms: u64, now_ms: u64) {
-        for entry in self.entries.values_mut() {
+        for entry in self.entries.values_mut().flat_map(BTreeMap::values_mut) {
             if entry.expires_ms + CLOCK_LAG_MS < now_ms {
                 continue;
             }
@@ -170,11 +172,18 @@ impl Ledger {
 
     /// True if the address inside the tunnel is one of the client with this key.
     pub(crate) fn is_address_of(&self, key: PublicKey, address: IpAddr) -> bool {
-        let mut claims = self.entries.values().map(|entry| &entry.claims);
-        claims.any(|claims| {
+        self.of_client(key).any(|entry| {
+            let claims = &entry.claims;
             let own: [IpAddr; 2] = [claims.client_ipv4.into(), claims.client_ipv6.into()];
-            claims.client_key == key && own.contains(&address)
+            own.contains(&address)
         })
+    }
+
+    fn of_client(&self, key: PublicKey) -> impl Iterator<Item = &Entry> {
+        self.entries
+            .get(&key)
+            .into_iter()
+            .flat_map(BTreeMap::values)
     }
 
     /// Judges a packet of the client with this key that has passed the gateway just now.
@@ -186,10 +195,8 @@ impl Ledger {
         service: Service,
         now_ms: u64,
     ) -> Result<(), Fault> {
-        let entries = self.entries.values().filter(|entry| {
-            entry.gateway == gateway
-                && entry.claims.client_key == key
-                && rules::leads_to(&entry.claims.target.target(), destination)
+        let entries = self.of_client(key).filter(|entry| {
+            entry.gateway == gateway && rules::leads_to(&entry.claims.target.target(), destination)
         });
         let mut why = Vec::new();
         for entry in entries {
