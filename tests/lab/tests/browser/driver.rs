@@ -8,7 +8,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use culvert_lab::{Namespace, Process, wait_until};
 use serde_json::{Value, json};
-use std::path::Path;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The address of the driver; its namespace is its own.
@@ -48,15 +50,21 @@ impl Browser {
         }
         let home = dir.join("browser");
         std::fs::create_dir_all(&home)?;
-        let home = home.display();
+        let shell = shell(&home)?;
         let driver = namespace.spawn(&format!(
-            "env HOME={home} TMPDIR={home} chromedriver --port=9515 --log-level=WARNING"
+            "env HOME={0} TMPDIR={0} chromedriver --port=9515 --log-level=WARNING",
+            home.display()
         ))?;
         wait_until("the browser's driver", SLOW, || {
             call(namespace, "GET", "/status", None).is_ok_and(|status| status["ready"] == true)
         })
         .with_context(|| driver.output())?;
-        let made = call(namespace, "POST", "/session", Some(&capabilities(&home)))?;
+        let made = call(
+            namespace,
+            "POST",
+            "/session",
+            Some(&capabilities(&home.display(), shell.as_deref())),
+        )?;
         let id = made["sessionId"].as_str().context("no session")?;
         Ok(Self {
             namespace: namespace.clone(),
@@ -251,8 +259,31 @@ impl Drop for Browser {
     }
 }
 
+/// The program of the browser without windows of its own, which nobody would see: it takes far less of the processor.
+/// None where the system has no such package, or not the version that its driver is for.
+fn shell(home: &Path) -> Result<Option<PathBuf>> {
+    let Ok(shell) = culvert_lab::run("which chromium-headless-shell") else {
+        return Ok(None);
+    };
+    let version = |program| {
+        let said = culvert_lab::run(&format!("{program} --version")).unwrap_or_default();
+        said.split(' ')
+            .find(|word| word.contains('.'))
+            .map(str::to_owned)
+    };
+    if version("chromedriver") != version("chromium-headless-shell") {
+        return Ok(None);
+    }
+    // It opens no page by itself, and the driver waits for one.
+    let program = home.join("shell");
+    let script = format!("#!/bin/sh\nexec {} \"$@\" about:blank\n", shell.trim());
+    std::fs::write(&program, script)?;
+    std::fs::set_permissions(&program, Permissions::from_mode(0o755))?;
+    Ok(Some(program))
+}
+
 /// The capabilities with which the browser is started.
-fn capabilities(home: &impl std::fmt::Display) -> Value {
+fn capabilities(home: &impl std::fmt::Display, program: Option<&Path>) -> Value {
     let arguments = [
         "--headless=new".to_owned(),
         // Its sandbox refuses to run as root, which the lab is; it shows nothing but the portal.
@@ -266,11 +297,15 @@ fn capabilities(home: &impl std::fmt::Display) -> Value {
         "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 10.*".to_owned(),
         format!("--user-data-dir={home}/profile"),
     ];
+    let mut options = json!({ "args": arguments });
+    if let Some(program) = program {
+        options["binary"] = json!(program);
+    }
     json!({ "capabilities": { "alwaysMatch": {
         "browserName": "chrome",
         // The portal's certificate is its own: tokens name it, and no authority does.
         "acceptInsecureCerts": true,
-        "goog:chromeOptions": { "args": arguments },
+        "goog:chromeOptions": options,
         "goog:loggingPrefs": { "browser": "ALL", "performance": "ALL" },
     } } })
 }
