@@ -28,6 +28,7 @@ impl Hand {
 }
 
 /// Somebody who does a job, from the overview on.
+#[derive(Debug)]
 pub(crate) struct Worker<'c> {
     console: &'c Console,
     hand: Hand,
