@@ -327,7 +327,7 @@ pub(super) async fn of_actor(
     let live = live.filter(|client| client.revoked.is_none());
     let names: Vec<String> = live.map(|client| client.name).collect();
     if !names.is_empty() {
-        sections.push(explain::panel(&Preset::Clients(&names)));
+        sections.push(explain::panel(console, person, &Preset::Clients(&names)).await?);
     }
     Ok(sections)
 }

@@ -4,7 +4,8 @@ use super::asked::Asked;
 use super::change_lines::{Setting, lines, references};
 use super::difference::{Difference, differences};
 use super::logs::{
-    actor_of, from_field, none, ranges, refused, search, search_field, time, until_field,
+    Span, Things, filter_form, from_field, none, ranges, refused, search, search_field, thing,
+    until_field,
 };
 use super::names::Names;
 use super::person::Person;
@@ -12,7 +13,7 @@ use super::state::Console;
 use super::view::{Cell, Field, Form, Section, Table, listed};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use culvert_portal_base::Fault;
+use culvert_portal_base::{Fault, Problems};
 use culvert_portal_service::ChangeLogRequest;
 use culvert_store::{ChangeFilter, EntityId, EntityKind};
 use culvert_wire::api::{ChangeLogEntry, Operation};
@@ -30,16 +31,22 @@ pub(super) async fn filter(
     asked: &Asked,
 ) -> Result<ChangeFilter, Fault> {
     let kind = asked.0.text("entity");
+    let mut problems = Problems::default();
+    let search = problems.take(search(asked))?.flatten();
+    let id = problems.take(asked.0.optional("id"))?.flatten();
+    let things = Things::of(console, person, asked, &mut problems).await?;
+    let span = Span::of(asked, &mut problems)?;
+    problems.finish()?;
     Ok(ChangeFilter {
         kind: EntityKind::ALL
             .iter()
             .copied()
             .find(|known| known.as_str() == kind),
-        id: asked.0.optional("id")?,
-        actor: actor_of(console, person, asked).await?,
-        from: time(asked, "from")?,
-        until: time(asked, "until")?,
-        search: search(asked)?,
+        id,
+        actor: things.actor,
+        from: span.from,
+        until: span.until,
+        search,
         after: None,
     })
 }
@@ -49,7 +56,8 @@ pub(super) async fn show(
     person: Person,
     asked: Asked,
 ) -> Result<Response, Fault> {
-    let form = Form::new("Which changes", AT, "Show", fields(&asked)).question();
+    let form = Form::new("Which changes", AT, "Show", fields(&asked));
+    let form = filter_form(&console, &person, &asked, form).await?;
     let filter = match filter(&console, &person, &asked).await {
         Ok(filter) => filter,
         Err(fault) => return refused(person.page("Change log", AT), form, fault),
@@ -84,14 +92,14 @@ fn fields(asked: &Asked) -> Vec<Field> {
     kinds.extend(known.map(|kind| (kind.as_str(), kind.as_str())));
     vec![
         search_field(asked, "A name, an id, or a value before or after."),
-        Field::choice("entity", "Kind", &kinds).value(asked.0.text("entity")),
+        Field::choice("entity", "Kind", &kinds)
+            .optional()
+            .value(asked.0.text("entity")),
         Field::line("id", "Id")
             .optional()
             .hint("Such as res_…, which stands in the address of its page.")
             .value(asked.0.text("id")),
-        Field::line("actor", "By")
-            .optional()
-            .value(asked.0.text("actor")),
+        thing(asked, "actor", "By", EntityKind::Actor),
         from_field(asked),
         until_field(asked),
     ]

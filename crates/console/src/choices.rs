@@ -12,8 +12,10 @@ use culvert_portal_service::MAX_CHOICES;
 use culvert_store::EntityKind;
 
 /// The kinds of things that people choose in forms.
-const CHOSEN: [EntityKind; 4] = [
+const CHOSEN: [EntityKind; 6] = [
     EntityKind::Actor,
+    EntityKind::Client,
+    EntityKind::Gateway,
     EntityKind::Group,
     EntityKind::Resource,
     EntityKind::Site,
@@ -46,6 +48,8 @@ impl Console {
         person: &Person,
         mut form: Form,
     ) -> Result<Form, Fault> {
+        // A question that leaves a field empty asks about all things of the kind.
+        let is_filter = form.method == "get";
         for field in &mut form.fields {
             let kind = match &field.kind {
                 Kind::Suggested {
@@ -71,6 +75,7 @@ impl Console {
                 },
                 (true, others) => {
                     let first = match offered.choices.is_empty() {
+                        _ if is_filter && !field.is_required => "all".to_owned(),
                         true => "There is none yet: create one first".to_owned(),
                         false => format!("Choose {} {kind}", kind.article()),
                     };

@@ -247,7 +247,7 @@ async fn answers_about(
         name: &client.name,
     };
     sections.extend(answers::recent_use(console, person, of).await?);
-    sections.push(explain::panel(&Preset::Client(&client.name)));
+    sections.push(explain::panel(console, person, &Preset::Client(&client.name)).await?);
     Ok(sections)
 }
 

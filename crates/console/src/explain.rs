@@ -7,11 +7,12 @@ use super::person::Person;
 use super::state::Console;
 use super::view::{Action, Cell, Field, Form, Section, Table};
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
+use axum::http::StatusCode;
+use axum::response::Response;
 use culvert_ids::{ClientId, ResourceId};
-use culvert_portal_base::Fault;
+use culvert_portal_base::{Fault, Problems};
 use culvert_portal_service::{Diagnosis, Mend, Mendable};
-use culvert_store::EntityId;
+use culvert_store::{self as store, EntityId, EntityKind};
 use culvert_wire::api::{PolicyExplanation, Verdict};
 use culvert_wire::port::Port;
 
@@ -29,32 +30,40 @@ pub(super) enum Preset<'a> {
 }
 
 /// The question on the page of a thing.
-pub(super) fn panel(preset: &Preset<'_>) -> Section {
-    let client = || Field::line("client", "Client").hint("By its name.");
-    let resource = || Field::line("resource", "Resource").hint("By its name.");
+pub(super) async fn panel(
+    console: &Console,
+    person: &Person,
+    preset: &Preset<'_>,
+) -> Result<Section, Fault> {
     let form = |title, first| Form::new(title, AT, "Explain", vec![first, port_field("")]);
-    Section::Form(
-        match preset {
-            Preset::Resource(name) => {
-                let mut form = form("May a client use this resource now?", client());
-                form.hide("resource", (*name).to_owned());
-                form
-            }
-            Preset::Client(name) => {
-                let mut form = form("May it use a resource now?", resource());
-                form.hide("client", (*name).to_owned());
-                form
-            }
-            Preset::Clients(names) => {
-                let choices: Vec<(&str, &str)> =
-                    names.iter().map(|name| (&**name, &**name)).collect();
-                let client = Field::choice("client", "Client", &choices);
-                let fields = vec![client, resource(), port_field("")];
-                Form::new("May they use a resource now?", AT, "Explain", fields)
-            }
+    let form = match preset {
+        Preset::Resource(name) => {
+            let mut form = form("May a client use this resource now?", client_field(""));
+            form.hide("resource", (*name).to_owned());
+            form
         }
-        .question(),
-    )
+        Preset::Client(name) => {
+            let mut form = form("May it use a resource now?", resource_field(""));
+            form.hide("client", (*name).to_owned());
+            form
+        }
+        Preset::Clients(names) => {
+            let choices: Vec<(&str, &str)> = names.iter().map(|name| (&**name, &**name)).collect();
+            let client = Field::choice("client", "Client", &choices);
+            let fields = vec![client, resource_field(""), port_field("")];
+            Form::new("May they use a resource now?", AT, "Explain", fields)
+        }
+    };
+    let form = console.with_choices(person, form.question()).await?;
+    Ok(Section::Form(form))
+}
+
+fn client_field(value: &str) -> Field {
+    Field::thing("client", "Client", EntityKind::Client).value(value)
+}
+
+fn resource_field(value: &str) -> Field {
+    Field::thing("resource", "Resource", EntityKind::Resource).value(value)
 }
 
 fn port_field(value: &str) -> Field {
@@ -66,12 +75,8 @@ fn port_field(value: &str) -> Field {
 
 fn form(client: &str, resource: &str, port: &str) -> Form {
     let fields = vec![
-        Field::line("client", "Client")
-            .hint("By its name.")
-            .value(client),
-        Field::line("resource", "Resource")
-            .hint("By its name.")
-            .value(resource),
+        client_field(client),
+        resource_field(resource),
         port_field(port),
     ];
     Form::new(
@@ -107,48 +112,54 @@ pub(super) async fn show(
     person.caller.may_read()?;
     let mut page = person.page("Explain", AT);
     let [client, resource, port] = ["client", "resource", "port"].map(|name| fields.text(name));
-    if client.is_empty() || resource.is_empty() {
-        page.sections
-            .push(Section::Form(form(client, resource, port)));
-        return Ok(page.into_response());
-    }
-    match diagnosed(&console, &person, &fields).await {
-        Ok(diagnosis) => {
-            page.sections.extend(sections(&diagnosis));
-            let (client, resource) = (&diagnosis.client.name, &diagnosis.resource.name);
-            page.sections
-                .push(Section::Form(form(client, resource, port)));
-            Ok(page.into_response())
-        }
-        Err(fault) => {
-            let (form, status) = form(client, resource, port).refused(fault)?;
-            page.sections.push(Section::Form(form));
-            Ok(page.with_status(status))
-        }
-    }
+    let (form, status) = match (client, resource) {
+        ("", "") => (form("", "", port), StatusCode::OK),
+        _ => match diagnosed(&console, &person, &fields).await {
+            Ok(diagnosis) => {
+                page.sections.extend(sections(&diagnosis));
+                let (client, resource) = (&diagnosis.client.name, &diagnosis.resource.name);
+                (form(client, resource, port), StatusCode::OK)
+            }
+            Err(fault) => form(client, resource, port).refused(fault)?,
+        },
+    };
+    let form = console.with_choices(&person, form).await?;
+    page.sections.push(Section::Form(form));
+    Ok(page.with_status(status))
 }
 
-/// The answer to the question. A link has ids, people write names; no name has the form of an id.
+/// The answer to the question. A link has ids, and a part of a name is enough; no name has the form of an id.
 async fn diagnosed(
     console: &Console,
     person: &Person,
     fields: &Fields,
 ) -> Result<Diagnosis, Fault> {
     let (service, caller) = (&console.service, &person.caller);
-    let port = fields.optional::<Port>("port")?;
+    let mut problems = Problems::default();
     let text = fields.text("client");
     let client = match text.parse::<ClientId>() {
-        Ok(id) => service.client(caller, id).await,
-        Err(_) => service.client_named(caller, text).await,
+        Ok(id) => service.client(caller, id).await.map(|client| client.id),
+        Err(_) => service
+            .chosen::<store::Client>(caller, text)
+            .await
+            .map(|client| client.id),
     };
-    let client = client.map_err(|fault| fault.at_field("client"))?;
+    let client = problems.take(client.map_err(|fault| fault.at_field("client")))?;
     let text = fields.text("resource");
     let resource = match text.parse::<ResourceId>() {
-        Ok(id) => service.resource(caller, id).await,
-        Err(_) => service.resource_named(caller, text).await,
+        Ok(id) => service
+            .resource(caller, id)
+            .await
+            .map(|resource| resource.id),
+        Err(_) => service
+            .chosen::<store::Resource>(caller, text)
+            .await
+            .map(|resource| resource.id),
     };
-    let resource = resource.map_err(|fault| fault.at_field("resource"))?;
-    service.diagnose(caller, client.id, resource.id, port).await
+    let resource = problems.take(resource.map_err(|fault| fault.at_field("resource")))?;
+    let port = problems.take(fields.optional::<Port>("port"))?.flatten();
+    let (client, resource) = problems.finish_with(client.zip(resource))?;
+    service.diagnose(caller, client, resource, port).await
 }
 
 fn sections(diagnosis: &Diagnosis) -> Vec<Section> {

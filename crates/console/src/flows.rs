@@ -3,8 +3,8 @@
 use super::asked::Asked;
 use super::chart::{Chart, bytes};
 use super::logs::{
-    actor_of, client_of, from_field, none, ranges, refused, resource_of, search, search_field,
-    time, until_field,
+    Span, Things, filter_form, from_field, none, ranges, refused, search, search_field, thing,
+    until_field,
 };
 use super::names::Names;
 use super::person::Person;
@@ -12,9 +12,9 @@ use super::state::Console;
 use super::view::{Cell, Field, Form, Link, Section, Table};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use culvert_portal_base::Fault;
+use culvert_portal_base::{Fault, Problems};
 use culvert_portal_service::FlowLogRequest;
-use culvert_store::{EntityId, FlowFilter};
+use culvert_store::{EntityId, EntityKind, FlowFilter};
 use culvert_wire::api::FlowLogEntry;
 use culvert_wire::messages::FlowEnd;
 
@@ -27,17 +27,22 @@ pub(super) async fn filter(
     asked: &Asked,
 ) -> Result<FlowFilter, Fault> {
     let wanted = asked.0.text("end");
+    let mut problems = Problems::default();
+    let search = problems.take(search(asked))?.flatten();
+    let things = Things::of(console, person, asked, &mut problems).await?;
+    let span = Span::of(asked, &mut problems)?;
+    problems.finish()?;
     Ok(FlowFilter {
-        client: client_of(console, person, asked).await?,
-        actor: actor_of(console, person, asked).await?,
-        resource: resource_of(console, person, asked).await?,
-        gateway: None,
+        client: things.client,
+        actor: things.actor,
+        resource: things.resource,
+        gateway: things.gateway,
         end: FlowEnd::ALL
             .into_iter()
             .find(|known| known.as_str() == wanted),
-        from: time(asked, "from")?,
-        until: time(asked, "until")?,
-        search: search(asked)?,
+        from: span.from,
+        until: span.until,
+        search,
         after: None,
     })
 }
@@ -48,7 +53,8 @@ pub(super) async fn show(
     asked: Asked,
 ) -> Result<Response, Fault> {
     let service = &console.service;
-    let form = Form::new("Which flows", AT, "Show", fields(&asked)).question();
+    let form = Form::new("Which flows", AT, "Show", fields(&asked));
+    let form = filter_form(&console, &person, &asked, form).await?;
     let filter = match filter(&console, &person, &asked).await {
         Ok(filter) => filter,
         Err(fault) => return refused(person.page("Flow log", AT), form, fault),
@@ -112,18 +118,16 @@ pub(super) async fn show(
 fn fields(asked: &Asked) -> Vec<Field> {
     let mut ends = vec![("", "every end")];
     ends.extend(FlowEnd::ALL.map(|one| (one.as_str(), one.as_str())));
-    let line = |name, label| {
-        Field::line(name, label)
-            .optional()
-            .value(asked.0.text(name))
-    };
     let found_by = "Part of a name or an address, a port, an application, or an id.";
     vec![
         search_field(asked, found_by),
-        line("actor", "Actor"),
-        line("client", "Client"),
-        line("resource", "Resource"),
-        Field::choice("end", "Why it ended", &ends).value(asked.0.text("end")),
+        thing(asked, "actor", "Actor", EntityKind::Actor),
+        thing(asked, "client", "Client", EntityKind::Client),
+        thing(asked, "resource", "Resource", EntityKind::Resource),
+        thing(asked, "gateway", "Gateway", EntityKind::Gateway),
+        Field::choice("end", "Why it ended", &ends)
+            .optional()
+            .value(asked.0.text("end")),
         from_field(asked),
         until_field(asked),
     ]

@@ -238,7 +238,7 @@ pub(super) async fn show(
     }
     let of = UseOf {
         id: id.into(),
-        field: "search",
+        field: "gateway",
         name: &gateway.name,
     };
     page.sections

@@ -1,6 +1,6 @@
 //! Identities of identity providers: on the page of an actor, and on a person's own page.
 
-use super::forms::Posted;
+use super::forms::{Posted, taken};
 use super::guard;
 use super::notice::done;
 use super::person::Person;
@@ -37,17 +37,20 @@ pub(super) async fn of_actor(
     let unlink = |id| may_change.then(|| path(id));
     let mut sections = vec![table(&providers, &known.items, unlink)];
     if may_change && !ways.is_empty() {
-        let fields = vec![
-            choice(&ways),
-            Field::line("subject", "Subject").hint(
-                "Who it is at the provider: the claim “sub”, as the page says it that refuses.",
-            ),
-        ];
-        let at = format!("/people/{}/link", actor.id);
-        let form = Form::new("Link with an identity", at, "Link", fields);
-        sections.push(Section::Form(form));
+        sections.push(Section::Form(link_form(&ways, actor.id, ["", ""])));
     }
     Ok(sections)
+}
+
+fn link_form(ways: &[&KnownProvider], actor: ActorId, [provider, subject]: [&str; 2]) -> Form {
+    let fields = vec![
+        choice(ways).value(provider),
+        Field::line("subject", "Subject")
+            .hint("Who it is at the provider: the claim “sub”, as the page says it that refuses.")
+            .value(subject),
+    ];
+    let at = format!("/people/{actor}/link");
+    Form::new("Link with an identity", at, "Link", fields)
 }
 
 /// The identities on a person's own page.
@@ -140,14 +143,22 @@ pub(super) async fn link(
     Id(actor): Id<ActorId>,
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
-    let new = NewIdentity {
-        provider: fields.parse("provider")?,
-        subject: fields.text("subject").to_owned(),
-        // No field of the form, which could be wrong in it: where it is missing, the page is.
-        actor: console.service.actor(&person.caller, actor).await?.id,
+    // No field of the form, which could be wrong in it: where it is missing, the page is.
+    let actor = console.service.actor(&person.caller, actor).await?.id;
+    let linked = async {
+        let new = NewIdentity {
+            provider: fields.parse("provider")?,
+            subject: fields.text("subject").to_owned(),
+            actor,
+        };
+        console.service.create_identity(&person.caller, new).await
     };
-    console.service.create_identity(&person.caller, new).await?;
-    Ok(done(&format!("/people/{actor}"), "Identity linked."))
+    let providers = console.service.known_providers().await?;
+    let written = ["provider", "subject"].map(|name| fields.text(name));
+    let form = || link_form(&ways(&providers), actor, written);
+    let onward = |_| done(&format!("/people/{actor}"), "Identity linked.");
+    let page = async |form| Ok(person.form_page("Link with an identity", "/people", form));
+    taken(linked.await, form, onward, page).await
 }
 
 pub(super) async fn unlink(

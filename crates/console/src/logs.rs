@@ -9,17 +9,18 @@ use super::state::Console;
 use super::view::{Cell, Chip, Field, Form, Lines, Page, Piece, Section, Table, listed};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use culvert_ids::{ActorId, ClientId, ResourceId};
-use culvert_portal_base::{Fault, parse_ago};
+use culvert_ids::{ActorId, ClientId, GatewayId, ResourceId};
+use culvert_portal_base::{Fault, Problems, parse_ago_at};
 use culvert_portal_service::{AccessLogRequest, search_text};
-use culvert_store::{AccessFilter, Decision, EntityId, SearchText};
+use culvert_store::{self as store, AccessFilter, Decision, EntityId, EntityKind, SearchText};
 use culvert_wire::Timestamp;
 use culvert_wire::api::{AccessDecision, AccessLogEntry};
+use culvert_wire::words;
 
 pub(super) fn from_field(asked: &Asked) -> Field {
     Field::line("from", "From")
         .optional()
-        .hint("Such as 4h, yesterday, 2026-11-22 or 2026-11-22 14:00, in UTC.")
+        .hint("Such as 4h, yesterday, 2026-11-22 or 2026-11-22 14:00.")
         .value(asked.0.text("from"))
 }
 
@@ -51,53 +52,112 @@ pub(super) const fn none(has_next: bool) -> &'static str {
     }
 }
 
-pub(super) fn time(asked: &Asked, name: &str) -> Result<Option<Timestamp>, Fault> {
-    match asked.0.filled(name) {
-        Some(text) => match parse_ago(text) {
-            Ok(ago) => Ok(Some(ago.timestamp())),
-            Err(reason) => Err(Fault::invalid(name, reason)),
-        },
-        None => Ok(None),
+/// The times between which entries are asked for. Days begin at midnight in the zone that the address names.
+pub(super) struct Span {
+    pub(super) from: Option<Timestamp>,
+    pub(super) until: Option<Timestamp>,
+}
+
+impl Span {
+    pub(super) fn of(asked: &Asked, problems: &mut Problems) -> Result<Self, Fault> {
+        let zone =
+            words::parse_time_zone(zone(asked)).map_err(|reason| Fault::invalid(ZONE, reason));
+        let Some(zone) = problems.take(zone)? else {
+            return Ok(Self {
+                from: None,
+                until: None,
+            });
+        };
+        let mut time = |name: &str| -> Result<Option<Timestamp>, Fault> {
+            let Some(text) = asked.0.filled(name) else {
+                return Ok(None);
+            };
+            let ago = parse_ago_at(text, &zone).map_err(|reason| Fault::invalid(name, reason));
+            Ok(problems.take(ago)?.map(|ago| ago.timestamp()))
+        };
+        Ok(Self {
+            from: time("from")?,
+            until: time("until")?,
+        })
     }
 }
 
-/// The actor that a form names.
-pub(super) async fn actor_of(
-    console: &Console,
-    person: &Person,
-    asked: &Asked,
-) -> Result<Option<ActorId>, Fault> {
-    let Some(name) = asked.0.filled("actor") else {
-        return Ok(None);
-    };
-    let found = console.service.actor_named(&person.caller, name).await;
-    Ok(Some(found.map_err(|fault| fault.at_field("actor"))?.id))
+/// The field of an address with the time zone of its days.
+const ZONE: &str = "zone";
+
+/// The zone that is asked for: the script of the page writes the browser's into its links and forms.
+fn zone(asked: &Asked) -> &str {
+    asked.0.filled(ZONE).unwrap_or("UTC")
 }
 
-/// The resource that a form names.
-pub(super) async fn resource_of(
+/// The form of a log, with its zone and the things to choose from.
+pub(super) async fn filter_form(
     console: &Console,
     person: &Person,
     asked: &Asked,
-) -> Result<Option<ResourceId>, Fault> {
-    let Some(name) = asked.0.filled("resource") else {
-        return Ok(None);
-    };
-    let found = console.service.resource_named(&person.caller, name).await;
-    Ok(Some(found.map_err(|fault| fault.at_field("resource"))?.id))
+    mut form: Form,
+) -> Result<Form, Fault> {
+    form.hide(ZONE, asked.0.text(ZONE).to_owned());
+    console.with_choices(person, form.question()).await
 }
 
-/// The client that a form names.
-pub(super) async fn client_of(
+/// A field with a thing that entries are about.
+pub(super) fn thing(
+    asked: &Asked,
+    name: &'static str,
+    label: &'static str,
+    kind: EntityKind,
+) -> Field {
+    Field::thing(name, label, kind)
+        .optional()
+        .value(asked.0.text(name))
+}
+
+/// The things of a log whose entries are asked for.
+#[derive(Default)]
+pub(super) struct Things {
+    pub(super) actor: Option<ActorId>,
+    pub(super) client: Option<ClientId>,
+    pub(super) resource: Option<ResourceId>,
+    pub(super) gateway: Option<GatewayId>,
+}
+
+impl Things {
+    pub(super) async fn of(
+        console: &Console,
+        person: &Person,
+        asked: &Asked,
+        problems: &mut Problems,
+    ) -> Result<Self, Fault> {
+        let actor = chosen::<store::Actor>(console, person, asked, "actor");
+        let actor = problems.take(actor.await)?.flatten();
+        let client = chosen::<store::Client>(console, person, asked, "client");
+        let client = problems.take(client.await)?.flatten();
+        let resource = chosen::<store::Resource>(console, person, asked, "resource");
+        let resource = problems.take(resource.await)?.flatten();
+        let gateway = chosen::<store::Gateway>(console, person, asked, "gateway");
+        let gateway = problems.take(gateway.await)?.flatten();
+        Ok(Self {
+            actor: actor.map(|actor| actor.id),
+            client: client.map(|client| client.id),
+            resource: resource.map(|resource| resource.id),
+            gateway: gateway.map(|gateway| gateway.id),
+        })
+    }
+}
+
+/// The thing that a field means; a part of its name is enough.
+async fn chosen<T: store::Kind>(
     console: &Console,
     person: &Person,
     asked: &Asked,
-) -> Result<Option<ClientId>, Fault> {
-    let Some(name) = asked.0.filled("client") else {
+    field: &str,
+) -> Result<Option<T>, Fault> {
+    let Some(text) = asked.0.filled(field) else {
         return Ok(None);
     };
-    let found = console.service.client_named(&person.caller, name).await;
-    Ok(Some(found.map_err(|fault| fault.at_field("client"))?.id))
+    let found = console.service.chosen::<T>(&person.caller, text).await;
+    found.map(Some).map_err(|fault| fault.at_field(field))
 }
 
 /// The entries that the form asks for.
@@ -107,17 +167,23 @@ pub(super) async fn access_filter(
     asked: &Asked,
 ) -> Result<AccessFilter, Fault> {
     let wanted = asked.0.text("decision");
+    let mut problems = Problems::default();
+    let search = problems.take(search(asked))?.flatten();
+    let things = Things::of(console, person, asked, &mut problems).await?;
+    let span = Span::of(asked, &mut problems)?;
+    problems.finish()?;
     Ok(AccessFilter {
-        client: client_of(console, person, asked).await?,
-        actor: actor_of(console, person, asked).await?,
-        resource: resource_of(console, person, asked).await?,
+        client: things.client,
+        actor: things.actor,
+        resource: things.resource,
+        gateway: things.gateway,
         decision: Decision::ALL
             .into_iter()
             .find(|known| known.as_str() == wanted),
-        from: time(asked, "from")?,
-        until: time(asked, "until")?,
-        search: search(asked)?,
-        ..AccessFilter::default()
+        from: span.from,
+        until: span.until,
+        search,
+        after: None,
     })
 }
 
@@ -144,6 +210,8 @@ pub(super) fn ranges(at: &str, asked: &Asked) -> Section {
     let link = |format: &str| asked.same(&format!("{at}/export/{format}"));
     Section::Ranges {
         chips: chips.into(),
+        zone: zone(asked).to_owned(),
+        has_own_zone: asked.0.filled(ZONE).is_some(),
         exports: vec![
             (link("csv"), "Export as CSV"),
             (link("jsonl"), "Export as JSON lines"),
@@ -158,7 +226,8 @@ pub(super) async fn access(
 ) -> Result<Response, Fault> {
     const AT: &str = "/log/access";
     let service = &console.service;
-    let form = Form::new("Filter", AT, "Show", access_fields(&asked)).question();
+    let form = Form::new("Filter", AT, "Show", access_fields(&asked));
+    let form = filter_form(&console, &person, &asked, form).await?;
     let filter = match access_filter(&console, &person, &asked).await {
         Ok(filter) => filter,
         Err(fault) => return refused(person.page("Access log", AT), form, fault),
@@ -203,16 +272,13 @@ fn access_fields(asked: &Asked) -> Vec<Field> {
     choices.extend(Decision::ALL.map(|one| (one.as_str(), one.as_str())));
     vec![
         search_field(asked, "Part of a name or of why, or an id."),
-        Field::choice("decision", "Decision", &choices).value(asked.0.text("decision")),
-        Field::line("actor", "Actor")
+        Field::choice("decision", "Decision", &choices)
             .optional()
-            .value(asked.0.text("actor")),
-        Field::line("client", "Client")
-            .optional()
-            .value(asked.0.text("client")),
-        Field::line("resource", "Resource")
-            .optional()
-            .value(asked.0.text("resource")),
+            .value(asked.0.text("decision")),
+        thing(asked, "actor", "Actor", EntityKind::Actor),
+        thing(asked, "client", "Client", EntityKind::Client),
+        thing(asked, "resource", "Resource", EntityKind::Resource),
+        thing(asked, "gateway", "Gateway", EntityKind::Gateway),
         from_field(asked),
         until_field(asked),
     ]

@@ -8,7 +8,7 @@ use super::names::Names;
 use super::notice::done;
 use super::person::Person;
 use super::state::Console;
-use super::view::{Action, Cell, Field, Form, Link, Page, Section};
+use super::view::{Action, Cell, Field, Form, Link, Page, Section, listed};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -16,6 +16,9 @@ use culvert_ids::ProviderId;
 use culvert_portal_base::{Fault, Id, Problems};
 use culvert_store::OrderBy;
 use culvert_wire::api::{FieldProblem, Provider, ProviderGroup, ProviderPatch, UnknownPeople};
+
+/// Characters of a wrong line that its fault repeats.
+const LINE: usize = 40;
 
 pub(super) const AT: &str = "/settings/providers";
 
@@ -122,7 +125,8 @@ pub(super) async fn groups(
     for (index, line) in fields.lines("groups").into_iter().enumerate() {
         let field = format!("groups[{index}]");
         let Some((value, name)) = line.rsplit_once('=') else {
-            let detail = format!("“{line}” is not like “value=Group”");
+            let shown = listed(&[line], LINE);
+            let detail = format!("“{shown}” is not like “value=Group”");
             problems.take::<()>(Err(Fault::invalid(field, detail)))?;
             continue;
         };

@@ -20,11 +20,14 @@ use culvert_ids::ResourceId;
 use culvert_portal_base::{Fault, Id, Problems};
 use culvert_portal_service::{Caller, ListRequest};
 use culvert_store::{self as store, EntityKind, OrderBy};
-use culvert_wire::api::{NewResource, Resource, ResourcePatch};
+use culvert_wire::api::{NewPolicy, NewResource, PolicyPatch, Resource, ResourcePatch};
 use culvert_wire::model::{Applications, TargetKind};
 use culvert_wire::words;
 
 const AT: &str = "/resources";
+
+/// The place of the group among the fields of a new resource: below what it allows.
+const AFTER_ALLOWED: usize = 4;
 
 const LISTING: Listing = Listing {
     at: AT,
@@ -218,9 +221,85 @@ pub(super) async fn ask(
         within: String::new(),
         applications: "any".to_owned(),
     };
-    let form = written.form("Resource", "/resources/new".to_owned(), "Create");
-    let form = console.with_choices(&person, form).await?;
+    let form = console.with_choices(&person, new_form(&written, asked.text("group")));
+    let form = form.await?;
     Ok(one_page(&person, "New resource", vec![Section::Form(form)]).into_response())
+}
+
+/// The form of a new resource, which may come with its first policy.
+fn new_form(written: &Written, group: &str) -> Form {
+    let mut form = written.form("Resource", "/resources/new".to_owned(), "Create");
+    let group = Field::thing("group", "Group that may use it", EntityKind::Group)
+        .optional()
+        .hint("It gets a policy without conditions. Empty: nobody may use the resource yet.")
+        .value(group);
+    form.fields.insert(AFTER_ALLOWED, group);
+    form
+}
+
+/// A new resource, and the policy that lets a group use it.
+async fn created(
+    console: &Console,
+    caller: &Caller,
+    written: &Written,
+    group: Option<&str>,
+) -> Result<(Resource, Option<String>), Fault> {
+    let service = &console.service;
+    let mut problems = Problems::default();
+    let group = match group {
+        Some(text) => {
+            let group = service.chosen::<store::Group>(caller, text).await;
+            problems.take(group.map_err(|fault| fault.at_field("group")))?
+        }
+        None => None,
+    };
+    let wanted = problems.take(written.wanted(console, caller, None).await)?;
+    let policy = match &group {
+        Some(group) => {
+            let name = words::policy_name(&group.name, &written.name);
+            let patch = PolicyPatch {
+                name: Some(name.clone()),
+                ..PolicyPatch::default()
+            };
+            // Of a name that is too long for both together. A wrong name of the resource is told at its own field.
+            if wanted.is_some() && service.check_policy(caller, None, &patch).await.is_err() {
+                let detail = "with this group the name of the policy would be too long: create it afterwards";
+                problems.take(Err::<(), _>(Fault::invalid("group", detail)))?;
+            }
+            Some((name, group.id))
+        }
+        None => None,
+    };
+    let wanted = problems.finish_with(wanted)?;
+    let (Some(site), Some(applications)) = (wanted.site, wanted.applications) else {
+        return Err(Fault::internal("a resource without a site or programs"));
+    };
+    let new = NewResource {
+        site,
+        name: written.name.clone(),
+        kind: words::target_kind(&written.address),
+        address: written.address.clone(),
+        filters: wanted.filters.unwrap_or_default(),
+        applications,
+        within: wanted.within,
+    };
+    let resource = service.create_resource(caller, new).await?;
+    let Some((name, group)) = policy else {
+        return Ok((resource, None));
+    };
+    let policy = NewPolicy {
+        name,
+        group,
+        resource: resource.id,
+        disabled: false,
+        conditions: Vec::new(),
+    };
+    // The resource is there: its page offers a policy again.
+    let text = match service.create_policy(caller, policy).await {
+        Ok(policy) => format!("Policy {} created.", policy.name),
+        Err(_) => "Its policy could not be created.".to_owned(),
+    };
+    Ok((resource, Some(text)))
 }
 
 pub(super) async fn create(
@@ -228,30 +307,17 @@ pub(super) async fn create(
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
     let written = Written::of(&fields);
-    let made = async {
-        let wanted = written.wanted(&console, &person.caller, None).await?;
-        let (Some(site), Some(applications)) = (wanted.site, wanted.applications) else {
-            return Err(Fault::internal("a resource without a site or programs"));
-        };
-        let new = NewResource {
-            site,
-            name: written.name.clone(),
-            kind: words::target_kind(&written.address),
-            address: written.address.clone(),
-            filters: wanted.filters.unwrap_or_default(),
-            applications,
-            within: wanted.within,
-        };
-        console.service.create_resource(&person.caller, new).await
-    };
-    let form = || written.form("Resource", "/resources/new".to_owned(), "Create");
+    let made = created(&console, &person.caller, &written, fields.filled("group"));
+    let form = || new_form(&written, fields.text("group"));
     let page = async |form| {
         let form = console.with_choices(&person, form).await?;
         Ok(one_page(&person, "New resource", vec![Section::Form(form)]))
     };
-    let onward = |resource: Resource| {
+    let onward = |(resource, policy): (Resource, Option<String>)| {
         let path = format!("{AT}/{}", resource.id);
-        done(&path, &format!("Resource {} created.", resource.name))
+        let created = format!("Resource {} created.", resource.name);
+        let sentences: Vec<String> = std::iter::once(created).chain(policy).collect();
+        done(&path, &sentences.join(" "))
     };
     taken(made.await, form, onward, page).await
 }
@@ -329,7 +395,7 @@ async fn answers_about(
     };
     sections.extend(answers::recent_use(console, person, of).await?);
     sections.extend(answers::gateways_of(console, person, resource.site).await?);
-    sections.push(explain::panel(&Preset::Resource(&resource.name)));
+    sections.push(explain::panel(console, person, &Preset::Resource(&resource.name)).await?);
     Ok(sections)
 }
 

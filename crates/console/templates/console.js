@@ -54,6 +54,23 @@
 
   setInterval(() => document.hidden || tell(main), MINUTE_MS / 2);
 
+  // Days of a log begin at midnight in the zone of the browser, unless the address names another. What is shown already
+  // stays as the portal says it is.
+  function askInOwnZone() {
+    const shown = main.querySelector(".ranges [data-zone]");
+    if (!shown) return;
+    const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+    for (const link of main.querySelectorAll(".ranges .chips a")) {
+      const url = new URL(link.href);
+      if (url.searchParams.has("from")) url.searchParams.set("zone", zone);
+      link.href = url;
+    }
+    for (const field of main.querySelectorAll("form.fields input[type=hidden][name=zone]")) field.value = zone;
+    const asked = new URLSearchParams(location.search);
+    if (!asked.get("from") && !asked.get("until")) shown.textContent = zone;
+  }
+  askInOwnZone();
+
   // A button in front of each text that is to be copied; times in the zone of the browser.
   function dress(part) {
     tell(part);

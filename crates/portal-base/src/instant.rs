@@ -2,15 +2,12 @@
 
 use super::clock::now;
 use culvert_wire::Timestamp;
-use jiff::civil::{Date, Time};
+use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
 use jiff::{Span, SpanRelativeTo};
 
 /// The longest span that is taken: a hundred years, in milliseconds. A longer one is a slip.
 const MAX_SPAN_MS: u64 = 100 * 365 * 24 * 60 * 60 * 1_000;
-
-/// A day of UTC, in milliseconds.
-const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 
 /// Characters of `2026-11-22`.
 const DATE_LEN: usize = 10;
@@ -61,9 +58,7 @@ pub fn parse_ahead(text: &str) -> Result<Ahead, String> {
 
 /// Reads the same with days and times on the clocks of a zone of the IANA database, such as `Europe/Berlin`.
 pub fn parse_ahead_at(text: &str, zone: &str) -> Result<Ahead, String> {
-    let zone = TimeZoneDatabase::bundled().get(zone);
-    let zone = zone.map_err(|_| "choose a time zone such as Europe/Berlin or UTC".to_owned())?;
-    parse_ahead_in(text, &zone)
+    parse_ahead_in(text, &zone_of(zone)?)
 }
 
 fn parse_ahead_in(text: &str, zone: &TimeZone) -> Result<Ahead, String> {
@@ -99,8 +94,7 @@ fn day_ahead(text: &str, zone: &TimeZone) -> Result<Timestamp, String> {
         Some((day, time)) => (day, Some(time.trim_start())),
         None => (text, None),
     };
-    let today = || jiff::Timestamp::from_millisecond(i64::try_from(now_ms()).ok()?).ok();
-    let today = today().map(|now| zone.to_datetime(now).date());
+    let today = today(&zone);
     let day = match &*day.to_ascii_lowercase() {
         "today" => today,
         "tomorrow" => today.and_then(|today| today.tomorrow().ok()),
@@ -156,36 +150,64 @@ fn is_date(text: &str) -> bool {
 /// Reads the same as of the past, and `4h ago`, `now`, `today`, `yesterday`, `2026-11-22` and
 /// `2026-11-22 14:00`. Days and times are in UTC, as the times are that commands print.
 pub fn parse_ago(text: &str) -> Result<Ago, String> {
+    parse_ago_in(text, &TimeZone::UTC)
+}
+
+/// Reads the same with days and times on the clocks of a zone of the IANA database, such as `Europe/Berlin`.
+pub fn parse_ago_at(text: &str, zone: &str) -> Result<Ago, String> {
+    parse_ago_in(text, &zone_of(zone)?)
+}
+
+fn zone_of(name: &str) -> Result<TimeZone, String> {
+    let zone = TimeZoneDatabase::bundled().get(name);
+    zone.map_err(|_| "choose a time zone such as Europe/Berlin or UTC".to_owned())
+}
+
+fn parse_ago_in(text: &str, zone: &TimeZone) -> Result<Ago, String> {
     let text = text.trim();
     let span = text.strip_suffix("ago").unwrap_or(text);
     if let Ok(ago) = parse(span, Ago::At, Ago::MsAgo) {
         return Ok(ago);
     }
-    let day = |days_ago| {
-        let today_ms = now_ms() / DAY_MS * DAY_MS;
-        let at_ms = today_ms.saturating_sub(days_ago * DAY_MS);
-        Ago::At(Timestamp::from_unix_ms(at_ms))
-    };
-    match text {
-        "now" => Ok(Ago::At(now())),
-        "today" => Ok(day(0)),
-        "yesterday" => Ok(day(1)),
-        _ => civil(text).map(Ago::At).ok_or_else(|| {
-            "it must be a time such as 30m, 4h or 7d, a day such as yesterday, 2026-11-22 or \
-             \"2026-11-22 14:00\" in UTC, or an instant such as 2026-11-22T14:00:00Z"
-                .to_owned()
-        }),
+    if text == "now" {
+        return Ok(Ago::At(now()));
     }
+    let day = match text {
+        "today" => today(zone),
+        "yesterday" => today(zone).and_then(|today| today.yesterday().ok()),
+        _ => None,
+    };
+    let at = match day {
+        Some(day) => on_clocks(day.into(), zone),
+        None => civil(text, zone),
+    };
+    at.map(Ago::At).ok_or_else(|| {
+        let zone = zone.iana_name().unwrap_or("UTC");
+        format!(
+            "it must be a time such as 30m, 4h or 7d, a day such as yesterday, 2026-11-22 or \
+             \"2026-11-22 14:00\" in {zone}, or an instant such as 2026-11-22T14:00:00Z"
+        )
+    })
 }
 
-/// A day, or a time of one, in UTC.
-fn civil(text: &str) -> Option<Timestamp> {
-    let at: jiff::civil::DateTime = match text.parse::<Date>() {
+fn today(zone: &TimeZone) -> Option<Date> {
+    let now = jiff::Timestamp::from_millisecond(i64::try_from(now_ms()).ok()?).ok()?;
+    Some(zone.to_datetime(now).date())
+}
+
+/// A day, or a time of one, on the clocks of a zone.
+fn civil(text: &str, zone: &TimeZone) -> Option<Timestamp> {
+    let at: DateTime = match text.parse::<Date>() {
         // Also of a date with a time of day behind it, which is not to be lost.
         Ok(date) if text.len() == DATE_LEN => date.into(),
         _ => text.parse().ok()?,
     };
-    let at = at.to_zoned(TimeZone::UTC).ok()?.timestamp();
+    on_clocks(at, zone)
+}
+
+/// Of a time that the clocks show twice, the first; of one that they skip, the one as much later.
+fn on_clocks(at: DateTime, zone: &TimeZone) -> Option<Timestamp> {
+    let at = zone.to_zoned(at).ok()?.timestamp();
     let unix_ms = u64::try_from(at.as_millisecond()).ok()?;
     Some(Timestamp::from_unix_ms(unix_ms))
 }
@@ -238,6 +260,9 @@ fn now_ms() -> u64 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// A day of UTC, in milliseconds.
+    const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 
     #[test]
     fn spans_and_instants_are_read() {
@@ -367,6 +392,37 @@ mod tests {
     }
 
     #[test]
+    fn days_gone_begin_at_the_midnight_of_a_zone() {
+        let at = |text: &str| Ok(Ago::At(text.parse().unwrap()));
+        for (text, zone, instant) in [
+            ("2026-11-22", "Europe/Berlin", "2026-11-21T23:00:00Z"),
+            ("2026-11-22 14:00", "Europe/Berlin", "2026-11-22T13:00:00Z"),
+            ("2026-11-22", "America/New_York", "2026-11-22T05:00:00Z"),
+            (
+                "2026-11-22T14:00:00Z",
+                "Europe/Berlin",
+                "2026-11-22T14:00:00Z",
+            ),
+            // The clocks of that zone skip midnight on that day, and begin it at one o'clock.
+            ("2026-09-06", "America/Santiago", "2026-09-06T04:00:00Z"),
+        ] {
+            assert_eq!(parse_ago_at(text, zone), at(instant), "{text} {zone}");
+        }
+        let ms = |text, zone| parse_ago_at(text, zone).unwrap().timestamp().unix_ms();
+        // A zone that is 14 hours ahead of UTC all the year, and whose neighbour is 10 hours behind.
+        let today = ms("today", "Pacific/Kiritimati");
+        assert_eq!(today % DAY_MS, 10 * 60 * 60 * 1_000);
+        assert!(today <= now_ms() && now_ms() - today < 2 * DAY_MS);
+        assert_eq!(today - ms("yesterday", "Pacific/Kiritimati"), DAY_MS);
+        assert_eq!(
+            ms("today", "Pacific/Honolulu") % DAY_MS,
+            10 * 60 * 60 * 1_000
+        );
+        let error = parse_ago_at("today", "Mars/Base").unwrap_err();
+        assert!(error.contains("choose a time zone"), "{error}");
+    }
+
+    #[test]
     fn a_span_counts_from_now() {
         let before = now_ms();
         let ahead = Ahead::InMs(1_000).timestamp().unix_ms();
@@ -382,6 +438,7 @@ mod tests {
         fn no_text_makes_it_panic(text in ".{0,40}") {
             let _ = parse_ahead(&text);
             let _ = parse_ahead_at(&text, "Europe/Berlin");
+            let _ = parse_ago_at(&text, "Europe/Berlin");
         }
     }
 }

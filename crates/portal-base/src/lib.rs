@@ -31,7 +31,9 @@ pub use connection::Connection;
 pub use evictions::Evictions;
 pub use extract::{ActorInPath, Id, bearer};
 pub use fault::{Fault, obstacle};
-pub use instant::{Ago, Ahead, Lifetime, parse_ago, parse_ahead, parse_ahead_at, parse_lifetime};
+pub use instant::{
+    Ago, Ahead, Lifetime, parse_ago, parse_ago_at, parse_ahead, parse_ahead_at, parse_lifetime,
+};
 pub use limits::{DESCRIPTORS_NEEDED, Limits, MAX_SESSIONS};
 pub use metrics::{LiveMetrics, MEDIA_TYPE, Metrics, UnwrittenRecords};
 pub use notice::Notice;

@@ -30,8 +30,11 @@ impl Service {
     ) -> Result<Choices, Fault> {
         let found = self.found(caller, kind, text, is_part).await?;
         let named = found.items.iter().filter_map(|row| row.name());
+        let mut names: Vec<String> = named.map(str::to_owned).collect();
+        // Revoked machines leave their names to others.
+        names.dedup();
         Ok(Choices {
-            names: named.map(str::to_owned).collect(),
+            names,
             total: found.total,
         })
     }

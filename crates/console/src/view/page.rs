@@ -91,6 +91,10 @@ pub(crate) enum Section {
     /// The spans of time that a log is asked for, and the ways to files with what it shows.
     Ranges {
         chips: Vec<Chip>,
+        /// The zone in which days begin at midnight.
+        zone: String,
+        /// True if the address of the page names it: a script does not replace it.
+        has_own_zone: bool,
         exports: Vec<(String, &'static str)>,
     },
     Drawing {
@@ -139,7 +143,7 @@ impl Page {
             // Its times are told in the zone of the browser.
             Section::Table(table) => table.has_times() || table.selection.is_some(),
             Section::Pair(tables) => tables.iter().any(Table::has_times),
-            Section::Charts(_) => true,
+            Section::Charts(_) | Section::Ranges { .. } => true,
             Section::Facts { facts, .. } => facts.iter().any(|(_, cell)| cell.is_moment()),
             _ => false,
         };

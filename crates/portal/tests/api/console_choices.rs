@@ -56,7 +56,7 @@ async fn resource(running: &Running, name: &str) -> String {
 }
 
 /// The element with this tag that a field has.
-fn element<'t>(page: &'t Answer, tag: &str, name: &str) -> Option<&'t str> {
+pub(crate) fn element<'t>(page: &'t Answer, tag: &str, name: &str) -> Option<&'t str> {
     let (opening, closing) = (format!("<{tag} "), format!("</{tag}>"));
     let mut elements = page.text.split(&*opening).skip(1);
     let element = elements.find(|element| {

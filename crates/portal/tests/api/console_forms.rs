@@ -1,20 +1,29 @@
 //! Every form that stands on a page, filled in badly.
 
 use crate::browser::{Browser, encode, signed_in};
+use crate::console_faults::marked;
 use crate::console_routes::{form_shapes, pages, shape};
-use crate::support::{Running, enrol_client, enrol_gateway, id_of, make_actor};
+use crate::support::{Answer, Running, enrol_client, enrol_gateway, id_of, make_actor};
 use culvert_store::{ActorKind, Role, Seq};
 use serde_json::json;
 use std::collections::BTreeSet;
+
+/// The longest line about a fault, in bytes.
+const MAX_LINE: usize = 600;
 
 /// A form of a page, with its fields as they stand there.
 #[derive(Clone, Debug)]
 struct Form {
     page: String,
+    /// `post`, or `get` of one that only asks.
+    method: String,
     action: String,
     /// Name and value; which of them people write.
     fields: Vec<(String, String)>,
     written: Vec<String>,
+    /// Those of them whose text comes back with a refusal: lists have no place for another text, and secrets are typed
+    /// again.
+    retained: Vec<String>,
 }
 
 /// The value of an attribute of the tag that `text` begins with.
@@ -34,20 +43,23 @@ fn forms_on(page: &str, html: &str) -> Vec<Form> {
     let mut forms = Vec::new();
     for text in html.split("<form").skip(1) {
         let text = text.split("</form>").next().unwrap();
-        if attribute(text, "method") != Some("post") {
-            continue;
-        }
         let mut form = Form {
             page: page.to_owned(),
+            method: attribute(text, "method").unwrap().to_owned(),
             action: attribute(text, "action").unwrap().to_owned(),
             fields: Vec::new(),
             written: Vec::new(),
+            retained: Vec::new(),
         };
         for input in text.split("<input").skip(1) {
             let name = attribute(input, "name").unwrap().to_owned();
             let value = unescaped(attribute(input, "value").unwrap_or_default());
-            if attribute(input, "type") != Some("hidden") {
+            let kind = attribute(input, "type");
+            if kind != Some("hidden") {
                 form.written.push(name.clone());
+            }
+            if matches!(kind, Some("text" | "search")) && !is_secret(&name) {
+                form.retained.push(name.clone());
             }
             form.fields.push((name, value));
         }
@@ -56,6 +68,7 @@ fn forms_on(page: &str, html: &str) -> Vec<Form> {
             let (_, value) = area.split_once('>').unwrap();
             let value = unescaped(value.split("</textarea>").next().unwrap());
             form.written.push(name.clone());
+            form.retained.push(name.clone());
             form.fields.push((name, value.trim().to_owned()));
         }
         for select in text.split("<select").skip(1) {
@@ -72,6 +85,53 @@ fn forms_on(page: &str, html: &str) -> Vec<Form> {
         forms.push(form);
     }
     forms
+}
+
+/// True for a field that is typed again: it never goes back to the browser.
+fn is_secret(name: &str) -> bool {
+    ["password", "again", "current", "code", "token", "secret"].contains(&name)
+}
+
+/// Checks a refusal: it names what is wrong in one line at the field, or above the form, and keeps what was typed.
+fn is_told(form: &Form, name: &str, text: &str, answer: &Answer) -> Result<(), String> {
+    let marked = marked(answer);
+    let alert = answer
+        .text
+        .split("role=\"alert\"")
+        .nth(1)
+        .unwrap_or_default();
+    let alert = alert.split("</p>").next().unwrap_or_default();
+    if marked.is_empty() && (alert.is_empty() || alert.contains("marked fields")) {
+        return Err("nothing says what is wrong".to_owned());
+    }
+    let again = forms_on("", &answer.text);
+    let again = again.iter().find(|again| again.action == form.action);
+    let Some(again) = again else {
+        return Err("the form is gone".to_owned());
+    };
+    // A field may be a list now, of what the text may mean.
+    if form.retained.iter().any(|retained| retained == name)
+        && again.retained.iter().any(|retained| retained == name)
+    {
+        // Rows that are filled in come first.
+        let root = name.split('.').next();
+        let values = again.fields.iter();
+        let values = values.filter(|(known, _)| known.split('.').next() == root);
+        let has_kept = values.clone().any(|(_, value)| value.trim() == text.trim());
+        if !has_kept {
+            let shown = values.map(|(_, value)| value.chars().take(60).collect());
+            return Err(format!(
+                "not retained: {:?}",
+                shown.collect::<Vec<String>>()
+            ));
+        }
+    }
+    let problems = answer.text.split("<span class=\"wrong\">").skip(1);
+    let mut lines = problems.map(|part| part.split("</span>").next().unwrap_or_default());
+    match lines.find(|line| line.len() > MAX_LINE || line.contains("\\u{")) {
+        Some(line) => Err(format!("no line for people: {line}")),
+        None => Ok(()),
+    }
 }
 
 /// One of everything, and the pages that show it.
@@ -193,7 +253,8 @@ async fn seq(running: &Running) -> Seq {
 async fn every_form_of_the_router_stands_on_a_page() {
     let running = Running::start().await;
     let mut browser = signed_in(&running, Role::Owner).await;
-    let forms = all_forms(&mut browser, &running).await;
+    let mut forms = all_forms(&mut browser, &running).await;
+    forms.retain(|form| form.method == "post");
     let shown: BTreeSet<String> = forms.iter().map(|form| shape(&form.action)).collect();
     let mut known = form_shapes();
     known.retain(|form| !IN_OTHER_STATES.contains(&form.as_str()));
@@ -206,8 +267,8 @@ async fn no_field_of_any_form_takes_what_misleads_or_breaks_out() {
     let running = Running::start().await;
     let mut browser = signed_in(&running, Role::Owner).await;
     let forms = all_forms(&mut browser, &running).await;
-    let long = "x".repeat(5_000);
-    let bad: [(&str, &str); 7] = [
+    let long = "x".repeat(10_000);
+    let bad: [(&str, &str); 10] = [
         ("stored script", "<script>alert(1)</script>\"'&<b>"),
         ("too long", &long),
         ("control characters", "a\u{0}b\u{7}c\u{1b}[31m"),
@@ -215,13 +276,17 @@ async fn no_field_of_any_form_takes_what_misleads_or_breaks_out() {
         ("line separators", "a\u{2028}b"),
         ("invisible letters", "a\u{200b}b"),
         ("template", "{{ 7*7 }} {% raw %} ${7*7}"),
+        ("no number that is known", "99999999999999999999999"),
+        ("a day that is not", "2027-02-30"),
+        ("a negative number", "-1"),
     ];
+    let mut problems = Vec::new();
     let token = browser.form_token().await;
     let mut tried = BTreeSet::new();
     for form in &forms {
         // Signing out, or in as somebody else, changes the session.
         let is_session = form.action.starts_with("/me/") || form.action.starts_with("/sign-");
-        if is_session || form.written.is_empty() {
+        if is_session || form.written.is_empty() || form.method != "post" {
             continue;
         }
         for name in &form.written {
@@ -246,9 +311,29 @@ async fn no_field_of_any_form_takes_what_misleads_or_breaks_out() {
                 for part in ["<script>alert", "<b>"] {
                     assert!(!answer.text.contains(part), "{at}: {part:?}");
                 }
+                // No page sends another value of a list than those in it.
+                if answer.status == 422 && form.retained.contains(name) {
+                    let told = is_told(form, name, text, &answer);
+                    problems.extend(told.err().map(|problem| format!("{at}: {problem}")));
+                }
+                let hides = ["control characters", "bidi marks", "invisible letters"];
+                if hides.contains(&what)
+                    && !is_secret(name)
+                    && seq(&running).await != before
+                    && form.retained.contains(name)
+                {
+                    problems.push(format!("{at}: taken"));
+                }
                 let names = ["name", "site", "owner", "account", "gateway", "client"];
                 let is_name = names.contains(&&**name);
-                let misleads = !matches!(what, "stored script" | "template");
+                let misleads = matches!(
+                    what,
+                    "too long"
+                        | "control characters"
+                        | "bidi marks"
+                        | "line separators"
+                        | "invisible letters"
+                );
                 if is_name && misleads {
                     assert!(answer.status.is_client_error(), "{at}");
                     assert_eq!(seq(&running).await, before, "{at}");
@@ -257,6 +342,57 @@ async fn no_field_of_any_form_takes_what_misleads_or_breaks_out() {
         }
     }
     assert!(tried.len() >= 60, "{tried:?}");
+    assert!(problems.is_empty(), "{problems:#?}");
+}
+
+#[tokio::test]
+async fn no_question_breaks_by_what_is_asked() {
+    let running = Running::start().await;
+    let mut browser = signed_in(&running, Role::Owner).await;
+    let forms = all_forms(&mut browser, &running).await;
+    let long = "x".repeat(1_000);
+    let bad = [
+        "<script>alert(1)</script>\"'&<b>",
+        &long,
+        "a\u{0}b\u{7}c\u{1b}[31m",
+        "a\u{202e}txt.exe\u{2066}",
+        "a\u{200b}b",
+        "Mu\u{308}ller",
+        "99999999999999999999999",
+        "2027-02-30",
+        "%",
+        "_",
+    ];
+    let (mut tried, mut problems) = (BTreeSet::new(), Vec::new());
+    let before = seq(&running).await;
+    for form in forms.iter().filter(|form| form.method == "get") {
+        for name in &form.written {
+            if !tried.insert((shape(&form.action), name.clone())) {
+                continue;
+            }
+            for text in bad {
+                let mut query = form_urlencoded::Serializer::new(String::new());
+                for (known, value) in &form.fields {
+                    let value = if known == name { text } else { value };
+                    query.append_pair(known, value);
+                }
+                let path = format!("{}?{}", form.action, query.finish());
+                let answer = browser.get(&path).await;
+                let at = format!("{} {name} {text:?}: {}", form.action, answer.status);
+                assert!(matches!(answer.status.as_u16(), 200 | 422), "{at}");
+                for part in ["<script>alert", "<b>"] {
+                    assert!(!answer.text.contains(part), "{at}: {part:?}");
+                }
+                if answer.status == 422 {
+                    let told = is_told(form, name, text, &answer);
+                    problems.extend(told.err().map(|problem| format!("{at}: {problem}")));
+                }
+            }
+        }
+    }
+    assert!(tried.len() >= 20, "{tried:?}");
+    assert!(problems.is_empty(), "{problems:#?}");
+    assert_eq!(seq(&running).await, before, "a question changes nothing");
 }
 
 #[tokio::test]
@@ -264,7 +400,8 @@ async fn no_form_takes_more_than_it_must() {
     let running = Running::start().await;
     let mut browser = signed_in(&running, Role::Owner).await;
     let token = browser.form_token().await;
-    let forms = all_forms(&mut browser, &running).await;
+    let mut forms = all_forms(&mut browser, &running).await;
+    forms.retain(|form| form.method == "post");
     let before = seq(&running).await;
     let mut actions: Vec<String> = forms.into_iter().map(|form| form.action).collect();
     actions.sort();

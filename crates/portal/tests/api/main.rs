@@ -30,6 +30,7 @@ mod console_logs;
 mod console_notices;
 mod console_overview;
 mod console_pages;
+mod console_questions;
 mod console_roles;
 mod console_routes;
 mod console_safety;

@@ -6,6 +6,46 @@ use culvert_lab::wait_until;
 use serde_json::json;
 
 #[test]
+fn today_in_a_log_begins_at_the_midnight_of_the_browser() {
+    let console = Console::with_people().unwrap();
+    console.sign_in("olivia").unwrap();
+    // Browsers call it by its old name, Asia/Calcutta.
+    let zone = json!({ "timezoneId": "Asia/Kolkata" });
+    let set = console
+        .browser
+        .developer("Emulation.setTimezoneOverride", &zone);
+    set.unwrap();
+    console.open("/log/changes").unwrap();
+    let text = console.browser.page_text().unwrap();
+    assert!(
+        text.contains("Days begin at midnight in Asia/Calcutta."),
+        "{text}"
+    );
+    let today = console.browser.link("Today").unwrap();
+    console.browser.follow(&today).unwrap();
+    let loaded = page::is_usable(&console, "log-of-today").unwrap();
+    assert_eq!(loaded.status, 200);
+    let path = console.path().unwrap();
+    assert!(path.contains("zone=Asia%2FCalcutta"), "{path}");
+    // A day of the form is one of that zone as well.
+    console
+        .send("Which changes", &[("from", "2026-11-22")])
+        .unwrap();
+    assert_eq!(page::look(&console).unwrap().status, 200);
+    let path = console.path().unwrap();
+    assert!(path.contains("zone=Asia%2FCalcutta"), "{path}");
+    // A link that somebody sent keeps the zone of whoever sent it.
+    console
+        .open("/log/changes?from=today&zone=America/New_York")
+        .unwrap();
+    let text = console.browser.page_text().unwrap();
+    assert!(
+        text.contains("Days begin at midnight in America/New_York."),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_form_finds_names_while_somebody_writes_and_gets_more_rows() {
     let console = Console::with_people().unwrap();
     console.sign_in("olivia").unwrap();

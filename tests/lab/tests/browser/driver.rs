@@ -25,6 +25,7 @@ const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 /// Keys as WebDriver writes them.
 pub(crate) const TAB: &str = "\u{e004}";
 pub(crate) const ENTER: &str = "\u{e007}";
+pub(crate) const SHIFT: &str = "\u{e008}";
 
 /// One browser with one page, on a machine of its own. It ends when dropped, and with its namespace.
 #[derive(Debug)]
@@ -37,6 +38,13 @@ pub(crate) struct Browser {
 /// Something in a page, until another page is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Element(String);
+
+impl Element {
+    /// It as an argument of [`Browser::run`].
+    pub(crate) fn argument(&self) -> Value {
+        json!({ ELEMENT: self.0 })
+    }
+}
 
 impl Browser {
     /// Starts one in a namespace. Its files go below `dir`.
@@ -173,6 +181,19 @@ impl Browser {
             strokes.push(json!({ "type": "keyDown", "value": key }));
             strokes.push(json!({ "type": "keyUp", "value": key }));
         }
+        let keyboard = json!({ "type": "key", "id": "keyboard", "actions": strokes });
+        self.post("/actions", &json!({ "actions": [keyboard] }))
+            .map(drop)
+    }
+
+    /// Presses a key while another is held down.
+    pub(crate) fn press_holding(&self, held: &str, key: &str) -> Result<()> {
+        let strokes = json!([
+            { "type": "keyDown", "value": held },
+            { "type": "keyDown", "value": key },
+            { "type": "keyUp", "value": key },
+            { "type": "keyUp", "value": held },
+        ]);
         let keyboard = json!({ "type": "key", "id": "keyboard", "actions": strokes });
         self.post("/actions", &json!({ "actions": [keyboard] }))
             .map(drop)
