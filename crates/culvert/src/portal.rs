@@ -18,7 +18,7 @@ use culvert_portal::{CertificateFiles, Home, Options, Portal, SetupState};
 use culvert_portal_service::{SetupToken, issue_setup_token};
 use culvert_store::{EntityKind, ListFilter, PageLimit, Store, StoreError};
 use culvert_store_sql::SecretsAccess;
-use culvert_store_sql::{SqliteOptions, SqliteStore};
+use culvert_store_sql::{SqlStore, SqliteOptions};
 use culvert_wire::Timestamp;
 use culvert_wire::token::Portal as PortalUrl;
 use serde::Serialize;
@@ -295,7 +295,7 @@ fn default_listen() -> SocketAddr {
 }
 
 async fn open_store(path: &Path, secrets: SecretsAccess) -> Result<Arc<dyn Store>, Failure> {
-    let store = SqliteStore::open(&SqliteOptions::file(path).secrets(secrets)).await;
+    let store = SqlStore::open(&SqliteOptions::file(path).secrets(secrets)).await;
     let store = store.map_err(|error| {
         let path = path.display();
         Failure::new(Status::Failed, format_args!("database {path}: {error}"))
