@@ -104,8 +104,12 @@ pub(super) async fn member_counts(
         });
     }
     last_seq(connection, account).await?;
-    let (sql, values) = member_counts_statement(account, groups);
     let mut counts = BTreeMap::new();
+    // An empty list in a statement is SQLite's alone.
+    if groups.is_empty() {
+        return Ok(counts);
+    }
+    let (sql, values) = member_counts_statement(account, groups);
     for row in connection.fetch(sql, values).await?.iter() {
         let group = GroupId::from_bytes(row.bytes("group_id")?);
         counts.insert(group, row.number("members")?);
