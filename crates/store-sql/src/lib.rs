@@ -1,4 +1,6 @@
-//! The portal's database in one file, by SQLite: an implementation of [`culvert_store::Store`].
+//! The portal's database: an implementation of [`culvert_store::Store`] on SQLite, in one file, and on PostgreSQL.
+//!
+//! SQLite is the default:
 //!
 //! - **Write-ahead log, one writer.** All writes go through one connection, in `BEGIN IMMEDIATE`
 //!   transactions one after another; readers have connections of their own and see the last commit
@@ -9,7 +11,11 @@
 //! - **Nobody else reads it.** The file has mode 0600, a directory that is made for it 0700; what
 //!   is deleted is overwritten (`secure_delete`).
 //!
-//! Secrets are wiped from what the store hands out; the pages that SQLite has in memory are not.
+//! PostgreSQL is used without any state of a session ([`postgres`]). Changes of an account's configuration take turns
+//! by a lock, and each read sees one state.
+//!
+//! Secrets are wiped from what the store hands out; the pages that SQLite has in memory, and what a server keeps, are
+//! not.
 
 #![forbid(unsafe_code)]
 

@@ -4,9 +4,11 @@
 //! every statement is in a transaction and has no name there, limits of time are set in each transaction anew, and
 //! locks end with it.
 
+mod alone;
 mod open;
 mod url;
 
+pub(super) use alone::Alone;
 pub(super) use open::open;
 pub use url::{PostgresOptions, UrlError};
 

@@ -56,12 +56,12 @@ impl SqlStore {
         let (writer, reader, sealing) = match &options {
             StoreOptions::Sqlite(options) => {
                 let opened = open::open(options).await?;
-                let writer = Writer::new(Pool::Sqlite(opened.writer), options.path());
+                let writer = Writer::new(Pool::Sqlite(opened.writer), options.path(), None);
                 (writer, Pool::Sqlite(opened.reader), opened.sealing)
             }
             StoreOptions::Postgres(options) => {
                 let opened = postgres::open(options).await?;
-                let writer = Writer::new(Pool::Postgres(opened.writer), None);
+                let writer = Writer::new(Pool::Postgres(opened.writer), None, opened.alone);
                 (writer, Pool::Postgres(opened.reader), opened.sealing)
             }
         };

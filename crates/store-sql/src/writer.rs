@@ -2,6 +2,7 @@
 
 use super::connection::Transaction;
 use super::pool::{Pool, Turn};
+use super::postgres::Alone;
 use culvert_store::StoreError;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -17,6 +18,8 @@ const PROBE_HOLDS: Duration = Duration::from_secs(1);
 pub(super) struct Writer {
     pub(super) pool: Pool,
     places: Vec<Place>,
+    /// The lock of a portal that has a server's database for itself.
+    alone: Option<Alone>,
     /// The fault of the last write; none if it succeeded.
     last_fault: Mutex<Option<StoreError>>,
     /// The time of the last probe that succeeded; the holder of the lock probes.
@@ -33,7 +36,7 @@ struct Place {
 
 impl Writer {
     /// Of a database in a file that is open, or in memory.
-    pub(super) fn new(pool: Pool, path: Option<&Path>) -> Self {
+    pub(super) fn new(pool: Pool, path: Option<&Path>, alone: Option<Alone>) -> Self {
         let log = path.map(|path| {
             let mut log = path.as_os_str().to_owned();
             log.push("-wal");
@@ -47,6 +50,7 @@ impl Writer {
         Self {
             pool,
             places: places.collect(),
+            alone,
             last_fault: Mutex::default(),
             probed: tokio::sync::Mutex::default(),
             turn: Arc::default(),
@@ -55,14 +59,14 @@ impl Writer {
 
     /// A transaction that writes what is not configuration. On SQLite it has the writer from its beginning.
     pub(super) async fn begin(&self) -> Result<Transaction, StoreError> {
-        self.check_places()?;
+        self.check_place()?;
         self.pool.write().await
     }
 
     /// A transaction that nobody else's change of that part of the configuration comes between, from its beginning to
     /// its end.
     pub(super) async fn begin_change(&self, turn: Turn) -> Result<Transaction, StoreError> {
-        self.check_places()?;
+        self.check_place()?;
         self.pool.change(turn, &self.turn).await
     }
 
@@ -70,7 +74,7 @@ impl Writer {
     /// the answer.
     pub(super) async fn probe(&self) -> Result<(), StoreError> {
         let mut probed = self.probed.lock().await;
-        self.check_places()?;
+        self.check_place()?;
         let last_fault = self.last_fault();
         let still_holds = still_holds(*probed, Instant::now());
         if self.pool.is_busy() || (still_holds && last_fault.is_none()) {
@@ -105,6 +109,9 @@ impl Writer {
     }
 
     pub(super) async fn close(&self) {
+        if let Some(alone) = &self.alone {
+            alone.end();
+        }
         self.pool.close().await;
     }
 
@@ -119,9 +126,12 @@ impl Writer {
         last.as_ref().and_then(StoreError::again)
     }
 
-    /// A file that was removed or replaced still takes what is written, and nobody reads it again:
-    /// nothing may be acknowledged then.
-    fn check_places(&self) -> Result<(), StoreError> {
+    /// Nothing may be acknowledged after another portal has taken the database. Nor may it be where the file was removed or
+    /// replaced: it still takes what is written, and nobody reads it again.
+    fn check_place(&self) -> Result<(), StoreError> {
+        if let Some(alone) = &self.alone {
+            alone.check()?;
+        }
         let lost = self
             .places
             .iter()

@@ -1,7 +1,8 @@
 //! From a URL to connections of a database that is up to date.
 
 use super::{
-    CONNECT_TIMEOUT, CONNECTIONS, MAX_LIFETIME, PostgresOptions, SCHEMA_LOCK, begin_writing, lock,
+    Alone, CONNECT_TIMEOUT, CONNECTIONS, MAX_LIFETIME, PostgresOptions, SCHEMA_LOCK, begin_writing,
+    lock,
 };
 use crate::connection::Transaction;
 use crate::fault::fault;
@@ -46,6 +47,8 @@ pub(crate) struct Opened {
     /// Connections that only read: those that write do not have all.
     pub(crate) reader: PgPool,
     pub(crate) sealing: Sealing,
+    /// The lock of the portal, where the database is for one alone.
+    pub(crate) alone: Option<Alone>,
 }
 
 pub(crate) async fn open(options: &PostgresOptions) -> Result<Opened, StoreError> {
@@ -58,7 +61,11 @@ pub(crate) async fn open(options: &PostgresOptions) -> Result<Opened, StoreError
     })?;
     let connection = connection.map_err(|error| refused(options, error))?;
     connection.close().await.map_err(fault)?;
-    let writer = pool(options);
+    let alone = match options.is_alone {
+        true => Some(Alone::begin(pool(options, 1)).await?),
+        false => None,
+    };
+    let writer = pool(options, CONNECTIONS);
     let mut transaction = begin_writing(&writer, None, None).await?;
     lock(&mut transaction, SCHEMA_LOCK).await?;
     let found = check(&mut transaction).await?;
@@ -69,14 +76,15 @@ pub(crate) async fn open(options: &PostgresOptions) -> Result<Opened, StoreError
     transaction.commit().await?;
     Ok(Opened {
         writer,
-        reader: pool(options),
+        reader: pool(options, CONNECTIONS),
         sealing,
+        alone,
     })
 }
 
-fn pool(options: &PostgresOptions) -> PgPool {
+fn pool(options: &PostgresOptions, connections: u32) -> PgPool {
     PgPoolOptions::new()
-        .max_connections(CONNECTIONS)
+        .max_connections(connections)
         .acquire_timeout(CONNECT_TIMEOUT)
         .max_lifetime(MAX_LIFETIME)
         .connect_lazy_with(options.connect.clone())

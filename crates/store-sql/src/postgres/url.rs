@@ -11,6 +11,7 @@ use std::str::FromStr;
 pub struct PostgresOptions {
     pub(super) connect: PgConnectOptions,
     pub(super) secrets: SecretsAccess,
+    pub(super) is_alone: bool,
 }
 
 /// The reason for which a text is no URL of a database.
@@ -38,6 +39,13 @@ impl PostgresOptions {
     #[must_use]
     pub fn secrets(mut self, secrets: SecretsAccess) -> Self {
         self.secrets = secrets;
+        self
+    }
+
+    /// For the one portal that runs on the database: another one is refused, and so is this one while another runs.
+    #[must_use]
+    pub const fn alone(mut self) -> Self {
+        self.is_alone = true;
         self
     }
 
@@ -93,7 +101,11 @@ impl FromStr for PostgresOptions {
             None => connect.application_name("culvert"),
         };
         let secrets = SecretsAccess::Plain;
-        Ok(Self { connect, secrets })
+        Ok(Self {
+            connect,
+            secrets,
+            is_alone: false,
+        })
     }
 }
 
