@@ -70,7 +70,7 @@ pub(super) async fn begin_writing(
     turn: Option<Turn>,
     own: Option<OwnedMutexGuard<()>>,
 ) -> Result<Transaction, StoreError> {
-    let mut transaction = begin(pool, "ISOLATION LEVEL READ COMMITTED READ WRITE", own).await?;
+    let mut transaction = begin(pool, "ISOLATION LEVEL READ COMMITTED", own).await?;
     if let Some(turn) = turn {
         lock(&mut transaction, number(turn)).await?;
     }

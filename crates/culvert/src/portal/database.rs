@@ -58,7 +58,7 @@ impl DatabaseArguments {
             return Ok(Opened { home, store });
         };
         let place = options.to_string();
-        let home = Home::open_on_postgres(state_dir, &place).map_err(failure)?;
+        let home = Home::open_on_postgres(state_dir).map_err(failure)?;
         let store = open_store(&place, options.secrets(secrets).alone()).await?;
         // Before the first start says where the portal is, there is an account.
         if home.whereabouts().map_err(failure)?.is_some() {
@@ -72,6 +72,7 @@ impl DatabaseArguments {
                 ));
             }
         }
+        home.note_postgres(&place).map_err(failure)?;
         Ok(Opened { home, store })
     }
 
@@ -104,8 +105,9 @@ impl DatabaseArguments {
                 ));
             }
             (Some(url), _) => return parse(url, Status::Usage).map(Some),
-            (None, Some(path)) => read_token_file(path)
-                .map_err(|error| Failure::new(Status::Failed, format_args!("--database-file: {error}")))?,
+            (None, Some(path)) => read_token_file(path).map_err(|error| {
+                Failure::new(Status::Failed, format_args!("--database-file: {error}"))
+            })?,
             (None, None) => match credential(credentials.as_deref())? {
                 Some(text) => text,
                 None => return Ok(None),
@@ -183,7 +185,12 @@ mod tests {
             assert!(text.contains("--database-file"), "{text}");
             assert!(!text.contains("hush"), "{text}");
         }
-        assert!(of(Some("postgres://culvert@localhost/culvert"), None).postgres().unwrap().is_some());
+        assert!(
+            of(Some("postgres://culvert@localhost/culvert"), None)
+                .postgres()
+                .unwrap()
+                .is_some()
+        );
         assert!(of(None, None).postgres().unwrap().is_none());
     }
 
@@ -196,7 +203,10 @@ mod tests {
         let set = |mode| std::fs::set_permissions(&file, PermissionsExt::from_mode(mode)).unwrap();
         set(0o644);
         let refused = format!("{:?}", of(None, Some(&file)).postgres().err().unwrap());
-        assert!(refused.contains("database.url") && !refused.contains("hush"), "{refused}");
+        assert!(
+            refused.contains("database.url") && !refused.contains("hush"),
+            "{refused}"
+        );
         set(0o600);
         let options = of(None, Some(&file)).postgres().unwrap().unwrap();
         assert_eq!(options.to_string(), "culvert as culvert at localhost:5432");

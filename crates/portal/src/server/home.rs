@@ -58,18 +58,25 @@ impl Home {
         Ok(home)
     }
 
-    /// As [`Self::open`], for a portal whose database is on a PostgreSQL server. Its directory remembers that.
+    /// As [`Self::open`], for a portal whose database is on a PostgreSQL server.
     ///
     /// # Errors
     /// [`PortalError::State`]; [`PortalError::HasFile`] where the directory has a database of its own.
-    pub fn open_on_postgres(path: &Path, place: &str) -> Result<Self, PortalError> {
+    pub fn open_on_postgres(path: &Path) -> Result<Self, PortalError> {
         let home = Self::open_unfinished(path)?;
         if !home.is_database_gone() {
             let path = home.database_path();
             return Err(PortalError::HasFile { path });
         }
-        home.state.write(POSTGRES_FILE, place.as_bytes())?;
         Ok(home)
+    }
+
+    /// Remembers that the database is on a server: a start on a file would begin without it.
+    ///
+    /// # Errors
+    /// [`PortalError::State`].
+    pub fn note_postgres(&self, place: &str) -> Result<(), PortalError> {
+        Ok(self.state.write(POSTGRES_FILE, place.as_bytes())?)
     }
 
     /// Refuses a directory whose portal has its database on a server.

@@ -1,14 +1,12 @@
 //! A PostgreSQL server for the tests of one process, and a database for each test.
-//!
-//! The server runs from Debian's package, as a user without rights, and ends with the process, however that ends: a
-//! shell waits for the end of a pipe that the process holds.
+
+pub(crate) mod process;
 
 use culvert_store::Store as _;
 use culvert_store_sql::{PostgresOptions, SqlStore};
+use process::Process;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 use tokio::sync::OnceCell;
@@ -18,9 +16,7 @@ const TEMPLATE: &str = "template_culvert";
 
 /// A server that is running.
 pub(crate) struct Server {
-    pub(crate) socket: PathBuf,
-    /// Its standard input ends with this process.
-    _child: Child,
+    process: Process,
     next: AtomicU32,
     /// Databases of tests that have ended.
     used: Mutex<Vec<String>>,
@@ -40,39 +36,21 @@ impl Server {
     }
 
     fn start() -> Self {
-        let mut command = match is_root() {
-            // A server refuses to run as root.
-            true => {
-                let mut command = Command::new("setpriv");
-                command.args(["--reuid=nobody", "--regid=nogroup", "--clear-groups", "sh"]);
-                command
-            }
-            false => Command::new("sh"),
-        };
-        let mut child = command
-            .args(["-c", include_str!("server.sh"), "server.sh"])
-            .arg(programs())
-            .current_dir("/")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("setpriv and sh are there");
-        let mut said = String::new();
-        let output = child.stdout.take().expect("it is a pipe");
-        BufReader::new(output).read_line(&mut said).unwrap();
-        let socket = PathBuf::from(said.trim_end());
-        assert!(socket.is_absolute(), "the server did not start: see above");
         Self {
-            socket,
-            _child: child,
+            process: Process::start(),
             next: AtomicU32::new(1),
             used: Mutex::default(),
         }
     }
 
+    /// The directory of its socket.
+    pub(crate) fn socket(&self) -> &Path {
+        &self.process.socket
+    }
+
     /// The URL of one of its databases, for the user that made it.
     pub(crate) fn url(&self, database: &str) -> String {
-        let socket = self.socket.display();
+        let socket = self.socket().display();
         format!("postgres:///{database}?host={socket}&user=culvert")
     }
 
@@ -82,6 +60,12 @@ impl Server {
         let done = sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&pool).await;
         done.unwrap_or_else(|error| panic!("{sql}: {error}"));
         pool.close().await;
+    }
+
+    /// Ends all connections to a database.
+    pub(crate) async fn end_connections(&self, database: &str) {
+        let all = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname";
+        self.run("postgres", &format!("{all} = '{database}'")).await;
     }
 
     async fn connect(&self, database: &str) -> PgPool {
@@ -136,30 +120,4 @@ impl Drop for Database {
         let mut used = self.server.used.lock().unwrap();
         used.push(std::mem::take(&mut self.name));
     }
-}
-
-/// The directory of the newest server's programs.
-fn programs() -> PathBuf {
-    let versions = std::fs::read_dir("/usr/lib/postgresql")
-        .into_iter()
-        .flatten();
-    let versions = versions.filter_map(|version| {
-        let path = version.ok()?.path();
-        let number: u32 = path.file_name()?.to_str()?.parse().ok()?;
-        let programs = path.join("bin");
-        has_server(&programs).then_some((number, programs))
-    });
-    let newest = versions.max();
-    let (_, programs) = newest.expect("PostgreSQL is not installed: run scripts/setup.sh");
-    programs
-}
-
-fn has_server(programs: &Path) -> bool {
-    programs.join("initdb").exists()
-}
-
-fn is_root() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("Uid:"));
-    line.is_some_and(|line| line.split_whitespace().nth(2) == Some("0"))
 }
