@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-#[path = "../../store-sql/tests/postgres_server/process.rs"]
+#[path = "../../store-sql/tests/postgres/process.rs"]
 mod process;
 
 use process::Process;

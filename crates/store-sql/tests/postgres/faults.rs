@@ -1,10 +1,6 @@
 //! What the server says, what the database is and what others do to it: each has one clear line, and nothing is lost.
 
-#![forbid(unsafe_code)]
-#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
-mod postgres_server;
-
+use crate::server::Server;
 use culvert_ids::{AccountId, ClientId, ResourceId};
 use culvert_secrets::SecretsKey;
 use culvert_store::{
@@ -13,7 +9,6 @@ use culvert_store::{
 };
 use culvert_store_sql::{PostgresOptions, Sealer, SecretsAccess, SqlStore};
 use culvert_wire::Timestamp;
-use postgres_server::Server;
 
 const NOW: Timestamp = Timestamp::from_unix_ms(1_800_000_000_000);
 const ACCOUNT: AccountId = AccountId::from_bytes([1; 16]);
