@@ -27,7 +27,8 @@ ethtool       ethtool
 tcpdump       tcpdump  tests
 age           age  tests
 sqlite3       sqlite3  tests
-pg_ctlcluster postgresql  tests
+pg_ctlcluster  postgresql  tests
+pgbouncer     pgbouncer  tests
 setpriv       util-linux
 git           git
 ssh-keygen    openssh-client  tests
@@ -99,7 +100,7 @@ if [ -n "$missing" ]; then
     # The study copies a file by a server of its own, and tests start their own databases; those of the packages are
     # not to listen.
     keep_off=
-    if [[ " $missing" = *" openssh-server "* || " $missing" = *" postgresql "* ]] && [ ! -e /usr/sbin/policy-rc.d ]; then
+    if [[ " $missing" = *" openssh-server "* || " $missing" = *" postgresql "* || " $missing" = *" pgbouncer "* ]] && [ ! -e /usr/sbin/policy-rc.d ]; then
         keep_off=/usr/sbin/policy-rc.d
         # Left behind it would keep every service of this machine from starting.
         trap 'rm -f "$keep_off"' EXIT

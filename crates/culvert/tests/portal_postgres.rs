@@ -39,7 +39,7 @@ fn run(words: &[&str]) -> Output {
     culvert(words).output().unwrap()
 }
 
-/// What a new portal greets with, up to the line with this.
+/// Starts a portal, and reads its greeting up to the line with this.
 fn start(state: &str, database: [&str; 2], until: &str) -> (Running, String) {
     let words = [
         "portal",

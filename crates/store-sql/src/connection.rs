@@ -2,14 +2,18 @@
 
 use super::dialect::Dialect;
 use super::fault::fault;
-use super::postgres;
 use super::value::{Columns, Value, postgres_query, query};
 use culvert_store::StoreError;
 use sqlx::postgres::PgRow;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Postgres, Sqlite};
+use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::timeout;
+
+/// The longest time after which an answer must have come, if the server or the way to it is gone: the server would have
+/// ended the statement by itself before.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(35);
 
 /// A transaction that is under way. Dropped, it has not happened.
 pub(super) enum Transaction {
@@ -106,9 +110,9 @@ impl Transaction {
 
 /// An answer of a server, which may never come.
 async fn answer<T>(asked: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, StoreError> {
-    let answered = timeout(postgres::ANSWER_TIMEOUT, asked).await;
+    let answered = timeout(ANSWER_TIMEOUT, asked).await;
     let answered = answered.map_err(|_| {
-        let seconds = postgres::ANSWER_TIMEOUT.as_secs();
+        let seconds = ANSWER_TIMEOUT.as_secs();
         StoreError::Unavailable(format!("no answer within {seconds} s").into())
     })?;
     answered.map_err(fault)

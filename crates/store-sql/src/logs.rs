@@ -1,9 +1,9 @@
 //! The logs of the store, and code that all of them share.
 
 use super::connection::Transaction;
-use super::pool::Turn;
 use super::read;
 use super::store::SqlStore;
+use super::turn::Turn;
 use super::value::Value;
 use super::{access, activity, auth, changes, flows, recent_use, sinks, totals};
 use async_trait::async_trait;

@@ -3,7 +3,7 @@
 use super::connection::Transaction;
 use super::fault::fault;
 use super::postgres;
-use culvert_ids::AccountId;
+use super::turn::Turn;
 use culvert_store::StoreError;
 use sqlx::postgres::PgPool;
 use sqlx::sqlite::SqlitePool;
@@ -17,14 +17,6 @@ pub(super) enum Pool {
     /// to its connection.
     Sqlite(SqlitePool),
     Postgres(PgPool),
-}
-
-/// The part of the configuration that a change has for itself.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Turn {
-    Account(AccountId),
-    /// The names of all accounts, which are unique.
-    NewAccount,
 }
 
 impl Pool {

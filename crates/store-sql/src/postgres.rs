@@ -1,8 +1,7 @@
 //! A database of a PostgreSQL server, and how its connections are used.
 //!
-//! Nothing here depends on the state of a session, so that a pooler may give each transaction a connection of its own:
-//! every statement is in a transaction and has no name there, limits of time are set in each transaction anew, and
-//! locks end with it.
+//! Nothing here depends on the state of a session, so a pooler may give each transaction another connection. Every
+//! statement is in a transaction and has no name there. Each transaction sets its limits of time, and locks end with it.
 
 mod alone;
 mod open;
@@ -14,7 +13,7 @@ pub use url::{PostgresOptions, UrlError};
 
 use super::connection::Transaction;
 use super::fault::fault;
-use super::pool::Turn;
+use super::turn::Turn;
 use culvert_store::StoreError;
 use sqlx::Executor;
 use sqlx::PgPool;
@@ -32,10 +31,6 @@ pub(super) const LOCK_TIMEOUT: Duration = Duration::from_secs(20);
 /// The longest time of one statement. A search looks at 100,000 rows, in a second or two on a slow server. It is longer
 /// than a wait for a lock, which tells better what is wrong.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The longest time after which an answer must have come, if the server or the way to it is gone: the server would have
-/// ended the statement by itself before.
-pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(35);
 
 /// The longest time that a transaction waits for its next statement. The store waits for nothing but the database
 /// within a transaction, so a longer pause means that this process is gone or cut off: its locks must end.

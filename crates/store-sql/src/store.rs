@@ -2,10 +2,12 @@
 
 use super::commits::CommitSignal;
 use super::connection::Transaction;
-use super::open::{self, SqliteOptions};
-use super::pool::{Pool, Turn};
-use super::postgres::{self, PostgresOptions};
+use super::open;
+use super::options::StoreOptions;
+use super::pool::Pool;
+use super::postgres;
 use super::sealing::Sealing;
+use super::turn::Turn;
 use super::writer::Writer;
 use super::writing::Writing;
 use super::{
@@ -34,23 +36,14 @@ pub struct SqlStore {
     options: StoreOptions,
 }
 
-/// The database of a store.
-#[derive(Clone, Debug)]
-pub enum StoreOptions {
-    /// SQLite's.
-    Sqlite(SqliteOptions),
-    /// PostgreSQL's.
-    Postgres(PostgresOptions),
-}
-
 impl SqlStore {
     /// Opens the database; makes it where there is none, brings it up to date where it is older.
     ///
     /// # Errors
     /// [`StoreError::SecretsKeyMissing`], [`StoreError::OtherSecretsKey`] and [`StoreError::SecretsNotEncrypted`];
-    /// [`StoreError::NewerSchema`], [`StoreError::Locked`], [`StoreError::Corrupt`] where the file is no database or
-    /// one of another program, [`StoreError::Unusable`] where a server's database is one that the portal can't have,
-    /// [`StoreError::Unavailable`] where it can't be opened. Nothing is written then.
+    /// [`StoreError::NewerSchema`], [`StoreError::Locked`] and [`StoreError::ReadOnly`]; [`StoreError::Corrupt`] where the
+    /// file is no database or one of another program; [`StoreError::Unusable`] where a portal can't have the server's
+    /// database. [`StoreError::Unavailable`] where it can't be opened. Nothing is written then.
     pub async fn open(options: impl Into<StoreOptions>) -> Result<Self, StoreError> {
         let options = options.into();
         let (writer, reader, sealing) = match &options {
@@ -123,24 +116,6 @@ impl fmt::Debug for SqlStore {
         out.debug_struct("SqlStore")
             .field("options", &self.options)
             .finish_non_exhaustive()
-    }
-}
-
-impl From<SqliteOptions> for StoreOptions {
-    fn from(options: SqliteOptions) -> Self {
-        Self::Sqlite(options)
-    }
-}
-
-impl From<&SqliteOptions> for StoreOptions {
-    fn from(options: &SqliteOptions) -> Self {
-        Self::Sqlite(options.clone())
-    }
-}
-
-impl From<PostgresOptions> for StoreOptions {
-    fn from(options: PostgresOptions) -> Self {
-        Self::Postgres(options)
     }
 }
 

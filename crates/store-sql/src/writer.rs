@@ -1,8 +1,9 @@
 //! The connections that write, and whether what they write arrives.
 
 use super::connection::Transaction;
-use super::pool::{Pool, Turn};
+use super::pool::Pool;
 use super::postgres::Alone;
+use super::turn::Turn;
 use culvert_store::StoreError;
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -39,7 +39,7 @@ pub(super) struct DatabaseArguments {
     database_file: Option<PathBuf>,
 }
 
-/// Where a portal keeps its data.
+/// The state directory and the open database of a portal.
 pub(super) struct Opened {
     pub(super) home: Home,
     pub(super) store: Arc<dyn Store>,

@@ -26,7 +26,7 @@ const MARK: &str = "CULVERT";
 /// The oldest version that still gets corrections in 2026, as the server numbers its versions.
 const OLDEST_SERVER: u64 = 140_000;
 
-/// What must be known of a database before anything is written to it. Tables of extensions are nobody's.
+/// All facts about a database that decide whether anything is written to it. Tables of extensions are nobody's.
 const LOOK: &str = "SELECT current_setting('server_encoding') AS encoding, \
     CAST(current_setting('server_version_num') AS bigint) AS server, \
     current_setting('server_version') AS server_name, \
@@ -192,7 +192,7 @@ async fn marked(transaction: &mut Transaction) -> Result<Option<u32>, StoreError
 
 /// Runs what is missing of [`MIGRATIONS`].
 async fn migrate(transaction: &mut Transaction, found: u32) -> Result<(), StoreError> {
-    // A script may read all rows of a log. Who starts another portal meanwhile waits for the lock.
+    // A script may read all rows of a log. Another portal that starts meanwhile waits for the lock.
     let no_limit = "SET LOCAL statement_timeout = 0".to_owned();
     transaction.script(no_limit).await?;
     for script in &MIGRATIONS[found as usize..] {

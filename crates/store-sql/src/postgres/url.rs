@@ -6,7 +6,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// The place of the database on a PostgreSQL server, and its settings. What it prints has no password.
+/// The place of the database on a PostgreSQL server, and its settings. It prints no password.
 #[derive(Clone)]
 pub struct PostgresOptions {
     pub(super) connect: PgConnectOptions,
@@ -91,7 +91,7 @@ impl FromStr for PostgresOptions {
             || std::env::var_os("PGSSLMODE").is_some();
         let connect = match says_mode || is_here(&connect) {
             true => connect,
-            // Whoever is between the two would otherwise read all, and answer as the database.
+            // An attacker between the two would otherwise read all, and answer as the database.
             false => connect.ssl_mode(PgSslMode::VerifyFull),
         };
         // A pooler refuses parameters of a session that it does not know.

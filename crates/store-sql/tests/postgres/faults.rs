@@ -1,4 +1,4 @@
-//! What the server says, what the database is and what others do to it: each has one clear line, and nothing is lost.
+//! Faults of the server, of the database and of others: each has one clear line, and nothing is lost.
 
 use crate::server::Server;
 use culvert_ids::{AccountId, ClientId, ResourceId};
@@ -141,8 +141,8 @@ async fn a_wrong_password_a_missing_database_and_a_missing_server_have_one_line_
         text.contains("nowhere") && text.contains("createdb"),
         "{text}"
     );
-    let elsewhere = "postgres://culvert@127.0.0.1:9/culvert?sslmode=disable";
-    let text = refused(elsewhere.parse().unwrap()).await.to_string();
+    let nobody = "postgres://culvert@127.0.0.1:9/culvert?sslmode=disable";
+    let text = refused(nobody.parse().unwrap()).await.to_string();
     assert!(
         text.contains("127.0.0.1:9") && text.contains("check host and port"),
         "{text}"

@@ -126,6 +126,11 @@ impl Server {
 }
 
 impl Database {
+    /// Its URL at a pooler that gives each transaction another connection.
+    pub(crate) fn pooled_options(&self) -> PostgresOptions {
+        format!("{}&port=6432", self.url()).parse().unwrap()
+    }
+
     pub(crate) fn url(&self) -> String {
         self.server.url(&self.name)
     }

@@ -31,8 +31,28 @@ until "$bin/pg_isready" -q -h "$directory"; do
     kill -0 "$server" 2>/dev/null || { cat "$log" >&2; exit 1; }
     sleep 0.05
 done
+# A pooler that gives each transaction another connection, on a socket beside the server's.
+cat >"$directory/pgbouncer.ini" <<SETTINGS
+[databases]
+* = host=$directory
+[pgbouncer]
+unix_socket_dir = $directory
+listen_port = 6432
+auth_type = trust
+auth_file = $directory/users
+pool_mode = transaction
+default_pool_size = 3
+SETTINGS
+echo '"culvert" ""' >"$directory/users"
+PATH=$PATH:/usr/sbin pgbouncer -q "$directory/pgbouncer.ini" >>"$log" 2>&1 </dev/null &
+pooler=$!
+until [ -S "$directory/.s.PGSQL.6432" ]; do
+    kill -0 "$pooler" 2>/dev/null || { cat "$log" >&2; exit 1; }
+    sleep 0.05
+done
 echo "$directory"
 read -r _ || true
 # At once, without a checkpoint.
 kill -QUIT "$server"
+kill -KILL "$pooler"
 wait "$server" || true
