@@ -15,7 +15,7 @@ use common::{EXIT_STATUS, StateArguments, failure};
 use culvert_host::{notify_ready, notify_status, notify_stopping};
 use culvert_ids::AccountId;
 use culvert_policy::Prefix;
-use culvert_portal::{CertificateFiles, Options, Portal, SetupState};
+use culvert_portal::{CertificateFiles, Home, Options, Portal, SetupState};
 use culvert_portal_service::{SetupToken, issue_setup_token};
 use culvert_store::{EntityKind, ListFilter, PageLimit, Store, StoreError};
 use culvert_store_sql::SecretsAccess;
@@ -424,15 +424,13 @@ const MAX_OWNERS_TRIED: u32 = 1_000;
 
 async fn setup_token(arguments: &SetupTokenArguments) -> Result<ExitCode, Failure> {
     let failed = |error: StoreError| Failure::new(Status::Failed, error);
-    let database::Opened { home, store } = arguments
-        .database
-        .open_beside(&arguments.state.state_dir, SecretsAccess::Nothing)
-        .await?;
+    let home = Home::open_beside(&arguments.state.state_dir).map_err(failure)?;
     let not_begun = || {
         let reason = "no portal ever ran here: start it first (culvert portal run)";
         Failure::new(Status::Failed, reason)
     };
     let whereabouts = home.whereabouts().map_err(failure)?.ok_or_else(not_begun)?;
+    let store = arguments.database.open_beside(&home).await?;
     let accounts = store.accounts(None, PageLimit::new(1)).await;
     let accounts = accounts.map_err(failed)?.items;
     let account = accounts.first().ok_or_else(not_begun)?;

@@ -40,8 +40,7 @@ pub(super) async fn append(
             entry.decision.as_str().into(),
             entry.reason[..end].into(),
         ];
-        let done = transaction.execute(sql, values).await;
-        done?;
+        transaction.execute(sql, values).await?;
         let counted = Activity {
             at: entry.at,
             granted: u64::from(entry.decision == Decision::Granted),
@@ -142,7 +141,7 @@ pub(super) async fn after(
         format!("{ACCESS} FROM access_log WHERE account = ? AND seq > ? ORDER BY seq LIMIT ?");
     let values = vec![account.as_bytes().into(), seq.into(), limit.into()];
     let rows = connection.fetch(sql, values).await?;
-    rows.iter().map(|row| read_entry(row)).collect()
+    rows.iter().map(read_entry).collect()
 }
 
 fn read_entry(row: Columns<'_>) -> Result<LoggedAccess, StoreError> {

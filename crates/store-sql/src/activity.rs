@@ -130,8 +130,7 @@ pub(super) async fn prune(
         older_than.into(),
         u64::from(MAX_PRUNE_ROWS).into(),
     ];
-    let done = transaction.execute(sql, values).await;
-    let gone = done?;
+    let gone = transaction.execute(sql, values).await?;
     transaction.commit().await?;
     Ok(gone)
 }

@@ -94,8 +94,8 @@ impl Transaction {
             }
             Self::Postgres { transaction, .. } => {
                 let query = postgres_query(&sql.into(), values);
-                let done = answer(query.execute(&mut **transaction)).await;
-                Ok(done?.rows_affected())
+                let done = answer(query.execute(&mut **transaction)).await?;
+                Ok(done.rows_affected())
             }
         }
     }

@@ -224,7 +224,7 @@ async fn of_machine<T: Machine>(
         machine.into(),
     ];
     let rows = writing.connection().fetch(sql, values).await?;
-    rows.first().map(|row| table::read_as(row)).transpose()
+    rows.first().map(table::read_as).transpose()
 }
 
 /// A machine that was here before: it may have another key, and the ranges may have changed.

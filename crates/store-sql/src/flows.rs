@@ -43,15 +43,13 @@ pub(super) async fn append(
             batch.batch.into(),
             batch.lost.into(),
         ];
-        let done = transaction.execute(TAKE, values).await;
-        if done? == 0 {
+        if transaction.execute(TAKE, values).await? == 0 {
             continue;
         }
         for flow in batch.flows {
             seq += 1;
             let values = row(account, seq, batch.gateway, flow);
-            let done = transaction.execute(INSERT, values).await;
-            done?;
+            transaction.execute(INSERT, values).await?;
         }
     }
     let sql = "UPDATE account SET last_flow = ? WHERE account = ?";
@@ -160,7 +158,7 @@ pub(super) async fn after(
     let sql = format!("{FLOW} FROM flow_log WHERE account = ? AND seq > ? ORDER BY seq LIMIT ?");
     let values = vec![account.as_bytes().into(), seq.into(), limit.into()];
     let rows = connection.fetch(sql, values).await?;
-    rows.iter().map(|row| read_flow(row)).collect()
+    rows.iter().map(read_flow).collect()
 }
 
 pub(super) async fn lost(

@@ -42,8 +42,7 @@ pub(super) async fn save(
             grant.issued.into(),
             grant.expires.into(),
         ];
-        let done = transaction.execute(sql.as_str(), values).await;
-        stored += done?;
+        stored += transaction.execute(sql.as_str(), values).await?;
     }
     transaction.commit().await?;
     Ok(stored)
@@ -60,8 +59,7 @@ pub(super) async fn end(
     for grant in grants {
         let sql = "DELETE FROM access_grant WHERE account = ? AND id = ?";
         let values = vec![account.as_bytes().into(), grant.as_bytes().into()];
-        let done = transaction.execute(sql, values).await;
-        ended += done?;
+        ended += transaction.execute(sql, values).await?;
     }
     transaction.commit().await?;
     Ok(ended)
@@ -99,7 +97,7 @@ pub(super) async fn live(
     read::last_seq(connection, account).await?;
     let (sql, values) = live_statement(account, now, after, limit);
     let rows = connection.fetch(sql, values).await?;
-    let rows = rows.iter().map(|row| read_grant(row));
+    let rows = rows.iter().map(read_grant);
     let rows = rows.collect::<Result<_, _>>()?;
     Ok(Page::cut(rows, limit, |grant: &Grant| grant.id))
 }
@@ -128,8 +126,7 @@ pub(super) async fn prune(
                 ORDER BY expires_ms LIMIT ?3)";
     let limit = u64::from(MAX_PRUNE_ROWS);
     let values = vec![account.as_bytes().into(), now.into(), limit.into()];
-    let done = transaction.execute(sql, values).await;
-    let gone = done?;
+    let gone = transaction.execute(sql, values).await?;
     transaction.commit().await?;
     Ok(gone)
 }

@@ -97,7 +97,7 @@ impl LogQuery {
         };
         let (sql, values) = self.statement(connection.dialect(), last, limit);
         let rows = connection.fetch(sql, values).await?;
-        let rows = rows.iter().map(|row| read(row));
+        let rows = rows.iter().map(read);
         let mut page = Page::cut(rows.collect::<Result<_, _>>()?, limit, cursor);
         page.next = page.next.or(last.map(place));
         Ok(page)

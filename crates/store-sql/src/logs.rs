@@ -230,8 +230,7 @@ async fn prune(
             (limit - gone).into(),
             last.saturating_sub(spared).into(),
         ];
-        let done = transaction.execute(sql, values).await;
-        gone += done?;
+        gone += transaction.execute(sql, values).await?;
     }
     transaction.commit().await?;
     Ok(gone)

@@ -35,7 +35,7 @@ pub(super) async fn owners(
                AND (token.expires_ms IS NULL OR token.expires_ms > ?2)";
     let values = vec![account.as_bytes().into(), now.into()];
     let rows = connection.fetch(sql, values).await?;
-    rows.iter().map(|row| read_owner(row)).collect()
+    rows.iter().map(read_owner).collect()
 }
 
 fn read_owner(row: Columns<'_>) -> Result<Owner, StoreError> {
@@ -97,8 +97,8 @@ impl Writing {
 
     async fn is_any(&mut self, sql: String, id: Value) -> Result<bool, StoreError> {
         let values = vec![self.account().as_bytes().into(), id, self.at().into()];
-        let row = self.connection().fetch_one(sql, values).await;
-        Ok(row?.is_some())
+        let row = self.connection().fetch_one(sql, values).await?;
+        Ok(row.is_some())
     }
 }
 

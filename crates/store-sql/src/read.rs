@@ -146,7 +146,7 @@ pub(super) async fn accounts(
     let sql = format!("{select} WHERE account > ? ORDER BY account LIMIT ?");
     let after = after.map_or(Value::BEFORE_ALL_IDS, |id| id.as_bytes().into());
     let rows = connection.fetch(sql, vec![after, one_more(limit)]).await?;
-    let rows = rows.iter().map(|row| table::read_as::<Account>(row));
+    let rows = rows.iter().map(table::read_as::<Account>);
     let rows = rows.collect::<Result<_, _>>()?;
     Ok(Page::cut(rows, limit, |account: &Account| account.id))
 }
@@ -204,7 +204,7 @@ async fn all<T: table::Table>(
             T::KIND
         )));
     }
-    rows.iter().map(|row| table::read_as(row)).collect()
+    rows.iter().map(table::read_as).collect()
 }
 
 pub(super) async fn ping(connection: &mut Transaction) -> Result<(), StoreError> {

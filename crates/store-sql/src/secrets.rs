@@ -22,8 +22,7 @@ pub(super) async fn secret(
     values.push(Value::Blob(candidate));
     let sql = "INSERT INTO secret (account, name, value) VALUES (?, ?, ?) \
                ON CONFLICT (account, name) DO NOTHING";
-    let done = transaction.execute(sql, values).await;
-    done?;
+    transaction.execute(sql, values).await?;
     let sql = "SELECT value FROM secret WHERE account = ? AND name = ?";
     let stored = stored(&mut transaction, sql, names).await?;
     let stored = stored.ok_or_else(|| StoreError::corrupt("a secret that was written is gone"))?;
@@ -51,8 +50,7 @@ pub(super) async fn state_secret(
         let sql = "INSERT INTO state_secret (name, value) VALUES (?, ?) \
                    ON CONFLICT (name) DO NOTHING";
         let values = vec![name.as_str().into(), Value::Blob(candidate)];
-        let done = transaction.execute(sql, values).await;
-        done?;
+        transaction.execute(sql, values).await?;
     }
     let sql = "SELECT value FROM state_secret WHERE name = ?";
     let stored = stored(&mut transaction, sql, vec![name.as_str().into()]).await?;
@@ -69,7 +67,6 @@ pub(super) async fn stored(
     sql: &'static str,
     values: Vec<Value>,
 ) -> Result<Option<Vec<u8>>, StoreError> {
-    let found = connection.fetch_one(sql, values).await;
-    let found = found?;
+    let found = connection.fetch_one(sql, values).await?;
     found.map(|row| row.columns().first()).transpose()
 }

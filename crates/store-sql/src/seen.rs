@@ -62,8 +62,7 @@ pub(super) async fn record_one(
         id.into(),
         at,
     ];
-    let done = connection.execute(sql, values).await;
-    Ok(done?)
+    connection.execute(sql, values).await
 }
 
 pub(super) async fn touch_tokens(
@@ -83,8 +82,7 @@ pub(super) async fn touch_tokens(
             token.as_bytes().into(),
             at.into(),
         ];
-        let done = transaction.execute(sql, values).await;
-        known += done?;
+        known += transaction.execute(sql, values).await?;
     }
     transaction.commit().await?;
     Ok(known)

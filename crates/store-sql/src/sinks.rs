@@ -39,8 +39,7 @@ pub(super) async fn note_positions(
             log.as_str().into(),
             (*seq).into(),
         ];
-        let done = transaction.execute(sql, values).await;
-        done?;
+        transaction.execute(sql, values).await?;
     }
     transaction.commit().await
 }
@@ -69,8 +68,7 @@ pub(super) async fn set_secret(
     read::last_seq(&mut transaction, account).await?;
     let values = vec![account.as_bytes().into(), sink.into()];
     let sql = "DELETE FROM sink_secret WHERE account = ? AND sink = ?";
-    let done = transaction.execute(sql, values).await;
-    done?;
+    transaction.execute(sql, values).await?;
     if let Some(secret) = secret {
         let row = SecretRow::of(SecretColumn::Sink, &account, sink.as_bytes());
         let values = vec![
@@ -79,8 +77,7 @@ pub(super) async fn set_secret(
             Value::Blob(sealing.seal(&row, secret)?),
         ];
         let sql = "INSERT INTO sink_secret (account, sink, value) VALUES (?, ?, ?)";
-        let done = transaction.execute(sql, values).await;
-        done?;
+        transaction.execute(sql, values).await?;
     }
     transaction.commit().await
 }
@@ -94,8 +91,7 @@ pub(super) async fn forget(
     for table in ["sink_position", "sink_secret"] {
         let sql = format!("DELETE FROM {table} WHERE account = ? AND sink = ?");
         let values = vec![account.as_bytes().into(), sink.into()];
-        let done = transaction.execute(sql, values).await;
-        done?;
+        transaction.execute(sql, values).await?;
     }
     transaction.commit().await
 }

@@ -72,7 +72,7 @@ async fn causes(
          JOIN recent ON recent.seq = cause.last ORDER BY cause.times DESC, cause.last DESC"
     );
     let rows = recent.ask(connection, &select).await?;
-    rows.iter().map(|row| read_cause(row)).collect()
+    rows.iter().map(read_cause).collect()
 }
 
 async fn granted_by<T>(

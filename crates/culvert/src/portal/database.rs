@@ -76,21 +76,16 @@ impl DatabaseArguments {
         Ok(Opened { home, store })
     }
 
-    /// The same beside a portal that may be running.
-    pub(super) async fn open_beside(
-        &self,
-        state_dir: &Path,
-        secrets: SecretsAccess,
-    ) -> Result<Opened, Failure> {
-        let home = Home::open_beside(state_dir).map_err(failure)?;
-        let store = match self.postgres()? {
-            Some(options) => open_store(&options.to_string(), options.secrets(secrets)).await?,
+    /// Opens the database beside a portal that may be running, without access to secrets.
+    pub(super) async fn open_beside(&self, home: &Home) -> Result<Arc<dyn Store>, Failure> {
+        let secrets = SecretsAccess::Nothing;
+        match self.postgres()? {
+            Some(options) => open_store(&options.to_string(), options.secrets(secrets)).await,
             None => {
                 home.expect_file().map_err(failure)?;
-                open_file(&home, secrets).await?
+                open_file(home, secrets).await
             }
-        };
-        Ok(Opened { home, store })
+        }
     }
 
     /// The database on a server; none if it is a file.
