@@ -27,6 +27,8 @@ ethtool       ethtool
 tcpdump       tcpdump  tests
 age           age  tests
 sqlite3       sqlite3  tests
+pg_ctlcluster  postgresql  tests
+pgbouncer     pgbouncer  tests
 setpriv       util-linux
 git           git
 ssh-keygen    openssh-client  tests
@@ -95,13 +97,19 @@ if [ -n "$missing" ]; then
     echo "installing $missing…"
     export DEBIAN_FRONTEND=noninteractive
     log=$(mktemp)
-    # The study copies a file by a server of its own; that of the package is not to listen.
+    # The study copies a file by a server of its own, and tests start their own databases; those of the packages are
+    # not to listen.
     keep_off=
-    if [[ " $missing" = *" openssh-server "* && ! -e /usr/sbin/policy-rc.d ]]; then
+    if [[ " $missing" = *" openssh-server "* || " $missing" = *" postgresql "* || " $missing" = *" pgbouncer "* ]] && [ ! -e /usr/sbin/policy-rc.d ]; then
         keep_off=/usr/sbin/policy-rc.d
         # Left behind it would keep every service of this machine from starting.
         trap 'rm -f "$keep_off"' EXIT
         printf '#!/bin/sh\nexit 101\n' >"$keep_off" && chmod 755 "$keep_off"
+    fi
+    if [[ " $missing" = *" postgresql "* ]]; then
+        # No database of the machine: tests make their own.
+        mkdir -p /etc/postgresql-common/createcluster.d
+        echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.d/culvert.conf
     fi
     # The package lists of a fresh machine are empty or old.
     apt-get update >"$log" 2>&1 || cat "$log" >&2
@@ -116,7 +124,7 @@ if [ -n "$missing" ]; then
     if [ -n "$keep_off" ]; then
         rm -f "$keep_off"
         # Nor after the next start of the machine: whoever wants to be reached by it says so.
-        systemctl disable --quiet ssh.service ssh.socket 2>/dev/null
+        [[ " $missing" != *" openssh-server "* ]] || systemctl disable --quiet ssh.service ssh.socket 2>/dev/null
     fi
 fi
 

@@ -13,7 +13,7 @@ use culvert_store::{
     ListFilter, Logs, MAX_BATCH, Mutation, PageLimit, Principal, Resource, Seen, Site, Stamp,
     Store, Token, TokenScope, TokenUses,
 };
-use culvert_store_sql::{SqliteOptions, SqliteStore};
+use culvert_store_sql::{SqlStore, SqliteOptions};
 use culvert_wire::messages::FlowEnd;
 use culvert_wire::model::Log;
 use culvert_wire::token::Secret;
@@ -30,7 +30,7 @@ const SPAN_MS: u64 = 24 * 60 * 60 * 1_000;
 
 /// A database that is being filled.
 pub(super) struct Fill {
-    store: SqliteStore,
+    store: SqlStore,
     account: AccountId,
     now: Timestamp,
     /// The number of ids made so far; each is unique.
@@ -39,7 +39,7 @@ pub(super) struct Fill {
 
 impl Fill {
     pub(super) async fn open(database: &Path) -> Result<Self> {
-        let store = SqliteStore::open(&SqliteOptions::file(database)).await?;
+        let store = SqlStore::open(&SqliteOptions::file(database)).await?;
         let accounts = store.accounts(None, PageLimit::default()).await?;
         let account = accounts.items.first().context("there is no account")?.id;
         let now_ms = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();

@@ -426,7 +426,7 @@ mod tests {
     use culvert_store::{
         AccessFilter, Account, AccountSettings, Author, Decision, PageLimit, Stamp,
     };
-    use culvert_store_sql::{SqliteOptions, SqliteStore};
+    use culvert_store_sql::{SqlStore, SqliteOptions};
     use culvert_wire::Cipher;
 
     fn grant(number: u8) -> Grant {
@@ -491,7 +491,7 @@ mod tests {
     }
 
     async fn store() -> (Arc<dyn Store>, AccountId) {
-        let store = SqliteStore::open(&SqliteOptions::memory()).await.unwrap();
+        let store = SqlStore::open(&SqliteOptions::memory()).await.unwrap();
         let (born, random) = birth().unwrap();
         let account = Account {
             id: AccountId::new(born, random),

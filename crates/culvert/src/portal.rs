@@ -2,6 +2,7 @@
 
 mod backup;
 mod common;
+mod database;
 mod secrets;
 
 use crate::admin::FirstStart;
@@ -18,7 +19,6 @@ use culvert_portal::{CertificateFiles, Home, Options, Portal, SetupState};
 use culvert_portal_service::{SetupToken, issue_setup_token};
 use culvert_store::{EntityKind, ListFilter, PageLimit, Store, StoreError};
 use culvert_store_sql::SecretsAccess;
-use culvert_store_sql::{SqliteOptions, SqliteStore};
 use culvert_wire::Timestamp;
 use culvert_wire::token::Portal as PortalUrl;
 use serde::Serialize;
@@ -79,6 +79,9 @@ struct RunArguments {
 
     #[command(flatten)]
     state: StateArguments,
+
+    #[command(flatten)]
+    database: database::DatabaseArguments,
 
     /// On the first start, become the owner and set the portal up as FILE says
     ///
@@ -160,6 +163,8 @@ struct SetupTokenArguments {
     json: bool,
     #[command(flatten)]
     state: StateArguments,
+    #[command(flatten)]
+    database: database::DatabaseArguments,
 }
 
 const RUN_EXAMPLES: &str = "\
@@ -180,6 +185,9 @@ Examples:
 
   With metrics for a collector on the same machine:
     culvert portal run --metrics 127.0.0.1:9587
+
+  With its data on a PostgreSQL server, whose password is in the file:
+    culvert portal run --database-file /etc/culvert/database-url
 
 Exit status:
   0  done, or the portal ended as asked
@@ -232,9 +240,11 @@ pub(crate) fn run(arguments: PortalArguments) -> Result<ExitCode, Failure> {
 
 async fn serve(arguments: RunArguments, descriptors: Option<u64>) -> Result<ExitCode, Failure> {
     let mut signals = Signals::new()?;
-    let home = Home::open(&arguments.state.state_dir).map_err(failure)?;
     let access = arguments.secrets.access()?;
-    let store = open_store(&home.database_path(), access.clone()).await?;
+    let database::Opened { home, store } = arguments
+        .database
+        .open(&arguments.state.state_dir, access.clone())
+        .await?;
     let options = Options {
         listen: arguments.listen.unwrap_or_else(default_listen),
         url: arguments.url,
@@ -292,15 +302,6 @@ fn default_listen() -> SocketAddr {
         Err(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
     };
     SocketAddr::new(any, DEFAULT_PORT)
-}
-
-async fn open_store(path: &Path, secrets: SecretsAccess) -> Result<Arc<dyn Store>, Failure> {
-    let store = SqliteStore::open(&SqliteOptions::file(path).secrets(secrets)).await;
-    let store = store.map_err(|error| {
-        let path = path.display();
-        Failure::new(Status::Failed, format_args!("database {path}: {error}"))
-    })?;
-    Ok(Arc::new(store))
 }
 
 /// Greets the person who starts the portal on standard output, because the log has other readers.
@@ -429,7 +430,7 @@ async fn setup_token(arguments: &SetupTokenArguments) -> Result<ExitCode, Failur
         Failure::new(Status::Failed, reason)
     };
     let whereabouts = home.whereabouts().map_err(failure)?.ok_or_else(not_begun)?;
-    let store = open_store(&home.database_path(), SecretsAccess::Nothing).await?;
+    let store = arguments.database.open_beside(&home).await?;
     let accounts = store.accounts(None, PageLimit::new(1)).await;
     let accounts = accounts.map_err(failed)?.items;
     let account = accounts.first().ok_or_else(not_begun)?;

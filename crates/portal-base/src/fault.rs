@@ -127,7 +127,8 @@ pub const fn obstacle(error: &StoreError) -> &'static str {
     match error {
         StoreError::Full { .. } => "the database is full: make room on its file system",
         StoreError::Locked { .. } => "the database is locked: another process has it open",
-        StoreError::ReadOnly { .. } => "the database can't be written: check owner, mode and mount",
+        StoreError::ReadOnly { .. } => "the database can't be written: the log says why",
+        StoreError::Busy { .. } => "the database is busy: try again",
         StoreError::Corrupt { .. } => "the database is damaged: restore the last backup",
         _ => "the database does not answer: the log says why",
     }

@@ -82,6 +82,29 @@ pub enum PortalError {
         /// The database.
         path: PathBuf,
     },
+    /// The portal of this directory has its database on a PostgreSQL server.
+    #[error(
+        "the database of the portal in {} is {place}, on PostgreSQL: to run it, name that (--database URL or \
+         --database-file FILE); back it up with pg_dump and a copy of this directory, which backup, restore and \
+         secrets of culvert do not do",
+        path.display()
+    )]
+    OnPostgres {
+        /// The state directory.
+        path: PathBuf,
+        /// The database, without a password.
+        place: String,
+    },
+    /// The portal of this directory has its database in a file, and is to run on another one.
+    #[error(
+        "{} is the database of the portal in this directory, and one on PostgreSQL would begin without what is in it: \
+         leave out --database and --database-file, or give another --state-dir",
+        path.display()
+    )]
+    HasFile {
+        /// The file.
+        path: PathBuf,
+    },
     /// Local: restoring a backup was ended before it was done.
     #[error(
         "{} is what a restore left that did not finish: restore the backup again (culvert portal \

@@ -1,21 +1,20 @@
 //! The access log.
 
-use super::activity;
-use super::fault::fault;
+use super::activity::Counts;
+use super::connection::Transaction;
 use super::log_query::LogQuery;
-use super::read::{self, fetch};
+use super::read;
 use super::seen::check_batch;
-use super::value::{Columns, query};
+use super::value::Columns;
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, PolicyId, ResourceId};
 use culvert_store::{
     AccessEntry, AccessFilter, AccessSeq, Activity, Decision, LoggedAccess, MAX_REASON_LEN, Page,
     PageLimit, StoreError,
 };
 use culvert_wire::model::Log;
-use sqlx::{Sqlite, SqliteConnection, Transaction};
 
 pub(super) async fn append(
-    mut transaction: Transaction<'static, Sqlite>,
+    mut transaction: Transaction,
     account: AccountId,
     entries: Vec<AccessEntry>,
 ) -> Result<(), StoreError> {
@@ -24,6 +23,7 @@ pub(super) async fn append(
     let sql = "INSERT INTO access_log (account, seq, at_ms, client_id, actor_id, resource_id, \
                gateway_id, policy_id, grant_id, decision, reason) \
                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    let mut counts = Counts::default();
     for entry in entries {
         seq += 1;
         let end = entry.reason.floor_char_boundary(MAX_REASON_LEN);
@@ -40,32 +40,30 @@ pub(super) async fn append(
             entry.decision.as_str().into(),
             entry.reason[..end].into(),
         ];
-        let done = query(sql, values).execute(&mut *transaction).await;
-        done.map_err(fault)?;
+        transaction.execute(sql, values).await?;
         let counted = Activity {
             at: entry.at,
             granted: u64::from(entry.decision == Decision::Granted),
             denied: u64::from(entry.decision == Decision::Denied),
             ..Activity::default()
         };
-        if counted.granted + counted.denied > 0 {
-            activity::count(&mut transaction, account, counted).await?;
-        }
+        counts.add(counted);
     }
+    counts.write(&mut transaction, account).await?;
     let sql = "UPDATE account SET last_access = ? WHERE account = ?";
-    let done = query(sql, vec![seq.into(), account.as_bytes().into()]);
-    done.execute(&mut *transaction).await.map_err(fault)?;
-    transaction.commit().await.map_err(fault)
+    let values = vec![seq.into(), account.as_bytes().into()];
+    transaction.execute(sql, values).await?;
+    transaction.commit().await
 }
 
-async fn last_access(
-    connection: &mut SqliteConnection,
-    account: AccountId,
-) -> Result<u64, StoreError> {
-    let sql = "SELECT last_access FROM account WHERE account = ?";
-    let rows = fetch(connection, sql, vec![account.as_bytes().into()]).await?;
+async fn last_access(connection: &mut Transaction, account: AccountId) -> Result<u64, StoreError> {
+    let lock = connection.dialect().for_update();
+    let sql = format!("SELECT last_access FROM account WHERE account = ?{lock}");
+    let rows = connection
+        .fetch(sql, vec![account.as_bytes().into()])
+        .await?;
     let row = rows.first().ok_or(StoreError::NoAccount)?;
-    Columns(row).number("last_access")
+    row.number("last_access")
 }
 
 const ACCESS: &str = "SELECT seq, at_ms, client_id, actor_id, resource_id, gateway_id, policy_id, \
@@ -118,7 +116,7 @@ pub(super) fn log_query(
 }
 
 pub(super) async fn query_log(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
     filter: &AccessFilter,
     before: Option<AccessSeq>,
@@ -134,7 +132,7 @@ pub(super) async fn query_log(
 
 /// Entries after the one of that number, in order.
 pub(super) async fn after(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
     seq: u64,
     limit: u64,
@@ -142,8 +140,8 @@ pub(super) async fn after(
     let sql =
         format!("{ACCESS} FROM access_log WHERE account = ? AND seq > ? ORDER BY seq LIMIT ?");
     let values = vec![account.as_bytes().into(), seq.into(), limit.into()];
-    let rows = fetch(connection, sql, values).await?;
-    rows.iter().map(|row| read_entry(Columns(row))).collect()
+    let rows = connection.fetch(sql, values).await?;
+    rows.iter().map(read_entry).collect()
 }
 
 fn read_entry(row: Columns<'_>) -> Result<LoggedAccess, StoreError> {

@@ -1,7 +1,5 @@
 //! Addresses of machines inside the tunnel.
 
-use super::read::fetch;
-use super::value::{Columns, query};
 use super::writing::Writing;
 use culvert_store::range::Range;
 use culvert_store::{ADDRESS_REST_MS, Entity, StoreError};
@@ -66,10 +64,10 @@ async fn free_within(
         range.bytes(range.host(until - 1)).as_slice().into(),
         resting_since.into(),
     ];
-    let rows = fetch(writing.connection(), sql, values).await?;
+    let rows = writing.connection().fetch(sql, values).await?;
     let mut taken = HashSet::with_capacity(rows.len());
-    for row in &rows {
-        taken.insert(Columns(row).get::<Vec<u8>>("address")?);
+    for row in rows.iter() {
+        taken.insert(row.get::<Vec<u8>>("address")?);
     }
     let free = (from..until)
         .map(|index| range.host(index))
@@ -111,10 +109,7 @@ pub(super) async fn release(writing: &mut Writing, address: IpAddr) -> Result<()
         writing.account().as_bytes().into(),
         bytes.as_slice().into(),
     ];
-    query(sql, values)
-        .execute(writing.connection())
-        .await
-        .map_err(super::fault::fault)?;
+    writing.execute(sql, values).await?;
     Ok(())
 }
 

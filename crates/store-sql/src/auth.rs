@@ -1,8 +1,7 @@
 //! The holder of a token.
 
-use super::fault::fault;
+use super::connection::Transaction;
 use super::read;
-use super::value::{Columns, query};
 use super::writing::Writing;
 use culvert_ids::{AccountId, ActorId, TokenId};
 use culvert_store::{
@@ -11,26 +10,24 @@ use culvert_store::{
 };
 use culvert_wire::Timestamp;
 use culvert_wire::token::{SecretDigest, TokenKind};
-use sqlx::SqliteConnection;
 
 /// Checks the secret before anything else, so that only who has it learns from the time that the
 /// answer takes.
 pub(super) async fn authenticate(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     token: TokenId,
     digest: &SecretDigest,
     kind: TokenKind,
     now: Timestamp,
 ) -> Result<(Principal, Token), StoreError> {
     let sql = "SELECT account, digest FROM token_digest WHERE id = ?";
-    let row = query(sql, vec![token.as_bytes().into()])
-        .fetch_optional(&mut *connection)
-        .await
-        .map_err(fault)?;
+    let row = connection
+        .fetch_one(sql, vec![token.as_bytes().into()])
+        .await?;
     let Some(row) = row else {
         return Err(Denial::UnknownToken.into());
     };
-    let row = Columns(&row);
+    let row = row.columns();
     if SecretDigest::from_bytes(row.bytes("digest")?) != *digest {
         return Err(Denial::WrongSecret.into());
     }
@@ -46,7 +43,7 @@ pub(super) async fn authenticate(
 
 /// The holder of a token, if it is still accepted. Its secret has been checked before.
 pub(super) async fn current_principal(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
     token: TokenId,
     now: Timestamp,
@@ -58,7 +55,7 @@ pub(super) async fn current_principal(
 
 /// A token that is neither revoked nor expired.
 async fn valid(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
     token: TokenId,
     now: Timestamp,
@@ -78,7 +75,7 @@ async fn valid(
 
 /// The holder of a valid token, if they are still accepted.
 async fn principal(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
     row: &Token,
     now: Timestamp,
@@ -113,7 +110,7 @@ async fn principal(
 
 /// A session ends when nobody uses it, and when its actor no longer signs in.
 async fn session(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
     actor: ActorId,
     row: &Token,
@@ -135,7 +132,7 @@ async fn session(
 }
 
 async fn actor_kind(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
     id: ActorId,
 ) -> Result<ActorKind, StoreError> {
@@ -143,7 +140,7 @@ async fn actor_kind(
 }
 
 pub(super) async fn enabled(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
     id: ActorId,
 ) -> Result<Actor, StoreError> {
@@ -184,7 +181,7 @@ pub(super) async fn check_author(
 /// Refuses an author whose token is no longer accepted, or no longer has the role by which the write
 /// was permitted. The portal itself has no token.
 pub(super) async fn check(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
     author: Author,
     now: Timestamp,

@@ -1,7 +1,8 @@
 //! The change log of the configuration.
 
+use super::connection::Transaction;
 use super::log_query::LogQuery;
-use super::read::{fetch, last_seq};
+use super::read::last_seq;
 use super::value::{Columns, damaged};
 use culvert_ids::{AccountId, ActorId, ID_LEN, TokenId};
 use culvert_store::{
@@ -9,13 +10,12 @@ use culvert_store::{
     PageLimit, Seq, StoreError,
 };
 use culvert_wire::model::Log;
-use sqlx::SqliteConnection;
 
 const CHANGE: &str = "SELECT seq, at_ms, actor_id, token_id, operation, kind, row_id, row_before, \
                       row_after";
 
 pub(super) async fn after(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
     seq: Seq,
     limit: u32,
@@ -25,10 +25,8 @@ pub(super) async fn after(
         format!("{CHANGE} FROM change_log WHERE account = ? AND seq > ? ORDER BY seq LIMIT ?");
     let limit = u64::from(limit.min(MAX_CHANGES_READ));
     let values = vec![account.as_bytes().into(), seq.0.into(), limit.into()];
-    let rows = fetch(connection, sql, values).await?;
-    rows.iter()
-        .map(|row| read_change(account, Columns(row)))
-        .collect()
+    let rows = connection.fetch(sql, values).await?;
+    rows.iter().map(|row| read_change(account, row)).collect()
 }
 
 /// The changes that a filter leaves, for people.
@@ -63,7 +61,7 @@ pub(super) fn log_query(
 }
 
 pub(super) async fn query_log(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
     filter: &ChangeFilter,
     before: Option<Seq>,

@@ -1,7 +1,5 @@
 //! Deletions, and what goes along with them.
 
-use super::read::fetch;
-use super::value::Columns;
 use super::writing::Writing;
 use super::{addresses, table};
 use culvert_store::rules;
@@ -77,8 +75,7 @@ impl Writing {
                 false => MAX_ROWS_PER_KIND.into(),
             };
             let values = vec![account.as_bytes().into(), id.into(), limit.into()];
-            for row in &fetch(self.connection(), sql, values).await? {
-                let row = Columns(row);
+            for row in self.connection().fetch(sql, values).await?.iter() {
                 if goes {
                     going.push(table::read(user.kind, row)?);
                     continue;

@@ -1,8 +1,8 @@
 //! Machines that come for the first time, or again.
 
-use super::read::{self, fetch};
+use super::read;
 use super::table::{self, Table};
-use super::value::{Columns, Value};
+use super::value::Value;
 use super::writing::Writing;
 use super::{addresses, auth, seen};
 use culvert_ids::{ActorId, ClientId, GatewayId, SiteId, TokenId};
@@ -223,10 +223,8 @@ async fn of_machine<T: Machine>(
         owner.into().into(),
         machine.into(),
     ];
-    let rows = fetch(writing.connection(), sql, values).await?;
-    rows.first()
-        .map(|row| table::read_as(Columns(row)))
-        .transpose()
+    let rows = writing.connection().fetch(sql, values).await?;
+    rows.first().map(table::read_as).transpose()
 }
 
 /// A machine that was here before: it may have another key, and the ranges may have changed.
@@ -294,8 +292,8 @@ async fn check_key(
         let sql = format!("{select} WHERE account = ? AND public_key = ?");
         let key: Value = public_key.as_bytes().as_slice().into();
         let values = vec![writing.account().as_bytes().into(), key];
-        for row in &fetch(writing.connection(), sql, values).await? {
-            let holder = table::read(kind, Columns(row))?;
+        for row in writing.connection().fetch(sql, values).await?.iter() {
+            let holder = table::read(kind, row)?;
             if Some(holder.id()) == own {
                 continue;
             }

@@ -1,5 +1,6 @@
 //! Secrets by which second factors are checked. They are read for nothing but a check.
 
+use super::connection::Transaction;
 use super::read;
 use super::secrets::stored;
 use super::shown::Part;
@@ -11,11 +12,10 @@ use culvert_store::{
     Actor, Denial, Entity, FactorChange, Kind, MAX_RECOVERY_CODES, SecretBytes, SignIn, StoreError,
 };
 use culvert_wire::token::SecretDigest;
-use sqlx::SqliteConnection;
 
 /// The secret of a person's codes; none if they have no authenticator app.
 pub(super) async fn totp_secret(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     sealing: &Sealing,
     account: AccountId,
     actor: ActorId,

@@ -1,16 +1,15 @@
 //! The flow log.
 
-use super::fault::fault;
+use super::connection::Transaction;
 use super::log_query::LogQuery;
-use super::read::{self, fetch};
+use super::read;
 use super::seen::check_batch;
-use super::value::{Columns, Value, damaged, query};
+use super::value::{Columns, Value, damaged};
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ResourceId};
 use culvert_store::{
     FlowBatch, FlowEntry, FlowFilter, FlowSeq, LoggedFlow, Page, PageLimit, StoreError,
 };
 use culvert_wire::model::Log;
-use sqlx::{Sqlite, SqliteConnection, Transaction};
 
 const FLOW: &str = "SELECT seq, at_ms, started_ms, gateway_id, client_id, actor_id, resource_id, \
                     grant_id, protocol, address, port, application, sent_bytes, sent_packets, \
@@ -25,11 +24,11 @@ const INSERT: &str = "INSERT INTO flow_log (account, seq, at_ms, started_ms, gat
 const TAKE: &str = "INSERT INTO flow_source (account, gateway_id, run, batch, lost) \
                     VALUES (?, ?, ?, ?, ?) \
                     ON CONFLICT (account, gateway_id) DO UPDATE SET \
-                    run = excluded.run, batch = excluded.batch, lost = lost + excluded.lost \
-                    WHERE run <> excluded.run OR batch < excluded.batch";
+                    run = excluded.run, batch = excluded.batch, lost = flow_source.lost + excluded.lost \
+                    WHERE flow_source.run <> excluded.run OR flow_source.batch < excluded.batch";
 
 pub(super) async fn append(
-    mut transaction: Transaction<'static, Sqlite>,
+    mut transaction: Transaction,
     account: AccountId,
     batches: Vec<FlowBatch>,
 ) -> Result<(), StoreError> {
@@ -44,21 +43,19 @@ pub(super) async fn append(
             batch.batch.into(),
             batch.lost.into(),
         ];
-        let done = query(TAKE, values).execute(&mut *transaction).await;
-        if done.map_err(fault)?.rows_affected() == 0 {
+        if transaction.execute(TAKE, values).await? == 0 {
             continue;
         }
         for flow in batch.flows {
             seq += 1;
             let values = row(account, seq, batch.gateway, flow);
-            let done = query(INSERT, values).execute(&mut *transaction).await;
-            done.map_err(fault)?;
+            transaction.execute(INSERT, values).await?;
         }
     }
     let sql = "UPDATE account SET last_flow = ? WHERE account = ?";
-    let done = query(sql, vec![seq.into(), account.as_bytes().into()]);
-    done.execute(&mut *transaction).await.map_err(fault)?;
-    transaction.commit().await.map_err(fault)
+    let values = vec![seq.into(), account.as_bytes().into()];
+    transaction.execute(sql, values).await?;
+    transaction.commit().await
 }
 
 fn row(account: AccountId, seq: u64, gateway: GatewayId, flow: FlowEntry) -> Vec<Value> {
@@ -84,14 +81,14 @@ fn row(account: AccountId, seq: u64, gateway: GatewayId, flow: FlowEntry) -> Vec
     ]
 }
 
-async fn last_flow(
-    connection: &mut SqliteConnection,
-    account: AccountId,
-) -> Result<u64, StoreError> {
-    let sql = "SELECT last_flow FROM account WHERE account = ?";
-    let rows = fetch(connection, sql, vec![account.as_bytes().into()]).await?;
+async fn last_flow(connection: &mut Transaction, account: AccountId) -> Result<u64, StoreError> {
+    let lock = connection.dialect().for_update();
+    let sql = format!("SELECT last_flow FROM account WHERE account = ?{lock}");
+    let rows = connection
+        .fetch(sql, vec![account.as_bytes().into()])
+        .await?;
     let row = rows.first().ok_or(StoreError::NoAccount)?;
-    Columns(row).number("last_flow")
+    row.number("last_flow")
 }
 
 /// The entries that a filter leaves.
@@ -138,7 +135,7 @@ pub(super) fn log_query(
 }
 
 pub(super) async fn query_log(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
     filter: &FlowFilter,
     before: Option<FlowSeq>,
@@ -153,26 +150,28 @@ pub(super) async fn query_log(
 }
 
 pub(super) async fn after(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
     seq: u64,
     limit: u64,
 ) -> Result<Vec<LoggedFlow>, StoreError> {
     let sql = format!("{FLOW} FROM flow_log WHERE account = ? AND seq > ? ORDER BY seq LIMIT ?");
     let values = vec![account.as_bytes().into(), seq.into(), limit.into()];
-    let rows = fetch(connection, sql, values).await?;
-    rows.iter().map(|row| read_flow(Columns(row))).collect()
+    let rows = connection.fetch(sql, values).await?;
+    rows.iter().map(read_flow).collect()
 }
 
 pub(super) async fn lost(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
 ) -> Result<u64, StoreError> {
     read::last_seq(connection, account).await?;
-    let sql = "SELECT coalesce(sum(lost), 0) AS lost FROM flow_source WHERE account = ?";
-    let rows = fetch(connection, sql, vec![account.as_bytes().into()]).await?;
-    rows.first()
-        .map_or(Ok(0), |row| Columns(row).number("lost"))
+    let sql =
+        "SELECT CAST(coalesce(sum(lost), 0) AS BIGINT) AS lost FROM flow_source WHERE account = ?";
+    let rows = connection
+        .fetch(sql, vec![account.as_bytes().into()])
+        .await?;
+    rows.first().map_or(Ok(0), |row| row.number("lost"))
 }
 
 fn read_flow(row: Columns<'_>) -> Result<LoggedFlow, StoreError> {

@@ -1,13 +1,12 @@
 //! Grants that live.
 
-use super::fault::fault;
-use super::read::{self, fetch, one_more};
+use super::connection::Transaction;
+use super::read::{self, one_more};
 use super::seen::check_batch;
-use super::value::{Columns, Value, query, word};
+use super::value::{Columns, Value, word};
 use culvert_ids::{AccountId, ClientId, GatewayId, GrantId, PolicyId, ResourceId};
 use culvert_store::{Grant, MAX_PRUNE_ROWS, Page, PageLimit, StoreError};
 use culvert_wire::Timestamp;
-use sqlx::{Sqlite, SqliteConnection, Transaction};
 
 /// True while the client, the gateway and the resource of a grant exist.
 const STANDS: &str = "EXISTS (SELECT 1 FROM client WHERE account = ?1 AND id = client_id) \
@@ -15,17 +14,21 @@ const STANDS: &str = "EXISTS (SELECT 1 FROM client WHERE account = ?1 AND id = c
      AND EXISTS (SELECT 1 FROM resource WHERE account = ?1 AND id = resource_id)";
 
 pub(super) async fn save(
-    mut transaction: Transaction<'static, Sqlite>,
+    mut transaction: Transaction,
     account: AccountId,
-    grants: Vec<Grant>,
+    mut grants: Vec<Grant>,
 ) -> Result<u64, StoreError> {
     check_batch(&mut transaction, account, grants.len()).await?;
     let sql = format!(
-        "INSERT OR REPLACE INTO access_grant \
+        "INSERT INTO access_grant \
          (account, id, client_id, gateway_id, resource_id, policy_id, cipher, issued_ms, expires_ms) \
          SELECT * FROM (SELECT ?1 AS account, ?2 AS id, ?3 AS client_id, ?4 AS gateway_id, \
-         ?5 AS resource_id, ?6, ?7, ?8, ?9) WHERE {STANDS}"
+         ?5 AS resource_id, ?6, ?7, ?8, ?9) AS saved WHERE {STANDS} \
+         ON CONFLICT (account, id) DO UPDATE SET client_id = excluded.client_id, \
+         gateway_id = excluded.gateway_id, resource_id = excluded.resource_id, policy_id = excluded.policy_id, \
+         cipher = excluded.cipher, issued_ms = excluded.issued_ms, expires_ms = excluded.expires_ms"
     );
+    grants.sort_by_key(|grant| grant.id);
     let mut stored = 0;
     for grant in grants {
         let values = vec![
@@ -39,27 +42,26 @@ pub(super) async fn save(
             grant.issued.into(),
             grant.expires.into(),
         ];
-        let done = query(sql.as_str(), values).execute(&mut *transaction).await;
-        stored += done.map_err(fault)?.rows_affected();
+        stored += transaction.execute(sql.as_str(), values).await?;
     }
-    transaction.commit().await.map_err(fault)?;
+    transaction.commit().await?;
     Ok(stored)
 }
 
 pub(super) async fn end(
-    mut transaction: Transaction<'static, Sqlite>,
+    mut transaction: Transaction,
     account: AccountId,
-    grants: Vec<GrantId>,
+    mut grants: Vec<GrantId>,
 ) -> Result<u64, StoreError> {
     check_batch(&mut transaction, account, grants.len()).await?;
+    grants.sort();
     let mut ended = 0;
     for grant in grants {
         let sql = "DELETE FROM access_grant WHERE account = ? AND id = ?";
         let values = vec![account.as_bytes().into(), grant.as_bytes().into()];
-        let done = query(sql, values).execute(&mut *transaction).await;
-        ended += done.map_err(fault)?.rows_affected();
+        ended += transaction.execute(sql, values).await?;
     }
-    transaction.commit().await.map_err(fault)?;
+    transaction.commit().await?;
     Ok(ended)
 }
 
@@ -86,7 +88,7 @@ pub(super) fn live_statement(
 }
 
 pub(super) async fn live(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
     now: Timestamp,
     after: Option<GrantId>,
@@ -94,8 +96,8 @@ pub(super) async fn live(
 ) -> Result<Page<Grant, GrantId>, StoreError> {
     read::last_seq(connection, account).await?;
     let (sql, values) = live_statement(account, now, after, limit);
-    let rows = fetch(connection, sql, values).await?;
-    let rows = rows.iter().map(|row| read_grant(Columns(row)));
+    let rows = connection.fetch(sql, values).await?;
+    let rows = rows.iter().map(read_grant);
     let rows = rows.collect::<Result<_, _>>()?;
     Ok(Page::cut(rows, limit, |grant: &Grant| grant.id))
 }
@@ -114,7 +116,7 @@ fn read_grant(row: Columns<'_>) -> Result<Grant, StoreError> {
 }
 
 pub(super) async fn prune(
-    mut transaction: Transaction<'static, Sqlite>,
+    mut transaction: Transaction,
     account: AccountId,
     now: Timestamp,
 ) -> Result<u64, StoreError> {
@@ -124,8 +126,7 @@ pub(super) async fn prune(
                 ORDER BY expires_ms LIMIT ?3)";
     let limit = u64::from(MAX_PRUNE_ROWS);
     let values = vec![account.as_bytes().into(), now.into(), limit.into()];
-    let done = query(sql, values).execute(&mut *transaction).await;
-    let gone = done.map_err(fault)?.rows_affected();
-    transaction.commit().await.map_err(fault)?;
+    let gone = transaction.execute(sql, values).await?;
+    transaction.commit().await?;
     Ok(gone)
 }

@@ -1,19 +1,17 @@
 //! Links by which people set a password, once. A person has at most one.
 
-use super::fault::fault;
-use super::value::{Columns, query};
+use super::connection::Transaction;
 use super::writing::Writing;
 use super::{auth, read};
 use culvert_ids::{AccountId, ActorId};
 use culvert_store::{Actor, Denial, Entity, Kind, Part, Role, SecretBytes, SignIn, StoreError};
 use culvert_wire::Timestamp;
 use culvert_wire::token::SecretDigest;
-use sqlx::SqliteConnection;
 
 /// The person whom the link invites. It compares the secret before anything else, so that only who has it learns from
 /// the time that the answer takes.
 pub(super) async fn find(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
     actor: ActorId,
     digest: &SecretDigest,
@@ -22,14 +20,11 @@ pub(super) async fn find(
     read::last_seq(connection, account).await?;
     let sql = "SELECT digest FROM invitation WHERE account = ? AND actor_id = ?";
     let values = vec![account.as_bytes().into(), actor.as_bytes().into()];
-    let row = query(sql, values)
-        .fetch_optional(&mut *connection)
-        .await
-        .map_err(fault)?;
+    let row = connection.fetch_one(sql, values).await?;
     let Some(row) = row else {
         return Err(Denial::UnknownToken.into());
     };
-    if SecretDigest::from_bytes(Columns(&row).bytes("digest")?) != *digest {
+    if SecretDigest::from_bytes(row.columns().bytes("digest")?) != *digest {
         return Err(Denial::WrongSecret.into());
     }
     let person = auth::enabled(connection, account, actor).await?;

@@ -1,4 +1,6 @@
-//! The portal's database in one file, by SQLite: an implementation of [`culvert_store::Store`].
+//! The portal's database: an implementation of [`culvert_store::Store`] on SQLite, in one file, and on PostgreSQL.
+//!
+//! SQLite is the default:
 //!
 //! - **Write-ahead log, one writer.** All writes go through one connection, in `BEGIN IMMEDIATE`
 //!   transactions one after another; readers have connections of their own and see the last commit
@@ -9,7 +11,11 @@
 //! - **Nobody else reads it.** The file has mode 0600, a directory that is made for it 0700; what
 //!   is deleted is overwritten (`secure_delete`).
 //!
-//! Secrets are wiped from what the store hands out; the pages that SQLite has in memory are not.
+//! PostgreSQL is used without any state of a session ([`postgres`]). Changes of an account's configuration take turns
+//! by a lock, and each read sees one state.
+//!
+//! Secrets are wiped from what the store hands out; the pages that SQLite has in memory, and what a server keeps, are
+//! not.
 
 #![forbid(unsafe_code)]
 
@@ -21,7 +27,9 @@ mod auth;
 mod backup;
 mod changes;
 mod commits;
+mod connection;
 mod delete;
+mod dialect;
 mod enrol;
 mod factors;
 mod fault;
@@ -32,9 +40,12 @@ mod list;
 mod log_query;
 mod logs;
 mod open;
+mod options;
 mod owners;
 mod passkeys;
 mod passwords;
+mod pool;
+mod postgres;
 mod proof;
 mod providers;
 mod read;
@@ -54,6 +65,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod totals;
+mod turn;
 mod value;
 mod writer;
 mod writing;
@@ -61,6 +73,8 @@ mod writing;
 pub use backup::{BackupError, BackupFile, backup, restore};
 pub use commits::CommitSignal;
 pub use open::SqliteOptions;
+pub use options::StoreOptions;
+pub use postgres::{PostgresOptions, UrlError};
 pub use rekey::{SecretsStatus, rekey, secrets_status};
 pub use sealing::{Randomness, Sealer, SecretsAccess};
-pub use store::SqliteStore;
+pub use store::SqlStore;

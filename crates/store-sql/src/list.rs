@@ -1,19 +1,21 @@
 //! Lists of the rows of a kind: filters, orders and places.
 
-use super::read::{check_exists, fetch, fetch_one, has_name, last_seq, one_more};
+use super::connection::Transaction;
+use super::dialect::Dialect;
+use super::read::{check_exists, has_name, last_seq, one_more};
 use super::table::{self, table};
-use super::value::{Columns, Value, json};
+use super::value::{Value, json};
 use culvert_ids::AccountId;
 use culvert_store::rules::{self, lookup_keys};
 use culvert_store::{
     Entity, EntityId, EntityKind, Found, ListFilter, Order, OrderBy, Page, PageLimit, Part,
     Position, StoreError,
 };
-use sqlx::SqliteConnection;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The statement that lists rows, and its values.
 pub(super) fn list_statement(
+    dialect: Dialect,
     account: AccountId,
     kind: EntityKind,
     filter: &ListFilter,
@@ -23,12 +25,13 @@ pub(super) fn list_statement(
     // The planner takes the primary key, whose order fits, and would read every resource of the account.
     let to_site = |to: &EntityId| to.kind() == EntityKind::Site;
     let index = match &filter.target {
-        Some(_) if filter.refers_to.iter().any(to_site) => " INDEXED BY resource_target",
-        _ => "",
+        Some(_) if filter.refers_to.iter().any(to_site) => dialect.indexed_by("resource_target"),
+        _ => String::new(),
     };
     let select = table::select(kind);
     let after = after.map_or(Value::BEFORE_ALL_IDS, Value::from);
     let mut question = Question {
+        dialect,
         account,
         kind,
         sql: format!("{select}{index} WHERE account = ? AND id > ?"),
@@ -42,14 +45,16 @@ pub(super) fn list_statement(
 
 /// The statements that count rows and read them in an order of their own, each with its values.
 pub(super) fn ordered_statements(
+    dialect: Dialect,
     account: AccountId,
     kind: EntityKind,
     filter: &ListFilter,
     position: Position,
     limit: PageLimit,
 ) -> Result<[(String, Vec<Value>); 2], StoreError> {
-    let index = index(kind, filter, position.order);
+    let index = index(dialect, kind, filter, position.order);
     let mut question = Question {
+        dialect,
         account,
         kind,
         sql: format!("{index} WHERE account = ?"),
@@ -69,7 +74,7 @@ pub(super) fn ordered_statements(
 
 /// The index of what the rows belong to. The planner may take the primary key, whose order fits, and would read every
 /// row of the account. Rows in the order of their names have an index of that order.
-fn index(kind: EntityKind, filter: &ListFilter, order: Order) -> String {
+fn index(dialect: Dialect, kind: EntityKind, filter: &ListFilter, order: Order) -> String {
     let column = match (filter.of_actor, &*filter.refers_to) {
         (Some(_), _) => Some("group_id"),
         (None, [to]) if order.by != OrderBy::Name => rules::column_to(kind, to.kind()),
@@ -80,7 +85,7 @@ fn index(kind: EntityKind, filter: &ListFilter, order: Order) -> String {
         Some("provider_id") | None => String::new(),
         Some(column) => {
             let of = column.trim_end_matches("_id");
-            format!(" INDEXED BY {}_{of}", table(kind))
+            dialect.indexed_by(&format!("{}_{of}", table(kind)))
         }
     }
 }
@@ -93,6 +98,7 @@ fn order(kind: EntityKind, order: Order) -> Result<String, StoreError> {
         reason,
     };
     let direction = if order.is_descending { "DESC" } else { "ASC" };
+    let mut nulls = "";
     let column = match order.by {
         OrderBy::Created => return Ok(format!("id {direction}")),
         OrderBy::Name if has_name(kind) => "name_key".to_owned(),
@@ -107,13 +113,19 @@ fn order(kind: EntityKind, order: Order) -> Result<String, StoreError> {
                 return Err(wrong(format!("a {kind} belongs to nothing")));
             };
             let (own, other) = (table(kind), table(holder));
+            // Rows that belong to nothing come first, as SQLite has it where nothing is said.
+            nulls = if order.is_descending {
+                " NULLS LAST"
+            } else {
+                " NULLS FIRST"
+            };
             format!(
                 "(SELECT held.name_key FROM {other} held \
                  WHERE held.account = {own}.account AND held.id = {own}.{column})"
             )
         }
     };
-    Ok(format!("{column} {direction}, id"))
+    Ok(format!("{column} {direction}{nulls}, id"))
 }
 
 /// The column of what a row belongs to, and its kind.
@@ -135,6 +147,7 @@ const fn holder(kind: EntityKind) -> Option<(&'static str, EntityKind)> {
 
 /// A statement that becomes longer, with its values.
 struct Question {
+    dialect: Dialect,
     account: AccountId,
     kind: EntityKind,
     sql: String,
@@ -170,10 +183,11 @@ impl Question {
                 let reason = format!("a {} is for no actor", self.kind);
                 return Err(self.invalid("of_actor", reason));
             }
-            self.sql.push_str(
-                " AND group_id IN (SELECT group_id FROM membership INDEXED BY membership_actor \
+            let index = self.dialect.indexed_by("membership_actor");
+            self.sql.push_str(&format!(
+                " AND group_id IN (SELECT group_id FROM membership{index} \
                  WHERE account = ? AND actor_id = ?)",
-            );
+            ));
             self.values.push(self.account.as_bytes().into());
             self.values.push(actor.as_bytes().into());
         }
@@ -204,7 +218,7 @@ impl Question {
             add_name(&mut self.sql, &mut self.values, name);
         }
         if let Some(part) = &filter.name_contains {
-            let (sql, values) = contains("name_key", &lookup_keys(part));
+            let (sql, values) = contains(self.dialect, "name_key", &lookup_keys(part));
             self.sql.push_str(&format!(" AND ({sql})"));
             self.values.extend(values);
         }
@@ -216,13 +230,17 @@ impl Question {
         let keys = lookup_keys(text);
         let mut any: Vec<(String, Vec<Value>)> = Vec::new();
         if has_name(self.kind) {
-            any.push(contains("name_key", &keys));
+            any.push(contains(self.dialect, "name_key", &keys));
         }
         for column in texts(self.kind) {
-            any.push(contains(&format!("lower({column})"), &keys));
+            any.push(contains(self.dialect, &format!("lower({column})"), &keys));
+        }
+        if self.kind == EntityKind::Resource {
+            let address = self.dialect.json_text("target", "address");
+            any.push(contains(self.dialect, &format!("lower({address})"), &keys));
         }
         for (column, other) in named_by(self.kind) {
-            let (condition, values) = contains("name_key", &keys);
+            let (condition, values) = contains(self.dialect, "name_key", &keys);
             let other = table(*other);
             let sql =
                 format!("{column} IN (SELECT id FROM {other} WHERE account = ? AND ({condition}))");
@@ -246,8 +264,8 @@ impl Question {
 }
 
 /// The condition that a column has one of the keys in it.
-fn contains(column: &str, keys: &[String]) -> (String, Vec<Value>) {
-    let each = vec![format!("instr({column}, ?) > 0"); keys.len()];
+fn contains(dialect: Dialect, column: &str, keys: &[String]) -> (String, Vec<Value>) {
+    let each = vec![dialect.contains(column); keys.len()];
     let values = keys.iter().map(|key| key.as_str().into());
     (each.join(" OR "), values.collect())
 }
@@ -255,7 +273,6 @@ fn contains(column: &str, keys: &[String]) -> (String, Vec<Value>) {
 /// Columns of texts besides the name that people know a row by.
 const fn texts(kind: EntityKind) -> &'static [&'static str] {
     match kind {
-        EntityKind::Resource => &["json_extract(target, '$.address')"],
         EntityKind::Client | EntityKind::Gateway => &["seen_address", "seen_software"],
         EntityKind::Provider => &["issuer"],
         EntityKind::Identity => &["subject"],
@@ -264,6 +281,7 @@ const fn texts(kind: EntityKind) -> &'static [&'static str] {
         | EntityKind::Group
         | EntityKind::Membership
         | EntityKind::Site
+        | EntityKind::Resource
         | EntityKind::Policy
         | EntityKind::Token => &[],
     }
@@ -351,26 +369,26 @@ const fn condition_of(part: Part) -> &'static str {
 }
 
 pub(super) async fn list(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
     kind: EntityKind,
     filter: &ListFilter,
     after: Option<EntityId>,
     limit: PageLimit,
 ) -> Result<Page<Entity, EntityId>, StoreError> {
-    let (sql, values) = list_statement(account, kind, filter, after, limit)?;
+    let (sql, values) = list_statement(connection.dialect(), account, kind, filter, after, limit)?;
     last_seq(connection, account).await?;
     for to in &filter.refers_to {
         check_exists(connection, account, *to).await?;
     }
-    let rows = fetch(connection, sql, values).await?;
-    let rows = rows.iter().map(|row| table::read(kind, Columns(row)));
+    let rows = connection.fetch(sql, values).await?;
+    let rows = rows.iter().map(|row| table::read(kind, row));
     let rows = rows.collect::<Result<_, _>>()?;
     Ok(Page::cut(rows, limit, Entity::id))
 }
 
 pub(super) async fn list_ordered(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
     kind: EntityKind,
     filter: &ListFilter,
@@ -378,17 +396,17 @@ pub(super) async fn list_ordered(
     limit: PageLimit,
 ) -> Result<Found<Entity>, StoreError> {
     let [(count, counted), (sql, values)] =
-        ordered_statements(account, kind, filter, position, limit)?;
+        ordered_statements(connection.dialect(), account, kind, filter, position, limit)?;
     last_seq(connection, account).await?;
     for to in &filter.refers_to {
         check_exists(connection, account, *to).await?;
     }
-    let total = match fetch_one(connection, count, counted).await? {
-        Some(row) => Columns(&row).number("total")?,
+    let total = match connection.fetch_one(count, counted).await? {
+        Some(row) => row.columns().number("total")?,
         None => 0,
     };
-    let rows = fetch(connection, sql, values).await?;
-    let rows = rows.iter().map(|row| table::read(kind, Columns(row)));
+    let rows = connection.fetch(sql, values).await?;
+    let rows = rows.iter().map(|row| table::read(kind, row));
     let items = rows.collect::<Result<_, _>>()?;
     Ok(Found { items, total })
 }

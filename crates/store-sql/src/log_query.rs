@@ -5,13 +5,14 @@
 //! Its cost is bounded instead: a page looks at a limited number of rows, and says where the next
 //! one goes on.
 
-use super::read::{fetch, one_more};
+use super::connection::Transaction;
+use super::dialect::Dialect;
+use super::read::one_more;
 use super::value::{Columns, Value};
 use culvert_ids::{AccountId, GrantId};
 use culvert_store::rules::lookup_keys;
 use culvert_store::{EntityId, Page, PageLimit, SearchText, StoreError};
 use culvert_wire::model::Log;
-use sqlx::SqliteConnection;
 
 /// Rows of the access log and of the flow log that a page of a search looks at. They take some 200
 /// bytes, so a page reads 20 MB: in 55 ms on a machine of 2026, where nothing is found.
@@ -84,7 +85,7 @@ impl LogQuery {
     /// The page, and where the next one begins.
     pub(super) async fn page<T, C>(
         &self,
-        connection: &mut SqliteConnection,
+        connection: &mut Transaction,
         limit: PageLimit,
         read: impl Fn(Columns<'_>) -> Result<T, StoreError>,
         cursor: impl Fn(&T) -> C,
@@ -94,31 +95,41 @@ impl LogQuery {
             Some(_) => self.last_searched(connection).await?,
             None => None,
         };
-        let (sql, values) = self.statement(last, limit);
-        let rows = fetch(connection, sql, values).await?;
-        let rows = rows.iter().map(|row| read(Columns(row)));
+        let (sql, values) = self.statement(connection.dialect(), last, limit);
+        let rows = connection.fetch(sql, values).await?;
+        let rows = rows.iter().map(read);
         let mut page = Page::cut(rows.collect::<Result<_, _>>()?, limit, cursor);
         page.next = page.next.or(last.map(place));
         Ok(page)
     }
 
     /// The log, its index, and the first condition.
-    fn rows(&self) -> String {
-        let index = self.index.map(|index| format!(" INDEXED BY {index}"));
+    fn rows(&self, dialect: Dialect) -> String {
+        let index = self.index.map(|index| dialect.indexed_by(index));
         let (table, index) = (table(self.log), index.unwrap_or_default());
         format!("{table}{index} WHERE account = ?")
     }
 
     /// The statement that reads them, and its values.
-    pub(super) fn statement(&self, last: Option<u64>, limit: PageLimit) -> (String, Vec<Value>) {
-        let mut sql = format!("{} FROM {}{}", self.select, self.rows(), self.conditions);
+    pub(super) fn statement(
+        &self,
+        dialect: Dialect,
+        last: Option<u64>,
+        limit: PageLimit,
+    ) -> (String, Vec<Value>) {
+        let mut sql = format!(
+            "{} FROM {}{}",
+            self.select,
+            self.rows(dialect),
+            self.conditions
+        );
         let mut values = self.values.clone();
         if let Some(last) = last {
             sql.push_str(" AND seq >= ?");
             values.push(last.into());
         }
         if let Some(text) = self.search {
-            self.add_search(&mut sql, &mut values, text.as_str());
+            self.add_search(dialect, &mut sql, &mut values, text.as_str());
         }
         sql.push_str(" ORDER BY seq DESC LIMIT ?");
         values.push(one_more(limit));
@@ -126,24 +137,21 @@ impl LogQuery {
     }
 
     /// The last row that this page looks at; none where it comes to the end.
-    async fn last_searched(
-        &self,
-        connection: &mut SqliteConnection,
-    ) -> Result<Option<u64>, StoreError> {
-        let (sql, values) = self.last_statement();
-        let rows = fetch(connection, sql, values).await?;
-        let last = rows.first().map(|row| Columns(row).number("seq"));
+    async fn last_searched(&self, connection: &mut Transaction) -> Result<Option<u64>, StoreError> {
+        let (sql, values) = self.last_statement(connection.dialect());
+        let rows = connection.fetch(sql, values).await?;
+        let last = rows.first().map(|row| row.number("seq"));
         last.transpose()
     }
 
-    pub(super) fn last_statement(&self) -> (String, Vec<Value>) {
+    pub(super) fn last_statement(&self, dialect: Dialect) -> (String, Vec<Value>) {
         let rows = match self.log {
             Log::Access | Log::Flows => SEARCHED_ROWS,
             Log::Changes => SEARCHED_CHANGES,
         };
         let sql = format!(
             "SELECT seq FROM {}{} ORDER BY seq DESC LIMIT 1 OFFSET ?",
-            self.rows(),
+            self.rows(dialect),
             self.conditions
         );
         let mut values = self.values.clone();
@@ -151,34 +159,36 @@ impl LogQuery {
         (sql, values)
     }
 
-    fn add_search(&self, sql: &mut String, values: &mut Vec<Value>, text: &str) {
+    fn add_search(&self, dialect: Dialect, sql: &mut String, values: &mut Vec<Value>, text: &str) {
         sql.push_str(" AND (");
         // As `lower` of SQLite has it, which knows no other letters.
         let lower = text.to_ascii_lowercase();
         match self.log {
             Log::Access => {
-                sql.push_str("instr(lower(reason), ?) > 0");
+                sql.push_str(&dialect.contains("lower(reason)"));
                 values.push(lower.into());
-                self.add_parties(sql, values, text);
+                self.add_parties(dialect, sql, values, text);
                 self.add_id(sql, values, text, "policy_id, grant_id, ");
             }
             Log::Flows => {
-                sql.push_str("instr(address, ?) > 0 OR instr(application, ?) > 0");
+                let [address, application] =
+                    ["address", "application"].map(|of| dialect.contains(of));
+                sql.push_str(&format!("{address} OR {application}"));
                 values.extend([lower.clone().into(), lower.into()]);
                 if let Ok(port) = text.parse::<u16>() {
                     sql.push_str(" OR port = ?");
                     values.push(u64::from(port).into());
                 }
-                self.add_parties(sql, values, text);
+                self.add_parties(dialect, sql, values, text);
                 self.add_id(sql, values, text, "grant_id, ");
             }
             Log::Changes => {
-                self.add_named(sql, values, text, "actor_id", &["actor"]);
+                self.add_named(dialect, (sql, values), text, "actor_id", &["actor"]);
                 sql.push_str(" OR ");
-                self.add_named(sql, values, text, "row_id", &NAMED);
+                self.add_named(dialect, (sql, values), text, "row_id", &NAMED);
                 for column in ["row_before", "row_after"] {
                     sql.push_str(" OR ");
-                    add_in_json(sql, values, column, &lower);
+                    add_in_json(dialect, sql, values, column, &lower);
                 }
                 if let Some(id) = id_bytes(text) {
                     sql.push_str(" OR ? IN (row_id, actor_id, token_id)");
@@ -190,7 +200,7 @@ impl LogQuery {
     }
 
     /// Those whose client, actor, resource or gateway has the text in its name.
-    fn add_parties(&self, sql: &mut String, values: &mut Vec<Value>, text: &str) {
+    fn add_parties(&self, dialect: Dialect, sql: &mut String, values: &mut Vec<Value>, text: &str) {
         for (column, table) in [
             ("client_id", "client"),
             ("actor_id", "actor"),
@@ -198,20 +208,20 @@ impl LogQuery {
             ("gateway_id", "gateway"),
         ] {
             sql.push_str(" OR ");
-            self.add_named(sql, values, text, column, &[table]);
+            self.add_named(dialect, (sql, values), text, column, &[table]);
         }
     }
 
     fn add_named(
         &self,
-        sql: &mut String,
-        values: &mut Vec<Value>,
+        dialect: Dialect,
+        (sql, values): (&mut String, &mut Vec<Value>),
         text: &str,
         column: &str,
         tables: &[&str],
     ) {
         let keys = lookup_keys(text);
-        let any = vec!["instr(name_key, ?) > 0"; keys.len()].join(" OR ");
+        let any = vec![dialect.contains("name_key"); keys.len()].join(" OR ");
         let named = |table: &&str| format!("SELECT id FROM {table} WHERE account = ? AND ({any})");
         let named: Vec<_> = tables.iter().map(named).collect();
         sql.push_str(&format!("{column} IN ({})", named.join(" UNION ALL ")));
@@ -262,18 +272,18 @@ fn id_bytes(text: &str) -> Option<Value> {
 }
 
 /// Those that have the text in a value of the row: the names of fields are the same in all rows, and
-/// versions and instants count nothing. Looking for it anywhere comes first, which is cheap and seldom
-/// true.
-fn add_in_json(sql: &mut String, values: &mut Vec<Value>, column: &str, lower: &str) {
+/// versions and instants count nothing.
+fn add_in_json(
+    dialect: Dialect,
+    sql: &mut String,
+    values: &mut Vec<Value>,
+    column: &str,
+    lower: &str,
+) {
     // As it stands in JSON, without the quotes around it.
     let written = serde_json::Value::from(lower).to_string();
     let written = written[1..written.len() - 1].to_owned();
-    sql.push_str(&format!(
-        "(instr(lower({column}), ?) > 0 AND EXISTS (SELECT 1 FROM json_tree({column}) \
-         WHERE coalesce(key, '') NOT IN ('version', 'created', 'updated') \
-         AND CASE type WHEN 'text' THEN instr(lower(atom), ?) > 0 \
-         WHEN 'integer' THEN CAST(atom AS TEXT) = ? ELSE 0 END))"
-    ));
+    sql.push_str(&dialect.json_contains(column, "('version', 'created', 'updated')"));
     values.extend([
         written.into(),
         lower.to_owned().into(),

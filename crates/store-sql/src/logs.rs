@@ -1,9 +1,10 @@
 //! The logs of the store, and code that all of them share.
 
-use super::fault::fault;
-use super::read::{self, fetch};
-use super::store::SqliteStore;
-use super::value::{Columns, Value, query};
+use super::connection::Transaction;
+use super::read;
+use super::store::SqlStore;
+use super::turn::Turn;
+use super::value::Value;
 use super::{access, activity, auth, changes, flows, recent_use, sinks, totals};
 use async_trait::async_trait;
 use culvert_ids::AccountId;
@@ -14,12 +15,11 @@ use culvert_store::{
 };
 use culvert_wire::Timestamp;
 use culvert_wire::model::Log;
-use sqlx::{Sqlite, SqliteConnection, Transaction};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 #[async_trait]
-impl Logs for SqliteStore {
+impl Logs for SqlStore {
     async fn append_flows(
         &self,
         account: AccountId,
@@ -36,11 +36,11 @@ impl Logs for SqliteStore {
         before: Option<FlowSeq>,
         limit: PageLimit,
     ) -> Result<Page<LoggedFlow, FlowSeq>, StoreError> {
-        flows::query_log(&mut *self.reading().await?, account, filter, before, limit).await
+        flows::query_log(&mut self.reading().await?, account, filter, before, limit).await
     }
 
     async fn flows_lost(&self, account: AccountId) -> Result<u64, StoreError> {
-        flows::lost(&mut *self.reading().await?, account).await
+        flows::lost(&mut self.reading().await?, account).await
     }
 
     async fn log_after(
@@ -51,7 +51,7 @@ impl Logs for SqliteStore {
         limit: u32,
     ) -> Result<LogEntries, StoreError> {
         let limit = limit.min(MAX_CHANGES_READ);
-        let connection = &mut *self.reading().await?;
+        let connection = &mut self.reading().await?;
         read::last_seq(connection, account).await?;
         Ok(match log {
             Log::Access => {
@@ -67,7 +67,7 @@ impl Logs for SqliteStore {
     }
 
     async fn log_ends(&self, account: AccountId) -> Result<BTreeMap<Log, u64>, StoreError> {
-        log_ends(&mut *self.reading().await?, account).await
+        log_ends(&mut self.reading().await?, account).await
     }
 
     async fn prune_log(
@@ -98,7 +98,7 @@ impl Logs for SqliteStore {
         until: Timestamp,
         step: Duration,
     ) -> Result<Vec<Activity>, StoreError> {
-        activity::sums(&mut *self.reading().await?, account, from, until, step).await
+        activity::sums(&mut self.reading().await?, account, from, until, step).await
     }
 
     async fn access_totals(
@@ -106,7 +106,7 @@ impl Logs for SqliteStore {
         account: AccountId,
         from: Timestamp,
     ) -> Result<AccessTotals, StoreError> {
-        totals::of_access(&mut *self.reading().await?, account, from).await
+        totals::of_access(&mut self.reading().await?, account, from).await
     }
 
     async fn recent_use(
@@ -115,7 +115,7 @@ impl Logs for SqliteStore {
         about: EntityId,
         from: Timestamp,
     ) -> Result<RecentUse, StoreError> {
-        recent_use::recent_use(&mut *self.reading().await?, account, about, from).await
+        recent_use::recent_use(&mut self.reading().await?, account, about, from).await
     }
 
     async fn prune_activity(
@@ -132,7 +132,7 @@ impl Logs for SqliteStore {
         account: AccountId,
         sink: &str,
     ) -> Result<BTreeMap<Log, u64>, StoreError> {
-        sinks::positions(&mut *self.reading().await?, account, sink).await
+        sinks::positions(&mut self.reading().await?, account, sink).await
     }
 
     async fn note_sink_positions(
@@ -151,7 +151,7 @@ impl Logs for SqliteStore {
         account: AccountId,
         sink: &str,
     ) -> Result<Option<SecretBytes>, StoreError> {
-        sinks::secret(&mut *self.reading().await?, &self.sealing, account, sink).await
+        sinks::secret(&mut self.reading().await?, &self.sealing, account, sink).await
     }
 
     async fn set_sink_secret(
@@ -163,7 +163,7 @@ impl Logs for SqliteStore {
         secret: Option<SecretBytes>,
     ) -> Result<(), StoreError> {
         let written = async {
-            let mut transaction = self.writing().await?;
+            let mut transaction = self.writer.begin_change(Turn::Account(account)).await?;
             auth::check(&mut transaction, account, author, at).await?;
             sinks::set_secret(transaction, &self.sealing, account, sink, secret.as_ref()).await
         };
@@ -177,12 +177,14 @@ impl Logs for SqliteStore {
 }
 
 async fn log_ends(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
 ) -> Result<BTreeMap<Log, u64>, StoreError> {
     let sql = "SELECT last_seq, last_access, last_flow FROM account WHERE account = ?";
-    let rows = fetch(connection, sql, vec![account.as_bytes().into()]).await?;
-    let row = Columns(rows.first().ok_or(StoreError::NoAccount)?);
+    let rows = connection
+        .fetch(sql, vec![account.as_bytes().into()])
+        .await?;
+    let row = rows.first().ok_or(StoreError::NoAccount)?;
     Ok(BTreeMap::from([
         (Log::Access, row.number("last_access")?),
         (Log::Changes, row.number("last_seq")?),
@@ -193,7 +195,7 @@ async fn log_ends(
 /// Deletes by age first, then by number: entries are numbered one by one, so the oldest that may
 /// stay is known from the last one. The last change stays, since the feed goes on from it.
 async fn prune(
-    mut transaction: Transaction<'static, Sqlite>,
+    mut transaction: Transaction,
     account: AccountId,
     log: Log,
     older_than: Timestamp,
@@ -228,9 +230,8 @@ async fn prune(
             (limit - gone).into(),
             last.saturating_sub(spared).into(),
         ];
-        let done = query(sql, values).execute(&mut *transaction).await;
-        gone += done.map_err(fault)?.rows_affected();
+        gone += transaction.execute(sql, values).await?;
     }
-    transaction.commit().await.map_err(fault)?;
+    transaction.commit().await?;
     Ok(gone)
 }

@@ -3,14 +3,13 @@
 //! The portal checks that before it writes, for its answer to say why. Someone may become an owner, or be linked to a
 //! provider, in between. The check here sees that, because the transaction has the writer.
 
-use super::fault::fault;
-use super::read::{self, fetch};
-use super::value::{Columns, Value, query};
+use super::connection::Transaction;
+use super::read;
+use super::value::{Columns, Value};
 use super::writing::Writing;
 use culvert_ids::{AccountId, ActorId, ID_LEN, ProviderId, TokenId};
 use culvert_store::{Denial, Entity, Owner, OwnerBy, Role, StoreError};
 use culvert_wire::Timestamp;
-use sqlx::SqliteConnection;
 
 /// That a row of `actor` comes in as an owner: by signing in, or by a token that is good at the time in the one place.
 const IS_OWNER: &str = "(actor.sign_in_role = 'owner' OR EXISTS (\
@@ -20,7 +19,7 @@ const IS_OWNER: &str = "(actor.sign_in_role = 'owner' OR EXISTS (\
 
 /// The ways by which actors are owners, in one statement: few actors are, of many.
 pub(super) async fn owners(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
     now: Timestamp,
 ) -> Result<Vec<Owner>, StoreError> {
@@ -35,8 +34,8 @@ pub(super) async fn owners(
                AND token.revoked_ms IS NULL \
                AND (token.expires_ms IS NULL OR token.expires_ms > ?2)";
     let values = vec![account.as_bytes().into(), now.into()];
-    let rows = fetch(connection, sql, values).await?;
-    rows.iter().map(|row| read_owner(Columns(row))).collect()
+    let rows = connection.fetch(sql, values).await?;
+    rows.iter().map(read_owner).collect()
 }
 
 fn read_owner(row: Columns<'_>) -> Result<Owner, StoreError> {
@@ -98,8 +97,8 @@ impl Writing {
 
     async fn is_any(&mut self, sql: String, id: Value) -> Result<bool, StoreError> {
         let values = vec![self.account().as_bytes().into(), id, self.at().into()];
-        let row = query(sql, values).fetch_optional(self.connection()).await;
-        Ok(row.map_err(fault)?.is_some())
+        let row = self.connection().fetch_one(sql, values).await?;
+        Ok(row.is_some())
     }
 }
 

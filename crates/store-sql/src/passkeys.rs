@@ -1,9 +1,9 @@
 //! Keys by which people sign in, as their authenticators made them.
 
-use super::fault::fault;
+use super::connection::Transaction;
 use super::read;
 use super::shown::Part;
-use super::value::{Columns, Value, query};
+use super::value::{Columns, Value};
 use super::writing::Writing;
 use culvert_ids::{AccountId, ActorId};
 use culvert_store::rules::check_name;
@@ -11,11 +11,9 @@ use culvert_store::{
     Denial, EntityId, EntityKind, MAX_CREDENTIAL_LEN, MAX_PASSKEYS, MAX_PUBLIC_KEY_LEN, NewPasskey,
     Passkey, StoreError,
 };
-use sqlx::SqliteConnection;
-use sqlx::sqlite::SqliteRow;
 
 pub(super) async fn of(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
     actor: ActorId,
 ) -> Result<Vec<Passkey>, StoreError> {
@@ -23,24 +21,23 @@ pub(super) async fn of(
     let sql = "SELECT * FROM passkey WHERE account = ? AND actor_id = ? \
                ORDER BY created_ms, credential";
     let values = vec![account.as_bytes().into(), actor.as_bytes().into()];
-    let rows = query(sql, values).fetch_all(connection).await;
-    rows.map_err(fault)?.iter().map(read).collect()
+    let rows = connection.fetch(sql, values).await?;
+    rows.iter().map(read).collect()
 }
 
 pub(super) async fn called(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
     credential: &[u8],
 ) -> Result<Option<Passkey>, StoreError> {
     read::last_seq(connection, account).await?;
     let sql = "SELECT * FROM passkey WHERE account = ? AND credential = ?";
     let values = vec![account.as_bytes().into(), credential.into()];
-    let row = query(sql, values).fetch_optional(connection).await;
-    row.map_err(fault)?.as_ref().map(read).transpose()
+    let row = connection.fetch_one(sql, values).await?;
+    row.map(|row| read(row.columns())).transpose()
 }
 
-fn read(row: &SqliteRow) -> Result<Passkey, StoreError> {
-    let row = Columns(row);
+fn read(row: Columns<'_>) -> Result<Passkey, StoreError> {
     let actor = EntityId::from_bytes(EntityKind::Actor, row.bytes("actor_id")?);
     let EntityId::Actor(actor) = actor else {
         return Err(StoreError::corrupt("an actor that is none"));

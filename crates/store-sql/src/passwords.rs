@@ -1,7 +1,6 @@
 //! Verifiers of passwords. They are read for nothing but a check.
 
-use super::fault::fault;
-use super::value::{Columns, query};
+use super::connection::Transaction;
 use super::writing::Writing;
 use super::{list, read};
 use culvert_ids::{AccountId, ActorId};
@@ -10,12 +9,11 @@ use culvert_store::{
     Actor, Denial, Entity, EntityId, EntityKind, Kind, MAX_SECRET_LEN, Role, SecretBytes, SignIn,
     StoreError,
 };
-use sqlx::{Row, SqliteConnection};
 
 /// The person who signs in under the name, and the verifier of the password; nobody who is
 /// disabled.
 pub(super) async fn find(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
     name: &str,
 ) -> Result<Option<(ActorId, SecretBytes)>, StoreError> {
@@ -29,15 +27,12 @@ pub(super) async fn find(
     // Of two from before names had one form, the one whose name is spelled so.
     sql.push_str(" ORDER BY name_key = ? DESC LIMIT 1");
     values.push(spelled_key(name).into());
-    let row = query(sql, values)
-        .fetch_optional(connection)
-        .await
-        .map_err(fault)?;
+    let row = connection.fetch_one(sql, values).await?;
     let Some(row) = row else {
         return Ok(None);
     };
-    let verifier: Vec<u8> = row.try_get("verifier").map_err(fault)?;
-    let id = EntityId::from_bytes(EntityKind::Actor, Columns(&row).bytes("id")?);
+    let verifier: Vec<u8> = row.columns().get("verifier")?;
+    let id = EntityId::from_bytes(EntityKind::Actor, row.columns().bytes("id")?);
     match id {
         EntityId::Actor(id) => Ok(Some((id, SecretBytes::new(verifier)))),
         _ => Err(StoreError::corrupt("an actor that is none")),
@@ -46,17 +41,14 @@ pub(super) async fn find(
 
 /// The verifier of an actor's password.
 pub(super) async fn of(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
     actor: ActorId,
 ) -> Result<Option<SecretBytes>, StoreError> {
     let sql = "SELECT verifier FROM password WHERE account = ? AND actor_id = ?";
     let values = vec![account.as_bytes().into(), actor.as_bytes().into()];
-    let row = query(sql, values)
-        .fetch_optional(connection)
-        .await
-        .map_err(fault)?;
-    row.map(|row| row.try_get("verifier").map(SecretBytes::new).map_err(fault))
+    let row = connection.fetch_one(sql, values).await?;
+    row.map(|row| row.columns().get("verifier").map(SecretBytes::new))
         .transpose()
 }
 

@@ -1,17 +1,16 @@
 //! Secrets of the portal at identity providers, and whom these know.
 
-use super::fault::fault;
+use super::connection::Transaction;
 use super::secrets::stored;
-use super::value::{Columns, Value, query};
+use super::value::Value;
 use super::writing::Writing;
 use super::{read, table};
 use crate::sealing::{Sealing, SecretColumn, SecretRow};
 use culvert_ids::{AccountId, ProviderId};
 use culvert_store::{Entity, EntityKind, Identity, Kind, Provider, SecretBytes, StoreError};
-use sqlx::SqliteConnection;
 
 pub(super) async fn secret(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     sealing: &Sealing,
     account: AccountId,
     provider: ProviderId,
@@ -25,7 +24,7 @@ pub(super) async fn secret(
 }
 
 pub(super) async fn identity(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
     provider: ProviderId,
     subject: &str,
@@ -36,7 +35,7 @@ pub(super) async fn identity(
 
 /// The same, in an account that exists.
 pub(super) async fn known_as(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
     provider: ProviderId,
     subject: &str,
@@ -48,11 +47,8 @@ pub(super) async fn known_as(
         provider.as_bytes().into(),
         subject.into(),
     ];
-    let row = query(sql, values)
-        .fetch_optional(connection)
-        .await
-        .map_err(fault)?;
-    row.map(|row| table::read_as(Columns(&row))).transpose()
+    let row = connection.fetch_one(sql, values).await?;
+    row.map(|row| table::read_as(row.columns())).transpose()
 }
 
 impl Writing {

@@ -1,77 +1,55 @@
 //! Reading the configuration.
 
-use super::fault::fault;
+use super::connection::Transaction;
 use super::table;
-use super::value::{Columns, Value, places, query};
+use super::value::{Value, places};
 use culvert_ids::{AccountId, GroupId};
 use culvert_store::{
     Account, Actor, Client, Entity, EntityId, EntityKind, Gateway, Group, MAX_BATCH,
     MAX_ROWS_PER_KIND, Membership, Page, PageLimit, Policy, Resource, Seq, Site, Snapshot,
     StoreError, Token,
 };
-use sqlx::SqliteConnection;
-use sqlx::sqlite::SqliteRow;
 use std::collections::BTreeMap;
-
-pub(super) async fn fetch(
-    connection: &mut SqliteConnection,
-    sql: impl Into<String>,
-    values: Vec<Value>,
-) -> Result<Vec<SqliteRow>, StoreError> {
-    query(sql, values)
-        .fetch_all(connection)
-        .await
-        .map_err(fault)
-}
-
-pub(super) async fn fetch_one(
-    connection: &mut SqliteConnection,
-    sql: impl Into<String>,
-    values: Vec<Value>,
-) -> Result<Option<SqliteRow>, StoreError> {
-    query(sql, values)
-        .fetch_optional(connection)
-        .await
-        .map_err(fault)
-}
 
 /// The last change of an account, which must exist.
 pub(super) async fn last_seq(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
 ) -> Result<Seq, StoreError> {
     let sql = "SELECT last_seq FROM account WHERE account = ?";
-    let row = fetch_one(connection, sql, vec![account.as_bytes().into()]).await?;
+    let row = connection
+        .fetch_one(sql, vec![account.as_bytes().into()])
+        .await?;
     let row = row.ok_or(StoreError::NoAccount)?;
-    Columns(&row).number("last_seq").map(Seq)
+    row.columns().number("last_seq").map(Seq)
 }
 
 pub(super) async fn check_exists(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
     id: EntityId,
 ) -> Result<(), StoreError> {
     let table = table::table(id.kind());
     let sql = format!("SELECT id FROM {table} WHERE account = ? AND id = ?");
     let values = vec![account.as_bytes().into(), id.into()];
-    let row = fetch_one(connection, sql, values).await?;
+    let row = connection.fetch_one(sql, values).await?;
     row.map(|_| ()).ok_or(StoreError::NotFound(id))
 }
 
 pub(super) async fn find(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
     id: EntityId,
 ) -> Result<Option<Entity>, StoreError> {
     let sql = format!("{} WHERE account = ? AND id = ?", table::select(id.kind()));
     let values = vec![account.as_bytes().into(), id.into()];
-    let row = fetch_one(connection, sql, values).await?;
-    row.map(|row| table::read(id.kind(), Columns(&row)))
+    let row = connection.fetch_one(sql, values).await?;
+    row.map(|row| table::read(id.kind(), row.columns()))
         .transpose()
 }
 
 pub(super) async fn get(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
     id: EntityId,
 ) -> Result<Entity, StoreError> {
@@ -82,7 +60,7 @@ pub(super) async fn get(
 
 /// The names of rows, by one statement for each kind.
 pub(super) async fn names(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
     ids: &[EntityId],
 ) -> Result<BTreeMap<EntityId, String>, StoreError> {
@@ -106,8 +84,7 @@ pub(super) async fn names(
         let table = table::table(kind);
         let sql = format!("SELECT id, name FROM {table} WHERE account = ? AND id IN ({wanted})");
         values.insert(0, account.as_bytes().into());
-        for row in fetch(connection, sql, values).await? {
-            let row = Columns(&row);
+        for row in connection.fetch(sql, values).await?.iter() {
             let id = EntityId::from_bytes(kind, row.bytes("id")?);
             names.insert(id, row.text("name")?);
         }
@@ -116,7 +93,7 @@ pub(super) async fn names(
 }
 
 pub(super) async fn member_counts(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
     groups: &[GroupId],
 ) -> Result<BTreeMap<GroupId, u64>, StoreError> {
@@ -127,10 +104,13 @@ pub(super) async fn member_counts(
         });
     }
     last_seq(connection, account).await?;
-    let (sql, values) = member_counts_statement(account, groups);
     let mut counts = BTreeMap::new();
-    for row in fetch(connection, sql, values).await? {
-        let row = Columns(&row);
+    // An empty list in a statement is SQLite's alone.
+    if groups.is_empty() {
+        return Ok(counts);
+    }
+    let (sql, values) = member_counts_statement(account, groups);
+    for row in connection.fetch(sql, values).await?.iter() {
         let group = GroupId::from_bytes(row.bytes("group_id")?);
         counts.insert(group, row.number("members")?);
     }
@@ -158,28 +138,28 @@ pub(super) const fn has_name(kind: EntityKind) -> bool {
 }
 
 pub(super) async fn accounts(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     after: Option<AccountId>,
     limit: PageLimit,
 ) -> Result<Page<Account, AccountId>, StoreError> {
     let select = table::select(EntityKind::Account);
     let sql = format!("{select} WHERE account > ? ORDER BY account LIMIT ?");
     let after = after.map_or(Value::BEFORE_ALL_IDS, |id| id.as_bytes().into());
-    let rows = fetch(connection, sql, vec![after, one_more(limit)]).await?;
-    let rows = rows
-        .iter()
-        .map(|row| table::read_as::<Account>(Columns(row)));
+    let rows = connection.fetch(sql, vec![after, one_more(limit)]).await?;
+    let rows = rows.iter().map(table::read_as::<Account>);
     let rows = rows.collect::<Result<_, _>>()?;
     Ok(Page::cut(rows, limit, |account: &Account| account.id))
 }
 
 pub(super) async fn is_set_up(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
 ) -> Result<bool, StoreError> {
     last_seq(connection, account).await?;
     let sql = "SELECT id FROM actor WHERE account = ? AND kind = 'admin' AND disabled = 0 LIMIT 1";
-    let row = fetch_one(connection, sql, vec![account.as_bytes().into()]).await?;
+    let row = connection
+        .fetch_one(sql, vec![account.as_bytes().into()])
+        .await?;
     Ok(row.is_some())
 }
 
@@ -189,7 +169,7 @@ pub(super) fn one_more(limit: PageLimit) -> Value {
 }
 
 pub(super) async fn snapshot(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
 ) -> Result<Snapshot, StoreError> {
     let seq = last_seq(connection, account).await?;
@@ -210,26 +190,26 @@ pub(super) async fn snapshot(
 }
 
 async fn all<T: table::Table>(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
 ) -> Result<Vec<T>, StoreError> {
     let select = table::select(T::KIND);
     let sql = format!("{select} WHERE account = ? ORDER BY id LIMIT ?");
     let limit = u64::from(MAX_ROWS_PER_KIND) + 1;
     let values = vec![account.as_bytes().into(), limit.into()];
-    let rows = fetch(connection, sql, values).await?;
+    let rows = connection.fetch(sql, values).await?;
     if rows.len() as u64 == limit {
         return Err(StoreError::corrupt(format_args!(
             "more than {MAX_ROWS_PER_KIND} rows of kind {}",
             T::KIND
         )));
     }
-    rows.iter()
-        .map(|row| table::read_as(Columns(row)))
-        .collect()
+    rows.iter().map(table::read_as).collect()
 }
 
-pub(super) async fn ping(connection: &mut SqliteConnection) -> Result<(), StoreError> {
-    fetch_one(connection, "SELECT count(*) FROM account", Vec::new()).await?;
+pub(super) async fn ping(connection: &mut Transaction) -> Result<(), StoreError> {
+    connection
+        .fetch_one("SELECT count(*) FROM account", Vec::new())
+        .await?;
     Ok(())
 }

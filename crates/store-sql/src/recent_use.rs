@@ -3,27 +3,28 @@
 //! An index leads to the newest entries about the thing, and a bounded number of them is read: the time does not
 //! depend on the length of the logs. Entries are numbered in the order of time, or nearly so.
 
-use super::read::{self, fetch};
+use super::connection::Transaction;
+use super::dialect::Dialect;
+use super::read;
 use super::value::{Columns, Value};
 use culvert_ids::{AccountId, ClientId, ResourceId};
 use culvert_store::{
     DenialCause, EntityId, MAX_DENIAL_CAUSES, MAX_USE_ROWS, RecentUse, StoreError,
 };
 use culvert_wire::Timestamp;
-use sqlx::SqliteConnection;
 
 pub(super) async fn recent_use(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
     about: EntityId,
     from: Timestamp,
 ) -> Result<RecentUse, StoreError> {
     read::last_seq(connection, account).await?;
-    let [access, denials, flows] = statements(account, about, from)?;
-    let rows = fetch(connection, access.0, access.1).await?;
-    let access = Columns(rows.first().ok_or_else(nothing)?);
-    let rows = fetch(connection, flows.0, flows.1).await?;
-    let flows = Columns(rows.first().ok_or_else(nothing)?);
+    let [access, denials, flows] = statements(connection.dialect(), account, about, from)?;
+    let rows = connection.fetch(access.0, access.1).await?;
+    let access = rows.first().ok_or_else(nothing)?;
+    let rows = connection.fetch(flows.0, flows.1).await?;
+    let flows = rows.first().ok_or_else(nothing)?;
     let mut found = RecentUse {
         granted: access.number("granted")?,
         denied: access.number("denied")?,
@@ -35,12 +36,10 @@ pub(super) async fn recent_use(
         causes: Vec::new(),
         is_partial: access.flag("is_partial")? || flows.flag("is_partial")?,
     };
-    let rows = match found.denied {
-        0 => Vec::new(),
-        _ => fetch(connection, denials.0, denials.1).await?,
-    };
-    for row in &rows {
-        found.causes.push(read_cause(Columns(row))?);
+    if found.denied > 0 {
+        let rows = connection.fetch(denials.0, denials.1).await?;
+        let causes = rows.iter().map(read_cause).collect::<Result<_, _>>();
+        found.causes = causes?;
     }
     Ok(found)
 }
@@ -62,6 +61,7 @@ pub(super) fn read_cause(row: Columns<'_>) -> Result<DenialCause, StoreError> {
 
 /// The sums of the access log, its denials, and the sums of the flow log, each with its values.
 pub(super) fn statements(
+    dialect: Dialect,
     account: AccountId,
     about: EntityId,
     from: Timestamp,
@@ -71,11 +71,13 @@ pub(super) fn statements(
     // The planner may take the primary key, whose order fits, and would read the log until it has found enough.
     let newest = |log: &str, columns: &str| {
         format!(
-            "(SELECT {columns} FROM {log} INDEXED BY {log}_{index} WHERE account = ?1 AND {column} = ?2 \
-             ORDER BY seq DESC LIMIT ?4)"
+            "(SELECT {columns} FROM {log}{} WHERE account = ?1 AND {column} = ?2 \
+             ORDER BY seq DESC LIMIT ?4) AS newest",
+            dialect.indexed_by(&format!("{log}_{index}"))
         )
     };
-    let partial = "count(*) = ?4 AND min(at_ms) >= ?3 AS is_partial";
+    let partial = dialect.truth("count(*) = ?4 AND min(at_ms) >= ?3");
+    let partial = format!("{partial} AS is_partial");
     let access = newest(
         "access_log",
         "at_ms, actor_id, client_id, resource_id, decision",
@@ -94,19 +96,19 @@ pub(super) fn statements(
         "access_log",
         "seq, at_ms, client_id, resource_id, decision, reason",
     );
-    // Columns beside the only `max` are those of its row (https://sqlite.org/lang_select.html#bareagg).
     let denials = format!(
         "SELECT reason, resource_id, count(*) AS times, count(DISTINCT client_id) AS clients, \
-         client_id, at_ms, max(seq) AS last FROM {denials} \
+         {}, {}, max(seq) AS last FROM {denials} \
          WHERE at_ms >= ?3 AND decision = 'denied' \
-         GROUP BY resource_id, reason ORDER BY times DESC, last DESC LIMIT ?5"
+         GROUP BY resource_id, reason ORDER BY times DESC, last DESC LIMIT ?5",
+        dialect.of_last("client_id"),
+        dialect.of_last("at_ms"),
     );
     let flows = newest("flow_log", "at_ms, sent_bytes, received_bytes");
-    // `total` has no overflow.
     let flows = format!(
         "SELECT count(*) FILTER (WHERE at_ms >= ?3) AS flows, \
-         CAST(total(sent_bytes + received_bytes) FILTER (WHERE at_ms >= ?3) AS INTEGER) AS bytes, \
-         {partial} FROM {flows}"
+         {} AS bytes, {partial} FROM {flows}",
+        dialect.sum_of_two(["sent_bytes", "received_bytes"], "at_ms >= ?3"),
     );
     let values = || {
         vec![

@@ -37,7 +37,7 @@ impl SecretsStatus {
 /// returns what is so now. Secrets of the state directory go with the encryption: the caller has them in files.
 ///
 /// # Errors
-/// Those of [`super::SqliteStore::open`]; [`StoreError::Corrupt`] where a secret is not usable. All is as it was then,
+/// Those of [`super::SqlStore::open`]; [`StoreError::Corrupt`] where a secret is not usable. All is as it was then,
 /// except where the secrets are encrypted, and cleaning up after that failed.
 pub async fn rekey(
     database: &Path,
@@ -119,7 +119,7 @@ async fn status(connection: &mut SqliteConnection) -> Result<SecretsStatus, Stor
         }
         let sql = format!("SELECT count(*) AS rows FROM {table}");
         let row = query(sql, Vec::new()).fetch_one(&mut *connection).await;
-        let number = Columns(&row.map_err(fault)?).number("rows")?;
+        let number = Columns::Sqlite(&row.map_err(fault)?).number("rows")?;
         secrets.push((column.contents(), number));
     }
     Ok(SecretsStatus {
@@ -159,7 +159,7 @@ struct StoredSecret {
 
 impl StoredSecret {
     fn read(column: SecretColumn, row: &SqliteRow) -> Result<Self, StoreError> {
-        let row = Columns(row);
+        let row = Columns::Sqlite(row);
         let account = match column.has_account() {
             true => row.get("account")?,
             false => Vec::new(),
@@ -208,7 +208,7 @@ impl StoredSecret {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{SecretsAccess, SqliteStore};
+    use crate::{SecretsAccess, SqlStore};
     use culvert_ids::AccountId;
     use culvert_secrets::SecretsKey;
     use culvert_store::{Account, AccountSettings, Author, SecretName, Stamp, Store};
@@ -224,12 +224,12 @@ mod tests {
         })
     }
 
-    async fn open(path: &Path, access: SecretsAccess) -> SqliteStore {
+    async fn open(path: &Path, access: SecretsAccess) -> SqlStore {
         let options = SqliteOptions::file(path).secrets(access);
-        SqliteStore::open(&options).await.unwrap()
+        SqlStore::open(&options).await.unwrap()
     }
 
-    async fn pairs(store: &SqliteStore) -> SecretBytes {
+    async fn pairs(store: &SqlStore) -> SecretBytes {
         let planted = SecretBytes::new(PLANTED.to_vec());
         let secret = store.secret(ACCOUNT, SecretName::Pairs, planted).await;
         secret.unwrap()

@@ -1,7 +1,6 @@
 //! Rows that a write adds or writes over, each by the rules of its kind and with its entry in the change log.
 
-use super::fault::fault;
-use super::value::{Columns, Value, places, query};
+use super::value::{Value, places};
 use super::writing::Writing;
 use super::{addresses, providers, read, table};
 use culvert_store::rules::{self, name_key};
@@ -183,13 +182,10 @@ impl Writing {
             membership.group.as_bytes().into(),
             membership.actor.as_bytes().into(),
         ];
-        let row = query(sql, values)
-            .fetch_optional(self.connection())
-            .await
-            .map_err(fault)?;
+        let row = self.connection().fetch_one(sql, values).await?;
         match row {
             Some(row) => {
-                let bytes = Columns(&row).bytes("id")?;
+                let bytes = row.columns().bytes("id")?;
                 let id = EntityId::from_bytes(EntityKind::Membership, bytes);
                 Err(StoreError::Exists(id))
             }

@@ -1,7 +1,6 @@
 //! Each column of the schema is classified here: a new one that may hold a secret can't be forgotten.
 
-use super::value::Columns;
-use super::{SqliteOptions, SqliteStore, read};
+use super::{SqlStore, SqliteOptions};
 use crate::sealing::SecretColumn;
 use std::collections::BTreeSet;
 
@@ -85,12 +84,12 @@ const DIGESTS: [(&str, &str); 4] = [
 
 #[tokio::test]
 async fn every_column_of_the_schema_is_public_a_digest_or_encrypted() {
-    let store = SqliteStore::open(&SqliteOptions::memory()).await.unwrap();
+    let store = SqlStore::open(&SqliteOptions::memory()).await.unwrap();
     let sql = "SELECT t.name || '.' || c.name AS name FROM sqlite_schema AS t, \
                pragma_table_info(t.name) AS c WHERE t.type = 'table' AND c.type <> 'INTEGER'";
-    let mut connection = store.reader.acquire().await.unwrap();
-    let rows = read::fetch(&mut connection, sql, Vec::new()).await.unwrap();
-    let found = rows.iter().map(|row| Columns(row).text("name").unwrap());
+    let mut reading = store.reading().await.unwrap();
+    let rows = reading.fetch(sql, Vec::new()).await.unwrap();
+    let found = rows.iter().map(|row| row.text("name").unwrap());
     let found: BTreeSet<String> = found.collect();
     let mut known = BTreeSet::new();
     for (table, columns) in PUBLIC.into_iter().chain(DIGESTS) {

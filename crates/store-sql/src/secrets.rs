@@ -1,15 +1,14 @@
 //! Secrets of the portal itself.
 
-use super::fault::fault;
+use super::connection::Transaction;
 use super::read;
-use super::value::{Columns, Value, query};
+use super::value::Value;
 use crate::sealing::{Sealing, SecretColumn, SecretRow};
 use culvert_ids::AccountId;
 use culvert_store::{SecretBytes, SecretName, StateSecret, StoreError};
-use sqlx::{Sqlite, SqliteConnection, Transaction};
 
 pub(super) async fn secret(
-    mut transaction: Transaction<'static, Sqlite>,
+    mut transaction: Transaction,
     sealing: &Sealing,
     account: AccountId,
     name: SecretName,
@@ -23,18 +22,17 @@ pub(super) async fn secret(
     values.push(Value::Blob(candidate));
     let sql = "INSERT INTO secret (account, name, value) VALUES (?, ?, ?) \
                ON CONFLICT (account, name) DO NOTHING";
-    let done = query(sql, values).execute(&mut *transaction).await;
-    done.map_err(fault)?;
+    transaction.execute(sql, values).await?;
     let sql = "SELECT value FROM secret WHERE account = ? AND name = ?";
     let stored = stored(&mut transaction, sql, names).await?;
     let stored = stored.ok_or_else(|| StoreError::corrupt("a secret that was written is gone"))?;
     let secret = sealing.open(&row, stored)?;
-    transaction.commit().await.map_err(fault)?;
+    transaction.commit().await?;
     Ok(secret)
 }
 
 pub(super) async fn state_secret(
-    mut transaction: Transaction<'static, Sqlite>,
+    mut transaction: Transaction,
     sealing: &Sealing,
     name: StateSecret,
     candidate: Option<&SecretBytes>,
@@ -52,25 +50,23 @@ pub(super) async fn state_secret(
         let sql = "INSERT INTO state_secret (name, value) VALUES (?, ?) \
                    ON CONFLICT (name) DO NOTHING";
         let values = vec![name.as_str().into(), Value::Blob(candidate)];
-        let done = query(sql, values).execute(&mut *transaction).await;
-        done.map_err(fault)?;
+        transaction.execute(sql, values).await?;
     }
     let sql = "SELECT value FROM state_secret WHERE name = ?";
     let stored = stored(&mut transaction, sql, vec![name.as_str().into()]).await?;
     let secret = stored
         .map(|stored| sealing.open(&row, stored))
         .transpose()?;
-    transaction.commit().await.map_err(fault)?;
+    transaction.commit().await?;
     Ok(secret)
 }
 
 /// The content of the first column of a row, as it is stored.
 pub(super) async fn stored(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     sql: &'static str,
     values: Vec<Value>,
 ) -> Result<Option<Vec<u8>>, StoreError> {
-    let found = query(sql, values).fetch_optional(connection).await;
-    let found = found.map_err(fault)?;
-    found.map(|row| Columns(&row).first()).transpose()
+    let found = connection.fetch_one(sql, values).await?;
+    found.map(|row| row.columns().first()).transpose()
 }

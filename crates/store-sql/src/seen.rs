@@ -1,17 +1,16 @@
 //! Times at which machines and tokens were last seen.
 
-use super::fault::fault;
+use super::connection::Transaction;
 use super::read;
 use super::table::table;
-use super::value::{Value, query};
+use super::value::Value;
 use culvert_ids::{AccountId, TokenId};
 use culvert_store::{EntityId, MAX_BATCH, SeenMachine, StoreError};
 use culvert_wire::Timestamp;
-use sqlx::{Sqlite, SqliteConnection, Transaction};
 
 /// A batch is bounded, and its account exists.
 pub(super) async fn check_batch(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
     len: usize,
 ) -> Result<(), StoreError> {
@@ -26,21 +25,23 @@ pub(super) async fn check_batch(
 }
 
 pub(super) async fn record(
-    mut transaction: Transaction<'static, Sqlite>,
+    mut transaction: Transaction,
     account: AccountId,
-    machines: Vec<SeenMachine>,
+    mut machines: Vec<SeenMachine>,
 ) -> Result<u64, StoreError> {
     check_batch(&mut transaction, account, machines.len()).await?;
+    // In one order in all batches, of which none then waits for another that waits for it.
+    machines.sort_by_key(|machine| EntityId::from(machine.id));
     let mut known = 0;
     for machine in &machines {
         known += record_one(&mut transaction, account, machine).await?;
     }
-    transaction.commit().await.map_err(fault)?;
+    transaction.commit().await?;
     Ok(known)
 }
 
 pub(super) async fn record_one(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
     machine: &SeenMachine,
 ) -> Result<u64, StoreError> {
@@ -61,16 +62,16 @@ pub(super) async fn record_one(
         id.into(),
         at,
     ];
-    let done = query(sql, values).execute(connection).await;
-    Ok(done.map_err(fault)?.rows_affected())
+    connection.execute(sql, values).await
 }
 
 pub(super) async fn touch_tokens(
-    mut transaction: Transaction<'static, Sqlite>,
+    mut transaction: Transaction,
     account: AccountId,
-    uses: Vec<(TokenId, Timestamp)>,
+    mut uses: Vec<(TokenId, Timestamp)>,
 ) -> Result<u64, StoreError> {
     check_batch(&mut transaction, account, uses.len()).await?;
+    uses.sort_by_key(|(token, _)| *token);
     let mut known = 0;
     let sql = "UPDATE token SET last_used_ms = ? WHERE account = ? AND id = ? \
                AND (last_used_ms IS NULL OR last_used_ms <= ?)";
@@ -81,9 +82,8 @@ pub(super) async fn touch_tokens(
             token.as_bytes().into(),
             at.into(),
         ];
-        let done = query(sql, values).execute(&mut *transaction).await;
-        known += done.map_err(fault)?.rows_affected();
+        known += transaction.execute(sql, values).await?;
     }
-    transaction.commit().await.map_err(fault)?;
+    transaction.commit().await?;
     Ok(known)
 }

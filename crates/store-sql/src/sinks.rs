@@ -1,34 +1,30 @@
 //! The progress of log sinks, and the secrets by which they let the portal in.
 
-use super::fault::fault;
-use super::read::{self, fetch};
+use super::connection::Transaction;
+use super::read;
 use super::secrets::stored;
-use super::value::{Columns, Value, query};
+use super::value::{Columns, Value};
 use crate::sealing::{Sealing, SecretColumn, SecretRow};
 use culvert_ids::AccountId;
 use culvert_store::{SecretBytes, StoreError};
 use culvert_wire::model::Log;
-use sqlx::{Sqlite, SqliteConnection, Transaction};
 use std::collections::BTreeMap;
 
 pub(super) async fn positions(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
     sink: &str,
 ) -> Result<BTreeMap<Log, u64>, StoreError> {
     read::last_seq(connection, account).await?;
     let sql = "SELECT log, seq FROM sink_position WHERE account = ? AND sink = ?";
     let values = vec![account.as_bytes().into(), sink.into()];
-    let rows = fetch(connection, sql, values).await?;
-    let place = |row| {
-        let row = Columns(row);
-        Ok((row.word("log")?, row.number("seq")?))
-    };
+    let rows = connection.fetch(sql, values).await?;
+    let place = |row: Columns<'_>| Ok((row.word("log")?, row.number("seq")?));
     rows.iter().map(place).collect()
 }
 
 pub(super) async fn note_positions(
-    mut transaction: Transaction<'static, Sqlite>,
+    mut transaction: Transaction,
     account: AccountId,
     sink: &str,
     positions: &BTreeMap<Log, u64>,
@@ -43,14 +39,13 @@ pub(super) async fn note_positions(
             log.as_str().into(),
             (*seq).into(),
         ];
-        let done = query(sql, values).execute(&mut *transaction).await;
-        done.map_err(fault)?;
+        transaction.execute(sql, values).await?;
     }
-    transaction.commit().await.map_err(fault)
+    transaction.commit().await
 }
 
 pub(super) async fn secret(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     sealing: &Sealing,
     account: AccountId,
     sink: &str,
@@ -64,7 +59,7 @@ pub(super) async fn secret(
 }
 
 pub(super) async fn set_secret(
-    mut transaction: Transaction<'static, Sqlite>,
+    mut transaction: Transaction,
     sealing: &Sealing,
     account: AccountId,
     sink: &str,
@@ -73,8 +68,7 @@ pub(super) async fn set_secret(
     read::last_seq(&mut transaction, account).await?;
     let values = vec![account.as_bytes().into(), sink.into()];
     let sql = "DELETE FROM sink_secret WHERE account = ? AND sink = ?";
-    let done = query(sql, values).execute(&mut *transaction).await;
-    done.map_err(fault)?;
+    transaction.execute(sql, values).await?;
     if let Some(secret) = secret {
         let row = SecretRow::of(SecretColumn::Sink, &account, sink.as_bytes());
         let values = vec![
@@ -83,14 +77,13 @@ pub(super) async fn set_secret(
             Value::Blob(sealing.seal(&row, secret)?),
         ];
         let sql = "INSERT INTO sink_secret (account, sink, value) VALUES (?, ?, ?)";
-        let done = query(sql, values).execute(&mut *transaction).await;
-        done.map_err(fault)?;
+        transaction.execute(sql, values).await?;
     }
-    transaction.commit().await.map_err(fault)
+    transaction.commit().await
 }
 
 pub(super) async fn forget(
-    mut transaction: Transaction<'static, Sqlite>,
+    mut transaction: Transaction,
     account: AccountId,
     sink: &str,
 ) -> Result<(), StoreError> {
@@ -98,8 +91,7 @@ pub(super) async fn forget(
     for table in ["sink_position", "sink_secret"] {
         let sql = format!("DELETE FROM {table} WHERE account = ? AND sink = ?");
         let values = vec![account.as_bytes().into(), sink.into()];
-        let done = query(sql, values).execute(&mut *transaction).await;
-        done.map_err(fault)?;
+        transaction.execute(sql, values).await?;
     }
-    transaction.commit().await.map_err(fault)
+    transaction.commit().await
 }

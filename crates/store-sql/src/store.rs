@@ -1,9 +1,13 @@
 //! The store: a connection that writes, connections that read, and the parts that do the work on them.
 
 use super::commits::CommitSignal;
-use super::fault::fault;
-use super::open::{self, SqliteOptions};
+use super::connection::Transaction;
+use super::open;
+use super::options::StoreOptions;
+use super::pool::Pool;
+use super::postgres;
 use super::sealing::Sealing;
+use super::turn::Turn;
 use super::writer::Writer;
 use super::writing::Writing;
 use super::{
@@ -20,52 +24,56 @@ use culvert_store::{
 };
 use culvert_wire::Timestamp;
 use culvert_wire::token::{SecretDigest, TokenKind};
-use sqlx::sqlite::SqlitePool;
-use sqlx::{Sqlite, Transaction};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A [`Store`] in a file, or in memory.
-pub struct SqliteStore {
+/// A [`Store`] in a database: SQLite's, in a file or in memory, or PostgreSQL's.
+pub struct SqlStore {
     pub(super) writer: Writer,
-    /// Connections that only read. In memory it is the writer, since a database in memory belongs
-    /// to its connection.
-    pub(super) reader: SqlitePool,
+    pub(super) reader: Pool,
     signal: CommitSignal,
     pub(super) sealing: Sealing,
-    options: SqliteOptions,
+    options: StoreOptions,
 }
 
-impl SqliteStore {
+impl SqlStore {
     /// Opens the database; makes it where there is none, brings it up to date where it is older.
     ///
     /// # Errors
     /// [`StoreError::SecretsKeyMissing`], [`StoreError::OtherSecretsKey`] and [`StoreError::SecretsNotEncrypted`];
-    /// [`StoreError::NewerSchema`], [`StoreError::Locked`], [`StoreError::Corrupt`] where the file
-    /// is no database or one of another program, [`StoreError::Unavailable`] where it can't be
-    /// opened. Nothing is written then.
-    pub async fn open(options: &SqliteOptions) -> Result<Self, StoreError> {
-        let open::Opened {
+    /// [`StoreError::NewerSchema`], [`StoreError::Locked`] and [`StoreError::ReadOnly`]; [`StoreError::Corrupt`] where the
+    /// file is no database or one of another program; [`StoreError::Unusable`] where a portal can't have the server's
+    /// database. [`StoreError::Unavailable`] where it can't be opened. Nothing is written then.
+    pub async fn open(options: impl Into<StoreOptions>) -> Result<Self, StoreError> {
+        let options = options.into();
+        let (writer, reader, sealing) = match &options {
+            StoreOptions::Sqlite(options) => {
+                let opened = open::open(options).await?;
+                let writer = Writer::new(Pool::Sqlite(opened.writer), options.path(), None);
+                (writer, Pool::Sqlite(opened.reader), opened.sealing)
+            }
+            StoreOptions::Postgres(options) => {
+                let opened = postgres::open(options).await?;
+                let writer = Writer::new(Pool::Postgres(opened.writer), None, opened.alone);
+                (writer, Pool::Postgres(opened.reader), opened.sealing)
+            }
+        };
+        Ok(Self {
             writer,
             reader,
             sealing,
-        } = open::open(options).await?;
-        Ok(Self {
-            writer: Writer::new(writer, options.path()),
-            reader,
-            sealing,
             signal: CommitSignal::new(),
-            options: options.clone(),
+            options,
         })
     }
 
     /// A transaction that sees one state, and writes nothing.
-    pub(super) async fn reading(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
-        self.reader.begin().await.map_err(fault)
+    pub(super) async fn reading(&self) -> Result<Transaction, StoreError> {
+        self.reader.read().await
     }
 
     /// A transaction that writes what is not configuration.
-    pub(super) async fn writing(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
+    pub(super) async fn writing(&self) -> Result<Transaction, StoreError> {
         self.writer.begin().await
     }
 
@@ -76,7 +84,7 @@ impl SqliteStore {
         author: Author,
         at: Timestamp,
     ) -> Result<Writing, StoreError> {
-        let transaction = self.writing().await?;
+        let transaction = self.writer.begin_change(Turn::Account(account)).await?;
         Writing::join(transaction, self.sealing.clone(), account, author, at).await
     }
 
@@ -103,16 +111,16 @@ impl SqliteStore {
     }
 }
 
-impl fmt::Debug for SqliteStore {
+impl fmt::Debug for SqlStore {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("SqliteStore")
+        out.debug_struct("SqlStore")
             .field("options", &self.options)
             .finish_non_exhaustive()
     }
 }
 
 #[async_trait]
-impl Store for SqliteStore {
+impl Store for SqlStore {
     async fn create_account(
         &self,
         account: Account,
@@ -121,8 +129,9 @@ impl Store for SqliteStore {
     ) -> Result<Account, StoreError> {
         let id = account.id;
         let written = async {
-            let mut writing =
-                Writing::new_account(self.writing().await?, self.sealing.clone(), id, author, at);
+            let transaction = self.writer.begin_change(Turn::NewAccount).await?;
+            let sealing = self.sealing.clone();
+            let mut writing = Writing::new_account(transaction, sealing, id, author, at);
             let entity = writing.create(account.into()).await?;
             self.finish(writing).await?;
             Ok(entity)
@@ -138,11 +147,11 @@ impl Store for SqliteStore {
         after: Option<AccountId>,
         limit: PageLimit,
     ) -> Result<Page<Account, AccountId>, StoreError> {
-        read::accounts(&mut *self.reading().await?, after, limit).await
+        read::accounts(&mut self.reading().await?, after, limit).await
     }
 
     async fn is_set_up(&self, account: AccountId) -> Result<bool, StoreError> {
-        read::is_set_up(&mut *self.reading().await?, account).await
+        read::is_set_up(&mut self.reading().await?, account).await
     }
 
     async fn write(
@@ -162,7 +171,7 @@ impl Store for SqliteStore {
     }
 
     async fn get(&self, account: AccountId, id: EntityId) -> Result<Entity, StoreError> {
-        read::get(&mut *self.reading().await?, account, id).await
+        read::get(&mut self.reading().await?, account, id).await
     }
 
     async fn names(
@@ -170,7 +179,7 @@ impl Store for SqliteStore {
         account: AccountId,
         ids: &[EntityId],
     ) -> Result<BTreeMap<EntityId, String>, StoreError> {
-        read::names(&mut *self.reading().await?, account, ids).await
+        read::names(&mut self.reading().await?, account, ids).await
     }
 
     async fn member_counts(
@@ -178,11 +187,11 @@ impl Store for SqliteStore {
         account: AccountId,
         groups: &[GroupId],
     ) -> Result<BTreeMap<GroupId, u64>, StoreError> {
-        read::member_counts(&mut *self.reading().await?, account, groups).await
+        read::member_counts(&mut self.reading().await?, account, groups).await
     }
 
     async fn owners(&self, account: AccountId, now: Timestamp) -> Result<Vec<Owner>, StoreError> {
-        owners::owners(&mut *self.reading().await?, account, now).await
+        owners::owners(&mut self.reading().await?, account, now).await
     }
 
     async fn list(
@@ -194,7 +203,7 @@ impl Store for SqliteStore {
         limit: PageLimit,
     ) -> Result<Page<Entity, EntityId>, StoreError> {
         list::list(
-            &mut *self.reading().await?,
+            &mut self.reading().await?,
             account,
             kind,
             filter,
@@ -213,7 +222,7 @@ impl Store for SqliteStore {
         limit: PageLimit,
     ) -> Result<Found<Entity>, StoreError> {
         list::list_ordered(
-            &mut *self.reading().await?,
+            &mut self.reading().await?,
             account,
             kind,
             filter,
@@ -224,7 +233,7 @@ impl Store for SqliteStore {
     }
 
     async fn snapshot(&self, account: AccountId) -> Result<Snapshot, StoreError> {
-        read::snapshot(&mut *self.reading().await?, account).await
+        read::snapshot(&mut self.reading().await?, account).await
     }
 
     async fn changes_after(
@@ -233,7 +242,7 @@ impl Store for SqliteStore {
         seq: Seq,
         limit: u32,
     ) -> Result<Vec<Change>, StoreError> {
-        changes::after(&mut *self.reading().await?, account, seq, limit).await
+        changes::after(&mut self.reading().await?, account, seq, limit).await
     }
 
     async fn change_log(
@@ -243,7 +252,7 @@ impl Store for SqliteStore {
         before: Option<Seq>,
         limit: PageLimit,
     ) -> Result<Page<Change, Seq>, StoreError> {
-        changes::query_log(&mut *self.reading().await?, account, filter, before, limit).await
+        changes::query_log(&mut self.reading().await?, account, filter, before, limit).await
     }
 
     fn watch(&self) -> Box<dyn CommitWatch> {
@@ -258,7 +267,7 @@ impl Store for SqliteStore {
         now: Timestamp,
     ) -> Result<Principal, StoreError> {
         let (principal, _) =
-            auth::authenticate(&mut *self.reading().await?, token, digest, kind, now).await?;
+            auth::authenticate(&mut self.reading().await?, token, digest, kind, now).await?;
         Ok(principal)
     }
 
@@ -269,7 +278,7 @@ impl Store for SqliteStore {
         now: Timestamp,
     ) -> Result<Principal, StoreError> {
         let (principal, _) =
-            auth::current_principal(&mut *self.reading().await?, account, token, now).await?;
+            auth::current_principal(&mut self.reading().await?, account, token, now).await?;
         Ok(principal)
     }
 
@@ -278,7 +287,7 @@ impl Store for SqliteStore {
         account: AccountId,
         name: &str,
     ) -> Result<Option<(ActorId, SecretBytes)>, StoreError> {
-        passwords::find(&mut *self.reading().await?, account, name).await
+        passwords::find(&mut self.reading().await?, account, name).await
     }
 
     async fn invited(
@@ -288,7 +297,7 @@ impl Store for SqliteStore {
         digest: &SecretDigest,
         now: Timestamp,
     ) -> Result<Actor, StoreError> {
-        invitations::find(&mut *self.reading().await?, account, actor, digest, now).await
+        invitations::find(&mut self.reading().await?, account, actor, digest, now).await
     }
 
     async fn provider_secret(
@@ -296,13 +305,7 @@ impl Store for SqliteStore {
         account: AccountId,
         provider: ProviderId,
     ) -> Result<Option<SecretBytes>, StoreError> {
-        providers::secret(
-            &mut *self.reading().await?,
-            &self.sealing,
-            account,
-            provider,
-        )
-        .await
+        providers::secret(&mut self.reading().await?, &self.sealing, account, provider).await
     }
 
     async fn identity(
@@ -311,7 +314,7 @@ impl Store for SqliteStore {
         provider: ProviderId,
         subject: &str,
     ) -> Result<Option<Identity>, StoreError> {
-        providers::identity(&mut *self.reading().await?, account, provider, subject).await
+        providers::identity(&mut self.reading().await?, account, provider, subject).await
     }
 
     async fn totp_secret(
@@ -319,7 +322,7 @@ impl Store for SqliteStore {
         account: AccountId,
         actor: ActorId,
     ) -> Result<Option<SecretBytes>, StoreError> {
-        factors::totp_secret(&mut *self.reading().await?, &self.sealing, account, actor).await
+        factors::totp_secret(&mut self.reading().await?, &self.sealing, account, actor).await
     }
 
     async fn passkeys(
@@ -327,7 +330,7 @@ impl Store for SqliteStore {
         account: AccountId,
         actor: ActorId,
     ) -> Result<Vec<Passkey>, StoreError> {
-        passkeys::of(&mut *self.reading().await?, account, actor).await
+        passkeys::of(&mut self.reading().await?, account, actor).await
     }
 
     async fn passkey(
@@ -335,7 +338,7 @@ impl Store for SqliteStore {
         account: AccountId,
         credential: &[u8],
     ) -> Result<Option<Passkey>, StoreError> {
-        passkeys::called(&mut *self.reading().await?, account, credential).await
+        passkeys::called(&mut self.reading().await?, account, credential).await
     }
 
     async fn consume_one_time(
@@ -347,12 +350,14 @@ impl Store for SqliteStore {
         mutations: Vec<Mutation>,
     ) -> Result<Vec<Change>, StoreError> {
         let written = async {
-            let mut transaction = self.writing().await?;
-            let (principal, row) =
-                auth::authenticate(&mut transaction, token, digest, kind, now).await?;
+            // Only who has the secret takes a turn in the account. Others may use the token until it is taken.
+            let mut reading = self.reading().await?;
+            let (principal, _) = auth::authenticate(&mut reading, token, digest, kind, now).await?;
+            drop(reading);
             let (account, author) = (principal.account, principal.author());
-            let mut writing =
-                Writing::join(transaction, self.sealing.clone(), account, author, now).await?;
+            let mut writing = self.change(account, author, now).await?;
+            let (_, row) =
+                auth::authenticate(writing.connection(), token, digest, kind, now).await?;
             auth::consume(&mut writing, row, None).await?;
             writing.apply_all(mutations).await?;
             self.finish(writing).await
@@ -421,7 +426,7 @@ impl Store for SqliteStore {
         after: Option<GrantId>,
         limit: PageLimit,
     ) -> Result<Page<Grant, GrantId>, StoreError> {
-        grants::live(&mut *self.reading().await?, account, now, after, limit).await
+        grants::live(&mut self.reading().await?, account, now, after, limit).await
     }
 
     async fn prune_grants(&self, account: AccountId, now: Timestamp) -> Result<u64, StoreError> {
@@ -445,7 +450,7 @@ impl Store for SqliteStore {
         before: Option<AccessSeq>,
         limit: PageLimit,
     ) -> Result<Page<LoggedAccess, AccessSeq>, StoreError> {
-        access::query_log(&mut *self.reading().await?, account, filter, before, limit).await
+        access::query_log(&mut self.reading().await?, account, filter, before, limit).await
     }
 
     async fn secret(
@@ -471,12 +476,12 @@ impl Store for SqliteStore {
     }
 
     async fn ping(&self) -> Result<(), StoreError> {
-        read::ping(&mut *self.reading().await?).await?;
+        read::ping(&mut self.reading().await?).await?;
         self.writer.probe().await
     }
 
     async fn close(&self) {
         self.reader.close().await;
-        self.writer.pool.close().await;
+        self.writer.close().await;
     }
 }

@@ -1,9 +1,11 @@
 //! Tests that need the statements and the connections themselves.
 
+use super::dialect::Dialect;
 use super::log_query::{SEARCHED_CHANGES, SEARCHED_ROWS};
-use super::value::{Columns, Value, query};
+use super::pool::Pool;
+use super::value::{Value, query};
 use super::{
-    SqliteOptions, SqliteStore, access, changes, flows, grants, list, read, recent_use, writing,
+    SqlStore, SqliteOptions, access, changes, flows, grants, list, read, recent_use, writing,
 };
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, GroupId, ResourceId};
 use culvert_store::rules::users_of;
@@ -16,10 +18,11 @@ use culvert_wire::Timestamp;
 use culvert_wire::model::{Target, TargetKind};
 
 const ACCOUNT: AccountId = AccountId::from_bytes([1; 16]);
+const SQLITE: Dialect = Dialect::Sqlite;
 const NOW: Timestamp = Timestamp::from_unix_ms(1_800_000_000_000);
 
-async fn store() -> SqliteStore {
-    let store = SqliteStore::open(&SqliteOptions::memory()).await.unwrap();
+async fn store() -> SqlStore {
+    let store = SqlStore::open(&SqliteOptions::memory()).await.unwrap();
     let account = Account {
         id: ACCOUNT,
         name: "Example".to_owned(),
@@ -35,7 +38,7 @@ async fn store() -> SqliteStore {
 
 /// Every statement that lists rows finds them, in their order, by an index: its time depends on the
 /// page and not on how many rows there are.
-async fn assert_indexed(store: &SqliteStore, sql: &str, values: Vec<Value>) {
+async fn assert_indexed(store: &SqlStore, sql: &str, values: Vec<Value>) {
     let plan = plan(store, sql, values).await;
     assert!(!plan.is_empty(), "{sql}");
     for step in &plan {
@@ -50,17 +53,12 @@ async fn assert_indexed(store: &SqliteStore, sql: &str, values: Vec<Value>) {
     );
 }
 
-async fn plan(store: &SqliteStore, sql: &str, values: Vec<Value>) -> Vec<String> {
-    let rows = read::fetch(
-        &mut store.reader.acquire().await.unwrap(),
-        format!("EXPLAIN QUERY PLAN {sql}"),
-        values,
-    )
-    .await
-    .unwrap();
-    rows.iter()
-        .map(|row| Columns(row).text("detail").unwrap())
-        .collect()
+async fn plan(store: &SqlStore, sql: &str, values: Vec<Value>) -> Vec<String> {
+    let mut reading = store.reading().await.unwrap();
+    let plan = format!("EXPLAIN QUERY PLAN {sql}");
+    let rows = reading.fetch(plan, values).await.unwrap();
+    let steps = rows.iter().map(|row| row.text("detail").unwrap());
+    steps.collect()
 }
 
 #[tokio::test]
@@ -103,11 +101,12 @@ async fn lists_are_read_by_an_index() {
             for after in [None, Some(EntityId::from_bytes(*kind, [3; 16]))] {
                 let limit = PageLimit::MAX;
                 let (sql, values) =
-                    list::list_statement(ACCOUNT, *kind, &filter, after, limit).unwrap();
+                    list::list_statement(SQLITE, ACCOUNT, *kind, &filter, after, limit).unwrap();
                 assert_indexed(&store, &sql, values).await;
             }
             let (position, limit) = (Position::default(), PageLimit::MAX);
-            let statements = list::ordered_statements(ACCOUNT, *kind, &filter, position, limit);
+            let statements =
+                list::ordered_statements(SQLITE, ACCOUNT, *kind, &filter, position, limit);
             let Ok(statements) = statements else {
                 assert!(matches!(
                     kind,
@@ -144,7 +143,8 @@ async fn others_of_one_name_or_address_are_found_by_an_index_of_it() {
         ..ListFilter::default()
     };
     let limit = PageLimit::MAX;
-    let statement = list::list_statement(ACCOUNT, EntityKind::Resource, &filter, None, limit);
+    let statement =
+        list::list_statement(SQLITE, ACCOUNT, EntityKind::Resource, &filter, None, limit);
     let (sql, values) = statement.unwrap();
     let plan = plan(&store, &sql, values).await;
     let by = "USING INDEX resource_target (account=? AND site_id=? AND target=? AND id>?)";
@@ -178,7 +178,7 @@ async fn logs_are_read_by_an_index() {
     for filter in filters {
         for before in [None, Some(Seq(9))] {
             let query = changes::log_query(ACCOUNT, &filter, before);
-            let (sql, values) = query.statement(None, PageLimit::MAX);
+            let (sql, values) = query.statement(SQLITE, None, PageLimit::MAX);
             assert_indexed(&store, &sql, values).await;
         }
     }
@@ -210,7 +210,7 @@ async fn logs_are_read_by_an_index() {
     for filter in filters {
         for before in [None, Some(AccessSeq(9))] {
             let query = access::log_query(ACCOUNT, &filter, before);
-            let (sql, values) = query.statement(None, PageLimit::MAX);
+            let (sql, values) = query.statement(SQLITE, None, PageLimit::MAX);
             assert_indexed(&store, &sql, values).await;
         }
     }
@@ -240,7 +240,7 @@ async fn a_log_is_filtered_by_the_index_of_what_it_is_filtered_by() {
         ),
     ] {
         let query = access::log_query(ACCOUNT, &filter, None);
-        let (sql, values) = query.statement(None, PageLimit::MAX);
+        let (sql, values) = query.statement(SQLITE, None, PageLimit::MAX);
         let plan = plan(&store, &sql, values).await;
         assert!(plan[0].contains(index), "{sql}: {plan:?}");
     }
@@ -257,7 +257,7 @@ async fn a_log_is_filtered_by_the_index_of_what_it_is_filtered_by() {
         ),
     ] {
         let query = changes::log_query(ACCOUNT, &filter, Some(Seq(9)));
-        let (sql, values) = query.statement(None, PageLimit::MAX);
+        let (sql, values) = query.statement(SQLITE, None, PageLimit::MAX);
         let plan = plan(&store, &sql, values).await;
         assert!(plan[0].contains(index), "{sql}: {plan:?}");
     }
@@ -274,7 +274,7 @@ async fn answers_about_a_thing_are_read_by_an_index_of_it() {
         (EntityKind::Gateway, "gateway"),
     ] {
         let about = EntityId::from_bytes(about, [2; 16]);
-        let [access, denials, flows] = recent_use::statements(ACCOUNT, about, NOW).unwrap();
+        let [access, denials, flows] = recent_use::statements(SQLITE, ACCOUNT, about, NOW).unwrap();
         for ((sql, values), log) in [(access, "access"), (denials, "access"), (flows, "flow")] {
             let plan = plan(&store, &sql, values).await;
             let by = format!(
@@ -298,8 +298,14 @@ async fn answers_about_a_thing_are_read_by_an_index_of_it() {
     };
     let position = Position { order, skipped: 0 };
     let limit = PageLimit::MAX;
-    let statements =
-        list::ordered_statements(ACCOUNT, EntityKind::Policy, &filter, position, limit);
+    let statements = list::ordered_statements(
+        SQLITE,
+        ACCOUNT,
+        EntityKind::Policy,
+        &filter,
+        position,
+        limit,
+    );
     for (sql, values) in statements.unwrap() {
         let plan = plan(&store, &sql, values).await;
         let by = "INDEX policy_group (account=? AND group_id=?)";
@@ -338,7 +344,7 @@ async fn rows_of_a_thing_are_read_by_an_index_of_it() {
         };
         let position = Position { order, skipped: 0 };
         let limit = PageLimit::MAX;
-        let statements = list::ordered_statements(ACCOUNT, kind, &filter, position, limit);
+        let statements = list::ordered_statements(SQLITE, ACCOUNT, kind, &filter, position, limit);
         for (sql, values) in statements.unwrap() {
             let plan = plan(&store, &sql, values).await;
             assert!(plan[0].starts_with("SEARCH"), "{sql}\n{plan:#?}");
@@ -362,7 +368,8 @@ async fn rows_of_a_thing_of_any_kind_are_found_in_the_order_of_their_creation() 
                 ..ListFilter::default()
             };
             let limit = PageLimit::MAX;
-            let statements = list::ordered_statements(ACCOUNT, user.kind, &filter, position, limit);
+            let statements =
+                list::ordered_statements(SQLITE, ACCOUNT, user.kind, &filter, position, limit);
             for (sql, values) in statements.unwrap() {
                 let plan = plan(&store, &sql, values).await;
                 assert!(plan[0].starts_with("SEARCH"), "{sql}\n{plan:#?}");
@@ -393,7 +400,7 @@ async fn a_search_reads_the_log_in_its_order_and_sorts_nothing() {
         access::log_query(ACCOUNT, &access, None),
         flows::log_query(ACCOUNT, &flows, None),
     ] {
-        let (sql, values) = query.last_statement();
+        let (sql, values) = query.last_statement(SQLITE);
         // Before the last row that a page looks at lie all the others that it looks at.
         let Some(Value::Integer(skipped)) = values.last() else {
             panic!("{values:?}");
@@ -401,7 +408,7 @@ async fn a_search_reads_the_log_in_its_order_and_sorts_nothing() {
         let looked_at = skipped.unsigned_abs() + 1;
         assert!([SEARCHED_ROWS, SEARCHED_CHANGES].contains(&looked_at));
         assert_indexed(&store, &sql, values).await;
-        let (sql, values) = query.statement(Some(7), PageLimit::MAX);
+        let (sql, values) = query.statement(SQLITE, Some(7), PageLimit::MAX);
         let plan = plan(&store, &sql, values).await;
         let first = "USING PRIMARY KEY (account=? AND seq>?)";
         assert!(plan[0].ends_with(first), "{plan:#?}");
@@ -409,6 +416,13 @@ async fn a_search_reads_the_log_in_its_order_and_sorts_nothing() {
             !plan.iter().any(|step| step.contains("ORDER BY")),
             "{plan:#?}"
         );
+    }
+}
+
+fn sqlite(pool: &Pool) -> &sqlx::SqlitePool {
+    match pool {
+        Pool::Sqlite(pool) => pool,
+        Pool::Postgres(_) => panic!("another database"),
     }
 }
 
@@ -422,16 +436,25 @@ async fn pragma(pool: &sqlx::SqlitePool, sql: &str) -> i64 {
 async fn the_writer_flushes_commits_and_the_readers_write_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let options = SqliteOptions::file(directory.path().join("culvert.db"));
-    let store = SqliteStore::open(&options).await.unwrap();
-    assert_eq!(pragma(&store.writer.pool, "PRAGMA synchronous").await, 2);
-    assert_eq!(pragma(&store.writer.pool, "PRAGMA foreign_keys").await, 1);
-    assert_eq!(pragma(&store.writer.pool, "PRAGMA secure_delete").await, 1);
-    assert_eq!(pragma(&store.reader, "PRAGMA query_only").await, 1);
+    let store = SqlStore::open(&options).await.unwrap();
+    assert_eq!(
+        pragma(sqlite(&store.writer.pool), "PRAGMA synchronous").await,
+        2
+    );
+    assert_eq!(
+        pragma(sqlite(&store.writer.pool), "PRAGMA foreign_keys").await,
+        1
+    );
+    assert_eq!(
+        pragma(sqlite(&store.writer.pool), "PRAGMA secure_delete").await,
+        1
+    );
+    assert_eq!(pragma(sqlite(&store.reader), "PRAGMA query_only").await, 1);
     let journal = query("PRAGMA journal_mode", Vec::new());
-    let journal = journal.fetch_one(&store.writer.pool).await.unwrap();
+    let journal = journal.fetch_one(sqlite(&store.writer.pool)).await.unwrap();
     assert_eq!(sqlx::Row::get::<String, _>(&journal, 0), "wal");
     let broken = pragma(
-        &store.writer.pool,
+        sqlite(&store.writer.pool),
         "SELECT count(*) FROM pragma_foreign_key_check",
     )
     .await;
@@ -442,10 +465,10 @@ async fn the_writer_flushes_commits_and_the_readers_write_nothing() {
 async fn a_database_that_can_not_be_read_says_so_although_it_can_be_written() {
     let directory = tempfile::tempdir().unwrap();
     let options = SqliteOptions::file(directory.path().join("culvert.db"));
-    let store = SqliteStore::open(&options).await.unwrap();
+    let store = SqlStore::open(&options).await.unwrap();
     store.ping().await.unwrap();
     query("ALTER TABLE account RENAME TO elsewhere", Vec::new())
-        .execute(&store.writer.pool)
+        .execute(sqlite(&store.writer.pool))
         .await
         .unwrap();
     store.writer.probe().await.unwrap();
@@ -457,7 +480,7 @@ async fn a_database_that_can_not_be_read_says_so_although_it_can_be_written() {
 async fn a_database_that_can_not_be_written_says_so() {
     let store = store().await;
     query("PRAGMA query_only = ON", Vec::new())
-        .execute(&store.writer.pool)
+        .execute(sqlite(&store.writer.pool))
         .await
         .unwrap();
     let error = store

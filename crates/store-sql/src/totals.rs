@@ -1,20 +1,19 @@
 //! Sums of the access log.
 
-use super::read::{self, fetch};
+use super::connection::{Rows, Transaction};
+use super::read;
 use super::recent_use::read_cause;
-use super::value::{Columns, Value};
+use super::value::Value;
 use culvert_ids::{AccountId, ActorId, PolicyId, ResourceId};
 use culvert_store::{
     AccessTotals, DenialCause, MAX_DENIAL_CAUSES, MAX_POLICY_TOTALS, MAX_TOTALS, MAX_USE_ROWS,
     StoreError,
 };
 use culvert_wire::Timestamp;
-use sqlx::SqliteConnection;
-use sqlx::sqlite::SqliteRow;
 
 /// The sums of the newest entries from `from` on.
 pub(super) async fn of_access(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     account: AccountId,
     from: Timestamp,
 ) -> Result<AccessTotals, StoreError> {
@@ -23,11 +22,14 @@ pub(super) async fn of_access(
     let counts = format!(
         "SELECT count(*) FILTER (WHERE decision = 'granted') AS granted, \
          count(*) FILTER (WHERE decision = 'denied') AS denied, \
-         count(*) = {MAX_USE_ROWS} AS is_partial FROM recent"
+         {} AS is_partial FROM recent",
+        connection
+            .dialect()
+            .truth(&format!("count(*) = {MAX_USE_ROWS}"))
     );
     let rows = recent.ask(connection, &counts).await?;
     let row = rows.first();
-    let row = Columns(row.ok_or_else(|| StoreError::corrupt("a sum without a row"))?);
+    let row = row.ok_or_else(|| StoreError::corrupt("a sum without a row"))?;
     Ok(AccessTotals {
         is_partial: row.flag("is_partial")?,
         granted: row.number("granted")?,
@@ -58,7 +60,7 @@ pub(super) async fn of_access(
 }
 
 async fn causes(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     recent: &Recent,
 ) -> Result<Vec<DenialCause>, StoreError> {
     let select = format!(
@@ -70,11 +72,11 @@ async fn causes(
          JOIN recent ON recent.seq = cause.last ORDER BY cause.times DESC, cause.last DESC"
     );
     let rows = recent.ask(connection, &select).await?;
-    rows.iter().map(|row| read_cause(Columns(row))).collect()
+    rows.iter().map(read_cause).collect()
 }
 
 async fn granted_by<T>(
-    connection: &mut SqliteConnection,
+    connection: &mut Transaction,
     recent: &Recent,
     (column, most): (&'static str, u16),
     id: impl Fn([u8; 16]) -> T,
@@ -85,10 +87,9 @@ async fn granted_by<T>(
          GROUP BY {column} ORDER BY times DESC, {column} LIMIT {most}"
     );
     let rows = recent.ask(connection, &select).await?;
-    let sums = rows.iter().map(|row| {
-        let row = Columns(row);
-        Ok((id(row.bytes(column)?), row.number("times")?))
-    });
+    let sums = rows
+        .iter()
+        .map(|row| Ok((id(row.bytes(column)?), row.number("times")?)));
     sums.collect()
 }
 
@@ -99,11 +100,7 @@ struct Recent {
 }
 
 impl Recent {
-    async fn ask(
-        &self,
-        connection: &mut SqliteConnection,
-        select: &str,
-    ) -> Result<Vec<SqliteRow>, StoreError> {
+    async fn ask(&self, connection: &mut Transaction, select: &str) -> Result<Rows, StoreError> {
         // The newest entries first, and then those from `from` on: where few are that new, the other way round would
         // read the whole log.
         let sql = format!(
@@ -112,6 +109,6 @@ impl Recent {
              recent AS (SELECT * FROM newest WHERE at_ms >= ?2) {select}"
         );
         let values: Vec<Value> = vec![self.account.as_bytes().into(), self.from.into()];
-        fetch(connection, sql, values).await
+        connection.fetch(sql, values).await
     }
 }

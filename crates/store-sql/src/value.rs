@@ -1,17 +1,25 @@
 //! Between columns and types.
 
+use super::dialect::numbered;
 use super::fault::fault;
 use culvert_ids::ID_LEN;
 use culvert_store::{EntityId, StoreError};
 use culvert_wire::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use sqlx::encode::IsNull;
+use sqlx::error::BoxDynError;
+use sqlx::postgres::types::Oid;
+use sqlx::postgres::{PgArgumentBuffer, PgArguments, PgRow, PgTypeInfo};
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
-use sqlx::{AssertSqlSafe, Row, Sqlite, SqliteConnection};
+use sqlx::{AssertSqlSafe, Decode, Encode, Postgres, Row, Sqlite, SqliteConnection, Type};
 
 /// A query with its values.
 pub(super) type SqliteQuery = Query<'static, Sqlite, SqliteArguments>;
+
+/// The same for PostgreSQL.
+pub(super) type PostgresQuery = Query<'static, Postgres, PgArguments>;
 
 /// A column's value on its way in.
 #[derive(Clone, Debug)]
@@ -37,6 +45,36 @@ pub(super) fn query(sql: impl Into<String>, values: Vec<Value>) -> SqliteQuery {
         Value::Text(value) => query.bind(value),
         Value::Blob(value) => query.bind(value),
     })
+}
+
+/// The same for PostgreSQL. The statement has no name there: a pooler that gives each transaction a connection of its
+/// own would not find it again.
+pub(super) fn postgres_query(sql: &str, values: Vec<Value>) -> PostgresQuery {
+    let query = sqlx::query(AssertSqlSafe(numbered(sql))).persistent(false);
+    values.into_iter().fold(query, |query, value| match value {
+        Value::Null => query.bind(Null),
+        Value::Integer(value) => query.bind(value),
+        // The server has no text with U+0000. A machine that says one in its version must not fail a whole batch.
+        Value::Text(value) if value.contains('\0') => query.bind(value.replace('\0', "\u{FFFD}")),
+        Value::Text(value) => query.bind(value),
+        Value::Blob(value) => query.bind(value),
+    })
+}
+
+/// No value, of the type that PostgreSQL finds for its place.
+struct Null;
+
+impl Type<Postgres> for Null {
+    fn type_info() -> PgTypeInfo {
+        // Protocol, message `Parse`: "Placing a zero here is equivalent to leaving the type unspecified."
+        PgTypeInfo::with_oid(Oid(0))
+    }
+}
+
+impl Encode<'_, Postgres> for Null {
+    fn encode_by_ref(&self, _: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
+        Ok(IsNull::Yes)
+    }
 }
 
 /// The number that a statement without values answers.
@@ -129,21 +167,37 @@ pub(super) fn word<T: Serialize>(value: &T) -> Result<Value, StoreError> {
 
 /// A row on its way out. A value that cannot be read as it was written means a damaged database.
 #[derive(Clone, Copy)]
-pub(super) struct Columns<'r>(pub(super) &'r SqliteRow);
+pub(super) enum Columns<'r> {
+    Sqlite(&'r SqliteRow),
+    Postgres(&'r PgRow),
+}
+
+/// A type that both databases have.
+pub(super) trait Column<'r>:
+    Decode<'r, Sqlite> + Type<Sqlite> + Decode<'r, Postgres> + Type<Postgres>
+{
+}
+
+impl<'r, T> Column<'r> for T where
+    T: Decode<'r, Sqlite> + Type<Sqlite> + Decode<'r, Postgres> + Type<Postgres>
+{
+}
 
 impl<'r> Columns<'r> {
-    pub(super) fn get<T>(self, column: &str) -> Result<T, StoreError>
-    where
-        T: sqlx::Decode<'r, Sqlite> + sqlx::Type<Sqlite>,
-    {
-        self.0.try_get(column).map_err(fault)
+    pub(super) fn get<T: Column<'r>>(self, column: &str) -> Result<T, StoreError> {
+        let value = match self {
+            Self::Sqlite(row) => row.try_get(column),
+            Self::Postgres(row) => row.try_get(column),
+        };
+        value.map_err(fault)
     }
 
-    pub(super) fn first<T>(self) -> Result<T, StoreError>
-    where
-        T: sqlx::Decode<'r, Sqlite> + sqlx::Type<Sqlite>,
-    {
-        self.0.try_get(0).map_err(fault)
+    pub(super) fn first<T: Column<'r>>(self) -> Result<T, StoreError> {
+        let value = match self {
+            Self::Sqlite(row) => row.try_get(0),
+            Self::Postgres(row) => row.try_get(0),
+        };
+        value.map_err(fault)
     }
 
     pub(super) fn number(self, column: &str) -> Result<u64, StoreError> {

@@ -1,35 +1,32 @@
-//! The one connection that writes, and whether what it writes arrives.
+//! The connections that write, and whether what they write arrives.
 
-use super::fault::fault;
+use super::connection::Transaction;
+use super::pool::Pool;
+use super::postgres::Alone;
+use super::turn::Turn;
 use culvert_store::StoreError;
-use sqlx::sqlite::SqlitePool;
-use sqlx::{Sqlite, Transaction};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The time for which a successful write answers probes. However often someone asks, the disk works
 /// for them once in that time.
 const PROBE_HOLDS: Duration = Duration::from_secs(1);
 
-/// The statements of a probe. It writes more than a page, so that it needs a free one, and deletes
-/// that again.
-const PROBE: [&str; 2] = [
-    "INSERT INTO secret (account, name, value) SELECT account, 'probe', zeroblob(8192) FROM account \
-     WHERE true ON CONFLICT (account, name) DO NOTHING",
-    "DELETE FROM secret WHERE name = 'probe'",
-];
-
-/// The single writer: the holder of the pool's one connection.
+/// The connections that write: a single one to SQLite.
 pub(super) struct Writer {
-    pub(super) pool: SqlitePool,
+    pub(super) pool: Pool,
     places: Vec<Place>,
+    /// The lock of a portal that has a server's database for itself.
+    alone: Option<Alone>,
     /// The fault of the last write; none if it succeeded.
     last_fault: Mutex<Option<StoreError>>,
     /// The time of the last probe that succeeded; the holder of the lock probes.
     probed: tokio::sync::Mutex<Option<Instant>>,
+    /// Changes of the configuration take turns. On SQLite all writes do, by its single connection.
+    turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// A file that is open, and where it was found.
@@ -40,7 +37,7 @@ struct Place {
 
 impl Writer {
     /// Of a database in a file that is open, or in memory.
-    pub(super) fn new(pool: SqlitePool, path: Option<&Path>) -> Self {
+    pub(super) fn new(pool: Pool, path: Option<&Path>, alone: Option<Alone>) -> Self {
         let log = path.map(|path| {
             let mut log = path.as_os_str().to_owned();
             log.push("-wal");
@@ -54,34 +51,34 @@ impl Writer {
         Self {
             pool,
             places: places.collect(),
+            alone,
             last_fault: Mutex::default(),
             probed: tokio::sync::Mutex::default(),
+            turn: Arc::default(),
         }
     }
 
-    /// A transaction that has the writer from its beginning.
-    pub(super) async fn begin(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
-        self.check_places()?;
-        let begun = self.pool.begin_with("BEGIN IMMEDIATE").await;
-        if !matches!(begun, Err(sqlx::Error::InvalidSavePointStatement)) {
-            return begun.map_err(fault);
-        }
-        // A full disk ends a transaction by itself, while the library takes it to be open for as long as
-        // the connection is.
-        let broken = self.pool.acquire().await.map_err(fault)?;
-        broken.close().await.map_err(fault)?;
-        let begun = self.pool.begin_with("BEGIN IMMEDIATE");
-        begun.await.map_err(fault)
+    /// A transaction that writes what is not configuration. On SQLite it has the writer from its beginning.
+    pub(super) async fn begin(&self) -> Result<Transaction, StoreError> {
+        self.check_place()?;
+        self.pool.write().await
+    }
+
+    /// A transaction that nobody else's change of that part of the configuration comes between, from its beginning to
+    /// its end.
+    pub(super) async fn begin_change(&self, turn: Turn) -> Result<Transaction, StoreError> {
+        self.check_place()?;
+        self.pool.change(turn, &self.turn).await
     }
 
     /// Succeeds if writing is possible. While others write, the result of the last write is
     /// the answer.
     pub(super) async fn probe(&self) -> Result<(), StoreError> {
         let mut probed = self.probed.lock().await;
-        self.check_places()?;
+        self.check_place()?;
         let last_fault = self.last_fault();
         let still_holds = still_holds(*probed, Instant::now());
-        if self.pool.num_idle() == 0 || (still_holds && last_fault.is_none()) {
+        if self.pool.is_busy() || (still_holds && last_fault.is_none()) {
             return last_fault.map_or(Ok(()), Err);
         }
         // This future may be dropped before the write ends, so the fault is remembered ahead.
@@ -106,11 +103,17 @@ impl Writer {
 
     async fn write_probe(&self) -> Result<(), StoreError> {
         let mut transaction = self.begin().await?;
-        for sql in PROBE {
-            let done = sqlx::query(sql).execute(&mut *transaction).await;
-            done.map_err(fault)?;
+        for sql in transaction.dialect().probe() {
+            transaction.execute(*sql, Vec::new()).await?;
         }
-        transaction.commit().await.map_err(fault)
+        transaction.commit().await
+    }
+
+    pub(super) async fn close(&self) {
+        if let Some(alone) = &self.alone {
+            alone.end();
+        }
+        self.pool.close().await;
     }
 
     fn remember(&self, fault: Option<StoreError>) {
@@ -124,9 +127,12 @@ impl Writer {
         last.as_ref().and_then(StoreError::again)
     }
 
-    /// A file that was removed or replaced still takes what is written, and nobody reads it again:
-    /// nothing may be acknowledged then.
-    fn check_places(&self) -> Result<(), StoreError> {
+    /// Nothing may be acknowledged after another portal has taken the database. Nor may it be where the file was removed or
+    /// replaced: it still takes what is written, and nobody reads it again.
+    fn check_place(&self) -> Result<(), StoreError> {
+        if let Some(alone) = &self.alone {
+            alone.check()?;
+        }
         let lost = self
             .places
             .iter()

@@ -1,9 +1,9 @@
 //! A write that is under way: its transaction, and what it has read and recorded so far.
 
-use super::fault::fault;
+use super::connection::Transaction;
 use super::shown::Shown;
 use super::table;
-use super::value::{Columns, Value, json, query};
+use super::value::{Value, json};
 use super::{list, read};
 use crate::sealing::Sealing;
 use culvert_ids::AccountId;
@@ -13,12 +13,11 @@ use culvert_store::{
     Operation, Seq, StoreError,
 };
 use culvert_wire::Timestamp;
-use sqlx::{Sqlite, SqliteConnection, Transaction};
 use std::collections::BTreeSet;
 
 /// A change of the configuration that is under way. Dropped, it has not happened.
 pub(super) struct Writing {
-    transaction: Transaction<'static, Sqlite>,
+    transaction: Transaction,
     sealing: Sealing,
     account: AccountId,
     author: Author,
@@ -36,7 +35,7 @@ pub(super) struct Writing {
 impl Writing {
     /// Goes on in a transaction that has the writer.
     pub(super) async fn join(
-        mut transaction: Transaction<'static, Sqlite>,
+        mut transaction: Transaction,
         sealing: Sealing,
         account: AccountId,
         author: Author,
@@ -51,7 +50,7 @@ impl Writing {
 
     /// For an account that `create` is about to make.
     pub(super) fn new_account(
-        transaction: Transaction<'static, Sqlite>,
+        transaction: Transaction,
         sealing: Sealing,
         account: AccountId,
         author: Author,
@@ -92,7 +91,7 @@ impl Writing {
         &mut self.shown
     }
 
-    pub(super) fn connection(&mut self) -> &mut SqliteConnection {
+    pub(super) fn connection(&mut self) -> &mut Transaction {
         &mut self.transaction
     }
 
@@ -142,11 +141,8 @@ impl Writing {
         own: Option<EntityId>,
     ) -> Result<Option<EntityId>, StoreError> {
         let (sql, values) = named_statement(self.account, kind, name, own);
-        let row = query(sql, values)
-            .fetch_optional(&mut *self.transaction)
-            .await
-            .map_err(fault)?;
-        row.map(|row| Ok(EntityId::from_bytes(kind, Columns(&row).bytes("id")?)))
+        let row = self.transaction.fetch_one(sql, values).await?;
+        row.map(|row| Ok(EntityId::from_bytes(kind, row.columns().bytes("id")?)))
             .transpose()
     }
 
@@ -205,11 +201,7 @@ impl Writing {
         sql: impl Into<String>,
         values: Vec<Value>,
     ) -> Result<u64, StoreError> {
-        let done = query(sql, values)
-            .execute(&mut *self.transaction)
-            .await
-            .map_err(fault)?;
-        Ok(done.rows_affected())
+        self.transaction.execute(sql, values).await
     }
 
     /// Inserts a row. False, if a unique index of the table refuses it.
@@ -218,22 +210,21 @@ impl Writing {
         sql: impl Into<String>,
         values: Vec<Value>,
     ) -> Result<bool, StoreError> {
-        match query(sql, values).execute(&mut *self.transaction).await {
-            Ok(_) => Ok(true),
-            Err(sqlx::Error::Database(error)) if error.is_unique_violation() => Ok(false),
-            Err(error) => Err(fault(error)),
-        }
+        // An error would end a transaction of PostgreSQL.
+        let sql = sql.into() + " ON CONFLICT DO NOTHING";
+        Ok(self.execute(sql, values).await? == 1)
     }
 
     pub(super) async fn commit(mut self) -> Result<Vec<Change>, StoreError> {
         for kind in std::mem::take(&mut self.grown) {
             let table = table::table(kind);
             let sql = format!("SELECT count(*) AS rows FROM {table} WHERE account = ?");
-            let row = query(sql, vec![self.account.as_bytes().into()])
-                .fetch_one(&mut *self.transaction)
-                .await
-                .map_err(fault)?;
-            if Columns(&row).number("rows")? > u64::from(MAX_ROWS_PER_KIND) {
+            let row = self
+                .transaction
+                .fetch_one(sql, vec![self.account.as_bytes().into()])
+                .await?;
+            let row = row.ok_or_else(|| StoreError::corrupt("a count without a row"))?;
+            if row.columns().number("rows")? > u64::from(MAX_ROWS_PER_KIND) {
                 return Err(StoreError::TooMany {
                     what: "rows of a kind in an account",
                     limit: u64::from(MAX_ROWS_PER_KIND),
@@ -245,7 +236,7 @@ impl Writing {
         if !self.changes.is_empty() {
             self.execute(sql, values).await?;
         }
-        self.transaction.commit().await.map_err(fault)?;
+        self.transaction.commit().await?;
         Ok(self.changes)
     }
 }

@@ -9,7 +9,7 @@ use culvert_store::{
     Account, AccountSettings, Author, Group, Mutation, SecretBytes, Seq, Stamp, Store, StoreError,
 };
 use culvert_store_sql::{BackupError, BackupFile, backup, restore};
-use culvert_store_sql::{SqliteOptions, SqliteStore};
+use culvert_store_sql::{SqlStore, SqliteOptions};
 use culvert_wire::Timestamp;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Executor};
@@ -44,7 +44,7 @@ impl Place {
     }
 
     /// A database with an account.
-    async fn set_up(&self) -> SqliteStore {
+    async fn set_up(&self) -> SqlStore {
         let store = open(&self.path("portal.db")).await;
         let account = Account {
             id: ACCOUNT,
@@ -58,12 +58,12 @@ impl Place {
     }
 }
 
-async fn open(path: &Path) -> SqliteStore {
-    SqliteStore::open(&SqliteOptions::file(path)).await.unwrap()
+async fn open(path: &Path) -> SqlStore {
+    SqlStore::open(&SqliteOptions::file(path)).await.unwrap()
 }
 
 /// One change that is one group more, with something to copy.
-async fn add(store: &SqliteStore, number: u32) {
+async fn add(store: &SqlStore, number: u32) {
     let mut id = [0; 16];
     id[12..].copy_from_slice(&number.to_be_bytes());
     let group = Group {

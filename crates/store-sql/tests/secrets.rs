@@ -9,7 +9,7 @@ use culvert_store::{
     Account, AccountSettings, Actor, ActorKind, Author, FactorChange, Logs, Mutation, Provider,
     ProviderSettings, Role, SecretBytes, SecretName, Stamp, StateSecret, Store, StoreError,
 };
-use culvert_store_sql::{Sealer, SecretsAccess, SqliteOptions, SqliteStore};
+use culvert_store_sql::{Sealer, SecretsAccess, SqlStore, SqliteOptions};
 use culvert_store_sql::{SecretsStatus, backup, rekey, restore, secrets_status};
 use culvert_wire::Timestamp;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
@@ -56,9 +56,9 @@ impl Place {
         self.0.path().join(name)
     }
 
-    async fn open(&self, access: SecretsAccess) -> Result<SqliteStore, StoreError> {
+    async fn open(&self, access: SecretsAccess) -> Result<SqlStore, StoreError> {
         let options = SqliteOptions::file(self.database()).busy_timeout_ms(50);
-        SqliteStore::open(&options.secrets(access)).await
+        SqlStore::open(&options.secrets(access)).await
     }
 
     async fn raw(&self) -> SqliteConnection {
@@ -123,7 +123,7 @@ fn planted(name: &str) -> SecretBytes {
     SecretBytes::new(format!("{PLANTED}{name}").into_bytes())
 }
 
-async fn set_up(store: &SqliteStore) {
+async fn set_up(store: &SqlStore) {
     let account = Account {
         id: ACCOUNT,
         name: "Example".to_owned(),
@@ -183,7 +183,7 @@ async fn set_up(store: &SqliteStore) {
     }
 }
 
-async fn write(store: &SqliteStore, mutations: Vec<Mutation>) {
+async fn write(store: &SqlStore, mutations: Vec<Mutation>) {
     let written = store.write(ACCOUNT, Author::PORTAL, NOW, mutations).await;
     written.unwrap();
 }
@@ -198,7 +198,7 @@ fn totp(actor: ActorId, name: &str) -> Mutation {
 }
 
 /// All secrets as the portal reads them, or the first error.
-async fn read(store: &SqliteStore) -> Result<Vec<String>, StoreError> {
+async fn read(store: &SqlStore) -> Result<Vec<String>, StoreError> {
     let other = || SecretBytes::new(b"another".to_vec());
     let mut found = Vec::new();
     for name in [SecretName::GrantSigning, SecretName::Pairs] {

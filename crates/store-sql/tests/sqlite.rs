@@ -8,18 +8,18 @@ mod conformance;
 
 use conformance::Fixture;
 use culvert_secrets::SecretsKey;
-use culvert_store_sql::{Sealer, SecretsAccess, SqliteOptions, SqliteStore};
+use culvert_store_sql::{Sealer, SecretsAccess, SqlStore, SqliteOptions};
 use std::sync::Arc;
 
 async fn in_memory() -> Fixture {
-    let store = SqliteStore::open(&SqliteOptions::memory()).await.unwrap();
+    let store = SqlStore::open(&SqliteOptions::memory()).await.unwrap();
     Fixture::new(Arc::new(store), ())
 }
 
 async fn in_a_file() -> Fixture {
     let directory = tempfile::tempdir().unwrap();
     let options = SqliteOptions::file(directory.path().join("portal/culvert.db"));
-    let store = SqliteStore::open(&options).await.unwrap();
+    let store = SqlStore::open(&options).await.unwrap();
     Fixture::new(Arc::new(store), directory)
 }
 
@@ -31,7 +31,7 @@ async fn encrypted() -> Fixture {
         Ok(())
     });
     let options = SqliteOptions::memory().secrets(SecretsAccess::Key(sealer));
-    let store = SqliteStore::open(&options).await.unwrap();
+    let store = SqlStore::open(&options).await.unwrap();
     Fixture::new(Arc::new(store), ())
 }
 

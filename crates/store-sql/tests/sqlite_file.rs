@@ -8,7 +8,7 @@ use culvert_store::{
     Account, AccountSettings, Actor, ActorKind, Author, Group, Mutation, Resource, Seq, Site,
     Stamp, Store, StoreError, StoreExt,
 };
-use culvert_store_sql::{SqliteOptions, SqliteStore};
+use culvert_store_sql::{SqlStore, SqliteOptions};
 use culvert_wire::Timestamp;
 use culvert_wire::model::{Applications, Filter, Target, TargetKind};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
@@ -43,12 +43,12 @@ impl Place {
         SqliteOptions::file(self.path()).busy_timeout_ms(50)
     }
 
-    async fn open(&self) -> Result<SqliteStore, StoreError> {
-        SqliteStore::open(&self.options()).await
+    async fn open(&self) -> Result<SqlStore, StoreError> {
+        SqlStore::open(&self.options()).await
     }
 
     /// A store with an account.
-    async fn set_up(&self) -> SqliteStore {
+    async fn set_up(&self) -> SqlStore {
         let store = self.open().await.unwrap();
         let account = Account {
             id: ACCOUNT,
@@ -116,7 +116,7 @@ fn group(number: u32) -> Group {
     }
 }
 
-async fn add(store: &SqliteStore, number: u32) -> Result<(), StoreError> {
+async fn add(store: &SqlStore, number: u32) -> Result<(), StoreError> {
     let create = vec![Mutation::Create(group(number).into())];
     store
         .write(ACCOUNT, Author::PORTAL, NOW, create)
@@ -133,18 +133,14 @@ async fn nobody_else_can_read_the_file_and_its_log() {
     let directory = tempfile::tempdir().unwrap();
     let state = directory.path().join("state");
     let path = state.join("culvert.db");
-    let store = SqliteStore::open(&SqliteOptions::file(&path))
-        .await
-        .unwrap();
+    let store = SqlStore::open(&SqliteOptions::file(&path)).await.unwrap();
     assert_eq!((mode(&state), mode(&path)), (0o700, 0o600));
     for log in ["culvert.db-wal", "culvert.db-shm"] {
         assert_eq!(mode(&state.join(log)), 0o600, "{log}");
     }
     store.close().await;
     fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
-    SqliteStore::open(&SqliteOptions::file(&path))
-        .await
-        .unwrap();
+    SqlStore::open(&SqliteOptions::file(&path)).await.unwrap();
     assert_eq!(mode(&path), 0o600);
 }
 
@@ -216,7 +212,7 @@ async fn a_full_database_refuses_writes_whole_and_goes_on_when_there_is_room() {
     place.set_up().await.close().await;
     let size = fs::metadata(place.path()).unwrap().len();
     let options = place.options().max_bytes(size + 64 * 1024);
-    let store = SqliteStore::open(&options).await.unwrap();
+    let store = SqlStore::open(&options).await.unwrap();
     let mut written = 0;
     let error = loop {
         match add(&store, written).await {
@@ -410,7 +406,7 @@ async fn a_row_that_makes_no_sense_is_an_error_and_not_an_empty_answer() {
 #[tokio::test]
 async fn a_place_where_no_file_can_be_is_named_in_the_error() {
     for path in ["/proc/culvert/culvert.db", "/dev/null"] {
-        let error = SqliteStore::open(&SqliteOptions::file(path))
+        let error = SqlStore::open(&SqliteOptions::file(path))
             .await
             .unwrap_err();
         assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
@@ -424,7 +420,7 @@ async fn a_database_that_can_not_be_written_does_not_answer_as_if_it_could() {
     place.set_up().await.close().await;
     let size = fs::metadata(place.path()).unwrap().len();
     let options = place.options().max_bytes(size + 16 * 1024);
-    let store = SqliteStore::open(&options).await.unwrap();
+    let store = SqlStore::open(&options).await.unwrap();
     store.ping().await.unwrap();
 
     let mut other = place.raw().await;

@@ -103,12 +103,16 @@ pub enum StoreError {
         known: u32,
     },
     /// The database, or the file system it lies on, can't be written.
-    #[error(
-        "the database can't be written: {detail}; check the owner and mode of the file and its \
-         directory, and that the file system is not mounted read-only"
-    )]
+    #[error("the database can't be written: {detail}")]
     ReadOnly {
-        /// The text of the database's error.
+        /// The text of the database's error, and the fix.
+        detail: String,
+    },
+
+    /// The database, or its server, is one that a portal can't have.
+    #[error("the database can't be used: {detail}")]
+    Unusable {
+        /// The reason, and the fix.
         detail: String,
     },
 
@@ -158,6 +162,12 @@ pub enum StoreError {
         /// The text of the database's error.
         detail: String,
     },
+    /// Others keep the database, or a part of it, from answering in time.
+    #[error("the database is busy: {detail}; try again")]
+    Busy {
+        /// The text of the database's error.
+        detail: String,
+    },
     /// The rows read differ from those written.
     #[error("the database is damaged: {detail}; restore the last backup")]
     Corrupt {
@@ -183,6 +193,8 @@ impl StoreError {
             Self::ReadOnly { detail }
             | Self::Full { detail }
             | Self::Locked { detail }
+            | Self::Busy { detail }
+            | Self::Unusable { detail }
             | Self::Corrupt { detail } => detail.clone(),
             Self::Unavailable(source) => source.to_string(),
             other if other.is_local() => other.to_string(),
@@ -192,6 +204,8 @@ impl StoreError {
             Self::ReadOnly { .. } => Self::ReadOnly { detail },
             Self::Full { .. } => Self::Full { detail },
             Self::Locked { .. } => Self::Locked { detail },
+            Self::Busy { .. } => Self::Busy { detail },
+            Self::Unusable { .. } => Self::Unusable { detail },
             Self::Corrupt { .. } => Self::Corrupt { detail },
             _ => Self::Unavailable(detail.into()),
         })
@@ -204,6 +218,8 @@ impl StoreError {
             self,
             Self::Full { .. }
                 | Self::Locked { .. }
+                | Self::Busy { .. }
+                | Self::Unusable { .. }
                 | Self::Corrupt { .. }
                 | Self::Unavailable(_)
                 | Self::ReadOnly { .. }
@@ -320,6 +336,8 @@ mod tests {
         for local in [
             StoreError::Full { detail: detail() },
             StoreError::Locked { detail: detail() },
+            StoreError::Busy { detail: detail() },
+            StoreError::Unusable { detail: detail() },
             StoreError::Corrupt { detail: detail() },
             StoreError::ReadOnly { detail: detail() },
             StoreError::Unavailable(detail().into()),

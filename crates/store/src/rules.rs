@@ -244,6 +244,11 @@ fn check_subject(subject: &str) -> Result<(), StoreError> {
         let reason = format!("it has 1 to {MAX_SUBJECT_LEN} bytes");
         return Err(invalid(EntityKind::Identity, "subject", reason));
     }
+    // A database may keep it as another character, and two people have one subject then.
+    if subject.contains('\0') {
+        let reason = "it has no U+0000".to_owned();
+        return Err(invalid(EntityKind::Identity, "subject", reason));
+    }
     Ok(())
 }
 

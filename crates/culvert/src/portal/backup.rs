@@ -119,6 +119,7 @@ Exit status:
 pub(super) async fn back_up(arguments: &BackupArguments) -> Result<ExitCode, Failure> {
     let recipients = recipients(arguments)?;
     let home = Home::open_beside(&arguments.state.state_dir).map_err(failure)?;
+    home.expect_file().map_err(failure)?;
     let made = home.back_up(&recipients, &arguments.file).await;
     made.map_err(failure)?;
     let file = arguments.file.display();

@@ -255,6 +255,7 @@ pub(super) async fn run(arguments: SecretsArguments) -> Result<ExitCode, Failure
         }
         SecretsCommand::Status(of) => {
             let home = Home::open_beside(&of.state.state_dir).map_err(failure)?;
+            home.expect_file().map_err(failure)?;
             let key = match of.key.access()? {
                 SecretsAccess::Key(key) => Some(key),
                 _ => None,

@@ -271,23 +271,23 @@ impl FileLook {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use culvert_store_sql::{SqliteOptions, SqliteStore};
+    use culvert_store_sql::{SqlStore, SqliteOptions};
 
     fn url() -> Portal {
         Portal::new("https://portal.example:8443", None).unwrap()
     }
 
-    async fn home() -> (tempfile::TempDir, Home, SqliteStore) {
+    async fn home() -> (tempfile::TempDir, Home, SqlStore) {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::open(&dir.path().join("portal")).unwrap();
-        let store = SqliteStore::open(&SqliteOptions::memory()).await.unwrap();
+        let store = SqlStore::open(&SqliteOptions::memory()).await.unwrap();
         (dir, home, store)
     }
 
     async fn open(
         files: Option<CertificateFiles>,
         home: &Home,
-        store: &SqliteStore,
+        store: &SqlStore,
     ) -> Result<Certificate, PortalError> {
         Certificate::open(files, home, store, &url()).await
     }

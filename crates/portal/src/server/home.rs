@@ -20,6 +20,9 @@ pub(super) const BROWSER_KEY_FILE: &str = "browsers.key";
 /// The database's file.
 const DATABASE_FILE: &str = "portal.db";
 
+/// The database of the portal where it is on a PostgreSQL server, without a password.
+const POSTGRES_FILE: &str = "postgres";
+
 /// A portal's state directory, which nobody but its owner can enter.
 #[derive(Debug)]
 pub struct Home {
@@ -40,9 +43,10 @@ impl Home {
     ///
     /// # Errors
     /// [`PortalError::State`] with the fix where others can enter it, or another portal has it;
-    /// [`PortalError::HalfRestored`]; [`PortalError::DatabaseGone`].
+    /// [`PortalError::HalfRestored`]; [`PortalError::DatabaseGone`]; [`PortalError::OnPostgres`].
     pub fn open(path: &Path) -> Result<Self, PortalError> {
         let home = Self::open_unfinished(path)?;
+        home.expect_file()?;
         if let Some(path) = home.half_restored() {
             return Err(PortalError::HalfRestored { path });
         }
@@ -52,6 +56,41 @@ impl Home {
             return Err(PortalError::DatabaseGone { path });
         }
         Ok(home)
+    }
+
+    /// As [`Self::open`], for a portal whose database is on a PostgreSQL server.
+    ///
+    /// # Errors
+    /// [`PortalError::State`]; [`PortalError::HasFile`] where the directory has a database of its own.
+    pub fn open_on_postgres(path: &Path) -> Result<Self, PortalError> {
+        let home = Self::open_unfinished(path)?;
+        if !home.is_database_gone() {
+            let path = home.database_path();
+            return Err(PortalError::HasFile { path });
+        }
+        Ok(home)
+    }
+
+    /// Remembers that the database is on a server: a start on a file would begin without it.
+    ///
+    /// # Errors
+    /// [`PortalError::State`].
+    pub fn note_postgres(&self, place: &str) -> Result<(), PortalError> {
+        Ok(self.state.write(POSTGRES_FILE, place.as_bytes())?)
+    }
+
+    /// Refuses a directory whose portal has its database on a server.
+    ///
+    /// # Errors
+    /// [`PortalError::OnPostgres`].
+    pub fn expect_file(&self) -> Result<(), PortalError> {
+        match self.state.read(POSTGRES_FILE)? {
+            Some(place) => Err(PortalError::OnPostgres {
+                path: self.state.path().to_owned(),
+                place: String::from_utf8_lossy(place.expose()).into_owned(),
+            }),
+            None => Ok(()),
+        }
     }
 
     /// True if the database's file is empty, and no journal holds anything that has yet to get

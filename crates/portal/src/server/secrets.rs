@@ -7,7 +7,7 @@ use crate::PortalError;
 use culvert_secrets::{KEY_LEN, SecretsKey};
 use culvert_store::{SecretBytes, StateSecret, Store, StoreError};
 use culvert_store_sql::{Sealer, SecretsAccess};
-use culvert_store_sql::{SecretsStatus, SqliteOptions, SqliteStore, rekey, secrets_status};
+use culvert_store_sql::{SecretsStatus, SqlStore, SqliteOptions, rekey, secrets_status};
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::Path;
@@ -163,10 +163,10 @@ impl Home {
         Ok(made)
     }
 
-    async fn open_store(&self, key: &Sealer) -> Result<SqliteStore, PortalError> {
+    async fn open_store(&self, key: &Sealer) -> Result<SqlStore, PortalError> {
         let options = SqliteOptions::file(self.database_path());
         let access = SecretsAccess::Key(key.clone());
-        Ok(SqliteStore::open(&options.secrets(access)).await?)
+        Ok(SqlStore::open(&options.secrets(access)).await?)
     }
 
     /// Removes a file, and overwrites it first. File systems that copy on write, and SSDs, keep what was there.

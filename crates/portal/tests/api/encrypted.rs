@@ -8,7 +8,7 @@ use culvert_portal::{Home, PortalError, sealer};
 use culvert_secrets::SecretsKey;
 use culvert_store::{Role, SecretBytes, SecretName, StoreError};
 use culvert_store_sql::SecretsAccess;
-use culvert_store_sql::{SqliteOptions, SqliteStore};
+use culvert_store_sql::{SqlStore, SqliteOptions};
 use serde_json::json;
 use std::fs;
 use std::path::Path;
@@ -204,5 +204,5 @@ async fn a_portal_that_is_started_finishes_what_an_encryption_that_was_ended_lef
     );
     let _dir = running.stop().await;
     let options = SqliteOptions::file(&database).secrets(SecretsAccess::Plain);
-    assert!(SqliteStore::open(&options).await.is_err());
+    assert!(SqlStore::open(&options).await.is_err());
 }

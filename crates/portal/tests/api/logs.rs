@@ -329,9 +329,7 @@ async fn a_file_gets_what_comes_and_goes_on_after_a_restart_without_a_gap() {
     let options = culvert_portal::Options::new("127.0.0.1:0".parse().unwrap());
     let home = culvert_portal::Home::open(&dir).unwrap();
     let database = culvert_store_sql::SqliteOptions::file(home.database_path());
-    let store = culvert_store_sql::SqliteStore::open(&database)
-        .await
-        .unwrap();
+    let store = culvert_store_sql::SqlStore::open(&database).await.unwrap();
     let store: std::sync::Arc<dyn culvert_store::Store> = std::sync::Arc::new(store);
     let portal = culvert_portal::Portal::start(options, home, std::sync::Arc::clone(&store));
     let portal = portal.await.unwrap();

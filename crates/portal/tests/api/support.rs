@@ -8,7 +8,7 @@ use culvert_store::{
     Store, Token as TokenRow, TokenScope, TokenUses,
 };
 use culvert_store_sql::SecretsAccess;
-use culvert_store_sql::{SqliteOptions, SqliteStore};
+use culvert_store_sql::{SqlStore, SqliteOptions};
 use culvert_wire::token::{Bearer, Secret, Token, TokenKind};
 use culvert_wire::{PublicKey, Timestamp};
 use http_body_util::{BodyExt, Full};
@@ -111,7 +111,7 @@ impl Running {
         let state = dir.path().join("portal");
         let home = Home::open(&state).unwrap();
         let store =
-            SqliteStore::open(&SqliteOptions::file(home.database_path()).secrets(access)).await;
+            SqlStore::open(&SqliteOptions::file(home.database_path()).secrets(access)).await;
         let store: Arc<dyn Store> = Arc::new(store.unwrap());
         options.metrics = Some("127.0.0.1:0".parse().unwrap());
         let portal = Portal::start(options, home, of(Arc::clone(&store))).await;

@@ -11,7 +11,7 @@ use culvert_store::{
     Account, AccountSettings, Actor, ActorKind, Author, EntityId, Group, Membership, Mutation,
     Policy, Resource, Site, Stamp, Store, Token, TokenScope, TokenUses,
 };
-use culvert_store_sql::{SqliteOptions, SqliteStore};
+use culvert_store_sql::{SqlStore, SqliteOptions};
 use culvert_wire::messages::{
     ClientFeature, FromClient, FromGateway, Sequenced, ToClient, ToGateway, decode_sequenced,
 };
@@ -84,7 +84,7 @@ pub(crate) struct Portal {
 
 pub(crate) async fn open(directory: &TempDir) -> Arc<dyn Store> {
     let options = SqliteOptions::file(directory.path().join("portal.db"));
-    Arc::new(SqliteStore::open(&options).await.unwrap())
+    Arc::new(SqlStore::open(&options).await.unwrap())
 }
 
 impl Portal {

@@ -9,7 +9,7 @@ use culvert_portal::{Home, Options, Portal, sealer};
 use culvert_secrets::SecretsKey;
 use culvert_store::{Author, Mutation, Store};
 use culvert_store_sql::SecretsAccess;
-use culvert_store_sql::{SqliteOptions, SqliteStore};
+use culvert_store_sql::{SqlStore, SqliteOptions};
 use culvert_wire::messages::{FromGateway, ToClient, ToGateway};
 use culvert_wire::token::{Bearer, CertificatePin};
 use culvert_wire::{CLIENT_SESSION_PATH, GATEWAY_SESSION_PATH, Message};
@@ -98,8 +98,7 @@ async fn access_is_given_and_taken_back_by_a_portal_whose_secrets_are_encrypted(
 async fn access(secrets: SecretsAccess) {
     let directory = tempfile::tempdir().unwrap();
     let home = Home::open(&directory.path().join("portal")).unwrap();
-    let store =
-        SqliteStore::open(&SqliteOptions::file(home.database_path()).secrets(secrets)).await;
+    let store = SqlStore::open(&SqliteOptions::file(home.database_path()).secrets(secrets)).await;
     let store: Arc<dyn Store> = Arc::new(store.unwrap());
     let options = Options::new("127.0.0.1:0".parse().unwrap());
     let portal = Portal::start(options, home, Arc::clone(&store))

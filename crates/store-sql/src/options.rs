@@ -1,0 +1,31 @@
+//! The choice of a database.
+
+use super::open::SqliteOptions;
+use super::postgres::PostgresOptions;
+
+/// The database of a store.
+#[derive(Clone, Debug)]
+pub enum StoreOptions {
+    /// SQLite's.
+    Sqlite(SqliteOptions),
+    /// PostgreSQL's.
+    Postgres(PostgresOptions),
+}
+
+impl From<SqliteOptions> for StoreOptions {
+    fn from(options: SqliteOptions) -> Self {
+        Self::Sqlite(options)
+    }
+}
+
+impl From<&SqliteOptions> for StoreOptions {
+    fn from(options: &SqliteOptions) -> Self {
+        Self::Sqlite(options.clone())
+    }
+}
+
+impl From<PostgresOptions> for StoreOptions {
+    fn from(options: PostgresOptions) -> Self {
+        Self::Postgres(options)
+    }
+}

@@ -1,0 +1,58 @@
+# A PostgreSQL server on a socket in a directory of its own, until the standard input ends: whoever holds its other end
+# may be killed in any way. It says the directory when the server answers, and leaves nothing behind.
+#
+#   server.sh BIN [INITDB-OPTION…]
+set -eu
+# An interrupt is for those that hold the other end.
+trap '' INT HUP TERM
+bin=$1
+shift
+directory=$(mktemp -d /tmp/culvert-postgres.XXXXXX)
+trap 'rm -rf "$directory"' EXIT
+log=$directory/log
+"$bin/initdb" -D "$directory/data" -U culvert -A trust --no-sync --no-instructions --encoding=UTF8 --locale=C \
+    "$@" >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
+# Nothing here outlives the server, so that nothing has to be on a disk.
+cat >>"$directory/data/postgresql.conf" <<SETTINGS
+listen_addresses = ''
+unix_socket_directories = '$directory'
+max_connections = 200
+shared_buffers = 64MB
+fsync = off
+synchronous_commit = off
+full_page_writes = off
+autovacuum = off
+wal_level = minimal
+max_wal_senders = 0
+SETTINGS
+"$bin/postgres" -D "$directory/data" >>"$log" 2>&1 </dev/null &
+server=$!
+until "$bin/pg_isready" -q -h "$directory"; do
+    kill -0 "$server" 2>/dev/null || { cat "$log" >&2; exit 1; }
+    sleep 0.05
+done
+# A pooler that gives each transaction another connection, on a socket beside the server's.
+cat >"$directory/pgbouncer.ini" <<SETTINGS
+[databases]
+* = host=$directory
+[pgbouncer]
+unix_socket_dir = $directory
+listen_port = 6432
+auth_type = trust
+auth_file = $directory/users
+pool_mode = transaction
+default_pool_size = 3
+SETTINGS
+echo '"culvert" ""' >"$directory/users"
+PATH=$PATH:/usr/sbin pgbouncer -q "$directory/pgbouncer.ini" >>"$log" 2>&1 </dev/null &
+pooler=$!
+until [ -S "$directory/.s.PGSQL.6432" ]; do
+    kill -0 "$pooler" 2>/dev/null || { cat "$log" >&2; exit 1; }
+    sleep 0.05
+done
+echo "$directory"
+read -r _ || true
+# At once, without a checkpoint.
+kill -QUIT "$server"
+kill -KILL "$pooler"
+wait "$server" || true
