@@ -9,7 +9,7 @@ use super::forms::{Posted, taken};
 use super::identities;
 use super::members;
 use super::notice::done;
-use super::people::{AT, invitation_of, kind_name, sign_in_of, state};
+use super::people::{AT, invitation_of, role_of, sign_in_of, state};
 use super::person::Person;
 use super::roles::{role_name, roles_for};
 use super::state::Console;
@@ -80,7 +80,7 @@ pub(super) async fn actor_page(
     };
     let mut page = person.page(&actor.name, list);
     let mut facts = vec![
-        ("Kind", Cell::text(kind_name(actor.kind))),
+        ("Role", role_of(&actor)),
         ("State", state(&actor)),
         ("Signs in", sign_in_of(&actor)),
         ("Created", Cell::time(Some(actor.created))),

@@ -50,7 +50,7 @@ pub(super) async fn show(
 ) -> Result<Response, Fault> {
     let account = console.service.account(&person.caller).await?;
     let mut page = person.page("DNS", AT);
-    page.sections.push(Section::Lines {
+    page.sections.push(Section::Prose {
         title: "What clients do with names".to_owned(),
         text: "Names of resources go before these rules. A server inside a resource is reached through the \
                tunnel by whoever may use that resource: allow udp:53 and tcp:53 there. Connected clients \

@@ -168,7 +168,7 @@ fn sections(diagnosis: &Diagnosis) -> Vec<Section> {
             title: "Now".to_owned(),
             facts: facts(diagnosis),
         },
-        Section::Lines {
+        Section::Prose {
             title: "Why".to_owned(),
             text: text(diagnosis),
         },

@@ -62,7 +62,12 @@ fn use_of(now: &OwnUse) -> (Cell, Cell) {
             (Cell::good(from), Cell::time(*until))
         }
         OwnUse::NoGateway => (Cell::warn("allowed, but no gateway is there"), none),
-        OwnUse::Denied => (Cell::plain("not now"), none),
+        OwnUse::Denied => (Cell::plain("denied now: an administrator sees why"), none),
+        OwnUse::Unknown => {
+            let why =
+                "not known now: the portal's sessions do not have it yet. Load the page again.";
+            (Cell::warn(why), none)
+        }
         OwnUse::NoMachine => (Cell::plain("once a machine is signed in"), none),
     }
 }

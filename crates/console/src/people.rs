@@ -88,6 +88,12 @@ fn day(at: Timestamp) -> String {
     at.to_string().chars().take(10).collect()
 }
 
+/// The role of a person, or that it is a machine.
+pub(super) fn role_of(actor: &Actor) -> Cell {
+    let role = actor.sign_in.map(|sign_in| role_name(sign_in.role));
+    Cell::text(role.unwrap_or_else(|| kind_name(actor.kind)))
+}
+
 pub(super) fn sign_in_of(actor: &Actor) -> Cell {
     match actor.sign_in {
         Some(sign_in) => {
@@ -105,7 +111,7 @@ pub(super) fn sign_in_of(actor: &Actor) -> Cell {
                 ) => "by password alone",
                 (false, _) => "without a password",
             };
-            Cell::text(format_args!("as {}, {with}", role_name(sign_in.role)))
+            Cell::text(with)
         }
         None => Cell::plain("no"),
     }
@@ -123,7 +129,7 @@ const LISTING: Listing = Listing {
     title: "People and machines",
     columns: &[
         ("Name", Some(OrderBy::Name)),
-        ("Kind", None),
+        ("Role", None),
         ("Signs in", None),
         ("State", None),
     ],
@@ -171,7 +177,7 @@ async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<
     let rows = found.items.iter().map(|actor| {
         vec![
             Cell::link(format!("{AT}/{}", actor.id), &actor.name),
-            Cell::text(kind_name(actor.kind)),
+            role_of(actor),
             sign_in_of(actor),
             state(actor),
         ]

@@ -69,6 +69,8 @@ pub enum OwnUse {
     NoGateway,
     /// Not from any machine of the person.
     Denied,
+    /// It can't be decided: the sessions do not know a machine or the resource yet, or another portal has the sessions.
+    Unknown,
     /// The person has no machine.
     NoMachine,
 }
@@ -175,8 +177,10 @@ impl Service {
         let mut allowed = Vec::new();
         let mut last = None;
         let mut has_gateway = false;
+        let mut is_known = true;
         for machine in machines {
             let Some(explained) = self.judged_now(caller, machine.client.id, resource).await else {
+                is_known = false;
                 continue;
             };
             if !explained.is_allow() {
@@ -191,12 +195,13 @@ impl Service {
                 (Some(_), _) => Some(None),
             };
         }
+        let until = last.flatten();
         Ok(match (allowed.is_empty(), has_gateway) {
-            (true, _) => OwnUse::Denied,
+            (true, _) => without_access(is_known),
             (false, false) => OwnUse::NoGateway,
             (false, true) => OwnUse::Allowed {
                 machines: allowed,
-                until: last.flatten(),
+                until,
             },
         })
     }
@@ -215,6 +220,14 @@ impl Service {
     }
 }
 
+/// The use from no machine. A machine that was not decided about may have access.
+const fn without_access(is_known: bool) -> OwnUse {
+    match is_known {
+        true => OwnUse::Denied,
+        false => OwnUse::Unknown,
+    }
+}
+
 /// The number of machines for which each of so many resources is decided.
 fn machines_for(resources: usize) -> usize {
     (MAX_QUESTIONS / resources.max(1)).clamp(1, MAX_MACHINES)
@@ -230,6 +243,12 @@ fn until(explained: &Explained) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_use_that_was_not_decided_is_not_told_as_a_denial() {
+        assert_eq!(without_access(true), OwnUse::Denied);
+        assert_eq!(without_access(false), OwnUse::Unknown);
+    }
 
     #[test]
     fn a_page_asks_at_most_120_questions_and_one_machine_at_least() {

@@ -404,3 +404,44 @@ impl Form {
         }
     }
 }
+
+impl Form {
+    /// True if its fault begins with a word.
+    pub(crate) fn is_sentence(&self) -> bool {
+        self.problem.as_deref().is_some_and(begins_with_word)
+    }
+}
+
+impl Field {
+    /// The same of the fault of a field.
+    pub(crate) fn is_sentence(&self) -> bool {
+        self.problem.as_deref().is_some_and(begins_with_word)
+    }
+}
+
+/// True if a fault begins with a word of a sentence, and not with a name, an address or a sign.
+fn begins_with_word(problem: &str) -> bool {
+    let word = problem.split(' ').next().unwrap_or_default();
+    !word.is_empty() && word.chars().all(|letter| letter.is_ascii_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::begins_with_word;
+
+    #[test]
+    fn a_fault_begins_with_a_capital_unless_it_begins_with_what_was_typed() {
+        for sentence in ["it is empty", "there is no group `ops`", "name"] {
+            assert!(begins_with_word(sentence), "{sentence}");
+        }
+        for typed in [
+            "",
+            "`tcp:0` is no port",
+            "db.corp.example is taken",
+            "10.0.0.1",
+            "Kept",
+        ] {
+            assert!(!begins_with_word(typed), "{typed}");
+        }
+    }
+}

@@ -74,7 +74,12 @@ pub(crate) enum Section {
     Alert(String),
     /// A remark about what stands above it.
     Note(String),
-    /// Text whose line breaks count.
+    /// Sentences; their line breaks count.
+    Prose {
+        title: String,
+        text: String,
+    },
+    /// Text for a machine, whose line breaks count.
     Lines {
         title: String,
         text: String,

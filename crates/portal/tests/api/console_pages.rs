@@ -590,7 +590,8 @@ async fn of_two_administrators_who_let_one_person_sign_in_neither_loses_anything
     };
     let conflict = one.submit(&action, &mine(&seen)).await.expect(409);
     for shown in [
-        "as auditor, by password alone",
+        "<dt>Role</dt><dd>auditor",
+        "by password alone",
         "<option value=\"admin\" selected>",
         "Someone else changed it",
         "Write it once more",
