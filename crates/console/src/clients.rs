@@ -7,6 +7,7 @@ use super::explain::{self, Preset};
 use super::forms::Posted;
 use super::listing::{Listing, RowState};
 use super::names::Names;
+use super::new_client;
 use super::notice::done;
 use super::person::Person;
 use super::selected::{Act, Selection};
@@ -78,6 +79,7 @@ pub(super) async fn list(
     let is_own = person.caller.role() == Role::User;
     let title = if is_own { "My clients" } else { "Clients" };
     let mut page = person.live_page(title, AT, AT, &console);
+    page.create = new_client::create(&person);
     let request = LISTING.request(&asked);
     let service = &console.service;
     let found = service.clients(&person.caller, &request).await?;

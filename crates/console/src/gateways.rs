@@ -3,9 +3,11 @@
 use super::answers::{self, UseOf};
 use super::asked::Asked;
 use super::edit::{rename_form, renamed};
+use super::enrolment;
 use super::forms::Posted;
 use super::listing::{Listing, RowState};
 use super::names::Names;
+use super::new_gateway;
 use super::person::Person;
 use super::selected::{Act, Selection};
 use super::state::Console;
@@ -73,7 +75,7 @@ pub(super) fn verify_action(gateway: &Gateway) -> Option<Action> {
 /// The token that it presented with its key, by name.
 pub(super) fn enrolled_with(gateway: &Gateway, names: &Names) -> Cell {
     match gateway.enrolled_with {
-        Some(token) => Cell::link("/settings/tokens", names.text(token)),
+        Some(token) => Cell::link(enrolment::page_of(token), names.text(token)),
         None => Cell::text("–"),
     }
 }
@@ -98,7 +100,7 @@ const LISTING: Listing = Listing {
         RowState::new("revoked", "Revoked", Part::RevokedGateways),
     ],
     hint: "Name, site, address or software",
-    empty: "There is no gateway yet. Create a token on the page of a site, and run “culvert gateway run” with it on a machine there.",
+    empty: "There is no gateway yet. “New gateway” creates a token, and shows the commands that start one.",
 };
 
 const SELECTION: Selection = Selection {
@@ -136,6 +138,7 @@ pub(super) async fn list(
     asked: Asked,
 ) -> Result<Response, Fault> {
     let mut page = person.live_page("Gateways", AT, AT, &console);
+    page.create = person.may_change().then(|| new_gateway::create(None));
     let service = &console.service;
     let found = service
         .gateways(&person.caller, &LISTING.request(&asked))

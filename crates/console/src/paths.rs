@@ -26,6 +26,7 @@ const PARTS: &[&str] = &[
     "explain",
     "log",
     "settings",
+    "tokens",
     "me",
     "first-steps",
 ];

@@ -2,11 +2,12 @@
 
 use super::state::Console;
 use super::{
-    actor_page, assets, change_log, choices, clients, confirm, device, dns, explain, exports,
-    factors, first, first_steps, flows, gateways, groups, guard, identities, invitation_page,
-    invitations, join_groups, live, log_settings, logs, me, new_provider, overview, own_access,
-    passkeys, people, policies, provider_sign_in, providers, resources, second_step,
-    service_accounts, settings, sites, theme_choice, tokens, verified_gateways,
+    actor_page, assets, change_log, choices, clients, confirm, device, dns, enrolment, explain,
+    exports, factors, first, first_steps, flows, gateways, groups, guard, identities,
+    invitation_page, invitations, join_groups, live, log_settings, logs, me, new_client,
+    new_gateway, new_provider, overview, own_access, passkeys, people, policies, provider_sign_in,
+    providers, resources, second_step, service_accounts, settings, sites, theme_choice, tokens,
+    verified_gateways,
 };
 use axum::Router;
 use axum::middleware::from_fn_with_state;
@@ -95,6 +96,10 @@ pub fn router(console: Console) -> Router {
         .route("/sites/{id}/name", post(sites::rename))
         .route("/sites/{id}/delete", post(sites::delete))
         .route("/gateways", get(gateways::list))
+        .route(
+            "/gateways/new",
+            proven(get(new_gateway::ask).post(new_gateway::create_token)),
+        )
         .route("/gateways/{id}", get(gateways::show))
         .route("/gateways/{id}/name", post(gateways::rename))
         .route(
@@ -189,6 +194,7 @@ pub fn router(console: Console) -> Router {
         .route("/people/{id}/name", post(actor_page::rename))
         .route("/people/{id}/groups", post(join_groups::add_to_groups))
         .route("/people/{id}/delete", post(actor_page::delete))
+        .route("/tokens/{id}", get(enrolment::show))
         .route("/tokens/{id}/revoke", post(tokens::revoke))
         .route("/service-accounts/new", get(service_accounts::ask))
         .route(
@@ -205,6 +211,10 @@ pub fn router(console: Console) -> Router {
         .route("/groups/{id}/name", post(groups::rename))
         .route("/groups/{id}/delete", post(groups::delete))
         .route("/clients", get(clients::list))
+        .route(
+            "/clients/new",
+            proven(get(new_client::ask).post(new_client::create_token)),
+        )
         .route("/clients/{id}", get(clients::show))
         .route("/clients/{id}/name", post(clients::rename))
         .route("/clients/{id}/delete", post(clients::delete))

@@ -7,6 +7,7 @@ use super::edit::{
 use super::forms::{Posted, taken};
 use super::gateways;
 use super::listing::Listing;
+use super::new_gateway;
 use super::notice::done;
 use super::person::Person;
 use super::state::Console;
@@ -142,6 +143,9 @@ async fn site_page(
     });
     let at = format!("{AT}/{id}");
     page.title.clone_from(&site.name);
+    page.create = person
+        .may_change()
+        .then(|| new_gateway::create(Some(&site.name)));
     page.sections.push(Section::Table(Table {
         title: "Gateways".to_owned(),
         columns: vec![
@@ -171,9 +175,9 @@ pub(super) async fn make_token(
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
     let at = format!("{AT}/{id}");
-    let owner = MachineOwner::Site(id);
-    let made = tokens::create_machine_token(&console, &person, &fields, owner);
-    let onward = |issued| tokens::once(&person, AT, &issued).into_response();
+    let owner = Ok(MachineOwner::Site(id));
+    let made = tokens::create_machine_token(&console, &person, &fields, Machine::Gateway, owner);
+    let onward = IntoResponse::into_response;
     let form = || tokens::machine_form(&at, Machine::Gateway, Some(&fields));
     let page = |form| site_page(&console, &person, &asked, id, form);
     taken(made.await, form, onward, page).await

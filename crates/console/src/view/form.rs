@@ -380,7 +380,7 @@ impl Form {
         let others = others.join("\n");
         self.problem = Some(match (others.is_empty(), self.method) {
             // A question changes nothing anyway.
-            (true, "get") => "FilterBar at the marked fields.".to_owned(),
+            (true, "get") => "Look at the marked fields.".to_owned(),
             (true, _) => "Nothing was changed: look at the marked fields.".to_owned(),
             (false, _) => others,
         });

@@ -21,6 +21,7 @@ mod console;
 mod console_answers;
 mod console_choices;
 mod console_conditions;
+mod console_enrolment;
 mod console_explain;
 mod console_faults;
 mod console_forms;
