@@ -4,8 +4,8 @@ use super::machine_commands;
 use super::names::Names;
 use super::person::Person;
 use super::state::Console;
-use super::tokens;
-use super::view::{Cell, Page, Section, Step, Steps};
+use super::states;
+use super::view::{Action, Buttons, Cell, Page, Section, Step, Steps};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::{ActorId, SiteId, TokenId};
@@ -102,19 +102,36 @@ async fn page(console: &Console, person: &Person, token: &Token) -> Result<Page,
             },
             names.maybe(holder),
         ),
-        ("State", tokens::state(token)),
+        ("State", states::token(token)),
         ("Ends", Cell::time(token.expires)),
         ("Last used", Cell::time(token.last_used)),
         ("Created", Cell::time(Some(token.created))),
     ];
     if person.may_change() {
-        facts.push(("Actions", person.buttons(tokens::actions(token))));
+        facts.push(("Actions", person.buttons(actions(token))));
     }
     page.sections.push(Section::Facts {
         title: "Token".to_owned(),
         facts,
     });
     Ok(page)
+}
+
+/// The buttons of a token.
+pub(super) fn actions(token: &Token) -> Vec<Action> {
+    let buttons = Buttons {
+        path: format!("/tokens/{}", token.id),
+        what: &token.name,
+        version: token.version,
+    };
+    match token.revoked {
+        Some(_) => Vec::new(),
+        None => vec![buttons.for_good(
+            "Revoke",
+            "revoke",
+            "Machines and programs with this token are refused.",
+        )],
+    }
 }
 
 /// The machines of an actor or a site that were seen last.

@@ -10,7 +10,8 @@ use super::person::Person;
 use super::roles::role_name;
 use super::selected::{Act, Selection};
 use super::state::Console;
-use super::view::{Action, Buttons, Cell, Field, Form, Link, Page};
+use super::states;
+use super::view::{Cell, Field, Form, Link, Page};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::{ActorId, SiteId, TokenId};
@@ -128,45 +129,16 @@ pub(super) fn row(person: &Person, token: &Token, may_change: bool) -> Vec<Cell>
             Some(role) => format!("{}, {}", token.kind, role_name(role)),
             None => token.kind.to_string(),
         }),
-        state(token),
+        states::token(token),
         Cell::time(token.expires),
         Cell::time(token.last_used),
-        person.menu(actions(token).into_iter().filter(|_| may_change)),
+        person.menu(enrolment::actions(token).into_iter().filter(|_| may_change)),
     ]
 }
 
 /// The column titles above [`row`].
 pub(super) fn columns() -> Vec<&'static str> {
     vec!["Name", "Kind", "State", "Ends", "Last used", "Actions"]
-}
-
-pub(super) fn state(token: &Token) -> Cell {
-    let is_over = token
-        .expires
-        .is_some_and(|expires| expires <= culvert_portal_base::now());
-    match (token.revoked, token.used) {
-        (Some(_), _) => Cell::bad("revoked"),
-        (None, _) if is_over => Cell::bad("expired"),
-        (None, Some(_)) => Cell::plain("used"),
-        (None, None) if token.one_time => Cell::good("good for one machine"),
-        (None, None) => Cell::good("good"),
-    }
-}
-
-pub(super) fn actions(token: &Token) -> Vec<Action> {
-    let buttons = Buttons {
-        path: format!("/tokens/{}", token.id),
-        what: &token.name,
-        version: token.version,
-    };
-    match token.revoked {
-        Some(_) => Vec::new(),
-        None => vec![buttons.for_good(
-            "Revoke",
-            "revoke",
-            "Machines and programs with this token are refused.",
-        )],
-    }
 }
 
 pub(super) async fn list(
