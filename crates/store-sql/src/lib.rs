@@ -21,6 +21,7 @@ mod auth;
 mod backup;
 mod changes;
 mod commits;
+mod counts;
 mod delete;
 mod enrol;
 mod factors;
