@@ -18,7 +18,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::ClientId;
 use culvert_portal_base::{Fault, Id};
-use culvert_portal_service::ClientAction;
+use culvert_portal_service::{ClientAction, Live};
 use culvert_store::{EntityKind, MachineId, OrderBy, Part, Role};
 use culvert_wire::api::{Client, ClientPatch};
 
@@ -38,9 +38,11 @@ const LISTING: Listing = Listing {
         ("Actions", None),
     ],
     states: &[
+        RowState::live("connected", "Connected", Live::Connected),
         RowState::new("unverified", "Not verified", Part::UnverifiedClients),
         RowState::new("verified", "Verified", Part::VerifiedClients),
         RowState::new("revoked", "Revoked", Part::RevokedClients),
+        RowState::live("outdated", "Older version", Live::Outdated),
     ],
     hint: "Name, owner, address or software",
     empty: "There is none. A client comes into being when it first connects with its token.",

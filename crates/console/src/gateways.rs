@@ -18,7 +18,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::GatewayId;
 use culvert_portal_base::{Fault, Id};
-use culvert_portal_service::GatewayAction;
+use culvert_portal_service::{GatewayAction, Live};
 use culvert_store::{EntityId, EntityKind, MachineId, OrderBy, Part};
 use culvert_wire::api::{Gateway, GatewayPatch};
 
@@ -94,10 +94,12 @@ const LISTING: Listing = Listing {
         ("Actions", None),
     ],
     states: &[
+        RowState::live("connected", "Connected", Live::Connected),
         RowState::new("unverified", "Not verified", Part::UnverifiedGateways),
         RowState::new("verified", "Verified", Part::VerifiedGateways),
         RowState::new("draining", "Draining", Part::DrainingGateways),
         RowState::new("revoked", "Revoked", Part::RevokedGateways),
+        RowState::live("outdated", "Older version", Live::Outdated),
     ],
     hint: "Name, site, address or software",
     empty: "There is no gateway yet. “New gateway” creates a token, and shows the commands that start one.",

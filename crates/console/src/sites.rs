@@ -19,7 +19,7 @@ use axum::response::{IntoResponse, Response};
 use culvert_ids::SiteId;
 use culvert_portal_base::{Fault, Id};
 use culvert_portal_service::{Caller, ListRequest};
-use culvert_store::OrderBy;
+use culvert_store::{EntityKind, OrderBy};
 use culvert_wire::api::{NewSite, Site, SitePatch};
 
 const AT: &str = "/sites";
@@ -53,6 +53,8 @@ const LISTING: Listing = Listing {
     title: "Sites",
     columns: &[
         ("Name", Some(OrderBy::Name)),
+        ("Gateways connected", None),
+        ("Resources", None),
         ("Created", Some(OrderBy::Created)),
     ],
     states: &[],
@@ -63,17 +65,26 @@ const LISTING: Listing = Listing {
 async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<Page, Fault> {
     let request = LISTING.request(asked);
     let found = console.service.sites(&person.caller, &request).await?;
-    let row = |site: Site| {
+    let ids = || found.items.iter().map(|site| site.id);
+    let (service, caller) = (&console.service, &person.caller);
+    let gateways = service.gateways_of_sites(caller, ids()).await?;
+    let resources = service
+        .reference_counts(caller, EntityKind::Resource, ids())
+        .await?;
+    let row = |site: &Site| {
+        let id = site.id.into();
         vec![
-            Cell::link(format!("{AT}/{}", site.id), site.name),
+            Cell::link(format!("{AT}/{}", site.id), &site.name),
+            match gateways.get(&id) {
+                None => Cell::plain("none yet"),
+                Some((0, all)) => Cell::warn(format_args!("0 of {all}")),
+                Some((connected, all)) => Cell::good(format_args!("{connected} of {all}")),
+            },
+            Cell::text(resources.get(&id).copied().unwrap_or(0)),
             Cell::time(Some(site.created)),
         ]
     };
-    let list = LISTING.table(
-        asked,
-        found.total,
-        found.items.into_iter().map(row).collect(),
-    );
+    let list = LISTING.table(asked, found.total, found.items.iter().map(row).collect());
     Ok(person.searched_page(
         AT,
         list,

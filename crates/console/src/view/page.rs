@@ -94,6 +94,8 @@ pub(crate) enum Section {
     Steps(Steps),
     /// A fault, or something that needs attention.
     Alert(String),
+    /// Things to look after, each with the way there.
+    Attention(Vec<Attention>),
     /// A remark about what stands above it.
     Note(String),
     /// Text whose line breaks count.
@@ -130,6 +132,14 @@ pub(crate) enum Section {
     Charts(Vec<Chart>),
     Network(Picture),
     Form(Form),
+}
+
+/// Something to look after, and what mends it.
+#[derive(Clone, Debug)]
+pub(crate) struct Attention {
+    pub(crate) text: String,
+    /// The page about it: its address and the name of the link.
+    pub(crate) link: Option<(String, &'static str)>,
 }
 
 /// One of several ways, with what is copied for it.

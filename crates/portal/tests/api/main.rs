@@ -28,6 +28,7 @@ mod console_forms;
 mod console_lists;
 mod console_live;
 mod console_logs;
+mod console_machines;
 mod console_notices;
 mod console_overview;
 mod console_pages;
