@@ -13,6 +13,7 @@ mod change_log;
 mod chart;
 mod choices;
 mod clients;
+mod components;
 mod condition_fields;
 mod confirm;
 mod content_policy;

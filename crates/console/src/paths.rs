@@ -17,6 +17,7 @@ const PARTS: &[&str] = &[
     "sites",
     "gateways",
     "clients",
+    "components",
     "dns",
     "resources",
     "policies",

@@ -2,8 +2,8 @@
 
 use super::state::Console;
 use super::{
-    actor_page, assets, change_log, choices, clients, confirm, device, dns, enrolment, explain,
-    exports, factors, first, first_steps, flows, gateways, groups, guard, identities,
+    actor_page, assets, change_log, choices, clients, components, confirm, device, dns, enrolment,
+    explain, exports, factors, first, first_steps, flows, gateways, groups, guard, identities,
     invitation_page, invitations, join_groups, live, log_settings, logs, me, new_client,
     new_gateway, new_provider, overview, own_access, passkeys, people, policies, provider_sign_in,
     providers, resources, second_step, service_accounts, settings, sites, theme_choice, tokens,
@@ -155,6 +155,7 @@ pub fn router(console: Console) -> Router {
         .route("/policies/new", get(policies::ask))
         .route("/policies/{id}", get(policies::show).post(policies::change))
         .route("/policies/{id}/delete", post(policies::delete))
+        .route("/components", get(components::show))
         .route("/explain", get(explain::show))
         .route("/choices", get(choices::list))
         .route("/people", get(people::list).post(people::create))
@@ -253,6 +254,7 @@ pub fn router(console: Console) -> Router {
             "/settings/sinks",
             get(log_settings::show_sinks).post(log_settings::create_sink),
         )
+        .route("/settings/sinks/new", get(log_settings::ask_sink))
         .route(
             "/settings/sinks/{name}/pause",
             post(|console, name, posted| log_settings::pause_sink(console, name, posted, true)),
