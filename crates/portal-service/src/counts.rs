@@ -26,8 +26,8 @@ impl Service {
         kind: EntityKind,
         to: impl IntoIterator<Item = I>,
     ) -> Result<BTreeMap<EntityId, u64>, Fault> {
-        let to = to.into_iter().map(Into::into).collect();
-        self.counts(caller, kind, ListFilter::default(), to).await
+        let to: Vec<EntityId> = to.into_iter().map(Into::into).collect();
+        self.counts(caller, kind, &ListFilter::default(), &to).await
     }
 
     /// The gateways of sites that are not revoked: those that are connected, and all. Sites without any are left out.
@@ -49,8 +49,8 @@ impl Service {
             ..live.clone()
         };
         let kind = EntityKind::Gateway;
-        let all = self.counts(caller, kind, live, sites.clone()).await?;
-        let connected = self.counts(caller, kind, connected, sites).await?;
+        let all = self.counts(caller, kind, &live, &sites).await?;
+        let connected = self.counts(caller, kind, &connected, &sites).await?;
         let both = all.into_iter().map(|(site, all)| {
             let connected = connected.get(&site).copied().unwrap_or(0);
             (site, (connected, all))
@@ -62,12 +62,12 @@ impl Service {
         &self,
         caller: &Caller,
         kind: EntityKind,
-        filter: ListFilter,
-        to: Vec<EntityId>,
+        filter: &ListFilter,
+        to: &[EntityId],
     ) -> Result<BTreeMap<EntityId, u64>, Fault> {
         caller.may_read()?;
         let store = &self.database.store;
-        let counts = store.reference_counts(caller.account(), kind, &filter, &to);
+        let counts = store.reference_counts(caller.account(), kind, filter, to);
         Ok(self.database.ask("reference_counts", counts).await?)
     }
 

@@ -59,7 +59,7 @@ fn element(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
         }
         len = digits
             .iter()
-            .fold(0, |len, digit| len << 8 | usize::from(*digit));
+            .fold(0, |len, digit| (len << 8) | usize::from(*digit));
         rest = after;
     }
     rest.split_at_checked(len)
