@@ -290,9 +290,9 @@ pub(super) async fn make_token(
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
     let at = format!("{AT}/{id}");
-    let owner = MachineOwner::Actor(id);
-    let made = tokens::create_machine_token(&console, &person, &fields, owner);
-    let onward = |issued| tokens::once(&person, AT, &issued).into_response();
+    let owner = Ok(MachineOwner::Actor(id));
+    let made = tokens::create_machine_token(&console, &person, &fields, Machine::Client, owner);
+    let onward = IntoResponse::into_response;
     let form = || tokens::machine_form(&at, Machine::Client, Some(&fields));
     let page = |form| actor_page(&console, &person, &asked, id, Some(form));
     taken(made.await, form, onward, page).await

@@ -7,6 +7,7 @@ use super::explain::{self, Preset};
 use super::forms::Posted;
 use super::listing::{Listing, RowState};
 use super::names::Names;
+use super::new_client;
 use super::notice::done;
 use super::person::Person;
 use super::selected::{Act, Selection};
@@ -17,7 +18,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::ClientId;
 use culvert_portal_base::{Fault, Id};
-use culvert_portal_service::ClientAction;
+use culvert_portal_service::{ClientAction, Live};
 use culvert_store::{EntityKind, MachineId, OrderBy, Part, Role};
 use culvert_wire::api::{Client, ClientPatch};
 
@@ -37,9 +38,11 @@ const LISTING: Listing = Listing {
         ("Actions", None),
     ],
     states: &[
+        RowState::live("connected", "Connected", Live::Connected),
         RowState::new("unverified", "Not verified", Part::UnverifiedClients),
         RowState::new("verified", "Verified", Part::VerifiedClients),
         RowState::new("revoked", "Revoked", Part::RevokedClients),
+        RowState::live("outdated", "Older version", Live::Outdated),
     ],
     hint: "Name, owner, address or software",
     empty: "There is none. A client comes into being when it first connects with its token.",
@@ -78,6 +81,7 @@ pub(super) async fn list(
     let is_own = person.caller.role() == Role::User;
     let title = if is_own { "My clients" } else { "Clients" };
     let mut page = person.live_page(title, AT, AT, &console);
+    page.create = new_client::create(&person);
     let request = LISTING.request(&asked);
     let service = &console.service;
     let found = service.clients(&person.caller, &request).await?;

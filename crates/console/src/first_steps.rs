@@ -1,11 +1,11 @@
 //! From an owner to the first protected connection: what is there already, and what comes next.
 
+use super::enrolment::secret_of;
 use super::fields::Fields;
 use super::forms::{Posted, taken};
 use super::notice::done;
 use super::person::Person;
 use super::state::Console;
-use super::tokens::secret_of;
 use super::view::{Field, Form, Page, Section, Step, Steps};
 use crate::machine_commands;
 use axum::extract::State;
@@ -54,14 +54,7 @@ async fn progress(console: &Console, caller: &Caller) -> Result<Progress, Fault>
 impl Progress {
     fn steps(&self) -> Steps {
         let site = self.site.as_ref().map_or("", |(_, name)| name);
-        let step = |title, is_done, text: &str| Step {
-            title,
-            is_done,
-            is_next: false,
-            text: text.to_owned(),
-            command: None,
-            link: None,
-        };
+        let step = Step::new;
         let mut steps = vec![
             step("An owner", true, "That is you."),
             step(
@@ -100,15 +93,9 @@ impl Progress {
         }
         steps[3].link = Some(("/policies".to_owned(), "All policies"));
         steps[4].link = Some(("/clients".to_owned(), "All clients"));
-        if let Some(next) = steps.iter_mut().find(|step| !step.is_done) {
-            next.is_next = true;
-        }
         let count = steps.iter().filter(|step| step.is_done).count();
-        Steps {
-            title: "From here to the first protected connection".to_owned(),
-            news: format!("{count} of {} steps are done.", steps.len()),
-            steps,
-        }
+        let news = format!("{count} of {} steps are done.", steps.len());
+        Steps::new("From here to the first protected connection", news, steps)
     }
 
     /// The forms of what can be done now.

@@ -3,9 +3,11 @@
 use super::answers::{self, UseOf};
 use super::asked::Asked;
 use super::edit::{rename_form, renamed};
+use super::enrolment;
 use super::forms::Posted;
 use super::listing::{Listing, RowState};
 use super::names::Names;
+use super::new_gateway;
 use super::person::Person;
 use super::selected::{Act, Selection};
 use super::state::Console;
@@ -16,7 +18,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::GatewayId;
 use culvert_portal_base::{Fault, Id};
-use culvert_portal_service::GatewayAction;
+use culvert_portal_service::{GatewayAction, Live};
 use culvert_store::{EntityId, EntityKind, MachineId, OrderBy, Part};
 use culvert_wire::api::{Gateway, GatewayPatch};
 
@@ -73,7 +75,7 @@ pub(super) fn verify_action(gateway: &Gateway) -> Option<Action> {
 /// The token that it presented with its key, by name.
 pub(super) fn enrolled_with(gateway: &Gateway, names: &Names) -> Cell {
     match gateway.enrolled_with {
-        Some(token) => Cell::link("/settings/tokens", names.text(token)),
+        Some(token) => Cell::link(enrolment::page_of(token), names.text(token)),
         None => Cell::text("–"),
     }
 }
@@ -92,13 +94,15 @@ const LISTING: Listing = Listing {
         ("Actions", None),
     ],
     states: &[
+        RowState::live("connected", "Connected", Live::Connected),
         RowState::new("unverified", "Not verified", Part::UnverifiedGateways),
         RowState::new("verified", "Verified", Part::VerifiedGateways),
         RowState::new("draining", "Draining", Part::DrainingGateways),
         RowState::new("revoked", "Revoked", Part::RevokedGateways),
+        RowState::live("outdated", "Older version", Live::Outdated),
     ],
     hint: "Name, site, address or software",
-    empty: "There is no gateway yet. Create a token on the page of a site, and run “culvert gateway run” with it on a machine there.",
+    empty: "There is no gateway yet. “New gateway” creates a token, and shows the commands that start one.",
 };
 
 const SELECTION: Selection = Selection {
@@ -136,6 +140,7 @@ pub(super) async fn list(
     asked: Asked,
 ) -> Result<Response, Fault> {
     let mut page = person.live_page("Gateways", AT, AT, &console);
+    page.create = person.may_change().then(|| new_gateway::create(None));
     let service = &console.service;
     let found = service
         .gateways(&person.caller, &LISTING.request(&asked))

@@ -47,6 +47,8 @@ const LISTING: Listing = Listing {
     title: "Groups",
     columns: &[
         ("Name", Some(OrderBy::Name)),
+        ("People", None),
+        ("Policies", None),
         ("Created", Some(OrderBy::Created)),
     ],
     states: &[],
@@ -75,9 +77,17 @@ pub(super) async fn change_selected(
 async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<Page, Fault> {
     let request = LISTING.request(asked);
     let found = console.service.groups(&person.caller, &request).await?;
+    let ids = || found.items.iter().map(|group| group.id);
+    let (service, caller) = (&console.service, &person.caller);
+    let members = service.member_counts(caller, ids()).await?;
+    let policies = service
+        .reference_counts(caller, EntityKind::Policy, ids())
+        .await?;
     let rows = found.items.iter().map(|group| {
         vec![
             Cell::link(format!("{AT}/{}", group.id), &group.name),
+            Cell::text(members.get(&group.id).copied().unwrap_or(0)),
+            Cell::text(policies.get(&group.id.into()).copied().unwrap_or(0)),
             Cell::time(Some(group.created)),
         ]
     });

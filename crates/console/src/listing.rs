@@ -4,7 +4,7 @@
 
 use super::asked::Asked;
 use super::view::{Cell, Chip, FilterBar, Ordering, Table};
-use culvert_portal_service::ListRequest;
+use culvert_portal_service::{ListRequest, Live};
 use culvert_store::{Order, OrderBy, Part, Position};
 use std::borrow::Cow;
 
@@ -34,12 +34,26 @@ pub(super) struct RowState {
     /// As it is in the address.
     pub(super) word: &'static str,
     pub(super) name: &'static str,
-    pub(super) part: Part,
+    rows: StateRows,
+}
+
+/// The rows in a state.
+#[derive(Clone, Copy)]
+enum StateRows {
+    Part(Part),
+    Live(Live),
 }
 
 impl RowState {
     pub(super) const fn new(word: &'static str, name: &'static str, part: Part) -> Self {
-        Self { word, name, part }
+        let rows = StateRows::Part(part);
+        Self { word, name, rows }
+    }
+
+    /// Of machines, by what they are at this moment.
+    pub(super) const fn live(word: &'static str, name: &'static str, live: Live) -> Self {
+        let rows = StateRows::Live(live);
+        Self { word, name, rows }
     }
 }
 
@@ -47,10 +61,11 @@ impl Listing {
     /// The request for the rows that the address asks for. Words that it does not know ask for nothing.
     pub(super) fn request(&self, asked: &Asked) -> ListRequest {
         let mut request = ListRequest::searching(asked.0.filled("search"));
-        request
-            .filter
-            .parts
-            .extend(self.state(asked).map(|state| state.part));
+        match self.state(asked).map(|state| state.rows) {
+            Some(StateRows::Part(part)) => request.filter.parts.push(part),
+            Some(StateRows::Live(live)) => request.live = Some(live),
+            None => {}
+        }
         request.limit = Some(ROWS);
         request.position = Some(Position {
             order: self.order(asked),

@@ -5,7 +5,7 @@ use super::forms::Posted;
 use super::notice::done;
 use super::person::Person;
 use super::state::Console;
-use super::view::{Action, Cell, Field, Form, Page, Section, Table};
+use super::view::{Action, Cell, Field, Form, Link, Page, Section, Table};
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -25,6 +25,12 @@ const CHANGE_DAYS: RangeInclusive<u32> = 0..=MAX_LOG_DAYS;
 const LOG_ENTRIES: RangeInclusive<u64> = MIN_LOG_ENTRIES..=MAX_LOG_ENTRIES;
 
 const SINKS: &str = "/settings/sinks";
+
+/// The page that creates a sink.
+const NEW_SINK: Link = Link {
+    path: "/settings/sinks/new",
+    name: "New log sink",
+};
 
 pub(super) async fn show_retention(
     State(console): State<Console>,
@@ -220,9 +226,13 @@ pub(super) async fn show_sinks(
     person: Person,
 ) -> Result<Response, Fault> {
     let mut page = sinks_page(&console, &person).await?;
-    if person.may_change() {
-        page.sections.push(Section::Form(sink_form()));
-    }
+    page.create = person.may_change().then(|| NEW_SINK.into());
+    Ok(page.into_response())
+}
+
+pub(super) async fn ask_sink(person: Person) -> Result<Response, Fault> {
+    person.caller.may_change()?;
+    let page = person.form_page(NEW_SINK.name, SINKS, sink_form());
     Ok(page.into_response())
 }
 
@@ -243,7 +253,9 @@ async fn sinks_page(console: &Console, person: &Person) -> Result<Page, Fault> {
             "Actions",
         ],
         rows: rows.collect(),
-        empty: "There is none.".into(),
+        empty:
+            "There is none. A sink gets each entry of the logs that it is for, beside the database."
+                .into(),
         ..Table::default()
     }));
     Ok(page)
@@ -325,7 +337,7 @@ fn sink_form() -> Form {
             .optional()
             .hint("It is never shown again, and goes over https alone."),
     ];
-    Form::new("A new log sink", SINKS, "Create", fields).with_test()
+    Form::new(NEW_SINK.name, SINKS, "Create", fields).with_test()
 }
 
 /// The sink that the form asks for. A number that can't be read is noted, and the smallest one stands in its place, so
@@ -385,16 +397,15 @@ pub(super) async fn create_sink(
         let notice = format!("Log sink {} created.", fields.text("name"));
         return Ok(done(SINKS, &notice));
     }
-    let mut page = sinks_page(&console, &person).await?;
     let form = sent_sink_form(&fields);
     let (form, status) = match made {
-        Ok(()) => {
-            page.done = Some("It took a test line. It is not saved yet.".to_owned());
-            (form, StatusCode::OK)
-        }
+        Ok(()) => (form, StatusCode::OK),
         Err(fault) => form.refused(fault)?,
     };
-    page.sections.push(Section::Form(form));
+    let mut page = person.form_page(NEW_SINK.name, SINKS, form);
+    if status == StatusCode::OK {
+        page.done = Some("It took a test line. It is not saved yet.".to_owned());
+    }
     Ok(page.with_status(status))
 }
 

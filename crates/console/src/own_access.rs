@@ -99,7 +99,7 @@ fn machines(access: &OwnAccess) -> Table {
 }
 
 /// The steps from a machine without Culvert to a connected client.
-fn another_machine(console: &Console) -> Vec<Section> {
+pub(super) fn another_machine(console: &Console) -> Vec<Section> {
     let copy = |title: &str, note: &str, text: String| Section::Copy {
         title: title.to_owned(),
         note: note.to_owned(),

@@ -17,6 +17,7 @@ const PARTS: &[&str] = &[
     "sites",
     "gateways",
     "clients",
+    "components",
     "dns",
     "resources",
     "policies",
@@ -26,6 +27,7 @@ const PARTS: &[&str] = &[
     "explain",
     "log",
     "settings",
+    "tokens",
     "me",
     "first-steps",
 ];

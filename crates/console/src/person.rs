@@ -180,7 +180,7 @@ impl Person {
         create: Option<Link>,
     ) -> Page {
         let mut page = self.page(list.title.clone(), at);
-        page.create = create.filter(|_| self.may_change());
+        page.create = create.filter(|_| self.may_change()).map(Into::into);
         page.sections.push(Section::Table(list));
         page
     }

@@ -13,7 +13,7 @@ use super::notice::done;
 use super::person::Person;
 use super::selected::{Act, Selection};
 use super::state::Console;
-use super::view::{Buttons, Cell, Field, Form, Link, Page, Section};
+use super::view::{Buttons, Cell, Create, Field, Form, Page, Section};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::ResourceId;
@@ -81,8 +81,8 @@ pub(super) async fn list(
         ]
     });
     let mut page = person.page("Resources", AT);
-    page.create = person.may_change().then_some(Link {
-        path: "/resources/new",
+    page.create = person.may_change().then_some(Create {
+        path: "/resources/new".to_owned(),
         name: "New resource",
     });
     let mut table = LISTING.table(&asked, found.total, rows.collect());

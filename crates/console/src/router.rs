@@ -2,11 +2,12 @@
 
 use super::state::Console;
 use super::{
-    actor_page, assets, change_log, choices, clients, confirm, device, dns, explain, exports,
-    factors, first, first_steps, flows, gateways, groups, guard, identities, invitation_page,
-    invitations, join_groups, live, log_settings, logs, me, new_provider, overview, own_access,
-    passkeys, people, policies, provider_sign_in, providers, resources, second_step,
-    service_accounts, settings, sites, theme_choice, tokens, verified_gateways,
+    actor_page, assets, change_log, choices, clients, components, confirm, device, dns, enrolment,
+    explain, exports, factors, first, first_steps, flows, gateways, groups, guard, identities,
+    invitation_page, invitations, join_groups, live, log_settings, logs, me, new_client,
+    new_gateway, new_provider, overview, own_access, passkeys, people, policies, provider_sign_in,
+    providers, resources, second_step, service_accounts, settings, sites, theme_choice, tokens,
+    verified_gateways,
 };
 use axum::Router;
 use axum::middleware::from_fn_with_state;
@@ -95,6 +96,10 @@ pub fn router(console: Console) -> Router {
         .route("/sites/{id}/name", post(sites::rename))
         .route("/sites/{id}/delete", post(sites::delete))
         .route("/gateways", get(gateways::list))
+        .route(
+            "/gateways/new",
+            proven(get(new_gateway::ask).post(new_gateway::create_token)),
+        )
         .route("/gateways/{id}", get(gateways::show))
         .route("/gateways/{id}/name", post(gateways::rename))
         .route(
@@ -150,6 +155,7 @@ pub fn router(console: Console) -> Router {
         .route("/policies/new", get(policies::ask))
         .route("/policies/{id}", get(policies::show).post(policies::change))
         .route("/policies/{id}/delete", post(policies::delete))
+        .route("/components", get(components::show))
         .route("/explain", get(explain::show))
         .route("/choices", get(choices::list))
         .route("/people", get(people::list).post(people::create))
@@ -189,6 +195,7 @@ pub fn router(console: Console) -> Router {
         .route("/people/{id}/name", post(actor_page::rename))
         .route("/people/{id}/groups", post(join_groups::add_to_groups))
         .route("/people/{id}/delete", post(actor_page::delete))
+        .route("/tokens/{id}", get(enrolment::show))
         .route("/tokens/{id}/revoke", post(tokens::revoke))
         .route("/service-accounts/new", get(service_accounts::ask))
         .route(
@@ -205,6 +212,10 @@ pub fn router(console: Console) -> Router {
         .route("/groups/{id}/name", post(groups::rename))
         .route("/groups/{id}/delete", post(groups::delete))
         .route("/clients", get(clients::list))
+        .route(
+            "/clients/new",
+            proven(get(new_client::ask).post(new_client::create_token)),
+        )
         .route("/clients/{id}", get(clients::show))
         .route("/clients/{id}/name", post(clients::rename))
         .route("/clients/{id}/delete", post(clients::delete))
@@ -243,6 +254,7 @@ pub fn router(console: Console) -> Router {
             "/settings/sinks",
             get(log_settings::show_sinks).post(log_settings::create_sink),
         )
+        .route("/settings/sinks/new", get(log_settings::ask_sink))
         .route(
             "/settings/sinks/{name}/pause",
             post(|console, name, posted| log_settings::pause_sink(console, name, posted, true)),

@@ -7,6 +7,7 @@ use super::edit::{
 use super::forms::{Posted, taken};
 use super::gateways;
 use super::listing::Listing;
+use super::new_gateway;
 use super::notice::done;
 use super::person::Person;
 use super::state::Console;
@@ -18,7 +19,7 @@ use axum::response::{IntoResponse, Response};
 use culvert_ids::SiteId;
 use culvert_portal_base::{Fault, Id};
 use culvert_portal_service::{Caller, ListRequest};
-use culvert_store::OrderBy;
+use culvert_store::{EntityKind, OrderBy};
 use culvert_wire::api::{NewSite, Site, SitePatch};
 
 const AT: &str = "/sites";
@@ -52,6 +53,8 @@ const LISTING: Listing = Listing {
     title: "Sites",
     columns: &[
         ("Name", Some(OrderBy::Name)),
+        ("Gateways connected", None),
+        ("Resources", None),
         ("Created", Some(OrderBy::Created)),
     ],
     states: &[],
@@ -62,17 +65,26 @@ const LISTING: Listing = Listing {
 async fn list_page(console: &Console, person: &Person, asked: &Asked) -> Result<Page, Fault> {
     let request = LISTING.request(asked);
     let found = console.service.sites(&person.caller, &request).await?;
-    let row = |site: Site| {
+    let ids = || found.items.iter().map(|site| site.id);
+    let (service, caller) = (&console.service, &person.caller);
+    let gateways = service.gateways_of_sites(caller, ids()).await?;
+    let resources = service
+        .reference_counts(caller, EntityKind::Resource, ids())
+        .await?;
+    let row = |site: &Site| {
+        let id = site.id.into();
         vec![
-            Cell::link(format!("{AT}/{}", site.id), site.name),
+            Cell::link(format!("{AT}/{}", site.id), &site.name),
+            match gateways.get(&id) {
+                None => Cell::plain("none yet"),
+                Some((0, all)) => Cell::warn(format_args!("0 of {all}")),
+                Some((connected, all)) => Cell::good(format_args!("{connected} of {all}")),
+            },
+            Cell::text(resources.get(&id).copied().unwrap_or(0)),
             Cell::time(Some(site.created)),
         ]
     };
-    let list = LISTING.table(
-        asked,
-        found.total,
-        found.items.into_iter().map(row).collect(),
-    );
+    let list = LISTING.table(asked, found.total, found.items.iter().map(row).collect());
     Ok(person.searched_page(
         AT,
         list,
@@ -142,6 +154,9 @@ async fn site_page(
     });
     let at = format!("{AT}/{id}");
     page.title.clone_from(&site.name);
+    page.create = person
+        .may_change()
+        .then(|| new_gateway::create(Some(&site.name)));
     page.sections.push(Section::Table(Table {
         title: "Gateways".to_owned(),
         columns: vec![
@@ -171,9 +186,9 @@ pub(super) async fn make_token(
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
     let at = format!("{AT}/{id}");
-    let owner = MachineOwner::Site(id);
-    let made = tokens::create_machine_token(&console, &person, &fields, owner);
-    let onward = |issued| tokens::once(&person, AT, &issued).into_response();
+    let owner = Ok(MachineOwner::Site(id));
+    let made = tokens::create_machine_token(&console, &person, &fields, Machine::Gateway, owner);
+    let onward = IntoResponse::into_response;
     let form = || tokens::machine_form(&at, Machine::Gateway, Some(&fields));
     let page = |form| site_page(&console, &person, &asked, id, form);
     taken(made.await, form, onward, page).await

@@ -2,6 +2,7 @@
 
 use super::host::Refusals;
 use super::streams::Streams;
+use culvert_portal_base::CertificateState;
 use culvert_portal_service::Service;
 use culvert_wire::token::Portal;
 use std::fmt;
@@ -14,6 +15,8 @@ pub struct Console {
     pub service: Arc<Service>,
     /// The portal's address.
     pub portal: Arc<dyn Fn() -> Portal + Send + Sync>,
+    /// The portal's certificate, as far as people have to look after it.
+    pub certificate: Arc<dyn Fn() -> CertificateState + Send + Sync>,
     /// Pages that follow what happens.
     pub streams: Streams,
     /// Requests that got no page.

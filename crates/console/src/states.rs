@@ -1,7 +1,7 @@
 //! The states of things, as lists and pages show them.
 
 use super::view::Cell;
-use culvert_wire::api::{Client, Gateway, GatewaySession, Policy};
+use culvert_wire::api::{Client, Gateway, GatewaySession, Policy, Token};
 
 /// The state of a policy.
 pub(super) fn policy(policy: &Policy) -> Cell {
@@ -44,6 +44,20 @@ pub(super) fn gateway(
             Cell::warn(format_args!("draining, {} clients left", session.clients))
         }
         (None, Some(_)) => Cell::good("accepting clients"),
+    }
+}
+
+/// The state of a token.
+pub(super) fn token(token: &Token) -> Cell {
+    let is_over = token
+        .expires
+        .is_some_and(|expires| expires <= culvert_portal_base::now());
+    match (token.revoked, token.used) {
+        (Some(_), _) => Cell::bad("revoked"),
+        (None, _) if is_over => Cell::bad("expired"),
+        (None, Some(_)) => Cell::plain("used"),
+        (None, None) if token.one_time => Cell::good("good for one machine"),
+        (None, None) => Cell::good("good"),
     }
 }
 

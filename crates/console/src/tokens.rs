@@ -1,6 +1,7 @@
 //! Tokens: those of machines and of the API. Their secrets are shown once.
 
 use super::asked::Asked;
+use super::enrolment;
 use super::fields::Fields;
 use super::forms::{Posted, taken};
 use super::listing::{Listing, RowState};
@@ -9,14 +10,14 @@ use super::person::Person;
 use super::roles::role_name;
 use super::selected::{Act, Selection};
 use super::state::Console;
-use super::view::{Action, Buttons, Cell, Field, Form, Link, Page, Section};
-use crate::machine_commands;
+use super::states;
+use super::view::{Cell, Field, Form, Link, Page};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::{ActorId, SiteId, TokenId};
 use culvert_portal_base::{Fault, Id, Problems};
 use culvert_store::{self as store, EntityId, EntityKind, OrderBy, Part};
-use culvert_wire::api::{IssuedToken, NewToken, Token};
+use culvert_wire::api::{NewSite, NewToken, Token};
 use culvert_wire::token::TokenKind;
 
 const AT: &str = "/settings/tokens";
@@ -31,16 +32,18 @@ pub(super) enum Machine {
 }
 
 /// The owner of a machine's token.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum MachineOwner {
     /// Of a client.
     Actor(ActorId),
     /// Of a gateway.
     Site(SiteId),
+    /// Of a gateway at a site that is created with the token.
+    NewSite(String),
 }
 
 /// The fields for the number of a token's uses and its end.
-fn uses_fields(written: Option<&Fields>) -> [Field; 2] {
+pub(super) fn uses_fields(written: Option<&Fields>) -> [Field; 2] {
     let text = |name| written.map_or("", |fields| fields.text(name));
     let uses = [
         // A browser offers the first: a token that leaks then lets in nobody else.
@@ -68,20 +71,29 @@ pub(super) fn machine_form(path: &str, machine: Machine, written: Option<&Fields
     Form::new(title, format!("{path}/token"), "Create", form)
 }
 
-/// Creates the token that the form asks for. All wrong fields are named at once.
+/// Creates the token that the form asks for, and the page that shows it. All wrong fields are named at once, a wrong
+/// owner among them.
 pub(super) async fn create_machine_token(
     console: &Console,
     person: &Person,
     fields: &Fields,
-    owner: MachineOwner,
-) -> Result<IssuedToken, Fault> {
+    machine: Machine,
+    owner: Result<MachineOwner, Fault>,
+) -> Result<Page, Fault> {
     let (service, caller) = (&console.service, &person.caller);
     caller.may_change()?;
-    let (kind, actor, site) = match owner {
-        MachineOwner::Actor(actor) => (TokenKind::Client, Some(actor), None),
-        MachineOwner::Site(site) => (TokenKind::Gateway, None, Some(site)),
-    };
     let mut problems = Problems::default();
+    let owner = problems.take(owner)?;
+    let (actor, site, new_site) = match owner {
+        None => (None, None, None),
+        Some(MachineOwner::Actor(actor)) => (Some(actor), None, None),
+        Some(MachineOwner::Site(site)) => (None, Some(site), None),
+        Some(MachineOwner::NewSite(name)) => (None, None, Some(NewSite { name })),
+    };
+    let kind = match machine {
+        Machine::Client => TokenKind::Client,
+        Machine::Gateway => TokenKind::Gateway,
+    };
     let new = NewToken {
         kind,
         actor,
@@ -91,89 +103,42 @@ pub(super) async fn create_machine_token(
         expires: problems.take(fields.ahead("expires"))?.flatten(),
         one_time: fields.text("uses") == "one",
     };
-    problems.take(service.check_token(caller, &new).await)?;
+    let checked = match &new_site {
+        Some(site) => service.check_token_at_new_site(caller, site, &new).await,
+        None => service.check_token(caller, &new).await,
+    };
+    problems.take(checked)?;
     problems.finish()?;
-    service.create_token(caller, new).await
-}
-
-/// The sections that show a new token, this once.
-pub(super) fn secret_of(issued: &IssuedToken) -> Vec<Section> {
-    let copy = |title: &str, note: &str, text: String| Section::Copy {
-        title: title.to_owned(),
-        note: note.to_owned(),
-        text,
+    let issued = match &new_site {
+        Some(site) => service.create_token_at_new_site(caller, site, new).await,
+        None => service.create_token(caller, new).await,
     };
-    let secret = &issued.secret;
-    let start = match issued.token.kind {
-        TokenKind::Client => Some(("client.token", machine_commands::CLIENT)),
-        TokenKind::Gateway => Some(("gateway.token", machine_commands::GATEWAY)),
-        TokenKind::Api | TokenKind::Setup | TokenKind::Session => None,
-    };
-    let note = "It is shown this once. Copy it now, and keep it secret.";
-    let mut sections = vec![copy("The token", note, secret.clone())];
-    if let Some((file, command)) = start {
-        let paste = machine_commands::to_paste(secret, file, command);
-        let note = "Paste it into a shell of the machine: it keeps the token in a file, and starts the \
-                    program.";
-        sections.push(copy("The command", note, paste));
-    }
-    sections
-}
-
-/// A page that shows a new token, this once.
-pub(super) fn once(person: &Person, at: &'static str, issued: &IssuedToken) -> Page {
-    let mut page = person.page(format!("Token {}", issued.token.name), at);
-    page.sections = secret_of(issued);
-    page
+    enrolment::once(console, person, &issued?).await
 }
 
 /// Name, kind, state, end, last use and buttons of a token: cells of a table.
 pub(super) fn row(person: &Person, token: &Token, may_change: bool) -> Vec<Cell> {
     vec![
-        Cell::text(&token.name),
+        match token.kind {
+            TokenKind::Session | TokenKind::Setup => Cell::text(&token.name),
+            TokenKind::Api | TokenKind::Client | TokenKind::Gateway => {
+                Cell::link(enrolment::page_of(token.id), &token.name)
+            }
+        },
         Cell::text(match token.role {
             Some(role) => format!("{}, {}", token.kind, role_name(role)),
             None => token.kind.to_string(),
         }),
-        state(token),
+        states::token(token),
         Cell::time(token.expires),
         Cell::time(token.last_used),
-        person.menu(actions(token).into_iter().filter(|_| may_change)),
+        person.menu(enrolment::actions(token).into_iter().filter(|_| may_change)),
     ]
 }
 
 /// The column titles above [`row`].
 pub(super) fn columns() -> Vec<&'static str> {
     vec!["Name", "Kind", "State", "Ends", "Last used", "Actions"]
-}
-
-fn state(token: &Token) -> Cell {
-    let is_over = token
-        .expires
-        .is_some_and(|expires| expires <= culvert_portal_base::now());
-    match (token.revoked, token.used) {
-        (Some(_), _) => Cell::bad("revoked"),
-        (None, _) if is_over => Cell::bad("expired"),
-        (None, Some(_)) => Cell::plain("used"),
-        (None, None) if token.one_time => Cell::good("good for one machine"),
-        (None, None) => Cell::good("good"),
-    }
-}
-
-fn actions(token: &Token) -> Vec<Action> {
-    let buttons = Buttons {
-        path: format!("/tokens/{}", token.id),
-        what: &token.name,
-        version: token.version,
-    };
-    match token.revoked {
-        Some(_) => Vec::new(),
-        None => vec![buttons.for_good(
-            "Revoke",
-            "revoke",
-            "Machines and programs with this token are refused.",
-        )],
-    }
 }
 
 pub(super) async fn list(
@@ -296,9 +261,10 @@ pub(super) async fn create(
 ) -> Result<Response, Fault> {
     let made = async {
         let new = wanted(&console, &person, &fields).await?;
-        console.service.create_token(&person.caller, new).await
+        let issued = console.service.create_token(&person.caller, new).await?;
+        enrolment::once(&console, &person, &issued).await
     };
-    let onward = |issued| once(&person, LIST, &issued).into_response();
+    let onward = IntoResponse::into_response;
     let page = async |form| {
         let form = console.with_choices(&person, form).await?;
         Ok(person.form_page("New token", LIST, form))

@@ -9,13 +9,13 @@ use super::names::Names;
 use super::person::Person;
 use super::state::Console;
 use super::states;
-use super::view::{Cell, Field, Form, Section, Table};
+use super::view::{Cell, Field, Form, Lines, Piece, Section, Table};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_portal_base::Fault;
 use culvert_portal_service::{Caller, ListRequest};
 use culvert_store::EntityId;
-use culvert_wire::api::{Account, AccountPatch};
+use culvert_wire::api::{Account, AccountPatch, Gateway};
 
 pub(super) const AT: &str = "/settings/verified-gateways";
 
@@ -60,11 +60,9 @@ pub(super) async fn show(
         let session = sessions.get(&gateway.id);
         let is_required = account.require_verified_gateways;
         rows.push(vec![
-            Cell::link(format!("{}/{}", gateways::AT, gateway.id), &gateway.name),
-            names.shown(gateway.site),
+            named(gateway, &names),
             states::gateway(gateway, session, is_required),
             Cell::code(&gateway.fingerprint),
-            Cell::text(gateway.software.as_deref().unwrap_or("–")),
             gateways::enrolled_with(gateway, &names),
             person.buttons(verify_action(gateway)),
         ]);
@@ -76,11 +74,9 @@ pub(super) async fn show(
     page.sections.push(Section::Table(Table {
         title: "Not verified".to_owned(),
         columns: vec![
-            "Name",
-            "Site",
+            "Gateway",
             "State",
             "Fingerprint",
-            "Software",
             "Enrolled with token",
             "Actions",
         ],
@@ -93,6 +89,22 @@ pub(super) async fn show(
     page.sections
         .extend(person.forms([form.with_version(account.version)]));
     Ok(page.into_response())
+}
+
+/// Name, site and version in one column: the fingerprint needs the width.
+fn named(gateway: &Gateway, names: &Names) -> Cell {
+    let name = Piece {
+        text: gateway.name.clone(),
+        path: Some(format!("{}/{}", gateways::AT, gateway.id)),
+    };
+    let mut about = vec![Piece::text("at "), names.piece(gateway.site.into())];
+    if let Some(version) = &gateway.software {
+        about.push(Piece::text(format!(", version {version}")));
+    }
+    Cell::Lines(Lines {
+        summary: None,
+        lines: vec![vec![name], about],
+    })
 }
 
 fn parse(rule: &str) -> Result<bool, Fault> {

@@ -33,7 +33,7 @@ const GATEWAY_LIMIT: Duration = Duration::from_secs(6);
 /// Interval between two requests for the client's progress.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// FilterBar at what a tunnel needs of this machine and its network, and say what is missing and what to do
+/// Look at what a tunnel needs of this machine and its network, and say what is missing and what to do
 ///
 /// Looked at are both address families, the way to the portal step by step, clocks, gateways, the
 /// resolver, and what the kernel has. If a client runs, it tells where portal and gateways are;

@@ -5,6 +5,7 @@
 
 mod body;
 mod bounds;
+mod certificate_state;
 mod class;
 mod clock;
 mod connection;
@@ -25,6 +26,7 @@ mod uri;
 
 pub use body::{MAX_BODY_BYTES, limit_for, read_body};
 pub use bounds::Bounds;
+pub use certificate_state::CertificateState;
 pub use class::Class;
 pub use clock::{Birth, birth, now};
 pub use connection::Connection;

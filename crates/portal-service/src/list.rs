@@ -17,6 +17,17 @@ pub struct ListRequest {
     pub position: Option<Position>,
     /// Rows of a page.
     pub limit: Option<u16>,
+    /// Only machines that are so at this moment.
+    pub live: Option<Live>,
+}
+
+/// The state of a client or a gateway at this moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Live {
+    /// It has a session.
+    Connected,
+    /// It runs an older version than the portal, as it said when it last connected.
+    Outdated,
 }
 
 impl ListRequest {

@@ -4,7 +4,7 @@ use super::{Caller, ListRequest, Service, names, show};
 use culvert_base::quoted;
 use culvert_ids::{ClientId, GatewayId, SiteId};
 use culvert_portal_base::{Fault, now};
-use culvert_store as store;
+use culvert_store::{self as store, EntityKind};
 use culvert_wire::api::{Client, ClientPatch, Gateway, GatewayPatch, Page};
 
 /// A judgement on a client.
@@ -41,7 +41,8 @@ impl Service {
         request: &ListRequest,
     ) -> Result<Page<Client>, Fault> {
         let own = caller.sees_clients_of()?;
-        let request = request.clone().referring_to(own);
+        let request = self.narrowed(caller, EntityKind::Client, request).await?;
+        let request = request.referring_to(own);
         self.list_own(caller, &request, show::client).await
     }
 
@@ -125,7 +126,9 @@ impl Service {
         caller: &Caller,
         request: &ListRequest,
     ) -> Result<Page<Gateway>, Fault> {
-        self.list(caller, request, show::gateway).await
+        caller.may_read()?;
+        let request = self.narrowed(caller, EntityKind::Gateway, request).await?;
+        self.list(caller, &request, show::gateway).await
     }
 
     /// A site that is not there is no site without gateways.

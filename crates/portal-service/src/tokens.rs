@@ -2,10 +2,10 @@
 
 use super::owners::may_use_api;
 use super::{Caller, ListRequest, Service, names, show};
-use culvert_ids::TokenId;
+use culvert_ids::{SiteId, TokenId};
 use culvert_portal_base::{Fault, Problems, birth, now};
 use culvert_store::{self as store, Mutation, Stamp, TokenScope, TokenUses};
-use culvert_wire::api::{ApiRole, IssuedToken, NewToken, Page, Token};
+use culvert_wire::api::{ApiRole, IssuedToken, NewSite, NewToken, Page, Token};
 use culvert_wire::token::{self as wire, Bearer, Secret, TokenKind};
 use zeroize::Zeroizing;
 
@@ -55,6 +55,60 @@ impl Service {
     pub async fn check_token(&self, caller: &Caller, new: &NewToken) -> Result<(), Fault> {
         caller.may_change()?;
         self.checked_token(caller, new).await.map(drop)
+    }
+
+    /// Creates a token for gateways of a site that is created with it: both or none.
+    pub async fn create_token_at_new_site(
+        &self,
+        caller: &Caller,
+        site: &NewSite,
+        new: NewToken,
+    ) -> Result<IssuedToken, Fault> {
+        caller.may_change()?;
+        let (site, scope, name) = self.checked_at_new_site(caller, site, &new).await?;
+        let uses = match new.one_time {
+            true => TokenUses::One,
+            false => TokenUses::Many,
+        };
+        let issue = issue(scope, name, uses, new.expires)?;
+        let id = issue.row.id;
+        let (create, secret) = issue.split();
+        let mutations = vec![Mutation::Create(site.into()), create];
+        let row = self.make(caller, id.into(), mutations).await?;
+        Ok(self.issued(row, secret))
+    }
+
+    /// Names the wrong fields of both; a wrong name of the site is one of `new_site`. Nothing is written.
+    pub async fn check_token_at_new_site(
+        &self,
+        caller: &Caller,
+        site: &NewSite,
+        new: &NewToken,
+    ) -> Result<(), Fault> {
+        caller.may_change()?;
+        let checked = self.checked_at_new_site(caller, site, new).await;
+        checked.map(drop)
+    }
+
+    async fn checked_at_new_site(
+        &self,
+        caller: &Caller,
+        site: &NewSite,
+        new: &NewToken,
+    ) -> Result<(store::Site, TokenScope, String), Fault> {
+        let mut problems = Problems::default();
+        let name = problems.take(names::name("new_site", &site.name))?;
+        let (born, random) = birth()?;
+        let id = SiteId::new(born, random);
+        let new = NewToken {
+            site: Some(id),
+            ..new.clone()
+        };
+        let checked = problems.take(self.checked_token(caller, &new).await)?;
+        let both = name.zip(checked);
+        let (name, (scope, token)) = problems.finish_with(both)?;
+        let stamp = Stamp::default();
+        Ok((store::Site { id, name, stamp }, scope, token))
     }
 
     /// The scope and the name of the new token; all its wrong fields, if there are some.

@@ -12,6 +12,7 @@ mod options;
 mod portal;
 mod request;
 mod secrets;
+mod validity;
 
 pub use home::Home;
 pub use options::{CertificateFiles, Options};

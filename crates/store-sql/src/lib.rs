@@ -28,6 +28,7 @@ mod backup;
 mod changes;
 mod commits;
 mod connection;
+mod counts;
 mod delete;
 mod dialect;
 mod enrol;

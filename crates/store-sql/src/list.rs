@@ -4,7 +4,7 @@ use super::connection::Transaction;
 use super::dialect::Dialect;
 use super::read::{check_exists, has_name, last_seq, one_more};
 use super::table::{self, table};
-use super::value::{Value, json};
+use super::value::{Value, json, places};
 use culvert_ids::AccountId;
 use culvert_store::rules::{self, lookup_keys};
 use culvert_store::{
@@ -146,12 +146,12 @@ const fn holder(kind: EntityKind) -> Option<(&'static str, EntityKind)> {
 }
 
 /// A statement that becomes longer, with its values.
-struct Question {
-    dialect: Dialect,
-    account: AccountId,
-    kind: EntityKind,
-    sql: String,
-    values: Vec<Value>,
+pub(super) struct Question {
+    pub(super) dialect: Dialect,
+    pub(super) account: AccountId,
+    pub(super) kind: EntityKind,
+    pub(super) sql: String,
+    pub(super) values: Vec<Value>,
 }
 
 impl Question {
@@ -163,7 +163,7 @@ impl Question {
         }
     }
 
-    fn add(&mut self, filter: &ListFilter) -> Result<(), StoreError> {
+    pub(super) fn add(&mut self, filter: &ListFilter) -> Result<(), StoreError> {
         if filter.name.is_some() || filter.name_contains.is_some() {
             self.add_names(filter)?;
         }
@@ -207,7 +207,44 @@ impl Question {
             self.sql.push_str(" AND ");
             self.sql.push_str(condition_of(*part));
         }
+        self.add_ids(filter)?;
+        self.add_software(filter)
+    }
+
+    fn add_ids(&mut self, filter: &ListFilter) -> Result<(), StoreError> {
+        let Some(ids) = &filter.ids else {
+            return Ok(());
+        };
+        if ids.iter().any(|id| id.kind() != self.kind) {
+            let reason = format!("one is not of a {}", self.kind);
+            return Err(self.invalid("ids", reason));
+        }
+        self.add_any_of("id", ids.iter().map(|id| (*id).into()).collect());
         Ok(())
+    }
+
+    fn add_software(&mut self, filter: &ListFilter) -> Result<(), StoreError> {
+        let Some(versions) = &filter.software else {
+            return Ok(());
+        };
+        if !matches!(self.kind, EntityKind::Client | EntityKind::Gateway) {
+            let reason = format!("a {} runs none", self.kind);
+            return Err(self.invalid("software", reason));
+        }
+        let versions = versions.iter().map(|version| version.as_str().into());
+        self.add_any_of("seen_software", versions.collect());
+        Ok(())
+    }
+
+    fn add_any_of(&mut self, column: &str, values: Vec<Value>) {
+        match values.is_empty() {
+            true => self.sql.push_str(" AND 1 = 0"),
+            false => {
+                let wanted = places(values.len());
+                self.sql.push_str(&format!(" AND {column} IN ({wanted})"));
+            }
+        }
+        self.values.extend(values);
     }
 
     fn add_names(&mut self, filter: &ListFilter) -> Result<(), StoreError> {
@@ -364,7 +401,7 @@ const fn condition_of(part: Part) -> &'static str {
         Part::InvitedActors => "invitation_ends_ms IS NOT NULL AND password_set_ms IS NULL",
         Part::Administrators => "sign_in_role IN ('admin', 'owner')",
         Part::EnabledPolicies => "disabled = 0",
-        Part::LiveTokens => "revoked_ms IS NULL",
+        Part::LiveTokens | Part::LiveGateways => "revoked_ms IS NULL",
     }
 }
 

@@ -11,8 +11,8 @@ use super::turn::Turn;
 use super::writer::Writer;
 use super::writing::Writing;
 use super::{
-    access, auth, changes, enrol, factors, grants, invitations, list, owners, passkeys, passwords,
-    providers, read, secrets, seen,
+    access, auth, changes, counts, enrol, factors, grants, invitations, list, owners, passkeys,
+    passwords, providers, read, secrets, seen,
 };
 use async_trait::async_trait;
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, GroupId, ProviderId, TokenId};
@@ -188,6 +188,24 @@ impl Store for SqlStore {
         groups: &[GroupId],
     ) -> Result<BTreeMap<GroupId, u64>, StoreError> {
         read::member_counts(&mut self.reading().await?, account, groups).await
+    }
+
+    async fn reference_counts(
+        &self,
+        account: AccountId,
+        kind: EntityKind,
+        filter: &ListFilter,
+        to: &[EntityId],
+    ) -> Result<BTreeMap<EntityId, u64>, StoreError> {
+        counts::references(&mut self.reading().await?, account, kind, filter, to).await
+    }
+
+    async fn software_counts(
+        &self,
+        account: AccountId,
+        kind: EntityKind,
+    ) -> Result<BTreeMap<String, u64>, StoreError> {
+        counts::software(&mut self.reading().await?, account, kind).await
     }
 
     async fn owners(&self, account: AccountId, now: Timestamp) -> Result<Vec<Owner>, StoreError> {

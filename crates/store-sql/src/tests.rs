@@ -5,7 +5,8 @@ use super::log_query::{SEARCHED_CHANGES, SEARCHED_ROWS};
 use super::pool::Pool;
 use super::value::{Value, query};
 use super::{
-    SqlStore, SqliteOptions, access, changes, flows, grants, list, read, recent_use, writing,
+    SqlStore, SqliteOptions, access, changes, counts, flows, grants, list, read, recent_use,
+    writing,
 };
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, GroupId, ResourceId};
 use culvert_store::rules::users_of;
@@ -288,6 +289,20 @@ async fn answers_about_a_thing_are_read_by_an_index_of_it() {
     let group = GroupId::from_bytes([2; 16]);
     let (sql, values) = read::member_counts_statement(ACCOUNT, &[group, group]);
     assert_indexed(&store, &sql, values).await;
+    let live = ListFilter {
+        parts: vec![Part::LiveGateways],
+        ..ListFilter::default()
+    };
+    let site = EntityId::from_bytes(EntityKind::Site, [2; 16]);
+    for (kind, filter, to) in [
+        (EntityKind::Gateway, &live, site),
+        (EntityKind::Resource, &ListFilter::default(), site),
+        (EntityKind::Policy, &ListFilter::default(), group.into()),
+    ] {
+        let counted = counts::references_statement(SQLITE, ACCOUNT, kind, filter, &[to, to]);
+        let (sql, values) = counted.unwrap();
+        assert_indexed(&store, &sql, values).await;
+    }
     let filter = ListFilter {
         of_actor: Some(ActorId::from_bytes([2; 16])),
         ..ListFilter::default()

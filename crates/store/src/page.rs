@@ -36,6 +36,10 @@ pub struct ListFilter {
     pub target: Option<Target>,
     /// That are in each of these parts of their kind.
     pub parts: Vec<Part>,
+    /// With one of these ids.
+    pub ids: Option<Vec<EntityId>>,
+    /// Clients and gateways that run one of these versions of the software, as they said when they last connected.
+    pub software: Option<Vec<String>>,
 }
 
 /// The order of a list in which people look for something.
@@ -97,6 +101,8 @@ pub enum Part {
     RevokedGateways,
     /// Gateways that take no new clients.
     DrainingGateways,
+    /// Gateways that are not revoked.
+    LiveGateways,
     /// Clients that are not verified, and not revoked.
     UnverifiedClients,
     /// Clients that are verified, and not revoked.
@@ -121,7 +127,7 @@ pub enum Part {
 
 impl Part {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::ServiceAccounts,
         Self::MadeTokens,
         Self::Sessions,
@@ -129,6 +135,7 @@ impl Part {
         Self::VerifiedGateways,
         Self::RevokedGateways,
         Self::DrainingGateways,
+        Self::LiveGateways,
         Self::UnverifiedClients,
         Self::VerifiedClients,
         Self::RevokedClients,
@@ -154,7 +161,8 @@ impl Part {
             Self::UnverifiedGateways
             | Self::VerifiedGateways
             | Self::RevokedGateways
-            | Self::DrainingGateways => EntityKind::Gateway,
+            | Self::DrainingGateways
+            | Self::LiveGateways => EntityKind::Gateway,
             Self::UnverifiedClients | Self::VerifiedClients | Self::RevokedClients => {
                 EntityKind::Client
             }

@@ -84,6 +84,30 @@ pub trait Store: Logs + Debug + Send + Sync + 'static {
         groups: &[GroupId],
     ) -> Result<BTreeMap<GroupId, u64>, StoreError>;
 
+    /// The number of rows of a kind that refer to each of these and pass the filter, at most [`crate::MAX_BATCH`] of one
+    /// kind. Those that none refers to are left out.
+    ///
+    /// # Errors
+    /// [`StoreError::TooMany`]; [`StoreError::Invalid`] where rows of the kind refer to none of these.
+    async fn reference_counts(
+        &self,
+        account: AccountId,
+        kind: EntityKind,
+        filter: &ListFilter,
+        to: &[EntityId],
+    ) -> Result<BTreeMap<EntityId, u64>, StoreError>;
+
+    /// The number of clients or gateways, without those that are revoked, by the version of the software that they said
+    /// when they last connected.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] for another kind.
+    async fn software_counts(
+        &self,
+        account: AccountId,
+        kind: EntityKind,
+    ) -> Result<BTreeMap<String, u64>, StoreError>;
+
     /// Rows of a kind in the order of their ids, from the first after `after`.
     /// [`StoreExt::list_as`] gives their own type.
     ///

@@ -1,5 +1,6 @@
 //! The overview: the present state, and the last 24 hours.
 
+mod attention;
 mod layout;
 mod network;
 mod sums;
@@ -11,7 +12,7 @@ use super::names::Names;
 use super::person::Person;
 use super::state::Console;
 use super::view::{Cell, Link, Page, Section, Table};
-use super::{first_steps, gateways, own_access, verified_gateways};
+use super::{first_steps, gateways, own_access};
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use culvert_ids::GatewayId;
@@ -44,7 +45,18 @@ pub(super) async fn show(
     let day_ago = Timestamp::from_unix_ms(now().unix_ms().saturating_sub(DAY_MS));
     let totals = service.access_totals(&person.caller, day_ago).await?;
 
+    let outdated = service.outdated(&person.caller).await?;
     add_alerts(&mut page, &person, &status);
+    let attention = attention::all(
+        &(console.certificate)(),
+        outdated,
+        &status.version,
+        status.gateways_awaiting_verification,
+        now(),
+    );
+    if !attention.is_empty() {
+        page.sections.push(Section::Attention(attention));
+    }
     let picture = network::picture(&console, &person, &totals, &all).await?;
     page.sections.extend(picture.map(Section::Network));
     let total_bytes_per_s = all.values().map(|session| session.rate_bytes_per_s).sum();
@@ -74,12 +86,6 @@ pub(super) async fn show(
 fn add_alerts(page: &mut Page, person: &Person, status: &PortalStatus) {
     let reasons = status.reasons.iter().cloned();
     page.sections.extend(reasons.map(Section::Alert));
-    if person.may_change() && status.gateways_awaiting_verification > 0 {
-        page.sections.push(Section::Links(vec![Link {
-            path: verified_gateways::AT,
-            name: "Gateways wait to be verified",
-        }]));
-    }
     if person.may_change() && (status.clients == 0 || status.gateways == 0) {
         page.sections.push(Section::Links(vec![Link {
             path: first_steps::AT,

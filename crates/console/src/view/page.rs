@@ -28,8 +28,24 @@ pub(crate) struct Page {
     /// The change that was just made, which names the thing.
     pub(crate) done: Option<String>,
     /// The page on which another thing of this kind is created.
-    pub(crate) create: Option<Link>,
+    pub(crate) create: Option<Create>,
     pub(crate) sections: Vec<Section>,
+}
+
+/// The way to the page on which a thing is created.
+#[derive(Clone, Debug)]
+pub(crate) struct Create {
+    pub(crate) path: String,
+    pub(crate) name: &'static str,
+}
+
+impl From<Link> for Create {
+    fn from(link: Link) -> Self {
+        Self {
+            path: link.path.to_owned(),
+            name: link.name,
+        }
+    }
 }
 
 /// The person who sees a page.
@@ -69,9 +85,17 @@ pub(crate) enum Section {
         note: String,
         text: String,
     },
+    /// Several texts to copy, of which one is shown: each is a way to the same end. They stay as well.
+    Alternatives {
+        title: String,
+        note: String,
+        ways: Vec<Way>,
+    },
     Steps(Steps),
     /// A fault, or something that needs attention.
     Alert(String),
+    /// Things to look after, each with the way there.
+    Attention(Vec<Attention>),
     /// A remark about what stands above it.
     Note(String),
     /// Sentences; their line breaks count.
@@ -119,6 +143,22 @@ pub(crate) enum Section {
     Form(Form),
 }
 
+/// Something to look after, and what mends it.
+#[derive(Clone, Debug)]
+pub(crate) struct Attention {
+    pub(crate) text: String,
+    /// The page about it: its address and the name of the link.
+    pub(crate) link: Option<(String, &'static str)>,
+}
+
+/// One of several ways, with what is copied for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Way {
+    pub(crate) name: &'static str,
+    pub(crate) note: &'static str,
+    pub(crate) text: String,
+}
+
 /// Steps to do, one after the other.
 #[derive(Clone, Debug)]
 pub(crate) struct Steps {
@@ -140,11 +180,42 @@ pub(crate) struct Step {
     /// The page on which it is done.
     pub(crate) link: Option<(String, &'static str)>,
 }
+
+impl Step {
+    pub(crate) fn new(title: &'static str, is_done: bool, text: &str) -> Self {
+        Self {
+            title,
+            is_done,
+            is_next: false,
+            text: text.to_owned(),
+            command: None,
+            link: None,
+        }
+    }
+}
+
+impl Steps {
+    /// The first step that is not done is the next.
+    pub(crate) fn new(title: &str, news: String, mut steps: Vec<Step>) -> Self {
+        if let Some(next) = steps.iter_mut().find(|step| !step.is_done) {
+            next.is_next = true;
+        }
+        Self {
+            title: title.to_owned(),
+            news,
+            steps,
+        }
+    }
+}
+
 impl Page {
     /// True if it does more in a browser that can run the portal's script.
     fn is_scripted(&self) -> bool {
         let is_scripted = |section: &Section| match section {
-            Section::Live { .. } | Section::Copy { .. } | Section::Steps(_) => true,
+            Section::Live { .. }
+            | Section::Copy { .. }
+            | Section::Alternatives { .. }
+            | Section::Steps(_) => true,
             // Its times are told in the zone of the browser.
             Section::Table(table) => table.has_times() || table.selection.is_some(),
             Section::Pair(tables) => tables.iter().any(Table::has_times),

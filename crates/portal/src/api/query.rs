@@ -91,6 +91,7 @@ macro_rules! list_query {
                     cursor: query.cursor,
                     limit: query.limit,
                     position: None,
+                    live: None,
                 };
                 $(let request = request.referring_to(query.$field);)*
                 request

@@ -2,8 +2,11 @@
 
 use super::home::Home;
 use super::options::{CertificateFiles, host_of};
+use super::validity;
 use crate::PortalError;
+use culvert_portal_base::CertificateState;
 use culvert_store::{StateSecret, Store};
+use culvert_wire::Timestamp;
 use culvert_wire::token::{CertificatePin, Portal};
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair};
 use rustls::RootCertStore;
@@ -33,6 +36,8 @@ pub(crate) struct Certificate {
     /// The portal's URL, as machines ask for it.
     url: Portal,
     current: RwLock<Current>,
+    /// The reason for which the files were refused when they were last read.
+    refused: RwLock<Option<String>>,
 }
 
 #[derive(Debug)]
@@ -47,6 +52,8 @@ struct Current {
     pin: CertificatePin,
     /// The authorities that this machine trusts vouch for it, so a token need not name it.
     vouched_for: bool,
+    /// The time at which it ends.
+    ends: Option<Timestamp>,
 }
 
 impl Certificate {
@@ -69,6 +76,7 @@ impl Certificate {
             source,
             url: url.clone(),
             current: RwLock::new(current),
+            refused: RwLock::default(),
         })
     }
 
@@ -77,7 +85,10 @@ impl Certificate {
         let Source::Files(files) = &self.source else {
             return Ok(Reloaded::Unchanged);
         };
-        let next = Current::of_files(files, &self.url)?;
+        let next = Current::of_files(files, &self.url);
+        let refused = next.as_ref().err().map(ToString::to_string);
+        *self.refused.write().unwrap_or_else(PoisonError::into_inner) = refused;
+        let next = next?;
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         if current.pin == next.pin {
             return Ok(Reloaded::Unchanged);
@@ -101,6 +112,15 @@ impl Certificate {
         Portal {
             url: self.url.url.clone(),
             pin: (!current.vouched_for).then_some(current.pin),
+        }
+    }
+
+    /// All that people have to look after.
+    pub(crate) fn state(&self) -> CertificateState {
+        let refused = self.refused.read().unwrap_or_else(PoisonError::into_inner);
+        CertificateState {
+            ends: self.current().ends,
+            refused: refused.clone(),
         }
     }
 
@@ -174,6 +194,7 @@ impl Current {
         let key = PrivateKeyDer::from_pem_slice(key)
             .map_err(|error| refused(key_path, format!("no private key in PEM: {error}")))?;
         let pin = CertificatePin::of(end_entity);
+        let ends = validity::ends(end_entity);
         let vouched_for = is_vouched_for(&chain, url);
         let key = CertifiedKey::from_der(chain, key, &provider()).map_err(|error| {
             let reason = format!("it does not go with {}: {error}", chain_path.display());
@@ -183,6 +204,7 @@ impl Current {
             key: Arc::new(key),
             pin,
             vouched_for,
+            ends,
         })
     }
 }
@@ -342,9 +364,15 @@ mod tests {
         let second = certificate.pin();
         assert_ne!(first, second);
 
+        assert_eq!(certificate.state().refused, None);
         std::fs::write(&files.certificate, "no certificate").unwrap();
         assert!(certificate.reload().is_err());
         assert_eq!(certificate.pin(), second);
+        let refused = certificate.state().refused.unwrap();
+        assert!(refused.contains("c.pem"), "{refused}");
+        write_files(dir.path());
+        certificate.reload().unwrap();
+        assert_eq!(certificate.state().refused, None);
     }
 
     #[tokio::test]

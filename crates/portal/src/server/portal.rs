@@ -141,9 +141,11 @@ impl Portal {
         };
         let gatekeeper = Gatekeeper::new(Arc::clone(&metrics), options.trusted_proxies.clone());
         let whereabouts = Arc::clone(&certificate);
+        let looked_after = Arc::clone(&certificate);
         let console = Console {
             service: Arc::clone(&service),
             portal: Arc::new(move || whereabouts.portal()),
+            certificate: Arc::new(move || looked_after.state()),
             streams: console::Streams::default(),
             refusals: Arc::default(),
         };

@@ -13,6 +13,28 @@ fn names(page: &str) -> Vec<String> {
 }
 
 #[tokio::test]
+async fn all_pieces_of_the_design_are_on_one_page() {
+    let running = Running::start().await;
+    let mut browser = signed_in(&running, Role::Admin).await;
+    let page = browser.get("/components").await.expect(200).text;
+    for piece in [
+        "class=\"alert\"",
+        "class=\"attention\"",
+        "class=\"badge warn\"",
+        "class=\"menu\"",
+        "class=\"empty\"",
+        "aria-invalid=\"true\"",
+        "class=\"steps\"",
+        "class=\"switch\"",
+        "class=\"chart\"",
+    ] {
+        assert!(page.contains(piece), "{piece}: {page}");
+    }
+    let mut user = signed_in(&running, Role::User).await;
+    user.get("/components").await.expect(403);
+}
+
+#[tokio::test]
 async fn a_list_is_paged_forth_and_back_with_the_number_of_all() {
     let running = Running::start().await;
     let mut browser = signed_in(&running, Role::Admin).await;

@@ -224,6 +224,38 @@ async fn a_sink_that_is_a_file_is_tested_by_a_line_in_it() {
 }
 
 #[tokio::test]
+async fn a_new_sink_has_a_page_of_its_own_and_is_tested_there_before_it_is_saved() {
+    let running = Running::start().await;
+    let mut browser = signed_in(&running, Role::Admin).await;
+    let list = browser.get(SINKS).await.expect(200).text;
+    let at = format!("{SINKS}/new");
+    assert!(list.contains(&format!("href=\"{at}\"")), "{list}");
+    assert!(!list.contains("class=\"fields\""), "{list}");
+    let page = browser.get(&at).await.expect(200).text;
+    assert!(page.contains("value=\"test\">Test</button>"), "{page}");
+    let fields = |act| {
+        [
+            ("name", "archive"),
+            ("logs", "access"),
+            ("kind", "file"),
+            ("file", "archive.jsonl"),
+            ("max_mib", "1"),
+            ("keep", "1"),
+            ("act", act),
+        ]
+    };
+    let tested = browser.submit(SINKS, &fields("test")).await.expect(200);
+    assert!(tested.text.contains("<h1>New log sink</h1>"));
+    assert!(tested.text.contains("value=\"archive.jsonl\""));
+    browser.submit(SINKS, &fields("")).await.expect(303);
+    let list = browser.get(SINKS).await.expect(200).text;
+    assert!(list.contains("Log sink archive created."), "{list}");
+    let mut auditor = signed_in(&running, Role::Auditor).await;
+    let list = auditor.get(SINKS).await.expect(200).text;
+    assert!(!list.contains(&at), "{list}");
+}
+
+#[tokio::test]
 async fn all_that_is_wrong_with_a_sink_is_told_at_once() {
     let running = Running::start().await;
     let mut browser = signed_in(&running, Role::Admin).await;

@@ -11,11 +11,13 @@ use culvert_store::{ListFilter, PageLimit, Provider, Role, StoreExt, TokenScope}
 use culvert_wire::Timestamp;
 
 /// Forms that wait for a fresh proof.
-const ASKING: [&str; 25] = [
+const ASKING: [&str; 27] = [
+    "/clients/new",
     "/clients/selected",
     "/clients/{id}/verify",
     "/device/approve",
     "/first-steps",
+    "/gateways/new",
     "/gateways/{id}/verify",
     "/me/link",
     "/me/passkeys",

@@ -204,6 +204,8 @@ passed_on! {
         async fn passkeys(account: AccountId, actor: ActorId) -> Answer<Vec<Passkey>>;
         async fn passkey(account: AccountId, credential: &[u8]) -> Answer<Option<Passkey>>;
         async fn member_counts(account: AccountId, groups: &[GroupId]) -> Answer<BTreeMap<GroupId, u64>>;
+        async fn reference_counts(account: AccountId, kind: EntityKind, filter: &ListFilter, to: &[EntityId]) -> Answer<BTreeMap<EntityId, u64>>;
+        async fn software_counts(account: AccountId, kind: EntityKind) -> Answer<BTreeMap<String, u64>>;
         async fn consume_one_time(token: TokenId, digest: &SecretDigest, kind: TokenKind, now: Timestamp, mutations: Vec<Mutation>) -> Answer<Vec<Change>>;
         async fn touch_tokens(account: AccountId, uses: Vec<(TokenId, Timestamp)>) -> Answer<u64>;
         async fn enrol_client(account: AccountId, principal: &Principal, machine: Enrolment<ClientId>, now: Timestamp) -> Answer<Client>;

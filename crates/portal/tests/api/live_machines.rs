@@ -72,7 +72,12 @@ impl<M: Message> Machine<M> {
 pub(crate) async fn gateway(running: &Running, site: SiteId) -> Machine<ToGateway> {
     let (store, account) = (running.store.as_ref(), running.account());
     let (_, token) = make_token(store, account, TokenScope::Gateway { site }).await;
-    let mut gateway = Machine::dial(running, GATEWAY_SESSION_PATH, &token).await;
+    gateway_with(running, &token).await
+}
+
+/// A gateway that comes with this token.
+pub(crate) async fn gateway_with(running: &Running, token: &str) -> Machine<ToGateway> {
+    let mut gateway = Machine::dial(running, GATEWAY_SESSION_PATH, token).await;
     let hello = FromGateway::Hello {
         protocols: vec![1],
         version: "0.1.0".to_owned(),
@@ -94,7 +99,12 @@ pub(crate) async fn gateway(running: &Running, site: SiteId) -> Machine<ToGatewa
 pub(crate) async fn client(running: &Running, actor: ActorId) -> Machine<ToClient> {
     let (store, account) = (running.store.as_ref(), running.account());
     let (_, token) = make_token(store, account, TokenScope::Client { actor }).await;
-    let mut client = Machine::dial(running, CLIENT_SESSION_PATH, &token).await;
+    client_with(running, &token).await
+}
+
+/// A client that comes with this token.
+pub(crate) async fn client_with(running: &Running, token: &str) -> Machine<ToClient> {
+    let mut client = Machine::dial(running, CLIENT_SESSION_PATH, token).await;
     let hello = FromClient::Hello {
         protocols: vec![1],
         version: "0.1.0".to_owned(),

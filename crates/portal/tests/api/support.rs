@@ -2,7 +2,7 @@
 
 use culvert_base::UnixTime;
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, RANDOM_LEN, SiteId, TokenId};
-use culvert_portal::{Home, Options, Portal, SetupState};
+use culvert_portal::{CertificateFiles, Home, Options, Portal, SetupState};
 use culvert_store::{
     Account, AccountSettings, Actor, ActorKind, Author, Enrolment, Mutation, Role, Seen, Stamp,
     Store, Token as TokenRow, TokenScope, TokenUses,
@@ -80,6 +80,13 @@ impl Running {
         of: impl FnOnce(Arc<dyn Store>) -> Arc<dyn Store>,
     ) -> Self {
         Self::start_with(dir, options_for(url), of).await
+    }
+
+    /// One with the certificate of these files.
+    pub(crate) async fn start_certified(files: CertificateFiles) -> Self {
+        let mut options = options_for(None);
+        options.certificate = Some(files);
+        Self::start_with(tempfile::tempdir().unwrap(), options, |store| store).await
     }
 
     /// One that believes the proxies of a network.
@@ -250,7 +257,7 @@ pub(crate) async fn make_token_at(
     (id, Token { bearer, portal }.expose().to_string())
 }
 
-fn seen(software: &str) -> Seen {
+pub(crate) fn seen(software: &str) -> Seen {
     Seen {
         at: now(),
         address: Some("203.0.113.7".parse().unwrap()),

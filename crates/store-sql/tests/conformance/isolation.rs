@@ -335,6 +335,14 @@ pub(crate) async fn an_unknown_account_is_an_error_everywhere(factory: impl Asyn
             .await
             .map(|_| ()),
         store.member_counts(unknown, &[]).await.map(|_| ()),
+        store
+            .reference_counts(unknown, EntityKind::Gateway, &ListFilter::default(), &[])
+            .await
+            .map(|_| ()),
+        store
+            .software_counts(unknown, EntityKind::Client)
+            .await
+            .map(|_| ()),
         store.prune_activity(unknown, NOW).await.map(|_| ()),
         store.sink_positions(unknown, "siem").await.map(|_| ()),
         store.sink_secret(unknown, "siem").await.map(|_| ()),

@@ -3,6 +3,7 @@
 //! An implementation calls `conformance!(name, factory)`, where the factory is an `async fn` that
 //! makes an empty store; each check becomes a test of its own in a module of that name.
 
+pub(crate) mod counts;
 pub(crate) mod factors;
 pub(crate) mod feed;
 pub(crate) mod high_rate;
@@ -73,6 +74,7 @@ macro_rules! conformance {
                 recent_use::the_recent_use_of_a_thing_is_counted_with_the_causes_of_denials
                 recent_use::the_recent_use_of_a_thing_counts_a_bounded_number_of_entries
                 recent_use::members_of_groups_are_counted
+                counts::rows_are_counted_by_what_they_refer_to_and_by_their_software
                 searching::the_access_log_is_searched_by_names_ids_and_reasons
                 searching::the_flow_log_is_searched_by_addresses_ports_and_applications
                 searching::the_change_log_is_searched_by_what_was_before_and_after

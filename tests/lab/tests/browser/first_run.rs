@@ -2,7 +2,7 @@
 
 use crate::console::{Console, PASSWORD, SOON};
 use crate::page;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use culvert_lab::product::{PRIVATE_V4, Server};
 use culvert_lab::wait_until;
 use std::io::Write;
@@ -103,9 +103,10 @@ fn comes_to_steps(console: &Console, steps: u32) {
         .unwrap();
 }
 
-/// The token that the page shows, which also says the command to use it with.
+/// The token that the page shows, which also says the command to use it with: one of several ways.
 fn token_shown(console: &Console, command: &str) -> Result<String> {
     page::look(console)?;
+    choose(console, "One command")?;
     let mut texts = Vec::new();
     for element in console.browser.all("pre")? {
         texts.push(console.browser.text(&element)?);
@@ -116,6 +117,16 @@ fn token_shown(console: &Console, command: &str) -> Result<String> {
         .with_context(|| format!("no page says `{command}`: {texts:#?}"))?;
     let token = texts.iter().find(|text| text.starts_with("cv_"));
     Ok(token.context("no token is shown")?.clone())
+}
+
+/// Chooses one of the ways that a page shows.
+pub(crate) fn choose(console: &Console, way: &str) -> Result<()> {
+    for label in console.browser.all(".switch label")? {
+        if console.browser.text(&label)? == way {
+            return console.browser.click(&label);
+        }
+    }
+    bail!("no way is called {way}")
 }
 
 fn write_token(path: &Path, token: &str) -> Result<()> {

@@ -1,0 +1,154 @@
+//! Faults and dates that somebody has to look after, in plain words, each with its mend.
+
+use crate::verified_gateways;
+use crate::view::{Attention, Moment};
+use culvert_portal_base::CertificateState;
+use culvert_portal_service::Outdated;
+use culvert_wire::Timestamp;
+
+/// The time before its end from which on a certificate is told of: most are renewed 30 days before.
+const CERTIFICATE_MS: u64 = 21 * 24 * 60 * 60 * 1_000;
+
+/// The mend of both faults of a certificate. The portal looks at the files every half minute.
+const RENEW: &str = "The portal reads the files of --cert and --key again by itself.";
+
+/// All that the portal knows of, the most urgent first.
+pub(super) fn all(
+    certificate: &CertificateState,
+    outdated: Outdated,
+    version: &str,
+    awaiting_verification: u64,
+    now: Timestamp,
+) -> Vec<Attention> {
+    let mut all = of_certificate(certificate, now);
+    if awaiting_verification > 0 {
+        all.push(Attention {
+            text: format!(
+                "{} to be verified: no client gets in through {}.",
+                match awaiting_verification {
+                    1 => "1 gateway waits".to_owned(),
+                    count => format!("{count} gateways wait"),
+                },
+                if awaiting_verification == 1 {
+                    "it"
+                } else {
+                    "them"
+                },
+            ),
+            link: Some((verified_gateways::AT.to_owned(), "Compare and verify")),
+        });
+    }
+    for (count, kind, path) in [
+        (outdated.gateways, "gateway", "/gateways?state=outdated"),
+        (outdated.clients, "client", "/clients?state=outdated"),
+    ] {
+        let machines = match count {
+            0 => continue,
+            1 => format!("1 {kind} runs"),
+            count => format!("{count} {kind}s run"),
+        };
+        all.push(Attention {
+            text: format!(
+                "{machines} an older version than the portal ({version}). Update culvert on the machine."
+            ),
+            link: Some((path.to_owned(), "Show")),
+        });
+    }
+    all
+}
+
+fn of_certificate(certificate: &CertificateState, now: Timestamp) -> Vec<Attention> {
+    let mut all = Vec::new();
+    let mut tell = |text: String| all.push(Attention { text, link: None });
+    if let Some(reason) = &certificate.refused {
+        tell(format!(
+            "The new certificate can't be used: {reason}. The one before is shown still. Correct the files. {RENEW}"
+        ));
+    }
+    let Some(ends) = certificate.ends else {
+        return all;
+    };
+    let moment = Moment::new(ends, now);
+    let (relative, exact) = (moment.relative, moment.exact);
+    if ends <= now {
+        tell(format!(
+            "The portal's certificate ended {relative} ({exact}): browsers and machines refuse it. Renew it now. {RENEW}"
+        ));
+    } else if ends.unix_ms() - now.unix_ms() <= CERTIFICATE_MS {
+        tell(format!(
+            "The portal's certificate ends {relative} ({exact}). Browsers and machines refuse it then. Renew it. {RENEW}"
+        ));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(certificate: &CertificateState) -> Vec<String> {
+        let now = "2026-11-29T12:00:00Z".parse().unwrap();
+        let all = all(certificate, Outdated::default(), "0.1.0", 0, now);
+        all.into_iter().map(|told| told.text).collect()
+    }
+
+    fn ending(at: &str) -> CertificateState {
+        CertificateState {
+            ends: Some(at.parse().unwrap()),
+            refused: None,
+        }
+    }
+
+    #[test]
+    fn a_certificate_is_told_of_three_weeks_before_its_end_and_when_its_renewal_is_refused() {
+        assert!(told(&CertificateState::default()).is_empty());
+        assert!(told(&ending("2026-12-20T12:00:01Z")).is_empty());
+        let soon = told(&ending("2026-12-09T12:00:00Z"));
+        assert!(
+            soon[0].contains("ends in 10 days (2026-12-09 12:00:00 UTC)"),
+            "{soon:?}"
+        );
+        let over = told(&ending("2026-11-27T12:00:00Z"));
+        assert!(over[0].contains("ended 2 days ago"), "{over:?}");
+        let refused = CertificateState {
+            ends: None,
+            refused: Some("/etc/c.pem: it holds no certificate".to_owned()),
+        };
+        let refused = told(&refused);
+        assert!(
+            refused[0].contains("/etc/c.pem: it holds no certificate"),
+            "{refused:?}"
+        );
+    }
+
+    #[test]
+    fn older_machines_are_counted_and_lead_to_their_list() {
+        let outdated = Outdated {
+            gateways: 1,
+            clients: 12,
+        };
+        let now = Timestamp::from_unix_ms(0);
+        let all = all(&CertificateState::default(), outdated, "0.2.0", 2, now);
+        let told: Vec<_> = all
+            .iter()
+            .map(|told| (&*told.text, told.link.as_ref().map(|(path, _)| &**path)))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                (
+                    "2 gateways wait to be verified: no client gets in through them.",
+                    Some("/settings/verified-gateways")
+                ),
+                (
+                    "1 gateway runs an older version than the portal (0.2.0). Update culvert on the machine.",
+                    Some("/gateways?state=outdated")
+                ),
+                (
+                    "12 clients run an older version than the portal (0.2.0). Update culvert on the machine.",
+                    Some("/clients?state=outdated")
+                ),
+            ]
+        );
+    }
+}
