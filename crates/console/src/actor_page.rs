@@ -229,6 +229,7 @@ pub(super) async fn set_sign_in(
             facts: vec![
                 ("Name", Cell::text(&actor.name)),
                 ("State", state(&actor)),
+                ("Role", role_of(&actor)),
                 ("Signs in", sign_in_of(&actor)),
             ],
             version: actor.version,

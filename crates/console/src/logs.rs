@@ -10,7 +10,7 @@ use super::view::{Cell, Chip, Field, Form, Lines, Page, Piece, Section, Table, l
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::{ActorId, ClientId, GatewayId, ResourceId};
-use culvert_portal_base::{Fault, Problems, parse_ago_at};
+use culvert_portal_base::{Ago, Fault, Problems, parse_ago_at};
 use culvert_portal_service::{AccessLogRequest, search_text};
 use culvert_store::{self as store, AccessFilter, Decision, EntityId, EntityKind, SearchText};
 use culvert_wire::Timestamp;
@@ -73,7 +73,7 @@ impl Span {
                 return Ok(None);
             };
             let ago = parse_ago_at(text, &zone).map_err(|reason| Fault::invalid(name, reason));
-            Ok(problems.take(ago)?.map(|ago| ago.timestamp()))
+            Ok(problems.take(ago)?.map(Ago::timestamp))
         };
         Ok(Self {
             from: time("from")?,

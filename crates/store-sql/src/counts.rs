@@ -93,7 +93,9 @@ pub(super) async fn software(
         table(kind)
     );
     let mut counts = BTreeMap::new();
-    let rows = connection.fetch(sql, vec![account.as_bytes().into()]).await?;
+    let rows = connection
+        .fetch(sql, vec![account.as_bytes().into()])
+        .await?;
     for row in rows.iter() {
         counts.insert(row.text("version")?, row.number("total")?);
     }

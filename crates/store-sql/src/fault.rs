@@ -23,7 +23,7 @@ pub(super) fn fault(error: sqlx::Error) -> StoreError {
     use sqlx::Error as E;
     match error {
         E::Database(error) if error.try_downcast_ref::<PgDatabaseError>().is_some() => {
-            of_postgres(error.into())
+            of_postgres(error)
         }
         E::Database(error) => {
             let code = error.code().and_then(|code| code.parse::<u32>().ok());

@@ -9,7 +9,7 @@ pub enum StoreOptions {
     /// SQLite's.
     Sqlite(SqliteOptions),
     /// PostgreSQL's.
-    Postgres(PostgresOptions),
+    Postgres(Box<PostgresOptions>),
 }
 
 impl From<SqliteOptions> for StoreOptions {
@@ -26,6 +26,6 @@ impl From<&SqliteOptions> for StoreOptions {
 
 impl From<PostgresOptions> for StoreOptions {
     fn from(options: PostgresOptions) -> Self {
-        Self::Postgres(options)
+        Self::Postgres(Box::new(options))
     }
 }

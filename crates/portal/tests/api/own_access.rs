@@ -124,7 +124,10 @@ async fn why_a_resource_is_denied_is_not_told_to_its_person() {
     let mut browser = Browser::open(&running).await;
     browser.sign_in(&name, PASSWORD).await.expect(303);
     let page = browser.get("/me/access").await.expect(200);
-    assert!(page.text.contains("denied now: an administrator sees why"), "{page:?}");
+    assert!(
+        page.text.contains("denied now: an administrator sees why"),
+        "{page:?}"
+    );
     assert!(
         !page.text.contains("the client is not verified"),
         "{page:?}"

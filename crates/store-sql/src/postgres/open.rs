@@ -12,6 +12,7 @@ use culvert_secrets::KeyId;
 use culvert_store::StoreError;
 use sqlx::postgres::{PgPool, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection};
+use std::borrow::Cow;
 use tokio::time::timeout;
 
 /// The schema, from the first version on. A later version appends a script and changes none.
@@ -93,7 +94,7 @@ fn pool(options: &PostgresOptions, connections: u32) -> PgPool {
 /// The reason for which there is no connection, with the fix where the server says why.
 fn refused(options: &PostgresOptions, error: sqlx::Error) -> StoreError {
     let code = match &error {
-        sqlx::Error::Database(error) => error.code().map(|code| code.into_owned()),
+        sqlx::Error::Database(error) => error.code().map(Cow::into_owned),
         _ => None,
     };
     let fix = match code.as_deref() {

@@ -35,7 +35,7 @@ fn searching() -> Scene {
     scene
 }
 
-/// What becomes of the site, and that nothing does.
+/// The things that become of the site, and that nothing does.
 const CASES: usize = 13;
 
 /// Times that a case may be tried: others use the machine too, and a processor that is taken away for a while makes names

@@ -13,7 +13,7 @@ pub(crate) const WIDTHS: [u64; 5] = [390, 768, 1024, 1440, 1920];
 const DESK: (u64, u64) = (1440, 900);
 const ROWS: u64 = 12;
 
-/// What is cut off, covered or broken on the page that is open, as wide as it is, in words.
+/// Everything that is cut off, covered or broken on the page that is open, as wide as it is, in words.
 pub(crate) fn faults(console: &Console) -> Result<Vec<String>> {
     words(&console.browser.run(MEASURE, &[])?)
 }
