@@ -2,9 +2,7 @@
 
 use super::chart::Chart;
 use super::person::Person;
-use super::view::{
-    Action, Attention, Cell, Field, Form, PortRow, Section, Step, Steps, Table, Way,
-};
+use super::view::{Action, Cell, Field, Form, PortRow, Section, Step, Steps, Table, Warning, Way};
 use axum::response::{IntoResponse, Response};
 use culvert_portal_base::{Fault, now};
 use culvert_wire::Timestamp;
@@ -24,7 +22,7 @@ pub(super) async fn show(person: Person) -> Result<Response, Fault> {
     page.done = Some("Client example revoked.".to_owned());
     page.sections = vec![
         Section::Alert("A fault: nothing was changed.".to_owned()),
-        Section::Attention(vec![Attention {
+        Section::Warnings(vec![Warning {
             text: "Something needs attention.".to_owned(),
             link: Some((AT.to_owned(), "Show")),
         }]),

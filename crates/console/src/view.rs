@@ -12,5 +12,5 @@ pub(crate) use cell::{Action, Buttons, Cell};
 pub(crate) use form::{CheckBox, Field, Form, Kind, PasskeyKind, PortRow};
 pub(crate) use lines::{Lines, Piece, listed};
 pub(crate) use moment::Moment;
-pub(crate) use page::{Attention, Create, Page, Section, Step, Steps, Way, Who};
+pub(crate) use page::{Create, Page, Section, Step, Steps, Warning, Way, Who};
 pub(crate) use table::{Chip, FilterBar, Ordering, SelectionBar, Table};

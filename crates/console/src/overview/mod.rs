@@ -1,9 +1,9 @@
 //! The overview: the present state, and the last 24 hours.
 
-mod attention;
 mod layout;
 mod network;
 mod sums;
+mod warnings;
 
 use super::asked::Asked;
 use super::chart::Chart;
@@ -47,15 +47,15 @@ pub(super) async fn show(
 
     let outdated = service.outdated(&person.caller).await?;
     add_alerts(&mut page, &person, &status);
-    let attention = attention::all(
+    let warnings = warnings::all(
         &(console.certificate)(),
         outdated,
         &status.version,
         status.gateways_awaiting_verification,
         now(),
     );
-    if !attention.is_empty() {
-        page.sections.push(Section::Attention(attention));
+    if !warnings.is_empty() {
+        page.sections.push(Section::Warnings(warnings));
     }
     let picture = network::picture(&console, &person, &totals, &all).await?;
     page.sections.extend(picture.map(Section::Network));

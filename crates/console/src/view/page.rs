@@ -95,7 +95,7 @@ pub(crate) enum Section {
     /// A fault, or something that needs attention.
     Alert(String),
     /// Things to look after, each with the way there.
-    Attention(Vec<Attention>),
+    Warnings(Vec<Warning>),
     /// A remark about what stands above it.
     Note(String),
     /// Sentences; their line breaks count.
@@ -145,7 +145,7 @@ pub(crate) enum Section {
 
 /// Something to look after, and what mends it.
 #[derive(Clone, Debug)]
-pub(crate) struct Attention {
+pub(crate) struct Warning {
     pub(crate) text: String,
     /// The page about it: its address and the name of the link.
     pub(crate) link: Option<(String, &'static str)>,

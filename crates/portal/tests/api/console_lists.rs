@@ -19,7 +19,7 @@ async fn all_pieces_of_the_design_are_on_one_page() {
     let page = browser.get("/components").await.expect(200).text;
     for piece in [
         "class=\"alert\"",
-        "class=\"attention\"",
+        "class=\"warnings\"",
         "class=\"badge warn\"",
         "class=\"menu\"",
         "class=\"empty\"",

@@ -1,7 +1,7 @@
 //! Faults and dates that somebody has to look after, in plain words, each with its mend.
 
 use crate::verified_gateways;
-use crate::view::{Attention, Moment};
+use crate::view::{Moment, Warning};
 use culvert_portal_base::CertificateState;
 use culvert_portal_service::Outdated;
 use culvert_wire::Timestamp;
@@ -19,10 +19,10 @@ pub(super) fn all(
     version: &str,
     awaiting_verification: u64,
     now: Timestamp,
-) -> Vec<Attention> {
+) -> Vec<Warning> {
     let mut all = of_certificate(certificate, now);
     if awaiting_verification > 0 {
-        all.push(Attention {
+        all.push(Warning {
             text: format!(
                 "{} to be verified: no client gets in through {}.",
                 match awaiting_verification {
@@ -47,7 +47,7 @@ pub(super) fn all(
             1 => format!("1 {kind} runs"),
             count => format!("{count} {kind}s run"),
         };
-        all.push(Attention {
+        all.push(Warning {
             text: format!(
                 "{machines} an older version than the portal ({version}). Update culvert on the machine."
             ),
@@ -57,9 +57,9 @@ pub(super) fn all(
     all
 }
 
-fn of_certificate(certificate: &CertificateState, now: Timestamp) -> Vec<Attention> {
+fn of_certificate(certificate: &CertificateState, now: Timestamp) -> Vec<Warning> {
     let mut all = Vec::new();
-    let mut tell = |text: String| all.push(Attention { text, link: None });
+    let mut tell = |text: String| all.push(Warning { text, link: None });
     if let Some(reason) = &certificate.refused {
         tell(format!(
             "The new certificate can't be used: {reason}. The one before is shown still. Correct the files. {RENEW}"
