@@ -22,7 +22,7 @@ MUTANTS ?= session
 target_dir := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-scripts test-packages packages static release reproducible bench bench-quick bench-console day study lint lint-containers audit vet vet-import fuzz constant-time handshake-model miri sanitize docs docs-serve rustdoc clean-lab ci rust mutants promises
+.PHONY: help setup demo test test-scripts test-packages packages static release reproducible bench bench-quick bench-console day study lint lint-labs lint-containers audit vet vet-import fuzz constant-time handshake-model miri sanitize docs docs-serve rustdoc clean-lab ci rust mutants promises
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -93,8 +93,12 @@ study: ## Where a tunnel loses its speed: docs/performance.md anew (root; over a
 lint: rust ## Format, clippy, layers, links
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	@$(MAKE) --no-print-directory lint-labs
 	cargo xtask layering
 	cargo xtask docs
+
+lint-labs: # Labs are no targets of `--all-targets`: they run by name alone
+	cargo clippy --quiet --workspace $(LABS:%=--test %) -- -D warnings
 
 lint-containers: ## The container file and the Compose file (PyPI)
 	@scripts/lint-containers.sh

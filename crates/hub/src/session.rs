@@ -147,6 +147,11 @@ impl Announced {
     }
 }
 
+/// The load that a client is expected to be for a gateway that had none at its last report, in thousandths of its
+/// processors. Its load until then, such as that of its start, says nothing of clients. It is more
+/// than idle gateways differ by, and far less than a gateway has that is busy.
+const FIRST_CLIENT_PERMILLE: u64 = 50;
+
 /// The load of a gateway: its last report, and the clients that came to it since.
 #[derive(Debug, Default)]
 pub(super) struct Load {
@@ -184,8 +189,11 @@ impl Load {
     /// of five seconds would go to the gateway that was least busy at their beginning.
     pub(super) fn expected_permille(&self) -> u64 {
         let said = u64::from(self.last.processor_permille);
-        let per_client = said / u64::from(self.last.clients.max(1));
-        said + u64::from(self.given) * per_client.max(1)
+        let per_client = match u64::from(self.last.clients) {
+            0 => FIRST_CLIENT_PERMILLE,
+            clients => (said / clients).max(1),
+        };
+        said + u64::from(self.given) * per_client
     }
 }
 
@@ -211,6 +219,27 @@ pub(super) const REQUEST_RATE: TokenRate = TokenRate::per_second(REQUESTS_PER_S,
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn clients_that_come_together_to_gateways_without_any_are_spread_whatever_these_did_before() {
+        let reported = |processor_permille| {
+            let mut load = Load::default();
+            load.report(GatewayLoad {
+                processor_permille,
+                ..GatewayLoad::default()
+            });
+            load
+        };
+        // One has just started, which is work too.
+        let mut gateways = [reported(60), reported(2)];
+        for _ in 0..6 {
+            let least = gateways
+                .iter_mut()
+                .min_by_key(|load| load.expected_permille());
+            least.unwrap().give();
+        }
+        assert!(gateways.iter().all(|load| load.given >= 2), "{gateways:?}");
+    }
 
     #[test]
     fn a_denial_is_news_once_a_minute_and_few_are_remembered() {

@@ -8,10 +8,7 @@ use serde_json::json;
 
 #[test]
 fn no_form_breaks_by_nothing_or_a_script_and_scripts_are_shown_as_text() {
-    let console = written([
-        ("nothing", String::new()),
-        ("a script", STORED_SCRIPT.to_owned()),
-    ]);
+    let console = written(&[("nothing", ""), ("a script", STORED_SCRIPT)]);
     // An accepted value, such as a name, is now on pages that others read.
     console.sign_in("audrey").unwrap();
     let mut shown = 0;
@@ -26,21 +23,21 @@ fn no_form_breaks_by_nothing_or_a_script_and_scripts_are_shown_as_text() {
 
 #[test]
 fn no_form_breaks_by_a_long_text_or_control_characters() {
-    let control = "a\u{0}\u{1b}[31m\u{202e}b\u{feff}".to_owned();
+    let control = "a\u{0}\u{1b}[31m\u{202e}b\u{feff}";
     // The address contains the values of a form; with some fields of this length, it still has room.
     let long = "x".repeat(1000);
-    written([("1,000 letters", long), ("control characters", control)]);
+    written(&[("1,000 letters", &long), ("control characters", control)]);
 }
 
 /// A console in which each of these texts, each with its description, was written into every field of a form at once.
-fn written(inputs: [(&str, String); 2]) -> Console {
+fn written(inputs: &[(&str, &str)]) -> Console {
     let console = Console::with_everything().unwrap();
     console.sign_in("olivia").unwrap();
     let walk = crawl::walk(&console, |_| Ok(())).unwrap();
     assert!(walk.has_everything(), "{:#?}", walk.pages);
     assert!(walk.forms.len() >= 20, "{:#?}", walk.forms);
     for form in &walk.forms {
-        for (what, text) in &inputs {
+        for (what, text) in inputs {
             send(&console, form, text)
                 .with_context(|| format!("{what} in the form {form:?}"))
                 .unwrap();
