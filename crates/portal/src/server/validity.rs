@@ -1,4 +1,7 @@
 //! The end of a certificate, read from its bytes.
+//!
+//! The bytes are the operator's own certificate. `x509-parser` would bring eight crates, and two versions of one, to read
+//! one date of it; `rustls-webpki` checks it and does not tell.
 
 use culvert_wire::Timestamp;
 
