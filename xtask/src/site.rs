@@ -90,12 +90,19 @@ fn run(program: &Path, arguments: &[&str]) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// The files of a folder whose names are wanted; none where there is no folder.
+/// The files of a folder and of those below it whose paths from there are wanted, sorted; none where there is no
+/// folder.
 fn files(dir: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<String>> {
     let mut found = Vec::new();
-    if dir.is_dir() {
-        for entry in fs::read_dir(dir)? {
-            let name = entry?.file_name().to_string_lossy().into_owned();
+    let mut folders = Vec::from([dir.to_owned()]);
+    while let Some(folder) = folders.pop().filter(|folder| folder.is_dir()) {
+        for entry in fs::read_dir(&folder)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let name = path.strip_prefix(dir)?.to_string_lossy().into_owned();
             if is_wanted(&name) {
                 found.push(name);
             }
@@ -143,4 +150,23 @@ fn settings(sections: &[Section]) -> String {
             toggle.icon = \"lucide/sun\"\ntoggle.name = \"Dark\"\n\
             [[project.theme.palette]]\nmedia = \"(prefers-color-scheme: dark)\"\nscheme = \"slate\"\n\
             toggle.icon = \"lucide/moon\"\ntoggle.name = \"Light\"\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pictures_in_folders_below_are_found() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let found = files(&root.join(SHOWN), |name| name.ends_with(".png")).unwrap();
+        for wanted in ["console.png", "console/before-overview.png"] {
+            assert!(found.iter().any(|name| name == wanted), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_has_no_files() {
+        assert!(files(Path::new("/nowhere"), |_| true).unwrap().is_empty());
+    }
 }

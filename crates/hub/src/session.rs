@@ -148,9 +148,9 @@ impl Announced {
 }
 
 /// The load that a client is expected to be for a gateway that had none at its last report, in thousandths of its
-/// processors. Its load until then, such as that of its start, says nothing of clients. It is more
-/// than idle gateways differ by, and far less than a gateway has that is busy.
-const FIRST_CLIENT_PERMILLE: u64 = 50;
+/// processors. Its load until then, such as that of its start, says nothing of clients. A gateway with a few
+/// downloads reports 20 ‰ or more: three new clients elsewhere do not outweigh it.
+const FIRST_CLIENT_PERMILLE: u64 = 6;
 
 /// The load of a gateway: its last report, and the clients that came to it since.
 #[derive(Debug, Default)]
@@ -231,7 +231,7 @@ mod tests {
             load
         };
         // One has just started, which is work too.
-        let mut gateways = [reported(60), reported(2)];
+        let mut gateways = [reported(15), reported(2)];
         for _ in 0..6 {
             let least = gateways
                 .iter_mut()

@@ -78,10 +78,10 @@ async fn hold(pool: PgPool, held: Transaction, is_taken: Arc<AtomicBool>) {
             };
             held = taken;
             if is_taken.swap(held.is_none(), Ordering::Relaxed) != held.is_none() {
-                tracing::warn!(
-                    is_taken = held.is_none(),
-                    "whether another portal has the database"
-                );
+                match held {
+                    None => tracing::warn!("another portal has the database: nothing is written"),
+                    Some(_) => tracing::warn!("this portal has the database again"),
+                }
             }
         }
     }
