@@ -5,9 +5,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-/// The interval between two checks of a condition. Short against every deadline in use (a second
-/// and more), long enough that looking costs next to nothing.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// The shortest pause between two checks of a condition. Short against every deadline in use (a second and more).
+const MIN_PAUSE: Duration = Duration::from_millis(20);
+
+/// The longest pause: a fifth of the shortest deadline.
+const MAX_PAUSE: Duration = Duration::from_millis(200);
+
+/// A pause is as many times as long as the check before it. Many checks start programs: tests that run at
+/// the same time are to have the processors.
+const PAUSE_PER_CHECK: u32 = 6;
 
 /// Waits until `condition` holds.
 ///
@@ -19,13 +25,17 @@ pub fn wait_until(
     mut condition: impl FnMut() -> bool,
 ) -> Result<()> {
     let start = Instant::now();
-    while !condition() {
+    loop {
+        let checked_at = Instant::now();
+        if condition() {
+            return Ok(());
+        }
+        let pause = (checked_at.elapsed() * PAUSE_PER_CHECK).clamp(MIN_PAUSE, MAX_PAUSE);
         if start.elapsed() >= deadline {
             bail!("waited {} s in vain for {what}", deadline.as_secs_f32());
         }
-        thread::sleep(POLL_INTERVAL);
+        thread::sleep(pause);
     }
-    Ok(())
 }
 
 #[cfg(test)]
