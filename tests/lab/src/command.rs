@@ -1,21 +1,25 @@
 //! Short commands that run to their end.
 
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process_group};
 use rustix::thread::{CapabilitySet, capabilities};
 
 /// No short command may hang a test: the slowest, a ping of a few seconds, is far below.
-const COMMAND_LIMIT_S: &str = "60";
+const COMMAND_LIMIT: Duration = Duration::from_secs(60);
 
 /// The programs that the lab calls, and the Debian package of each.
-const TOOLS: [(&str, &str); 11] = [
+const TOOLS: [(&str, &str); 10] = [
     ("ip", "iproute2"),
     ("tc", "iproute2"),
     ("setpriv", "util-linux"),
-    ("timeout", "coreutils"),
     ("iperf3", "iperf3"),
     ("ping", "iputils-ping"),
     ("wg", "wireguard-tools"),
@@ -65,33 +69,22 @@ pub fn require() -> Result<()> {
 /// # Errors
 /// When it cannot be started or fails; the message holds the command and its error output.
 pub fn run(line: &str) -> Result<String> {
-    let mut words = line.split_whitespace();
-    let program = words.next().context("an empty command")?;
-    let mut command = bounded();
-    command.arg(program).args(words);
-    finish(command, line)
+    checked(&outcome(command(line.split_whitespace())?, line)?, line)
 }
 
 /// As [`run`], with `input` as its standard input.
 pub(crate) fn run_with_input(line: &str, input: &str) -> Result<String> {
-    let mut command = bounded();
-    command.args(line.split_whitespace()).stdin(Stdio::piped());
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command
-        .spawn()
-        .with_context(|| format!("cannot start `{line}`"))?;
-    if let Some(mut stdin) = child.stdin.take() {
-        stdin.write_all(input.as_bytes())?;
-    }
-    checked(&child.wait_with_output()?, line)
+    let mut command = command(line.split_whitespace())?;
+    command.stdin(Stdio::piped());
+    checked(&ended(command, line, Some(input))?, line)
 }
 
-/// A command that dies with this process and ends within [`COMMAND_LIMIT_S`]; the caller appends the
-/// program and its arguments.
-pub(crate) fn bounded() -> Command {
-    let mut command = dies_with_us();
-    command.args(["timeout", "--kill-after=1", COMMAND_LIMIT_S]);
-    command
+/// The command of these words, without input.
+pub(crate) fn command<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Command> {
+    let mut words = words.into_iter();
+    let mut command = Command::new(words.next().context("an empty command")?);
+    command.args(words).stdin(Stdio::null());
+    Ok(command)
 }
 
 /// A command that the kernel kills when the thread that starts it ends. One that is to outlive its thread goes through
@@ -102,19 +95,42 @@ pub(crate) fn dies_with_us() -> Command {
     command
 }
 
-/// Runs `command` to its end and returns its output, whether it succeeded or not.
-pub(crate) fn outcome(mut command: Command, line: &str) -> Result<Output> {
-    command
-        .output()
-        .with_context(|| format!("cannot start `{line}`"))
+/// Runs `command` to its end and returns its output, whether it succeeded or not. It is killed with all that it
+/// started if it takes longer than [`COMMAND_LIMIT`].
+pub(crate) fn outcome(command: Command, line: &str) -> Result<Output> {
+    ended(command, line, None)
 }
 
-/// Runs `command` to its end and returns its standard output; a failure is an error.
-pub(crate) fn finish(command: Command, line: &str) -> Result<String> {
-    checked(&outcome(command, line)?, line)
+/// Programs such as `timeout` and `setpriv` would do the same. To start one of them takes as long as most commands
+/// of the lab, and there are a hundred in a second. If this process is killed, the watcher ends what
+/// still runs in its namespaces.
+fn ended(mut command: Command, line: &str, input: Option<&str>) -> Result<Output> {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command
+        .process_group(0)
+        .spawn()
+        .with_context(|| format!("cannot start `{line}`"))?;
+    let group = Pid::from_child(&child);
+    if let (Some(mut stdin), Some(input)) = (child.stdin.take(), input) {
+        stdin.write_all(input.as_bytes())?;
+    }
+    let (ended, end) = mpsc::channel::<()>();
+    let output = thread::scope(|scope| {
+        scope.spawn(move || {
+            if end.recv_timeout(COMMAND_LIMIT) == Err(RecvTimeoutError::Timeout) {
+                // It has just ended, or it ends now.
+                let _killed = kill_process_group(group, Signal::KILL);
+            }
+        });
+        let output = child.wait_with_output();
+        drop(ended);
+        output
+    });
+    output.with_context(|| format!("cannot hear from `{line}`"))
 }
 
-fn checked(output: &Output, line: &str) -> Result<String> {
+/// The standard output of a command; a failure is an error.
+pub(crate) fn checked(output: &Output, line: &str) -> Result<String> {
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     if !output.status.success() {
         let stderr = String::from_utf8_lossy(&output.stderr);

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::command::{bounded, finish, outcome, run_with_input};
+use crate::command::{checked, command, outcome, run_with_input};
 use crate::namespace::Namespace;
 use crate::process::Process;
 use crate::{reaper, wait_until};
@@ -110,7 +110,7 @@ impl Machine {
     /// # Errors
     /// When it fails; the message holds its error output.
     pub fn run(&self, line: &str) -> Result<String> {
-        finish(self.command(line.split_whitespace()), line)
+        checked(&self.outcome(line)?, line)
     }
 
     /// Runs a command to its end and returns its status and output, also when it fails.
@@ -118,7 +118,7 @@ impl Machine {
     /// # Errors
     /// When it cannot be started.
     pub fn outcome(&self, line: &str) -> Result<Output> {
-        outcome(self.command(line.split_whitespace()), line)
+        outcome(self.command(line.split_whitespace())?, line)
     }
 
     /// Runs a shell script to its end and returns its standard output; it stops at the first error.
@@ -126,7 +126,10 @@ impl Machine {
     /// # Errors
     /// As [`Self::run`].
     pub fn shell(&self, script: &str) -> Result<String> {
-        finish(self.command(["sh", "-ec", script]), script)
+        checked(
+            &outcome(self.command(["sh", "-ec", script])?, script)?,
+            script,
+        )
     }
 
     /// Writes a file of root's, and the directories above it.
@@ -148,14 +151,19 @@ impl Machine {
             .unwrap_or_else(|error| format!("{error:#}"))
     }
 
-    fn command<'a>(&self, words: impl IntoIterator<Item = &'a str>) -> Command {
-        let mut command = bounded();
-        command
-            .args(["nsenter", "-t", &self.init, "-a", "env", "-i", "HOME=/root"])
-            .arg("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
-            .arg("DEBIAN_FRONTEND=noninteractive")
-            .args(words);
-        command
+    fn command<'a>(&'a self, words: impl IntoIterator<Item = &'a str>) -> Result<Command> {
+        let inside = [
+            "nsenter",
+            "-t",
+            &self.init,
+            "-a",
+            "env",
+            "-i",
+            "HOME=/root",
+            "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            "DEBIAN_FRONTEND=noninteractive",
+        ];
+        command(inside.into_iter().chain(words))
     }
 }
 

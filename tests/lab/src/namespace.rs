@@ -8,7 +8,7 @@ use std::thread;
 use anyhow::{Context, Result};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::command::{bounded, dies_with_us, finish, outcome};
+use crate::command::{checked, command, dies_with_us, outcome};
 use crate::named::Named;
 use crate::process::Process;
 use crate::reaper;
@@ -44,13 +44,14 @@ impl Namespace {
         &self.0.0
     }
 
-    /// Runs a command to its end and returns its standard output; `line` is split at white space.
+    /// Runs a command to its end and returns its standard output; `line` is split at white space. It has no mounts of
+    /// its own, so `/sys` tells of another namespace: a script finds this one's there.
     ///
     /// # Errors
     /// When it cannot be started, fails, or takes more than a minute; the message holds the command
     /// and its error output.
     pub fn run(&self, line: &str) -> Result<String> {
-        finish(self.bounded_command(line), line)
+        checked(&self.outcome(line)?, line)
     }
 
     /// Runs a command to its end and returns its status and output, also when it fails.
@@ -58,17 +59,16 @@ impl Namespace {
     /// # Errors
     /// When it cannot be started.
     pub fn outcome(&self, line: &str) -> Result<Output> {
-        outcome(self.bounded_command(line), line)
+        let command = command(line.split_whitespace())?;
+        self.inside(|| outcome(command, line))
     }
 
-    /// Runs a shell script to its end and returns its standard output; it stops at the first error.
+    /// Runs a shell script to its end, with mounts of its own, and returns its standard output; it stops at the first error.
     ///
     /// # Errors
     /// As [`Namespace::run`].
     pub fn shell(&self, script: &str) -> Result<String> {
-        let mut command = bounded();
-        command.args(["ip", "netns", "exec", self.name(), "sh", "-ec", script]);
-        finish(command, script)
+        checked(&self.outcome_of_script(script)?, script)
     }
 
     /// Runs a shell script to its end, with mounts of its own, and returns its status and output, also
@@ -77,9 +77,8 @@ impl Namespace {
     /// # Errors
     /// When it cannot be started.
     pub fn outcome_of_script(&self, script: &str) -> Result<Output> {
-        let mut command = bounded();
-        command.args(["ip", "netns", "exec", self.name(), "sh", "-ec", script]);
-        outcome(command, script)
+        let words = ["ip", "netns", "exec", self.name(), "sh", "-ec", script];
+        outcome(command(words)?, script)
     }
 
     /// Starts a program that keeps running; `line` is split at white space.
@@ -155,13 +154,5 @@ impl Namespace {
     /// Keeps the namespace for as long as it is held.
     pub(crate) fn held(&self) -> Arc<Named> {
         Arc::clone(&self.0)
-    }
-
-    fn bounded_command(&self, line: &str) -> Command {
-        let mut command = bounded();
-        command
-            .args(["ip", "netns", "exec", self.name()])
-            .args(line.split_whitespace());
-        command
     }
 }

@@ -50,7 +50,7 @@ fn frames_that_met_a_full_queue(bed: &Bed) -> u64 {
     let ends = [(gateway, "culvert-gw0"), (client, "culvert0")];
     let dropped = ends.map(|(namespace, interface)| -> u64 {
         let counter = format!("cat /sys/class/net/{interface}/statistics/tx_dropped");
-        namespace.run(&counter).unwrap().trim().parse().unwrap()
+        namespace.shell(&counter).unwrap().trim().parse().unwrap()
     });
     dropped.iter().sum()
 }
