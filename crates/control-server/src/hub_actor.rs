@@ -341,6 +341,8 @@ impl HubActor {
                     outgoing,
                     _cut: cut,
                 };
+                // Who comes again as it was has written nothing.
+                self.recorder.record(Record::Seen(vec![end.seen_now()]));
                 self.sessions.insert(session, end);
                 match join {
                     Join::Client(join) => self.hub.handle_client_joined(session, join, now),

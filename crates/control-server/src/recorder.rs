@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 /// Records that wait for the database. The worst case is a killed portal to which all sessions come
-/// back at once. Each then brings 8 records: the use of its token, a line or two of the log, a
+/// back at once. Each then brings 8 records: the use of its token, its coming, a line or two of the log, a
 /// grant or two, and perhaps its end. Writing waits meanwhile behind the machines that enrol. A
 /// record is mostly one row of some hundred bytes, so that is tens of megabytes at worst.
 const MAX_WAITING: usize = 8 * MAX_SESSIONS;

@@ -1,11 +1,12 @@
 //! Machines that come for the first time, or again.
 
+use super::connection::Transaction;
 use super::read;
 use super::table::{self, Table};
 use super::value::Value;
 use super::writing::Writing;
 use super::{addresses, auth, seen};
-use culvert_ids::{ActorId, ClientId, GatewayId, SiteId, TokenId};
+use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, SiteId, TokenId};
 use culvert_policy::readable_name;
 use culvert_store::range::{self, Range};
 use culvert_store::rules::{self, numbered_name};
@@ -14,6 +15,7 @@ use culvert_store::{
     MachineId, Principal, SeenMachine, Stamp, StoreError, Token, TokenUses,
 };
 use culvert_wire::PublicKey;
+use culvert_wire::Timestamp;
 use culvert_wire::messages::Ranges;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -153,6 +155,41 @@ impl Machine for Gateway {
     }
 }
 
+/// The machine, if nothing about it changes: it has been here before with this key, and its addresses are in the
+/// ranges of today. Nothing is written, so a thousand machines that come back together wait for nobody.
+///
+/// # Errors
+/// [`StoreError::Denied`] where the token or the machine was revoked, and the token's machine is another kind.
+pub(super) async fn unchanged<T: Machine>(
+    connection: &mut Transaction,
+    account: AccountId,
+    principal: &Principal,
+    machine: &Enrolment<T::Id>,
+    now: Timestamp,
+) -> Result<Option<T>, StoreError> {
+    rules::check_software(T::KIND, &machine.seen.software)?;
+    read::last_seq(connection, account).await?;
+    let (principal, token) =
+        auth::current_principal(connection, account, principal.token, now).await?;
+    let owner = T::owner(principal.holder).ok_or(Denial::WrongKind)?;
+    let before = of_machine::<T>(connection, account, owner, &machine.machine).await?;
+    let Some(before) = before else {
+        return Ok(None);
+    };
+    if rules::revoked(&before.clone().into()).is_some() {
+        return Err(Denial::MachineRevoked.into());
+    }
+    check_token(&token, &before, machine.public_key)?;
+    let is_used_up = token.uses != TokenUses::One || token.used.is_some();
+    let place = before.place();
+    let ranges = ranges(connection, account).await?;
+    let (range4, range6) = parse(&ranges)?;
+    let is_same = place.public_key == machine.public_key
+        && range4.contains(place.ipv4.into())
+        && range6.contains(place.ipv6.into());
+    Ok((is_used_up && is_same).then_some(before))
+}
+
 pub(super) async fn enrol<T: Machine>(
     writing: &mut Writing,
     principal: &Principal,
@@ -164,11 +201,9 @@ pub(super) async fn enrol<T: Machine>(
     let (principal, token) =
         auth::current_principal(writing.connection(), account, principal.token, now).await?;
     let owner = T::owner(principal.holder).ok_or(Denial::WrongKind)?;
-    let settings = read::get(writing.connection(), account, account.into()).await?;
-    let settings = Account::from_entity(settings).ok_or(StoreError::NoAccount)?;
-    let ranges = &settings.settings.ranges;
+    let ranges = &ranges(writing.connection(), account).await?;
 
-    let before: Option<T> = of_machine(writing, owner, &machine.machine).await?;
+    let before = of_machine::<T>(writing.connection(), account, owner, &machine.machine).await?;
     let row = match before {
         Some(before) => {
             check_token(&token, &before, machine.public_key)?;
@@ -212,19 +247,26 @@ fn check_token<T: Machine>(
 
 /// The machine of that owner with that text.
 async fn of_machine<T: Machine>(
-    writing: &mut Writing,
+    connection: &mut Transaction,
+    account: AccountId,
     owner: T::Owner,
     machine: &str,
 ) -> Result<Option<T>, StoreError> {
     let (select, column) = (table::select(T::KIND), T::OWNER);
     let sql = format!("{select} WHERE account = ? AND {column} = ? AND machine = ?");
     let values = vec![
-        writing.account().as_bytes().into(),
+        account.as_bytes().into(),
         owner.into().into(),
         machine.into(),
     ];
-    let rows = writing.connection().fetch(sql, values).await?;
+    let rows = connection.fetch(sql, values).await?;
     rows.first().map(table::read_as).transpose()
+}
+
+async fn ranges(connection: &mut Transaction, account: AccountId) -> Result<Ranges, StoreError> {
+    let settings = read::get(connection, account, account.into()).await?;
+    let settings = Account::from_entity(settings).ok_or(StoreError::NoAccount)?;
+    Ok(settings.settings.ranges)
 }
 
 /// A machine that was here before: it may have another key, and the ranges may have changed.

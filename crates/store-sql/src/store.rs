@@ -95,6 +95,12 @@ impl SqlStore {
         machine: Enrolment<M::Id>,
         now: Timestamp,
     ) -> Result<M, StoreError> {
+        let mut reading = self.reading().await?;
+        let unchanged = enrol::unchanged(&mut reading, account, principal, &machine, now).await?;
+        drop(reading);
+        if let Some(unchanged) = unchanged {
+            return Ok(unchanged);
+        }
         let mut writing = self.change(account, principal.author(), now).await?;
         let enrolled = enrol::enrol(&mut writing, principal, machine).await?;
         self.finish(writing).await?;

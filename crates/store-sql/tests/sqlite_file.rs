@@ -3,14 +3,15 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use culvert_ids::{AccountId, ActorId, GroupId, ResourceId, SiteId};
+use culvert_ids::{AccountId, ActorId, ClientId, GroupId, ResourceId, SiteId, TokenId};
 use culvert_store::{
-    Account, AccountSettings, Actor, ActorKind, Author, Group, Mutation, Resource, Seq, Site,
-    Stamp, Store, StoreError, StoreExt,
+    Account, AccountSettings, Actor, ActorKind, Author, Enrolment, Group, Mutation, Resource, Seen,
+    Seq, Site, Stamp, Store, StoreError, StoreExt, Token, TokenScope, TokenUses,
 };
 use culvert_store_sql::{SqlStore, SqliteOptions};
-use culvert_wire::Timestamp;
 use culvert_wire::model::{Applications, Filter, Target, TargetKind};
+use culvert_wire::token::{Secret, TokenKind};
+use culvert_wire::{PublicKey, Timestamp};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection, Executor};
 use std::fs::{self, Permissions};
@@ -116,6 +117,17 @@ fn group(number: u32) -> Group {
     }
 }
 
+fn actor(number: u8, name: &str) -> Actor {
+    Actor {
+        id: ActorId::from_bytes([number; 16]),
+        kind: ActorKind::User,
+        name: name.to_owned(),
+        disabled: false,
+        sign_in: None,
+        stamp: Stamp::default(),
+    }
+}
+
 async fn add(store: &SqlStore, number: u32) -> Result<(), StoreError> {
     let create = vec![Mutation::Create(group(number).into())];
     store
@@ -189,6 +201,56 @@ async fn a_database_that_another_process_holds_is_locked_for_writers_only() {
     store.snapshot(ACCOUNT).await.unwrap();
     other.execute("ROLLBACK").await.unwrap();
     add(&store, 1).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_machine_that_comes_again_as_it_was_waits_for_no_write() {
+    let place = Place::new();
+    let store = place.set_up().await;
+    let actor = actor(2, "Ada");
+    let secret = Secret::new([7; 32]);
+    let token = Token {
+        id: TokenId::from_bytes([3; 16]),
+        scope: TokenScope::Client { actor: actor.id },
+        name: "laptop".to_owned(),
+        uses: TokenUses::Many,
+        expires: None,
+        revoked: None,
+        used: None,
+        last_used: None,
+        proven: None,
+        stamp: Stamp::default(),
+    };
+    let (id, digest) = (token.id, secret.digest());
+    let rows = vec![
+        Mutation::Create(actor.into()),
+        Mutation::CreateToken { token, digest },
+    ];
+    store
+        .write(ACCOUNT, Author::PORTAL, NOW, rows)
+        .await
+        .unwrap();
+    let comes = async || {
+        let principal = store
+            .authenticate(id, &digest, TokenKind::Client, NOW)
+            .await?;
+        let machine = Enrolment {
+            new_id: ClientId::from_bytes([4; 16]),
+            machine: "machine".to_owned(),
+            name: "laptop".to_owned(),
+            public_key: PublicKey::from_bytes([5; 32]),
+            seen: Seen {
+                at: NOW,
+                address: None,
+                software: "culvert 0.1.0".to_owned(),
+            },
+        };
+        store.enrol_client(ACCOUNT, &principal, machine, NOW).await
+    };
+    let first = comes().await.unwrap();
+    let mut other = place.raw().await;
+    other.execute("BEGIN IMMEDIATE").await.unwrap();
+    assert_eq!(comes().await.unwrap(), first);
 }
 
 #[tokio::test]
@@ -276,14 +338,6 @@ async fn resources_of_the_first_version_are_for_every_application_and_lead_anywh
 async fn twins_from_before_keys_were_normalised_can_be_changed() {
     let place = Place::new();
     let store = place.set_up().await;
-    let actor = |number, name: &str| Actor {
-        id: ActorId::from_bytes([number; 16]),
-        kind: ActorKind::User,
-        name: name.to_owned(),
-        disabled: false,
-        sign_in: None,
-        stamp: Stamp::default(),
-    };
     let rows = [actor(2, "\u{1f0}"), actor(3, "x")];
     let rows = rows.map(|row| Mutation::Create(row.into()));
     store

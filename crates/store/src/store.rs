@@ -146,7 +146,8 @@ pub trait Store: Logs + Debug + Send + Sync + 'static {
         limit: u32,
     ) -> Result<Vec<Change>, StoreError>;
 
-    /// The change log for people: the newest first, from the first before `before`.
+    /// The change log for people: the newest first, from the first behind `before`. The order is that of time, and with
+    /// `filter.after` that of numbers.
     async fn change_log(
         &self,
         account: AccountId,
@@ -273,6 +274,9 @@ pub trait Store: Logs + Debug + Send + Sync + 'static {
     /// own, or the one that it was before, with the key that it has now. A name that another client
     /// has gets a number behind it; a client that exists keeps the name that it has.
     ///
+    /// One that comes again as it was writes nothing, and waits for no write. Its row says when it was seen before:
+    /// [`Self::record_seen`] notes that it is here.
+    ///
     /// # Errors
     /// [`StoreError::Denied`] where the token or the client was revoked or the principal is no
     /// client, [`StoreError::KeyTaken`], [`StoreError::NoAddress`], [`StoreError::Invalid`].
@@ -344,7 +348,8 @@ pub trait Store: Logs + Debug + Send + Sync + 'static {
         entries: Vec<AccessEntry>,
     ) -> Result<(), StoreError>;
 
-    /// The access log, the newest first, from the first before `before`.
+    /// The access log, the newest first, from the first behind `before`. The order is that of time, and with
+    /// `filter.after` that of numbers.
     async fn access_log(
         &self,
         account: AccountId,

@@ -7,6 +7,7 @@ use culvert_store::{
     ADDRESS_REST_MS, Account, Author, Client, Denial, Gateway, MachineId, Principal, Seq,
     StoreError, StoreExt, Token, TokenScope, TokenUses,
 };
+use culvert_wire::Timestamp;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -277,6 +278,41 @@ pub(crate) async fn machines_of_one_name_get_numbers(factory: impl AsyncFn() -> 
     machine.name = String::new();
     let client = world.store.enrol_client(world.account, &key, machine, NOW);
     assert!(matches!(client.await, Err(StoreError::Invalid { .. })));
+}
+
+pub(crate) async fn a_machine_that_comes_again_as_it_was_writes_nothing(
+    factory: impl AsyncFn() -> Fixture,
+) {
+    let world = World::new(factory().await).await;
+    let ada = world.actor("Ada").await;
+    let key = world.client_key(ada.id).await;
+    let first = world.enrol(&key, "laptop", 1).await.unwrap();
+    let later = Timestamp::from_unix_ms(NOW.unix_ms() + 60_000);
+    let again = async || {
+        let id = ClientId::from_bytes(bytes());
+        let mut machine = enrolment(id, "laptop", 1);
+        machine.seen = seen(later);
+        let enrolled = world
+            .store
+            .enrol_client(world.account, &key, machine, later);
+        enrolled.await.unwrap()
+    };
+    let changes = async || {
+        world
+            .store
+            .changes_after(world.account, Seq(0), 1_000)
+            .await
+    };
+    let before = changes().await.unwrap().len();
+    assert_eq!(again().await, first);
+    let found: Client = world.store.get_as(world.account, first.id).await.unwrap();
+    assert_eq!(found, first);
+    assert_eq!(changes().await.unwrap().len(), before);
+    // With addresses of other ranges it is not as it was.
+    with_small_ranges(&world).await;
+    let moved = again().await;
+    assert_ne!(moved.ipv4, first.ipv4);
+    assert_eq!(moved.seen, Some(seen(later)));
 }
 
 pub(crate) async fn a_machine_s_name_of_the_form_of_an_id_gets_a_number(
