@@ -320,7 +320,8 @@ impl Network {
             (&client, &gateway, GATEWAY_INSIDE_V6),
             (&gateway, &client, CLIENT_V6),
         ] {
-            let mac = run(of, "cat /sys/class/net/veth1/address");
+            let script = "cat /sys/class/net/veth1/address";
+            let mac = of.shell(script).expect("the command succeeds");
             let mac = mac.trim();
             run(
                 at,

@@ -133,6 +133,8 @@ const WRITERS: [&str; 14] = [
 fn a_lease_that_writes_the_file_again_and_again_hides_no_resource_and_its_mode_and_group_stay() {
     /// It was looked at every five seconds.
     const AT_ONCE: Duration = Duration::from_secs(3);
+    /// The client lets others have the file for longer and longer that change it more often than that.
+    const CHANGE_EVERY: Duration = Duration::from_secs(1);
     let mut scene = Scene::new("--dns file");
     fs::set_permissions(scene.path(), fs::Permissions::from_mode(0o664)).unwrap();
     chown(scene.path(), None, Some(100)).unwrap();
@@ -149,6 +151,7 @@ fn a_lease_that_writes_the_file_again_and_again_hides_no_resource_and_its_mode_a
             [(OTHER_DNS, OTHER_ADDRESS), (PUBLIC_DNS, PUBLIC_ADDRESS)][round % 2];
         fs::write(scene.etc.join("lease"), format!("nameserver {server}\n")).unwrap();
         let script = format!("cd {}; {writer}", scene.etc.display());
+        std::thread::sleep(CHANGE_EVERY);
         let wrote = Command::new("sh").args(["-ec", &script]).status().unwrap();
         assert!(wrote.success(), "{writer}");
         // The edited file may begin with the client's line.
