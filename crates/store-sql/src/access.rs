@@ -2,7 +2,7 @@
 
 use super::activity::Counts;
 use super::connection::Transaction;
-use super::log_query::LogQuery;
+use super::log_query::{LogQuery, Span};
 use super::read;
 use super::seen::check_batch;
 use super::value::Columns;
@@ -76,8 +76,6 @@ pub(super) fn log_query(
     before: Option<AccessSeq>,
 ) -> LogQuery {
     let conditions = [
-        ("seq < ?", before.map(|seq| seq.0.into())),
-        ("seq > ?", filter.after.map(|seq| seq.0.into())),
         (
             "client_id = ?",
             filter.client.map(|id| id.as_bytes().into()),
@@ -95,8 +93,6 @@ pub(super) fn log_query(
             "decision = ?",
             filter.decision.map(|decision| decision.as_str().into()),
         ),
-        ("at_ms >= ?", filter.from.map(Into::into)),
-        ("at_ms < ?", filter.until.map(Into::into)),
     ];
     let indexes = [
         ("client_id", "access_log_client"),
@@ -105,10 +101,16 @@ pub(super) fn log_query(
         ("gateway_id", "access_log_gateway"),
         ("decision", "access_log_decision"),
     ];
+    let span = Span {
+        before: before.map(|seq| seq.0),
+        after: filter.after.map(|seq| seq.0),
+        from: filter.from,
+        until: filter.until,
+    };
     LogQuery::new(
         account,
-        Log::Access,
-        ACCESS,
+        (Log::Access, ACCESS),
+        span,
         &indexes,
         conditions,
         filter.search,

@@ -1,7 +1,7 @@
 //! The change log of the configuration.
 
 use super::connection::Transaction;
-use super::log_query::LogQuery;
+use super::log_query::{LogQuery, Span};
 use super::read::last_seq;
 use super::value::{Columns, damaged};
 use culvert_ids::{AccountId, ActorId, ID_LEN, TokenId};
@@ -36,24 +36,26 @@ pub(super) fn log_query(
     before: Option<Seq>,
 ) -> LogQuery {
     let conditions = [
-        ("seq < ?", before.map(|seq| seq.0.into())),
-        ("seq > ?", filter.after.map(|seq| seq.0.into())),
         ("kind = ?", filter.kind.map(|kind| kind.as_str().into())),
         ("kind = ?", filter.id.map(|id| id.kind().as_str().into())),
         ("row_id = ?", filter.id.map(Into::into)),
         ("actor_id = ?", filter.actor.map(|id| id.as_bytes().into())),
-        ("at_ms >= ?", filter.from.map(Into::into)),
-        ("at_ms < ?", filter.until.map(Into::into)),
     ];
     let indexes = [
         ("row_id", "change_log_row"),
         ("actor_id", "change_log_actor"),
         ("kind", "change_log_kind"),
     ];
+    let span = Span {
+        before: before.map(|seq| seq.0),
+        after: filter.after.map(|seq| seq.0),
+        from: filter.from,
+        until: filter.until,
+    };
     LogQuery::new(
         account,
-        Log::Changes,
-        CHANGE,
+        (Log::Changes, CHANGE),
+        span,
         &indexes,
         conditions,
         filter.search,

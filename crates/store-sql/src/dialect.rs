@@ -31,6 +31,14 @@ impl Dialect {
         }
     }
 
+    /// Has a table read in the order of its primary key, behind the table's name.
+    pub(super) const fn by_primary_key(self) -> &'static str {
+        match self {
+            Self::Sqlite => " NOT INDEXED",
+            Self::Postgres => "",
+        }
+    }
+
     /// The condition that a text has the next value in it.
     pub(super) fn contains(self, text: &str) -> String {
         match self {
@@ -100,16 +108,13 @@ impl Dialect {
         }
     }
 
-    /// The sum of two columns over the rows that fulfil a condition, at most the largest number.
-    pub(super) fn sum_of_two(self, [one, other]: [&str; 2], condition: &str) -> String {
+    /// The sum of two columns, at most the largest number.
+    pub(super) fn sum_of_two(self, [one, other]: [&str; 2]) -> String {
         match self {
             // `total` has no overflow.
-            Self::Sqlite => {
-                format!("CAST(total({one} + {other}) FILTER (WHERE {condition}) AS INTEGER)")
-            }
+            Self::Sqlite => format!("CAST(total({one} + {other}) AS INTEGER)"),
             Self::Postgres => format!(
-                "CAST(least(coalesce(sum(CAST({one} AS numeric) + {other}) FILTER (WHERE {condition}), 0), \
-                 {}) AS bigint)",
+                "CAST(least(coalesce(sum(CAST({one} AS numeric) + {other}), 0), {}) AS bigint)",
                 i64::MAX
             ),
         }

@@ -1,7 +1,7 @@
 //! The flow log.
 
 use super::connection::Transaction;
-use super::log_query::LogQuery;
+use super::log_query::{LogQuery, Span};
 use super::read;
 use super::seen::check_batch;
 use super::value::{Columns, Value, damaged};
@@ -98,8 +98,6 @@ pub(super) fn log_query(
     before: Option<FlowSeq>,
 ) -> LogQuery {
     let conditions = [
-        ("seq < ?", before.map(|seq| seq.0.into())),
-        ("seq > ?", filter.after.map(|seq| seq.0.into())),
         (
             "client_id = ?",
             filter.client.map(|id| id.as_bytes().into()),
@@ -114,8 +112,6 @@ pub(super) fn log_query(
             filter.gateway.map(|id| id.as_bytes().into()),
         ),
         ("flow_end = ?", filter.end.map(|end| end.as_str().into())),
-        ("at_ms >= ?", filter.from.map(Into::into)),
-        ("at_ms < ?", filter.until.map(Into::into)),
     ];
     let indexes = [
         ("client_id", "flow_log_client"),
@@ -124,10 +120,16 @@ pub(super) fn log_query(
         ("gateway_id", "flow_log_gateway"),
         ("flow_end", "flow_log_end"),
     ];
+    let span = Span {
+        before: before.map(|seq| seq.0),
+        after: filter.after.map(|seq| seq.0),
+        from: filter.from,
+        until: filter.until,
+    };
     LogQuery::new(
         account,
-        Log::Flows,
-        FLOW,
+        (Log::Flows, FLOW),
+        span,
         &indexes,
         conditions,
         filter.search,

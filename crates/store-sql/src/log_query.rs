@@ -1,5 +1,9 @@
 //! A page of a log, the newest first, and what of it holds a text.
 //!
+//! The order is that of time, and of numbers where times are equal: each index of a log has its column, the time and
+//! the number, so that an index leads to the entries about a thing before a time, in their order. Who asks for what
+//! came after a number gets the order of numbers, which is nearly the same.
+//!
 //! A search reads the rows one after another. Names and ids lie apart from the log, and a search
 //! must find parts of words, so a full-text index would answer another question (docs/adr/0023).
 //! Its cost is bounded instead: a page looks at a limited number of rows, and says where the next
@@ -12,6 +16,7 @@ use super::value::{Columns, Value};
 use culvert_ids::{AccountId, GrantId};
 use culvert_store::rules::lookup_keys;
 use culvert_store::{EntityId, Page, PageLimit, SearchText, StoreError};
+use culvert_wire::Timestamp;
 use culvert_wire::model::Log;
 
 /// Rows of the access log and of the flow log that a page of a search looks at. They take some 200
@@ -35,33 +40,52 @@ const NAMED: [&str; 9] = [
     "provider",
 ];
 
+/// The part of a log that is looked at.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Span {
+    /// Behind the entry of that number, in the order of the page.
+    pub(super) before: Option<u64>,
+    /// With a larger number.
+    pub(super) after: Option<u64>,
+    /// At this time or later.
+    pub(super) from: Option<Timestamp>,
+    /// Before this time.
+    pub(super) until: Option<Timestamp>,
+}
+
+/// A place in the order of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub(super) at: Timestamp,
+    pub(super) seq: u64,
+}
+
 /// Rows of a log that are wanted.
 pub(super) struct LogQuery {
     account: AccountId,
     log: Log,
     /// The columns: `SELECT …`
     select: &'static str,
-    /// The index of the log that leads to the rows, if one is better than the order of their numbers.
-    index: Option<&'static str>,
+    /// The index of the log that leads to the rows.
+    index: &'static str,
+    span: Span,
     conditions: String,
     values: Vec<Value>,
     search: Option<SearchText>,
 }
 
 impl LogQuery {
-    /// Those that meet all conditions which have a value. `indexes` has columns with an index of the account, the column
-    /// and the number: the first that a condition names is taken. The planner may take the primary key instead, whose
-    /// order fits, and would read the log until it has found enough.
+    /// Those of the span that meet all conditions which have a value. `indexes` has columns with an index of the
+    /// account, the column, the time and the number: the first that a condition names is taken. The planner
+    /// may take another whose order fits, and would read the log until it has found enough.
     pub(super) fn new<const N: usize>(
         account: AccountId,
-        log: Log,
-        select: &'static str,
+        (log, select): (Log, &'static str),
+        span: Span,
         indexes: &[(&str, &'static str)],
         conditions: [(&str, Option<Value>); N],
         search: Option<SearchText>,
     ) -> Self {
-        let mut sql = String::new();
-        let mut values = vec![account.as_bytes().into()];
         let is_asked = |column: &str| {
             let of_column = |(condition, value): &(&str, Option<Value>)| {
                 value.is_some() && condition.strip_suffix(" = ?") == Some(column)
@@ -69,13 +93,15 @@ impl LogQuery {
             conditions.iter().any(of_column)
         };
         let index = indexes.iter().find(|(column, _)| is_asked(column));
-        let index = index.map(|(_, index)| *index);
+        let index = index.map_or(by_time(log), |(_, index)| *index);
+        let (mut sql, mut values) = (String::new(), Vec::new());
         add_conditions(&mut sql, &mut values, conditions);
         Self {
             account,
             log,
             select,
             index,
+            span,
             conditions: sql,
             values,
             search,
@@ -91,71 +117,144 @@ impl LogQuery {
         cursor: impl Fn(&T) -> C,
         place: impl Fn(u64) -> C,
     ) -> Result<Page<T, C>, StoreError> {
-        let last = match self.search {
-            Some(_) => self.last_searched(connection).await?,
+        let before = match self.span.before {
+            Some(seq) => Some(self.place_of(connection, seq).await?),
             None => None,
         };
-        let (sql, values) = self.statement(connection.dialect(), last, limit);
+        let last = match self.search {
+            Some(_) => self.last_searched(connection, before).await?,
+            None => None,
+        };
+        let (sql, values) = self.statement(connection.dialect(), before, last, limit);
         let rows = connection.fetch(sql, values).await?;
         let rows = rows.iter().map(read);
         let mut page = Page::cut(rows.collect::<Result<_, _>>()?, limit, cursor);
-        page.next = page.next.or(last.map(place));
+        page.next = page.next.or(last.map(|last| place(last.seq)));
         Ok(page)
     }
 
-    /// The log, its index, and the first condition.
-    fn rows(&self, dialect: Dialect) -> String {
-        let index = self.index.map(|index| dialect.indexed_by(index));
-        let (table, index) = (table(self.log), index.unwrap_or_default());
-        format!("{table}{index} WHERE account = ?")
+    /// The place of an entry, or of the last one before it that is still there.
+    async fn place_of(&self, connection: &mut Transaction, seq: u64) -> Result<Place, StoreError> {
+        let table = table(self.log);
+        let sql = format!(
+            "SELECT at_ms FROM {table} WHERE account = ? AND seq <= ? ORDER BY seq DESC LIMIT 1"
+        );
+        let values = vec![self.account.as_bytes().into(), seq.into()];
+        let rows = connection.fetch(sql, values).await?;
+        let at = rows.first().map(|row| row.time("at_ms")).transpose()?;
+        Ok(Place {
+            at: at.unwrap_or(Timestamp::from_unix_ms(0)),
+            seq,
+        })
+    }
+
+    /// True if the rows come in the order of their numbers.
+    const fn is_by_number(&self) -> bool {
+        self.span.after.is_some()
+    }
+
+    /// The log, its index, and all conditions but those of the search, with their values.
+    fn rows(&self, dialect: Dialect, before: Option<Place>) -> (String, Vec<Value>) {
+        let Span {
+            after, from, until, ..
+        } = self.span;
+        let mut values = vec![self.account.as_bytes().into()];
+        let index = match self.is_by_number() {
+            true => dialect.by_primary_key().to_owned(),
+            false => dialect.indexed_by(self.index),
+        };
+        let mut sql = format!("{}{index} WHERE account = ?", table(self.log));
+        sql.push_str(&self.conditions);
+        values.extend(self.values.iter().cloned());
+        if self.is_by_number() {
+            let conditions = [
+                ("seq > ?", after.map(Value::from)),
+                ("seq < ?", before.map(|place| place.seq.into())),
+                ("at_ms < ?", until.map(Value::from)),
+            ];
+            add_conditions(&mut sql, &mut values, conditions);
+        } else {
+            // One bound: the database reads from there on, and not from the weaker one of two.
+            let end = until.map(|at| Place { at, seq: 0 });
+            if let Some(place) = [before, end].into_iter().flatten().min() {
+                sql.push_str(" AND (at_ms, seq) < (?, ?)");
+                values.extend([place.at.into(), place.seq.into()]);
+            }
+        }
+        add_conditions(
+            &mut sql,
+            &mut values,
+            [("at_ms >= ?", from.map(Value::from))],
+        );
+        (sql, values)
+    }
+
+    const fn order(&self) -> &'static str {
+        match self.is_by_number() {
+            true => " ORDER BY seq DESC",
+            false => " ORDER BY at_ms DESC, seq DESC",
+        }
     }
 
     /// The statement that reads them, and its values.
     pub(super) fn statement(
         &self,
         dialect: Dialect,
-        last: Option<u64>,
+        before: Option<Place>,
+        last: Option<Place>,
         limit: PageLimit,
     ) -> (String, Vec<Value>) {
-        let mut sql = format!(
-            "{} FROM {}{}",
-            self.select,
-            self.rows(dialect),
-            self.conditions
-        );
-        let mut values = self.values.clone();
+        let (rows, mut values) = self.rows(dialect, before);
+        let mut sql = format!("{} FROM {rows}", self.select);
         if let Some(last) = last {
-            sql.push_str(" AND seq >= ?");
-            values.push(last.into());
+            match self.is_by_number() {
+                true => sql.push_str(" AND seq >= ?"),
+                false => {
+                    sql.push_str(" AND (at_ms, seq) >= (?, ?)");
+                    values.push(last.at.into());
+                }
+            }
+            values.push(last.seq.into());
         }
         if let Some(text) = self.search {
             self.add_search(dialect, &mut sql, &mut values, text.as_str());
         }
-        sql.push_str(" ORDER BY seq DESC LIMIT ?");
+        sql.push_str(self.order());
+        sql.push_str(" LIMIT ?");
         values.push(one_more(limit));
         (sql, values)
     }
 
     /// The last row that this page looks at; none where it comes to the end.
-    async fn last_searched(&self, connection: &mut Transaction) -> Result<Option<u64>, StoreError> {
-        let (sql, values) = self.last_statement(connection.dialect());
+    async fn last_searched(
+        &self,
+        connection: &mut Transaction,
+        before: Option<Place>,
+    ) -> Result<Option<Place>, StoreError> {
+        let (sql, values) = self.last_statement(connection.dialect(), before);
         let rows = connection.fetch(sql, values).await?;
-        let last = rows.first().map(|row| row.number("seq"));
-        last.transpose()
+        let place = |row: Columns<'_>| -> Result<Place, StoreError> {
+            Ok(Place {
+                at: row.time("at_ms")?,
+                seq: row.number("seq")?,
+            })
+        };
+        rows.first().map(place).transpose()
     }
 
-    pub(super) fn last_statement(&self, dialect: Dialect) -> (String, Vec<Value>) {
-        let rows = match self.log {
+    pub(super) fn last_statement(
+        &self,
+        dialect: Dialect,
+        before: Option<Place>,
+    ) -> (String, Vec<Value>) {
+        let looked_at = match self.log {
             Log::Access | Log::Flows => SEARCHED_ROWS,
             Log::Changes => SEARCHED_CHANGES,
         };
-        let sql = format!(
-            "SELECT seq FROM {}{} ORDER BY seq DESC LIMIT 1 OFFSET ?",
-            self.rows(dialect),
-            self.conditions
-        );
-        let mut values = self.values.clone();
-        values.push((rows - 1).into());
+        let (rows, mut values) = self.rows(dialect, before);
+        let order = self.order();
+        let sql = format!("SELECT at_ms, seq FROM {rows}{order} LIMIT 1 OFFSET ?");
+        values.push((looked_at - 1).into());
         (sql, values)
     }
 
@@ -252,6 +351,15 @@ fn add_conditions<const N: usize>(
             sql.push_str(condition);
             values.push(value);
         }
+    }
+}
+
+/// The index of a log of all entries.
+const fn by_time(log: Log) -> &'static str {
+    match log {
+        Log::Access => "access_log_at",
+        Log::Changes => "change_log_at",
+        Log::Flows => "flow_log_at",
     }
 }
 

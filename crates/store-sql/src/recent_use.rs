@@ -1,7 +1,7 @@
 //! The recent use of a thing, in numbers.
 //!
 //! An index leads to the newest entries about the thing, and a bounded number of them is read: the time does not
-//! depend on the length of the logs. Entries are numbered in the order of time, or nearly so.
+//! depend on the length of the logs.
 
 use super::connection::Transaction;
 use super::dialect::Dialect;
@@ -68,25 +68,22 @@ pub(super) fn statements(
 ) -> Result<[(String, Vec<Value>); 3], StoreError> {
     let index = index(about)?;
     let column = format!("{index}_id");
-    // The planner may take the primary key, whose order fits, and would read the log until it has found enough.
+    // The planner may take another index whose order fits, and would read the log until it has found enough.
     let newest = |log: &str, columns: &str| {
         format!(
-            "(SELECT {columns} FROM {log}{} WHERE account = ?1 AND {column} = ?2 \
-             ORDER BY seq DESC LIMIT ?4) AS newest",
+            "(SELECT {columns} FROM {log}{} WHERE account = ?1 AND {column} = ?2 AND at_ms >= ?3 \
+             ORDER BY at_ms DESC, seq DESC LIMIT ?4) AS newest",
             dialect.indexed_by(&format!("{log}_{index}"))
         )
     };
-    let partial = dialect.truth("count(*) = ?4 AND min(at_ms) >= ?3");
+    let partial = dialect.truth("count(*) = ?4");
     let partial = format!("{partial} AS is_partial");
-    let access = newest(
-        "access_log",
-        "at_ms, actor_id, client_id, resource_id, decision",
-    );
-    let granted = "at_ms >= ?3 AND decision = 'granted'";
+    let access = newest("access_log", "actor_id, client_id, resource_id, decision");
+    let granted = "decision = 'granted'";
     let distinct = |column: &str| format!("count(DISTINCT {column}) FILTER (WHERE {granted})");
     let access = format!(
         "SELECT count(*) FILTER (WHERE {granted}) AS granted, \
-         count(*) FILTER (WHERE at_ms >= ?3 AND decision = 'denied') AS denied, \
+         count(*) FILTER (WHERE decision = 'denied') AS denied, \
          {} AS actors, {} AS clients, {} AS resources, {partial} FROM {access}",
         distinct("actor_id"),
         distinct("client_id"),
@@ -99,16 +96,16 @@ pub(super) fn statements(
     let denials = format!(
         "SELECT reason, resource_id, count(*) AS times, count(DISTINCT client_id) AS clients, \
          {}, {}, max(seq) AS last FROM {denials} \
-         WHERE at_ms >= ?3 AND decision = 'denied' \
+         WHERE decision = 'denied' \
          GROUP BY resource_id, reason ORDER BY times DESC, last DESC LIMIT ?5",
         dialect.of_last("client_id"),
         dialect.of_last("at_ms"),
     );
-    let flows = newest("flow_log", "at_ms, sent_bytes, received_bytes");
+    let flows = newest("flow_log", "sent_bytes, received_bytes");
     let flows = format!(
-        "SELECT count(*) FILTER (WHERE at_ms >= ?3) AS flows, \
+        "SELECT count(*) AS flows, \
          {} AS bytes, {partial} FROM {flows}",
-        dialect.sum_of_two(["sent_bytes", "received_bytes"], "at_ms >= ?3"),
+        dialect.sum_of_two(["sent_bytes", "received_bytes"]),
     );
     let values = || {
         vec![

@@ -1,7 +1,7 @@
 //! Tests that need the statements and the connections themselves.
 
 use super::dialect::Dialect;
-use super::log_query::{SEARCHED_CHANGES, SEARCHED_ROWS};
+use super::log_query::{Place, SEARCHED_CHANGES, SEARCHED_ROWS};
 use super::pool::Pool;
 use super::value::{Value, query};
 use super::{
@@ -12,14 +12,15 @@ use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, GroupId, Res
 use culvert_store::rules::users_of;
 use culvert_store::{
     AccessFilter, AccessSeq, Account, AccountSettings, Author, ChangeFilter, Decision, EntityId,
-    EntityKind, FlowFilter, ListFilter, Order, OrderBy, PageLimit, Part, Position, Seq, Stamp,
-    Store, StoreError,
+    EntityKind, FlowFilter, ListFilter, Order, OrderBy, PageLimit, Part, Position, Stamp, Store,
+    StoreError,
 };
 use culvert_wire::Timestamp;
 use culvert_wire::model::{Target, TargetKind};
 
 const ACCOUNT: AccountId = AccountId::from_bytes([1; 16]);
 const SQLITE: Dialect = Dialect::Sqlite;
+const PLACE: Place = Place { at: NOW, seq: 9 };
 const NOW: Timestamp = Timestamp::from_unix_ms(1_800_000_000_000);
 
 async fn store() -> SqlStore {
@@ -177,9 +178,9 @@ async fn logs_are_read_by_an_index() {
         },
     ];
     for filter in filters {
-        for before in [None, Some(Seq(9))] {
-            let query = changes::log_query(ACCOUNT, &filter, before);
-            let (sql, values) = query.statement(SQLITE, None, PageLimit::MAX);
+        for before in [None, Some(PLACE)] {
+            let query = changes::log_query(ACCOUNT, &filter, None);
+            let (sql, values) = query.statement(SQLITE, before, None, PageLimit::MAX);
             assert_indexed(&store, &sql, values).await;
         }
     }
@@ -209,9 +210,9 @@ async fn logs_are_read_by_an_index() {
         },
     ];
     for filter in filters {
-        for before in [None, Some(AccessSeq(9))] {
-            let query = access::log_query(ACCOUNT, &filter, before);
-            let (sql, values) = query.statement(SQLITE, None, PageLimit::MAX);
+        for before in [None, Some(PLACE)] {
+            let query = access::log_query(ACCOUNT, &filter, None);
+            let (sql, values) = query.statement(SQLITE, before, None, PageLimit::MAX);
             assert_indexed(&store, &sql, values).await;
         }
     }
@@ -221,30 +222,64 @@ async fn logs_are_read_by_an_index() {
     }
 }
 
-/// A filter that leaves a few of a million rows must not read the others.
+/// A filter that leaves a few of a million rows must not read the others, and nor must a time far back.
 #[tokio::test]
 async fn a_log_is_filtered_by_the_index_of_what_it_is_filtered_by() {
     let store = store().await;
+    let until = Some(NOW);
     let client = Some(ClientId::from_bytes([2; 16]));
     let resource = Some(ResourceId::from_bytes([2; 16]));
     let all = AccessFilter::default();
     for (filter, index) in [
-        (AccessFilter { client, ..all }, "access_log_client"),
-        (AccessFilter { resource, ..all }, "access_log_resource"),
+        (AccessFilter { until, ..all }, "at (account=?"),
+        (
+            AccessFilter {
+                client,
+                until,
+                ..all
+            },
+            "client (account=? AND client_id=?",
+        ),
+        (
+            AccessFilter {
+                resource,
+                until,
+                ..all
+            },
+            "resource (account=? AND resource_id=?",
+        ),
         (
             AccessFilter {
                 decision: Some(Decision::Revoked),
-                until: Some(NOW),
+                until,
                 ..all
             },
-            "access_log_decision",
+            "decision (account=? AND decision=?",
         ),
     ] {
-        let query = access::log_query(ACCOUNT, &filter, None);
-        let (sql, values) = query.statement(SQLITE, None, PageLimit::MAX);
-        let plan = plan(&store, &sql, values).await;
-        assert!(plan[0].contains(index), "{sql}: {plan:?}");
+        for before in [None, Some(PLACE)] {
+            let query = access::log_query(ACCOUNT, &filter, None);
+            let (sql, values) = query.statement(SQLITE, before, None, PageLimit::MAX);
+            let plan = plan(&store, &sql, values).await;
+            let by = format!("USING INDEX access_log_{index} AND (at_ms,seq)<(?,?))");
+            assert!(plan.len() == 1 && plan[0].ends_with(&by), "{sql}: {plan:?}");
+        }
     }
+    // What came after an entry is little, whatever it is about.
+    let after = Some(AccessSeq(9));
+    let filter = AccessFilter {
+        client,
+        after,
+        ..all
+    };
+    let query = access::log_query(ACCOUNT, &filter, None);
+    let (sql, values) = query.statement(SQLITE, None, None, PageLimit::MAX);
+    let found = plan(&store, &sql, values).await;
+    let by = "USING PRIMARY KEY (account=? AND seq>?)";
+    assert!(
+        found.len() == 1 && found[0].ends_with(by),
+        "{sql}: {found:?}"
+    );
     let all = ChangeFilter::default();
     let kind = Some(EntityKind::Site);
     for (filter, index) in [
@@ -257,8 +292,8 @@ async fn a_log_is_filtered_by_the_index_of_what_it_is_filtered_by() {
             "change_log_row",
         ),
     ] {
-        let query = changes::log_query(ACCOUNT, &filter, Some(Seq(9)));
-        let (sql, values) = query.statement(SQLITE, None, PageLimit::MAX);
+        let query = changes::log_query(ACCOUNT, &filter, None);
+        let (sql, values) = query.statement(SQLITE, Some(PLACE), None, PageLimit::MAX);
         let plan = plan(&store, &sql, values).await;
         assert!(plan[0].contains(index), "{sql}: {plan:?}");
     }
@@ -279,7 +314,7 @@ async fn answers_about_a_thing_are_read_by_an_index_of_it() {
         for ((sql, values), log) in [(access, "access"), (denials, "access"), (flows, "flow")] {
             let plan = plan(&store, &sql, values).await;
             let by = format!(
-                "SEARCH {log}_log USING INDEX {log}_log_{column} (account=? AND {column}_id=?)"
+                "SEARCH {log}_log USING INDEX {log}_log_{column} (account=? AND {column}_id=? AND at_ms>?)"
             );
             assert!(plan.contains(&by), "{sql}\n{plan:#?}");
             let sorts = |step: &&String| step.contains("FOR ORDER BY") && step.contains("LAST");
@@ -410,12 +445,12 @@ async fn a_search_reads_the_log_in_its_order_and_sorts_nothing() {
         search: text,
         ..FlowFilter::default()
     };
-    for query in [
-        changes::log_query(ACCOUNT, &changes, None),
-        access::log_query(ACCOUNT, &access, None),
-        flows::log_query(ACCOUNT, &flows, None),
+    for (query, log) in [
+        (changes::log_query(ACCOUNT, &changes, None), "change_log"),
+        (access::log_query(ACCOUNT, &access, None), "access_log"),
+        (flows::log_query(ACCOUNT, &flows, None), "flow_log"),
     ] {
-        let (sql, values) = query.last_statement(SQLITE);
+        let (sql, values) = query.last_statement(SQLITE, None);
         // Before the last row that a page looks at lie all the others that it looks at.
         let Some(Value::Integer(skipped)) = values.last() else {
             panic!("{values:?}");
@@ -423,10 +458,10 @@ async fn a_search_reads_the_log_in_its_order_and_sorts_nothing() {
         let looked_at = skipped.unsigned_abs() + 1;
         assert!([SEARCHED_ROWS, SEARCHED_CHANGES].contains(&looked_at));
         assert_indexed(&store, &sql, values).await;
-        let (sql, values) = query.statement(SQLITE, Some(7), PageLimit::MAX);
+        let (sql, values) = query.statement(SQLITE, None, Some(PLACE), PageLimit::MAX);
         let plan = plan(&store, &sql, values).await;
-        let first = "USING PRIMARY KEY (account=? AND seq>?)";
-        assert!(plan[0].ends_with(first), "{plan:#?}");
+        let first = format!("USING INDEX {log}_at (account=? AND (at_ms,seq)>(?,?))");
+        assert!(plan[0].ends_with(&first), "{plan:#?}");
         assert!(
             !plan.iter().any(|step| step.contains("ORDER BY")),
             "{plan:#?}"

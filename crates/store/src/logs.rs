@@ -29,7 +29,8 @@ pub trait Logs: std::fmt::Debug + Send + Sync + 'static {
         batches: Vec<FlowBatch>,
     ) -> Result<(), StoreError>;
 
-    /// The flow log, the newest first, from the first before `before`.
+    /// The flow log, the newest first, from the first behind `before`. The order is that of time, and with
+    /// `filter.after` that of numbers.
     async fn flow_log(
         &self,
         account: AccountId,

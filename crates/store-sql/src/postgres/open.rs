@@ -16,7 +16,10 @@ use std::borrow::Cow;
 use tokio::time::timeout;
 
 /// The schema, from the first version on. A later version appends a script and changes none.
-const MIGRATIONS: [&str; 1] = [include_str!("schema.sql")];
+const MIGRATIONS: [&str; 2] = [
+    include_str!("schema.sql"),
+    include_str!("../schema_log_order.sql"),
+];
 
 /// The schema version that this build writes: how many scripts have run.
 const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;

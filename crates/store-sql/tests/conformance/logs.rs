@@ -89,6 +89,34 @@ pub(crate) async fn a_report_of_flows_is_in_the_log_once(factory: impl AsyncFn()
     assert!(matches!(refused, Err(StoreError::TooMany { .. })));
 }
 
+pub(crate) async fn what_comes_late_has_its_place_by_its_time(factory: impl AsyncFn() -> Fixture) {
+    let world = World::new(factory().await).await;
+    let (store, account) = (&world.store, world.account);
+    let reports = vec![batch(1, 1, &[5, 3]), batch(1, 2, &[6, 4, 3])];
+    store.append_flows(account, reports).await.unwrap();
+    let all = FlowFilter::default();
+    let ordered = [6, 5, 4, 3, 3];
+    assert_eq!(ports(&world, all, None, 9).await, ordered);
+    // Page by page, each entry comes once.
+    let (mut paged, mut before) = (Vec::new(), None);
+    loop {
+        let page = store.flow_log(account, &all, before, PageLimit::new(1));
+        let page = page.await.unwrap();
+        paged.extend(page.items.iter().map(|row| row.entry.port));
+        before = page.next;
+        if before.is_none() {
+            break;
+        }
+    }
+    assert_eq!(paged, ordered);
+    // Who asks for what came after an entry gets all of it, the last that came first.
+    let after = Some(FlowSeq(2));
+    assert_eq!(
+        ports(&world, FlowFilter { after, ..all }, None, 9).await,
+        [3, 4, 6]
+    );
+}
+
 pub(crate) async fn the_flow_log_is_filtered_and_paged(factory: impl AsyncFn() -> Fixture) {
     let world = World::new(factory().await).await;
     let (store, account) = (&world.store, world.account);

@@ -65,6 +65,7 @@ macro_rules! conformance {
                 writing::an_id_names_one_row
                 writing::bootstrap_makes_an_account_and_ends_with_an_admin
                 logs::a_report_of_flows_is_in_the_log_once
+                logs::what_comes_late_has_its_place_by_its_time
                 logs::the_flow_log_is_filtered_and_paged
                 logs::a_log_is_read_on_from_where_one_was
                 logs::logs_are_pruned_but_for_the_last_change
@@ -142,6 +143,7 @@ macro_rules! conformance {
                 machines::a_token_of_another_kind_enrols_nothing
                 machines::a_key_of_another_machine_is_refused
                 machines::machines_of_one_name_get_numbers
+                machines::a_machine_that_comes_again_as_it_was_writes_nothing
                 machines::a_machine_s_name_of_the_form_of_an_id_gets_a_number
                 machines::an_address_rests_for_a_day
                 machines::an_address_of_a_deleted_gateway_rests_as_well
