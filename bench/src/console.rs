@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 10_000)]
     rows: usize,
     /// The number of people, each with a client, and of service accounts.
-    #[arg(long, default_value_t = 1_000)]
+    #[arg(long, default_value_t = 10_000)]
     people: usize,
     /// The least number of entries in each log.
     #[arg(long, default_value_t = 1_000_000)]

@@ -23,17 +23,27 @@ impl Size {
             "--rows is 1 to {MAX_ROWS}: one request makes them all"
         );
         ensure!(
-            (1..=rows.min(1_000)).contains(&people),
-            "--people is 1 to 1000, and not more than --rows"
+            (1..=rows).contains(&people),
+            "--people is 1 to the number of --rows: each has a group"
         );
         Ok(Self { rows, people })
     }
 }
 
-/// As many resources, groups and policies; everybody is in the first group, and in one of their own. A tenth of
-/// the policies is about the first resource.
+/// People of the request that makes resources, groups and policies.
+const FIRST_PEOPLE: usize = 1_000;
+
+/// People of each request after it: of the changes that one may make, they need a third.
+const MORE_PEOPLE: usize = 4_000;
+
+/// As many resources, groups and policies. Everybody is in a group of their own, and the first people are also in the
+/// first. A tenth of the policies is about the first resource.
 pub(super) async fn make(portal: &Process, size: Size) -> Result<()> {
     portal.post("/apply", &configuration(size)).await?;
+    let numbers: Vec<usize> = (FIRST_PEOPLE..size.people).collect();
+    for numbers in numbers.chunks(MORE_PEOPLE) {
+        portal.post("/apply", &people(numbers)).await?;
+    }
     give_password(portal).await?;
     let site = portal.get("/sites?name=site").await?;
     let site = &site["items"][0]["id"];
@@ -42,12 +52,30 @@ pub(super) async fn make(portal: &Process, size: Size) -> Result<()> {
     Ok(())
 }
 
+fn person(number: usize) -> String {
+    format!("person-{number}")
+}
+
+/// A person and a service account of each number.
+fn actors(numbers: impl Iterator<Item = usize>) -> Vec<Value> {
+    let both = |number| {
+        [
+            json!({"name": person(number), "kind": "user"}),
+            json!({"name": format!("service-{number}"), "kind": "service_account"}),
+        ]
+    };
+    numbers.flat_map(both).collect()
+}
+
+fn people(numbers: &[usize]) -> Value {
+    let group = |number: &usize| json!({"name": format!("group-{number}"), "members": [person(*number)]});
+    let groups: Vec<_> = numbers.iter().map(group).collect();
+    json!({"actors": actors(numbers.iter().copied()), "groups": groups})
+}
+
 fn configuration(Size { rows, people }: Size) -> Value {
-    let person = |number: usize| format!("person-{number}");
-    let actor = |name: String, kind: &str| json!({"name": name, "kind": kind});
-    let users = (0..people).map(|number| actor(person(number), "user"));
-    let services = (0..people).map(|number| actor(format!("service-{number}"), "service_account"));
-    let actors: Vec<_> = users.chain(services).collect();
+    let people = people.min(FIRST_PEOPLE);
+    let actors = actors(0..people);
     let groups: Vec<_> = (0..rows)
         .map(|number| {
             let members: Vec<String> = match number {
