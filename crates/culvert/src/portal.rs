@@ -3,6 +3,7 @@
 mod backup;
 mod common;
 mod database;
+mod migrate;
 mod secrets;
 
 use crate::admin::FirstStart;
@@ -50,6 +51,7 @@ enum PortalCommand {
     SetupToken(SetupTokenArguments),
     Backup(backup::BackupArguments),
     Restore(backup::RestoreArguments),
+    Migrate(migrate::MigrateArguments),
     Secrets(secrets::SecretsArguments),
     /// Print the document that describes the REST API (OpenAPI 3.1)
     #[command(after_help = OPENAPI_EXAMPLES)]
@@ -230,6 +232,7 @@ pub(crate) fn run(arguments: PortalArguments) -> Result<ExitCode, Failure> {
         PortalCommand::SetupToken(arguments) => runtime.block_on(setup_token(&arguments)),
         PortalCommand::Backup(arguments) => runtime.block_on(backup::back_up(&arguments)),
         PortalCommand::Restore(arguments) => runtime.block_on(backup::restore(&arguments)),
+        PortalCommand::Migrate(arguments) => runtime.block_on(migrate::run(&arguments)),
         PortalCommand::Secrets(arguments) => runtime.block_on(secrets::run(arguments)),
         PortalCommand::Openapi => {
             print(culvert_portal::openapi().as_bytes())?;

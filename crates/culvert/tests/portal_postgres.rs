@@ -6,7 +6,7 @@
 mod process;
 
 use process::Process;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -40,7 +40,7 @@ fn run(words: &[&str]) -> Output {
 }
 
 /// Starts a portal, and reads its greeting up to the line with this.
-fn start(state: &str, database: [&str; 2], until: &str) -> (Running, String) {
+fn start(state: &str, database: &[&str], until: &str) -> (Running, String) {
     let words = [
         "portal",
         "run",
@@ -74,22 +74,26 @@ fn refused(output: &Output, status: i32, says: &[&str]) {
     assert!(!error.contains("hush-hush"), "{error}");
 }
 
+fn create_database(server: &Process) {
+    let made = Command::new(process::programs().join("createdb"))
+        .arg("culvert")
+        .arg("--username=culvert")
+        .arg(format!("--host={}", server.socket.display()))
+        .status();
+    assert!(made.unwrap().success());
+}
+
 #[test]
 fn a_portal_keeps_its_data_on_the_server_and_its_directory_remembers_that() {
     let server = Process::start();
     let socket = server.socket.display();
-    let made = Command::new(process::programs().join("createdb"))
-        .arg("culvert")
-        .arg("--username=culvert")
-        .arg(format!("--host={socket}"))
-        .status();
-    assert!(made.unwrap().success());
+    create_database(&server);
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).display().to_string();
     let (state, other) = (path("state"), path("other"));
     let url = format!("postgres:///culvert?host={socket}&user=culvert");
 
-    let (portal, said) = start(&state, ["--database", &url], "cv_setup_");
+    let (portal, said) = start(&state, &["--database", &url], "cv_setup_");
     assert!(said.starts_with("Portal: https://"), "{said}");
     assert!(!Path::new(&state).join("portal.db").exists());
     let on = ["portal", "run", "--listen", "127.0.0.1:0", "--state-dir"];
@@ -110,8 +114,8 @@ fn a_portal_keeps_its_data_on_the_server_and_its_directory_remembers_that() {
     let file = path("database-url");
     let mut options = std::fs::OpenOptions::new();
     let opened = options.write(true).create_new(true).mode(0o600).open(&file);
-    std::io::Write::write_all(&mut opened.unwrap(), url.as_bytes()).unwrap();
-    let (portal, said) = start(&state, ["--database-file", &file], "setup-token");
+    opened.unwrap().write_all(url.as_bytes()).unwrap();
+    let (portal, said) = start(&state, &["--database-file", &file], "setup-token");
     assert!(!said.contains("cv_setup_"), "{said}");
     portal.end();
 
@@ -133,4 +137,156 @@ fn a_portal_keeps_its_data_on_the_server_and_its_directory_remembers_that() {
     let missing = url.replace("/culvert?", "/nowhere?");
     let words = [&on[..], &[&*other, "--database", &missing]].concat();
     refused(&run(&words), 1, &["nowhere", "createdb"]);
+}
+
+/// The shell of the owner of a portal, which has another address after each start.
+struct Owner<'a> {
+    home: &'a Path,
+}
+
+impl Owner<'_> {
+    fn says(&self, greeting: &str, line: &str, input: &str) -> String {
+        let url = greeting
+            .lines()
+            .find_map(|line| line.strip_prefix("Portal: "));
+        let words = ["admin"].into_iter().chain(line.split(' '));
+        let mut child = culvert(&words.collect::<Vec<_>>())
+            .env("HOME", self.home)
+            .env("CULVERT_ADMIN_PORTAL", url.unwrap())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // A command that does not read it closes it.
+        let _unread = child.stdin.take().unwrap().write_all(input.as_bytes());
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{line}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The portal has all that the owner has made, and takes their token.
+    fn finds_all(&self, greeting: &str) {
+        let found = self.says(greeting, "resource list --json", "");
+        assert!(found.contains("10.1.2.3"), "{found}");
+        let found = self.says(greeting, "log changes --output json", "");
+        assert!(found.contains("office"), "{found}");
+    }
+}
+
+/// `culvert portal migrate` beside a portal that runs, once it has asked for its end.
+fn migrating(state: &str, options: &[&str]) -> Child {
+    let mut child = culvert(&["portal", "migrate", "--state-dir", state])
+        .args(options)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut error = BufReader::new(child.stderr.take().unwrap());
+    let mut said = String::new();
+    while !said.contains("Stop the portal") {
+        assert_ne!(error.read_line(&mut said).unwrap(), 0, "{said}");
+    }
+    assert!(said.contains("rows of its logs are copied"), "{said}");
+    // The rest goes nowhere; a closed pipe is no failure.
+    child
+}
+
+fn told(output: &Output) -> serde_json::Value {
+    assert!(output.status.success(), "{output:?}");
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told["schema_version"], 1, "{told}");
+    assert!(told["rows"]["change_log"].as_u64() >= Some(3), "{told}");
+    told
+}
+
+#[test]
+fn a_portal_moves_to_a_server_while_it_runs_and_back_and_its_owner_goes_on() {
+    let server = Process::start();
+    create_database(&server);
+    let directory = tempfile::tempdir().unwrap();
+    let state = directory.path().join("state").display().to_string();
+    let file = |name: &str| Path::new(&state).join(name);
+    let url = format!(
+        "postgres:///culvert?host={}&user=culvert",
+        server.socket.display()
+    );
+    let owner = Owner {
+        home: directory.path(),
+    };
+    let (portal, said) = start(&state, &[], "culvert admin --help");
+    let token = &said[said.find("cv_setup_").unwrap()..];
+    let token = token.split('\'').next().unwrap();
+    owner.says(&said, "setup --token-file - --owner ada", token);
+    owner.says(&said, "site create office", "");
+    let resource = "resource create db --site office --address 10.1.2.3 --allow tcp:5432";
+    owner.says(&said, resource, "");
+
+    // Ended before the portal, it changes nothing, neither here nor there.
+    let to_postgres = ["--to-postgres", "--database", &url];
+    for signal in [rustix::process::Signal::INT, rustix::process::Signal::KILL] {
+        let mut ended = migrating(&state, &to_postgres);
+        let id = rustix::process::Pid::from_child(&ended);
+        rustix::process::kill_process(id, signal).unwrap();
+        assert!(!ended.wait().unwrap().success());
+        owner.finds_all(&said);
+    }
+    let migrating = migrating(&state, &[&to_postgres[..], &["--json"]].concat());
+    owner.says(&said, "site create late", "");
+    portal.end();
+    let moved = told(&migrating.wait_with_output().unwrap());
+    let old = moved["old_database"].as_str().unwrap();
+    assert!(
+        old.contains("portal.db.migrated-20") && Path::new(old).exists(),
+        "{old}"
+    );
+    assert!(!file("portal.db").exists() && !file("portal.db-wal").exists());
+    let command = moved["command"].as_str().unwrap();
+    assert_eq!(
+        command,
+        format!("culvert portal run --state-dir {state} --database '{url}'")
+    );
+
+    let on = [
+        "portal",
+        "run",
+        "--listen",
+        "127.0.0.1:0",
+        "--state-dir",
+        &state,
+    ];
+    refused(&run(&on), 1, &["culvert as culvert at", "--database-file"]);
+    let (portal, said) = start(&state, &["--database", &url], "Certificate");
+    owner.finds_all(&said);
+    let sites = owner.says(&said, "site list --json", "");
+    assert!(sites.contains("late"), "{sites}");
+    owner.says(&said, "site create there", "");
+    portal.end();
+
+    let migrate = ["portal", "migrate", "--state-dir", &state];
+    let again = [&migrate[..], &to_postgres].concat();
+    refused(&run(&again), 1, &["is on PostgreSQL already"]);
+    let back = [&migrate[..], &["--to-sqlite", "--database", &url]].concat();
+    let other = back.join(" ").replace("user=culvert", "user=postgres");
+    let other: Vec<&str> = other.split(' ').collect();
+    refused(&run(&other), 1, &["name the right one"]);
+    let output = run(&back);
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let start_it = format!("Start the portal:\n  culvert portal run --state-dir {state}\n");
+    assert!(text.ends_with(&start_it), "{text}");
+    assert!(!file("portal.db.migrating").exists());
+    refused(&run(&back), 1, &["in a file already"]);
+    let (portal, said) = start(&state, &[], "Certificate");
+    owner.finds_all(&said);
+    let sites = owner.says(&said, "site list --json", "");
+    assert!(sites.contains("there"), "{sites}");
+    portal.end();
+
+    // The database there is in use, so the way is closed until it is made anew.
+    refused(&run(&again), 1, &["has an account already", "createdb"]);
+    let unnamed = ["portal", "migrate", "--to-postgres", "--state-dir", &state];
+    refused(&run(&unnamed), 2, &["--database-file FILE"]);
+    refused(&run(&migrate), 2, &["--to-postgres"]);
+    assert!(file("portal.db").exists());
 }

@@ -8,6 +8,7 @@ mod hello;
 mod home;
 mod io;
 mod listener;
+mod moving;
 mod options;
 mod portal;
 mod request;

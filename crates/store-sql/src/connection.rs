@@ -109,7 +109,9 @@ impl Transaction {
 }
 
 /// An answer of a server, which may never come.
-async fn answer<T>(asked: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, StoreError> {
+pub(super) async fn answer<T>(
+    asked: impl Future<Output = Result<T, sqlx::Error>>,
+) -> Result<T, StoreError> {
     let answered = timeout(ANSWER_TIMEOUT, asked).await;
     let answered = answered.map_err(|_| {
         let seconds = ANSWER_TIMEOUT.as_secs();

@@ -40,6 +40,7 @@ mod invitations;
 mod list;
 mod log_query;
 mod logs;
+mod migrate;
 mod open;
 mod options;
 mod owners;
@@ -73,6 +74,7 @@ mod writing;
 
 pub use backup::{BackupError, BackupFile, backup, restore};
 pub use commits::CommitSignal;
+pub use migrate::{Compared, MigrateError, Migrated, Migration, Report, Step};
 pub use open::SqliteOptions;
 pub use options::StoreOptions;
 pub use postgres::{PostgresOptions, UrlError};

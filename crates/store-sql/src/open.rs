@@ -53,6 +53,9 @@ const WAL_RETAINED_BYTES: u32 = 64 << 20;
 /// Bytes of a page, SQLite's default.
 const PAGE_LEN: u64 = 4_096;
 
+/// Memory for pages while a database is filled: the entries of an index lie anywhere in it.
+const EMPTY_CACHE_KIB: u32 = 64 << 10;
+
 const MODE_FILE: u32 = 0o600;
 const MODE_DIRECTORY: u32 = 0o700;
 
@@ -188,6 +191,21 @@ pub(super) async fn for_rekey(
     let mut connection = options.connect().connect().await.map_err(fault)?;
     migrate(&mut connection).await?;
     Ok(connection)
+}
+
+/// A new database in an empty file that nobody else knows of, with the schema and no row. Only a whole one is of use:
+/// the caller sees to it that it gets to the disk.
+pub(super) async fn empty(path: &Path) -> Result<SqlitePool, StoreError> {
+    let options = SqliteOptions::file(path)
+        .connect()
+        .journal_mode(SqliteJournalMode::Memory)
+        .synchronous(SqliteSynchronous::Off)
+        .pragma("cache_size", format!("-{EMPTY_CACHE_KIB}"));
+    let pool = pool(1).connect_with(options).await.map_err(fault)?;
+    let mut connection = pool.acquire().await.map_err(fault)?;
+    migrate(&mut connection).await?;
+    drop(connection);
+    Ok(pool)
 }
 
 /// Checks that the database may be opened so. It writes nothing.

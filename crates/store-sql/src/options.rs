@@ -12,6 +12,19 @@ pub enum StoreOptions {
     Postgres(Box<PostgresOptions>),
 }
 
+impl StoreOptions {
+    /// The database for people, without a password.
+    pub(super) fn place(&self) -> String {
+        match self {
+            Self::Sqlite(options) => match options.path() {
+                Some(path) => path.display().to_string(),
+                None => "in memory".to_owned(),
+            },
+            Self::Postgres(options) => options.to_string(),
+        }
+    }
+}
+
 impl From<SqliteOptions> for StoreOptions {
     fn from(options: SqliteOptions) -> Self {
         Self::Sqlite(options)

@@ -76,7 +76,7 @@ impl Pool {
     }
 }
 
-async fn begin_immediate(pool: &SqlitePool) -> Result<Transaction, StoreError> {
+pub(super) async fn begin_immediate(pool: &SqlitePool) -> Result<Transaction, StoreError> {
     let begun = pool.begin_with("BEGIN IMMEDIATE").await;
     if !matches!(begun, Err(sqlx::Error::InvalidSavePointStatement)) {
         return begun.map(Transaction::Sqlite).map_err(fault);

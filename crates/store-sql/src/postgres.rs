@@ -8,12 +8,13 @@ mod open;
 mod url;
 
 pub(super) use alone::Alone;
-pub(super) use open::open;
+pub(super) use open::{begin_empty, open};
 pub use url::{PostgresOptions, UrlError};
 
 use super::connection::Transaction;
 use super::fault::fault;
 use super::turn::Turn;
+use culvert_ids::AccountId;
 use culvert_store::StoreError;
 use sqlx::Executor;
 use sqlx::PgPool;
@@ -72,6 +73,18 @@ pub(super) async fn begin_writing(
     Ok(transaction)
 }
 
+/// A transaction that keeps all changes of the configuration away.
+pub(super) async fn begin_alone(
+    pool: &PgPool,
+    accounts: &[AccountId],
+) -> Result<Transaction, StoreError> {
+    let mut transaction = begin_writing(pool, Some(Turn::NewAccount), None).await?;
+    for account in accounts {
+        lock(&mut transaction, number(Turn::Account(*account))).await?;
+    }
+    Ok(transaction)
+}
+
 /// Waits for a lock, which ends with the transaction.
 async fn lock(transaction: &mut Transaction, number: i64) -> Result<(), StoreError> {
     let sql = format!("SELECT pg_advisory_xact_lock({number})");
@@ -115,7 +128,7 @@ async fn begin(
 
 impl Transaction {
     /// Runs statements without values.
-    async fn script(&mut self, sql: String) -> Result<(), StoreError> {
+    pub(super) async fn script(&mut self, sql: String) -> Result<(), StoreError> {
         match self {
             Self::Sqlite(_) => Err(StoreError::Unavailable("a script of PostgreSQL".into())),
             Self::Postgres { transaction, .. } => {
@@ -129,7 +142,6 @@ impl Transaction {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use culvert_ids::AccountId;
 
     #[test]
     fn accounts_that_differ_in_time_or_at_random_have_locks_of_their_own() {

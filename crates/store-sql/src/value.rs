@@ -193,9 +193,14 @@ impl<'r> Columns<'r> {
     }
 
     pub(super) fn first<T: Column<'r>>(self) -> Result<T, StoreError> {
+        self.at(0)
+    }
+
+    /// The value at a place among the columns of the statement.
+    pub(super) fn at<T: Column<'r>>(self, place: usize) -> Result<T, StoreError> {
         let value = match self {
-            Self::Sqlite(row) => row.try_get(0),
-            Self::Postgres(row) => row.try_get(0),
+            Self::Sqlite(row) => row.try_get(place),
+            Self::Postgres(row) => row.try_get(place),
         };
         value.map_err(fault)
     }

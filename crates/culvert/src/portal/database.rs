@@ -88,8 +88,17 @@ impl DatabaseArguments {
         }
     }
 
+    /// The options as they are given again.
+    pub(super) fn words(&self) -> Vec<String> {
+        match (&self.database, &self.database_file) {
+            (Some(url), _) => vec!["--database".to_owned(), url.clone()],
+            (None, Some(path)) => vec!["--database-file".to_owned(), path.display().to_string()],
+            (None, None) => Vec::new(),
+        }
+    }
+
     /// The database on a server; none if it is a file.
-    fn postgres(&self) -> Result<Option<PostgresOptions>, Failure> {
+    pub(super) fn postgres(&self) -> Result<Option<PostgresOptions>, Failure> {
         let credentials = std::env::var_os(CREDENTIALS_VARIABLE).map(PathBuf::from);
         let text = match (&self.database, &self.database_file) {
             (Some(url), _) if PostgresOptions::has_password(url) => {

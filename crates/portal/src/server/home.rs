@@ -18,10 +18,10 @@ pub(super) const WHEREABOUTS_FILE: &str = "portal.json";
 pub(super) const BROWSER_KEY_FILE: &str = "browsers.key";
 
 /// The database's file.
-const DATABASE_FILE: &str = "portal.db";
+pub(super) const DATABASE_FILE: &str = "portal.db";
 
 /// The database of the portal where it is on a PostgreSQL server, without a password.
-const POSTGRES_FILE: &str = "postgres";
+pub(super) const POSTGRES_FILE: &str = "postgres";
 
 /// A portal's state directory, which nobody but its owner can enter.
 #[derive(Debug)]
@@ -95,7 +95,7 @@ impl Home {
 
     /// True if the database's file is empty, and no journal holds anything that has yet to get
     /// there.
-    fn is_database_gone(&self) -> bool {
+    pub(super) fn is_database_gone(&self) -> bool {
         let is_empty = |name: &str| {
             let file = self.state.path().join(name);
             file.metadata().is_ok_and(|file| file.len() == 0) || !file.exists()

@@ -27,7 +27,7 @@ pub(crate) struct Alone {
 impl Alone {
     /// # Errors
     /// [`StoreError::Locked`] while another portal has the database.
-    pub(super) async fn begin(pool: PgPool) -> Result<Self, StoreError> {
+    pub(crate) async fn begin(pool: PgPool) -> Result<Self, StoreError> {
         let held = take(&pool).await?.ok_or_else(taken)?;
         let is_taken = Arc::new(AtomicBool::new(false));
         let task = tokio::spawn(hold(pool, held, Arc::clone(&is_taken)));
@@ -54,7 +54,7 @@ impl Drop for Alone {
     }
 }
 
-fn taken() -> StoreError {
+pub(super) fn taken() -> StoreError {
     StoreError::Locked {
         detail: "another portal runs on it".to_owned(),
     }
@@ -90,11 +90,16 @@ async fn hold(pool: PgPool, held: Transaction, is_taken: Arc<AtomicBool>) {
 /// A transaction with the lock; none while another has it.
 async fn take(pool: &PgPool) -> Result<Option<Transaction>, StoreError> {
     let mut transaction = begin_writing(pool, None, None).await?;
+    let is_held = take_for(&mut transaction).await?;
+    Ok(is_held.then_some(transaction))
+}
+
+/// Takes the lock for as long as a transaction lasts; false while another has it.
+pub(super) async fn take_for(transaction: &mut Transaction) -> Result<bool, StoreError> {
     let sql = format!(
         "SELECT CAST(CAST(pg_try_advisory_xact_lock({PORTAL_LOCK}) AS integer) AS bigint) AS held"
     );
     let row = transaction.fetch_one(sql, Vec::new()).await?;
     let row = row.ok_or_else(|| StoreError::corrupt("an answer without a row"))?;
-    let is_held = row.columns().flag("held")?;
-    Ok(is_held.then_some(transaction))
+    row.columns().flag("held")
 }

@@ -1,5 +1,6 @@
 //! From a URL to connections of a database that is up to date.
 
+use super::alone::{take_for, taken};
 use super::{
     Alone, CONNECT_TIMEOUT, CONNECTIONS, MAX_LIFETIME, PostgresOptions, SCHEMA_LOCK, begin_writing,
     lock,
@@ -13,7 +14,8 @@ use culvert_store::StoreError;
 use sqlx::postgres::{PgPool, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection};
 use std::borrow::Cow;
-use tokio::time::timeout;
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
 
 /// The schema, from the first version on. A later version appends a script and changes none.
 const MIGRATIONS: [&str; 2] = [
@@ -29,6 +31,12 @@ const MARK: &str = "CULVERT";
 
 /// The oldest version that still gets corrections in 2026, as the server numbers its versions.
 const OLDEST_SERVER: u64 = 140_000;
+
+/// Looks for the lock of the portal before the database counts as in use, for 2 s in all.
+const LOCK_TRIES: u32 = 10;
+
+/// The time between two of them.
+const LOCK_PAUSE: Duration = Duration::from_millis(200);
 
 /// All facts about a database that decide whether anything is written to it. Tables of extensions are nobody's.
 const LOOK: &str = "SELECT current_setting('server_encoding') AS encoding, \
@@ -56,26 +64,14 @@ pub(crate) struct Opened {
 }
 
 pub(crate) async fn open(options: &PostgresOptions) -> Result<Opened, StoreError> {
-    // A pool would tell of a connection that is refused only that there is none.
-    let connecting = timeout(CONNECT_TIMEOUT, options.connect.connect()).await;
-    let connection = connecting.map_err(|_| {
-        let seconds = CONNECT_TIMEOUT.as_secs();
-        let text = format!("no answer within {seconds} s from database {options}");
-        StoreError::Unavailable(text.into())
-    })?;
-    let connection = connection.map_err(|error| refused(options, error))?;
-    connection.close().await.map_err(fault)?;
+    try_to_connect(options).await?;
     let alone = match options.is_alone {
         true => Some(Alone::begin(pool(options, 1)).await?),
         false => None,
     };
     let writer = pool(options, CONNECTIONS);
     let mut transaction = begin_writing(&writer, None, None).await?;
-    lock(&mut transaction, SCHEMA_LOCK).await?;
-    let found = check(&mut transaction).await?;
-    if found < SCHEMA_VERSION {
-        migrate(&mut transaction, found).await?;
-    }
+    bring_up_to_date(&mut transaction).await?;
     let sealing = sealing(&mut transaction, &options.secrets).await?;
     transaction.commit().await?;
     Ok(Opened {
@@ -84,6 +80,54 @@ pub(crate) async fn open(options: &PostgresOptions) -> Result<Opened, StoreError
         sealing,
         alone,
     })
+}
+
+/// Begins to fill a database, which no portal runs on until the transaction ends. True if it has no account yet.
+pub(crate) async fn begin_empty(
+    options: &PostgresOptions,
+) -> Result<(Transaction, bool), StoreError> {
+    try_to_connect(options).await?;
+    let mut transaction = begin_writing(&pool(options, 1), None, None).await?;
+    // A server takes a moment to notice the end of a process that had the lock.
+    let mut tries = LOCK_TRIES;
+    while !take_for(&mut transaction).await? {
+        tries -= 1;
+        if tries == 0 {
+            return Err(taken());
+        }
+        sleep(LOCK_PAUSE).await;
+    }
+    bring_up_to_date(&mut transaction).await?;
+    let is_empty = !has_account(&mut transaction).await?;
+    Ok((transaction, is_empty))
+}
+
+/// A pool would tell of a connection that is refused only that there is none.
+async fn try_to_connect(options: &PostgresOptions) -> Result<(), StoreError> {
+    let connecting = timeout(CONNECT_TIMEOUT, options.connect.connect()).await;
+    let connection = connecting.map_err(|_| {
+        let seconds = CONNECT_TIMEOUT.as_secs();
+        let text = format!("no answer within {seconds} s from database {options}");
+        StoreError::Unavailable(text.into())
+    })?;
+    let connection = connection.map_err(|error| refused(options, error))?;
+    connection.close().await.map_err(fault)
+}
+
+/// Checks the database, and runs what is missing of the schema.
+async fn bring_up_to_date(transaction: &mut Transaction) -> Result<(), StoreError> {
+    lock(transaction, SCHEMA_LOCK).await?;
+    let found = check(transaction).await?;
+    if found < SCHEMA_VERSION {
+        migrate(transaction, found).await?;
+    }
+    Ok(())
+}
+
+async fn has_account(transaction: &mut Transaction) -> Result<bool, StoreError> {
+    let accounts = "SELECT account FROM account LIMIT 1";
+    let row = transaction.fetch_one(accounts, Vec::new()).await?;
+    Ok(row.is_some())
 }
 
 fn pool(options: &PostgresOptions, connections: u32) -> PgPool {
@@ -223,9 +267,7 @@ async fn sealing(
             Ok(Sealing::Plain)
         }
         SecretsAccess::Key(sealer) => {
-            let accounts = "SELECT account FROM account LIMIT 1";
-            let is_new = transaction.fetch_one(accounts, Vec::new()).await?.is_none();
-            if found.is_none() && is_new {
+            if found.is_none() && !has_account(transaction).await? {
                 let sql = "INSERT INTO secrets_key (key_id) VALUES (?)";
                 let values = vec![sealer.key_id().as_bytes().as_slice().into()];
                 transaction.execute(sql, values).await?;

@@ -7,6 +7,7 @@
 #[path = "../conformance/mod.rs"]
 mod conformance;
 mod faults;
+mod migrate;
 mod process;
 mod server;
 
