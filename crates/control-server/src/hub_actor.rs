@@ -341,7 +341,7 @@ impl HubActor {
                     outgoing,
                     _cut: cut,
                 };
-                // Who comes again as it was has written nothing.
+                // A machine that comes again as it was has written nothing.
                 self.recorder.record(Record::Seen(vec![end.seen_now()]));
                 self.sessions.insert(session, end);
                 match join {

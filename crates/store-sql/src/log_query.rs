@@ -1,8 +1,8 @@
 //! A page of a log, the newest first, and what of it holds a text.
 //!
-//! The order is that of time, and of numbers where times are equal: each index of a log has its column, the time and
-//! the number, so that an index leads to the entries about a thing before a time, in their order. Who asks for what
-//! came after a number gets the order of numbers, which is nearly the same.
+//! The order is that of time, and of numbers where times are equal. Each index of a log has its column, the time and the
+//! number: it leads to the entries about a thing before a time, in their order. A page of what came after a number
+//! has the order of numbers, which is nearly the same.
 //!
 //! A search reads the rows one after another. Names and ids lie apart from the log, and a search
 //! must find parts of words, so a full-text index would answer another question (docs/adr/0023).

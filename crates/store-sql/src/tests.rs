@@ -265,7 +265,7 @@ async fn a_log_is_filtered_by_the_index_of_what_it_is_filtered_by() {
             assert!(plan.len() == 1 && plan[0].ends_with(&by), "{sql}: {plan:?}");
         }
     }
-    // What came after an entry is little, whatever it is about.
+    // Few entries come after one, whatever they are about.
     let after = Some(AccessSeq(9));
     let filter = AccessFilter {
         client,

@@ -109,7 +109,7 @@ pub(crate) async fn what_comes_late_has_its_place_by_its_time(factory: impl Asyn
         }
     }
     assert_eq!(paged, ordered);
-    // Who asks for what came after an entry gets all of it, the last that came first.
+    // A page of what came after an entry has all of it, the last that came first.
     let after = Some(FlowSeq(2));
     assert_eq!(
         ports(&world, FlowFilter { after, ..all }, None, 9).await,
