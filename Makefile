@@ -11,10 +11,8 @@ BENCH ?=
 STUDY ?=
 # Tests of one program that run at the same time.
 TESTS_AT_ONCE ?= 4
-# Those of the labs whose tests mostly wait for timers of a protocol.
-SLOW_LABS := lab
 # Test programs that run the product in namespaces, browsers and machines (tests/lab/Cargo.toml).
-LABS := access browser packages $(SLOW_LABS)
+LABS := access browser lab packages
 # Seconds for each fuzz target, and which (all).
 FUZZ_SECONDS ?= 60
 TARGETS ?=
@@ -46,7 +44,7 @@ test: setup ## Every test: unit, property, corpus replay, namespaces, interop (r
 	status=0; \
 	scripts/axe.sh || status=1; \
 	scripts/packages-under-test.sh || status=1; \
-	CULVERT_BIN="$$(realpath $(target_dir)/debug/culvert)" SLOW_LABS="$(SLOW_LABS)" scripts/run-tests.sh $(TESTS_AT_ONCE) $(filter-out $(SLOW_LABS),$(LABS)) || status=1; \
+	CULVERT_BIN="$$(realpath $(target_dir)/debug/culvert)" scripts/run-tests.sh $(TESTS_AT_ONCE) $(LABS) || status=1; \
 	exit $$status
 
 test-scripts: rust ## Tests of the scripts of this repository alone (about three minutes)
