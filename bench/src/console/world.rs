@@ -68,7 +68,8 @@ fn actors(numbers: impl Iterator<Item = usize>) -> Vec<Value> {
 }
 
 fn people(numbers: &[usize]) -> Value {
-    let group = |number: &usize| json!({"name": format!("group-{number}"), "members": [person(*number)]});
+    let group =
+        |number: &usize| json!({"name": format!("group-{number}"), "members": [person(*number)]});
     let groups: Vec<_> = numbers.iter().map(group).collect();
     json!({"actors": actors(numbers.iter().copied()), "groups": groups})
 }

@@ -17,7 +17,8 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn access(number: u64, reason: &str) -> AccessEntry {
     AccessEntry {
-        at: Timestamp::from_unix_ms(now().unix_ms() - number),
+        // The later, the larger the number.
+        at: Timestamp::from_unix_ms(now().unix_ms() - 60_000 + number),
         client: ClientId::from_bytes([1; 16]),
         actor: Some(ActorId::from_bytes([2; 16])),
         resource: ResourceId::from_bytes([3; 16]),
