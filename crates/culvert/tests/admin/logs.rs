@@ -1,9 +1,14 @@
 //! Logs on the command line: searched, filtered, exported, followed.
 
 use crate::scene::{Portal, Shell};
+use culvert_ids::{ClientId, ResourceId};
+use culvert_store::{AccessEntry, Decision, PageLimit, Store};
+use culvert_store_sql::{SecretsAccess, SqlStore, SqliteOptions};
+use culvert_wire::Timestamp;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A command that runs until it is told to end.
 struct Following {
@@ -134,6 +139,51 @@ fn a_log_is_followed_until_ctrl_c_which_is_no_failure() {
     assert_eq!(json.ends_by("INT"), Some(0));
     assert_eq!(text.ends_by("TERM"), Some(0));
     drop(portal);
+}
+
+/// Writes entries of the access log into the database of a portal that runs, each so many seconds before now.
+fn log_access(portal: &Portal, seconds_ago: &[u64]) {
+    let path = portal.state_dir().join("portal.db");
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let entry = |seconds: &u64| AccessEntry {
+        at: Timestamp::from_unix_ms(now.as_millis() as u64 - seconds * 1_000),
+        client: ClientId::from_bytes([1; 16]),
+        actor: None,
+        resource: ResourceId::from_bytes([2; 16]),
+        gateway: None,
+        policy: None,
+        grant: None,
+        decision: Decision::Denied,
+        reason: "a test".to_owned(),
+    };
+    let entries = seconds_ago.iter().map(entry).collect();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let options = SqliteOptions::file(path).secrets(SecretsAccess::Nothing);
+        let store = SqlStore::open(&options).await.unwrap();
+        let accounts = store.accounts(None, PageLimit::new(1)).await.unwrap();
+        let account = accounts.items[0].id;
+        store.append_access_log(account, entries).await.unwrap();
+        store.close().await;
+    });
+}
+
+#[test]
+fn an_entry_that_comes_late_is_followed_once() {
+    let (portal, shell) = Portal::with_office();
+    log_access(&portal, &[20, 60]);
+    let mut followed = Following::start(&shell, "log access --follow --json");
+    let number = |line: &str| {
+        let entry: Value = serde_json::from_str(line).unwrap();
+        entry["seq"].as_u64().unwrap()
+    };
+    // Those that are there come in the order of their times, those that come in the order of their numbers.
+    assert_eq!([(); 2].map(|()| number(&followed.line())), [2, 1]);
+    log_access(&portal, &[40]);
+    assert_eq!(number(&followed.line()), 3);
+    log_access(&portal, &[50, 10]);
+    assert_eq!([(); 2].map(|()| number(&followed.line())), [4, 5]);
+    assert_eq!(followed.ends_by("INT"), Some(0));
 }
 
 #[test]

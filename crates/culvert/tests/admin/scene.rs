@@ -60,10 +60,13 @@ impl Portal {
 
     /// The same with a variable of the environment that is a path.
     pub(crate) fn restart_in(&mut self, variable: Option<(&str, &Path)>) {
-        let state_dir = self.dir.path().join("portal");
-        let (process, greeting) = run_with(&state_dir, "Certificate", variable);
+        let (process, greeting) = run_with(&self.state_dir(), "Certificate", variable);
         self.process = process;
         self.url = url(&greeting);
+    }
+
+    pub(crate) fn state_dir(&self) -> PathBuf {
+        self.dir.path().join("portal")
     }
 
     /// A portal with an owner, and the owner's shell.

@@ -41,7 +41,7 @@ pub(super) struct ChangesQuery {
     /// case of letters. A page looks at so many entries and no more: it may be short, even empty, and
     /// have a `next_cursor`.
     search: Option<String>,
-    /// Only with a larger `seq` than this: for who has seen the rest.
+    /// Only with a larger `seq` than this, in the order of `seq`: for programs that have the rest.
     after: Option<u64>,
 }
 
@@ -116,7 +116,7 @@ pub(super) struct AccessQuery {
     /// case of letters. A page looks at so many entries and no more: it may be short, even empty, and
     /// have a `next_cursor`.
     search: Option<String>,
-    /// Only with a larger `seq` than this: for who has seen the rest.
+    /// Only with a larger `seq` than this, in the order of `seq`: for programs that have the rest.
     after: Option<u64>,
 }
 
@@ -199,7 +199,7 @@ pub(super) struct FlowsQuery {
     /// case of letters. A page looks at so many entries and no more: it may be short, even empty, and
     /// have a `next_cursor`.
     search: Option<String>,
-    /// Only with a larger `seq` than this: for who has seen the rest.
+    /// Only with a larger `seq` than this, in the order of `seq`: for programs that have the rest.
     after: Option<u64>,
 }
 

@@ -81,18 +81,20 @@ async fn step<T: Entry>(
 
 /// The number of the last entry of the log, whatever it says; 0 before the first.
 async fn last_seq<T: Entry>(api: &mut Api) -> Result<u64, RequestError> {
-    let newest: Vec<T> = api.list_of(T::PATH, &Query::default(), 1).await?;
+    // By time, the newest may not be the last that was written: with `after` they come by number.
+    let by_number = Query::default().with("after", 0);
+    let newest: Vec<T> = api.list_of(T::PATH, &by_number, 1).await?;
     Ok(newest.first().map_or(0, Entry::seq))
 }
 
-/// Prints entries, which come the newest first, in their order; returns the number of the last.
+/// Prints entries, which come the newest first, in their order; returns the largest number.
 async fn show<T: Entry>(
     api: &mut Api,
     mut entries: Vec<T>,
     is_json: bool,
 ) -> Result<Option<u64>, Failure> {
     entries.reverse();
-    let last = entries.last().map(Entry::seq);
+    let last = entries.iter().map(Entry::seq).max();
     if last.is_none() {
         return Ok(None);
     }
