@@ -6,19 +6,24 @@ use crate::portal::{
 };
 use culvert_ids::{AccountId, ActorId, TokenId};
 use culvert_store::{
-    Account, AccountSettings, Actor, Author, Mutation, Role, Stamp, StoreExt, Token, TokenScope,
-    TokenUses,
+    Account, AccountSettings, Actor, Author, Client, Mutation, Role, Seen, Stamp, StoreExt, Token,
+    TokenScope, TokenUses,
 };
 use culvert_wire::messages::{FromClient, MAX_CLIENT_MESSAGE_LEN, ReasonCode, ToClient, ToGateway};
 use culvert_wire::token::{Bearer, Secret, TokenKind};
 use culvert_wire::{CLIENT_SESSION_PATH, GATEWAY_SESSION_PATH, MAX_MESSAGE_LEN, Message as Kinds};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::http::StatusCode;
+
+/// Half of the time after which the portal writes down all machines that are connected.
+const SOON: Duration = Duration::from_secs(30);
 
 async fn refused(machine: &mut Machine<ToClient>) -> ReasonCode {
     let code = match machine.hear().await {
@@ -314,6 +319,46 @@ async fn a_later_version_of_a_machine_is_let_in() {
     assert!(hello.contains("aegis"), "{hello}");
     machine.send(Message::text(hello)).await;
     assert!(matches!(machine.hear().await, ToClient::Welcome { .. }));
+}
+
+/// Such a session writes nothing when it begins, so the next batch must say it.
+#[tokio::test]
+async fn the_version_of_a_machine_that_comes_again_is_known_at_once() {
+    let portal = Portal::start().await;
+    let mut first = portal.client("laptop").await;
+    let ToClient::Welcome { client: id, .. } = first.hear().await else {
+        panic!();
+    };
+    let seen_when = async |is_it: &dyn Fn(&Seen) -> bool| {
+        let found = async {
+            loop {
+                let row: Client = portal.store.get_as(ACCOUNT, id).await.unwrap();
+                if row.seen.as_ref().is_some_and(is_it) {
+                    return;
+                }
+                sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(SOON, found).await.expect("it is written soon");
+    };
+    sleep(Duration::from_millis(5)).await;
+    let left_from = now();
+    drop(first);
+    seen_when(&|seen| seen.at >= left_from).await;
+    let mut second: Machine<ToClient> = portal.dial(CLIENT_SESSION_PATH, &client_bearer()).await;
+    let hello = culvert_wire::encode(&hello_client("laptop")).replacen("0.1.0", "0.2.0", 1);
+    second.send(Message::text(hello)).await;
+    assert!(matches!(second.hear().await, ToClient::Welcome { .. }));
+    // It stays: the end of a session is noted too.
+    let stays = async {
+        loop {
+            second.hear().await;
+        }
+    };
+    tokio::select! {
+        () = stays => {}
+        () = seen_when(&|seen| seen.software.contains("0.2.0")) => {}
+    }
 }
 
 #[tokio::test]
