@@ -223,7 +223,7 @@ fn a_portal_moves_to_a_server_while_it_runs_and_back_and_its_owner_goes_on() {
     owner.says(&said, resource, "");
 
     // Ended before the portal, it changes nothing, neither here nor there.
-    let to_postgres = ["--to-postgres", "--database", &url];
+    let to_postgres = ["--to", &*url];
     for signal in [rustix::process::Signal::INT, rustix::process::Signal::KILL] {
         let mut ended = migrating(&state, &to_postgres);
         let id = rustix::process::Pid::from_child(&ended);
@@ -266,7 +266,7 @@ fn a_portal_moves_to_a_server_while_it_runs_and_back_and_its_owner_goes_on() {
     let migrate = ["portal", "migrate", "--state-dir", &state];
     let again = [&migrate[..], &to_postgres].concat();
     refused(&run(&again), 1, &["is on PostgreSQL already"]);
-    let back = [&migrate[..], &["--to-sqlite", "--database", &url]].concat();
+    let back = [&migrate[..], &["--to", "sqlite", "--database", &url]].concat();
     let other = back.join(" ").replace("user=culvert", "user=postgres");
     let other: Vec<&str> = other.split(' ').collect();
     refused(&run(&other), 1, &["name the right one"]);
@@ -285,8 +285,19 @@ fn a_portal_moves_to_a_server_while_it_runs_and_back_and_its_owner_goes_on() {
 
     // The database there is in use, so the way is closed until it is made anew.
     refused(&run(&again), 1, &["has an account already", "createdb"]);
-    let unnamed = ["portal", "migrate", "--to-postgres", "--state-dir", &state];
+    let unnamed = [
+        "portal",
+        "migrate",
+        "--to",
+        "postgres",
+        "--state-dir",
+        &state,
+    ];
     refused(&run(&unnamed), 2, &["--database-file FILE"]);
-    refused(&run(&migrate), 2, &["--to-postgres"]);
+    refused(&run(&migrate), 2, &["--to"]);
+    let twice = [&again[..], &["--database", &url]].concat();
+    refused(&run(&twice), 2, &["two databases are named"]);
+    let nowhere = [&migrate[..], &["--to", "mysql://db/culvert"]].concat();
+    refused(&run(&nowhere), 2, &["postgres://culvert@"]);
     assert!(file("portal.db").exists());
 }

@@ -16,7 +16,7 @@ const CREDENTIALS_VARIABLE: &str = "CREDENTIALS_DIRECTORY";
 /// The credential that is the URL: `LoadCredential=database-url:FILE`.
 const CREDENTIAL: &str = "database-url";
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(super) struct DatabaseArguments {
     /// The database on a PostgreSQL server (14 or later), instead of a file in --state-dir
     ///
@@ -88,6 +88,20 @@ impl DatabaseArguments {
         }
     }
 
+    /// The options where another one names the URL.
+    pub(super) fn with_url(&self, url: &str) -> Result<Self, Failure> {
+        if self.database.is_some() || self.database_file.is_some() {
+            return Err(Failure::new(
+                Status::Usage,
+                "two databases are named: give a URL, or --database or --database-file",
+            ));
+        }
+        Ok(Self {
+            database: Some(url.to_owned()),
+            database_file: None,
+        })
+    }
+
     /// The options as they are given again.
     pub(super) fn words(&self) -> Vec<String> {
         match (&self.database, &self.database_file) {
@@ -104,7 +118,7 @@ impl DatabaseArguments {
             (Some(url), _) if PostgresOptions::has_password(url) => {
                 return Err(Failure::new(
                     Status::Usage,
-                    "--database: every user of this machine sees a password there; write the URL into a file with \
+                    "the URL has a password, which every user of this machine sees there; write the URL into a file with \
                      mode 0600, and name that (--database-file FILE)",
                 ));
             }

@@ -4,10 +4,11 @@ use super::common::{EXIT_STATUS, StateArguments, failure, print_json_line_ahead}
 use super::database::DatabaseArguments;
 use crate::exit::{Failure, Status, print_ahead};
 use crate::visible::visible;
-use clap::{ArgGroup, Args};
+use clap::Args;
 use culvert_portal::Home;
 use culvert_store_sql::{Migrated, Migration, PostgresOptions, SqliteOptions, Step, StoreOptions};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -30,19 +31,14 @@ const PROGRESS: Duration = Duration::from_secs(5);
 /// The portal may run at first: its logs are copied meanwhile. Then the command asks for its end, and the rest takes a
 /// few seconds. Run it as the portal's user, on its machine.
 #[derive(Debug, Args)]
-#[command(
-    group = ArgGroup::new("direction").required(true).args(["to_postgres", "to_sqlite"]),
-    after_help = EXIT_STATUS,
-    after_long_help = EXAMPLES
-)]
+#[command(after_help = EXIT_STATUS, after_long_help = EXAMPLES)]
 pub(super) struct MigrateArguments {
-    /// From the file in --state-dir to the database of --database or --database-file
-    #[arg(long)]
-    to_postgres: bool,
-
-    /// From the database of --database or --database-file to a file in --state-dir
-    #[arg(long)]
-    to_sqlite: bool,
+    /// The new place: a postgres:// URL without a password, postgres, or sqlite
+    ///
+    /// With "postgres" the database is the one of --database-file, --database, or the credential of the service
+    /// manager. With "sqlite" the data goes from that database into a file in --state-dir.
+    #[arg(long, value_name = "URL|postgres|sqlite", value_parser = parse_place)]
+    to: Place,
 
     /// Print one line of JSON with a schema_version
     #[arg(long)]
@@ -55,13 +51,49 @@ pub(super) struct MigrateArguments {
     database: DatabaseArguments,
 }
 
+/// The new place of a portal's data.
+#[derive(Clone, Debug)]
+enum Place {
+    /// The database of this URL, or of the other options.
+    Server(Option<String>),
+    File,
+}
+
+fn parse_place(text: &str) -> Result<Place, String> {
+    match text {
+        "postgres" => Ok(Place::Server(None)),
+        "sqlite" => Ok(Place::File),
+        url if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
+            Ok(Place::Server(Some(url.to_owned())))
+        }
+        _ => Err(
+            "a URL such as postgres://culvert@db.example.com/culvert, postgres, or sqlite"
+                .to_owned(),
+        ),
+    }
+}
+
+impl MigrateArguments {
+    const fn to_postgres(&self) -> bool {
+        matches!(self.to, Place::Server(_))
+    }
+
+    /// The options that name the database on a server.
+    fn server(&self) -> Result<Cow<'_, DatabaseArguments>, Failure> {
+        match &self.to {
+            Place::Server(Some(url)) => self.database.with_url(url).map(Cow::Owned),
+            Place::Server(None) | Place::File => Ok(Cow::Borrowed(&self.database)),
+        }
+    }
+}
+
 const EXAMPLES: &str = "\
 Examples:
   To PostgreSQL, with the URL of an empty database in the file:
-    culvert portal migrate --to-postgres --database-file /etc/culvert/database-url
+    culvert portal migrate --to postgres --database-file /etc/culvert/database-url
 
   Back into a file of the state directory:
-    culvert portal migrate --to-sqlite --database-file /etc/culvert/database-url
+    culvert portal migrate --to sqlite --database-file /etc/culvert/database-url
 
   A portal in a directory of your own, to a server on this machine:
     culvert portal migrate --to-postgres --state-dir ./portal \\
@@ -124,7 +156,7 @@ pub(super) async fn run(arguments: &MigrateArguments) -> Result<ExitCode, Failur
         is_encrypted: migrated.is_encrypted(),
         rows: &migrated.rows,
         seconds: begun.elapsed().as_secs_f64(),
-        command: command(arguments, &migrated),
+        command: command(arguments, &migrated)?,
     };
     match arguments.json {
         true => print_json_line_ahead(&told)?,
@@ -135,12 +167,12 @@ pub(super) async fn run(arguments: &MigrateArguments) -> Result<ExitCode, Failur
 
 /// The databases, if the portal of the directory can go that way.
 fn way(arguments: &MigrateArguments, home: &Home) -> Result<Way, Failure> {
-    let server = arguments.database.postgres()?.ok_or_else(|| {
+    let server = arguments.server()?.postgres()?.ok_or_else(|| {
         let text = "no database on a server is named: give the file with its URL (--database-file FILE), or a URL \
-                    without a password (--database URL)";
+                    without a password (--to URL)";
         Failure::new(Status::Usage, text)
     })?;
-    let to_postgres = arguments.to_postgres;
+    let to_postgres = arguments.to_postgres();
     let state_dir = arguments.state.state_dir.display();
     let refused = |text: String| Err(Failure::new(Status::Failed, text));
     let file = match (home.postgres().map_err(failure)?, to_postgres) {
@@ -254,11 +286,11 @@ fn moved(home: &Home, way: &Way) -> Result<(String, String), Failure> {
 }
 
 /// The command that starts the portal on its new database.
-fn command(arguments: &MigrateArguments, migrated: &Migrated) -> String {
+fn command(arguments: &MigrateArguments, migrated: &Migrated) -> Result<String, Failure> {
     let state_dir = arguments.state.state_dir.display().to_string();
     let mut words = vec!["--state-dir".to_owned(), state_dir];
-    if arguments.to_postgres {
-        words.extend(arguments.database.words());
+    if arguments.to_postgres() {
+        words.extend(arguments.server()?.words());
     }
     let mut command = "culvert portal run".to_owned();
     for word in words {
@@ -268,7 +300,7 @@ fn command(arguments: &MigrateArguments, migrated: &Migrated) -> String {
     if migrated.is_encrypted() {
         command += " --secrets-key FILE";
     }
-    command
+    Ok(command)
 }
 
 /// A word as a shell takes it.
