@@ -111,9 +111,7 @@ fn ended(mut command: Command, line: &str, input: Option<&str>) -> Result<Output
         .spawn()
         .with_context(|| format!("cannot start `{line}`"))?;
     let group = Pid::from_child(&child);
-    if let (Some(mut stdin), Some(input)) = (child.stdin.take(), input) {
-        stdin.write_all(input.as_bytes())?;
-    }
+    let stdin = child.stdin.take();
     let (ended, end) = mpsc::channel::<()>();
     let output = thread::scope(|scope| {
         scope.spawn(move || {
@@ -122,6 +120,10 @@ fn ended(mut command: Command, line: &str, input: Option<&str>) -> Result<Output
                 let _killed = kill_process_group(group, Signal::KILL);
             }
         });
+        if let (Some(mut stdin), Some(input)) = (stdin, input) {
+            // A program that ends without reading says why itself.
+            let _unread = stdin.write_all(input.as_bytes());
+        }
         let output = child.wait_with_output();
         drop(ended);
         output
