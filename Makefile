@@ -21,6 +21,9 @@ MUTANTS ?= session
 
 target_dir := $(or $(CARGO_TARGET_DIR),target)
 
+# A benchmark takes the release build, although another may be newer.
+BENCH_RUN = CULVERT_BIN="$${CULVERT_BIN:-$$(realpath $(target_dir)/release/culvert)}" cargo run --release -p culvert-bench --
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-scripts test-packages packages static release reproducible bench bench-quick bench-console day study lint lint-labs lint-containers audit vet vet-import fuzz constant-time handshake-model miri sanitize docs docs-serve rustdoc clean-lab ci rust mutants promises
 
@@ -69,26 +72,26 @@ reproducible: ## Build all of that twice, in two places, and compare (four relea
 bench: setup ## Culvert, its peers and the bare link side by side (root; about 25 minutes)
 	@scripts/peers.sh || echo "some peers are missing; the rest is measured"
 	cargo build --release -p culvert
-	cargo run --release -p culvert-bench -- $(BENCH)
+	$(BENCH_RUN) $(BENCH)
 
 bench-quick: setup ## The same in under three minutes
 	@scripts/peers.sh || echo "some peers are missing; the rest is measured"
 	cargo build --release -p culvert
-	cargo run --release -p culvert-bench -- --quick $(BENCH)
+	$(BENCH_RUN) --quick $(BENCH)
 
 day: setup ## Half an hour in which everything happens to a product, again and again: what it holds, what it logs (root)
 	cargo build --locked --workspace
 	CULVERT_DAY_MINUTES=30 cargo test --locked --package culvert-lab --test access -- --nocapture flows_that_are_allowed_go_on
 
-bench-console: setup ## How fast the console's pages of a large account are (about a minute and a half)
+bench-console: setup ## How fast the console's pages of a large account are (over ten minutes)
 	cargo build --release -p culvert
-	cargo run --release -p culvert-bench -- console
+	$(BENCH_RUN) console
 
 study: ## Where a tunnel loses its speed: docs/performance.md anew (root; over an hour, alone; STUDY="--quick" is under 10 minutes)
 	@scripts/setup.sh study
 	@scripts/peers.sh || echo "some peers are missing; the rest is measured"
 	cargo build --release -p culvert
-	cargo run --release -p culvert-bench -- study $(STUDY)
+	$(BENCH_RUN) study $(STUDY)
 
 lint: rust ## Format, clippy, layers, links
 	cargo fmt --all --check
