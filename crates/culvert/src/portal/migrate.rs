@@ -96,8 +96,7 @@ Examples:
     culvert portal migrate --to sqlite --database-file /etc/culvert/database-url
 
   A portal in a directory of your own, to a server on this machine:
-    culvert portal migrate --to-postgres --state-dir ./portal \\
-      --database postgres://culvert@localhost/culvert
+    culvert portal migrate --to postgres://culvert@localhost/culvert --state-dir ./portal
 
 Exit status:
   0  done
