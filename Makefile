@@ -37,12 +37,12 @@ demo: ## The whole product in namespaces, then a tunnel alone: see it work (root
 	@scripts/demo.sh
 
 test: setup ## Every test: unit, property, corpus replay, namespaces, interop (root)
-	@scripts/peers.sh $(TEST_PEERS)
 	@# Builds all that tests run, the program included, so that no test waits for the compiler.
-	@# A Debian for tests of the packages is fetched meanwhile.
-	@scripts/debian-root.sh >/dev/null & \
+	@# Peers, and a Debian for tests of the packages, are fetched and built meanwhile, which waits for the network.
+	@scripts/debian-root.sh >/dev/null & debian=$$!; \
+		PEERS_NICE=0 scripts/peers.sh $(TEST_PEERS) & peers=$$!; \
 		cargo test --workspace --no-run && cargo test --workspace --no-run $(LABS:%=--test %); \
-		built=$$?; wait $$!; exit $$built
+		built=$$?; wait $$debian; wait $$peers || built=$$?; exit $$built
 	@# Where Debian can't be had, its tests alone fail.
 	status=0; \
 	scripts/axe.sh || status=1; \

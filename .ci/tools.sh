@@ -9,6 +9,14 @@ build_tool() { # build_tool NAME VERSION
     local root=$tools/$name-$version
     tool=$root/bin/$name
     [ ! -x "$tool" ] || return 0
+    # Audits may begin at the same time: one builds, and the others find it built.
+    mkdir -p "$tools"
+    local lock
+    exec {lock}>"$tools/lock" && flock "$lock" || return 1
+    if [ -x "$tool" ]; then
+        exec {lock}>&-
+        return 0
+    fi
     echo "building $name $version (a few minutes, once) …"
     # Built to be used a few times: optimising it would take more than half of the time.
     if ! CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_DEBUG=0 \
@@ -19,4 +27,5 @@ build_tool() { # build_tool NAME VERSION
         return 1
     fi
     rm -rf "$tools/build"
+    exec {lock}>&-
 }

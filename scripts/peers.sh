@@ -59,11 +59,11 @@ complain() { # complain STATUS TEXT…: say it, and remember the first status
     [ "$status" -ne 0 ] || status=$code
 }
 
-# Runs a build quietly at the lowest priority; its output is shown only when it fails.
+# Runs a build quietly, at the lowest priority unless PEERS_NICE says otherwise; its output is shown only when it fails.
 quietly() {
     local log=$peers_dir/log/$1.txt
     shift
-    nice -n 19 "$@" >"$log" 2>&1 && return 0
+    nice -n "${PEERS_NICE:-19}" "$@" >"$log" 2>&1 && return 0
     tail -n 15 "$log" >&2
     return 1
 }

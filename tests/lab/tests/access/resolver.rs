@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[test]
 fn the_file_asks_the_client_for_every_name_and_is_put_back_even_after_a_crash() {
@@ -129,12 +129,16 @@ const WRITERS: [&str; 14] = [
     "sed 's/$/\\r/' lease >new; mv new resolv.conf",
 ];
 
+/// Without reports of changes, the file is checked every five seconds. A round takes one to two seconds before it waits,
+/// so the check would come after more than this.
+const AT_ONCE: Duration = Duration::from_secs(3);
+
+/// Maximum number of rounds in which one way of writing is to be noticed at once. A busy machine delays some rounds; a
+/// way that is noticed by the check alone is late in each.
+const TRIES_MAX: usize = 6;
+
 #[test]
 fn a_lease_that_writes_the_file_again_and_again_hides_no_resource_and_its_mode_and_group_stay() {
-    /// It was looked at every five seconds.
-    const AT_ONCE: Duration = Duration::from_secs(3);
-    /// The client lets others have the file for longer and longer that change it more often than that.
-    const CHANGE_EVERY: Duration = Duration::from_secs(1);
     let mut scene = Scene::new("--dns file");
     fs::set_permissions(scene.path(), fs::Permissions::from_mode(0o664)).unwrap();
     chown(scene.path(), None, Some(100)).unwrap();
@@ -146,39 +150,59 @@ fn a_lease_that_writes_the_file_again_and_again_hides_no_resource_and_its_mode_a
     scene.begin();
     scene.comes_to_be_applied();
     assert_eq!(told_of(&path), (0o664, 100));
-    for (round, writer) in WRITERS.iter().chain(&WRITERS).enumerate() {
-        let (server, public) =
-            [(OTHER_DNS, OTHER_ADDRESS), (PUBLIC_DNS, PUBLIC_ADDRESS)][round % 2];
-        fs::write(scene.etc.join("lease"), format!("nameserver {server}\n")).unwrap();
-        let script = format!("cd {}; {writer}", scene.etc.display());
-        std::thread::sleep(CHANGE_EVERY);
-        let wrote = Command::new("sh").args(["-ec", &script]).status().unwrap();
-        assert!(wrote.success(), "{writer}");
-        // The edited file may begin with the client's line.
-        let is_ours = |text: &str| text.starts_with("# Written by") && !text.contains(server);
-        wait_until("the client to be asked again", AT_ONCE, || {
-            is_ours(&scene.now())
-        })
-        .unwrap_or_else(|error| panic!("{writer}: {error}"));
-        assert!(!scene.addresses(PRIVATE_NAME).is_empty(), "{writer}");
-        let public: IpAddr = public.parse().unwrap();
-        assert_eq!(
-            scene.addresses(PUBLIC_NAME).first(),
-            Some(&public),
-            "{writer}"
-        );
-        if writer.starts_with("install") {
-            assert_eq!(told_of(&path), (0o640, 100), "{writer}");
-        }
+    let mut leases = [(OTHER_DNS, OTHER_ADDRESS), (PUBLIC_DNS, PUBLIC_ADDRESS)]
+        .into_iter()
+        .cycle();
+    for writer in WRITERS.iter().chain(&WRITERS) {
+        let waited: Vec<_> = leases
+            .by_ref()
+            .take(TRIES_MAX)
+            .map(|lease| lease_is_noticed(&scene, writer, lease))
+            .inspect(|_| {
+                if writer.starts_with("install") {
+                    assert_eq!(told_of(&path), (0o640, 100), "{writer}");
+                }
+            })
+            .take_while(|waited| *waited > AT_ONCE)
+            .collect();
+        assert!(waited.len() < TRIES_MAX, "{writer}: {waited:?}");
     }
     scene.write(&before());
-    wait_until("the client to be asked again", AT_ONCE, || {
+    wait_until("the client to be asked again", SOON, || {
         scene.now().starts_with("# Written by")
     })
     .unwrap();
     chown(scene.path(), None, Some(100)).unwrap();
     scene.product.client.stop().unwrap();
     assert_eq!((scene.now(), told_of(&path).1), (before(), 100));
+}
+
+/// Has `writer` write a lease of this resolver, which knows that address of the public name, and returns the time until
+/// the client is asked again. Resources are found then, and so are other names by the lease.
+fn lease_is_noticed(scene: &Scene, writer: &str, (server, public): (&str, &str)) -> Duration {
+    /// The client lets others have the file for longer and longer that change it more often than that.
+    const CHANGE_EVERY: Duration = Duration::from_secs(1);
+    fs::write(scene.etc.join("lease"), format!("nameserver {server}\n")).unwrap();
+    let script = format!("cd {}; {writer}", scene.etc.display());
+    std::thread::sleep(CHANGE_EVERY);
+    let wrote = Command::new("sh").args(["-ec", &script]).status().unwrap();
+    assert!(wrote.success(), "{writer}");
+    let begun = Instant::now();
+    // The edited file may begin with the client's line.
+    let is_ours = |text: &str| text.starts_with("# Written by") && !text.contains(server);
+    wait_until("the client to be asked again", SOON, || {
+        is_ours(&scene.now())
+    })
+    .unwrap_or_else(|error| panic!("{writer}: {error}"));
+    let waited = begun.elapsed();
+    assert!(!scene.addresses(PRIVATE_NAME).is_empty(), "{writer}");
+    let public: IpAddr = public.parse().unwrap();
+    assert_eq!(
+        scene.addresses(PUBLIC_NAME).first(),
+        Some(&public),
+        "{writer}"
+    );
+    waited
 }
 
 #[test]
