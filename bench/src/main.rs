@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod apply;
 mod bed;
 mod calls;
 mod comparison;
@@ -50,6 +51,7 @@ struct Arguments {
 /// Measurements other than that of tunnels beside each other.
 #[derive(Debug, Subcommand)]
 enum Command {
+    Apply(apply::Arguments),
     Gateway(gateway::Arguments),
     Portal(portal::Arguments),
     Models(models::Arguments),
@@ -73,10 +75,10 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> Result<()> {
-    // The portal alone needs no namespaces, its console neither, and an end of a plain tunnel is in one.
+    // A database and the portal alone need no namespaces, its console neither, and an end of a plain tunnel is in one.
     if !matches!(
         arguments.command,
-        Some(Command::Console(_) | Command::Portal(_) | Command::Proxy(_))
+        Some(Command::Apply(_) | Command::Console(_) | Command::Portal(_) | Command::Proxy(_))
     ) {
         culvert_lab::require()?;
         if !matches!(arguments.command, Some(Command::Calls(_))) {
@@ -84,6 +86,7 @@ fn run(arguments: Arguments) -> Result<()> {
         }
     }
     match arguments.command {
+        Some(Command::Apply(arguments)) => apply::run(&arguments),
         Some(Command::Gateway(arguments)) => gateway::run(arguments),
         Some(Command::Portal(arguments)) => portal::run(&arguments),
         Some(Command::Console(arguments)) => console::run(&arguments),

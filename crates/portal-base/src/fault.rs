@@ -104,6 +104,7 @@ impl From<StoreError> for Fault {
             | StoreError::Exists(_)
             | StoreError::KeyTaken { .. }
             | StoreError::NoAddress { .. }
+            | StoreError::LastOwner
             | StoreError::TooMany { .. } => Self::Conflict(detail),
             StoreError::Denied(Denial::LesserRole) => Self::Forbidden(
                 "your role is a lesser one than when this request began: load it anew".to_owned(),

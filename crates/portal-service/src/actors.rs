@@ -51,7 +51,6 @@ impl Service {
         expected: Option<u64>,
         patch: ActorPatch,
     ) -> Result<Actor, Fault> {
-        let _alone = self.shutting_out.lock().await;
         match patch.disabled {
             Some(true) => {
                 self.may_shut_out(caller, [id], |_, actor| actor == id)
@@ -79,7 +78,6 @@ impl Service {
         expected: Option<u64>,
         cascade: bool,
     ) -> Result<(), Fault> {
-        let _alone = self.shutting_out.lock().await;
         self.may_shut_out(caller, [id], |_, actor| actor == id)
             .await?;
         self.delete::<store::Actor>(caller, id, expected, cascade)

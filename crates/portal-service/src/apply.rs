@@ -68,7 +68,6 @@ impl Service {
                     emptied.join(", ")
                 )));
             }
-            let _alone = self.shutting_out.lock().await;
             self.may_apply(caller, &plan).await?;
             let written = self
                 .write(caller.account(), caller.author(), plan.mutations)

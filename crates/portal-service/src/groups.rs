@@ -1,8 +1,10 @@
+use super::changes::made;
 use super::list::{cursor, page_limit};
+use super::write::{Attempts, at_reference, too_often};
 use super::{Caller, ListRequest, Service, names, show};
 use culvert_ids::{AccountId, ActorId, GroupId, MembershipId};
 use culvert_portal_base::{Fault, birth};
-use culvert_store::{self as store, EntityId, Kind, ListFilter, Mutation, Stamp};
+use culvert_store::{self as store, EntityId, Kind, ListFilter, Mutation, Stamp, StoreError};
 use culvert_wire::api::{Group, GroupPatch, Member, NewGroup, NewMember, Page};
 use std::collections::BTreeSet;
 
@@ -109,6 +111,25 @@ impl Service {
         new: NewMember,
     ) -> Result<Member, Fault> {
         caller.may_change()?;
+        let mut attempts = Attempts::default();
+        loop {
+            if let Some(member) = self.try_add_member(caller, group, &new).await? {
+                return Ok(member);
+            }
+            if attempts.are_over() {
+                return Err(too_often());
+            }
+        }
+    }
+
+    /// None if a sign-in by a provider has changed the memberships since they were read.
+    async fn try_add_member(
+        &self,
+        caller: &Caller,
+        group: GroupId,
+        new: &NewMember,
+    ) -> Result<Option<Member>, Fault> {
+        let account = caller.account();
         let actor: store::Actor = match self.read(caller, new.actor).await {
             Err(fault @ Fault::NotFound(_)) => {
                 // A group that is not there comes first: the path names it.
@@ -124,24 +145,38 @@ impl Service {
             actor: new.actor,
             stamp: Stamp::default(),
         };
-        // No sign-in by a provider reads the memberships before this and writes them after it.
-        let _alone = self.shutting_out.lock().await;
         let of_actor = ListFilter {
             refers_to: vec![new.actor.into()],
             ..ListFilter::default()
         };
-        let by_providers = self.made_by_providers(caller.account(), &of_actor).await?;
+        let by_providers = self.made_by_providers(account, &of_actor).await?;
         let there = match by_providers.is_empty() {
             true => None,
             false => self.membership(caller, group, new.actor).await?,
         };
+        let there = there.filter(|there| by_providers.contains(&there.id));
         let id = row.id.into();
-        let mutations = match there {
-            Some(there) if by_providers.contains(&there.id) => taken_over(&there, row).into(),
-            _ => vec![Mutation::Create(row.into())],
+        let mutations = match &there {
+            Some(there) => taken_over(there, row).into(),
+            None => vec![Mutation::Create(row.into())],
         };
-        let row = self.make(caller, id, mutations).await?;
-        Ok(show::member(&row, actor.name))
+        let error = match self.write(account, caller.author(), mutations).await {
+            Ok(changes) => return Ok(Some(show::member(&made(changes, id)?, actor.name))),
+            Err(error) => error,
+        };
+        let is_stale = match &error {
+            StoreError::VersionConflict { .. } => true,
+            StoreError::NotFound(gone) => there.is_some_and(|there| *gone == there.id.into()),
+            StoreError::Exists(EntityId::Membership(other)) => {
+                let by_providers = self.made_by_providers(account, &of_actor).await?;
+                by_providers.contains(other)
+            }
+            _ => false,
+        };
+        match is_stale {
+            true => Ok(None),
+            false => Err(at_reference(error, id)),
+        }
     }
 
     /// The actor's membership of the group. There is one at most.

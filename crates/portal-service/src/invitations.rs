@@ -167,7 +167,6 @@ impl Service {
         expected: Option<u64>,
         new: NewInvitation,
     ) -> Result<IssuedInvitation, Fault> {
-        let _alone = self.shutting_out.lock().await;
         caller.may_change()?;
         let row: store::Actor = self.read(caller, actor).await?;
         people::may_sign_in(row.kind)?;
@@ -249,7 +248,6 @@ impl Service {
         actor: ActorId,
         expected: Option<u64>,
     ) -> Result<Actor, Fault> {
-        let _alone = self.shutting_out.lock().await;
         self.may_touch_actor(caller, actor).await?;
         let withdraw = |row: &mut store::Actor| {
             if let Some(sign_in) = &mut row.sign_in {

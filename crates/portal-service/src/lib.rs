@@ -83,5 +83,5 @@ pub use provider_sign_in::{Arrived, CameBack, KnownProvider};
 pub use recovery_codes::RecoveryCodes;
 pub use second_factor::{Enrolment, OwnFactors};
 pub use service::Service;
-pub use setup::{SetupToken, issue_setup_token};
+pub use setup::{SetupToken, issue_setup_token, new_setup_token};
 pub use signed_in::{Mark, SignedIn};

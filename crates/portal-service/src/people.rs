@@ -186,8 +186,8 @@ impl Service {
 
     /// Ends all sessions that the caller has, this one included.
     pub async fn sign_out_everywhere(&self, caller: &Caller) -> Result<(), Fault> {
-        let mutations = self.ends_of(caller.actor()?).await?;
-        self.write(caller.account(), caller.author(), mutations)
+        let ends = end_sessions_of(caller.actor()?, None);
+        self.write(caller.account(), caller.author(), vec![ends])
             .await?;
         Ok(())
     }
@@ -199,14 +199,14 @@ impl Service {
         actor: ActorId,
         expected: Option<u64>,
     ) -> Result<(), Fault> {
-        let _alone = self.shutting_out.lock().await;
         self.may_touch_actor(caller, actor).await?;
-        let row: store::Actor = self.read(caller, actor).await?;
-        let current = row.stamp.version;
-        if expected.is_some_and(|expected| expected != current) {
-            return Err(Fault::VersionConflict { current });
-        }
-        let mutations = self.ends_of(actor).await?;
+        self.read::<store::Actor>(caller, actor).await?;
+        let expected = expected.map(|version| Mutation::Expect {
+            id: actor.into(),
+            version,
+        });
+        let ends = end_sessions_of(actor, None);
+        let mutations = expected.into_iter().chain([ends]).collect();
         self.write(caller.account(), caller.author(), mutations)
             .await?;
         Ok(())
@@ -225,21 +225,10 @@ impl Service {
 
     /// Ends all sessions that the caller has but this one.
     pub async fn end_other_sessions(&self, caller: &Caller) -> Result<(), Fault> {
-        let mutations = self.ends_of_others(caller).await?;
-        self.write(caller.account(), caller.author(), mutations)
+        let ends = end_sessions_of(caller.actor()?, Some(caller.token()));
+        self.write(caller.account(), caller.author(), vec![ends])
             .await?;
         Ok(())
-    }
-
-    async fn ends_of_others(&self, caller: &Caller) -> Result<Vec<Mutation>, Fault> {
-        let rows = self.sessions_of(caller.actor()?).await?;
-        let others = rows.into_iter().filter(|row| row.id != caller.token());
-        Ok(others.map(|row| end(row.id)).collect())
-    }
-
-    pub(super) async fn ends_of(&self, actor: ActorId) -> Result<Vec<Mutation>, Fault> {
-        let rows = self.sessions_of(actor).await?;
-        Ok(rows.into_iter().map(|row| end(row.id)).collect())
     }
 
     /// Changes the caller's own password, which ends all sessions and begins another.
@@ -255,14 +244,16 @@ impl Service {
         let proven = self.prove_own(caller, from, current).await?;
         let asker = Asker::Known(actor.into());
         let verifier = self.new_verifier(asker, &row.name, new).await?;
-        let mut mutations = vec![proven.proof()];
-        mutations.extend(self.ends_of_others(caller).await?);
-        mutations.push(Mutation::SetPassword {
-            actor,
-            role: None,
-            verifier,
-            expected_version: None,
-        });
+        let mutations = vec![
+            proven.proof(),
+            end_sessions_of(actor, Some(caller.token())),
+            Mutation::SetPassword {
+                actor,
+                role: None,
+                verifier,
+                expected_version: None,
+            },
+        ];
         self.begin_session_by(Some(caller.author()), actor, mutations)
             .await
     }
@@ -286,7 +277,6 @@ impl Service {
             }
             None => None,
         };
-        let _alone = self.shutting_out.lock().await;
         match role {
             Role::Owner => {
                 self.may_touch_actor(caller, actor).await?;
@@ -297,7 +287,7 @@ impl Service {
                     .await?;
             }
         }
-        let mut mutations = self.ends_of(actor).await?;
+        let mut mutations = vec![end_sessions_of(actor, None)];
         mutations.push(match verifier {
             Some(verifier) => Mutation::SetPassword {
                 actor,
@@ -332,11 +322,10 @@ impl Service {
         actor: ActorId,
         expected: Option<u64>,
     ) -> Result<Actor, Fault> {
-        let _alone = self.shutting_out.lock().await;
         let row: store::Actor = self.read(caller, actor).await?;
         self.may_shut_out(caller, [actor], |_, owner| owner == actor)
             .await?;
-        let mut mutations = self.ends_of(actor).await?;
+        let mut mutations = vec![end_sessions_of(actor, None)];
         let version = row.stamp.version;
         mutations.push(Mutation::Update {
             entity: store::Actor {
@@ -351,6 +340,11 @@ impl Service {
             .await?;
         Ok(show::actor(left(changes, row)))
     }
+}
+
+/// Ends the sessions that the actor has by the time of the write.
+pub(super) const fn end_sessions_of(actor: ActorId, except: Option<TokenId>) -> Mutation {
+    Mutation::EndSessions { actor, except }
 }
 
 fn end(session: TokenId) -> Mutation {

@@ -4,6 +4,7 @@
 use super::claims::{MAX_NUMBERED, name_by, proof_by, synchronise};
 use super::providers::{AS_USER, new_identity};
 use super::signed_in::Begun;
+use super::write::{Attempts, expect};
 use super::{Caller, Service};
 use culvert_base::quoted;
 use culvert_ids::{ActorId, GroupId, ProviderId, TokenId};
@@ -189,8 +190,26 @@ impl Service {
             .await?;
         let lookup = self.lookup(&row, &flow, proven.subject()).await?;
         let claims = proven.claims(lookup).await?;
-        // The provider took its time: nobody deletes it, or ends that somebody signs in, until it is done.
-        let _alone = self.shutting_out.lock().await;
+        let mut attempts = Attempts::default();
+        loop {
+            match self.arrive_with(&flow, caller, &claims).await {
+                // Others have changed meanwhile what was read: the provider, the person's identity or groups, or the name
+                // of somebody new. The fault of the last attempt is told.
+                Err(SignInFault::Portal(
+                    Fault::VersionConflict { .. } | Fault::NotFound(_) | Fault::Conflict(_),
+                )) if !attempts.are_over() => {}
+                end => return end,
+            }
+        }
+    }
+
+    /// The provider took its time. Its row and the identity are read again, and expected by the write.
+    async fn arrive_with(
+        &self,
+        flow: &Flow,
+        caller: Option<&Caller>,
+        claims: &Claims,
+    ) -> Result<Arrived, SignInFault> {
         let row = self.enabled_provider(flow.provider).await?;
         let known = self
             .database
@@ -201,34 +220,25 @@ impl Service {
             .ask("identity", known)
             .await
             .map_err(Fault::from)?;
-        match flow {
-            Flow {
-                purpose: Purpose::Link { actor, session },
-                ..
-            } => {
-                let caller = in_session(caller, session, actor)?;
-                self.link(caller, actor, &row, known.as_ref(), &claims)
+        match &flow.purpose {
+            Purpose::Link { actor, session } => {
+                let caller = in_session(caller, *session, *actor)?;
+                self.link(caller, *actor, &row, known.as_ref(), claims)
                     .await?;
                 Ok(Arrived::Linked)
             }
-            Flow {
-                purpose:
-                    Purpose::Prove {
-                        actor,
-                        session,
-                        form,
-                    },
-                ..
+            Purpose::Prove {
+                actor,
+                session,
+                form,
             } => {
-                let caller = in_session(caller, session, actor)?;
-                self.finish_proof(caller, actor, known, &claims).await?;
-                Ok(Arrived::Proven { form })
+                let caller = in_session(caller, *session, *actor)?;
+                self.finish_proof(caller, *actor, known, claims).await?;
+                Ok(Arrived::Proven { form: form.clone() })
             }
-            Flow {
-                purpose: Purpose::SignIn { next },
-                ..
-            } => {
-                let begun = self.sign_in_as(&row, known, &claims).await?;
+            Purpose::SignIn { next } => {
+                let begun = self.sign_in_as(&row, known, claims).await?;
+                let next = next.clone();
                 Ok(Arrived::SignedIn { begun, next })
             }
         }
@@ -277,8 +287,10 @@ impl Service {
             None => {}
         }
         let row = new_identity(provider.id, &claims.subject, actor)?;
-        let create = vec![Mutation::Create(row.into())];
-        let written = self.write(caller.account(), caller.author(), create).await;
+        let mutations = vec![expect(provider), Mutation::Create(row.into())];
+        let written = self
+            .write(caller.account(), caller.author(), mutations)
+            .await;
         written.map_err(Fault::from)?;
         Ok(())
     }
@@ -301,7 +313,7 @@ impl Service {
         if actor.disabled || actor.sign_in.is_none() {
             return Err(SignInFault::MayNot);
         }
-        let mut mutations = vec![proof_by(&identity, claims)];
+        let mut mutations = vec![expect(provider), proof_by(&identity, claims)];
         mutations.extend(self.crowded_out(actor.id).await?);
         let made = match self.wanted_groups(provider, claims).await? {
             WantedGroups::Those(wanted) => {
@@ -319,13 +331,14 @@ impl Service {
             }
         };
         if made != identity.memberships {
+            // Of two sign-ins at once, the second knows what the first has made.
             mutations.push(Mutation::Update {
+                expected_version: Some(identity.stamp.version),
                 entity: store::Identity {
                     memberships: made,
                     ..identity
                 }
                 .into(),
-                expected_version: None,
             });
         }
         Ok(self.begin_session(actor.id, mutations).await?)
@@ -354,7 +367,7 @@ impl Service {
         };
         let (joins, made) = synchronise(&identity, &[], &wanted)?;
         identity.memberships = made;
-        let mut mutations = vec![Mutation::Create(actor.into())];
+        let mut mutations = vec![expect(provider), Mutation::Create(actor.into())];
         mutations.extend(joins);
         let proof = proof_by(&identity, claims);
         mutations.push(Mutation::Create(identity.into()));

@@ -4,12 +4,13 @@ use super::changes::left;
 use super::provider_fields::{
     MAX_URL_LEN, MAX_VALUE_LEN, NewSecret, authorities, checked_scopes, filled, issuer, text,
 };
+use super::write::{Attempts, expect};
 use super::{Caller, ListRequest, Service, names, show};
 use culvert_ids::{ActorId, IdentityId, MembershipId, ProviderId};
 use culvert_policy::deceptive_character;
 use culvert_portal_auth::oidc::MAX_PROVIDERS;
 use culvert_portal_base::{Fault, Problems, birth};
-use culvert_store::{self as store, ListFilter, Mutation, Stamp};
+use culvert_store::{self as store, EntityId, ListFilter, Mutation, Stamp};
 use culvert_wire::api::{
     Identity, NewIdentity, NewProvider, Page, Provider, ProviderGroup, ProviderPatch, UnknownPeople,
 };
@@ -124,7 +125,6 @@ impl Service {
         patch: ProviderPatch,
     ) -> Result<Provider, Fault> {
         caller.may_change()?;
-        let _alone = self.shutting_out.lock().await;
         let before: store::Provider = self.read(caller, id).await?;
         if !caller.is_owner() {
             let known = self.identities_at(caller, id).await?;
@@ -156,21 +156,11 @@ impl Service {
         expected_version: Option<u64>,
     ) -> Result<(), Fault> {
         caller.may_change()?;
-        let _alone = self.shutting_out.lock().await;
-        let known = self.identities_at(caller, id).await?;
-        self.may_touch_provider(caller, &known).await?;
-        let mut mutations = Vec::new();
-        for identity in known {
-            mutations.extend(self.part(caller, &identity).await?);
+        if !caller.is_owner() {
+            let known = self.identities_at(caller, id).await?;
+            self.may_touch_provider(caller, &known).await?;
         }
-        mutations.push(Mutation::Delete {
-            id: id.into(),
-            expected_version,
-            cascade: false,
-        });
-        self.write(caller.account(), caller.author(), mutations)
-            .await?;
-        Ok(())
+        self.unlink(caller, id.into(), expected_version).await
     }
 
     /// A caller who changes a provider can sign in as anybody whom it knows. A provider by which owners sign
@@ -228,7 +218,20 @@ impl Service {
         new: NewIdentity,
     ) -> Result<Identity, Fault> {
         caller.may_change()?;
-        let _alone = self.shutting_out.lock().await;
+        let mut attempts = Attempts::default();
+        loop {
+            let tried = self.try_create_identity(caller, &new).await;
+            if let Some(end) = attempts.end(tried) {
+                return end;
+            }
+        }
+    }
+
+    async fn try_create_identity(
+        &self,
+        caller: &Caller,
+        new: &NewIdentity,
+    ) -> Result<Identity, Fault> {
         let actor: store::Actor = self
             .read(caller, new.actor)
             .await
@@ -242,17 +245,18 @@ impl Service {
             let detail = format_args!("a subject must not contain {found}");
             return Err(Fault::invalid("subject", detail));
         }
-        let mut mutations = Vec::new();
-        if actor.sign_in.is_none() {
-            mutations.push(Mutation::Update {
+        // Nobody ends meanwhile that the actor signs in.
+        let mut mutations = vec![match actor.sign_in {
+            Some(_) => expect(&actor),
+            None => Mutation::Update {
                 expected_version: Some(actor.stamp.version),
                 entity: store::Actor {
                     sign_in: Some(AS_USER),
                     ..actor
                 }
                 .into(),
-            });
-        }
+            },
+        }];
         let row = new_identity(new.provider, &new.subject, new.actor)?;
         let id = row.id.into();
         mutations.push(Mutation::Create(row.into()));
@@ -267,54 +271,35 @@ impl Service {
         expected_version: Option<u64>,
     ) -> Result<(), Fault> {
         caller.may_change()?;
-        let _alone = self.shutting_out.lock().await;
         let row: store::Identity = self.read(caller, id).await?;
         self.may_touch_actor(caller, row.actor).await?;
-        self.unlink(caller, &row, expected_version).await
+        self.unlink(caller, row.id.into(), expected_version).await
     }
 
     /// The same of one of the caller's own.
     pub async fn delete_own_identity(&self, caller: &Caller, id: IdentityId) -> Result<(), Fault> {
-        let _alone = self.shutting_out.lock().await;
         let row: store::Identity = self.get(caller.account(), id).await?;
         if row.actor != caller.actor()? {
             return Err(Fault::NotFound(format!("there is no {id}")));
         }
-        self.unlink(caller, &row, None).await
+        self.unlink(caller, row.id.into(), None).await
     }
 
+    /// A person who unlinks goes on in this session.
     async fn unlink(
         &self,
         caller: &Caller,
-        row: &store::Identity,
+        id: EntityId,
         expected_version: Option<u64>,
     ) -> Result<(), Fault> {
-        let mut mutations = self.part(caller, row).await?;
-        mutations.push(Mutation::Delete {
-            id: row.id.into(),
+        let unlink = Mutation::Unlink {
+            id,
             expected_version,
-            cascade: false,
-        });
-        self.write(caller.account(), caller.author(), mutations)
+            except: Some(caller.token()),
+        };
+        self.write(caller.account(), caller.author(), vec![unlink])
             .await?;
         Ok(())
-    }
-
-    /// The mutations that remove all that depends on an identity. These are memberships that it made and
-    /// that still exist, and sessions, since nobody can say which of them it began.
-    async fn part(&self, caller: &Caller, row: &store::Identity) -> Result<Vec<Mutation>, Fault> {
-        let members = self.memberships_of(caller.account(), row.actor).await?;
-        let made = members
-            .iter()
-            .filter(|member| row.memberships.contains(&member.id));
-        let mut mutations: Vec<_> = made.map(|member| leave(member.id)).collect();
-        let mut ends = self.ends_of(row.actor).await?;
-        // A person who unlinks goes on in this session.
-        ends.retain(
-            |end| !matches!(end, Mutation::Delete { id, .. } if *id == caller.token().into()),
-        );
-        mutations.extend(ends);
-        Ok(mutations)
     }
 
     pub(super) async fn memberships_of(

@@ -2,9 +2,11 @@
 //! codes for when it is lost.
 
 use super::changes::left;
+use super::people::end_sessions_of;
 use super::recovery_codes::{RECOVERY_CODE_CHARS, RecoveryCodes, digest_of, new_codes, plain};
 use super::sign_in::SignInState;
 use super::signed_in::{Begun, ByPassword, SignedIn};
+use super::write::{Attempts, expect};
 use super::{Caller, Service, show};
 use culvert_ids::ActorId;
 use culvert_portal_auth::totp;
@@ -152,17 +154,35 @@ impl Service {
     }
 
     pub(super) async fn own_sign_in(&self, caller: &Caller) -> Result<SignIn, Fault> {
+        let (_, sign_in) = self.own_row(caller).await?;
+        Ok(sign_in)
+    }
+
+    /// The caller's row, and that it signs in.
+    pub(super) async fn own_row(&self, caller: &Caller) -> Result<(store::Actor, SignIn), Fault> {
         let row: store::Actor = self.get(caller.account(), caller.actor()?).await?;
-        row.sign_in.ok_or_else(|| {
-            Fault::Conflict("a second factor is beside a password, and there is none".to_owned())
-        })
+        match row.sign_in {
+            Some(sign_in) => Ok((row, sign_in)),
+            None => Err(Fault::Conflict(
+                "a second factor is beside a password, and there is none".to_owned(),
+            )),
+        }
     }
 
     /// The same for what stands beside a password.
     pub(super) async fn own_sign_in_by_password(&self, caller: &Caller) -> Result<SignIn, Fault> {
-        let sign_in = self.own_sign_in(caller).await?;
+        let (_, sign_in) = self.own_row_by_password(caller).await?;
+        Ok(sign_in)
+    }
+
+    /// The same with the caller's row.
+    pub(super) async fn own_row_by_password(
+        &self,
+        caller: &Caller,
+    ) -> Result<(store::Actor, SignIn), Fault> {
+        let (row, sign_in) = self.own_row(caller).await?;
         match sign_in.password_set {
-            Some(_) => Ok(sign_in),
+            Some(_) => Ok((row, sign_in)),
             None => Err(Fault::Conflict(
                 "you sign in by an identity provider, which asks for what it wants: this portal has no password of yours"
                     .to_owned(),
@@ -270,14 +290,38 @@ impl Service {
 
     /// Ends that the caller is asked for codes.
     pub async fn remove_own_factor(&self, caller: &Caller) -> Result<(), Fault> {
-        let _alone = self.shutting_out.lock().await;
-        let sign_in = self.own_sign_in(caller).await?;
+        let mut attempts = Attempts::default();
+        loop {
+            let tried = self.try_remove_own_factor(caller).await;
+            if let Some(end) = attempts.end(tried) {
+                return end;
+            }
+        }
+    }
+
+    async fn try_remove_own_factor(&self, caller: &Caller) -> Result<(), Fault> {
+        let (row, sign_in) = self.own_row(caller).await?;
         if sign_in.passkeys == 0 && self.is_required_of(caller, sign_in).await? {
             return Err(Fault::Conflict(
                 "a second factor is required: set another app up in its place".to_owned(),
             ));
         }
-        self.write_factor(caller, FactorChange::RemoveApp).await
+        self.write_factor_of(caller, &row, FactorChange::RemoveApp)
+            .await
+    }
+
+    /// Changes a factor, if the caller's row is still as it was read.
+    pub(super) async fn write_factor_of(
+        &self,
+        caller: &Caller,
+        row: &store::Actor,
+        change: FactorChange,
+    ) -> Result<(), Fault> {
+        let actor = row.id;
+        let mutations = vec![expect(row), Mutation::ChangeFactor { actor, change }];
+        self.write(caller.account(), caller.author(), mutations)
+            .await?;
+        Ok(())
     }
 
     pub(super) async fn write_factor(
@@ -299,18 +343,16 @@ impl Service {
         actor: ActorId,
         expected: Option<u64>,
     ) -> Result<Actor, Fault> {
-        let _alone = self.shutting_out.lock().await;
         let row: store::Actor = self.read(caller, actor).await?;
         self.may_touch_actor(caller, actor).await?;
-        let signs_in = row.sign_in.is_some();
-        let version = row.stamp.version;
-        let mut mutations = self.ends_of(actor).await?;
-        // It changes nothing, and is refused where the row is at another version.
-        mutations.push(Mutation::Update {
-            entity: row.clone().into(),
-            expected_version: expected.or(Some(version)),
-        });
-        if signs_in {
+        let mut mutations = vec![
+            Mutation::Expect {
+                id: actor.into(),
+                version: expected.unwrap_or(row.stamp.version),
+            },
+            end_sessions_of(actor, None),
+        ];
+        if row.sign_in.is_some() {
             let change = FactorChange::RemoveAll;
             mutations.push(Mutation::ChangeFactor { actor, change });
         }

@@ -16,7 +16,6 @@ use culvert_wire::token::Portal;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Mutex;
 
 /// The rules around the store and the sessions.
 pub struct Service {
@@ -31,10 +30,6 @@ pub struct Service {
     pub(super) oidc: Oidc,
     /// Machines for which somebody is to sign in.
     pub(super) devices: DeviceCodes,
-    /// Held by a request that takes a way to sign in from owners, from the check that one is left
-    /// until the write. Otherwise two owners who shut out each other at the same moment could leave
-    /// none.
-    pub(super) shutting_out: Mutex<()>,
     /// The portal's URL, as tokens tell it to machines.
     pub(super) portal: Box<dyn Fn() -> Portal + Send + Sync>,
 }
@@ -62,7 +57,6 @@ impl Service {
             sign_in: SignInState::new(browser_key)?,
             oidc: Oidc::default(),
             devices: DeviceCodes::default(),
-            shutting_out: Mutex::default(),
             portal: Box::new(portal),
         })
     }

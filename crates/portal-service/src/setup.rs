@@ -164,6 +164,36 @@ pub struct SetupToken {
     pub expires: Timestamp,
 }
 
+/// A set-up token, and the mutation that creates it.
+///
+/// # Errors
+/// The operating system gave no random bytes.
+pub fn new_setup_token(portal: Portal) -> Result<(Mutation, SetupToken), getrandom::Error> {
+    let expires = Timestamp::from_unix_ms(now().unix_ms().saturating_add(SETUP_LIFETIME_MS));
+    let mut issue = issue(
+        TokenScope::Setup,
+        String::new(),
+        TokenUses::One,
+        Some(expires),
+    )?;
+    issue.row.name = format!("set-up {}", issue.row.id);
+    let id = issue.row.id;
+    let (create, secret) = issue.split();
+    let bearer = Bearer {
+        kind: TokenKind::Setup,
+        id,
+        secret,
+    };
+    let token = SetupToken {
+        token: Token {
+            bearer,
+            portal: Some(portal),
+        },
+        expires,
+    };
+    Ok((create, token))
+}
+
 /// Makes a set-up token; those from before are no longer accepted.
 ///
 /// # Errors
@@ -203,29 +233,8 @@ pub async fn issue_setup_token(
             _ => break,
         };
     }
-    let expires = Timestamp::from_unix_ms(now.unix_ms().saturating_add(SETUP_LIFETIME_MS));
-    let mut issue = issue(
-        TokenScope::Setup,
-        String::new(),
-        TokenUses::One,
-        Some(expires),
-    )
-    .map_err(no_random)?;
-    issue.row.name = format!("set-up {}", issue.row.id);
-    let id = issue.row.id;
-    let (create, secret) = issue.split();
+    let (create, token) = new_setup_token(portal).map_err(no_random)?;
     mutations.push(create);
     store.write(account, Author::PORTAL, now, mutations).await?;
-    let bearer = Bearer {
-        kind: TokenKind::Setup,
-        id,
-        secret,
-    };
-    Ok(SetupToken {
-        token: Token {
-            bearer,
-            portal: Some(portal),
-        },
-        expires,
-    })
+    Ok(token)
 }

@@ -3,9 +3,8 @@
 use super::retention::checked;
 use super::{Caller, Service};
 use culvert_log_sinks::{check_url, is_safe_for_tokens};
-use culvert_portal_base::{Fault, Problems, now};
-use culvert_store as store;
-use culvert_store::SecretBytes;
+use culvert_portal_base::{Fault, Problems};
+use culvert_store::{self as store, Mutation, SecretBytes};
 use culvert_wire::api::{NewSink, SinkList, SinkPatch, SinkTest, SinkView};
 use culvert_wire::model::{Log, Sink, SinkTarget};
 use std::collections::BTreeMap;
@@ -41,30 +40,20 @@ impl Service {
     pub async fn create_sink(&self, caller: &Caller, new: NewSink) -> Result<SinkView, Fault> {
         caller.may_change()?;
         let account = caller.account();
-        let _alone = self.log_outputs.lock_sinks().await;
         let (sink, token) = self.checked_sink(caller, new).await?;
-        // Ahead of the sink itself, so that it misses nothing from here on. The next attempt
-        // overwrites the remains of an attempt that fails here.
-        let ends = self
-            .database
-            .ask("log_ends", self.database.store.log_ends(account))
-            .await?;
-        let secret =
-            self.database
-                .store
-                .set_sink_secret(account, caller.author(), now(), &sink.name, token);
-        self.database.ask("sink_secret", secret).await?;
-        let places = self
-            .database
-            .store
-            .note_sink_positions(account, &sink.name, &ends);
-        self.database.ask("sink_positions", places).await?;
         let name = sink.name.clone();
+        // The name of a sink, its places in the logs and its token lie in three tables: one write makes them.
+        let begin = Mutation::BeginSink {
+            sink: name.clone(),
+            secret: token,
+        };
         let add = |row: &mut store::Account| {
             row.settings.logs.sinks.push(sink.clone());
             checked(&row.settings.logs)
         };
-        self.change(caller, account, None, add).await?;
+        let row: store::Account = self.get(account, account).await?;
+        self.change_row_with(caller, row, None, &[begin], add)
+            .await?;
         self.sink(caller, &name).await
     }
 
@@ -105,29 +94,29 @@ impl Service {
     ) -> Result<SinkView, Fault> {
         caller.may_change()?;
         let account = caller.account();
-        let _alone = self.log_outputs.lock_sinks().await;
         let known = self.sink(caller, name).await?;
         if expected.is_some_and(|expected| expected != known.version) {
-            // Ahead of the token, which has no version of its own.
             return Err(Fault::VersionConflict {
                 current: known.version,
             });
         }
+        // The token has no version of its own: the account's row says if the sink is still the one that it is for.
+        let mut with = Vec::new();
         if let Some(token) = patch.token {
-            let token = match token.is_empty() {
+            let secret = match token.is_empty() {
                 true => None,
                 false => Some(checked_token(&known.sink, token)?),
             };
-            let secret =
-                self.database
-                    .store
-                    .set_sink_secret(account, caller.author(), now(), name, token);
-            self.database.ask("sink_secret", secret).await?;
+            let sink = name.to_owned();
+            with.push(Mutation::SetSinkSecret { sink, secret });
         }
+        let target = known.sink.target;
         let (logs, paused) = (patch.logs, patch.paused);
         let change = |row: &mut store::Account| {
             let mut sinks = row.settings.logs.sinks.iter_mut();
             let sink = sinks.find(|sink| sink.name == name);
+            // Another one of the name has another token.
+            let sink = sink.filter(|sink| with.is_empty() || sink.target == target);
             let sink = sink.ok_or_else(|| unknown(name))?;
             if let Some(logs) = &logs {
                 sink.logs.clone_from(logs);
@@ -135,7 +124,9 @@ impl Service {
             sink.paused = paused.unwrap_or(sink.paused);
             checked(&row.settings.logs)
         };
-        self.change(caller, account, expected, change).await?;
+        let row: store::Account = self.get(account, account).await?;
+        self.change_row_with(caller, row, expected, &with, change)
+            .await?;
         self.sink(caller, name).await
     }
 
@@ -148,7 +139,9 @@ impl Service {
     ) -> Result<(), Fault> {
         caller.may_change()?;
         let account = caller.account();
-        let _alone = self.log_outputs.lock_sinks().await;
+        let forget = Mutation::ForgetSink {
+            sink: name.to_owned(),
+        };
         let remove = |row: &mut store::Account| {
             let sinks = &mut row.settings.logs.sinks;
             let before = sinks.len();
@@ -158,9 +151,9 @@ impl Service {
                 false => Err(unknown(name)),
             }
         };
-        self.change(caller, account, expected, remove).await?;
-        let forget = self.database.store.forget_sink(account, name);
-        self.database.ask("forget_sink", forget).await?;
+        let row: store::Account = self.get(account, account).await?;
+        self.change_row_with(caller, row, expected, &[forget], remove)
+            .await?;
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! Tokens: their secrets are shown once, and nobody learns them from the portal again.
 
 use super::owners::may_use_api;
+use super::write::{Attempts, expect};
 use super::{Caller, ListRequest, Service, names, show};
 use culvert_ids::{SiteId, TokenId};
 use culvert_portal_base::{Fault, Problems, birth, now};
@@ -37,9 +38,21 @@ impl Service {
     /// Creates a token.
     pub async fn create_token(&self, caller: &Caller, new: NewToken) -> Result<IssuedToken, Fault> {
         caller.may_change()?;
-        // Nobody becomes an owner between the question whose it is and the write.
-        let _alone = self.shutting_out.lock().await;
-        let (scope, name) = self.checked_token(caller, &new).await?;
+        let mut attempts = Attempts::default();
+        loop {
+            let tried = self.try_create_token(caller, &new).await;
+            if let Some(end) = attempts.end(tried) {
+                return end;
+            }
+        }
+    }
+
+    async fn try_create_token(
+        &self,
+        caller: &Caller,
+        new: &NewToken,
+    ) -> Result<IssuedToken, Fault> {
+        let (scope, name, holder) = self.checked_token(caller, new).await?;
         let uses = match new.one_time {
             true => TokenUses::One,
             false => TokenUses::Many,
@@ -47,7 +60,9 @@ impl Service {
         let issue = issue(scope, name, uses, new.expires)?;
         let id = issue.row.id;
         let (create, secret) = issue.split();
-        let row = self.make(caller, id.into(), vec![create]).await?;
+        // A person who no longer signs in must get no token for the API: nothing would bound its role.
+        let mutations = holder.iter().map(expect).chain([create]).collect();
+        let row = self.make(caller, id.into(), mutations).await?;
         Ok(self.issued(row, secret))
     }
 
@@ -106,17 +121,18 @@ impl Service {
         };
         let checked = problems.take(self.checked_token(caller, &new).await)?;
         let both = name.zip(checked);
-        let (name, (scope, token)) = problems.finish_with(both)?;
+        let (name, (scope, token, _)) = problems.finish_with(both)?;
         let stamp = Stamp::default();
         Ok((store::Site { id, name, stamp }, scope, token))
     }
 
-    /// The scope and the name of the new token; all its wrong fields, if there are some.
+    /// The scope and the name of the new token, and the actor who is to use the API by it; all its wrong fields, if
+    /// there are some.
     async fn checked_token(
         &self,
         caller: &Caller,
         new: &NewToken,
-    ) -> Result<(TokenScope, String), Fault> {
+    ) -> Result<(TokenScope, String, Option<store::Actor>), Fault> {
         let mut problems = Problems::default();
         let scope = problems.take(self.scope(caller, new).await)?;
         let name = problems.take(names::name("name", &new.name))?;
@@ -127,12 +143,17 @@ impl Service {
             let detail = "an API token has many uses: give it an expiry instead";
             problems.take::<()>(Err(Fault::invalid("one_time", detail)))?;
         }
-        problems.finish_with(scope.zip(name))
+        let ((scope, holder), name) = problems.finish_with(scope.zip(name))?;
+        Ok((scope, name, holder))
     }
 
     /// The scope of the new token, with its holder; a fault if the caller may not make one for
     /// them.
-    async fn scope(&self, caller: &Caller, new: &NewToken) -> Result<TokenScope, Fault> {
+    async fn scope(
+        &self,
+        caller: &Caller,
+        new: &NewToken,
+    ) -> Result<(TokenScope, Option<store::Actor>), Fault> {
         let superfluous = |field: &str, given: bool| match given {
             true => Err(Fault::invalid(
                 field,
@@ -156,14 +177,14 @@ impl Service {
             superfluous("actor", new.actor.is_some())?;
             superfluous("role", new.role.is_some())?;
             let site = new.site.ok_or_else(|| missing("site"))?;
-            return Ok(TokenScope::Gateway { site });
+            return Ok((TokenScope::Gateway { site }, None));
         }
         superfluous("site", new.site.is_some())?;
         let actor = new.actor.ok_or_else(|| missing("actor"))?;
         self.may_touch_actor(caller, actor).await?;
         if new.kind == TokenKind::Client {
             superfluous("role", new.role.is_some())?;
-            return Ok(TokenScope::Client { actor });
+            return Ok((TokenScope::Client { actor }, None));
         }
         let row: store::Actor = self
             .read(caller, actor)
@@ -178,7 +199,7 @@ impl Service {
             return Err(Fault::invalid("actor", detail));
         }
         let role = show::role(role);
-        Ok(TokenScope::Api { actor, role })
+        Ok((TokenScope::Api { actor, role }, Some(row)))
     }
 
     /// It is final. Done again, it changes nothing.
@@ -189,7 +210,6 @@ impl Service {
         expected: Option<u64>,
     ) -> Result<Token, Fault> {
         caller.may_change()?;
-        let _alone = self.shutting_out.lock().await;
         let row: store::Token = self.read(caller, id).await?;
         self.may_end_token(caller, &row).await?;
         let at = now();
@@ -210,7 +230,6 @@ impl Service {
         expected: Option<u64>,
     ) -> Result<(), Fault> {
         caller.may_change()?;
-        let _alone = self.shutting_out.lock().await;
         let row: store::Token = self.read(caller, id).await?;
         self.may_end_token(caller, &row).await?;
         self.delete::<store::Token>(caller, id, expected, false)

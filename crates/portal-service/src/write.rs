@@ -10,6 +10,38 @@ use culvert_store::{Author, Change, Entity, EntityId, EntityKind, Kind, Mutation
 /// The number of attempts at a change that names no version and meets another change.
 const CHANGE_ATTEMPTS: usize = 4;
 
+/// Attempts at what is concluded from rows that the write expects at their versions.
+#[derive(Default)]
+pub(super) struct Attempts(usize);
+
+impl Attempts {
+    /// The end of it; none if it is to be tried again, because others changed meanwhile what it was concluded from.
+    pub(super) fn end<T>(&mut self, tried: Result<T, Fault>) -> Option<Result<T, Fault>> {
+        match tried {
+            Err(Fault::VersionConflict { .. }) => self.are_over().then(|| Err(too_often())),
+            end => Some(end),
+        }
+    }
+
+    /// Counts an attempt that came to nothing; true if it was the last.
+    pub(super) const fn are_over(&mut self) -> bool {
+        self.0 += 1;
+        self.0 >= CHANGE_ATTEMPTS
+    }
+}
+
+/// Refuses the write after the row has changed.
+pub(super) fn expect<T: Kind>(row: &T) -> Mutation {
+    Mutation::Expect {
+        id: row.id().into(),
+        version: version_of(row),
+    }
+}
+
+pub(super) fn too_often() -> Fault {
+    Fault::Conflict("others change it all the time; try again".to_owned())
+}
+
 impl Service {
     pub(super) async fn write(
         &self,
@@ -59,8 +91,21 @@ impl Service {
     pub(super) async fn change_row<T: Kind>(
         &self,
         caller: &Caller,
+        row: T,
+        expected: Option<u64>,
+        change: impl Fn(&mut T) -> Result<(), Fault> + Send,
+    ) -> Result<T, Fault> {
+        self.change_row_with(caller, row, expected, &[], change)
+            .await
+    }
+
+    /// The same, in one write with what belongs to it and comes before it.
+    pub(super) async fn change_row_with<T: Kind>(
+        &self,
+        caller: &Caller,
         mut row: T,
         expected: Option<u64>,
+        with: &[Mutation],
         change: impl Fn(&mut T) -> Result<(), Fault> + Send,
     ) -> Result<T, Fault> {
         let id = row.id();
@@ -78,8 +123,9 @@ impl Service {
                 entity: wanted.into(),
                 expected_version: Some(version),
             };
+            let mutations = with.iter().cloned().chain([update]).collect();
             let written = self
-                .write(caller.account(), caller.author(), vec![update])
+                .write(caller.account(), caller.author(), mutations)
                 .await;
             match written {
                 Ok(changes) => return Ok(left(changes, row)),
@@ -87,9 +133,7 @@ impl Service {
                 Err(error) => return Err(at_reference(error, id.into())),
             }
         }
-        Err(Fault::Conflict(
-            "others change it all the time; try again".to_owned(),
-        ))
+        Err(too_often())
     }
 
     /// Deletes a row.
@@ -118,7 +162,7 @@ fn version_of<T: Kind>(row: &T) -> u64 {
 }
 
 /// The fault of a write of this row. Another row that does not exist is told by the field that named it.
-fn at_reference(error: StoreError, row: EntityId) -> Fault {
+pub(super) fn at_reference(error: StoreError, row: EntityId) -> Fault {
     let field = match &error {
         StoreError::NotFound(id) if *id != row => field_of(row.kind(), id.kind()),
         _ => None,

@@ -64,7 +64,7 @@ async fn free_within(
         range.bytes(range.host(until - 1)).as_slice().into(),
         resting_since.into(),
     ];
-    let rows = writing.connection().fetch(sql, values).await?;
+    let rows = writing.connection().await?.fetch(sql, values).await?;
     let mut taken = HashSet::with_capacity(rows.len());
     for row in rows.iter() {
         taken.insert(row.get::<Vec<u8>>("address")?);

@@ -17,8 +17,16 @@ impl Writing {
                 limit: MAX_MUTATIONS as u64,
             });
         }
+        self.read_ahead(&mutations).await?;
         for mutation in mutations {
-            self.apply(mutation).await?;
+            match self.apply(mutation).await {
+                Err(error) if !error.is_local() => {
+                    // Rows that wait come before it, and so does their error.
+                    self.write_rows().await?;
+                    return Err(error);
+                }
+                done => done?,
+            }
         }
         Ok(())
     }
@@ -82,6 +90,18 @@ impl Writing {
             Mutation::ChangeFactor { actor, change } => self.change_factor(actor, change).await,
             Mutation::Prove { actor, by } => self.prove(actor, by).await,
             Mutation::RenewProof { session } => self.renew_proof(session).await,
+            Mutation::Expect { id, version } => self.current(id, Some(version)).await.map(drop),
+            Mutation::EndSessions { actor, except } => self.end_sessions_of(actor, except).await,
+            Mutation::Unlink {
+                id,
+                expected_version,
+                except,
+            } => self.unlink(id, expected_version, except).await,
+            Mutation::BeginSink { sink, secret } => self.begin_sink(&sink, secret.as_ref()).await,
+            Mutation::SetSinkSecret { sink, secret } => {
+                self.set_sink_secret(&sink, secret.as_ref()).await
+            }
+            Mutation::ForgetSink { sink } => self.forget_sink(&sink).await,
             Mutation::Update {
                 entity,
                 expected_version,
@@ -171,7 +191,7 @@ impl Writing {
         let (mut tokens, mut after) = (Vec::new(), None);
         loop {
             let page = list::list(
-                self.connection(),
+                self.connection().await?,
                 account,
                 EntityKind::Token,
                 &filter,

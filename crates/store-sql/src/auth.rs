@@ -175,7 +175,7 @@ pub(super) async fn check_author(
         return Ok(());
     }
     let (account, now) = (writing.account(), writing.at());
-    check(writing.connection(), account, author, now).await
+    check(writing.connection().await?, account, author, now).await
 }
 
 /// Refuses an author whose token is no longer accepted, or no longer has the role by which the write

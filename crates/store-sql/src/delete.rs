@@ -1,5 +1,6 @@
 //! Deletions, and what goes along with them.
 
+use super::unwritten::{Unwritten, may_wait};
 use super::writing::Writing;
 use super::{addresses, table};
 use culvert_store::rules;
@@ -42,15 +43,20 @@ impl Writing {
 
     async fn delete_row(&mut self, row: Entity) -> Result<(), StoreError> {
         self.check_owners(None, &row).await?;
+        self.note_ways_in(&row, None).await?;
         if rules::revoked(&row).is_none() {
             addresses::release_of(self, &row).await?;
         }
         let id = row.id();
-        let table = table::table(id.kind());
-        let sql = format!("DELETE FROM {table} WHERE account = ? AND id = ?");
-        let values = vec![self.account().as_bytes().into(), id.into()];
-        self.execute(sql, values).await?;
-        self.note_deleted(id);
+        if may_wait(id.kind()) {
+            self.write_later(Unwritten::Delete(id)).await?;
+        } else {
+            let table = table::table(id.kind());
+            let sql = format!("DELETE FROM {table} WHERE account = ? AND id = ?");
+            let values = vec![self.account().as_bytes().into(), id.into()];
+            self.execute(sql, values).await?;
+        }
+        self.note_deleted(&row);
         self.append(Operation::Delete, id, Some(row), None).await
     }
 
@@ -58,6 +64,9 @@ impl Writing {
     /// [`Self::check_room`] then refuses.
     async fn users(&mut self, used: &Entity, cascade: bool) -> Result<Vec<Entity>, StoreError> {
         let (account, id) = (self.account(), used.id());
+        if self.ahead().is_unused(id) {
+            return Ok(Vec::new());
+        }
         let mut going = Vec::new();
         let mut staying = Vec::new();
         let mut total = 0;
@@ -75,7 +84,7 @@ impl Writing {
                 false => MAX_ROWS_PER_KIND.into(),
             };
             let values = vec![account.as_bytes().into(), id.into(), limit.into()];
-            for row in self.connection().fetch(sql, values).await?.iter() {
+            for row in self.connection().await?.fetch(sql, values).await?.iter() {
                 if goes {
                     going.push(table::read(user.kind, row)?);
                     continue;

@@ -199,11 +199,17 @@ pub(super) async fn enrol<T: Machine>(
     // The token may have been revoked since it was looked at.
     let (account, now) = (writing.account(), writing.at());
     let (principal, token) =
-        auth::current_principal(writing.connection(), account, principal.token, now).await?;
+        auth::current_principal(writing.connection().await?, account, principal.token, now).await?;
     let owner = T::owner(principal.holder).ok_or(Denial::WrongKind)?;
-    let ranges = &ranges(writing.connection(), account).await?;
+    let ranges = &ranges(writing.connection().await?, account).await?;
 
-    let before = of_machine::<T>(writing.connection(), account, owner, &machine.machine).await?;
+    let before = of_machine::<T>(
+        writing.connection().await?,
+        account,
+        owner,
+        &machine.machine,
+    )
+    .await?;
     let row = match before {
         Some(before) => {
             check_token(&token, &before, machine.public_key)?;
@@ -224,9 +230,9 @@ pub(super) async fn enrol<T: Machine>(
         id: row.machine_id(),
         seen: machine.seen,
     };
-    seen::record_one(writing.connection(), account, &seen).await?;
+    seen::record_one(writing.connection().await?, account, &seen).await?;
     let id = row.id().into();
-    let row = read::get(writing.connection(), account, id).await?;
+    let row = read::get(writing.connection().await?, account, id).await?;
     T::from_entity(row).ok_or(StoreError::NotFound(id))
 }
 
@@ -334,7 +340,7 @@ async fn check_key(
         let sql = format!("{select} WHERE account = ? AND public_key = ?");
         let key: Value = public_key.as_bytes().as_slice().into();
         let values = vec![writing.account().as_bytes().into(), key];
-        for row in writing.connection().fetch(sql, values).await?.iter() {
+        for row in writing.connection().await?.fetch(sql, values).await?.iter() {
             let holder = table::read(kind, row)?;
             if Some(holder.id()) == own {
                 continue;

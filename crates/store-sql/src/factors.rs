@@ -210,7 +210,7 @@ impl Writing {
     ) -> Result<(), StoreError> {
         let account = self.account();
         let sealing = self.sealing().clone();
-        let secret = totp_secret(self.connection(), &sealing, account, actor).await?;
+        let secret = totp_secret(self.connection().await?, &sealing, account, actor).await?;
         if secret.as_ref() != Some(shown) {
             return Err(Denial::WrongSecret.into());
         }

@@ -3,7 +3,7 @@
 use super::connection::Transaction;
 use super::writing::Writing;
 use super::{auth, read};
-use culvert_ids::{AccountId, ActorId};
+use culvert_ids::{AccountId, ActorId, TokenId};
 use culvert_store::{Actor, Denial, Entity, Kind, Part, Role, SecretBytes, SignIn, StoreError};
 use culvert_wire::Timestamp;
 use culvert_wire::token::SecretDigest;
@@ -85,16 +85,22 @@ impl Writing {
         verifier: &SecretBytes,
     ) -> Result<(), StoreError> {
         let (account, at) = (self.account(), self.at());
-        find(self.connection(), account, actor, digest, at).await?;
-        self.end_sessions_of(actor).await?;
+        find(self.connection().await?, account, actor, digest, at).await?;
+        self.end_sessions_of(actor, None).await?;
         self.set_password(actor, None, verifier, None).await
     }
 
-    /// Ends the sessions that there are now: none begins or ends between this and the password.
-    async fn end_sessions_of(&mut self, actor: ActorId) -> Result<(), StoreError> {
+    /// Ends the sessions that there are now, but for one: none begins or ends between this and the commit.
+    pub(super) async fn end_sessions_of(
+        &mut self,
+        actor: ActorId,
+        except: Option<TokenId>,
+    ) -> Result<(), StoreError> {
         let sessions = vec![Part::Sessions];
         for session in self.tokens_of(actor.into(), sessions).await? {
-            self.delete(session.id.into(), None, false).await?;
+            if Some(session.id) != except {
+                self.delete(session.id.into(), None, false).await?;
+            }
         }
         Ok(())
     }

@@ -22,7 +22,9 @@
 mod access;
 mod activity;
 mod addresses;
+mod ahead;
 mod apply;
+mod arrays;
 mod auth;
 mod backup;
 mod changes;
@@ -51,6 +53,7 @@ mod postgres;
 mod proof;
 mod providers;
 mod read;
+mod read_ahead;
 mod recent_use;
 mod rekey;
 mod rows;
@@ -68,7 +71,9 @@ mod table;
 mod tests;
 mod totals;
 mod turn;
+mod unwritten;
 mod value;
+mod write_rows;
 mod writer;
 mod writing;
 

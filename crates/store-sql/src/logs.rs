@@ -3,15 +3,13 @@
 use super::connection::Transaction;
 use super::read;
 use super::store::SqlStore;
-use super::turn::Turn;
 use super::value::Value;
-use super::{access, activity, auth, changes, flows, recent_use, sinks, totals};
+use super::{access, activity, changes, flows, recent_use, sinks, totals};
 use async_trait::async_trait;
 use culvert_ids::AccountId;
 use culvert_store::{
-    AccessTotals, Activity, Author, EntityId, FlowBatch, FlowFilter, FlowSeq, LogEntries,
-    LoggedFlow, Logs, MAX_CHANGES_READ, MAX_PRUNE_ROWS, Page, PageLimit, RecentUse, SecretBytes,
-    Seq, StoreError,
+    AccessTotals, Activity, EntityId, FlowBatch, FlowFilter, FlowSeq, LogEntries, LoggedFlow, Logs,
+    MAX_CHANGES_READ, MAX_PRUNE_ROWS, Page, PageLimit, RecentUse, SecretBytes, Seq, StoreError,
 };
 use culvert_wire::Timestamp;
 use culvert_wire::model::Log;
@@ -67,7 +65,7 @@ impl Logs for SqlStore {
     }
 
     async fn log_ends(&self, account: AccountId) -> Result<BTreeMap<Log, u64>, StoreError> {
-        log_ends(&mut self.reading().await?, account).await
+        read::log_ends(&mut self.reading().await?, account).await
     }
 
     async fn prune_log(
@@ -153,43 +151,6 @@ impl Logs for SqlStore {
     ) -> Result<Option<SecretBytes>, StoreError> {
         sinks::secret(&mut self.reading().await?, &self.sealing, account, sink).await
     }
-
-    async fn set_sink_secret(
-        &self,
-        account: AccountId,
-        author: Author,
-        at: Timestamp,
-        sink: &str,
-        secret: Option<SecretBytes>,
-    ) -> Result<(), StoreError> {
-        let written = async {
-            let mut transaction = self.writer.begin_change(Turn::Account(account)).await?;
-            auth::check(&mut transaction, account, author, at).await?;
-            sinks::set_secret(transaction, &self.sealing, account, sink, secret.as_ref()).await
-        };
-        self.writer.note(written.await)
-    }
-
-    async fn forget_sink(&self, account: AccountId, sink: &str) -> Result<(), StoreError> {
-        let written = async { sinks::forget(self.writing().await?, account, sink).await };
-        self.writer.note(written.await)
-    }
-}
-
-async fn log_ends(
-    connection: &mut Transaction,
-    account: AccountId,
-) -> Result<BTreeMap<Log, u64>, StoreError> {
-    let sql = "SELECT last_seq, last_access, last_flow FROM account WHERE account = ?";
-    let rows = connection
-        .fetch(sql, vec![account.as_bytes().into()])
-        .await?;
-    let row = rows.first().ok_or(StoreError::NoAccount)?;
-    Ok(BTreeMap::from([
-        (Log::Access, row.number("last_access")?),
-        (Log::Changes, row.number("last_seq")?),
-        (Log::Flows, row.number("last_flow")?),
-    ]))
 }
 
 /// Deletes by age first, then by number: entries are numbered one by one, so the oldest that may
@@ -201,7 +162,7 @@ async fn prune(
     older_than: Timestamp,
     keep: u64,
 ) -> Result<u64, StoreError> {
-    let last = log_ends(&mut transaction, account).await?;
+    let last = read::log_ends(&mut transaction, account).await?;
     let last = last.get(&log).copied().unwrap_or(0);
     let (table, spared) = match log {
         Log::Access => ("access_log", 0),

@@ -14,6 +14,8 @@ mod prune;
 mod rows;
 mod source;
 mod tables;
+
+pub(super) use tables::{Kind as ColumnKind, columns_of};
 mod target;
 
 use crate::connection::Transaction;

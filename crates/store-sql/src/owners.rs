@@ -1,14 +1,16 @@
-//! Owners are changed by owners alone, and so are the providers that they are known by.
+//! Owners are changed by owners alone, and so are the providers that they are known by. An owner stays.
 //!
 //! The portal checks that before it writes, for its answer to say why. Someone may become an owner, or be linked to a
-//! provider, in between. The check here sees that, because the transaction has the writer.
+//! provider, in between; another portal may take away another owner. The check here sees that, because the transaction has
+//! the writer, or the account's lock.
 
 use super::connection::Transaction;
 use super::read;
 use super::value::{Columns, Value};
 use super::writing::Writing;
 use culvert_ids::{AccountId, ActorId, ID_LEN, ProviderId, TokenId};
-use culvert_store::{Denial, Entity, Owner, OwnerBy, Role, StoreError};
+use culvert_store::rules;
+use culvert_store::{Actor, Denial, Entity, Owner, OwnerBy, Role, StoreError};
 use culvert_wire::Timestamp;
 
 /// That a row of `actor` comes in as an owner: by signing in, or by a token that is good at the time in the one place.
@@ -24,6 +26,15 @@ pub(super) async fn owners(
     now: Timestamp,
 ) -> Result<Vec<Owner>, StoreError> {
     read::last_seq(connection, account).await?;
+    ways(connection, account, now).await
+}
+
+/// The same, in an account that exists.
+async fn ways(
+    connection: &mut Transaction,
+    account: AccountId,
+    now: Timestamp,
+) -> Result<Vec<Owner>, StoreError> {
     let sql = "SELECT actor.id AS id, disabled, sign_in_role, password_set_ms, NULL AS token_id \
                FROM actor WHERE account = ?1 AND sign_in_role = 'owner' \
                UNION ALL \
@@ -56,8 +67,43 @@ fn read_owner(row: Columns<'_>) -> Result<Owner, StoreError> {
 }
 
 impl Writing {
+    /// Notes if an owner can come in, ahead of the first change of the write that could end it: that an actor changes or
+    /// goes, or an owner's token. New rows end nothing.
+    pub(super) async fn note_ways_in(
+        &mut self,
+        before: &Entity,
+        after: Option<&Entity>,
+    ) -> Result<(), StoreError> {
+        let could_end = match (before, after) {
+            (Entity::Actor(was), Some(Entity::Actor(is))) => comes_in_by(was) != comes_in_by(is),
+            (Entity::Actor(_), _) => true,
+            (Entity::Token(token), _) => token.scope.role() == Some(Role::Owner),
+            _ => false,
+        };
+        if could_end && self.owner_came_in().is_none() {
+            let can_come_in = self.can_owner_come_in().await?;
+            self.note_owner_came_in(can_come_in);
+        }
+        Ok(())
+    }
+
+    /// Refuses a write after which no owner could come in, if one could before.
+    pub(super) async fn check_owner_stays(&mut self) -> Result<(), StoreError> {
+        match self.owner_came_in() == Some(true) && !self.can_owner_come_in().await? {
+            true => Err(StoreError::LastOwner),
+            false => Ok(()),
+        }
+    }
+
+    async fn can_owner_come_in(&mut self) -> Result<bool, StoreError> {
+        let (account, at) = (self.account(), self.at());
+        let owners = ways(self.connection().await?, account, at).await?;
+        Ok(rules::owners::can_come_in(&owners))
+    }
+
     /// Refuses an author who is less than an owner where the row is or was an owner, an owner's token or identity, or a
-    /// provider that an owner is known by. A row that is about to make an owner is one already.
+    /// provider that an owner is known by. A row that is about to make an owner is one already. Everybody ends and makes their
+    /// own sessions and tokens, whatever the role of the token in use.
     pub(super) async fn check_owners(
         &mut self,
         before: Option<&Entity>,
@@ -71,6 +117,12 @@ impl Writing {
         let is_owners = by_itself
             || match row {
                 Entity::Actor(actor) => self.is_owner(actor.id).await?,
+                Entity::Token(token) => match token.scope.actor() {
+                    Some(actor) if self.author().actor != Some(actor) => {
+                        self.is_owner(actor).await?
+                    }
+                    _ => false,
+                },
                 Entity::Identity(identity) => self.is_owner(identity.actor).await?,
                 Entity::Provider(provider) => self.knows_owner(provider.id).await?,
                 _ => false,
@@ -81,9 +133,16 @@ impl Writing {
         }
     }
 
+    /// True if the actor is an owner before the write, and so after it: the author is none, and makes and ends none.
     async fn is_owner(&mut self, actor: ActorId) -> Result<bool, StoreError> {
-        let sql = format!("SELECT 1 FROM actor WHERE account = ? AND id = ? AND {IS_OWNER}");
-        self.is_any(sql, actor.as_bytes().into()).await
+        if self.owners().is_none() {
+            let (account, at) = (self.account(), self.at());
+            let owners = ways(self.connection().await?, account, at).await?;
+            let actors = owners.into_iter().map(|owner| owner.actor);
+            *self.owners() = Some(actors.collect());
+        }
+        let owners = self.owners().as_ref();
+        Ok(owners.is_some_and(|owners| owners.contains(&actor)))
     }
 
     async fn knows_owner(&mut self, provider: ProviderId) -> Result<bool, StoreError> {
@@ -97,9 +156,16 @@ impl Writing {
 
     async fn is_any(&mut self, sql: String, id: Value) -> Result<bool, StoreError> {
         let values = vec![self.account().as_bytes().into(), id, self.at().into()];
-        let row = self.connection().fetch_one(sql, values).await?;
+        let row = self.connection().await?.fetch_one(sql, values).await?;
         Ok(row.is_some())
     }
+}
+
+/// The fields of an actor that decide if they come in as an owner.
+fn comes_in_by(actor: &Actor) -> (bool, Option<(Role, bool)>) {
+    let sign_in = actor.sign_in;
+    let sign_in = sign_in.map(|sign_in| (sign_in.role, sign_in.password_set.is_some()));
+    (actor.disabled, sign_in)
 }
 
 /// True if the row says by itself that it is an owner, or an owner's token.

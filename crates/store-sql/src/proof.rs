@@ -16,7 +16,7 @@ impl Writing {
         let account = self.account();
         let part = match by {
             Proof::Password(shown) => {
-                let now = passwords::of(self.connection(), account, actor).await?;
+                let now = passwords::of(self.connection().await?, account, actor).await?;
                 if now != Some(shown) {
                     return Err(Denial::WrongSecret.into());
                 }
@@ -35,11 +35,12 @@ impl Writing {
     /// The identity is still the person's, and its provider lets people in.
     async fn check_identity(&mut self, actor: ActorId, id: EntityId) -> Result<(), StoreError> {
         let account = self.account();
-        let found = read::find(self.connection(), account, id).await?;
+        let found = read::find(self.connection().await?, account, id).await?;
         let identity = found.and_then(Identity::from_entity);
         let identity = identity.filter(|identity| identity.actor == actor);
         let identity = identity.ok_or(Denial::Revoked)?;
-        let provider = read::get(self.connection(), account, identity.provider.into()).await?;
+        let provider =
+            read::get(self.connection().await?, account, identity.provider.into()).await?;
         match Provider::from_entity(provider) {
             Some(provider) if !provider.disabled => Ok(()),
             Some(_) | None => Err(Denial::Revoked.into()),
@@ -51,7 +52,7 @@ impl Writing {
     async fn check_proven(&mut self, actor: ActorId) -> Result<Option<Timestamp>, StoreError> {
         let at = self.at();
         let account = self.account();
-        let row = match auth::enabled(self.connection(), account, actor).await {
+        let row = match auth::enabled(self.connection().await?, account, actor).await {
             Err(StoreError::NotFound(_)) => return Err(Denial::Revoked.into()),
             row => row?,
         };
@@ -111,7 +112,7 @@ impl Writing {
 
     async fn session(&mut self, id: TokenId) -> Result<Token, StoreError> {
         let account = self.account();
-        let found = read::find(self.connection(), account, id.into()).await?;
+        let found = read::find(self.connection().await?, account, id.into()).await?;
         Ok(found
             .and_then(Token::from_entity)
             .ok_or(Denial::UnknownToken)?)

@@ -6,8 +6,11 @@ use super::value::Value;
 use super::writing::Writing;
 use super::{read, table};
 use crate::sealing::{Sealing, SecretColumn, SecretRow};
-use culvert_ids::{AccountId, ProviderId};
-use culvert_store::{Entity, EntityKind, Identity, Kind, Provider, SecretBytes, StoreError};
+use culvert_ids::{AccountId, ProviderId, TokenId};
+use culvert_store::{
+    Entity, EntityId, EntityKind, Identity, Kind, MAX_ROWS_PER_KIND, Membership, Provider,
+    SecretBytes, StoreError,
+};
 
 pub(super) async fn secret(
     connection: &mut Transaction,
@@ -52,6 +55,60 @@ pub(super) async fn known_as(
 }
 
 impl Writing {
+    /// Deletes an identity, or a provider with all identities that it knows, and what they have made.
+    pub(super) async fn unlink(
+        &mut self,
+        id: EntityId,
+        expected_version: Option<u64>,
+        except: Option<TokenId>,
+    ) -> Result<(), StoreError> {
+        let identities = match self.current(id, expected_version).await? {
+            Entity::Identity(identity) => vec![identity],
+            Entity::Provider(provider) => self.known_by(provider.id).await?,
+            other => {
+                return Err(StoreError::Invalid {
+                    kind: other.kind(),
+                    field: "id",
+                    reason: "nobody is linked by it".to_owned(),
+                });
+            }
+        };
+        for identity in identities {
+            self.end_what_it_made(&identity, except).await?;
+        }
+        self.delete(id, None, false).await
+    }
+
+    /// The identities that a provider knows.
+    async fn known_by(&mut self, provider: ProviderId) -> Result<Vec<Identity>, StoreError> {
+        let select = table::select(EntityKind::Identity);
+        let sql = format!("{select} WHERE account = ? AND provider_id = ? ORDER BY id LIMIT ?");
+        let values = vec![
+            self.account().as_bytes().into(),
+            provider.as_bytes().into(),
+            u64::from(MAX_ROWS_PER_KIND).into(),
+        ];
+        let rows = self.connection().await?.fetch(sql, values).await?;
+        rows.iter().map(table::read_as).collect()
+    }
+
+    /// Memberships that people have made since stay.
+    async fn end_what_it_made(
+        &mut self,
+        identity: &Identity,
+        except: Option<TokenId>,
+    ) -> Result<(), StoreError> {
+        let account = self.account();
+        for id in &identity.memberships {
+            let found = read::find(self.connection().await?, account, (*id).into()).await?;
+            let made = found.and_then(Membership::from_entity);
+            if made.is_some_and(|made| made.actor == identity.actor) {
+                self.delete((*id).into(), None, false).await?;
+            }
+        }
+        self.end_sessions_of(identity.actor, except).await
+    }
+
     pub(super) async fn set_provider_secret(
         &mut self,
         id: ProviderId,

@@ -9,6 +9,7 @@ use culvert_store::{
     MAX_ROWS_PER_KIND, Membership, Page, PageLimit, Policy, Resource, Seq, Site, Snapshot,
     StoreError, Token,
 };
+use culvert_wire::model::Log;
 use std::collections::BTreeMap;
 
 /// The last change of an account, which must exist.
@@ -22,6 +23,23 @@ pub(super) async fn last_seq(
         .await?;
     let row = row.ok_or(StoreError::NoAccount)?;
     row.columns().number("last_seq").map(Seq)
+}
+
+/// The numbers of the last entries.
+pub(super) async fn log_ends(
+    connection: &mut Transaction,
+    account: AccountId,
+) -> Result<BTreeMap<Log, u64>, StoreError> {
+    let sql = "SELECT last_seq, last_access, last_flow FROM account WHERE account = ?";
+    let rows = connection
+        .fetch(sql, vec![account.as_bytes().into()])
+        .await?;
+    let row = rows.first().ok_or(StoreError::NoAccount)?;
+    Ok(BTreeMap::from([
+        (Log::Access, row.number("last_access")?),
+        (Log::Changes, row.number("last_seq")?),
+        (Log::Flows, row.number("last_flow")?),
+    ]))
 }
 
 pub(super) async fn check_exists(

@@ -1,5 +1,6 @@
 //! Rows that a write adds or writes over, each by the rules of its kind and with its entry in the change log.
 
+use super::unwritten::{Unwritten, insert_columns, may_wait};
 use super::value::{Value, places};
 use super::writing::Writing;
 use super::{addresses, providers, read, table};
@@ -19,21 +20,35 @@ impl Writing {
         let id = entity.id();
         let refused = match self.add(&entity).await {
             Ok(true) => {
-                self.note_added(id);
+                self.note_added(&entity);
                 self.append(Operation::Create, id, None, Some(entity.clone()))
                     .await?;
                 return Ok(entity);
             }
-            Ok(false) => StoreError::corrupt(format_args!("a unique index refused {id}")),
+            Ok(false) => return Err(self.refusal_of(id).await?),
             Err(error) if error.is_local() => return Err(error),
             Err(error) => error,
         };
-        // Only a row that is refused is looked for: the id of a new one is in no table.
-        let account = self.account();
-        match read::find(self.connection(), account, id).await? {
-            Some(_) => Err(StoreError::Exists(id)),
-            None => Err(refused),
+        // Only a row that is refused is looked for: the id of a new one is in no table. Rows that wait come before it.
+        self.write_rows().await?;
+        match self.is_there(id).await? {
+            true => Err(StoreError::Exists(id)),
+            false => Err(refused),
         }
+    }
+
+    /// The reason for which a unique index refused a row.
+    pub(super) async fn refusal_of(&mut self, id: EntityId) -> Result<StoreError, StoreError> {
+        Ok(match self.is_there(id).await? {
+            true => StoreError::Exists(id),
+            false => StoreError::corrupt(format_args!("a unique index refused {id}")),
+        })
+    }
+
+    async fn is_there(&mut self, id: EntityId) -> Result<bool, StoreError> {
+        let account = self.account();
+        let found = read::find(self.written(), account, id).await?;
+        Ok(found.is_some())
     }
 
     /// Inserts a row that its checks let pass. False, if a unique index refuses it.
@@ -44,13 +59,6 @@ impl Writing {
         self.check_pair(entity).await?;
         self.check_subject(entity).await?;
         let (kind, stamp) = (entity.kind(), entity.stamp());
-        let columns = table::columns(kind);
-        let sql = format!(
-            "INSERT INTO {} (account, id, version, created_ms, updated_ms, {}) VALUES ({})",
-            table::table(kind),
-            columns.join(", "),
-            places(columns.len() + 5),
-        );
         let mut values = vec![
             self.account().as_bytes().into(),
             entity.id().into(),
@@ -59,6 +67,18 @@ impl Writing {
             stamp.updated.into(),
         ];
         values.extend(table::values(entity)?);
+        if may_wait(kind) {
+            let row = Unwritten::Insert(entity.id(), values);
+            self.write_later(row).await?;
+            return Ok(true);
+        }
+        let columns = insert_columns(kind);
+        let sql = format!(
+            "INSERT INTO {} ({}) VALUES ({})",
+            table::table(kind),
+            columns.join(", "),
+            places(columns.len()),
+        );
         self.insert(sql, values).await
     }
 
@@ -72,17 +92,37 @@ impl Writing {
         self.check_owners(Some(&before), &after).await?;
         self.check_references(Some(&before), &after).await?;
         self.check_name(Some(&before), &after).await?;
-        let (kind, id, stamp) = (after.kind(), after.id(), before.stamp());
+        self.note_ways_in(&before, Some(&after)).await?;
+        let (id, stamp) = (after.id(), before.stamp());
         after.set_stamp(Stamp {
             version: stamp.version + 1,
             created: stamp.created,
             updated: self.at(),
         });
+        self.write_over(&before, &after).await?;
+        self.ahead().forget(&before);
+        self.ahead().note_references(&after);
+        if rules::revoked(&before).is_none() && rules::revoked(&after).is_some() {
+            addresses::release_of(self, &after).await?;
+        }
+        self.forget_secret(&before, &after).await?;
+        self.append(Operation::Update, id, Some(before), Some(after.clone()))
+            .await?;
+        Ok(after)
+    }
+
+    async fn write_over(&mut self, before: &Entity, after: &Entity) -> Result<(), StoreError> {
+        let (kind, id, version) = (after.kind(), after.id(), before.stamp().version);
         // A row keeps its key with its name: one from before keys were normalised may have a twin.
-        let is_renamed = rules::name(&before) != rules::name(&after);
+        let is_renamed = rules::name(before) != rules::name(after);
         let columns = table::columns(kind).iter().copied();
-        let columns = columns.zip(table::values(&after)?);
+        let columns = columns.zip(table::values(after)?);
         let columns = columns.filter(|(column, _)| is_renamed || *column != "name_key");
+        if may_wait(kind) && !is_renamed {
+            let mut values = vec![id.into(), version.into()];
+            values.extend(columns.map(|(_, value)| value));
+            return self.write_later(Unwritten::Update(id, values)).await;
+        }
         let (columns, mut values): (Vec<&str>, Vec<Value>) = columns.unzip();
         let assigned: String = columns
             .iter()
@@ -94,38 +134,33 @@ impl Writing {
             table::table(kind),
         );
         values.extend([
-            (stamp.version + 1).into(),
+            (version + 1).into(),
             self.at().into(),
             self.account().as_bytes().into(),
             id.into(),
-            stamp.version.into(),
+            version.into(),
         ]);
-        if self.execute(sql, values).await? != 1 {
-            return Err(StoreError::corrupt(format_args!(
+        match self.execute(sql, values).await? {
+            1 => Ok(()),
+            _ => Err(StoreError::corrupt(format_args!(
                 "{id} changed within the transaction that changes it"
-            )));
+            ))),
         }
-        if rules::revoked(&before).is_none() && rules::revoked(&after).is_some() {
-            addresses::release_of(self, &after).await?;
-        }
-        self.forget_secret(&after).await?;
-        self.append(Operation::Update, id, Some(before), Some(after.clone()))
-            .await?;
-        Ok(after)
     }
 
     /// An actor who no longer signs in with a password has none. If the portal is a provider's public client, it has no
     /// secret there.
-    async fn forget_secret(&mut self, after: &Entity) -> Result<(), StoreError> {
-        let sql = match after {
-            Entity::Actor(Actor { sign_in, .. })
-                if sign_in.is_none_or(|sign_in| sign_in.password_set.is_none()) =>
-            {
+    async fn forget_secret(&mut self, before: &Entity, after: &Entity) -> Result<(), StoreError> {
+        let sql = match (before, after) {
+            (Entity::Actor(was), Entity::Actor(is)) if has_password(was) && !has_password(is) => {
                 "DELETE FROM password WHERE account = ? AND actor_id = ?"
             }
-            Entity::Provider(Provider {
-                secret_set: None, ..
-            }) => "DELETE FROM provider_secret WHERE account = ? AND provider_id = ?",
+            (
+                _,
+                Entity::Provider(Provider {
+                    secret_set: None, ..
+                }),
+            ) => "DELETE FROM provider_secret WHERE account = ? AND provider_id = ?",
             _ => return Ok(()),
         };
         let values = vec![self.account().as_bytes().into(), after.id().into()];
@@ -176,13 +211,16 @@ impl Writing {
         let Entity::Membership(membership) = entity else {
             return Ok(());
         };
+        if let Some(found) = self.ahead().membership(membership) {
+            return found.map_or(Ok(()), |id| Err(StoreError::Exists(id)));
+        }
         let sql = "SELECT id FROM membership WHERE account = ? AND group_id = ? AND actor_id = ?";
         let values = vec![
             self.account().as_bytes().into(),
             membership.group.as_bytes().into(),
             membership.actor.as_bytes().into(),
         ];
-        let row = self.connection().fetch_one(sql, values).await?;
+        let row = self.connection().await?.fetch_one(sql, values).await?;
         match row {
             Some(row) => {
                 let bytes = row.columns().bytes("id")?;
@@ -199,11 +237,22 @@ impl Writing {
             return Ok(());
         };
         let account = self.account();
-        let found =
-            providers::known_as(self.connection(), account, new.provider, &new.subject).await?;
+        let found = providers::known_as(
+            self.connection().await?,
+            account,
+            new.provider,
+            &new.subject,
+        )
+        .await?;
         match found {
             Some(other) => Err(StoreError::Exists(other.id.into())),
             None => Ok(()),
         }
     }
+}
+
+fn has_password(actor: &Actor) -> bool {
+    actor
+        .sign_in
+        .is_some_and(|sign_in| sign_in.password_set.is_some())
 }

@@ -148,6 +148,37 @@ impl Store for SqlStore {
         }
     }
 
+    async fn create_first_account(
+        &self,
+        account: Account,
+        author: Author,
+        at: Timestamp,
+        mutations: Vec<Mutation>,
+    ) -> Result<Option<Account>, StoreError> {
+        let written = async {
+            let mut transaction = self.writer.begin_change(Turn::NewAccount).await?;
+            let limit = PageLimit::new(1);
+            if !read::accounts(&mut transaction, None, limit)
+                .await?
+                .items
+                .is_empty()
+            {
+                return Ok(None);
+            }
+            let sealing = self.sealing.clone();
+            let mut writing = Writing::new_account(transaction, sealing, account.id, author, at);
+            let entity = writing.create(account.into()).await?;
+            writing.apply_all(mutations).await?;
+            self.finish(writing).await?;
+            Ok(Some(entity))
+        };
+        match self.writer.note(written.await)? {
+            None => Ok(None),
+            Some(Entity::Account(account)) => Ok(Some(account)),
+            Some(_) => Err(StoreError::corrupt("an account that is none")),
+        }
+    }
+
     async fn accounts(
         &self,
         after: Option<AccountId>,
@@ -381,7 +412,7 @@ impl Store for SqlStore {
             let (account, author) = (principal.account, principal.author());
             let mut writing = self.change(account, author, now).await?;
             let (_, row) =
-                auth::authenticate(writing.connection(), token, digest, kind, now).await?;
+                auth::authenticate(writing.connection().await?, token, digest, kind, now).await?;
             auth::consume(&mut writing, row, None).await?;
             writing.apply_all(mutations).await?;
             self.finish(writing).await

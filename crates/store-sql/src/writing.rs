@@ -1,12 +1,14 @@
 //! A write that is under way: its transaction, and what it has read and recorded so far.
 
+use super::ahead::Ahead;
 use super::connection::Transaction;
 use super::shown::Shown;
 use super::table;
+use super::unwritten::{AT_ONCE, UnwrittenRows, insert};
 use super::value::{Value, json};
 use super::{list, read};
 use crate::sealing::Sealing;
-use culvert_ids::AccountId;
+use culvert_ids::{AccountId, ActorId};
 use culvert_store::rules;
 use culvert_store::{
     Author, Change, Entity, EntityId, EntityKind, MAX_CHANGES_PER_WRITE, MAX_ROWS_PER_KIND,
@@ -30,6 +32,16 @@ pub(super) struct Writing {
     /// Rows that are there. Each is looked for once.
     known: BTreeSet<EntityId>,
     shown: Shown,
+    /// Rows that a large write has read ahead.
+    ahead: Ahead,
+    /// Rows that are written with others.
+    unwritten: UnwrittenRows,
+    /// The number of changes that are in the change log already.
+    logged: usize,
+    /// The owners, of a write whose author is none: it makes and ends none.
+    owners: Option<BTreeSet<ActorId>>,
+    /// An owner could come in before the first change that could end it. None while there was no such change.
+    owner_came_in: Option<bool>,
 }
 
 impl Writing {
@@ -67,6 +79,11 @@ impl Writing {
             grown: BTreeSet::new(),
             known: BTreeSet::new(),
             shown: Shown::default(),
+            ahead: Ahead::default(),
+            unwritten: UnwrittenRows::default(),
+            logged: 0,
+            owners: None,
+            owner_came_in: None,
         }
     }
 
@@ -91,8 +108,35 @@ impl Writing {
         &mut self.shown
     }
 
-    pub(super) fn connection(&mut self) -> &mut Transaction {
+    pub(super) const fn owner_came_in(&self) -> Option<bool> {
+        self.owner_came_in
+    }
+
+    pub(super) const fn note_owner_came_in(&mut self, can_come_in: bool) {
+        self.owner_came_in = Some(can_come_in);
+    }
+
+    /// The transaction, for whatever reads or writes: all rows that wait are written.
+    pub(super) async fn connection(&mut self) -> Result<&mut Transaction, StoreError> {
+        self.write_rows().await?;
+        Ok(&mut self.transaction)
+    }
+
+    /// The transaction as it is, for the rows that wait.
+    pub(super) const fn written(&mut self) -> &mut Transaction {
         &mut self.transaction
+    }
+
+    pub(super) const fn unwritten(&mut self) -> &mut UnwrittenRows {
+        &mut self.unwritten
+    }
+
+    pub(super) const fn ahead(&mut self) -> &mut Ahead {
+        &mut self.ahead
+    }
+
+    pub(super) const fn owners(&mut self) -> &mut Option<BTreeSet<ActorId>> {
+        &mut self.owners
     }
 
     /// The row as it is, if it is as the asker has seen it.
@@ -101,7 +145,11 @@ impl Writing {
         id: EntityId,
         expected_version: Option<u64>,
     ) -> Result<Entity, StoreError> {
-        let before = read::get(&mut self.transaction, self.account, id).await?;
+        let account = self.account;
+        let before = match self.ahead.take_row(id) {
+            Some(before) => before,
+            None => read::get(self.connection().await?, account, id).await?,
+        };
         self.known.insert(id);
         let current = before.stamp().version;
         match expected_version {
@@ -115,21 +163,29 @@ impl Writing {
     /// Refuses a write that refers to a row that is not there.
     pub(super) async fn check_exists(&mut self, id: EntityId) -> Result<(), StoreError> {
         if !self.known.contains(&id) {
-            read::check_exists(&mut self.transaction, self.account, id).await?;
+            let account = self.account;
+            read::check_exists(self.connection().await?, account, id).await?;
             self.known.insert(id);
         }
         Ok(())
     }
 
-    /// Notes a row that the write has added.
-    pub(super) fn note_added(&mut self, id: EntityId) {
-        self.grown.insert(id.kind());
+    /// Notes a row that is there.
+    pub(super) fn note_known(&mut self, id: EntityId) {
         self.known.insert(id);
     }
 
+    /// Notes a row that the write has added.
+    pub(super) fn note_added(&mut self, row: &Entity) {
+        self.grown.insert(row.kind());
+        self.known.insert(row.id());
+        self.ahead.note_added(row);
+    }
+
     /// Notes a row that the write has deleted.
-    pub(super) fn note_deleted(&mut self, id: EntityId) {
-        self.known.remove(&id);
+    pub(super) fn note_deleted(&mut self, row: &Entity) {
+        self.known.remove(&row.id());
+        self.ahead.forget(row);
     }
 
     /// The row, other than `own`, that has a name, whatever the case of its letters. Names of accounts are unique
@@ -140,8 +196,11 @@ impl Writing {
         name: &str,
         own: Option<EntityId>,
     ) -> Result<Option<EntityId>, StoreError> {
+        if let Some(found) = self.ahead.named(kind, name, own) {
+            return Ok(found);
+        }
         let (sql, values) = named_statement(self.account, kind, name, own);
-        let row = self.transaction.fetch_one(sql, values).await?;
+        let row = self.connection().await?.fetch_one(sql, values).await?;
         row.map(|row| Ok(EntityId::from_bytes(kind, row.columns().bytes("id")?)))
             .transpose()
     }
@@ -175,25 +234,25 @@ impl Writing {
             before,
             after,
         };
-        let text = |row: &Option<Entity>| row.as_ref().map(json).transpose();
-        let values = vec![
-            self.account.as_bytes().into(),
-            seq.0.into(),
-            self.at.into(),
-            self.author.actor.map(EntityId::from).into(),
-            self.author.token.map(EntityId::from).into(),
-            operation.as_str().into(),
-            id.kind().as_str().into(),
-            id.into(),
-            text(&change.before)?.into(),
-            text(&change.after)?.into(),
-        ];
-        let sql = "INSERT INTO change_log (account, seq, at_ms, actor_id, token_id, operation, \
-                   kind, row_id, row_before, row_after) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
-        self.execute(sql, values).await?;
         self.seq = seq;
         self.changes.push(change);
-        Ok(())
+        match self.changes.len() - self.logged >= AT_ONCE {
+            true => self.write_log().await,
+            false => Ok(()),
+        }
+    }
+
+    /// Writes to the change log what is not in it yet. The write reads nothing of it.
+    async fn write_log(&mut self) -> Result<(), StoreError> {
+        let rows = self.changes[self.logged..].iter().map(log_row);
+        let rows: Vec<Vec<Value>> = rows.collect::<Result<_, _>>()?;
+        self.logged = self.changes.len();
+        match rows.is_empty() {
+            true => Ok(()),
+            false => insert(&mut self.transaction, "change_log", LOG_COLUMNS, rows, "")
+                .await
+                .map(drop),
+        }
     }
 
     pub(super) async fn execute(
@@ -201,7 +260,7 @@ impl Writing {
         sql: impl Into<String>,
         values: Vec<Value>,
     ) -> Result<u64, StoreError> {
-        self.transaction.execute(sql, values).await
+        self.connection().await?.execute(sql, values).await
     }
 
     /// Inserts a row. False, if a unique index of the table refuses it.
@@ -216,6 +275,9 @@ impl Writing {
     }
 
     pub(super) async fn commit(mut self) -> Result<Vec<Change>, StoreError> {
+        self.check_owner_stays().await?;
+        self.write_rows().await?;
+        self.write_log().await?;
         for kind in std::mem::take(&mut self.grown) {
             let table = table::table(kind);
             let sql = format!("SELECT count(*) AS rows FROM {table} WHERE account = ?");
@@ -239,6 +301,36 @@ impl Writing {
         self.transaction.commit().await?;
         Ok(self.changes)
     }
+}
+
+/// The columns of the change log, in the order of [`log_row`].
+const LOG_COLUMNS: &[&str] = &[
+    "account",
+    "seq",
+    "at_ms",
+    "actor_id",
+    "token_id",
+    "operation",
+    "kind",
+    "row_id",
+    "row_before",
+    "row_after",
+];
+
+fn log_row(change: &Change) -> Result<Vec<Value>, StoreError> {
+    let text = |row: &Option<Entity>| row.as_ref().map(json).transpose();
+    Ok(vec![
+        change.account.as_bytes().into(),
+        change.seq.0.into(),
+        change.at.into(),
+        change.author.actor.map(EntityId::from).into(),
+        change.author.token.map(EntityId::from).into(),
+        change.operation.as_str().into(),
+        change.id.kind().as_str().into(),
+        change.id.into(),
+        text(&change.before)?.into(),
+        text(&change.after)?.into(),
+    ])
 }
 
 /// The statement that looks for a row of the name other than `own`, and its values.

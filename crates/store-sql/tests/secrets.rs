@@ -174,8 +174,8 @@ async fn set_up(store: &SqlStore) {
     }
     for sink in SINKS {
         let secret = Some(planted(sink));
-        let set = store.set_sink_secret(ACCOUNT, Author::PORTAL, NOW, sink, secret);
-        set.await.unwrap();
+        let sink = sink.to_owned();
+        write(store, vec![Mutation::SetSinkSecret { sink, secret }]).await;
     }
     for name in StateSecret::ALL {
         let secret = planted(name.as_str());

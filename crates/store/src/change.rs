@@ -86,6 +86,50 @@ pub enum Mutation {
         /// The session.
         session: TokenId,
     },
+    /// Refuses the write unless the row is at this version: what the asker concluded from the row holds until the commit.
+    /// It changes nothing.
+    Expect {
+        /// The row.
+        id: EntityId,
+        /// The version that the asker has seen.
+        version: u64,
+    },
+    /// The sessions that the actor has at the write end.
+    EndSessions {
+        /// The actor.
+        actor: ActorId,
+        /// The session that goes on.
+        except: Option<TokenId>,
+    },
+    /// The identity is to go, or the provider with all identities that it knows by then. The memberships that they made
+    /// go along, and the sessions of their actors end: nobody can say which of them they began.
+    Unlink {
+        /// An identity or a provider.
+        id: EntityId,
+        /// The version that the asker has seen; without one, whatever it is now.
+        expected_version: Option<u64>,
+        /// The session that goes on.
+        except: Option<TokenId>,
+    },
+    /// A log sink of this name begins at the ends of the logs, whatever another one of the name left behind.
+    BeginSink {
+        /// Its name.
+        sink: String,
+        /// The secret by which it is let in; it is never in the change log.
+        secret: Option<SecretBytes>,
+    },
+    /// A log sink is let in by this secret from now on, or by none.
+    SetSinkSecret {
+        /// Its name.
+        sink: String,
+        /// The secret; it is never in the change log.
+        secret: Option<SecretBytes>,
+    },
+    /// The places and the secret of a log sink are forgotten.
+    ForgetSink {
+        /// Its name.
+        sink: String,
+    },
     /// The row is to be like this. If it is already, nothing changes and nothing is recorded.
     Update {
         /// The whole row; its stamp is ignored.

@@ -69,6 +69,9 @@ pub enum StoreError {
         /// The fault, and a right value.
         reason: String,
     },
+    /// No owner could come in any more.
+    #[error("it is the last way in for an owner: make another owner's token first")]
+    LastOwner,
     /// More at once, or in all, than there may be.
     #[error("more than {limit} {what}")]
     TooMany {

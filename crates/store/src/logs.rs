@@ -1,6 +1,6 @@
 //! The interface of the portal's logs, also for sinks that receive copies of them.
 
-use crate::{AccessTotals, Author, EntityId, RecentUse, SecretBytes, StoreError};
+use crate::{AccessTotals, EntityId, RecentUse, SecretBytes, StoreError};
 use crate::{Change, FlowBatch, FlowFilter, FlowSeq, LoggedAccess, LoggedFlow, Page, PageLimit};
 use async_trait::async_trait;
 use culvert_ids::AccountId;
@@ -132,23 +132,6 @@ pub trait Logs: std::fmt::Debug + Send + Sync + 'static {
         account: AccountId,
         sink: &str,
     ) -> Result<Option<SecretBytes>, StoreError>;
-
-    /// Sets it, or takes it away, if the author is still accepted.
-    ///
-    /// # Errors
-    /// [`StoreError::Denied`]; [`StoreError::TooMany`] where it is longer than
-    /// [`crate::MAX_SECRET_LEN`].
-    async fn set_sink_secret(
-        &self,
-        account: AccountId,
-        author: Author,
-        at: Timestamp,
-        sink: &str,
-        secret: Option<SecretBytes>,
-    ) -> Result<(), StoreError>;
-
-    /// Forgets a sink's places and its secret.
-    async fn forget_sink(&self, account: AccountId, sink: &str) -> Result<(), StoreError>;
 }
 
 /// Entries of one log, in order.

@@ -1,5 +1,7 @@
 //! The rules of a row, for every database.
 
+pub mod owners;
+
 use crate::limits::{
     GRANT_LIFETIME_S, MAX_MACHINE_LEN, MAX_NAME_CHARS, MAX_SOFTWARE_LEN, MAX_SUBJECT_LEN,
 };

@@ -35,6 +35,19 @@ pub trait Store: Logs + Debug + Send + Sync + 'static {
         at: Timestamp,
     ) -> Result<Account, StoreError>;
 
+    /// Makes the first account and what the mutations add to it, if there is no account yet. Of any number of callers one
+    /// makes it; the others get none, and see that one from then on.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`], and those of [`Self::write`].
+    async fn create_first_account(
+        &self,
+        account: Account,
+        author: Author,
+        at: Timestamp,
+        mutations: Vec<Mutation>,
+    ) -> Result<Option<Account>, StoreError>;
+
     /// All accounts, in the order of their ids.
     async fn accounts(
         &self,
@@ -52,6 +65,7 @@ pub trait Store: Logs + Debug + Send + Sync + 'static {
     /// All that a mutation can meet: [`StoreError::VersionConflict`], [`StoreError::NameTaken`],
     /// [`StoreError::Exists`], [`StoreError::InUse`], [`StoreError::Invalid`],
     /// [`StoreError::TooMany`]; [`StoreError::NotFound`] of what a new row refers to as well.
+    /// [`StoreError::LastOwner`] where an owner could come in before and none could afterwards.
     async fn write(
         &self,
         account: AccountId,

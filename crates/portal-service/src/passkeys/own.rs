@@ -2,6 +2,7 @@
 
 use super::{Question, descriptors, given, refused};
 use crate::recovery_codes::new_codes;
+use crate::write::Attempts;
 use crate::{Caller, RecoveryCodes, Service, names};
 use aws_lc_rs::digest;
 use base64::Engine;
@@ -110,12 +111,33 @@ impl Service {
         name: &str,
         credential: &str,
     ) -> Result<Option<RecoveryCodes>, Fault> {
-        let _alone = self.shutting_out.lock().await;
-        let sign_in = self.own_sign_in_by_password(caller).await?;
+        self.own_sign_in_by_password(caller).await?;
         let registration = given(credential, Registration::parse)?;
         let challenge = self.known(&enrolment_of(caller), registration.challenge())?;
         let made = registration.check(&self.party()?).map_err(refused)?;
         self.spend(caller.actor()?, &challenge)?;
+        let passkey = NewPasskey {
+            credential: made.credential,
+            public_key: made.public_key,
+            uses: made.uses,
+            name: names::name("name", name)?,
+        };
+        let mut attempts = Attempts::default();
+        loop {
+            let tried = self.try_add_passkey(caller, &passkey).await;
+            if let Some(end) = attempts.end(tried) {
+                return end;
+            }
+        }
+    }
+
+    /// Of two first passkeys one has the recovery codes: the other is not the first.
+    async fn try_add_passkey(
+        &self,
+        caller: &Caller,
+        passkey: &NewPasskey,
+    ) -> Result<Option<RecoveryCodes>, Fault> {
+        let (row, sign_in) = self.own_row_by_password(caller).await?;
         let (shown, codes) = match sign_in.has_second_factor() {
             true => (None, Vec::new()),
             false => {
@@ -123,14 +145,11 @@ impl Service {
                 (Some(shown), codes)
             }
         };
-        let passkey = NewPasskey {
-            credential: made.credential,
-            public_key: made.public_key,
-            uses: made.uses,
-            name: names::name("name", name)?,
+        let change = FactorChange::AddPasskey {
+            passkey: passkey.clone(),
+            codes,
         };
-        let change = FactorChange::AddPasskey { passkey, codes };
-        match self.write_factor(caller, change).await {
+        match self.write_factor_of(caller, &row, change).await {
             Ok(()) => Ok(shown),
             Err(Fault::Unauthenticated) => {
                 Err(Fault::Conflict("this passkey is known already".to_owned()))
@@ -156,10 +175,19 @@ impl Service {
 
     /// Removes a passkey of the caller.
     pub async fn remove_passkey(&self, caller: &Caller, handle: &str) -> Result<(), Fault> {
+        let mut attempts = Attempts::default();
+        loop {
+            let tried = self.try_remove_passkey(caller, handle).await;
+            if let Some(end) = attempts.end(tried) {
+                return end;
+            }
+        }
+    }
+
+    /// Of two who remove the last two, one comes second.
+    async fn try_remove_passkey(&self, caller: &Caller, handle: &str) -> Result<(), Fault> {
         let key = self.passkey_called(caller, handle).await?;
-        // Of two who remove the last two, one comes second.
-        let _alone = self.shutting_out.lock().await;
-        let sign_in = self.own_sign_in(caller).await?;
+        let (row, sign_in) = self.own_row(caller).await?;
         let is_last = sign_in.passkeys == 1 && sign_in.second_factor.is_none();
         if is_last && self.is_required_of(caller, sign_in).await? {
             return Err(Fault::Conflict(
@@ -167,7 +195,7 @@ impl Service {
             ));
         }
         let change = FactorChange::RemovePasskey(key.credential);
-        self.write_factor(caller, change).await
+        self.write_factor_of(caller, &row, change).await
     }
 }
 

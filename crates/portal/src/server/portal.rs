@@ -18,8 +18,8 @@ use culvert_ids::AccountId;
 use culvert_log_sinks::Sinks;
 use culvert_policy::Prefix;
 use culvert_portal_base::{Bounds, DESCRIPTORS_NEEDED, Limits, Metrics, birth, now};
-use culvert_portal_service::{Service, SetupToken, issue_setup_token};
-use culvert_store::{Account, AccountSettings, Author, PageLimit, Stamp, Store};
+use culvert_portal_service::{Service, SetupToken, new_setup_token};
+use culvert_store::{Account, AccountSettings, Author, PageLimit, Stamp, Store, StoreError};
 use culvert_wire::token::{CertificatePin, Portal as PortalUrl};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -276,13 +276,8 @@ async fn prepare(
     store: &dyn Store,
     portal: &PortalUrl,
 ) -> Result<(AccountId, SetupState), PortalError> {
-    let accounts = store.accounts(None, PageLimit::new(1)).await?;
-    if let Some(account) = accounts.items.first() {
-        let setup = match store.is_set_up(account.id).await? {
-            true => SetupState::Done,
-            false => SetupState::Open,
-        };
-        return Ok((account.id, setup));
+    if let Some(there) = there(store).await? {
+        return Ok(there);
     }
     let (born, random) = birth()?;
     let account = Account {
@@ -291,9 +286,28 @@ async fn prepare(
         settings: AccountSettings::default(),
         stamp: Stamp::default(),
     };
-    let account = store.create_account(account, Author::PORTAL, now()).await?;
-    let token = issue_setup_token(store, account.id, portal.clone()).await?;
-    Ok((account.id, SetupState::Begun(token)))
+    // One write makes both, and of several portals that start at once one does: the others serve its account.
+    let (create, token) = new_setup_token(portal.clone())?;
+    let made = store.create_first_account(account, Author::PORTAL, now(), vec![create]);
+    match made.await? {
+        Some(account) => Ok((account.id, SetupState::Begun(token))),
+        None => there(store).await?.ok_or_else(|| {
+            StoreError::corrupt("an account that is there, and is not found").into()
+        }),
+    }
+}
+
+/// The account that is there, and how far its set-up is.
+async fn there(store: &dyn Store) -> Result<Option<(AccountId, SetupState)>, PortalError> {
+    let accounts = store.accounts(None, PageLimit::new(1)).await?;
+    let Some(account) = accounts.items.first() else {
+        return Ok(None);
+    };
+    let setup = match store.is_set_up(account.id).await? {
+        true => SetupState::Done,
+        false => SetupState::Open,
+    };
+    Ok(Some((account.id, setup)))
 }
 
 fn main_router(

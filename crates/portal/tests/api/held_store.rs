@@ -188,6 +188,7 @@ type Answer<T> = Result<T, StoreError>;
 passed_on! {
     Store {
         async fn create_account(account: Account, author: Author, at: Timestamp) -> Answer<Account>;
+        async fn create_first_account(account: Account, author: Author, at: Timestamp, mutations: Vec<Mutation>) -> Answer<Option<Account>>;
         async fn accounts(after: Option<AccountId>, limit: PageLimit) -> Answer<Page<Account, AccountId>>;
         async fn is_set_up(account: AccountId) -> Answer<bool>;
         async fn write(account: AccountId, author: Author, at: Timestamp, mutations: Vec<Mutation>) -> Answer<Vec<Change>>;
@@ -305,7 +306,5 @@ passed_on! {
         async fn sink_positions(account: AccountId, sink: &str) -> Answer<BTreeMap<Log, u64>>;
         async fn note_sink_positions(account: AccountId, sink: &str, positions: &BTreeMap<Log, u64>) -> Answer<()>;
         async fn sink_secret(account: AccountId, sink: &str) -> Answer<Option<SecretBytes>>;
-        async fn set_sink_secret(account: AccountId, author: Author, at: Timestamp, sink: &str, secret: Option<SecretBytes>) -> Answer<()>;
-        async fn forget_sink(account: AccountId, sink: &str) -> Answer<()>;
     }
 }

@@ -1,8 +1,10 @@
 use crate::support::{Client, Running};
-use culvert_portal::SetupState;
-use culvert_store::TokenScope;
+use culvert_portal::{Home, Options, Portal, SetupState};
+use culvert_store::{Store, TokenScope};
+use culvert_store_sql::{SqlStore, SqliteOptions};
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
 
 #[tokio::test]
 async fn the_setup_token_makes_an_owner_whose_token_works() {
@@ -75,6 +77,32 @@ async fn a_set_up_that_fails_leaves_the_token_unused() {
         .post("/api/v1/setup", json!({"owner": "eve"}))
         .await
         .problem(401);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_portals_that_start_first_at_once_have_one_account_and_one_setup_token() {
+    let store = SqlStore::open(&SqliteOptions::memory()).await.unwrap();
+    let store: Arc<dyn Store> = Arc::new(store);
+    let dir = tempfile::tempdir().unwrap();
+    let start = |name: &str| {
+        let home = Home::open(&dir.path().join(name)).unwrap();
+        let options = Options::new("127.0.0.1:0".parse().unwrap());
+        tokio::spawn(Portal::start(options, home, Arc::clone(&store)))
+    };
+    let starts = [start("one"), start("other")];
+    let mut portals = Vec::new();
+    for started in starts {
+        portals.push(started.await.unwrap().unwrap());
+    }
+    let account = portals[0].account();
+    assert_eq!(portals[1].account(), account);
+    let begun = |portal: &&Portal| matches!(portal.setup(), SetupState::Begun(_));
+    assert_eq!(portals.iter().filter(begun).count(), 1);
+    let snapshot = store.snapshot(account).await.unwrap();
+    assert_eq!(snapshot.tokens.len(), 1);
+    for portal in portals {
+        portal.stop().await;
+    }
 }
 
 #[tokio::test]
@@ -157,7 +185,7 @@ async fn what_the_portal_keeps_is_its_owners_alone() {
 #[tokio::test]
 async fn a_second_portal_in_the_same_directory_does_not_start() {
     let running = Running::start().await;
-    let error = culvert_portal::Home::open(&running.state).unwrap_err();
+    let error = Home::open(&running.state).unwrap_err();
     assert!(error.to_string().contains("in use"), "{error}");
-    assert!(culvert_portal::Home::open_beside(&running.state).is_ok());
+    assert!(Home::open_beside(&running.state).is_ok());
 }

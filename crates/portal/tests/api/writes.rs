@@ -25,6 +25,9 @@ const AUTHOR: [&str; 3] = [
 /// The ways by which actors are owners, to tell whether a row is an owner's or is the last way in for one.
 const OWNERS: [&str; 2] = ["owners: end of account", "owners: some of actor"];
 
+/// The ways by which owners come in, before what could end one and at the end of the write.
+const STAYS: [&str; 2] = ["write: some of actor"; 2];
+
 /// The part of a statement's meaning that its text has.
 fn read(method: &str, sql: &str) -> Option<String> {
     let rest = sql.strip_prefix("SELECT ")?;
@@ -281,15 +284,16 @@ async fn actors_and_tokens_are_written_with_one_read_of_each_row() {
     owner
         .changes(&at_actor, json!({"name": "two"}), &renames)
         .await;
-    let shuts_out = [&reads[..], &OWNERS[..]].concat();
+    let shuts_out = [&reads[..], &OWNERS[..], &STAYS[..]].concat();
     let disabled = json!({"disabled": true});
     owner.changes(&at_actor, disabled, &shuts_out).await;
 
     let names = ["write: name of token", "write: number of token"];
     let of_site = [&names[..], &["write: reference of site"]].concat();
     let of_actor = [&names[..], &["write: reference of actor"]].concat();
-    // Users have no API tokens: the kind of the actor is read for that.
-    let of_api = [&of_actor[..], &["get: row of actor"]].concat();
+    // Users have no API tokens: the kind of the actor is read for that, and must be so in the write.
+    let of_api = ["get: row of actor", "write: row of actor"];
+    let of_api = [&names[..], &of_api[..]].concat();
     let body = json!({"kind": "gateway", "name": "one", "site": things.site});
     owner.creates("/tokens", body, &of_site).await;
     let body = json!({"kind": "client", "name": "two", "actor": actor});
@@ -306,6 +310,7 @@ async fn actors_and_tokens_are_written_with_one_read_of_each_row() {
     // Its other token goes along, and is read as it goes.
     let goes = [
         &OWNERS[..],
+        &STAYS[..],
         &[
             "write: row of actor",
             "write: some of membership",
@@ -340,21 +345,24 @@ async fn an_admin_s_writes_ask_once_whether_a_row_is_an_owner_s() {
         .changes(&at_actor, json!({"name": "two"}), &renames)
         .await;
     let disabled = json!({"disabled": true});
-    admin.changes(&at_actor, disabled, &reads).await;
+    let shuts_out = [&reads[..], &STAYS[..]].concat();
+    admin.changes(&at_actor, disabled, &shuts_out).await;
     let body = json!({"kind": "client", "name": "one", "actor": actor});
     let new = [
         &OWNERS[..],
         &[
+            "write: some of actor",
             "write: reference of actor",
             "write: name of token",
             "write: number of token",
         ],
     ];
     let token = admin.creates("/tokens", body, &new.concat()).await;
-    let ends = [&OWNERS[..], &["get: row of token", "write: row of token"]].concat();
+    let ends = [&asks[..], &["get: row of token", "write: row of token"]].concat();
     admin.deletes(&format!("/tokens/{token}"), &ends).await;
     let goes = [
         &asks[..],
+        &STAYS[..],
         &[
             "write: row of actor",
             "write: some of membership",
@@ -402,19 +410,17 @@ async fn providers_and_clients_are_written_with_one_read_of_each_row() {
     let renames = [&reads[..], &["write: name of provider"]].concat();
     owner.changes(&at, json!({"name": "two"}), &renames).await;
 
+    // The actor signs in from here on, and its row must be what it was when that was asked.
     let links = [
         "get: row of actor",
         "write: reference of provider",
-        "write: reference of actor",
+        "write: row of actor",
         "write: some of identity",
         "write: number of identity",
     ];
     let body = json!({"provider": provider, "subject": "s", "actor": things.actor});
-    let linked = |reads: &[&'static str]| reads.to_vec();
-    // The actor signs in from here on, and its row is read for that instead.
-    let mut first = linked(&links);
-    first.retain(|read| *read != "write: reference of actor");
-    first.push("write: row of actor");
+    // This one does not sign in yet: its row changes.
+    let first = [&links[..], &STAYS[..]].concat();
     owner.creates("/identities", body, &first).await;
 
     let at_client = format!("/clients/{}", things.client);

@@ -1,13 +1,14 @@
 //! Rows of a table between the two databases.
 
 use super::tables::{Kind, Table};
+use crate::arrays::{arrays, bind_arrays};
 use crate::connection::{Transaction, answer};
 use crate::dialect::Dialect;
 use crate::fault::fault;
 use crate::value::{Columns, Value, places, query};
 use culvert_store::StoreError;
 use sqlx::{AssertSqlSafe, PgConnection, SqliteConnection};
-use std::mem::{replace, take};
+use std::mem::take;
 
 /// The rows that are read and written at once: some megabytes of the longest ones, and a statement of some milliseconds.
 pub(super) const BATCH: usize = 2_000;
@@ -158,8 +159,6 @@ async fn write_sqlite(
     Ok(())
 }
 
-/// One statement with an array for each column: it has as many values whatever the number of rows is, and needs no
-/// state of a session.
 async fn write_postgres(
     connection: &mut PgConnection,
     table: &Table,
@@ -167,41 +166,14 @@ async fn write_postgres(
     rest: &str,
 ) -> Result<(), StoreError> {
     let columns = table.columns();
-    let array = |(at, (_, kind)): (usize, &(&str, Kind))| {
-        format!("CAST(${} AS {}[])", at + 1, kind.postgres())
-    };
-    let arrays: Vec<String> = columns.iter().enumerate().map(array).collect();
     let constants = ", 1".repeat(table.constants(Dialect::Postgres).len());
     let sql = format!(
         "INSERT INTO {} ({}) SELECT *{constants} FROM unnest({}){rest}",
         table.name,
         names(table, Dialect::Postgres),
-        arrays.join(", "),
+        arrays(&columns, 1),
     );
-    let mut query = sqlx::query(AssertSqlSafe(sql)).persistent(false);
-    for (place, (_, kind)) in columns.iter().enumerate() {
-        let column = rows
-            .iter_mut()
-            .map(|row| replace(&mut row[place], Value::Null));
-        query = match kind {
-            Kind::Number => query.bind(array_of(column, |value| match value {
-                Value::Integer(number) => Some(number),
-                _ => None,
-            })),
-            Kind::Text => query.bind(array_of(column, |value| match value {
-                Value::Text(text) => Some(text),
-                _ => None,
-            })),
-            Kind::Bytes => query.bind(array_of(column, |value| match value {
-                Value::Blob(bytes) => Some(bytes),
-                _ => None,
-            })),
-        };
-    }
+    let query = sqlx::query(AssertSqlSafe(sql)).persistent(false);
+    let query = bind_arrays(query, &columns, &mut rows);
     answer(query.execute(connection)).await.map(drop)
-}
-
-/// The values of a column; `NULL` is none.
-fn array_of<T>(column: impl Iterator<Item = Value>, of: fn(Value) -> Option<T>) -> Vec<Option<T>> {
-    column.map(of).collect()
 }

@@ -14,7 +14,7 @@ pub(super) struct Table {
 
 /// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Number,
     Text,
     Bytes,
@@ -289,13 +289,19 @@ impl Table {
 
 impl Kind {
     /// The type of PostgreSQL.
-    pub(super) const fn postgres(self) -> &'static str {
+    pub(crate) const fn postgres(self) -> &'static str {
         match self {
             Self::Number => "bigint",
             Self::Text => "text",
             Self::Bytes => "bytea",
         }
     }
+}
+
+/// The columns of a table, each with its type.
+pub(crate) fn columns_of(table: &str) -> Vec<(&'static str, Kind)> {
+    let table = all().find(|all| all.name == table);
+    table.map(Table::columns).unwrap_or_default()
 }
 
 /// Every table that is copied.

@@ -347,10 +347,6 @@ pub(crate) async fn an_unknown_account_is_an_error_everywhere(factory: impl Asyn
         store.sink_positions(unknown, "siem").await.map(|_| ()),
         store.sink_secret(unknown, "siem").await.map(|_| ()),
         store
-            .set_sink_secret(unknown, Author::PORTAL, NOW, "siem", None)
-            .await,
-        store.forget_sink(unknown, "siem").await,
-        store
             .secret(unknown, SecretName::Pairs, secret)
             .await
             .map(|_| ()),

@@ -4,8 +4,8 @@ use super::Fixture;
 use super::world::{HOUR_MS, NOW, World, later};
 use culvert_ids::{ActorId, ClientId, GatewayId, GrantId, ResourceId};
 use culvert_store::{
-    AccessEntry, AccessFilter, Activity, Author, ChangeFilter, Decision, FlowBatch, FlowEntry,
-    FlowFilter, FlowSeq, LogEntries, MAX_BATCH, MAX_SECRET_LEN, PageLimit, SecretBytes, Seq,
+    AccessEntry, AccessFilter, Activity, ChangeFilter, Decision, FlowBatch, FlowEntry, FlowFilter,
+    FlowSeq, LogEntries, MAX_BATCH, MAX_SECRET_LEN, Mutation, PageLimit, SecretBytes, Seq,
     StoreError,
 };
 use culvert_wire::messages::FlowEnd;
@@ -316,16 +316,45 @@ pub(crate) async fn a_sink_has_its_places_and_a_secret_until_it_is_forgotten(
     let secret = async || store.sink_secret(account, "siem").await.unwrap();
     assert_eq!(secret().await, None);
     let token = SecretBytes::new(b"token".to_vec());
-    let set = store.set_sink_secret(account, Author::PORTAL, NOW, "siem", Some(token.clone()));
-    set.await.unwrap();
+    let sink = || "siem".to_owned();
+    let set = |secret| {
+        let sink = sink();
+        vec![Mutation::SetSinkSecret { sink, secret }]
+    };
+    let changes = world.write(set(Some(token.clone()))).await.unwrap();
+    assert_eq!(changes, [], "a secret is no change");
     assert_eq!(secret().await, Some(token.clone()));
     let long = SecretBytes::new(vec![0; MAX_SECRET_LEN + 1]);
-    let refused = store
-        .set_sink_secret(account, Author::PORTAL, NOW, "siem", Some(long))
-        .await;
+    let refused = world.write(set(Some(long))).await;
     assert!(matches!(refused, Err(StoreError::TooMany { .. })));
-    assert_eq!(secret().await, Some(token), "a refusal changes nothing");
-    store.forget_sink(account, "siem").await.unwrap();
+    assert_eq!(
+        secret().await,
+        Some(token.clone()),
+        "a refusal changes nothing"
+    );
+    let forget = || Mutation::ForgetSink { sink: sink() };
+    world.write(vec![forget()]).await.unwrap();
     assert_eq!(secret().await, None);
     assert!(places("siem").await.is_empty());
+
+    // Another one of the name begins with what comes next, in one write with the settings or not at all.
+    store
+        .note_sink_positions(account, "siem", &both)
+        .await
+        .unwrap();
+    let ends = store.log_ends(account).await.unwrap();
+    let begin = || Mutation::BeginSink {
+        sink: sink(),
+        secret: Some(token.clone()),
+    };
+    let row = store.get(account, account.into()).await.unwrap();
+    let stale = Mutation::Update {
+        entity: row,
+        expected_version: Some(7),
+    };
+    let refused = world.write(vec![begin(), stale]).await;
+    assert!(matches!(refused, Err(StoreError::VersionConflict { .. })));
+    assert_eq!((secret().await, places("siem").await), (None, both));
+    world.write(vec![begin()]).await.unwrap();
+    assert_eq!((secret().await, places("siem").await), (Some(token), ends));
 }

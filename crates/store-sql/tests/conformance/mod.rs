@@ -12,6 +12,7 @@ pub(crate) mod isolation;
 pub(crate) mod logs;
 pub(crate) mod machines;
 pub(crate) mod model;
+pub(crate) mod owners;
 pub(crate) mod paging;
 pub(crate) mod passkeys;
 pub(crate) mod people;
@@ -124,6 +125,14 @@ macro_rules! conformance {
                 people::a_write_needs_the_role_that_it_was_permitted_by
                 people::owners_are_found_with_all_ways_by_which_they_are
                 people::a_password_without_a_role_leaves_the_role_and_begins_no_sign_in
+                owners::the_last_password_of_an_owner_stays_whatever_the_write
+                owners::the_last_token_of_an_owner_stays_whatever_the_write
+                owners::of_two_owners_who_remove_each_other_one_stays
+                owners::sessions_and_tokens_of_an_owner_are_ended_and_made_by_owners_and_themselves
+                owners::the_sessions_of_the_moment_end_but_for_one
+                owners::who_is_unlinked_keeps_what_people_made
+                owners::a_write_is_refused_after_a_row_that_it_expects_has_changed
+                owners::of_many_first_starts_at_once_one_makes_the_account
                 proofs::a_session_begins_by_the_password_of_now_alone
                 proofs::a_session_begins_by_the_factors_of_now_alone
                 proofs::a_session_begins_by_an_identity_while_its_provider_lets_people_in
@@ -158,6 +167,7 @@ macro_rules! conformance {
                 high_rate::secrets_are_made_once
                 high_rate::batches_are_bounded
                 model::random_mutations_do_what_the_model_does
+                model::many_mutations_do_what_each_by_itself_does
             }
         }
     };

@@ -19,6 +19,14 @@ use std::collections::BTreeMap;
 const CASES: u32 = 200;
 /// Rows of each kind that a mutation may mean.
 const SLOTS: u8 = 3;
+/// The same of a large write, so that most mutations meet nothing that is in their way.
+const MANY_SLOTS: u8 = 12;
+/// Large writes that are compared. Each is some hundred transactions.
+const MANY_CASES: u32 = 24;
+/// Refusals of a large write that are compared, each after all that went well before it.
+const MANY_REFUSALS: u32 = 10;
+/// The kinds of rows, but for tokens: no two accounts may have one with the same id.
+const KINDS_IN_MANY: u8 = 6;
 
 type Rows = BTreeMap<EntityId, Entity>;
 
@@ -63,9 +71,9 @@ enum Step {
     Delete(Row, Option<u64>, bool),
 }
 
-fn row() -> impl Strategy<Value = Row> {
-    let refers = (0..SLOTS, 0..SLOTS);
-    (0_u8..7, 0..SLOTS, 0_u8..6, refers, any::<bool>()).prop_map(
+fn row(kinds: u8, slots: u8) -> impl Strategy<Value = Row> {
+    let refers = (0..slots, 0..slots);
+    (0..kinds, 0..slots, 0..slots * 2, refers, any::<bool>()).prop_map(
         |(kind, slot, name, refers, flag)| Row {
             kind,
             slot,
@@ -77,7 +85,13 @@ fn row() -> impl Strategy<Value = Row> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let version = || prop::option::weighted(0.3, 1_u64..4);
+    step_of(7, SLOTS, 0.3)
+}
+
+/// `stale` is how often a version is named.
+fn step_of(kinds: u8, slots: u8, stale: f64) -> impl Strategy<Value = Step> {
+    let row = move || row(kinds, slots);
+    let version = move || prop::option::weighted(stale, 1_u64..4);
     prop_oneof![
         5 => row().prop_map(Step::Create),
         3 => (row(), version()).prop_map(|(row, version)| Step::Update(row, version)),
@@ -105,7 +119,12 @@ impl Ids {
         let resource = ResourceId::from_bytes(self.bytes(4, second));
         let site_id = SiteId::from_bytes(self.bytes(3, first));
         let bytes = self.bytes(row.kind, row.slot);
-        let name = ["Web", "wEB", "db", "Äpfel", "äPFEL", "x"][usize::from(row.name)];
+        let some = ["Web", "wEB", "db", "Äpfel", "äPFEL", "x"];
+        let name = match some.get(usize::from(row.name)) {
+            Some(name) => (*name).to_owned(),
+            None => format!("Name {}", row.name),
+        };
+        let name = name.as_str();
         match row.kind {
             0 => {
                 let mut actor = actor_named(name, bytes);
@@ -300,9 +319,15 @@ fn apply(rows: &mut Rows, mutation: &Mutation) -> Result<(), Fault> {
         | Mutation::SetProviderSecret { .. }
         | Mutation::ChangeFactor { .. }
         | Mutation::Prove { .. }
-        | Mutation::RenewProof { .. } => {
-            panic!("the model has no secrets")
+        | Mutation::RenewProof { .. }
+        | Mutation::EndSessions { .. }
+        | Mutation::Unlink { .. }
+        | Mutation::BeginSink { .. }
+        | Mutation::SetSinkSecret { .. }
+        | Mutation::ForgetSink { .. } => {
+            panic!("the model has no secrets, sessions and identities")
         }
+        Mutation::Expect { id, version } => current(rows, *id, Some(*version)).map(drop),
         Mutation::Update {
             entity,
             expected_version,
@@ -463,4 +488,104 @@ async fn compare(fixture: &Fixture, writes: Vec<Vec<Step>>) {
     let mut replayed = Rows::new();
     replay(&mut replayed, &changes);
     assert_eq!(replayed, model);
+}
+
+/// The answer to mutations, with every word of it.
+fn said(written: &Result<Vec<Change>, StoreError>) -> Result<Vec<String>, String> {
+    match written {
+        Ok(changes) => Ok(changes.iter().map(said_of).collect()),
+        Err(error) => Err(format!("{error} {error:?}")),
+    }
+}
+
+fn said_of(change: &Change) -> String {
+    let Change {
+        operation,
+        id,
+        before,
+        after,
+        ..
+    } = change;
+    format!("{operation:?} {id} {before:?} {after:?}")
+}
+
+/// Many mutations in one write do, and say, what each in a write of its own does: to the row, in the change log and in
+/// the first refusal.
+pub(crate) async fn many_mutations_do_what_each_by_itself_does(factory: impl AsyncFn() -> Fixture) {
+    let fixture = factory().await;
+    let steps = prop::collection::vec(step_of(KINDS_IN_MANY, MANY_SLOTS, 0.05), 60..120);
+    let config = Config {
+        cases: MANY_CASES,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let done = tokio::task::block_in_place(|| {
+        let runtime = tokio::runtime::Handle::current();
+        TestRunner::new(config).run(&steps, |steps| {
+            runtime.block_on(compare_many(&fixture, steps));
+            Ok(())
+        })
+    });
+    done.unwrap();
+}
+
+/// Something for the others to refer to.
+fn first_rows() -> impl Iterator<Item = Step> {
+    let row = |kind, slot| Row {
+        kind,
+        slot,
+        name: slot * 2,
+        refers: (slot, slot),
+        flag: false,
+    };
+    let kinds = [0, 1, 3, 4];
+    kinds
+        .into_iter()
+        .flat_map(move |kind| (0..MANY_SLOTS).map(move |slot| Step::Create(row(kind, slot))))
+}
+
+async fn compare_many(fixture: &Fixture, steps: Vec<Step>) {
+    let one_by_one = World::beside(&fixture.store).await;
+    let at_once = World::beside(&fixture.store).await;
+    let ids = Ids(bytes());
+    let steps = first_rows().chain(steps);
+    let mutations = steps.map(|step| ids.mutation(step));
+    let mut pending: Vec<Mutation> = Vec::new();
+    let mut expected = Vec::new();
+    let mut refusals = 0;
+    for mutation in mutations {
+        let by_itself = said(&one_by_one.write(vec![mutation.clone()]).await);
+        match by_itself {
+            Ok(changes) => {
+                pending.push(mutation);
+                expected.extend(changes);
+            }
+            Err(_) if refusals == MANY_REFUSALS => {}
+            // A refusal is told with all that goes well before it in the same write.
+            Err(refusal) => {
+                refusals += 1;
+                let mut with_it = pending.clone();
+                with_it.push(mutation);
+                let refused = said(&at_once.write(with_it).await);
+                assert_eq!(refused, Err(refusal));
+            }
+        }
+    }
+    // So many that they are read ahead, in the first half and in the second one.
+    let second = pending.split_off(pending.len() / 2);
+    let mut written = Vec::new();
+    for half in [pending, second] {
+        written.extend(said(&at_once.write(half).await).unwrap());
+    }
+    assert_eq!(written, expected);
+    let log = async |world: &World| -> Vec<String> {
+        let changes = world.store.changes_after(world.account, Seq(1), 1_000);
+        changes.await.unwrap().iter().map(said_of).collect()
+    };
+    assert_eq!(log(&at_once).await, log(&one_by_one).await);
+    let rows = async |world: &World| {
+        let snapshot = world.store.snapshot(world.account).await.unwrap();
+        (rows_of(&snapshot), snapshot.seq)
+    };
+    assert_eq!(rows(&at_once).await, rows(&one_by_one).await);
 }

@@ -108,6 +108,7 @@ pub(crate) async fn a_session_ends_unused_and_with_the_password(
     factory: impl AsyncFn() -> Fixture,
 ) {
     let world = World::new(factory().await).await;
+    world.owner_who_stays().await;
     let ada = world.actor("Ada").await;
     let set = set_password(ada.id, Role::Auditor, "first");
     world.write(vec![set]).await.unwrap();
@@ -233,6 +234,7 @@ pub(crate) async fn a_person_s_token_may_do_no_more_than_the_person(
     factory: impl AsyncFn() -> Fixture,
 ) {
     let world = World::new(factory().await).await;
+    world.owner_who_stays().await;
     let ada = world.actor("Ada").await;
     let scope = TokenScope::Api {
         actor: ada.id,
@@ -315,6 +317,7 @@ pub(crate) async fn a_write_needs_the_role_that_it_was_permitted_by(
     factory: impl AsyncFn() -> Fixture,
 ) {
     let world = World::new(factory().await).await;
+    world.owner_who_stays().await;
     let (store, account) = (&world.store, world.account);
     let ada = world.actor("Ada").await;
     let scope = TokenScope::Api {
@@ -330,9 +333,9 @@ pub(crate) async fn a_write_needs_the_role_that_it_was_permitted_by(
     };
     let set_secret = async || {
         let secret = Some(verifier("shown to the sink"));
-        store
-            .set_sink_secret(account, author, NOW, "siem", secret)
-            .await
+        let sink = "siem".to_owned();
+        let set = vec![Mutation::SetSinkSecret { sink, secret }];
+        store.write(account, author, NOW, set).await
     };
     write("as an owner").await.unwrap();
     let log = store

@@ -119,6 +119,14 @@ impl World {
         actor
     }
 
+    /// An owner beside those that a test ends: one must stay.
+    pub(crate) async fn owner_who_stays(&self) {
+        let actor = self.actor("Owner who stays").await.id;
+        let role = Role::Owner;
+        self.token(TokenScope::Api { actor, role }, TokenUses::Many)
+            .await;
+    }
+
     pub(crate) async fn group(&self, name: &str) -> Group {
         let group = group(name);
         self.create(group.clone()).await;

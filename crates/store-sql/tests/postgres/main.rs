@@ -9,6 +9,7 @@ mod conformance;
 mod faults;
 mod migrate;
 mod process;
+mod races;
 mod server;
 
 use conformance::Fixture;
