@@ -48,7 +48,8 @@ pub(super) async fn ask(
     let caller = &posted.person.caller;
     let ticket = console
         .service
-        .keep_form(caller, path, posted.fields.into_stored())?;
+        .keep_form(caller, path, posted.fields.into_stored())
+        .await?;
     Ok(Redirect::to(&format!("{CONFIRM}?form={ticket}")).into_response())
 }
 
@@ -70,6 +71,7 @@ async fn page(
 ) -> Result<Page, Fault> {
     let ways = console.service.ways_to_prove(&person.caller).await?;
     let stored = console.service.pending_form(&person.caller, ticket);
+    let stored = stored.await?;
     let mut page = person.page(TITLE, "/me");
     let mut forms = forms(ways, ticket);
     let why = match &stored {
@@ -216,7 +218,8 @@ pub(super) async fn done(
     }
     let mut page = person.page("It is you", "/me");
     page.done = Some("Confirmed for ten minutes.".to_owned());
-    match console.service.pending_form(&person.caller, ticket) {
+    let stored = console.service.pending_form(&person.caller, ticket);
+    match stored.await? {
         Some(stored) => page.sections.push(Section::Form(waiting_form(stored))),
         None => page.sections.push(Section::Alert(
             "No form waits any more. Fill it in once more.".to_owned(),

@@ -39,7 +39,7 @@ pub(super) async fn show(
     if code.is_empty() {
         return Ok(page(&person, code_form("")).into_response());
     }
-    match console.service.waiting_device(&person.caller, code) {
+    match console.service.waiting_device(&person.caller, code).await {
         Ok(device) => Ok(decision(&person, &device, approve_form(&device)).into_response()),
         Err(fault) => {
             let (form, status) = code_form(code).refused(fault)?;
@@ -112,7 +112,7 @@ pub(super) async fn approve(
     if !matches!(fault, Fault::Invalid(_) | Fault::Conflict(_)) {
         return Err(fault);
     }
-    match service.waiting_device(&person.caller, code) {
+    match service.waiting_device(&person.caller, code).await {
         Ok(device) => {
             let (form, status) = approve_form(&device).refused(fault)?;
             Ok(decision(&person, &device, form).with_status(status))

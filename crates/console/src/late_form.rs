@@ -59,7 +59,8 @@ async fn sign_in_after(console: &Console, request: Request) -> Result<Option<Str
     }
     let ticket = console
         .service
-        .keep_late_form(&ended, path, fields.into_stored())?;
+        .keep_late_form(&ended, path, fields.into_stored())
+        .await?;
     Ok(Some(sign_in(&page_of_form(&ticket), WAITS)))
 }
 

@@ -57,7 +57,7 @@ pub(super) async fn sign_in_page(console: &Console, form: Form, next: &str) -> R
     });
     let ways: Vec<_> = ways.collect();
     let mut page = page("Sign in", form, Vec::new());
-    if let Some(form) = passkey_form(console, next)? {
+    if let Some(form) = passkey_form(console, next).await? {
         page.sections.push(Section::Form(form));
     }
     if !ways.is_empty() {
@@ -74,11 +74,11 @@ pub(super) async fn sign_in_page(console: &Console, form: Form, next: &str) -> R
 }
 
 /// The form for signing in without a password, where the portal has a name that passkeys can be bound to.
-fn passkey_form(console: &Console, next: &str) -> Result<Option<Form>, Fault> {
+async fn passkey_form(console: &Console, next: &str) -> Result<Option<Form>, Fault> {
     if console.service.relying_party().is_none() {
         return Ok(None);
     }
-    let question = console.service.ask_for_passkey()?;
+    let question = console.service.ask_for_passkey().await?;
     let mut form = Form::new(
         "With a passkey",
         "/sign-in/passkey",

@@ -22,5 +22,5 @@ mod table;
 
 pub use map::FairMap;
 pub use rate::{BUCKETS, RateLimit};
-pub use subscriber::{MULTIPLES, Subscriber};
+pub use subscriber::{MULTIPLES, SUBSCRIBER_LEN, Subscriber};
 pub use table::{Bounds, FairTable, Place, Refused};

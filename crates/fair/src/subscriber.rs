@@ -1,6 +1,6 @@
 //! The holders of entries: the networks that an address belongs to, the finest first.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The share of a network, as a multiple of one subscriber's share: for IPv6 prefixes of 64, 56, 48 and
 /// 32 bits.
@@ -16,6 +16,15 @@ const PREFIX_BITS: [u32; 4] = [64, 56, 48, 32];
 /// The share of a proxy, as a multiple. A proxy speaks for many, so it gives way only if it holds a
 /// thousand times as many entries as anybody else.
 const PROXY_MULTIPLE: u32 = 1_024;
+
+/// Bytes of a subscriber: its kind, and 64 bits.
+pub const SUBSCRIBER_LEN: usize = 9;
+
+/// The first byte of a subscriber, by its kind.
+const TAG_V4: u8 = 4;
+const TAG_V6: u8 = 6;
+const TAG_KEY: u8 = b'k';
+const TAG_PROXY: u8 = b'p';
 
 /// The holder of an entry, or the asker for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +84,65 @@ impl Subscriber {
 
     const fn one(bits: u64, class: Class) -> Self {
         Self(Kind::One(Network { bits, class }))
+    }
+
+    /// The subscriber in the form in which a database keeps it. Subscribers of one network begin alike
+    /// ([`Self::shares`]).
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; SUBSCRIBER_LEN] {
+        let (tag, bits) = match self.0 {
+            Kind::V6(bits) => (TAG_V6, bits),
+            Kind::One(Network { bits, class }) => match class {
+                Class::V4 => (TAG_V4, bits),
+                Class::Proxy => (TAG_PROXY, bits),
+                Class::Key | Class::Everybody | Class::V6(_) => (TAG_KEY, bits),
+            },
+        };
+        let mut bytes = [tag; SUBSCRIBER_LEN];
+        bytes[1..].copy_from_slice(&bits.to_be_bytes());
+        bytes
+    }
+
+    /// The subscriber of [`Self::to_bytes`]; none for other bytes.
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; SUBSCRIBER_LEN]) -> Option<Self> {
+        let [tag, bits @ ..] = bytes;
+        let bits = u64::from_be_bytes(bits);
+        match tag {
+            TAG_V4 => Some(Self::one(bits, Class::V4)),
+            TAG_V6 => Some(Self(Kind::V6(bits))),
+            TAG_KEY => Some(Self::one(bits, Class::Key)),
+            TAG_PROXY => Some(Self::one(bits, Class::Proxy)),
+            _ => None,
+        }
+    }
+
+    /// The networks of the subscriber that have a share, the finest first: how many of its bytes all subscribers of
+    /// the network have in common, and the share as a multiple of one subscriber's.
+    pub fn shares(self) -> impl Iterator<Item = (usize, u32)> {
+        let bounded = self.networks().filter(|network| network.is_bounded());
+        bounded.map(|network| {
+            let common = match network.class {
+                Class::V6(step) => 1 + (PREFIX_BITS[usize::from(step)] / 8) as usize,
+                _ => SUBSCRIBER_LEN,
+            };
+            (common, network.multiple())
+        })
+    }
+
+    /// The address, or the first one of its IPv6 /64; none for what is no address.
+    #[must_use]
+    pub fn address(self) -> Option<IpAddr> {
+        match self.0 {
+            Kind::V6(bits) => Some(Ipv6Addr::from_bits(u128::from(bits) << 64).into()),
+            Kind::One(Network {
+                bits,
+                class: Class::V4,
+            }) => u32::try_from(bits)
+                .ok()
+                .map(|bits| Ipv4Addr::from_bits(bits).into()),
+            Kind::One(_) => None,
+        }
     }
 
     /// The networks that the subscriber is in, the finest first.
@@ -146,6 +214,45 @@ mod tests {
     fn networks(address: &str) -> Vec<Network> {
         let subscriber = Subscriber::of(address.parse().unwrap());
         subscriber.networks().collect()
+    }
+
+    #[test]
+    fn a_subscriber_is_the_same_when_it_was_stored_as_bytes() {
+        let address = |text: &str| Subscriber::of(text.parse().unwrap());
+        let proxy = Subscriber::proxy("192.0.2.1".parse().unwrap());
+        for (subscriber, at) in [
+            (address("192.0.2.1"), Some("192.0.2.1")),
+            (address("2001:db8:1:2::3"), Some("2001:db8:1:2::")),
+            (Subscriber::key(u64::MAX), None),
+            (proxy, None),
+        ] {
+            let stored = subscriber.to_bytes();
+            assert_eq!(Subscriber::from_bytes(stored), Some(subscriber));
+            assert_eq!(subscriber.address().map(|at| at.to_string()).as_deref(), at);
+        }
+        assert_eq!(Subscriber::from_bytes([0; SUBSCRIBER_LEN]), None);
+    }
+
+    #[test]
+    fn subscribers_of_one_network_begin_with_the_same_bytes() {
+        let one = Subscriber::of("2001:db8:1:1::1".parse().unwrap());
+        let shares: Vec<_> = one.shares().collect();
+        assert_eq!(shares, [(9, 1), (8, 2), (7, 4), (5, 8)]);
+        for (other, common) in [
+            ("2001:db8:1:1::2", 9),
+            ("2001:db8:1:2::1", 8),
+            ("2001:db8:1:100::1", 7),
+            ("2001:db8:2:1::1", 5),
+        ] {
+            let other = Subscriber::of(other.parse().unwrap()).to_bytes();
+            let begins_alike = |len: &usize| one.to_bytes()[..*len] == other[..*len];
+            let most = shares.iter().map(|(len, _)| *len).find(begins_alike);
+            assert_eq!(most, Some(common));
+        }
+        let shares: Vec<_> = Subscriber::key(1).shares().collect();
+        assert_eq!(shares, [(9, 1)]);
+        let proxy = Subscriber::proxy("192.0.2.1".parse().unwrap());
+        assert_eq!(proxy.shares().count(), 0, "it has no share to exceed");
     }
 
     #[test]

@@ -1,65 +1,66 @@
 //! Challenges of passkeys: each is good for one purpose, for a while, and once.
 
-use crate::waiting::Waiting;
+use crate::pending::{PendingDb, PendingTable, person};
 use aws_lc_rs::hmac;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use culvert_ids::ActorId;
 use culvert_portal_base::Fault;
-use std::time::{Duration, Instant};
+use culvert_store::{PendingBounds, PendingKind, PutPending, WhenFull};
+use culvert_wire::Timestamp;
+use std::time::Duration;
 
 /// From the page to what the authenticator makes of it: to find a key in a drawer.
 pub const WITHIN: Duration = Duration::from_secs(300);
 
-/// Random bytes of a challenge, of the seconds at which it was made, and of what shows that it was made here. Web
+/// Random bytes of a challenge, of the time at which it was made, and of what shows that it was made here. Web
 /// Authentication asks for 16 random bytes at least (section 13.4.3).
 const NONCE_LEN: usize = 16;
 const TIME_LEN: usize = 8;
 const TAG_LEN: usize = 16;
 
+/// By how much the clocks of two portals may be apart: an answer may come to another portal than the one that made the
+/// challenge. Clocks that are set by NTP are apart by milliseconds.
+const CLOCKS_APART_MS: u64 = 60_000;
+
+/// The time for which a used challenge is remembered. It is longer than any portal accepts it, as long as clocks are
+/// apart by less than half of [`WITHIN`].
+const REMEMBERED: Duration = Duration::from_secs(2 * WITHIN.as_secs());
+
+/// Used challenges at once: two for each of the 4,096 people of a large organisation who sign in within the same
+/// minutes. One person has room for all tries of an address ([`crate::SIGN_INS_AT_ONCE`]) in that time. Of some 400
+/// bytes each they take 3 MiB.
+const BOUNDS: PendingBounds = PendingBounds {
+    all: 8_192,
+    of_one: 128,
+    full: WhenFull::IsRefused,
+};
+
 /// The challenges of authenticators. An answer to one is of use once, for a while, and for one
 /// thing.
 ///
-/// A challenge itself proves that it was made here, and its purpose: pages may be asked for as
-/// often as anyone likes, and no record of challenges is kept. Like all that waits, it is of one
-/// process.
+/// A challenge itself proves that it was made by a portal of this database, and its purpose: pages may be asked for as
+/// often as anyone likes, and no record of challenges is kept.
 #[derive(Debug)]
 pub struct Challenges {
     key: hmac::Key,
-    began: Instant,
-    /// Those that were used.
-    spent: Waiting<[u8; NONCE_LEN], ()>,
 }
 
 impl Challenges {
-    /// With a key of its own.
-    ///
-    /// # Errors
-    /// The operating system gave no random bytes.
-    pub fn new() -> Result<Self, getrandom::Error> {
-        let mut key = [0; 32];
-        getrandom::fill(&mut key)?;
-        Ok(Self {
-            key: hmac::Key::new(hmac::HMAC_SHA256, &key),
-            began: Instant::now(),
-            spent: Waiting::refusing("passkey_challenges", WITHIN),
-        })
-    }
-
-    /// The table's name, and the number of answers that were refused because there were too many.
-    pub fn refusals(&self) -> (&'static str, u64) {
-        self.spent.evictions()
+    /// With the key of all portals of the database.
+    pub fn new(key: &[u8]) -> Self {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, key);
+        Self { key }
     }
 
     /// One for a purpose, in base64url.
     ///
     /// # Errors
     /// [`Fault::Internal`]: the operating system gave no random bytes.
-    pub fn make(&self, purpose: &[u8], at: Instant) -> Result<String, Fault> {
+    pub fn make(&self, purpose: &[u8], at: Timestamp) -> Result<String, Fault> {
         let mut challenge = vec![0; NONCE_LEN];
         getrandom::fill(&mut challenge)?;
-        let seconds = at.saturating_duration_since(self.began).as_secs();
-        challenge.extend(seconds.to_be_bytes());
+        challenge.extend(at.unix_ms().to_be_bytes());
         let tag = self.tag(purpose, &challenge);
         challenge.extend(tag);
         Ok(URL_SAFE_NO_PAD.encode(challenge))
@@ -74,73 +75,123 @@ impl Challenges {
         tag
     }
 
-    /// The challenge, where it was made here for this purpose, and lately.
-    pub fn known(&self, purpose: &[u8], challenge: &[u8], at: Instant) -> Option<Challenge> {
+    /// The challenge, where a portal of this database made it for this purpose, and lately.
+    pub fn known(&self, purpose: &[u8], challenge: &[u8], at: Timestamp) -> Option<Challenge> {
         let (nonce, rest) = challenge.split_first_chunk::<NONCE_LEN>()?;
-        let (seconds, tag) = rest.split_first_chunk::<TIME_LEN>()?;
+        let (made_ms, tag) = rest.split_first_chunk::<TIME_LEN>()?;
         let made = self.tag(purpose, &challenge[..NONCE_LEN + TIME_LEN]);
         aws_lc_rs::constant_time::verify_slices_are_equal(&made, tag).ok()?;
-        let made = self.began + Duration::from_secs(u64::from_be_bytes(*seconds));
-        let is_recent = at.saturating_duration_since(made) < WITHIN;
+        let (made_ms, now_ms) = (u64::from_be_bytes(*made_ms), at.unix_ms());
+        let age = Duration::from_millis(now_ms.saturating_sub(made_ms));
+        let is_recent = age < WITHIN && made_ms.saturating_sub(now_ms) <= CLOCKS_APART_MS;
         is_recent.then_some(Challenge(*nonce))
-    }
-
-    /// Uses it up, once what answers it is known to be good: nobody else fills the memory of it. False where it was
-    /// used before.
-    pub fn spend(&self, actor: ActorId, challenge: &Challenge, at: Instant) -> bool {
-        self.spent.put_first(&actor, challenge.0, (), at)
     }
 }
 
-/// A challenge that was made here.
+/// A challenge that a portal of this database made.
 #[derive(Debug)]
 pub struct Challenge([u8; NONCE_LEN]);
+
+/// The challenges that were used. None of them gives way: it could be used again.
+#[derive(Debug)]
+pub struct SpentChallenges(PendingTable);
+
+impl Default for SpentChallenges {
+    fn default() -> Self {
+        let kind = PendingKind::SpentChallenge;
+        Self(PendingTable::keeping(
+            "passkey_challenges",
+            kind,
+            BOUNDS,
+            REMEMBERED,
+        ))
+    }
+}
+
+impl SpentChallenges {
+    /// The table's name, and the number of answers that were refused because there were too many.
+    pub fn refusals(&self) -> (&'static str, u64) {
+        self.0.evictions()
+    }
+
+    /// Uses a challenge up, once what answers it is known to be good: nobody else fills the memory of it. False where it was
+    /// used before.
+    pub async fn spend(
+        &self,
+        db: PendingDb<'_>,
+        actor: ActorId,
+        challenge: &Challenge,
+    ) -> Result<bool, Fault> {
+        let put = self.0.put(db, person(actor), &challenge.0, &()).await?;
+        Ok(matches!(put, PutPending::Waits { .. }))
+    }
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory_store::Memory;
 
-    #[test]
-    fn a_challenge_is_good_once_for_a_while_and_for_its_purpose() {
-        let challenges = Challenges::new().unwrap();
-        let foreign = Challenges::new().unwrap();
-        let at = Instant::now();
-        let challenge = challenges.make(b"this", at).unwrap();
+    fn at(unix_ms: u64) -> Timestamp {
+        Timestamp::from_unix_ms(unix_ms)
+    }
+
+    const NOW: u64 = 1_800_000_000_000;
+    const WITHIN_MS: u64 = 300_000;
+
+    #[tokio::test]
+    async fn a_challenge_is_good_once_for_a_while_and_for_its_purpose() {
+        let (one_portal, other_portal) = (Challenges::new(&[1; 32]), Challenges::new(&[1; 32]));
+        let foreign = Challenges::new(&[2; 32]);
+        let challenge = one_portal.make(b"this", at(NOW)).unwrap();
         let challenge = URL_SAFE_NO_PAD.decode(challenge).unwrap();
-        assert!(challenges.known(b"that", &challenge, at).is_none());
-        assert!(foreign.known(b"this", &challenge, at).is_none());
-        assert!(challenges.known(b"this", &challenge, at + WITHIN).is_none());
-        let known = challenges.known(b"this", &challenge, at).unwrap();
+        let known = |of: &Challenges, purpose: &[u8], ms| of.known(purpose, &challenge, at(ms));
+        assert!(known(&other_portal, b"that", NOW).is_none());
+        assert!(known(&foreign, b"this", NOW).is_none());
+        for (ms, is_good) in [
+            (NOW, true),
+            (NOW + WITHIN_MS - 1, true),
+            (NOW + WITHIN_MS, false),
+            (NOW - CLOCKS_APART_MS, true),
+            (NOW - CLOCKS_APART_MS - 1, false),
+        ] {
+            assert_eq!(known(&other_portal, b"this", ms).is_some(), is_good, "{ms}");
+        }
+        let known = known(&other_portal, b"this", NOW).unwrap();
+        let (memory, spent) = (Memory::default(), SpentChallenges::default());
         let [one, other] = [1, 2].map(|byte| ActorId::from_bytes([byte; 16]));
-        assert!(challenges.spend(one, &known, at));
-        assert!(!challenges.spend(one, &known, at));
-        assert!(!challenges.spend(other, &known, at));
+        let spend = |actor| spent.spend(memory.db(), actor, &known);
+        assert_eq!(spend(one).await, Ok(true));
+        assert_eq!(spend(one).await, Ok(false));
+        assert_eq!(spend(other).await, Ok(false));
+        memory.pass(WITHIN + Duration::from_millis(2 * CLOCKS_APART_MS));
+        assert_eq!(spend(one).await, Ok(false), "any clock is past it by now");
         for bit in 0..challenge.len() * 8 {
             let mut changed = challenge.clone();
             changed[bit / 8] ^= 1 << (bit % 8);
-            assert!(
-                challenges.known(b"this", &changed, at).is_none(),
-                "bit {bit}"
-            );
+            let known = one_portal.known(b"this", &changed, at(NOW));
+            assert!(known.is_none(), "bit {bit}");
         }
-        assert!(challenges.known(b"this", &challenge[..30], at).is_none());
-        assert!(challenges.known(b"this", b"", at).is_none());
+        let cut = one_portal.known(b"this", &challenge[..30], at(NOW));
+        assert!(cut.is_none());
+        assert!(one_portal.known(b"this", b"", at(NOW)).is_none());
     }
 
-    #[test]
-    fn answers_that_are_refused_because_there_are_too_many_are_counted() {
-        let challenges = Challenges::new().unwrap();
-        let at = Instant::now();
-        let spend = |number: u16| {
-            let mut nonce = [0; NONCE_LEN];
-            nonce[..2].copy_from_slice(&number.to_be_bytes());
-            challenges.spend(ActorId::from_bytes([1; 16]), &Challenge(nonce), at)
-        };
-        assert!(spend(0));
-        assert_eq!(challenges.refusals(), ("passkey_challenges", 0));
-        let refused = (1..1_000).filter(|number| !spend(*number)).count();
-        assert!(refused > 0, "one person has a share");
-        let refused = u64::try_from(refused).unwrap();
-        assert_eq!(challenges.refusals(), ("passkey_challenges", refused));
+    #[tokio::test]
+    async fn answers_that_are_refused_because_there_are_too_many_are_counted() {
+        let (memory, spent) = (Memory::default(), SpentChallenges::default());
+        let mut refused = 0;
+        for number in 0..=u8::MAX {
+            let challenge = Challenge([number; NONCE_LEN]);
+            let actor = ActorId::from_bytes([1; 16]);
+            let good = spent.spend(memory.db(), actor, &challenge).await.unwrap();
+            refused += u64::from(!good);
+        }
+        assert_eq!(
+            refused,
+            256 - BOUNDS.of_one as u64,
+            "one person has a share"
+        );
+        assert_eq!(spent.refusals(), ("passkey_challenges", refused));
     }
 }

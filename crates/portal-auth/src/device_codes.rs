@@ -1,19 +1,21 @@
 //! Device codes (RFC 8628): a machine shows a code, a person who has signed in compares and approves it, and the
 //! machine gets a token of that person.
 
+use crate::pending::{Attempts, Found, PendingDb, PendingTable};
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use culvert_base::Uptime;
 use culvert_fair::{Bounds, FairMap, Subscriber};
-use culvert_ids::ActorId;
-use culvert_portal_base::{Evictions, Fault, RateLimit, now};
-use culvert_store::Author;
+use culvert_ids::{ActorId, TokenId};
+use culvert_portal_base::{Fault, RateLimit, now};
+use culvert_store::{Author, PendingBounds, PendingKind, PutPending, Role, WhenFull};
 use culvert_wire::Timestamp;
 use culvert_wire::api::DeviceAnswer;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
@@ -31,24 +33,34 @@ const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
 /// A machine that asks this much early is not too fast: packets do not all take as long.
 const EARLY: Duration = Duration::from_millis(500);
 
-/// Codes at once: all machines of a small company on one morning. Of some 1.4 KiB each with their places in the
-/// table they take 5.6 MiB.
+/// Codes at once: all machines of a small company on one morning. Of some 700 bytes each they take 3 MiB of the
+/// database.
 const MAX_CODES: usize = 4_096;
 
 /// Codes of one subscriber at once. A subscriber with as many has to wait. When there are too many
 /// in all, the oldest of the largest holder gives way.
 const MAX_CODES_FROM: usize = 64;
 
-const BOUNDS: Bounds = Bounds {
-    capacity: MAX_CODES,
-    per_subscriber: MAX_CODES_FROM,
-    settling: LIFETIME,
+const BOUNDS: PendingBounds = PendingBounds {
+    all: MAX_CODES,
+    of_one: MAX_CODES_FROM,
+    full: WhenFull::OwnIsRefused,
 };
+
+/// Tries to find a user code that no other machine shows. One is another's with a chance of one in six million.
+const TRIES_FOR_A_CODE: u32 = 8;
+
+/// Tries to decide about a machine that somebody else decides about at the same moment.
+const TRIES_TO_DECIDE: u32 = 3;
+
+/// The time after which a token that was not made is made anew: the portal that was about to is gone. It is longer than
+/// the database takes for a write, all its limits of time together.
+const MADE_WITHIN: Duration = Duration::from_secs(120);
 
 /// Codes that a person tries: 20, then one in ten seconds. With [`MAX_CODES`] that are good of 2·10¹⁰, a
 /// guess hits one in six million.
+const TRIALS: Attempts = Attempts::new("device codes", ONE_CODE_EVERY, 20);
 const ONE_CODE_EVERY: Duration = Duration::from_secs(10);
-const CODES_AT_ONCE: u32 = 20;
 
 /// Codes that an address begins: as many as [`MAX_CODES_FROM`] at once, then one in ten seconds.
 const BEGUN_AT_ONCE: u32 = 64;
@@ -57,43 +69,75 @@ const BEGUN_AT_ONCE: u32 = 64;
 const LETTERS: &[u8; 20] = b"BCDFGHJKLMNPQRSTVWXZ";
 const CODE_LEN: usize = 8;
 
+/// Between the user code and the secret of a device code.
+const SEPARATOR: char = '.';
+
 /// Machines that wait.
 pub struct DeviceCodes {
-    /// By the hash of the device code.
-    waiting: Mutex<FairMap<[u8; 32], Device>>,
+    /// By the user code, which is a part of the device code too.
+    waiting: PendingTable,
+    /// When machines asked this portal, by the hash of the device code. A machine that asks several portals may ask
+    /// each as often.
+    paces: Mutex<FairMap<[u8; 32], Pace>>,
     start: Instant,
-    evictions: Evictions,
-    tried_by: RateLimit,
     begun_from: RateLimit,
 }
 
+/// A machine, as the database has it.
+#[derive(Clone, Serialize, Deserialize)]
 struct Device {
-    user_code: String,
+    /// The hash of the device code.
+    device_code: [u8; 32],
     machine: String,
     from: IpAddr,
-    began: Instant,
     began_at: Timestamp,
-    asked: Option<Instant>,
-    interval: Duration,
     decision: Decision,
 }
 
+struct Pace {
+    asked: Instant,
+    interval: Duration,
+}
+
 /// The decision about a machine.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Decision {
     /// Nobody has decided yet.
     Open,
     /// The machine gets nothing.
     Denied,
     /// The machine gets a token.
-    Approved {
-        /// The author of the approval.
-        author: Author,
-        /// The actor whose token it gets.
-        actor: ActorId,
-    },
+    Approved(Approval),
     /// Its token is being made: nobody else gets one by this code.
-    Issuing,
+    Issuing {
+        /// The approval.
+        approval: Approval,
+        /// The machine's age at which that began, in milliseconds.
+        since_ms: u64,
+    },
+}
+
+/// An approval of a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Approval {
+    /// The person, whose token the machine gets.
+    pub actor: ActorId,
+    /// The session in which they approved it.
+    pub session: TokenId,
+    /// The role by which they did.
+    pub role: Option<Role>,
+}
+
+impl Approval {
+    /// The author of the token.
+    #[must_use]
+    pub const fn author(self) -> Author {
+        Author {
+            actor: Some(self.actor),
+            token: Some(self.session),
+            role: self.role,
+        }
+    }
 }
 
 /// A machine that waits, for the person who decides.
@@ -111,11 +155,15 @@ pub struct WaitingDevice {
 
 impl Default for DeviceCodes {
     fn default() -> Self {
+        let paces = Bounds {
+            capacity: MAX_CODES,
+            per_subscriber: MAX_CODES_FROM,
+            settling: Duration::ZERO,
+        };
         Self {
-            waiting: Mutex::new(FairMap::new(BOUNDS, LIFETIME)),
+            waiting: PendingTable::keeping("device_codes", PendingKind::Device, BOUNDS, LIFETIME),
+            paces: Mutex::new(FairMap::new(paces, LIFETIME)),
             start: Instant::now(),
-            evictions: Evictions::of("device_codes"),
-            tried_by: RateLimit::new(ONE_CODE_EVERY, CODES_AT_ONCE),
             begun_from: RateLimit::new(ONE_CODE_EVERY, BEGUN_AT_ONCE),
         }
     }
@@ -128,18 +176,10 @@ impl fmt::Debug for DeviceCodes {
 }
 
 impl DeviceCodes {
-    fn all(&self) -> MutexGuard<'_, FairMap<[u8; 32], Device>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn since(&self, at: Instant) -> Uptime {
-        Uptime::after(at.saturating_duration_since(self.start))
-    }
-
     /// The table's name, and the number of codes that gave way to others or were refused because of their network's
     /// share.
     pub fn evictions(&self) -> (&'static str, u64) {
-        self.evictions.counted()
+        self.waiting.evictions()
     }
 
     /// Counts a code that this address begins.
@@ -153,137 +193,201 @@ impl DeviceCodes {
     /// Counts a code that this person tries.
     ///
     /// # Errors
-    /// The time to wait.
-    pub fn take_trial(&self, actor: ActorId, at: Instant) -> Result<(), Duration> {
-        self.tried_by.take_for(&actor, at)
+    /// [`Fault::TooMany`], and faults of the database.
+    pub async fn take_trial(&self, db: PendingDb<'_>, actor: ActorId) -> Result<(), Fault> {
+        db.take_attempt(&TRIALS, actor.as_bytes()).await
     }
 
     /// Takes in a machine. Returns the device code, by which it asks, and the user code, which it shows.
     ///
     /// # Errors
-    /// [`Fault::TooMany`] where there is no room, [`Fault::Internal`] without random bytes.
-    pub fn begin(
+    /// [`Fault::TooMany`] where there is no room, [`Fault::Internal`] without random bytes, and faults of the database.
+    pub async fn begin(
         &self,
+        db: PendingDb<'_>,
         from: IpAddr,
         machine: String,
-        at: Instant,
     ) -> Result<(Zeroizing<String>, String), Fault> {
         let mut secret = Zeroizing::new([0; 32]);
         getrandom::fill(secret.as_mut_slice())?;
-        let device_code = Zeroizing::new(URL_SAFE_NO_PAD.encode(*secret));
-        let since = self.since(at);
-        let mut all = self.all();
-        let user_code = loop {
-            let code = user_code()?;
-            if !all
-                .iter_mut(since)
-                .any(|(_, device)| device.user_code == code)
-            {
-                break code;
-            }
-        };
-        let device = Device {
-            user_code: user_code.clone(),
+        let secret = Zeroizing::new(URL_SAFE_NO_PAD.encode(*secret));
+        let mut device = Device {
+            device_code: [0; 32],
             machine,
             from,
-            began: at,
             began_at: now(),
-            asked: None,
-            interval: INTERVAL,
             decision: Decision::Open,
         };
-        match all.insert(Subscriber::of(from), hash(&device_code), device, since) {
-            Ok(None) => {}
-            Ok(Some(evicted)) => self.evictions.note(&evicted.from.to_string(), at),
-            Err(_) => {
-                self.evictions.note(&from.to_string(), at);
-                let mut devices = all.iter_mut(since);
-                let oldest =
-                    devices.find(|(_, device)| Subscriber::of(device.from) == Subscriber::of(from));
-                let age = oldest.map_or(Duration::ZERO, |(_, oldest)| {
-                    at.saturating_duration_since(oldest.began)
-                });
-                return Err(Fault::TooMany {
-                    wait: LIFETIME.saturating_sub(age),
-                });
+        for _ in 0..TRIES_FOR_A_CODE {
+            let user_code = user_code()?;
+            let device_code = Zeroizing::new(format!("{user_code}{SEPARATOR}{}", *secret));
+            device.device_code = hash(&device_code);
+            let from = Subscriber::of(from);
+            let put = self.waiting.put(db, from, user_code.as_bytes(), &device);
+            match put.await? {
+                PutPending::Waits { .. } => return Ok((device_code, user_code)),
+                PutPending::IsThere => {}
+                PutPending::Refused { wait } => {
+                    // Others of its network have all.
+                    let wait = if wait.is_zero() { LIFETIME } else { wait };
+                    return Err(Fault::TooMany { wait });
+                }
             }
         }
-        Ok((device_code, user_code))
+        Err(Fault::internal("no device code is free"))
     }
 
     /// The answer to a machine that asks. The first one that asks after the approval gets the
     /// token.
-    pub fn ask(&self, key: [u8; 32], at: Instant) -> Told {
-        let since = self.since(at);
-        let mut all = self.all();
-        let Some(device) = all.get_mut(&key, since) else {
-            return Told::Answer(DeviceAnswer::Expired);
+    pub async fn ask(
+        &self,
+        db: PendingDb<'_>,
+        device_code: &str,
+        at: Instant,
+    ) -> Result<Told, Fault> {
+        let expired = Ok(Told::Answer(DeviceAnswer::Expired));
+        let Some((user_code, found)) = self.of_machine(db, device_code).await? else {
+            return expired;
         };
-        match device.decision {
-            Decision::Open | Decision::Issuing => {}
+        let (device, age) = (found.value, found.age);
+        let approval = match device.decision {
             Decision::Denied => {
-                all.remove(&key, since);
-                return Told::Answer(DeviceAnswer::Denied);
+                self.waiting.forget(db, user_code.as_bytes()).await;
+                return Ok(Told::Answer(DeviceAnswer::Denied));
             }
-            Decision::Approved { author, actor } => {
-                device.decision = Decision::Issuing;
-                let machine = device.machine.clone();
-                return Told::Approved {
-                    machine,
-                    author,
-                    actor,
-                };
+            Decision::Approved(approval) => Some(approval),
+            Decision::Issuing { approval, since_ms } => {
+                let since = Duration::from_millis(since_ms);
+                (age.saturating_sub(since) >= MADE_WITHIN).then_some(approval)
+            }
+            Decision::Open => None,
+        };
+        if let Some(approval) = approval {
+            let since_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+            let issuing = Device {
+                decision: Decision::Issuing { approval, since_ms },
+                ..device.clone()
+            };
+            let shown = user_code.as_bytes();
+            let replaced = self.waiting.replace(db, shown, found.version, &issuing);
+            if replaced.await? {
+                let machine = device.machine;
+                return Ok(Told::Approved { machine, approval });
             }
         }
-        let last = device.asked.replace(at);
-        let early =
-            last.is_some_and(|last| at.saturating_duration_since(last) + EARLY < device.interval);
-        if !early {
-            return Told::Answer(DeviceAnswer::Pending);
+        Ok(Told::Answer(self.pace(&device, at)))
+    }
+
+    /// The answer to a machine that is not decided about, by the time since it asked before.
+    fn pace(&self, device: &Device, at: Instant) -> DeviceAnswer {
+        let since = Uptime::after(at.saturating_duration_since(self.start));
+        let mut paces = self.paces.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(pace) = paces.get_mut(&device.device_code, since) else {
+            let pace = Pace {
+                asked: at,
+                interval: INTERVAL,
+            };
+            let from = Subscriber::of(device.from);
+            // One that gave way is asked no more slowly than a new one.
+            let _ = paces.insert(from, device.device_code, pace, since);
+            return DeviceAnswer::Pending;
+        };
+        let last = std::mem::replace(&mut pace.asked, at);
+        if at.saturating_duration_since(last) + EARLY >= pace.interval {
+            return DeviceAnswer::Pending;
         }
-        device.interval = (device.interval + SLOWER_BY).min(LONGEST_INTERVAL);
-        let interval_s = device.interval.as_secs();
-        Told::Answer(DeviceAnswer::SlowDown { interval_s })
+        pace.interval = (pace.interval + SLOWER_BY).min(LONGEST_INTERVAL);
+        let interval_s = pace.interval.as_secs();
+        DeviceAnswer::SlowDown { interval_s }
     }
 
     /// Forgets a machine that has its token, or has it ask again where there was none to be had.
-    pub fn issued(&self, key: [u8; 32], again: Option<(Author, ActorId)>) {
-        let since = self.since(Instant::now());
-        let mut all = self.all();
-        match (again, all.get_mut(&key, since)) {
-            (Some((author, actor)), Some(device)) => {
-                device.decision = Decision::Approved { author, actor };
-            }
-            (_, _) => {
-                all.remove(&key, since);
-            }
-        }
+    pub async fn issued(
+        &self,
+        db: PendingDb<'_>,
+        device_code: &str,
+        again: Option<Approval>,
+    ) -> Result<(), Fault> {
+        let Some((user_code, found)) = self.of_machine(db, device_code).await? else {
+            return Ok(());
+        };
+        let (shown, version) = (user_code.as_bytes(), found.version);
+        let Some(approval) = again else {
+            self.waiting.forget(db, shown).await;
+            return Ok(());
+        };
+        let device = Device {
+            decision: Decision::Approved(approval),
+            ..found.value
+        };
+        let replaced = self.waiting.replace(db, shown, version, &device);
+        replaced.await.map(drop)
     }
 
     /// The machine that shows this code, and is not decided about.
-    pub fn waiting(&self, code: &str) -> Option<WaitingDevice> {
-        let shown = |device: &mut Device| WaitingDevice {
-            code: device.user_code.clone(),
-            machine: device.machine.clone(),
+    pub async fn waiting(
+        &self,
+        db: PendingDb<'_>,
+        code: &str,
+    ) -> Result<Option<WaitingDevice>, Fault> {
+        let Some(code) = written(code) else {
+            return Ok(None);
+        };
+        let found = self.open(db, &code).await?;
+        Ok(found.map(|Found { value: device, .. }| WaitingDevice {
+            code,
+            machine: device.machine,
             from: device.from,
             since: device.began_at,
+        }))
+    }
+
+    /// Decides about the machine that shows this code. False where there is no such machine.
+    pub async fn decide(
+        &self,
+        db: PendingDb<'_>,
+        code: &str,
+        decision: Decision,
+    ) -> Result<bool, Fault> {
+        let Some(code) = written(code) else {
+            return Ok(false);
         };
-        self.with_code(code, shown)
+        for _ in 0..TRIES_TO_DECIDE {
+            let Some(found) = self.open(db, &code).await? else {
+                return Ok(false);
+            };
+            let device = Device {
+                decision,
+                ..found.value
+            };
+            let shown = code.as_bytes();
+            let replaced = self.waiting.replace(db, shown, found.version, &device);
+            if replaced.await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
-    /// Decides about the machine that shows this code. None where there is no such machine.
-    pub fn decide(&self, code: &str, decision: Decision) -> Option<()> {
-        self.with_code(code, |device| device.decision = decision)
+    async fn open(&self, db: PendingDb<'_>, code: &str) -> Result<Option<Found<Device>>, Fault> {
+        let found = self.waiting.get::<Device>(db, code.as_bytes()).await?;
+        Ok(found.filter(|found| found.value.decision == Decision::Open))
     }
 
-    fn with_code<T>(&self, code: &str, then: impl FnOnce(&mut Device) -> T) -> Option<T> {
-        let code = written(code)?;
-        let since = self.since(Instant::now());
-        let mut all = self.all();
-        let mut devices = all.iter_mut(since).map(|(_, device)| device);
-        let device = devices
-            .find(|device| device.user_code == code && matches!(device.decision, Decision::Open));
-        device.map(then)
+    /// The machine that asks by this device code, and its user code.
+    async fn of_machine<'a>(
+        &self,
+        db: PendingDb<'_>,
+        device_code: &'a str,
+    ) -> Result<Option<(&'a str, Found<Device>)>, Fault> {
+        let Some((user_code, _)) = device_code.split_once(SEPARATOR) else {
+            return Ok(None);
+        };
+        let found = self.waiting.get::<Device>(db, user_code.as_bytes()).await?;
+        let asked = hash(device_code);
+        // The hashes may be compared in any time: nobody chooses one.
+        let found = found.filter(|found| found.value.device_code == asked);
+        Ok(found.map(|found| (user_code, found)))
     }
 }
 
@@ -296,10 +400,8 @@ pub enum Told {
     Approved {
         /// The name that it gives itself.
         machine: String,
-        /// The author of the approval.
-        author: Author,
-        /// The actor whose token it gets.
-        actor: ActorId,
+        /// The approval.
+        approval: Approval,
     },
 }
 
@@ -328,182 +430,11 @@ fn user_code() -> Result<String, Fault> {
     Ok(letters)
 }
 
-/// The key of a device code.
-#[must_use]
-pub fn hash(code: &str) -> [u8; 32] {
+fn hash(code: &str) -> [u8; 32] {
     let mut hash = [0; 32];
     hash.copy_from_slice(digest(&SHA256, code.as_bytes()).as_ref());
     hash
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::BTreeSet;
-
-    fn address(last: u8) -> IpAddr {
-        IpAddr::from([192, 0, 2, last])
-    }
-
-    fn begin(devices: &DeviceCodes, at: Instant) -> ([u8; 32], String) {
-        let begun = devices.begin(address(1), "laptop".to_owned(), at);
-        let (device_code, user_code) = begun.ok().unwrap();
-        (hash(&device_code), user_code)
-    }
-
-    fn answer(devices: &DeviceCodes, key: [u8; 32], at: Instant) -> DeviceAnswer {
-        match devices.ask(key, at) {
-            Told::Answer(answer) => answer,
-            Told::Approved { .. } => panic!("approved"),
-        }
-    }
-
-    #[test]
-    fn who_asks_too_soon_is_told_to_wait_longer_each_time() {
-        let devices = DeviceCodes::default();
-        let start = Instant::now();
-        let (key, _) = begin(&devices, start);
-        assert_eq!(answer(&devices, key, start), DeviceAnswer::Pending);
-        let at = start + INTERVAL;
-        assert_eq!(answer(&devices, key, at), DeviceAnswer::Pending);
-        for interval_s in [7, 12] {
-            let slower = DeviceAnswer::SlowDown { interval_s };
-            assert_eq!(answer(&devices, key, at), slower);
-        }
-        let at = at + Duration::from_secs(12);
-        assert_eq!(answer(&devices, key, at), DeviceAnswer::Pending);
-        for _ in 0..20 {
-            answer(&devices, key, at);
-        }
-        let most = DeviceAnswer::SlowDown { interval_s: 60 };
-        assert_eq!(answer(&devices, key, at), most);
-    }
-
-    #[test]
-    fn who_asks_half_a_second_early_is_not_too_fast() {
-        let half_second = Duration::from_millis(500);
-        for (early, told) in [
-            (half_second, DeviceAnswer::Pending),
-            (
-                half_second + Duration::from_nanos(1),
-                DeviceAnswer::SlowDown { interval_s: 7 },
-            ),
-        ] {
-            let devices = DeviceCodes::default();
-            let start = Instant::now();
-            let (key, _) = begin(&devices, start);
-            assert_eq!(answer(&devices, key, start), DeviceAnswer::Pending);
-            let at = start + INTERVAL - early;
-            assert_eq!(answer(&devices, key, at), told, "{early:?}");
-        }
-    }
-
-    #[test]
-    fn a_code_is_good_for_ten_minutes_and_for_one_machine() {
-        let devices = DeviceCodes::default();
-        let start = Instant::now();
-        let (key, code) = begin(&devices, start);
-        let last = start + LIFETIME - Duration::from_secs(1);
-        assert_eq!(answer(&devices, key, last), DeviceAnswer::Pending);
-        assert_eq!(
-            answer(&devices, key, start + LIFETIME),
-            DeviceAnswer::Expired
-        );
-        assert!(devices.with_code(&code, |_| ()).is_none(), "it is gone");
-        assert_eq!(answer(&devices, [0; 32], start), DeviceAnswer::Expired);
-
-        let (key, code) = begin(&devices, start);
-        let approve = |device: &mut Device| {
-            device.decision = Decision::Approved {
-                author: Author::PORTAL,
-                actor: ActorId::from_bytes([1; 16]),
-            };
-        };
-        assert!(devices.with_code(&code, approve).is_some());
-        assert!(devices.with_code(&code, approve).is_none(), "decided once");
-        assert!(matches!(devices.ask(key, start), Told::Approved { .. }));
-        let meanwhile = answer(&devices, key, start + INTERVAL);
-        assert_eq!(meanwhile, DeviceAnswer::Pending, "one gets the token");
-        let actor = ActorId::from_bytes([1; 16]);
-        devices.issued(key, Some((Author::PORTAL, actor)));
-        assert!(matches!(devices.ask(key, start), Told::Approved { .. }));
-        devices.issued(key, None);
-        assert_eq!(answer(&devices, key, start), DeviceAnswer::Expired);
-
-        let (key, code) = begin(&devices, start);
-        devices.with_code(&code, |device| device.decision = Decision::Denied);
-        assert_eq!(answer(&devices, key, start), DeviceAnswer::Denied);
-        assert_eq!(answer(&devices, key, start), DeviceAnswer::Expired);
-    }
-
-    #[test]
-    fn no_address_takes_all_codes_and_old_ones_make_room() {
-        let devices = DeviceCodes::default();
-        let start = Instant::now();
-        let begin = |last, at| devices.begin(address(last), "laptop".to_owned(), at);
-        for _ in 0..MAX_CODES_FROM {
-            assert!(begin(1, start).is_ok());
-        }
-        let refused = begin(1, start + Duration::from_secs(1)).err();
-        let wait = LIFETIME - Duration::from_secs(1);
-        assert_eq!(refused, Some(Fault::TooMany { wait }));
-        assert_eq!(devices.evictions(), ("device_codes", 1), "it is counted");
-        assert!(begin(2, start).is_ok());
-        assert!(begin(1, start + LIFETIME).is_ok());
-    }
-
-    #[test]
-    fn a_site_that_takes_all_codes_leaves_one_for_everybody_else() {
-        let devices = DeviceCodes::default();
-        let at = Instant::now();
-        let (key, _) = begin(&devices, at);
-        let begin_at = |address: &str| {
-            let from = address.parse().unwrap();
-            devices.begin(from, "laptop".to_owned(), at)
-        };
-        let codes = |site: u16| {
-            let of = move |number: u16| format!("2001:{site:x}:1:{number:x}::1");
-            (0..1_000)
-                .filter(|number| begin_at(&of(*number)).is_ok())
-                .count()
-        };
-        assert_eq!(codes(0x1000), 4 * MAX_CODES_FROM);
-        for site in 0x1001..0x1011 {
-            codes(site);
-        }
-        let full = devices.all().len(devices.since(at));
-        assert_eq!(full, MAX_CODES);
-        assert!(begin_at("203.0.113.1").is_ok());
-        assert_eq!(answer(&devices, key, at), DeviceAnswer::Pending);
-    }
-
-    #[test]
-    fn a_code_is_read_however_people_write_it() {
-        for text in ["BCDF-GHJK", "bcdfghjk", " bcdf ghjk ", "B-C-D-F-G-H-J-K"] {
-            assert_eq!(written(text).as_deref(), Some("BCDF-GHJK"), "{text}");
-        }
-        for text in [
-            "",
-            "BCDF-GHJ",
-            "BCDF-GHJKL",
-            "ACDF-GHJK",
-            "BCDF-GHJ\u{e9}",
-            "<script>",
-        ] {
-            assert_eq!(written(text), None, "{text}");
-        }
-        let code = user_code().ok().unwrap();
-        assert_eq!(written(&code), Some(code));
-    }
-
-    #[test]
-    fn codes_are_of_all_twenty_letters() {
-        // One of the letters is in none of 500 codes with a chance of 20 · 0.95^4000, less than 10^-87.
-        let codes = (0..500).map(|_| user_code().ok().unwrap());
-        let letters: BTreeSet<char> = codes
-            .flat_map(|code| code.chars().collect::<Vec<_>>())
-            .collect();
-        let letters: String = letters.into_iter().collect();
-        assert_eq!(letters, "-BCDFGHJKLMNPQRSTVWXZ");
-    }
-}
+mod tests;

@@ -11,17 +11,19 @@ pub mod device_codes;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
+#[cfg(test)]
+mod memory_store;
 pub mod oidc;
 mod passwords;
+mod pending;
 pub mod totp;
-mod waiting;
 pub mod webauthn;
 
 pub use browsers::{Browsers, Known};
-pub use challenges::{Challenge, Challenges, WITHIN as CHALLENGE_WITHIN};
+pub use challenges::{Challenge, Challenges, SpentChallenges, WITHIN as CHALLENGE_WITHIN};
 pub use common_passwords::PasswordOwner;
 pub use passwords::{Asker, Passwords};
-pub use waiting::{Share, Waiting};
+pub use pending::{Attempts, Found, PendingDb, PendingTable, person};
 
 use std::time::Duration;
 

@@ -23,6 +23,7 @@ pub use flows::{Begun, DEVICE_PAGE, Flow, Purpose};
 pub use groups::Groups;
 pub use redeem::{Claims, ClientTrial, Lookup, Proven};
 
+use crate::pending::PendingDb;
 use culvert_ids::ProviderId;
 use culvert_portal_base::Fault;
 use culvert_store::{Provider, SecretBytes};
@@ -58,6 +59,7 @@ impl Oidc {
     /// meanwhile.
     pub async fn begin(
         &self,
+        db: PendingDb<'_>,
         from: IpAddr,
         provider: &Provider,
         purpose: Purpose,
@@ -65,7 +67,7 @@ impl Oidc {
     ) -> Result<Begun, Fault> {
         let known = self.known(provider).await?;
         let asks_anew = purpose.asks_anew();
-        let begun = self.flows.begin(from, provider.id, purpose)?;
+        let begun = self.flows.begin(db, from, provider.id, purpose).await?;
         let url = known
             .metadata
             .authorization_url(provider, &begun, redirect_uri, asks_anew);

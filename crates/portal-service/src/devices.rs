@@ -6,7 +6,7 @@ use super::tokens::issue;
 use super::{Caller, Service};
 use culvert_ids::ActorId;
 use culvert_policy::readable_name;
-use culvert_portal_auth::device_codes::{self, Decision, Told, WaitingDevice};
+use culvert_portal_auth::device_codes::{self, Approval, Decision, Told, WaitingDevice};
 use culvert_portal_base::Fault;
 use culvert_store::{self as store, Author, TokenScope, TokenUses};
 use culvert_wire::api::{DeviceAnswer, DeviceAsk, DeviceBegun, NewDevice};
@@ -18,17 +18,15 @@ const MAX_MACHINE_CHARS: usize = 60;
 
 impl Service {
     /// A machine asks to be signed in.
-    pub fn begin_device(&self, from: IpAddr, new: &NewDevice) -> Result<DeviceBegun, Fault> {
+    pub async fn begin_device(&self, from: IpAddr, new: &NewDevice) -> Result<DeviceBegun, Fault> {
         let machine = machine(&new.machine)?;
-        let at = Instant::now();
-        let taken = self.devices.take_beginning(from, at);
-        let begun = taken
-            .map_err(|wait| Fault::TooMany { wait })
-            .and_then(|()| self.devices.begin(from, machine, at));
-        if matches!(begun, Err(Fault::TooMany { .. })) {
-            self.metrics.rate_limited.inc();
-        }
-        let (device_code, user_code) = begun?;
+        let taken = self.devices.take_beginning(from, Instant::now());
+        taken.map_err(|wait| self.limited(wait))?;
+        let begun = self.devices.begin(self.pending(), from, machine).await;
+        let (device_code, user_code) = match begun {
+            Err(Fault::TooMany { wait }) => return Err(self.limited(wait)),
+            begun => begun?,
+        };
         let url = format!("{}/device", (self.portal)().url);
         Ok(DeviceBegun {
             device_code: device_code.to_string(),
@@ -42,19 +40,22 @@ impl Service {
 
     /// A machine asks whether somebody has signed in for it. Approved, it gets the token, once.
     pub async fn ask_device(&self, ask: &DeviceAsk) -> Result<DeviceAnswer, Fault> {
-        let key = device_codes::hash(&ask.device_code);
-        let (machine, author, actor) = match self.devices.ask(key, Instant::now()) {
+        let (db, code) = (self.pending(), &*ask.device_code);
+        let (machine, approval) = match self.devices.ask(db, code, Instant::now()).await? {
             Told::Answer(answer) => return Ok(answer),
-            Told::Approved {
-                machine,
-                author,
-                actor,
-            } => (machine, author, actor),
+            Told::Approved { machine, approval } => (machine, approval),
         };
+        let (author, actor) = (approval.author(), approval.actor);
         let issued = self.issue_to(&machine, author, actor).await;
         // It asks again, and the database may answer then.
         let again = matches!(issued, Err(Fault::Unavailable(_)));
-        self.devices.issued(key, again.then_some((author, actor)));
+        let noted = self.devices.issued(db, code, again.then_some(approval));
+        if let Err(error) = noted.await {
+            tracing::warn!(
+                ?error,
+                "a machine that was approved asks for its token again later"
+            );
+        }
         issued
     }
 
@@ -92,37 +93,45 @@ impl Service {
 
     /// The machine that shows this code. Everyone who signs in may look; a caller who tries many
     /// codes has to wait.
-    pub fn waiting_device(&self, caller: &Caller, code: &str) -> Result<WaitingDevice, Fault> {
-        self.try_code(caller)?;
-        self.devices.waiting(code).ok_or_else(no_such_code)
+    pub async fn waiting_device(
+        &self,
+        caller: &Caller,
+        code: &str,
+    ) -> Result<WaitingDevice, Fault> {
+        self.try_code(caller).await?;
+        let waiting = self.devices.waiting(self.pending(), code).await?;
+        waiting.ok_or_else(no_such_code)
     }
 
     /// The machine gets a client's token of the caller.
     pub async fn approve_device(&self, caller: &Caller, code: &str) -> Result<(), Fault> {
-        self.try_code(caller)?;
+        self.try_code(caller).await?;
         self.check_again(caller).await?;
-        let approved = Decision::Approved {
-            author: caller.author(),
+        let approval = Approval {
             actor: caller.actor()?,
+            session: caller.token(),
+            role: caller.author().role,
         };
-        self.decide_device(code, approved)
+        self.decide_device(code, Decision::Approved(approval)).await
     }
 
     /// The machine gets nothing.
     pub async fn deny_device(&self, caller: &Caller, code: &str) -> Result<(), Fault> {
-        self.try_code(caller)?;
+        self.try_code(caller).await?;
         self.check_again(caller).await?;
-        self.decide_device(code, Decision::Denied)
+        self.decide_device(code, Decision::Denied).await
     }
 
-    fn decide_device(&self, code: &str, decision: Decision) -> Result<(), Fault> {
-        self.devices.decide(code, decision).ok_or_else(no_such_code)
+    async fn decide_device(&self, code: &str, decision: Decision) -> Result<(), Fault> {
+        match self.devices.decide(self.pending(), code, decision).await? {
+            true => Ok(()),
+            false => Err(no_such_code()),
+        }
     }
 
-    fn try_code(&self, caller: &Caller) -> Result<(), Fault> {
+    async fn try_code(&self, caller: &Caller) -> Result<(), Fault> {
         let actor = caller.actor()?;
-        let taken = self.devices.take_trial(actor, Instant::now());
-        taken.map_err(|wait| self.limited(wait))
+        self.counted(self.devices.take_trial(self.pending(), actor).await)
     }
 }
 

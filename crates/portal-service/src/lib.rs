@@ -59,6 +59,8 @@ mod sign_in_limits;
 mod signed_in;
 mod sinks;
 mod sites;
+#[cfg(test)]
+mod test_db;
 mod tokens;
 mod touch;
 mod warnings;

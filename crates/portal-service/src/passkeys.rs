@@ -11,16 +11,20 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use culvert_ids::ActorId;
 use culvert_portal_auth::webauthn::{Assertion, RelyingParty, WebauthnError};
-use culvert_portal_auth::{CHALLENGE_WITHIN, Challenge};
-use culvert_portal_base::Fault;
-use culvert_store::{self as store, FactorChange, Mutation, Passkey};
+use culvert_portal_auth::{CHALLENGE_WITHIN, Challenge, Challenges};
+use culvert_portal_base::{Fault, now};
+use culvert_store::{self as store, FactorChange, Mutation, Passkey, SecretName};
 use serde_json::{Value, json};
 use std::net::IpAddr;
 use std::time::Instant;
+use zeroize::Zeroizing;
 
 /// The question that a page puts to an authenticator, as
 /// `PublicKeyCredential.parse…OptionsFromJSON()` takes it.
 pub struct Question(pub String);
+
+/// Bytes of the key of challenges: as many as a SHA-256 has.
+const CHALLENGE_KEY_LEN: usize = 32;
 
 /// The purpose of a challenge: a challenge for another purpose is not valid.
 const SIGN_IN: &[u8] = b"sign in";
@@ -49,9 +53,22 @@ impl Service {
         })
     }
 
+    /// The challenges, by the key that all portals of the database have.
+    pub(super) async fn challenges(&self) -> Result<&Challenges, Fault> {
+        let made = self.sign_in.challenges.get_or_try_init(|| async {
+            let mut candidate = Zeroizing::new(vec![0; CHALLENGE_KEY_LEN]);
+            getrandom::fill(&mut candidate)?;
+            let (account, name) = (self.served.account, SecretName::Challenges);
+            let key = self.database.store.secret(account, name, candidate.into());
+            let key = self.database.ask("secret", key).await?;
+            Ok::<_, Fault>(Challenges::new(key.expose()))
+        });
+        made.await
+    }
+
     /// Asks for any passkey of this portal.
-    pub fn ask_for_passkey(&self) -> Result<Question, Fault> {
-        self.question(SIGN_IN, &[])
+    pub async fn ask_for_passkey(&self) -> Result<Question, Fault> {
+        self.question(SIGN_IN, &[]).await
     }
 
     /// Asks for a passkey of the person whose password was right.
@@ -59,14 +76,16 @@ impl Service {
         &self,
         ticket: &str,
     ) -> Result<Option<Question>, Fault> {
-        let Some(half) = self.sign_in.factors.half(ticket) else {
+        let factors = &self.sign_in.factors;
+        let Some(half) = factors.half(self.pending(), ticket).await? else {
             return Ok(None);
         };
         let keys = self.passkeys_of(half.by.actor).await?;
         if keys.is_empty() || self.relying_party().is_none() {
             return Ok(None);
         }
-        self.question(&second_factor_of(ticket), &keys).map(Some)
+        let purpose = second_factor_of(ticket);
+        self.question(&purpose, &keys).await.map(Some)
     }
 
     /// Asks for a passkey of the caller, who has signed in.
@@ -78,11 +97,11 @@ impl Service {
         if keys.is_empty() || self.relying_party().is_none() {
             return Ok(None);
         }
-        self.question(&proof_of(caller), &keys).map(Some)
+        self.question(&proof_of(caller), &keys).await.map(Some)
     }
 
-    fn question(&self, purpose: &[u8], keys: &[Passkey]) -> Result<Question, Fault> {
-        let challenge = self.sign_in.challenges.make(purpose, Instant::now())?;
+    async fn question(&self, purpose: &[u8], keys: &[Passkey]) -> Result<Question, Fault> {
+        let challenge = self.challenges().await?.make(purpose, now())?;
         let question = json!({
             "challenge": challenge,
             "rpId": self.party()?.id,
@@ -100,7 +119,7 @@ impl Service {
 
     /// Begins a session for whom a passkey shows to be who they are.
     pub async fn sign_in_by_passkey(&self, from: IpAddr, credential: &str) -> Result<Begun, Fault> {
-        let (assertion, challenge) = self.assertion(from, SIGN_IN, credential)?;
+        let (assertion, challenge) = self.assertion(from, SIGN_IN, credential).await?;
         self.begin_by_passkey(&assertion, &challenge, None).await
     }
 
@@ -111,18 +130,19 @@ impl Service {
         ticket: &str,
         credential: &str,
     ) -> Result<Begun, Fault> {
-        let half = self.sign_in.factors.half(ticket);
+        let factors = &self.sign_in.factors;
+        let half = factors.half(self.pending(), ticket).await?;
         let half = half.ok_or(Fault::Unauthenticated)?;
         let purpose = second_factor_of(ticket);
-        let (assertion, challenge) = self.assertion(from, &purpose, credential)?;
+        let (assertion, challenge) = self.assertion(from, &purpose, credential).await?;
         let begun = self
             .begin_by_passkey(&assertion, &challenge, Some(half))
             .await?;
-        self.sign_in.factors.forget_half(ticket);
+        factors.forget_half(self.pending(), ticket).await;
         Ok(begun)
     }
 
-    fn assertion(
+    async fn assertion(
         &self,
         from: IpAddr,
         purpose: &[u8],
@@ -131,7 +151,7 @@ impl Service {
         let taken = self.sign_in.limits.take_from(from, Instant::now());
         taken.map_err(|wait| self.limited(wait))?;
         let assertion = given(credential, Assertion::parse)?;
-        let challenge = self.known(purpose, assertion.challenge())?;
+        let challenge = self.known(purpose, assertion.challenge()).await?;
         Ok((assertion, challenge))
     }
 
@@ -173,7 +193,8 @@ impl Service {
         from: IpAddr,
         credential: &str,
     ) -> Result<(), Fault> {
-        let (assertion, challenge) = self.assertion(from, &proof_of(caller), credential)?;
+        let purpose = proof_of(caller);
+        let (assertion, challenge) = self.assertion(from, &purpose, credential).await?;
         let whose = Some(caller.actor()?);
         let (_, used) = self.use_of_passkey(&assertion, &challenge, whose).await?;
         self.renew_proof(caller, vec![used]).await
@@ -208,7 +229,7 @@ impl Service {
         let actor = key.actor;
         let uses = assertion.check(&self.party()?, &key.public_key);
         let uses = uses.map_err(|why| self.not_accepted(actor, why))?;
-        self.spend(actor, challenge)?;
+        self.spend(actor, challenge).await?;
         let credential = key.credential;
         let change = FactorChange::UsePasskey { credential, uses };
         Ok((actor, Mutation::ChangeFactor { actor, change }))
@@ -230,20 +251,14 @@ impl Service {
         unknown()
     }
 
-    fn known(&self, purpose: &[u8], challenge: &[u8]) -> Result<Challenge, Fault> {
-        let known = self
-            .sign_in
-            .challenges
-            .known(purpose, challenge, Instant::now());
+    async fn known(&self, purpose: &[u8], challenge: &[u8]) -> Result<Challenge, Fault> {
+        let known = self.challenges().await?.known(purpose, challenge, now());
         known.ok_or_else(stale)
     }
 
-    fn spend(&self, actor: ActorId, challenge: &Challenge) -> Result<(), Fault> {
-        match self
-            .sign_in
-            .challenges
-            .spend(actor, challenge, Instant::now())
-        {
+    async fn spend(&self, actor: ActorId, challenge: &Challenge) -> Result<(), Fault> {
+        let spent = &self.sign_in.spent_challenges;
+        match spent.spend(self.pending(), actor, challenge).await? {
             true => Ok(()),
             false => Err(stale()),
         }

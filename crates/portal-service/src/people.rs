@@ -15,7 +15,6 @@ use culvert_wire::Timestamp;
 use culvert_wire::api::{Actor, NewSignIn, Token};
 use culvert_wire::token::{Bearer, TokenKind};
 use std::net::IpAddr;
-use std::time::Instant;
 
 /// The longest lifetime of a session, however much it is used: a working day.
 const SESSION_LIFETIME_MS: u64 = 12 * 60 * 60 * 1_000;
@@ -68,8 +67,8 @@ impl Service {
         password: &str,
     ) -> Result<ByPassword, Fault> {
         let limits = &self.sign_in.limits;
-        let taken = limits.take(known, from, name, Instant::now());
-        taken.map_err(|wait| self.limited(wait))?;
+        let taken = limits.take(self.pending(), known, from, name).await;
+        self.counted(taken)?;
         let asker = known.map_or(Asker::At(from), Asker::Known);
         let found = self
             .database

@@ -44,7 +44,7 @@ impl Service {
     }
 
     /// Has a form wait. Returns what it is known by.
-    pub fn keep_form(
+    pub async fn keep_form(
         &self,
         caller: &Caller,
         path: String,
@@ -52,11 +52,12 @@ impl Service {
     ) -> Result<String, Fault> {
         let forms = &self.sign_in.pending_forms;
         let owner = FormOwner::Session(caller.token());
-        forms.put(caller.actor()?, owner, path, fields)
+        let put = forms.put(self.pending(), caller.actor()?, owner, path, fields);
+        put.await
     }
 
     /// Has a form wait that came after its session had ended. Returns what it is known by.
-    pub fn keep_late_form(
+    pub async fn keep_late_form(
         &self,
         ended: &EndedSession,
         path: String,
@@ -64,14 +65,19 @@ impl Service {
     ) -> Result<String, Fault> {
         let forms = &self.sign_in.pending_forms;
         let owner = FormOwner::Person(ended.actor);
-        forms.put(ended.actor, owner, path, fields)
+        let put = forms.put(self.pending(), ended.actor, owner, path, fields);
+        put.await
     }
 
     /// A form that waits for the caller, in this session or from one that has ended.
-    pub fn pending_form(&self, caller: &Caller, ticket: &str) -> Option<PendingForm> {
-        let actor = caller.actor().ok()?;
+    pub async fn pending_form(
+        &self,
+        caller: &Caller,
+        ticket: &str,
+    ) -> Result<Option<PendingForm>, Fault> {
         let forms = &self.sign_in.pending_forms;
-        forms.get(actor, caller.token(), ticket)
+        let (actor, session) = (caller.actor()?, caller.token());
+        forms.get(self.pending(), actor, session, ticket).await
     }
 
     /// By what the caller can prove who they are.
@@ -145,7 +151,7 @@ impl Service {
             return Err(Fault::NotFound(detail));
         }
         // Nothing of any length is kept for who is on the way.
-        let form = match self.pending_form(caller, &form) {
+        let form = match self.pending_form(caller, &form).await? {
             Some(_) => form,
             None => String::new(),
         };

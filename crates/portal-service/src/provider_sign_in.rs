@@ -127,7 +127,10 @@ impl Service {
         taken.map_err(|wait| self.limited(wait))?;
         let row = self.enabled_provider(provider).await?;
         let redirect_uri = self.redirect_uri();
-        self.oidc.begin(from, &row, purpose, &redirect_uri).await
+        let db = self.pending();
+        self.oidc
+            .begin(db, from, &row, purpose, &redirect_uri)
+            .await
     }
 
     async fn enabled_provider(&self, id: ProviderId) -> Result<store::Provider, SignInFault> {
@@ -158,7 +161,11 @@ impl Service {
         came: CameBack<'_>,
         caller: Option<&Caller>,
     ) -> Result<Arrived, SignInFault> {
-        let flow = self.oidc.flows.take(came.state, came.browser)?;
+        let flow = self
+            .oidc
+            .flows
+            .take(self.pending(), came.state, came.browser);
+        let flow = flow.await?;
         if let Some(error) = came.error {
             return Err(SignInFault::answered(error, came.error_description));
         }

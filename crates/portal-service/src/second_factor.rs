@@ -2,6 +2,7 @@
 //! codes for when it is lost.
 
 use super::changes::left;
+use super::factors::Factors;
 use super::people::end_sessions_of;
 use super::recovery_codes::{RECOVERY_CODE_CHARS, RecoveryCodes, digest_of, new_codes, plain};
 use super::sign_in::SignInState;
@@ -65,7 +66,8 @@ impl Service {
             });
         }
         let factors = &self.sign_in.factors;
-        let ticket = factors.put_half(proven, sign_in.password_set)?;
+        let ticket = factors.put_half(self.pending(), &proven, sign_in.password_set);
+        let ticket = ticket.await?;
         Ok(SignedIn::CodeWanted(ticket))
     }
 
@@ -80,13 +82,12 @@ impl Service {
         ticket: &str,
         code: &str,
     ) -> Result<Begun, Fault> {
-        let at = Instant::now();
         let SignInState {
             limits, factors, ..
         } = &self.sign_in;
-        let taken = limits.take_from(from, at);
+        let taken = limits.take_from(from, Instant::now());
         taken.map_err(|wait| self.limited(wait))?;
-        let half = factors.half_for_code(ticket, at);
+        let half = factors.half_for_code(self.pending(), ticket).await?;
         let half = half.ok_or(Fault::Unauthenticated)?;
         let actor = half.by.actor;
         let row: store::Actor = self.get(self.served.account, actor).await?;
@@ -100,7 +101,7 @@ impl Service {
         mutations.push(self.use_of(actor, code).await?);
         match self.begin_session(actor, mutations).await {
             Ok(begun) => {
-                factors.forget_half(ticket);
+                factors.forget_half(self.pending(), ticket).await;
                 Ok(begun)
             }
             Err(Fault::Unauthenticated) => Err(self.wrong_code(actor)),
@@ -111,8 +112,7 @@ impl Service {
     /// The mutation that uses up a code; it belongs to the write for which the code is given. That write
     /// finds out if the code was used before.
     pub(super) async fn use_of(&self, actor: ActorId, code: &str) -> Result<Mutation, Fault> {
-        let taken = self.sign_in.factors.take_code(actor, Instant::now());
-        taken.map_err(|wait| self.limited(wait))?;
+        self.counted(Factors::take_code(self.pending(), actor).await)?;
         let code = plain(code);
         let change = if totp::is_code(&code) {
             let secret = self.database.store.totp_secret(self.served.account, actor);
@@ -222,7 +222,9 @@ impl Service {
         self.check_again(caller).await?;
         let secret = SecretBytes::new(secret.to_vec());
         let factors = &self.sign_in.factors;
-        factors.put_enrolment(caller.actor()?, caller.token(), secret);
+        let (actor, session) = (caller.actor()?, caller.token());
+        let put = factors.put_enrolment(self.pending(), actor, session, &secret);
+        put.await?;
         Ok(shown)
     }
 
@@ -230,7 +232,7 @@ impl Service {
     /// code. None once its time is over.
     pub async fn begun_enrolment(&self, caller: &Caller) -> Result<Option<Enrolment>, Fault> {
         let factors = &self.sign_in.factors;
-        match factors.enrolment(caller.token(), Instant::now()) {
+        match factors.enrolment(self.pending(), caller.token()).await? {
             Some(secret) => self.shown(caller, secret.expose()).await.map(Some),
             None => Ok(None),
         }
@@ -254,12 +256,11 @@ impl Service {
         code: &str,
     ) -> Result<RecoveryCodes, Fault> {
         let actor = caller.actor()?;
-        let at = Instant::now();
         let factors = &self.sign_in.factors;
-        let taken = factors.take_code(actor, at);
-        taken.map_err(|wait| self.limited(wait))?;
+        self.counted(Factors::take_code(self.pending(), actor).await)?;
         let session = caller.token();
-        let secret = factors.enrolment(session, at).ok_or_else(|| {
+        let secret = factors.enrolment(self.pending(), session).await?;
+        let secret = secret.ok_or_else(|| {
             Fault::Conflict("it took too long, or was confirmed already: begin again".to_owned())
         })?;
         let step = totp::step_of(secret.expose(), &plain(code), now());
@@ -271,7 +272,7 @@ impl Service {
             codes,
         };
         self.write_factor(caller, change).await?;
-        factors.forget_enrolment(session);
+        factors.forget_enrolment(self.pending(), session).await;
         Ok(shown)
     }
 

@@ -8,6 +8,7 @@ use super::touch::Touched;
 use culvert_control_server::Sessions;
 use culvert_ids::AccountId;
 use culvert_log_sinks::Sinks;
+use culvert_portal_auth::PendingDb;
 use culvert_portal_auth::device_codes::DeviceCodes;
 use culvert_portal_auth::oidc::Oidc;
 use culvert_portal_base::{Fault, Metrics};
@@ -36,9 +37,6 @@ pub struct Service {
 
 impl Service {
     /// The rules around a store and its sessions. `portal` says where machines find the portal.
-    ///
-    /// # Errors
-    /// The operating system gave no random bytes.
     pub fn new(
         store: Arc<dyn Store>,
         metrics: Arc<Metrics>,
@@ -47,17 +45,32 @@ impl Service {
         sinks: Arc<Sinks>,
         browser_key: &[u8; 32],
         portal: impl Fn() -> Portal + Send + Sync + 'static,
-    ) -> Result<Self, getrandom::Error> {
-        Ok(Self {
+    ) -> Self {
+        Self {
             database: Database::new(store, Arc::clone(&metrics)),
             metrics,
             served: Served::new(served, sessions),
             touched: Touched::default(),
             log_outputs: LogOutputs::new(sinks),
-            sign_in: SignInState::new(browser_key)?,
+            sign_in: SignInState::new(browser_key),
             oidc: Oidc::default(),
             devices: DeviceCodes::default(),
             portal: Box::new(portal),
+        }
+    }
+
+    /// The rows of what waits for a next step, which all portals of the database have in common.
+    pub(super) fn pending(&self) -> PendingDb<'_> {
+        let store = self.database.store.as_ref();
+        PendingDb::new(store, self.served.account, &self.metrics)
+    }
+
+    /// Counts an attempt that came too early among those.
+    pub(super) fn counted(&self, taken: Result<(), Fault>) -> Result<(), Fault> {
+        taken.inspect_err(|fault| {
+            if matches!(fault, Fault::TooMany { .. }) {
+                self.metrics.rate_limited.inc();
+            }
         })
     }
 

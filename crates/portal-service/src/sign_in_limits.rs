@@ -1,7 +1,9 @@
 //! Limits on attempts to sign in: by the known browser, by the address, and under a name.
 
 use culvert_policy::composed;
-use culvert_portal_auth::{Browsers, Known, ONE_SIGN_IN_EVERY, SIGN_INS_AT_ONCE};
+use culvert_portal_auth::{
+    Attempts, Browsers, Known, ONE_SIGN_IN_EVERY, PendingDb, SIGN_INS_AT_ONCE,
+};
 use culvert_portal_base::{Fault, RateLimit};
 use culvert_store::rules::name_key;
 use std::net::IpAddr;
@@ -9,16 +11,16 @@ use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
 /// Attempts under one name from all addresses together, in browsers that are not known: as many as ten addresses
-/// have at once, and five in the long run. It takes a botnet to use them up, and then 43,200 guesses a day.
-const ONE_UNDER_A_NAME_EVERY: Duration = Duration::from_secs(2);
-const UNDER_A_NAME_AT_ONCE: u32 = 200;
+/// have at once, and five in the long run. It takes a botnet to use them up, and then 43,200 guesses a day. All portals
+/// count them together.
+const UNDER_A_NAME: Attempts = Attempts::new("names", Duration::from_secs(2), 200);
 
-/// Limits on attempts to sign in. Each refusal is the time to wait.
+/// Limits on attempts to sign in. Those by address and by browser are of this portal: a balancer that spreads an
+/// address over several portals multiplies them, and the limit under a name still holds.
 pub(super) struct SignInLimits {
     /// Browsers that are known, whose attempts count for themselves.
     browsers: Browsers,
     from_address: RateLimit,
-    under_name: RateLimit,
 }
 
 impl SignInLimits {
@@ -26,7 +28,6 @@ impl SignInLimits {
         Self {
             browsers: Browsers::new(browser_key),
             from_address: RateLimit::new(ONE_SIGN_IN_EVERY, SIGN_INS_AT_ONCE),
-            under_name: RateLimit::new(ONE_UNDER_A_NAME_EVERY, UNDER_A_NAME_AT_ONCE),
         }
     }
 
@@ -40,25 +41,28 @@ impl SignInLimits {
         self.browsers.mark(&comparison_key(name))
     }
 
-    /// An attempt from an address.
+    /// An attempt from an address; or the time to wait.
     pub(super) fn take_from(&self, from: IpAddr, at: Instant) -> Result<(), Duration> {
         self.from_address.take(from, at)
     }
 
     /// An attempt with a name and a password. A known browser has attempts of its own, which no
     /// stranger uses up.
-    pub(super) fn take(
+    pub(super) async fn take(
         &self,
+        db: PendingDb<'_>,
         known: Option<Known>,
         from: IpAddr,
         name: &str,
-        at: Instant,
-    ) -> Result<(), Duration> {
+    ) -> Result<(), Fault> {
+        let at = Instant::now();
+        let too_early = |wait| Fault::TooMany { wait };
         if let Some(known) = known {
-            return self.browsers.take(known, at);
+            return self.browsers.take(known, at).map_err(too_early);
         }
-        self.take_from(from, at)?;
-        self.under_name.take_for(&comparison_key(name), at)
+        self.take_from(from, at).map_err(too_early)?;
+        let key = comparison_key(name);
+        db.take_attempt(&UNDER_A_NAME, key.as_bytes()).await
     }
 }
 

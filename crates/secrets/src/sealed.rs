@@ -8,8 +8,9 @@ use zeroize::Zeroizing;
 /// then shows whether the two are the same secret of the same place (RFC 8452, section 9).
 pub const NONCE_LEN: usize = 12;
 
-/// Bytes of the longest secret: a certificate with its chain and its key, and room.
-pub const MAX_PLAIN_LEN: usize = 64 << 10;
+/// Bytes of the longest secret: a form that waits for a proof of its person, which is up to 64 KiB of what people type,
+/// and twice that as JSON.
+pub const MAX_PLAIN_LEN: usize = 128 << 10;
 
 /// Bytes by which a sealed value is longer than its secret.
 pub const OVERHEAD: usize = HEAD_LEN + NONCE_LEN + TAG_LEN;

@@ -100,6 +100,22 @@ impl Dialect {
         }
     }
 
+    /// The database's clock: microseconds of Unix time, the same within a statement.
+    pub(super) const fn now_us(self) -> &'static str {
+        match self {
+            Self::Sqlite => "(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000)",
+            Self::Postgres => "CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)",
+        }
+    }
+
+    /// Behind a `SELECT` of rows that the transaction deletes: those that others have are left to them.
+    pub(super) const fn skip_locked(self) -> &'static str {
+        match self {
+            Self::Sqlite => "",
+            Self::Postgres => " FOR UPDATE SKIP LOCKED",
+        }
+    }
+
     /// A truth value as a number, 1 or 0: SQLite has no other, and PostgreSQL tells the two apart.
     pub(super) fn truth(self, condition: &str) -> String {
         match self {

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The schema, from the first version on. A later version appends a script and changes none.
-const MIGRATIONS: [&str; 14] = [
+const MIGRATIONS: [&str; 15] = [
     include_str!("schema.sql"),
     include_str!("schema_applications.sql"),
     include_str!("schema_people.sql"),
@@ -32,6 +32,7 @@ const MIGRATIONS: [&str; 14] = [
     include_str!("schema_targets.sql"),
     include_str!("schema_invitations.sql"),
     include_str!("schema_log_order.sql"),
+    include_str!("schema_pending.sql"),
 ];
 
 /// The schema version that this build writes: how many scripts have run.

@@ -15,7 +15,7 @@ use super::connection::Transaction;
 use super::fault::fault;
 use super::turn::Turn;
 use culvert_ids::AccountId;
-use culvert_store::StoreError;
+use culvert_store::{PendingKind, StoreError};
 use sqlx::Executor;
 use sqlx::PgPool;
 use std::time::Duration;
@@ -53,6 +53,9 @@ const SCHEMA_LOCK: i64 = LOCKS | 1;
 /// The lock of the names of accounts.
 const ACCOUNTS_LOCK: i64 = LOCKS | 2;
 
+/// The locks of pending things: one for each kind.
+const PENDING_LOCKS: i64 = LOCKS | 0x100;
+
 /// A transaction that sees one state, and writes nothing.
 pub(super) async fn begin_reading(pool: &PgPool) -> Result<Transaction, StoreError> {
     begin(pool, "ISOLATION LEVEL REPEATABLE READ READ ONLY", None).await
@@ -89,6 +92,18 @@ pub(super) async fn begin_alone(
 async fn lock(transaction: &mut Transaction, number: i64) -> Result<(), StoreError> {
     let sql = format!("SELECT pg_advisory_xact_lock({number})");
     transaction.script(sql).await
+}
+
+/// Takes turns among those who put something of the kind among what waits. SQLite's transactions that write do so
+/// anyway.
+pub(super) async fn lock_kind(
+    transaction: &mut Transaction,
+    kind: PendingKind,
+) -> Result<(), StoreError> {
+    match transaction {
+        Transaction::Sqlite(_) => Ok(()),
+        Transaction::Postgres { .. } => lock(transaction, PENDING_LOCKS | kind as i64).await,
+    }
 }
 
 /// The number of a turn's lock. Two accounts with one number merely wait for each other.

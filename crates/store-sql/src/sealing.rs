@@ -10,12 +10,15 @@
 
 use culvert_ids::AccountId;
 use culvert_secrets::{KeyId, MAX_PLAIN_LEN, NONCE_LEN, Place, SecretsKey};
-use culvert_store::{MAX_SECRET_LEN, MAX_STATE_SECRET_LEN, SecretBytes, StoreError};
+use culvert_store::{
+    MAX_PENDING_LEN, MAX_SECRET_LEN, MAX_STATE_SECRET_LEN, SecretBytes, StoreError,
+};
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
 const _: () = assert!(MAX_SECRET_LEN <= MAX_PLAIN_LEN && MAX_STATE_SECRET_LEN <= MAX_PLAIN_LEN);
+const _: () = assert!(MAX_PENDING_LEN <= MAX_PLAIN_LEN);
 
 /// Fills a buffer with random bytes, or says why there are none.
 pub type Randomness = fn(&mut [u8]) -> Result<(), Box<dyn Error + Send + Sync>>;
@@ -73,15 +76,18 @@ pub(crate) enum SecretColumn {
     Provider,
     /// Bearer tokens of log sinks.
     Sink,
+    /// Things that wait for a person's next step: secrets of apps that no code has confirmed, and forms.
+    Pending,
 }
 
 impl SecretColumn {
-    pub(crate) const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::Portal,
         Self::State,
         Self::Totp,
         Self::Provider,
         Self::Sink,
+        Self::Pending,
     ];
 
     /// The names of its table, of the column, and of the column that tells rows of one account apart.
@@ -92,6 +98,7 @@ impl SecretColumn {
             Self::Totp => ["totp", "secret", "actor_id"],
             Self::Provider => ["provider_secret", "secret", "provider_id"],
             Self::Sink => ["sink_secret", "value", "sink"],
+            Self::Pending => ["pending", "value", "key"],
         }
     }
 
@@ -103,6 +110,7 @@ impl SecretColumn {
     const fn max_len(self) -> usize {
         match self {
             Self::State => MAX_STATE_SECRET_LEN,
+            Self::Pending => MAX_PENDING_LEN,
             Self::Portal | Self::Totp | Self::Provider | Self::Sink => MAX_SECRET_LEN,
         }
     }
@@ -110,11 +118,12 @@ impl SecretColumn {
     /// The name of its content, for people.
     pub(crate) const fn contents(self) -> &'static str {
         match self {
-            Self::Portal => "keys of grants and of pre-shared keys",
+            Self::Portal => "keys of grants, of pre-shared keys and of challenges",
             Self::State => "TLS key and key of browsers' marks",
             Self::Totp => "secrets of authenticator apps",
             Self::Provider => "secrets at identity providers",
             Self::Sink => "tokens of log sinks",
+            Self::Pending => "sign-ins and forms that wait",
         }
     }
 }
@@ -262,6 +271,7 @@ mod tests {
             let row = SecretRow::of(column, &account, b"row");
             let longest = match column {
                 SecretColumn::State => MAX_STATE_SECRET_LEN,
+                SecretColumn::Pending => MAX_PENDING_LEN,
                 _ => MAX_SECRET_LEN,
             };
             for sealing in [&Sealing::Plain, &key] {

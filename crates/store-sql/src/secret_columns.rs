@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 /// Columns of text and bytes that are no secrets, by table. Ids, names, instants and numbers tell nothing that
 /// lets anybody in.
-const PUBLIC: [(&str, &str); 31] = [
+const PUBLIC: [(&str, &str); 33] = [
     (
         "access_grant",
         "account id client_id gateway_id resource_id policy_id cipher",
@@ -19,6 +19,7 @@ const PUBLIC: [(&str, &str); 31] = [
     ("activity", "account"),
     ("actor", "account id kind name name_key sign_in_role"),
     ("actor_group", "account id name name_key"),
+    ("attempt", "account"),
     // Rows without secrets, as `rules::without_secrets` leaves them.
     (
         "change_log",
@@ -46,6 +47,8 @@ const PUBLIC: [(&str, &str); 31] = [
     ("membership", "account id group_id actor_id"),
     ("passkey", "account credential actor_id public_key name"),
     ("password", "account actor_id"),
+    // The address that a sign-in under way comes from, or a hash of its person.
+    ("pending", "account kind subscriber"),
     (
         "policy",
         "account id name name_key group_id resource_id conditions",
@@ -75,9 +78,12 @@ const PUBLIC: [(&str, &str); 31] = [
 ];
 
 /// Digests, from which nobody gets what they were made of: [`crate::sealing`] says why they are not encrypted.
-const DIGESTS: [(&str, &str); 4] = [
+const DIGESTS: [(&str, &str); 6] = [
+    // Of names that people type, which are no secrets.
+    ("attempt", "key"),
     ("invitation", "digest"),
     ("password", "verifier"),
+    ("pending", "key"),
     ("recovery_code", "digest"),
     ("token_digest", "digest"),
 ];

@@ -30,6 +30,7 @@ mod grant;
 mod limits;
 mod logs;
 mod page;
+mod pending;
 mod principal;
 mod proof;
 pub mod range;
@@ -61,6 +62,10 @@ pub use limits::{
 };
 pub use logs::{ACTIVITY_BUCKET_MS, Activity, LogEntries, Logs};
 pub use page::{Found, ListFilter, Order, OrderBy, Page, PageLimit, Part, Position};
+pub use pending::{
+    AttemptKey, AttemptLimit, MAX_PENDING_LEN, NewPending, Pending, PendingBounds, PendingKey,
+    PendingKind, PendingStore, PutPending, WhenFull, WhenThere,
+};
 pub use principal::{Holder, Owner, OwnerBy, Principal};
 pub use proof::Proof;
 pub use recent_use::{DenialCause, RecentUse};

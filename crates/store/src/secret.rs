@@ -11,6 +11,8 @@ pub enum SecretName {
     GrantSigning,
     /// The secret from which the pre-shared keys of pairs are derived.
     Pairs,
+    /// The key that shows that a passkey's challenge was made by a portal of this database.
+    Challenges,
 }
 
 impl SecretName {
@@ -19,6 +21,7 @@ impl SecretName {
         match self {
             Self::GrantSigning => "grant-signing",
             Self::Pairs => "pairs",
+            Self::Challenges => "challenges",
         }
     }
 }

@@ -427,6 +427,7 @@ pub(super) const EDGES: [(&str, &[&str]); 46] = [
         "culvert-store",
         &[
             "culvert-base",
+            "culvert-fair",
             "culvert-ids",
             "culvert-policy",
             "culvert-secrets",
@@ -437,6 +438,8 @@ pub(super) const EDGES: [(&str, &[&str]); 46] = [
         "culvert-store-sql",
         &[
             "culvert-age",
+            "culvert-base",
+            "culvert-fair",
             "culvert-ids",
             "culvert-policy",
             "culvert-secrets",

@@ -60,6 +60,7 @@ const STATUS_EXAMPLES: &str = examples!(
 ///
 /// Secrets are: the keys that sign grants and that pre-shared keys are derived from, the portal's
 /// own TLS key, secrets of authenticator apps, secrets at identity providers, tokens of log sinks.
+/// Sign-ins under way and forms that wait are encrypted too.
 /// Without the key, a copy of the database or of a backup does not reveal them.
 ///
 /// All commands but "status" and "new-key" need a portal that is stopped. One that is ended halfway leaves the secrets

@@ -2,16 +2,17 @@
 //! browser.
 
 use super::fault::SignInFault;
+use crate::pending::{PendingDb, PendingTable};
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use culvert_base::Uptime;
-use culvert_fair::{Bounds, FairMap, Subscriber};
+use culvert_fair::Subscriber;
 use culvert_ids::{ActorId, ProviderId, TokenId};
-use culvert_portal_base::{Evictions, Fault};
+use culvert_portal_base::Fault;
+use culvert_store::{PendingBounds, PendingKind, WhenFull};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
@@ -25,22 +26,18 @@ const LIFETIME: Duration = Duration::from_secs(10 * 60);
 /// too late.
 const REMEMBERED: Duration = Duration::from_secs(2 * LIFETIME.as_secs());
 
-/// The bounds of people on the way at once. Of some 1.4 KiB each with their places in the table
-/// they take 5.6 MiB. One subscriber begins 80 in [`LIFETIME`] (`SIGN_INS_AT_ONCE`), and a /48 four
-/// times as many. If its share or all is full, the oldest of the largest holder has to begin anew.
-const BOUNDS: Bounds = Bounds {
-    capacity: 4_096,
-    per_subscriber: 128,
-    settling: Duration::ZERO,
+/// The bounds of people on the way at once. Of some 1.4 KiB each they take 5.6 MiB of the database. One subscriber
+/// begins 80 in [`LIFETIME`] (`SIGN_INS_AT_ONCE`) at each portal, and a /48 four times as many. If its share or all is
+/// full, the oldest of the largest holder has to begin anew.
+const BOUNDS: PendingBounds = PendingBounds {
+    all: 4_096,
+    of_one: 128,
+    full: WhenFull::LargestGivesWay,
 };
 
-/// Those on the way, by the hash of their state. Each is kept for [`REMEMBERED`].
+/// Those on the way, by their state. Each is kept for [`REMEMBERED`].
 #[derive(Debug)]
-pub struct Flows {
-    all: Mutex<FairMap<[u8; 32], Flow>>,
-    start: Instant,
-    evictions: Evictions,
-}
+pub struct Flows(PendingTable);
 
 /// Somebody on the way.
 pub struct Flow {
@@ -50,13 +47,24 @@ pub struct Flow {
     pub purpose: Purpose,
     pub(super) nonce: String,
     pub(super) verifier: Zeroizing<String>,
+    /// The time between leaving and coming back, by the database's clock.
+    away: Duration,
+    came_back: Instant,
+}
+
+/// Somebody on the way, as the database has it.
+#[derive(Serialize, Deserialize)]
+struct FlowRow {
+    provider: ProviderId,
+    purpose: Purpose,
+    nonce: String,
+    verifier: String,
     /// The hash of what the browser keeps.
     browser: [u8; 32],
-    began: Instant,
 }
 
 /// The purpose for which somebody goes to a provider.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Purpose {
     /// To sign in, and then to this page of the console.
     SignIn {
@@ -101,7 +109,7 @@ impl Purpose {
 impl Flow {
     /// The time since the person left for the provider.
     pub(super) fn age(&self) -> Duration {
-        self.began.elapsed()
+        self.away + self.came_back.elapsed()
     }
 }
 
@@ -118,81 +126,77 @@ pub struct Begun {
 
 impl Default for Flows {
     fn default() -> Self {
-        Self {
-            all: Mutex::new(FairMap::new(BOUNDS, REMEMBERED)),
-            start: Instant::now(),
-            evictions: Evictions::of("provider_flows"),
-        }
+        let kind = PendingKind::ProviderFlow;
+        Self(PendingTable::new(
+            "provider_flows",
+            kind,
+            BOUNDS,
+            REMEMBERED,
+        ))
     }
 }
 
 impl Flows {
-    pub(super) fn begin(
+    pub(super) async fn begin(
         &self,
+        db: PendingDb<'_>,
         from: IpAddr,
         provider: ProviderId,
         purpose: Purpose,
     ) -> Result<Begun, Fault> {
         let (state, nonce) = (random()?, random()?);
         let (verifier, browser) = (random()?, random()?);
-        let begun = Begun {
-            url: String::new(),
-            // RFC 7636 §4.2: the SHA-256 of the verifier's text.
-            challenge: URL_SAFE_NO_PAD.encode(hash(&verifier)),
-            browser: browser.clone(),
-            state: state.to_string(),
-            nonce: nonce.to_string(),
-        };
-        let began = Instant::now();
-        let flow = Flow {
+        let flow = FlowRow {
             provider,
             purpose,
             nonce: nonce.to_string(),
-            verifier,
+            verifier: verifier.to_string(),
             browser: hash(&browser),
-            began,
         };
-        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        let inserted = all.insert(Subscriber::of(from), hash(&state), flow, self.since(began));
-        // Nobody is refused where nothing settles.
-        let evicted = inserted.map_err(|_| Fault::TooMany { wait: LIFETIME })?;
-        if evicted.is_some() {
-            self.evictions.note(&from.to_string(), began);
-        }
-        Ok(begun)
+        let put = self
+            .0
+            .put(db, Subscriber::of(from), state.as_bytes(), &flow);
+        // Nobody is refused: the oldest gives way.
+        put.await?;
+        Ok(Begun {
+            url: String::new(),
+            // RFC 7636 §4.2: the SHA-256 of the verifier's text.
+            challenge: URL_SAFE_NO_PAD.encode(hash(&verifier)),
+            browser,
+            state: state.to_string(),
+            nonce: nonce.to_string(),
+        })
     }
 
     /// The number of flows that gave way to others.
     pub fn evictions(&self) -> (&'static str, u64) {
-        self.evictions.counted()
+        self.0.evictions()
     }
 
     /// The flow of a browser that comes back. The state is used up even if something is wrong.
-    pub fn take(&self, state: &str, browser: Option<&str>) -> Result<Flow, SignInFault> {
-        self.take_at(state, browser, Instant::now())
-    }
-
-    fn take_at(
+    pub async fn take(
         &self,
+        db: PendingDb<'_>,
         state: &str,
         browser: Option<&str>,
-        now: Instant,
     ) -> Result<Flow, SignInFault> {
-        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        let flow = all.remove(&hash(state), self.since(now));
-        drop(all);
-        let flow = flow.ok_or(SignInFault::UnknownState)?;
+        let taken = self.0.take::<FlowRow>(db, state.as_bytes()).await?;
+        let taken = taken.ok_or(SignInFault::UnknownState)?;
+        let flow = taken.value;
         if browser.map(hash) != Some(flow.browser) {
             return Err(SignInFault::ForeignState);
         }
-        if now.saturating_duration_since(flow.began) >= LIFETIME {
+        if taken.age >= LIFETIME {
             return Err(SignInFault::ExpiredState);
         }
-        Ok(flow)
-    }
-
-    fn since(&self, now: Instant) -> Uptime {
-        Uptime::after(now.saturating_duration_since(self.start))
+        Ok(Flow {
+            provider: flow.provider,
+            purpose: flow.purpose,
+            nonce: flow.nonce,
+            verifier: Zeroizing::new(flow.verifier),
+            away: taken.age,
+            came_back: Instant::now(),
+        })
     }
 }
 
@@ -221,23 +225,17 @@ fn random() -> Result<Zeroizing<String>, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory_store::Memory;
 
-    const HOME: &str = "192.0.2.1";
-
-    fn begin(flows: &Flows) -> Begun {
-        begin_at(flows, HOME)
-    }
-
-    fn begin_at(flows: &Flows, from: &str) -> Begun {
+    async fn begin(flows: &Flows, memory: &Memory) -> Begun {
         let next = "/".to_owned();
         let provider = ProviderId::from_bytes([1; 16]);
-        let begun = flows.begin(from.parse().unwrap(), provider, Purpose::SignIn { next });
-        begun.ok().unwrap()
-    }
-
-    fn count(flows: &Flows) -> usize {
-        let now = flows.since(Instant::now());
-        flows.all.lock().unwrap().len(now)
+        let from = IpAddr::from([192, 0, 2, 1]);
+        let purpose = Purpose::SignIn { next };
+        flows
+            .begin(memory.db(), from, provider, purpose)
+            .await
+            .unwrap()
     }
 
     #[test]
@@ -256,72 +254,53 @@ mod tests {
         assert!(proof.asks_anew() && proof.must_be_anew());
     }
 
-    #[test]
-    fn a_state_is_good_once_in_the_browser_that_began_it() {
-        let flows = Flows::default();
-        let begun = begin(&flows);
-        assert!(flows.take(&begun.state, Some(&begun.browser)).is_ok());
-        let again = flows.take(&begun.state, Some(&begun.browser));
+    #[tokio::test]
+    async fn a_state_is_good_once_in_the_browser_that_began_it() {
+        let (flows, memory) = (Flows::default(), Memory::default());
+        // Another portal on the same database.
+        let other_portal = Flows::default();
+        let begun = begin(&flows, &memory).await;
+        let take = async |begun: &Begun, browser: Option<&str>| {
+            let taken = other_portal.take(memory.db(), &begun.state, browser);
+            taken.await
+        };
+        let flow = take(&begun, Some(&begun.browser)).await.unwrap();
+        assert_eq!(flow.nonce, begun.nonce);
+        assert_eq!(
+            URL_SAFE_NO_PAD.encode(hash(&flow.verifier)),
+            begun.challenge
+        );
+        let again = take(&begun, Some(&begun.browser)).await;
         assert!(matches!(again, Err(SignInFault::UnknownState)));
-        let other = begin(&flows);
+        let other = begin(&flows, &memory).await;
         for browser in [None, Some(&**begun.browser), Some("")] {
-            let begun = begin(&flows);
-            let foreign = flows.take(&begun.state, browser);
+            let begun = begin(&flows, &memory).await;
+            let foreign = take(&begun, browser).await;
             assert!(
                 matches!(foreign, Err(SignInFault::ForeignState)),
                 "{browser:?}"
             );
-            let spent = flows.take(&begun.state, Some(&begun.browser));
+            let spent = take(&begun, Some(&begun.browser)).await;
             assert!(matches!(spent, Err(SignInFault::UnknownState)));
         }
-        assert!(flows.take(&other.state, Some(&other.browser)).is_ok());
+        assert!(take(&other, Some(&other.browser)).await.is_ok());
     }
 
-    #[test]
-    fn a_state_is_good_for_ten_minutes() {
-        let flows = Flows::default();
-        for (after, is_good) in [(LIFETIME - Duration::from_secs(1), true), (LIFETIME, false)] {
-            let begun = begin(&flows);
-            let began = {
-                let now = flows.since(Instant::now());
-                let mut all = flows.all.lock().unwrap();
-                all.get_mut(&hash(&begun.state), now).unwrap().began
-            };
-            let taken = flows.take_at(&begun.state, Some(&begun.browser), began + after);
-            assert_eq!(taken.is_ok(), is_good);
+    #[tokio::test]
+    async fn a_state_is_good_for_ten_minutes() {
+        let (flows, memory) = (Flows::default(), Memory::default());
+        let second = Duration::from_secs(1);
+        for (after, is_good) in [
+            (LIFETIME - second, Ok(())),
+            (LIFETIME, Err(SignInFault::ExpiredState)),
+            (REMEMBERED - second, Err(SignInFault::ExpiredState)),
+            (REMEMBERED, Err(SignInFault::UnknownState)),
+        ] {
+            let begun = begin(&flows, &memory).await;
+            memory.pass(after);
+            let taken = flows.take(memory.db(), &begun.state, Some(&begun.browser));
+            let taken = taken.await.map(|flow| assert!(flow.age() >= after));
+            assert_eq!(format!("{taken:?}"), format!("{is_good:?}"), "{after:?}");
         }
-    }
-
-    #[test]
-    fn a_site_that_begins_without_end_has_nobody_else_begin_anew() {
-        let flows = Flows::default();
-        let person = begin(&flows);
-        for number in 0..=u16::MAX {
-            begin_at(&flows, &format!("2001:db8:1:{number:x}::1"));
-        }
-        assert_eq!(count(&flows), 1 + 4 * BOUNDS.per_subscriber);
-        // As many networks as it takes.
-        for number in 0..2 * BOUNDS.capacity {
-            begin_at(&flows, &format!("198.51.{}.{}", number / 256, number % 8));
-        }
-        assert_eq!(count(&flows), BOUNDS.capacity);
-        let newest = begin_at(&flows, "203.0.113.1");
-        for begun in [person, newest] {
-            assert!(flows.take(&begun.state, Some(&begun.browser)).is_ok());
-        }
-    }
-
-    #[test]
-    fn of_one_address_the_oldest_give_way() {
-        let flows = Flows::default();
-        let first = begin(&flows);
-        let second = begin(&flows);
-        for _ in 1..BOUNDS.per_subscriber {
-            begin(&flows);
-        }
-        assert_eq!(count(&flows), BOUNDS.per_subscriber);
-        assert_eq!(flows.evictions(), ("provider_flows", 1));
-        assert!(flows.take(&first.state, Some(&first.browser)).is_err());
-        assert!(flows.take(&second.state, Some(&second.browser)).is_ok());
     }
 }

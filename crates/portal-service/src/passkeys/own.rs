@@ -9,11 +9,10 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use culvert_portal_auth::CHALLENGE_WITHIN;
 use culvert_portal_auth::webauthn::{ALGORITHMS, Registration};
-use culvert_portal_base::Fault;
+use culvert_portal_base::{Fault, now};
 use culvert_store::{self as store, FactorChange, NewPasskey, Passkey};
 use culvert_wire::Timestamp;
 use serde_json::json;
-use std::time::Instant;
 
 /// Bytes of a digest by which pages name a passkey: of ten, no two have the same.
 const HANDLE_LEN: usize = 9;
@@ -81,6 +80,8 @@ impl Service {
         let name = self.own_name(caller).await?;
         let keys = self.passkeys_of(actor).await?;
         self.check_again(caller).await?;
+        let challenge = self.challenges().await?;
+        let challenge = challenge.make(&enrolment_of(caller), now())?;
         let algorithms = ALGORITHMS.map(|alg| json!({"type": "public-key", "alg": alg}));
         let question = json!({
             "rp": {"id": party.id, "name": format!("Culvert {}", party.id)},
@@ -89,7 +90,7 @@ impl Service {
                 "name": name,
                 "displayName": name,
             },
-            "challenge": self.sign_in.challenges.make(&enrolment_of(caller), Instant::now())?,
+            "challenge": challenge,
             "pubKeyCredParams": algorithms,
             "timeout": CHALLENGE_WITHIN.as_millis(),
             "excludeCredentials": descriptors(&keys),
@@ -113,9 +114,10 @@ impl Service {
     ) -> Result<Option<RecoveryCodes>, Fault> {
         self.own_sign_in_by_password(caller).await?;
         let registration = given(credential, Registration::parse)?;
-        let challenge = self.known(&enrolment_of(caller), registration.challenge())?;
+        let purpose = enrolment_of(caller);
+        let challenge = self.known(&purpose, registration.challenge()).await?;
         let made = registration.check(&self.party()?).map_err(refused)?;
-        self.spend(caller.actor()?, &challenge)?;
+        self.spend(caller.actor()?, &challenge).await?;
         let passkey = NewPasskey {
             credential: made.credential,
             public_key: made.public_key,

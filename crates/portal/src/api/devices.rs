@@ -21,7 +21,7 @@ pub(super) async fn begin(
     Extension(PublicAddress(from)): Extension<PublicAddress>,
     Json(new): Json<NewDevice>,
 ) -> Result<(StatusCode, axum::Json<DeviceBegun>), Fault> {
-    let begun = api.service.begin_device(from, &new)?;
+    let begun = api.service.begin_device(from, &new).await?;
     Ok((StatusCode::CREATED, axum::Json(begun)))
 }
 

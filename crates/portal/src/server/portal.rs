@@ -134,7 +134,7 @@ impl Portal {
             Arc::clone(&sinks),
             &browser_key,
             move || whereabouts.portal(),
-        )?);
+        ));
         let health = Health {
             service: Arc::clone(&service),
             metrics: Arc::clone(&metrics),

@@ -5,11 +5,13 @@ use crate::statements::Statements;
 use async_trait::async_trait;
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, GroupId, ProviderId, TokenId};
 use culvert_store::{
-    AccessEntry, AccessFilter, AccessSeq, AccessTotals, Account, Activity, Actor, Author, Change,
-    ChangeFilter, Client, CommitWatch, Enrolment, Entity, EntityId, EntityKind, FlowBatch,
-    FlowFilter, FlowSeq, Found, Gateway, Grant, Identity, ListFilter, LogEntries, LoggedAccess,
-    LoggedFlow, Logs, Mutation, Owner, Page, PageLimit, Passkey, Position, Principal, RecentUse,
-    SecretBytes, SecretName, SeenMachine, Seq, Snapshot, StateSecret, Store, StoreError,
+    AccessEntry, AccessFilter, AccessSeq, AccessTotals, Account, Activity, Actor, AttemptKey,
+    AttemptLimit, Author, Change, ChangeFilter, Client, CommitWatch, Enrolment, Entity, EntityId,
+    EntityKind, FlowBatch, FlowFilter, FlowSeq, Found, Gateway, Grant, Identity, ListFilter,
+    LogEntries, LoggedAccess, LoggedFlow, Logs, Mutation, NewPending, Owner, Page, PageLimit,
+    Passkey, Pending, PendingBounds, PendingKey, PendingStore, Position, Principal, PutPending,
+    RecentUse, SecretBytes, SecretName, SeenMachine, Seq, Snapshot, StateSecret, Store, StoreError,
+    WhenThere,
 };
 use culvert_wire::Timestamp;
 use culvert_wire::model::Log;
@@ -306,5 +308,15 @@ passed_on! {
         async fn sink_positions(account: AccountId, sink: &str) -> Answer<BTreeMap<Log, u64>>;
         async fn note_sink_positions(account: AccountId, sink: &str, positions: &BTreeMap<Log, u64>) -> Answer<()>;
         async fn sink_secret(account: AccountId, sink: &str) -> Answer<Option<SecretBytes>>;
+    }
+}
+
+passed_on! {
+    PendingStore {
+        async fn put_pending(account: AccountId, new: NewPending, there: WhenThere, bounds: PendingBounds) -> Answer<PutPending>;
+        async fn pending(account: AccountId, key: PendingKey) -> Answer<Option<Pending>>;
+        async fn take_pending(account: AccountId, key: PendingKey) -> Answer<Option<Pending>>;
+        async fn replace_pending(account: AccountId, key: PendingKey, version: u64, value: Option<SecretBytes>) -> Answer<bool>;
+        async fn take_attempt(account: AccountId, key: AttemptKey, limit: AttemptLimit) -> Answer<Option<Duration>>;
     }
 }

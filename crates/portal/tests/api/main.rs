@@ -83,6 +83,7 @@ mod statements;
 mod strangers;
 mod support;
 mod things;
+mod two_portals;
 mod verified_gateways;
 mod versions;
 mod writes;

@@ -111,15 +111,34 @@ impl Running {
 
     async fn start_in_state(
         dir: TempDir,
-        mut options: Options,
+        options: Options,
         access: SecretsAccess,
         of: impl FnOnce(Arc<dyn Store>) -> Arc<dyn Store>,
     ) -> Self {
-        let state = dir.path().join("portal");
-        let home = Home::open(&state).unwrap();
+        let home = Home::open(&dir.path().join("portal")).unwrap();
         let store =
             SqlStore::open(&SqliteOptions::file(home.database_path()).secrets(access)).await;
-        let store: Arc<dyn Store> = Arc::new(store.unwrap());
+        Self::start_at(dir, home, options, Arc::new(store.unwrap()), of).await
+    }
+
+    /// One on this store.
+    pub(crate) async fn start_on_store(
+        dir: TempDir,
+        url: Option<&str>,
+        store: Arc<dyn Store>,
+    ) -> Self {
+        let home = Home::open(&dir.path().join("portal")).unwrap();
+        Self::start_at(dir, home, options_for(url), store, |store| store).await
+    }
+
+    async fn start_at(
+        dir: TempDir,
+        home: Home,
+        mut options: Options,
+        store: Arc<dyn Store>,
+        of: impl FnOnce(Arc<dyn Store>) -> Arc<dyn Store>,
+    ) -> Self {
+        let state = dir.path().join("portal");
         options.metrics = Some("127.0.0.1:0".parse().unwrap());
         let portal = Portal::start(options, home, of(Arc::clone(&store))).await;
         Self {

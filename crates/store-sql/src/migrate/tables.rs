@@ -55,7 +55,7 @@ pub(super) const LOGS: [Table; 3] = [
 ];
 
 /// All other tables, each behind those that it refers to.
-pub(super) const TABLES: [Table; 27] = [
+pub(super) const TABLES: [Table; 29] = [
     Table {
         name: "actor",
         key: "account id",
@@ -231,6 +231,20 @@ pub(super) const TABLES: [Table; 27] = [
         numbers: "",
         texts: "sink",
         bytes: "account value",
+    },
+    Table {
+        name: "pending",
+        key: "account key",
+        numbers: "version since_us expires_us",
+        texts: "kind",
+        bytes: "account key subscriber value",
+    },
+    Table {
+        name: "attempt",
+        key: "account key",
+        numbers: "until_us",
+        texts: "",
+        bytes: "account key",
     },
     Table {
         name: SECRETS_KEY,

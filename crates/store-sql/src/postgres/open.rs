@@ -18,9 +18,10 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 /// The schema, from the first version on. A later version appends a script and changes none.
-const MIGRATIONS: [&str; 2] = [
+const MIGRATIONS: [&str; 3] = [
     include_str!("schema.sql"),
     include_str!("../schema_log_order.sql"),
+    include_str!("schema_pending.sql"),
 ];
 
 /// The schema version that this build writes: how many scripts have run.

@@ -15,6 +15,7 @@ pub(crate) mod model;
 pub(crate) mod owners;
 pub(crate) mod paging;
 pub(crate) mod passkeys;
+pub(crate) mod pending;
 pub(crate) mod people;
 pub(crate) mod proofs;
 pub(crate) mod providers;
@@ -166,6 +167,16 @@ macro_rules! conformance {
                 high_rate::the_access_log_is_pruned_by_age_and_number
                 high_rate::secrets_are_made_once
                 high_rate::batches_are_bounded
+                pending::what_waits_is_there_until_it_is_taken_or_its_time_is_over
+                pending::of_two_who_take_at_once_one_gets_it
+                pending::of_those_who_change_what_they_saw_one_does
+                pending::of_those_who_come_at_once_one_is_first
+                pending::whoever_has_the_most_makes_room_and_loses_the_oldest
+                pending::a_site_that_takes_all_leaves_one_for_everybody_else
+                pending::one_with_a_full_share_is_told_how_long_to_wait
+                pending::bounds_hold_for_those_who_come_at_once
+                pending::pending_things_are_of_one_account_and_bounded
+                pending::tries_are_counted_by_whoever_lets_them_pass
                 model::random_mutations_do_what_the_model_does
                 model::many_mutations_do_what_each_by_itself_does
             }

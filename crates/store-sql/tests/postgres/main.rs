@@ -33,10 +33,17 @@ async fn behind_a_pooler() -> Fixture {
 /// These write and read most, and at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pooler_may_give_each_transaction_another_connection() {
-    use conformance::{feed, model, tokens};
+    use conformance::{feed, model, pending, tokens};
     model::random_mutations_do_what_the_model_does(behind_a_pooler).await;
     feed::concurrent_writes_leave_no_gap(behind_a_pooler).await;
     tokens::ts_2025_007_a_one_time_token_used_by_many_at_once_is_used_once(behind_a_pooler).await;
+    pending::bounds_hold_for_those_who_come_at_once(behind_a_pooler).await;
+    pending::tries_are_counted_by_whoever_lets_them_pass(behind_a_pooler).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_who_take_at_once_one_gets_it_a_thousand_times() {
+    conformance::pending::take_at_once(in_a_database, 1_000).await;
 }
 
 conformance!(postgres, super::in_a_database);
