@@ -197,6 +197,7 @@ impl Client {
                 ToClient::ResourceSet { .. } => self.tell(What::Told("resource_set")),
                 ToClient::ResourceRemoved { .. } => self.tell(What::Told("resource_removed")),
                 ToClient::DnsSet { .. } => self.tell(What::Told("dns_set")),
+                ToClient::PortalsSet { .. } => self.tell(What::Told("portals_set")),
                 ToClient::Unsupported { kind } => bail!("the portal does not know `{kind}`"),
             }
         }

@@ -45,7 +45,7 @@ impl<P> Client<P> {
             listens_on: options.dns_listen,
             upstreams: options.dns_upstreams,
             asks_all: options.asks_all,
-            portal: options.portal,
+            portals: options.portals,
         };
         Self {
             portal: Portal::new(identity, now),

@@ -8,7 +8,9 @@ use super::reason::tidy;
 use culvert_base::{BootTime, LogLine};
 use culvert_ids::{GrantId, ResourceId};
 use culvert_policy::Resource;
-use culvert_wire::messages::{FromClient, Reason, ReasonCode, ToClient, decode_sequenced};
+use culvert_wire::messages::{
+    FromClient, PortalSet, Reason, ReasonCode, ToClient, decode_sequenced,
+};
 use culvert_wire::{Decoded, PROTOCOL};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -79,6 +81,7 @@ impl<P> Client<P> {
                 self.routes.set_stale();
             }
             ToClient::DnsSet { dns } => self.set_dns_rules(&dns, now),
+            ToClient::PortalsSet { portals } => self.learn_portals(portals),
             granted @ ToClient::AccessGranted { .. } => self.handle_granted(granted, now),
             ToClient::AccessDenied {
                 request,
@@ -160,6 +163,7 @@ impl<P> Client<P> {
             grants,
             grant_lifetime_s,
             dns,
+            portals,
         } = message
         else {
             return;
@@ -193,7 +197,14 @@ impl<P> Client<P> {
         self.keep_only(&current, now);
         self.replace_resources(&resources, now);
         self.set_dns_rules(&dns, now);
+        self.learn_portals(portals);
         self.log_unreadable(None);
+    }
+
+    fn learn_portals(&mut self, portals: PortalSet) {
+        if !portals.is_empty() {
+            self.outbox.push(Output::Portals(portals));
+        }
     }
 
     /// One line for what can't be read: `one` resource, or all.

@@ -27,7 +27,7 @@ pub(super) struct NameOptions {
     /// True if the system is to ask here for every name.
     pub(super) asks_all: bool,
     /// The portal's name.
-    pub(super) portal: Option<DomainName>,
+    pub(super) portals: Vec<DomainName>,
 }
 
 /// The domains that the system asks here, and those that complete short names.
@@ -75,7 +75,7 @@ impl Names {
             ranges: network.names,
             listens_on,
             upstreams: self.options.upstreams.clone(),
-            fixed: self.options.portal.clone(),
+            fixed: self.options.portals.clone(),
         };
         let mut stub = Stub::new(config, seed)?;
         stub.set_search(&self.search);

@@ -23,6 +23,6 @@ pub struct Options {
     pub dns_upstreams: Vec<SocketAddr>,
     /// True if the system is to ask here for every name, although it could ask for some alone.
     pub asks_all: bool,
-    /// The portal's name, which is never a resource: without it there is nobody to ask for access.
-    pub portal: Option<DomainName>,
+    /// The portal's names, none of which is ever a resource: without it there is nobody to ask for access.
+    pub portals: Vec<DomainName>,
 }

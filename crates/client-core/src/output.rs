@@ -6,7 +6,7 @@ use super::packet::PacketRefusal;
 use culvert_dns::{ForwardId, Transport, Via};
 use culvert_ids::GatewayId;
 use culvert_policy::{DomainName, Prefix, RoutedServices};
-use culvert_wire::messages::{FromClient, Interface};
+use culvert_wire::messages::{FromClient, Interface, PortalSet};
 use culvert_wire::{Cipher, PresharedKey, PublicKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -21,6 +21,8 @@ pub enum Output<P> {
     Disconnect,
     /// Send this over the connection.
     ToPortal(FromClient),
+    /// The portal tells where it is: keep that over a restart, if it can be used.
+    Portals(PortalSet),
     /// The portal will not have this client: end.
     End(Ending),
     /// The tunnel has these addresses.

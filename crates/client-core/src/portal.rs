@@ -50,7 +50,11 @@ impl Portal {
             name: self.identity.name.clone(),
             public_key: self.identity.public_key,
             ciphers: self.identity.ciphers.clone(),
-            features: vec![ClientFeature::Applications, ClientFeature::Dns],
+            features: vec![
+                ClientFeature::Applications,
+                ClientFeature::Dns,
+                ClientFeature::Portals,
+            ],
             os: self.os.clone(),
         })
     }

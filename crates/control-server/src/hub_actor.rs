@@ -11,7 +11,9 @@ use culvert_ids::{ClientId, GatewayId, ResourceId};
 use culvert_link::write_log;
 use culvert_portal_base::now;
 use culvert_store::{Change, Grant, MachineId, Seen, SeenMachine};
-use culvert_wire::messages::{FromClient, FromGateway, ReasonCode, Sequenced, ToClient, ToGateway};
+use culvert_wire::messages::{
+    FromClient, FromGateway, PortalSet, ReasonCode, Sequenced, ToClient, ToGateway,
+};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -98,6 +100,7 @@ enum Command {
         gateway: GatewayId,
         done: oneshot::Sender<Option<usize>>,
     },
+    Portals(PortalSet),
     Ask(Question),
     Stop,
 }
@@ -227,6 +230,12 @@ impl HubHandle {
         let command = Command::DrainNow { gateway, done };
         self.commands.send(command).await.ok()?;
         answer.await.ok()?
+    }
+
+    /// The portal is reached in these ways from now on.
+    pub(super) async fn set_portals(&self, portals: PortalSet) {
+        // A portal that is stopping tells nobody.
+        let _ = self.commands.send(Command::Portals(portals)).await;
     }
 
     pub(super) async fn explain(
@@ -374,6 +383,7 @@ impl HubActor {
                 // The requester may be gone.
                 let _ = done.send(clients);
             }
+            Command::Portals(portals) => self.hub.handle_portals(portals),
             Command::Ask(question) => self.answer(question),
             Command::Stop => {}
         }

@@ -39,6 +39,7 @@ use culvert_store::{
     Grant, MachineId, PageLimit, SecretBytes, SecretName, Snapshot, Store, StoreError,
 };
 use culvert_wire::Timestamp;
+use culvert_wire::messages::PortalSet;
 use feed::Feed;
 use hub_actor::HubHandle;
 use pace::Pace;
@@ -176,6 +177,11 @@ impl Sessions {
     pub async fn drain_now(&self, gateway: GatewayId) -> Option<usize> {
         self.0.feed.catch_up().await;
         self.0.hub.drain_now(gateway).await
+    }
+
+    /// Tells machines the addresses of the portal: those that are connected, and those that come.
+    pub async fn set_portals(&self, portals: PortalSet) {
+        self.0.hub.set_portals(portals).await;
     }
 
     /// The records that wait to be written down, and the number of lost ones.

@@ -1,6 +1,7 @@
 //! `culvert portal`: the portal from its start to its end, and its set-up token.
 
 mod backup;
+mod certificate;
 mod common;
 mod database;
 mod migrate;
@@ -52,6 +53,7 @@ enum PortalCommand {
     Backup(backup::BackupArguments),
     Restore(backup::RestoreArguments),
     Migrate(migrate::MigrateArguments),
+    Certificate(Box<certificate::CertificateArguments>),
     Secrets(secrets::SecretsArguments),
     /// Print the document that describes the REST API (OpenAPI 3.1)
     #[command(after_help = OPENAPI_EXAMPLES)]
@@ -78,6 +80,17 @@ struct RunArguments {
     /// Tokens carry it. Without it, the address that this machine uses towards the Internet.
     #[arg(long, value_name = "URL", env = "CULVERT_PORTAL_URL")]
     url: Option<String>,
+
+    /// Another URL at which machines find it: the new one before it moves, the former one after that; may be repeated
+    ///
+    /// Machines are told of all URLs and keep them. If one does not answer, they go on to the next.
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "CULVERT_PORTAL_ALSO_URL",
+        value_delimiter = ','
+    )]
+    also_url: Vec<String>,
 
     #[command(flatten)]
     state: StateArguments,
@@ -113,6 +126,13 @@ struct RunArguments {
         requires = "cert"
     )]
     key: Option<PathBuf>,
+
+    /// The certificate of --cert from the next time on, in PEM: machines are told of it before it is in use
+    ///
+    /// It is needed unless authorities vouch for both, before and after. FILE may be missing until there is one, and is read again when it
+    /// changes. "culvert portal certificate" says which machines know it.
+    #[arg(long, value_name = "FILE", env = "CULVERT_PORTAL_NEXT_CERT")]
+    next_cert: Option<PathBuf>,
 
     /// Serve metrics and health at http://ADDR, for example 127.0.0.1:9587
     ///
@@ -233,6 +253,7 @@ pub(crate) fn run(arguments: PortalArguments) -> Result<ExitCode, Failure> {
         PortalCommand::Backup(arguments) => runtime.block_on(backup::back_up(&arguments)),
         PortalCommand::Restore(arguments) => runtime.block_on(backup::restore(&arguments)),
         PortalCommand::Migrate(arguments) => runtime.block_on(migrate::run(&arguments)),
+        PortalCommand::Certificate(arguments) => runtime.block_on(certificate::run(*arguments)),
         PortalCommand::Secrets(arguments) => runtime.block_on(secrets::run(arguments)),
         PortalCommand::Openapi => {
             print(culvert_portal::openapi().as_bytes())?;
@@ -251,14 +272,17 @@ async fn serve(arguments: RunArguments, descriptors: Option<u64>) -> Result<Exit
     let options = Options {
         listen: arguments.listen.unwrap_or_else(default_listen),
         url: arguments.url,
+        also_urls: arguments.also_url,
         certificate: arguments
             .cert
             .zip(arguments.key)
             .map(|(certificate, key)| CertificateFiles { certificate, key }),
+        next_certificate: arguments.next_cert,
         metrics: arguments.metrics,
         trusted_proxies: arguments.trusted_proxy,
         geoip: arguments.geoip,
         descriptors,
+        sets_up: arguments.set_up.is_some(),
     };
     let state_dir = arguments.state.state_dir;
     let portal = Portal::start(options, home, Arc::clone(&store)).await;
@@ -277,7 +301,7 @@ async fn serve(arguments: RunArguments, descriptors: Option<u64>) -> Result<Exit
     );
     notify_ready(&serving);
     while let Wish::Reload = signals.next().await {
-        match portal.reload() {
+        match portal.reload().await {
             Ok(()) => tracing::info!("read its files again"),
             Err(error) => tracing::error!(%error, "what could not be read stays as it was"),
         }

@@ -110,6 +110,18 @@ fn a_portal_keeps_its_data_on_the_server_and_its_directory_remembers_that() {
     assert!(String::from_utf8_lossy(&another.stdout).contains("cv_setup_"));
     portal.end();
 
+    // A lost directory is no loss: tokens know the portal by its certificate.
+    let certificate = |said: &str| {
+        let line = said.lines().find(|line| line.starts_with("Certificate"));
+        line.map(str::to_owned).unwrap()
+    };
+    for name in ["certificate.pem", "browsers.key"] {
+        assert!(!Path::new(&state).join(name).exists(), "{name}");
+    }
+    let (portal, again) = start(&path("new"), &["--database", &url], "setup-token");
+    assert_eq!(certificate(&again), certificate(&said));
+    portal.end();
+
     // The same portal again, by the file that may hold a password.
     let file = path("database-url");
     let mut options = std::fs::OpenOptions::new();
@@ -258,6 +270,7 @@ fn a_portal_moves_to_a_server_while_it_runs_and_back_and_its_owner_goes_on() {
     refused(&run(&on), 1, &["culvert as culvert at", "--database-file"]);
     let (portal, said) = start(&state, &["--database", &url], "Certificate");
     owner.finds_all(&said);
+    assert!(!file("certificate.pem").exists() && !file("browsers.key").exists());
     let sites = owner.says(&said, "site list --json", "");
     assert!(sites.contains("late"), "{sites}");
     owner.says(&said, "site create there", "");

@@ -22,7 +22,7 @@ pub struct Config {
     pub listens_on: Vec<SocketAddr>,
     /// The servers for all other names, in order of preference. With none such names are REFUSED.
     pub upstreams: Vec<SocketAddr>,
-    /// A name that is no resource's and in no zone, but always asked of `upstreams`: that of the portal,
+    /// Names that are no resource's and in no zone, but always asked of `upstreams`: those of the portal,
     /// without which there would be neither resources nor zones.
-    pub fixed: Option<DomainName>,
+    pub fixed: Vec<DomainName>,
 }

@@ -42,8 +42,8 @@ pub struct Stub {
     /// The search domains of the machine, the longest first.
     search: Vec<Name<Vec<u8>>>,
     upstreams: Upstreams,
-    /// A name that is no resource's.
-    fixed: Option<DomainName>,
+    /// Names that are no resource's.
+    fixed: Vec<DomainName>,
     listens_on: Vec<SocketAddr>,
     outputs: VecDeque<Output>,
 }
@@ -76,7 +76,7 @@ impl Stub {
             upstreams: Upstreams::new(
                 Zones::new(
                     config.upstreams,
-                    config.fixed.as_ref().and_then(name::write),
+                    config.fixed.iter().filter_map(name::write).collect(),
                 ),
                 seed,
             ),
@@ -214,7 +214,7 @@ impl Stub {
         let Some(name) = name::read(question.qname()) else {
             return Route::Upstream;
         };
-        if self.fixed.as_ref() == Some(&name) {
+        if self.fixed.contains(&name) {
             return Route::Upstream;
         }
         match resource_of(&name) {

@@ -35,8 +35,8 @@ pub(crate) struct Zones {
     sites: BTreeMap<ResourceId, Pool>,
     /// Of sites that nobody can be asked of.
     nobody: Pool,
-    /// A name that lies in no zone: who is asked for it must not depend on the portal's word.
-    fixed: Option<Name<Vec<u8>>>,
+    /// Names that lie in no zone: who is asked for them must not depend on the portal's rules.
+    fixed: Vec<Name<Vec<u8>>>,
 }
 
 impl Pool {
@@ -50,7 +50,7 @@ impl Pool {
 }
 
 impl Zones {
-    pub(crate) fn new(others: Vec<SocketAddr>, fixed: Option<Name<Vec<u8>>>) -> Self {
+    pub(crate) fn new(others: Vec<SocketAddr>, fixed: Vec<Name<Vec<u8>>>) -> Self {
         Self {
             others: Pool::new(others),
             zones: Vec::new(),
@@ -129,7 +129,7 @@ impl Zones {
 
     /// The longest zone that holds the name. Names compare without the case of their letters.
     fn place(&self, name: &Name<Vec<u8>>) -> Option<usize> {
-        if self.fixed.as_ref() == Some(name) {
+        if self.fixed.contains(name) {
             return None;
         }
         self.zones.iter().position(|(zone, _)| name.ends_with(zone))

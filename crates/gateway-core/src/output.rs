@@ -5,7 +5,7 @@ use super::persisted::PersistedGrants;
 use culvert_ids::GrantId;
 use culvert_policy::DomainName;
 use culvert_policy::gate::GateTable;
-use culvert_wire::messages::{FromGateway, Interface};
+use culvert_wire::messages::{FromGateway, Interface, PortalSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -19,6 +19,8 @@ pub enum Output {
     Disconnect,
     /// Send this over the connection.
     ToPortal(FromGateway),
+    /// The portal tells where it is: keep that over a restart, if it can be used.
+    Portals(PortalSet),
     /// The portal will not have this gateway: end.
     End(Ending),
     /// The tunnel has these addresses.

@@ -250,6 +250,7 @@ impl Shell {
                 Output::Connect => self.devices.portal.link.connect(),
                 Output::Disconnect => self.devices.portal.link.disconnect().await,
                 Output::ToPortal(message) => self.devices.portal.link.send(encode(&message)).await,
+                Output::Portals(portals) => self.devices.portal.learn(&portals),
                 Output::End(ending) => self.ending = Some(ending),
                 Output::Interface(interface) => self.set_up(interface).await?,
                 Output::Engine { peers, table } => self.devices.tunnel.apply(peers, table)?,
@@ -268,6 +269,9 @@ impl Shell {
         let not_ready = self.not_ready();
         self.observation.beat(not_ready);
         let (summary, is_connected) = (self.core.summary(), self.core.is_connected());
+        if is_connected {
+            self.devices.portal.link.welcomed();
+        }
         let awaits_verification = self.core.awaits_verification();
         self.announcer
             .tell(&self.base, summary, is_connected, awaits_verification);

@@ -111,6 +111,7 @@ impl Welcomed {
             grants: Vec::new(),
             draining: false,
             verification_awaited: false,
+            portals: culvert_wire::messages::PortalSet::default(),
         });
         welcomed.outputs();
         welcomed

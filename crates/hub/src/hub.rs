@@ -6,6 +6,7 @@ mod clients;
 mod drain;
 mod flows;
 mod gateways;
+mod portals;
 mod review;
 mod verification;
 mod views;
@@ -28,7 +29,7 @@ use asks::Asks;
 use culvert_base::LogLine;
 use culvert_ids::ClientId;
 use culvert_wire::Timestamp;
-use culvert_wire::messages::{Reason, ReasonCode, ToClient, ToGateway};
+use culvert_wire::messages::{PortalSet, Reason, ReasonCode, ToClient, ToGateway};
 use std::collections::BTreeMap;
 
 /// The sessions and grants of one account.
@@ -43,6 +44,7 @@ pub struct Hub {
     outbox: Outbox,
     refusals: GatewayRefusals,
     counters: Counters,
+    portals: PortalSet,
 }
 
 impl Hub {
@@ -70,6 +72,7 @@ impl Hub {
             outbox: Outbox::default(),
             refusals: GatewayRefusals::default(),
             counters: Counters::default(),
+            portals: PortalSet::default(),
         };
         hub.restore(grants, now);
         hub

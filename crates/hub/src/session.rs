@@ -8,7 +8,7 @@ use super::slots::SlotSet;
 use culvert_base::{TokenBucket, TokenRate, UnixTime};
 use culvert_ids::{ResourceId, TokenId};
 use culvert_policy::ClientFacts;
-use culvert_wire::messages::{GatewayFeature, GatewayLoad, ReasonCode};
+use culvert_wire::messages::{ClientFeature, GatewayFeature, GatewayLoad, ReasonCode};
 use culvert_wire::{Cipher, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -33,6 +33,8 @@ pub(super) struct ClientSession {
     pub(super) ciphers: Vec<Cipher>,
     /// It is told of the account's rules about names.
     pub(super) follows_dns: bool,
+    /// It keeps the portal's addresses, and is told of others.
+    pub(super) keeps_portals: bool,
     /// The resources that it was told of.
     pub(super) told: SlotSet,
     /// Numbers of the requests that wait for an answer.
@@ -46,14 +48,15 @@ impl ClientSession {
     pub(super) fn new(
         id: SessionId,
         ciphers: Vec<Cipher>,
-        follows_dns: bool,
+        features: &[ClientFeature],
         now: Timestamp,
     ) -> Self {
         Self {
             id,
             since: now,
             ciphers,
-            follows_dns,
+            follows_dns: features.contains(&ClientFeature::Dns),
+            keeps_portals: features.contains(&ClientFeature::Portals),
             told: SlotSet::default(),
             waiting: BTreeSet::new(),
             requests: TokenBucket::FULL,
@@ -110,6 +113,8 @@ pub(super) struct Announced {
     pub(super) keeps_within: bool,
     /// It answers DNS questions of clients about names of resources.
     pub(super) answers_dns: bool,
+    /// It keeps the portal's addresses, and is told of others.
+    pub(super) keeps_portals: bool,
 }
 
 impl Announced {
@@ -127,6 +132,7 @@ impl Announced {
             tells_flows: features.contains(&GatewayFeature::Flows),
             keeps_within: features.contains(&GatewayFeature::Within),
             answers_dns: features.contains(&GatewayFeature::Dns),
+            keeps_portals: features.contains(&GatewayFeature::Portals),
         };
         announced.replace_candidates(candidates);
         announced
@@ -244,7 +250,7 @@ mod tests {
     #[test]
     fn a_denial_is_news_once_a_minute_and_few_are_remembered() {
         let now = Timestamp::from_unix_ms(1_000_000);
-        let mut session = ClientSession::new(SessionId(1), Vec::new(), true, now);
+        let mut session = ClientSession::new(SessionId(1), Vec::new(), &[ClientFeature::Dns], now);
         let resource = ResourceId::from_bytes([1; 16]);
         assert!(session.is_news(resource, ReasonCode::NoAccess, now));
         assert!(!session.is_news(resource, ReasonCode::NoAccess, now));

@@ -5,12 +5,13 @@ use crate::look_up::{LookUp, system_look_up};
 use crate::tcp::{self, Dial};
 use crate::{ConnectError, tls};
 use culvert_base::{UnixTime, whole_millis};
-use culvert_wire::token::{Bearer, Portal};
+use culvert_control::{ATTEMPT_LIMIT, Attempt, Trust};
+use culvert_wire::token::{Bearer, CertificatePin, Portal};
 use culvert_wire::{MAX_MESSAGE_LEN, Timestamp};
 use rustls::pki_types::ServerName;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_rustls::TlsConnector;
@@ -22,10 +23,6 @@ use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_tungstenite::tungstenite::http::header::{AUTHORIZATION, DATE, RETRY_AFTER, USER_AGENT};
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{self};
-
-/// The time limit of an attempt, from the look-up of the name to the open WebSocket: several round
-/// trips of a slow path, and the time limit of `hello` (`docs/access.md`).
-pub(crate) const ATTEMPT_LIMIT: Duration = Duration::from_secs(10);
 
 /// The port of a URL that names none.
 const HTTPS_PORT: u16 = 443;
@@ -55,41 +52,54 @@ pub struct Connected {
     pub connection: Connection,
     /// The portal's clock, in milliseconds of Unix time and to the second, where it told it.
     pub portal_time: Option<UnixTime>,
+    /// The pin by which the portal was known; none where an authority vouches for it.
+    pub pin: Option<CertificatePin>,
 }
 
-/// Connects, within 10 s.
+/// Connects to the portal of the destination, within 10 s.
 ///
 /// # Errors
 /// [`ConnectError`] says what to do.
 pub async fn connect(destination: &Destination) -> Result<Connected, ConnectError> {
-    let (authority, host, port) = parts(&destination.portal)?;
-    match tokio::time::timeout(ATTEMPT_LIMIT, attempt(destination, authority, host, port)).await {
+    let attempt = Attempt {
+        url: destination.portal.url.clone(),
+        trust: Trust::of(&destination.portal),
+        limit: ATTEMPT_LIMIT,
+    };
+    connect_to(destination, &attempt).await
+}
+
+/// Connects to the address of an attempt, whatever portal the destination names.
+pub(crate) async fn connect_to(
+    destination: &Destination,
+    attempt: &Attempt,
+) -> Result<Connected, ConnectError> {
+    let place = parts(&attempt.url)?;
+    let connected = connect_in_time(destination, attempt, place);
+    match tokio::time::timeout(attempt.limit, connected).await {
         Ok(result) => result,
         Err(_elapsed) => Err(ConnectError::TimedOut {
-            authority: authority.to_owned(),
+            authority: place.0.to_owned(),
+            seconds: attempt.limit.as_secs(),
         }),
     }
 }
 
-async fn attempt(
+async fn connect_in_time(
     destination: &Destination,
-    authority: &str,
-    host: &str,
-    port: u16,
+    attempt: &Attempt,
+    (authority, host, port): (&str, &str, u16),
 ) -> Result<Connected, ConnectError> {
     let request = request(destination, authority).map_err(|_| ConnectError::Url {
-        url: destination.portal.url.clone(),
+        url: attempt.url.clone(),
     })?;
-    let stream = secure(
-        &destination.portal,
-        &Dial {
-            mark: destination.mark,
-            look_up: destination.look_up,
-            addresses: destination.addresses.as_ref(),
-        },
-        (host, port),
-    )
-    .await?;
+    let dial = Dial {
+        mark: destination.mark,
+        look_up: destination.look_up,
+        addresses: destination.addresses.as_ref(),
+    };
+    let stream = secure(&attempt.url, &attempt.trust, &dial, (host, port)).await?;
+    let pin = known_by(&stream, &attempt.trust);
     let limits = WebSocketConfig::default()
         .max_message_size(Some(MAX_MESSAGE_LEN))
         .max_frame_size(Some(MAX_MESSAGE_LEN));
@@ -99,7 +109,15 @@ async fn attempt(
     Ok(Connected {
         connection: Connection::start(socket),
         portal_time: date(&response),
+        pin,
     })
+}
+
+/// The pin of the certificate that the portal has shown, if it counts.
+fn known_by(stream: &TlsStream<TcpStream>, trust: &Trust) -> Option<CertificatePin> {
+    let (_, session) = stream.get_ref();
+    let shown = CertificatePin::of(session.peer_certificates()?.first()?);
+    trust.pins.contains(&shown).then_some(shown)
 }
 
 /// Opens a connection to the portal for HTTP/1.1, within 10 s: TLS 1.3, the portal known by its pin or
@@ -108,16 +126,19 @@ async fn attempt(
 /// # Errors
 /// [`ConnectError`] says what to do.
 pub async fn open(portal: &Portal) -> Result<TlsStream<TcpStream>, ConnectError> {
-    let (authority, host, port) = parts(portal)?;
+    let (authority, host, port) = parts(&portal.url)?;
     let dial = Dial {
         mark: None,
         look_up: system_look_up,
         addresses: None,
     };
-    match tokio::time::timeout(ATTEMPT_LIMIT, secure(portal, &dial, (host, port))).await {
+    let trust = Trust::of(portal);
+    let secured = secure(&portal.url, &trust, &dial, (host, port));
+    match tokio::time::timeout(ATTEMPT_LIMIT, secured).await {
         Ok(result) => result,
         Err(_elapsed) => Err(ConnectError::TimedOut {
             authority: authority.to_owned(),
+            seconds: ATTEMPT_LIMIT.as_secs(),
         }),
     }
 }
@@ -128,24 +149,25 @@ pub async fn open(portal: &Portal) -> Result<TlsStream<TcpStream>, ConnectError>
 /// # Errors
 /// [`ConnectError::Url`].
 pub fn check_url(portal: &Portal) -> Result<(), ConnectError> {
-    let (_, host, _) = parts(portal)?;
-    server_name(portal, host).map(drop)
+    let (_, host, _) = parts(&portal.url)?;
+    server_name(&portal.url, host).map(drop)
 }
 
-fn server_name(portal: &Portal, host: &str) -> Result<ServerName<'static>, ConnectError> {
+fn server_name(url: &str, host: &str) -> Result<ServerName<'static>, ConnectError> {
     let name = host.trim_start_matches('[').trim_end_matches(']');
     ServerName::try_from(name.to_owned()).map_err(|_| ConnectError::Url {
-        url: portal.url.clone(),
+        url: url.to_owned(),
     })
 }
 
 async fn secure(
-    portal: &Portal,
+    url: &str,
+    trust: &Trust,
     dial: &Dial<'_>,
     (host, port): (&str, u16),
 ) -> Result<TlsStream<TcpStream>, ConnectError> {
-    let name = server_name(portal, host)?;
-    let configuration = tls::configuration(portal.pin)?;
+    let name = server_name(url, host)?;
+    let configuration = tls::configuration(trust)?;
     let stream = tcp::connect(host, port, dial).await?;
     let connector = TlsConnector::from(Arc::new(configuration));
     connector.connect(name, stream).await.map_err(|source| {
@@ -172,11 +194,11 @@ fn now() -> Timestamp {
 }
 
 /// `host[:port]`, the host and the port of a portal's URL.
-pub(crate) fn parts(portal: &Portal) -> Result<(&str, &str, u16), ConnectError> {
+pub(crate) fn parts(url: &str) -> Result<(&str, &str, u16), ConnectError> {
     let no_url = || ConnectError::Url {
-        url: portal.url.clone(),
+        url: url.to_owned(),
     };
-    let authority = portal.url.strip_prefix("https://").ok_or_else(no_url)?;
+    let authority = url.strip_prefix("https://").ok_or_else(no_url)?;
     let after_brackets = authority.rfind(']').map_or(0, |end| end + 1);
     let (host, port) = match authority[after_brackets..].find(':') {
         Some(colon) => {
@@ -270,11 +292,7 @@ mod tests {
             ("https://portal.example:65536", None),
             ("https://:443", None),
         ] {
-            let portal = Portal {
-                url: url.to_owned(),
-                pin: None,
-            };
-            let found = parts(&portal).ok().map(|(_, host, port)| (host, port));
+            let found = parts(url).ok().map(|(_, host, port)| (host, port));
             assert_eq!(found, expected, "{url}");
         }
     }

@@ -51,7 +51,7 @@ pub enum ConnectError {
     /// Peer or configuration: the portal's certificate is another one than the token names.
     #[error(
         "{authority} has another certificate than the token names: either it is not the portal, or \
-         its certificate was exchanged and a new token is needed"
+         its certificate was exchanged while this machine was away, and a new token is needed"
     )]
     WrongCertificate {
         /// Host and port.
@@ -106,10 +106,12 @@ pub enum ConnectError {
     },
 
     /// Everything took longer than an attempt may.
-    #[error("{authority} did not answer within {} s", crate::connect::ATTEMPT_LIMIT.as_secs())]
+    #[error("{authority} did not answer within {seconds} s")]
     TimedOut {
         /// Host and port.
         authority: String,
+        /// The time limit.
+        seconds: u64,
     },
 }
 

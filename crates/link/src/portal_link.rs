@@ -1,7 +1,11 @@
 //! The link to the portal over its attempts and connections: at most one of them at a time.
 
-use crate::{Closed, ConnectError, Connected, Connection, Destination, connect};
+use crate::connect::connect_to;
+use crate::{Closed, ConnectError, Connected, Connection, Destination};
 use culvert_base::UnixTime;
+use culvert_control::PortalAddresses;
+use culvert_wire::messages::PortalSet;
+use culvert_wire::token::CertificatePin;
 use std::future::Future;
 use tokio::task::{JoinError, JoinHandle};
 
@@ -9,6 +13,9 @@ use tokio::task::{JoinError, JoinHandle};
 #[derive(Debug)]
 pub struct PortalLink {
     destination: Destination,
+    addresses: PortalAddresses,
+    /// The pin by which the portal was known at the last connection.
+    pin: Option<CertificatePin>,
     state: State,
 }
 
@@ -43,25 +50,57 @@ pub enum PortalEvent {
 }
 
 impl PortalLink {
-    /// A link without an attempt.
+    /// A link without an attempt. `addresses` are those of the portal; that of `destination` is not used.
     #[must_use]
-    pub const fn new(destination: Destination) -> Self {
+    pub const fn new(destination: Destination, addresses: PortalAddresses) -> Self {
+        let pin = destination.portal.pin;
         Self {
             destination,
+            addresses,
+            pin,
             state: State::Idle,
         }
     }
 
-    /// The portal, and the credential for it.
+    /// The URL of the session, or of the last attempt.
     #[must_use]
-    pub const fn destination(&self) -> &Destination {
-        &self.destination
+    pub fn url(&self) -> &str {
+        self.addresses.current()
+    }
+
+    /// All URLs of the portal, as far as they are known.
+    #[must_use]
+    pub fn urls(&self) -> Vec<String> {
+        self.addresses.urls()
+    }
+
+    /// The pin by which the portal was known last; none where an authority vouches for it.
+    #[must_use]
+    pub const fn pin(&self) -> Option<CertificatePin> {
+        self.pin
+    }
+
+    /// The portal said `welcome`.
+    pub fn welcomed(&mut self) {
+        self.addresses.welcomed();
+    }
+
+    /// The portal told of its addresses. Those that are to be kept, if they are others than before.
+    pub fn learn(&mut self, told: &PortalSet) -> Option<&PortalSet> {
+        self.addresses.learn(told).then_some(self.addresses.told())
+    }
+
+    /// True if another attempt ends as the last one did, as far as this depends on the address.
+    #[must_use]
+    pub fn is_last(&self) -> bool {
+        self.addresses.is_last()
     }
 
     /// Begins an attempt. Ends the running attempt or connection, if there is one.
     pub fn connect(&mut self) {
         let destination = self.destination.clone();
-        let attempt = tokio::spawn(async move { connect(&destination).await });
+        let next = self.addresses.begin_attempt();
+        let attempt = tokio::spawn(async move { connect_to(&destination, &next).await });
         self.state = State::Connecting(Attempt(attempt));
     }
 
@@ -127,6 +166,7 @@ impl PortalLink {
         match attempted {
             Ok(Ok(connected)) => {
                 self.state = State::Open(connected.connection);
+                self.pin = connected.pin;
                 PortalEvent::Opened(connected.portal_time)
             }
             Ok(Err(error)) => PortalEvent::Failed(error),

@@ -1,9 +1,10 @@
 //! A step-by-step test of the path to a portal, for a person who looks for a fault. It signs nobody in.
 
 use crate::ConnectError;
-use crate::connect::{ATTEMPT_LIMIT, date, open, parts, text};
+use crate::connect::{date, open, parts, text};
 use crate::tcp::{MAX_ADDRESSES, alternate};
 use culvert_base::UnixTime;
+use culvert_control::ATTEMPT_LIMIT;
 use culvert_wire::token::Portal;
 use std::io;
 use std::net::SocketAddr;
@@ -43,7 +44,7 @@ pub struct PortalAnswer {
 /// # Errors
 /// [`ConnectError::Url`]: the portal's URL is none.
 pub async fn probe(portal: &Portal, path: &str) -> Result<Probe, ConnectError> {
-    let (authority, host, port) = parts(portal)?;
+    let (authority, host, port) = parts(&portal.url)?;
     let addresses = resolve(host, port).await;
     let tcp = match &addresses {
         Ok(addresses) => reach(addresses).await,
@@ -73,7 +74,10 @@ pub async fn probe(portal: &Portal, path: &str) -> Result<Probe, ConnectError> {
     let reason = match asked.await {
         Err(_elapsed) => {
             let authority = authority.to_owned();
-            probe.answer = Some(Err(ConnectError::TimedOut { authority }));
+            probe.answer = Some(Err(ConnectError::TimedOut {
+                authority,
+                seconds: ATTEMPT_LIMIT.as_secs(),
+            }));
             return Ok(probe);
         }
         Ok(Err(Error::Http(response))) => {

@@ -1,9 +1,11 @@
-//! TLS 1.3 to the portal: its certificate is the one that the token names, or the authorities that
+//! TLS 1.3 to the portal: its certificate is one that the token or the portal itself has named, or the authorities that
 //! this system trusts vouch for it. Resolvers are known by authorities alone.
 
 use crate::ConnectError;
+use culvert_control::Trust;
 use culvert_wire::Timestamp;
 use culvert_wire::token::CertificatePin;
+use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -15,16 +17,26 @@ use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
 /// The TLS configuration that checks the portal's certificate.
-pub(crate) fn configuration(pin: Option<CertificatePin>) -> Result<ClientConfig, ConnectError> {
-    let mut configuration = match pin {
-        Some(pin) => {
+pub(crate) fn configuration(trust: &Trust) -> Result<ClientConfig, ConnectError> {
+    let mut configuration = match (trust.pins.is_empty(), trust.authorities) {
+        (true, true) => trusting_authorities()?,
+        // Without a pin and without authorities, no certificate counts.
+        (_, authorities) => {
             let provider = Arc::new(aws_lc_rs::default_provider());
+            let verifier = PinnedCertificate {
+                pins: trust.pins.clone(),
+                authorities: match authorities {
+                    // Without any authority, the pins still count.
+                    true => by_authorities(&provider).ok(),
+                    false => None,
+                },
+                provider: Arc::clone(&provider),
+            };
             builder(&provider)?
                 .dangerous()
-                .with_custom_certificate_verifier(Arc::new(PinnedCertificate { pin, provider }))
+                .with_custom_certificate_verifier(Arc::new(verifier))
                 .with_no_client_auth()
         }
-        None => trusting_authorities()?,
     };
     // A WebSocket is opened by HTTP/1.1; a portal behind a proxy must not be offered more.
     configuration.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -40,6 +52,17 @@ pub fn trusting_authorities() -> Result<ClientConfig, ConnectError> {
     Ok(builder(&provider)?
         .with_root_certificates(authorities()?)
         .with_no_client_auth())
+}
+
+fn by_authorities(
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<WebPkiServerVerifier>, ConnectError> {
+    let roots = Arc::new(authorities()?);
+    let verifier = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(provider)).build();
+    verifier.map_err(|error| ConnectError::Local {
+        what: "set up TLS 1.3",
+        source: std::io::Error::other(error),
+    })
 }
 
 fn builder(
@@ -96,13 +119,14 @@ fn authorities() -> Result<RootCertStore, ConnectError> {
     Ok(store)
 }
 
-/// Trusts one certificate and asks no authority.
+/// Trusts a few certificates. Authorities are asked about others only if the portal has said so.
 ///
-/// Its dates and names are not checked: the issuer of the token vouched for exactly this
-/// certificate. That the peer has its private key is checked by the handshake's signature.
+/// Dates and names of these are not checked: the issuer of the token, or the portal that it led to, vouched for exactly
+/// these certificates. That the peer has its private key is checked by the handshake's signature.
 #[derive(Debug)]
 struct PinnedCertificate {
-    pin: CertificatePin,
+    pins: Vec<CertificatePin>,
+    authorities: Option<Arc<WebPkiServerVerifier>>,
     provider: Arc<CryptoProvider>,
 }
 
@@ -110,17 +134,26 @@ impl ServerCertVerifier for PinnedCertificate {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let shown = CertificatePin::of(end_entity).to_string();
-        let wanted = self.pin.to_string();
-        if bool::from(shown.as_bytes().ct_eq(wanted.as_bytes())) {
-            Ok(ServerCertVerified::assertion())
-        } else {
-            Err(CertificateError::ApplicationVerificationFailure.into())
+        for wanted in self.pins.iter().map(ToString::to_string) {
+            if bool::from(shown.as_bytes().ct_eq(wanted.as_bytes())) {
+                return Ok(ServerCertVerified::assertion());
+            }
+        }
+        match &self.authorities {
+            Some(authorities) => authorities.verify_server_cert(
+                end_entity,
+                intermediates,
+                server_name,
+                ocsp_response,
+                now,
+            ),
+            None => Err(CertificateError::ApplicationVerificationFailure.into()),
         }
     }
 
@@ -154,7 +187,6 @@ impl ServerCertVerifier for PinnedCertificate {
 mod tests {
     use super::*;
     use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
-    use rustls::client::WebPkiServerVerifier;
     use std::time::Duration;
 
     /// A day, in Unix seconds.

@@ -3,11 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use culvert_base::UnixTime;
+use culvert_control::PortalAddresses;
 use culvert_ids::TokenId;
 use culvert_link::{
     Closed, ConnectError, Connected, Destination, MAX_WAITING_MESSAGES, PortalEvent, PortalLink,
     connect,
 };
+use culvert_wire::messages::PortalSet;
 use culvert_wire::token::{Bearer, CertificatePin, Portal, Secret, TokenKind};
 use futures_util::{SinkExt, StreamExt};
 use rustls::ServerConfig;
@@ -333,12 +335,82 @@ async fn a_role_that_speaks_before_it_listens_is_never_stuck() {
     }
 }
 
+/// A link by the token of a portal, which has told of these addresses.
+fn link_to(server: &Server, told: &PortalSet) -> PortalLink {
+    let destination = server.destination();
+    let addresses = PortalAddresses::new(destination.portal.clone(), told, 1);
+    PortalLink::new(destination, addresses)
+}
+
+/// The addresses of these servers, each known by the certificates of all of them.
+fn told(servers: &[&Server]) -> PortalSet {
+    let portals = servers.iter().map(|server| server.destination().portal);
+    PortalSet {
+        urls: portals.map(|portal| portal.url).collect(),
+        pins: servers
+            .iter()
+            .map(|server| CertificatePin::of(&server.certificate))
+            .collect(),
+        authorities: false,
+    }
+}
+
+#[tokio::test]
+async fn a_link_goes_on_to_the_next_address_and_knows_each_by_what_the_portal_told() {
+    let (token, dead, new) = (
+        Server::start().await,
+        Server::start().await,
+        Server::start().await,
+    );
+    let mut link = link_to(&token, &told(&[&dead, &new]));
+    drop(dead);
+    link.connect();
+    let failed = link.next().await;
+    assert!(matches!(failed, PortalEvent::Failed(_)), "{failed:?}");
+    assert!(!link.is_last());
+    link.connect();
+    let (opened, _socket) = tokio::join!(link.next(), new.accept());
+    assert!(matches!(opened, PortalEvent::Opened(_)), "{opened:?}");
+    assert_eq!(link.url(), new.destination().portal.url);
+    assert_eq!(link.pin(), new.destination().portal.pin);
+}
+
+#[tokio::test]
+async fn a_certificate_that_nobody_handed_over_counts_at_no_address() {
+    let (token, other, stranger) = (
+        Server::start().await,
+        Server::start().await,
+        Server::start().await,
+    );
+    // The address of one with the certificate of another.
+    let told = PortalSet {
+        urls: vec![stranger.destination().portal.url],
+        ..told(&[&other])
+    };
+    let mut link = link_to(&token, &told);
+    link.connect();
+    let (failed, refused) = tokio::join!(link.next(), stranger.accept_tls());
+    assert!(
+        matches!(
+            failed,
+            PortalEvent::Failed(ConnectError::WrongCertificate { .. })
+        ),
+        "{failed:?}"
+    );
+    assert!(refused.is_err());
+    // The token's own address is still there, by the token's own certificate.
+    link.connect();
+    let (opened, _socket) = tokio::join!(link.next(), token.accept());
+    assert!(matches!(opened, PortalEvent::Opened(_)), "{opened:?}");
+    assert!(link.is_last());
+}
+
 /// The portal would take it for a session, and the next attempt would replace that.
 #[tokio::test]
 async fn a_link_that_is_left_ends_its_attempt() {
     for is_dropped in [true, false] {
         let server = Server::start().await;
-        let mut link = PortalLink::new(server.destination());
+        let mut link = link_to(&server, &PortalSet::default());
         link.connect();
         let (mut stream, _) = server.listener.accept().await.unwrap();
         let _kept = match is_dropped {
@@ -362,7 +434,7 @@ async fn a_link_that_is_left_ends_its_attempt() {
 #[tokio::test]
 async fn a_link_tells_of_its_connection_and_sends_what_is_queued_when_it_is_left() {
     let server = Server::start().await;
-    let mut link = PortalLink::new(server.destination());
+    let mut link = link_to(&server, &PortalSet::default());
     assert!(!link.try_send("to nobody".to_owned()));
     link.connect();
     let (opened, (mut socket, _)) = tokio::join!(link.next(), server.accept());

@@ -24,6 +24,14 @@ pub enum PortalError {
         /// The fault, and how to mend it.
         reason: String,
     },
+    /// Somebody else changes the portal's own certificate.
+    #[error(
+        "the portal's certificate was changed by somebody else meanwhile: look at it (culvert portal certificate)"
+    )]
+    OtherRotation,
+    /// Configuration: the set-up would write tokens that lead nowhere.
+    #[error("no token is written, because it would be of no use: {0}")]
+    UselessTokens(String),
     /// Configuration: the URL is not one that machines can be sent to.
     #[error("URL `{url}`: {reason}")]
     Url {
@@ -35,8 +43,8 @@ pub enum PortalError {
     /// Local: nobody said where machines reach the portal, and this machine has no address that others could reach.
     #[error(
         "this machine has no address that others reach, so it is not known what tokens are to name: wait for its \
-         network, or name the portal's URL by --url https://HOST[:PORT] (https://127.0.0.1:8443 to try it on this \
-         machine alone)"
+         network, or name the portal's URL by --url https://HOST[:PORT] (to try it on this machine alone, listen there: \
+         --listen 127.0.0.1:8443)"
     )]
     NoAddress,
     /// Configuration: no portal ever ran there.

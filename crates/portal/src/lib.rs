@@ -18,4 +18,7 @@ pub mod server;
 
 pub use api::openapi;
 pub use error::PortalError;
-pub use server::{CertificateFiles, Home, Options, Portal, SetupState, new_secrets_key, sealer};
+pub use server::{
+    CertificateFiles, HandedOut, Home, Options, OwnCertificates, Portal, Published, SetupState,
+    new_secrets_key, sealer,
+};

@@ -10,13 +10,16 @@ mod io;
 mod listener;
 mod moving;
 mod options;
+mod own_certificate;
 mod portal;
+mod publisher;
 mod request;
 mod secrets;
 mod validity;
 
-pub use home::Home;
+pub use home::{HandedOut, Home, Published};
 pub use options::{CertificateFiles, Options};
+pub use own_certificate::OwnCertificates;
 pub use portal::{Portal, SetupState};
 pub use secrets::{new_secrets_key, sealer};
 

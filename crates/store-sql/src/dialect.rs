@@ -22,6 +22,12 @@ pub(super) enum Dialect {
 }
 
 impl Dialect {
+    /// True if the portal's own secrets are in the database even where no key encrypts it: several portals share them,
+    /// and none has them in a file that may be lost. SQLite's file is beside these files.
+    pub(super) const fn keeps_state(self) -> bool {
+        matches!(self, Self::Postgres)
+    }
+
     /// Names the index to read a table by, behind the table's name. PostgreSQL plans by its statistics and knows no
     /// such hint.
     pub(super) fn indexed_by(self, index: &str) -> String {

@@ -67,8 +67,8 @@ pub enum SecretsAccess {
 pub(crate) enum SecretColumn {
     /// The portal's own: the key that signs grants, and what pre-shared keys are derived from.
     Portal,
-    /// The portal's own of its state directory: certificate with key, and the key of browsers' marks. They are in
-    /// the database only while it is encrypted.
+    /// The portal's own of its state directory: certificate with key, and the key of browsers' marks. A
+    /// SQLite database that is not encrypted leaves them in files.
     State,
     /// Secrets of authenticator apps, from which codes are made.
     Totp,

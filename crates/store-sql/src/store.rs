@@ -524,9 +524,25 @@ impl Store for SqlStore {
         name: StateSecret,
         candidate: Option<SecretBytes>,
     ) -> Result<Option<SecretBytes>, StoreError> {
+        let Some(candidate) = candidate else {
+            return secrets::state_secret(&mut self.reading().await?, &self.sealing, name).await;
+        };
         let transaction = self.writing().await?;
-        let candidate = candidate.as_ref();
-        let written = secrets::state_secret(transaction, &self.sealing, name, candidate).await;
+        let sealing = &self.sealing;
+        let written = secrets::state_secret_or(transaction, sealing, name, &candidate).await;
+        self.writer.note(written)
+    }
+
+    async fn replace_state_secret(
+        &self,
+        name: StateSecret,
+        current: &SecretBytes,
+        next: SecretBytes,
+    ) -> Result<bool, StoreError> {
+        let transaction = self.writing().await?;
+        let sealing = &self.sealing;
+        let written =
+            secrets::replace_state_secret(transaction, sealing, name, current, &next).await;
         self.writer.note(written)
     }
 

@@ -232,6 +232,40 @@ fn all(with_state: bool) -> Vec<String> {
     names.map(|name| format!("{PLANTED}{name}")).collect()
 }
 
+#[tokio::test]
+async fn a_file_that_is_not_encrypted_has_the_portals_own_secrets_only_if_a_server_had_them() {
+    let place = Place::new();
+    let store = place.open(SecretsAccess::Plain).await.unwrap();
+    let of = |text: &str| SecretBytes::new(text.as_bytes().to_vec());
+    let name = StateSecret::Certificate;
+    let stored = store.state_secret(name, Some(of("made"))).await;
+    assert_eq!(stored.unwrap(), None);
+    let replaced = store
+        .replace_state_secret(name, &of("made"), of("next"))
+        .await;
+    assert!(!replaced.unwrap());
+    place
+        .change("INSERT INTO state_secret VALUES ('certificate', x'6d6f766564')".to_owned())
+        .await;
+    let stored = store.state_secret(name, Some(of("made"))).await;
+    assert_eq!(stored.unwrap(), Some(of("moved")));
+    let replaced = store
+        .replace_state_secret(name, &of("moved"), of("next"))
+        .await;
+    assert!(replaced.unwrap());
+    store.close().await;
+    // A key encrypts it with the rest.
+    rekey(&place.database(), None, Some(&sealer(1)))
+        .await
+        .unwrap();
+    assert_eq!(place.holding(b"next"), [""; 0]);
+    let store = place.open(key(1)).await.unwrap();
+    assert_eq!(
+        store.state_secret(name, None).await.unwrap(),
+        Some(of("next"))
+    );
+}
+
 async fn encrypted() -> Place {
     let place = Place::new();
     let store = place.open(key(1)).await.unwrap();

@@ -384,8 +384,9 @@ pub trait Store: Logs + PendingStore + Debug + Send + Sync + 'static {
         candidate: SecretBytes,
     ) -> Result<SecretBytes, StoreError>;
 
-    /// The secret of the state directory of that name, where secrets are encrypted: none where they are not, and
-    /// the secret is in a file. If there is none yet, `candidate` becomes it.
+    /// The portal's own secret of that name. If there is none yet, `candidate` becomes it. None where the database does
+    /// not keep it, and it is in a file of the state directory: in a SQLite database that is not encrypted. Such a
+    /// database still has what came from another one.
     ///
     /// # Errors
     /// [`StoreError::TooMany`] where the candidate is longer than [`crate::MAX_STATE_SECRET_LEN`].
@@ -394,6 +395,18 @@ pub trait Store: Logs + PendingStore + Debug + Send + Sync + 'static {
         name: StateSecret,
         candidate: Option<SecretBytes>,
     ) -> Result<Option<SecretBytes>, StoreError>;
+
+    /// Puts another secret in the place of `current`, if that is what the database has. Of several at once, one
+    /// replaces it. False where it has another one, or none.
+    ///
+    /// # Errors
+    /// [`StoreError::TooMany`] where `next` is longer than [`crate::MAX_STATE_SECRET_LEN`].
+    async fn replace_state_secret(
+        &self,
+        name: StateSecret,
+        current: &SecretBytes,
+        next: SecretBytes,
+    ) -> Result<bool, StoreError>;
 
     /// Checks that the database answers and can be written. A second call within a second need not
     /// try anew. While others write, the result of the last write is the answer.

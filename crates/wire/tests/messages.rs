@@ -7,13 +7,14 @@ use culvert_policy::conditions::OperatingSystem;
 use culvert_wire::messages::{
     ClientFeature, EndedFlow, Existence, FlowEnd, FlowReport, FromClient, FromGateway,
     GatewayFeature, GatewayLoad, GrantLabels, Interface, MAX_CLIENT_MESSAGE_LEN,
-    MAX_FLOWS_PER_REPORT, MAX_NAMES, Ranges, Reason, ReasonCode, ResolvedName, Sequenced, ToClient,
-    ToGateway, WantedName, decode_sequenced,
+    MAX_FLOWS_PER_REPORT, MAX_NAMES, PortalSet, Ranges, Reason, ReasonCode, ResolvedName,
+    Sequenced, ToClient, ToGateway, WantedName, decode_sequenced,
 };
 use culvert_wire::model::{
     Applications, Condition, Dns, DnsDomain, Filter, PortRange, Resource, Target, TargetKind,
     ToldApplications, ToldTarget,
 };
+use culvert_wire::token::CertificatePin;
 use culvert_wire::{
     Cipher, DecodeError, Decoded, MAX_MESSAGE_LEN, Message, PresharedKey, PublicKey, Timestamp,
     decode, encode,
@@ -39,6 +40,14 @@ fn ranges() -> Ranges {
         machines_ipv6: "fd00:2021:1111::/112".to_owned(),
         names_ipv4: "100.96.0.0/11".to_owned(),
         names_ipv6: "fd00:2021:1111:8000::/107".to_owned(),
+    }
+}
+
+fn portals() -> PortalSet {
+    PortalSet {
+        urls: vec!["https://portal.example".to_owned()],
+        pins: vec![CertificatePin::of(b"certificate")],
+        authorities: true,
     }
 }
 
@@ -131,6 +140,7 @@ fn to_client() -> Vec<ToClient> {
             grants: vec![GrantId::from_bytes([6; 16])],
             grant_lifetime_s: 3600,
             dns: dns(),
+            portals: portals(),
         },
         ToClient::Refused {
             reason: reason(),
@@ -143,6 +153,7 @@ fn to_client() -> Vec<ToClient> {
             resource: resource().id,
         },
         ToClient::DnsSet { dns: dns() },
+        ToClient::PortalsSet { portals: portals() },
         ToClient::AccessGranted {
             request: 4,
             resource: resource().id,
@@ -274,6 +285,7 @@ fn to_gateway() -> Vec<ToGateway> {
             grants: vec![grant],
             draining: false,
             verification_awaited: true,
+            portals: portals(),
         },
         ToGateway::Refused {
             reason: reason(),
@@ -298,6 +310,7 @@ fn to_gateway() -> Vec<ToGateway> {
         ToGateway::Drain { on: true },
         ToGateway::Verification { awaited: true },
         ToGateway::FlowLog { on: true },
+        ToGateway::PortalsSet { portals: portals() },
         ToGateway::FlowsTaken { run: 1, batch: 2 },
         ToGateway::Unsupported {
             kind: "new".to_owned(),

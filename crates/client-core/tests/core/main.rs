@@ -12,5 +12,6 @@ mod names;
 mod one_way;
 mod packets;
 mod play;
+mod portals;
 mod services;
 mod session;

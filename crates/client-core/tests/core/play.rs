@@ -35,6 +35,8 @@ pub(crate) struct Play {
     pub(crate) connects: usize,
     pub(crate) disconnects: usize,
     pub(crate) ended: Option<Ending>,
+    /// Addresses of the portal that are to be kept.
+    pub(crate) portals: Vec<culvert_wire::messages::PortalSet>,
     pub(crate) interfaces: Vec<Interface>,
     pub(crate) routes: BTreeSet<Prefix>,
     pub(crate) domains: Vec<Domains>,
@@ -133,7 +135,7 @@ pub(crate) fn options() -> Options {
         dns_listen: Vec::new(),
         dns_upstreams: vec!["192.0.2.53:53".parse().unwrap()],
         asks_all: false,
-        portal: Some("portal.corp.example".parse().unwrap()),
+        portals: vec!["portal.corp.example".parse().unwrap()],
     }
 }
 
@@ -176,6 +178,7 @@ impl Play {
             connects: 0,
             disconnects: 0,
             ended: None,
+            portals: Vec::new(),
             interfaces: Vec::new(),
             routes: BTreeSet::new(),
             domains: Vec::new(),
@@ -264,6 +267,7 @@ impl Play {
             grants,
             grant_lifetime_s: 3600,
             dns: self.dns.clone(),
+            portals: culvert_wire::messages::PortalSet::default(),
         });
     }
 
@@ -450,6 +454,7 @@ impl Play {
                 Output::Connect => self.connects += 1,
                 Output::Disconnect => self.disconnects += 1,
                 Output::ToPortal(message) => self.said.push(message),
+                Output::Portals(portals) => self.portals.push(portals),
                 Output::End(ending) => self.ended = Some(ending),
                 Output::Interface(interface) => self.interfaces.push(interface),
                 Output::Routes(routes) => self.routes = routes,

@@ -128,8 +128,12 @@ impl Base {
     }
 }
 
-/// The core of a client of the portal at `portal_url`.
-pub(super) fn core<P>(base: &Base, portal_url: &str, now: Now) -> Result<Client<P>, ClientError> {
+/// The core of a client of the portal at these URLs.
+pub(super) fn core<P>(
+    base: &Base,
+    portal_urls: &[String],
+    now: Now,
+) -> Result<Client<P>, ClientError> {
     let settings = &base.settings;
     let mut seed = [0; 32];
     getrandom::fill(&mut seed)
@@ -148,7 +152,10 @@ pub(super) fn core<P>(base: &Base, portal_url: &str, now: Now) -> Result<Client<
             .map(|upstream| upstream.address)
             .collect(),
         asks_all: settings.dns_scope == DnsScope::All,
-        portal: portal_name(portal_url),
+        portals: portal_urls
+            .iter()
+            .filter_map(|url| portal_name(url))
+            .collect(),
     };
     Ok(Client::new(options, seed, now.boot))
 }

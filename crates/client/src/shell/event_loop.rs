@@ -47,7 +47,7 @@ pub(super) struct EventLoop<'a> {
 
 /// The portal as this loop knows it.
 struct PortalState {
-    at: culvert_wire::token::Portal,
+    enrolment: Enrolment,
     /// Somebody waits for the client to come up.
     is_awaited: bool,
     /// Troubles that were logged.
@@ -93,9 +93,9 @@ impl<'a> EventLoop<'a> {
         culvert_host::require_net_admin()?;
         culvert_host::require_tun_device()?;
         let control = resolver_control(&base.settings).await?;
-        let core = core(base, &enrolment.portal.url, Now::read())?;
         let answering = Answering::new();
         let devices = Devices::start(base, enrolment, control, answering.events()).await?;
+        let core = core(base, &devices.portal.urls(), Now::read())?;
         let waits_for_ready = base.settings.exit_when_unreachable;
         Ok(Self {
             base,
@@ -103,7 +103,7 @@ impl<'a> EventLoop<'a> {
             core,
             devices,
             portal: PortalState {
-                at: enrolment.portal.clone(),
+                enrolment: enrolment.clone(),
                 is_awaited,
                 repeats: Repeats::default(),
             },
@@ -245,6 +245,7 @@ impl<'a> EventLoop<'a> {
                 Output::Connect => self.devices.portal.connect(),
                 Output::Disconnect => self.disconnect(),
                 Output::ToPortal(message) => self.say(&message),
+                Output::Portals(portals) => self.learn_portals(&portals),
                 Output::End(ending) => ended = Some(ending),
                 Output::Interface(interface) => {
                     self.host_wish.set_interface(interface);
@@ -312,8 +313,11 @@ impl<'a> EventLoop<'a> {
     /// Tells whoever started the client how it stands, where that has changed, and that the loop goes on.
     fn tell(&mut self) {
         let not_ready = self.not_ready();
-        let summary = self.core.summary(&self.portal.at.url);
+        let summary = self.core.summary(self.devices.portal.url());
         let is_connected = self.core.is_connected();
+        if is_connected {
+            self.devices.portal.welcomed();
+        }
         if self.core.is_owner_disabled() {
             self.announcer.wait_no_longer();
         }

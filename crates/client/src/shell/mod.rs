@@ -8,6 +8,7 @@ mod event_loop;
 mod network;
 mod os_release;
 mod persisted;
+mod portals_file;
 mod resolver;
 mod rest;
 mod service;

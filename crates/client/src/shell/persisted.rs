@@ -1,6 +1,7 @@
 //! The state that a client that takes commands keeps over restarts: its token, and the wish to be
 //! up.
 
+use super::portals_file::PORTALS_FILE;
 use crate::{ClientError, Enrolment, Request, SignIn};
 use culvert_host::{HostError, StateDir};
 
@@ -76,6 +77,7 @@ impl PersistedState {
             Request::SignOut => {
                 self.want(false)?;
                 self.state.remove(TOKEN_FILE)?;
+                self.state.remove(PORTALS_FILE)?;
                 self.enrolment = None;
             }
         }

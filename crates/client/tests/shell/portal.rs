@@ -150,6 +150,7 @@ impl Session {
             grants,
             grant_lifetime_s: 3600,
             dns: culvert_wire::model::Dns::default(),
+            portals: culvert_wire::messages::PortalSet::default(),
         })
         .await;
     }

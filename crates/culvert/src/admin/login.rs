@@ -2,7 +2,7 @@
 
 use super::api::{Api, Query};
 use super::common::usage;
-use super::credentials::{Profile, SecretFile, named_token, portal_of};
+use super::credentials::{Profile, SecretFile, named_token};
 use super::http::{Http, RequestError};
 use super::interrupt::uninterrupted;
 use super::output::{Format, note, print_json, print_line};
@@ -126,7 +126,7 @@ pub(super) async fn set_up(
     arguments: SetupArguments,
 ) -> Result<(), Failure> {
     let token = named_token(common.token_file.as_deref(), TokenKind::Setup)?;
-    let portal = portal_of(&token, common.portal.as_deref())?;
+    let portal = common.portal_of(&token)?;
     let password = match &arguments.password_file {
         Some(path) if path == Path::new(STANDARD_INPUT) && common.token_on_input() => {
             return Err(usage("standard input is one line: token or password"));
@@ -221,7 +221,7 @@ pub(super) async fn log_in(
     arguments: &LoginArguments,
 ) -> Result<(), Failure> {
     let mut token = named_token(common.token_file.as_deref(), TokenKind::Api)?;
-    let portal = portal_of(&token, common.portal.as_deref())?;
+    let portal = common.portal_of(&token)?;
     let profile = profile(arguments.replace)?;
     token.portal = Some(portal.clone());
     let text = token.expose();

@@ -7,6 +7,7 @@ use super::output::Format;
 use crate::exit::Failure;
 use crate::token_input::STANDARD_INPUT;
 use clap::Args;
+use culvert_wire::token::{CertificatePin, Portal, Token};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
@@ -27,9 +28,21 @@ pub(super) struct CommonArguments {
     /// URL of the portal: https://HOST or https://HOST:PORT
     ///
     /// Without it, where the token says. The certificate must be the one that the token names in either
-    /// case.
+    /// case, unless --certificate names another.
     #[arg(long, value_name = "URL", env = "CULVERT_ADMIN_PORTAL", global = true)]
     pub(super) portal: Option<String>,
+
+    /// SHA-256 of the portal's certificate, if it was exchanged after the token was made
+    ///
+    /// "culvert portal certificate" prints it on the portal's machine.
+    #[arg(
+        long,
+        value_name = "SHA256",
+        env = "CULVERT_ADMIN_CERTIFICATE",
+        allow_hyphen_values = true,
+        global = true
+    )]
+    certificate: Option<CertificatePin>,
 
     /// Print one line of JSON with a schema_version; of logs, an entry a line
     #[arg(long, global = true)]
@@ -69,10 +82,19 @@ impl CommonArguments {
         self.token_file.as_deref() == Some(Path::new(STANDARD_INPUT))
     }
 
+    /// The portal that the token leads to, unless another address or certificate of it is named.
+    pub(super) fn portal_of(&self, token: &Token) -> Result<Portal, Failure> {
+        let portal = credentials::portal_of(token, self.portal.as_deref())?;
+        Ok(Portal {
+            pin: self.certificate.or(portal.pin),
+            ..portal
+        })
+    }
+
     /// The portal's API, by the token that is at hand. Nothing is sent yet.
     pub(super) fn shell(&self) -> Result<Shell, Failure> {
         let token = credentials::api_token(self.token_file.as_deref())?;
-        let portal = credentials::portal_of(&token, self.portal.as_deref())?;
+        let portal = self.portal_of(&token)?;
         Ok(Shell {
             api: Api::new(Http::new(portal, token.bearer)),
             format: self.format(),

@@ -78,7 +78,15 @@ impl DatabaseArguments {
 
     /// Opens the database beside a portal that may be running, without access to secrets.
     pub(super) async fn open_beside(&self, home: &Home) -> Result<Arc<dyn Store>, Failure> {
-        let secrets = SecretsAccess::Nothing;
+        self.open_with(home, SecretsAccess::Nothing).await
+    }
+
+    /// The same with access to secrets.
+    pub(super) async fn open_with(
+        &self,
+        home: &Home,
+        secrets: SecretsAccess,
+    ) -> Result<Arc<dyn Store>, Failure> {
         match self.postgres()? {
             Some(options) => open_store(&options.to_string(), options.secrets(secrets)).await,
             None => {

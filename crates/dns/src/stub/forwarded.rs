@@ -106,7 +106,7 @@ impl Stub {
     ) {
         let (fixed, asker) = (self.fixed.clone(), query.asker);
         // The portal is asked for elsewhere, whatever its name matches.
-        let resource_of = |name: &DomainName| match fixed.as_ref() == Some(name) {
+        let resource_of = |name: &DomainName| match fixed.contains(name) {
             true => None,
             false => resource_of(name),
         };

@@ -89,7 +89,7 @@ fn a_name_of_a_resource_is_no_zones() {
 fn the_portals_name_is_in_no_zone_and_of_no_resource() {
     let mut stub = Clocked::with(Config {
         upstreams: UPSTREAMS.map(socket).to_vec(),
-        fixed: Some(name("portal.corp.example")),
+        fixed: vec![name("portal.corp.example")],
         ..Config::default()
     });
     let told = zones(&[(".", &[LAB]), ("portal.corp.example", &OFFICE)]);

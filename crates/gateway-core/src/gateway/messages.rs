@@ -9,7 +9,7 @@ use culvert_base::{BootTime, LogLine};
 use culvert_ids::GatewayId;
 use culvert_policy::Prefix;
 use culvert_wire::messages::{
-    FromGateway, Interface, Ranges, Reason, ReasonCode, ToGateway, decode_sequenced,
+    FromGateway, Interface, PortalSet, Ranges, Reason, ReasonCode, ToGateway, decode_sequenced,
 };
 use culvert_wire::{Decoded, PROTOCOL};
 
@@ -58,6 +58,7 @@ impl Gateway {
                 grants,
                 draining,
                 verification_awaited,
+                portals,
             } => {
                 if protocol != PROTOCOL || self.portal.session.is_open() {
                     self.break_off("the portal chose a protocol that was not offered", now);
@@ -76,6 +77,7 @@ impl Gateway {
                 self.set_verification_awaited(verification_awaited, now);
                 self.set_expiries(now);
                 self.persistence.touch();
+                self.learn_portals(portals);
             }
             ToGateway::Refused {
                 reason,
@@ -100,11 +102,18 @@ impl Gateway {
             ToGateway::Drain { on } => self.portal.drain.portal = on,
             ToGateway::Verification { awaited } => self.set_verification_awaited(awaited, now),
             ToGateway::FlowLog { on } => self.want_flows(on, now),
+            ToGateway::PortalsSet { portals } => self.learn_portals(portals),
             ToGateway::FlowsTaken { run, batch } => self.flows_taken(run, batch, now),
             ToGateway::Unsupported { kind } => {
                 let line = LogLine::warn("the portal does not know a message of this gateway");
                 self.journal.log.push(line.with_text("kind", &kind));
             }
+        }
+    }
+
+    fn learn_portals(&mut self, portals: PortalSet) {
+        if !portals.is_empty() {
+            self.outputs.push(Output::Portals(portals));
         }
     }
 

@@ -84,6 +84,7 @@ impl Gateway {
                 GatewayFeature::Flows,
                 GatewayFeature::Within,
                 GatewayFeature::Dns,
+                GatewayFeature::Portals,
             ],
         };
         self.outputs.push(Output::ToPortal(hello));

@@ -14,6 +14,7 @@ mod host_addresses;
 mod names;
 mod persisted;
 mod play;
+mod portals;
 mod questions;
 mod report;
 mod room;

@@ -168,6 +168,8 @@ pub(crate) struct Play {
     pub(crate) connects: usize,
     pub(crate) disconnects: usize,
     pub(crate) ended: Option<Ending>,
+    /// Addresses of the portal that are to be kept.
+    pub(crate) portals: Vec<culvert_wire::messages::PortalSet>,
     pub(crate) interfaces: Vec<Interface>,
     pub(crate) asked: Vec<DomainName>,
     /// The number of questions to the shell for the names in use.
@@ -193,6 +195,7 @@ impl Play {
             connects: 0,
             disconnects: 0,
             ended: None,
+            portals: Vec::new(),
             interfaces: Vec::new(),
             asked: Vec::new(),
             looks: 0,
@@ -266,6 +269,7 @@ impl Play {
             grants: grants.to_vec(),
             draining: false,
             verification_awaited: false,
+            portals: culvert_wire::messages::PortalSet::default(),
         }
     }
 
@@ -360,6 +364,7 @@ impl Play {
                     self.assert_in_force(&message);
                     self.said.push(message);
                 }
+                Output::Portals(portals) => self.portals.push(portals),
                 Output::End(ending) => self.ended = Some(ending),
                 Output::Interface(interface) => self.interfaces.push(interface),
                 Output::Engine { peers, table } => {

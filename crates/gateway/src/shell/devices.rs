@@ -40,7 +40,7 @@ impl Devices {
             addresses,
             resolver: Resolver::new(),
             site_dns: SiteDns::new(),
-            portal: Portal::new(settings),
+            portal: Portal::new(settings, StateDir::open(&settings.state_dir)?)?,
             journal: GrantJournal::start(state)?,
         };
         Ok((devices, persisted))
@@ -48,7 +48,7 @@ impl Devices {
 
     /// Ends in order: the connection, then the tunnel, then its guard. For a restart, tunnel and guard stay.
     pub(super) async fn close(mut self, shutdown: Shutdown, persisted: Option<PersistedGrants>) {
-        self.portal.link.disconnect().await;
+        self.portal.close().await;
         match shutdown {
             Shutdown::ForGood => {
                 self.tunnel.stop();

@@ -22,7 +22,7 @@ impl<T: Send + Sync + 'static> LatestWriter<T> {
                 };
                 let write = Arc::clone(&write);
                 if let Err(error) = spawn_blocking(move || write(&persisted)).await {
-                    tracing::error!(%error, "grants could not be kept over a restart");
+                    tracing::error!(%error, "state could not be kept over a restart");
                 }
             }
         });

@@ -1,14 +1,24 @@
 //! The link to the portal, and its troubles in the log.
 
+use super::latest_writer::LatestWriter;
+use crate::GatewayError;
 use crate::settings::Settings;
 use culvert_base::BootTime;
-use culvert_control::Repeats;
+use culvert_control::{PortalAddresses, Repeats};
+use culvert_host::StateDir;
+use culvert_ids::TokenId;
 use culvert_link::{Destination, PortalEvent, PortalLink};
 use culvert_wire::GATEWAY_SESSION_PATH;
+use culvert_wire::messages::PortalSet;
+
+/// The file with the addresses that the portal has told of.
+const PORTALS_FILE: &str = "portals.json";
 
 /// The link to the portal.
 pub(super) struct Portal {
     pub(super) link: PortalLink,
+    /// Keeps the addresses of the portal, beside the event loop.
+    writer: LatestWriter<PortalSet>,
     /// True if there was ever a connection.
     has_connected: bool,
     /// Troubles that were logged.
@@ -16,18 +26,42 @@ pub(super) struct Portal {
 }
 
 impl Portal {
-    pub(super) fn new(settings: &Settings) -> Self {
-        Self {
-            link: PortalLink::new(Destination {
-                portal: settings.enrolment.portal.clone(),
-                path: GATEWAY_SESSION_PATH,
-                bearer: settings.enrolment.bearer.clone(),
-                mark: Some(settings.routing.mark.get()),
-                look_up: |host, port| Box::pin(culvert_host::look_up(host, port)),
-                addresses: None,
-            }),
+    /// The portal at the address of the token, and at those that it has told of and `state` keeps.
+    pub(super) fn new(settings: &Settings, state: StateDir) -> Result<Self, GatewayError> {
+        let enrolment = &settings.enrolment;
+        let seed = getrandom::u64()
+            .map_err(std::io::Error::other)
+            .map_err(GatewayError::system("draw random bytes"))?;
+        let token = enrolment.bearer.id;
+        let addresses =
+            PortalAddresses::new(enrolment.portal.clone(), &stored(&state, token), seed);
+        let destination = Destination {
+            portal: enrolment.portal.clone(),
+            path: GATEWAY_SESSION_PATH,
+            bearer: enrolment.bearer.clone(),
+            mark: Some(settings.routing.mark.get()),
+            look_up: |host, port| Box::pin(culvert_host::look_up(host, port)),
+            addresses: None,
+        };
+        Ok(Self {
+            link: PortalLink::new(destination, addresses),
+            writer: LatestWriter::with(move |told: &PortalSet| keep(&state, token, told)),
             has_connected: false,
             repeats: Repeats::default(),
+        })
+    }
+
+    /// Ends the connection in order, and has the addresses kept.
+    pub(super) async fn close(mut self) {
+        self.link.disconnect().await;
+        self.writer.finish().await;
+    }
+
+    /// Keeps the addresses of the portal, where they are others than before.
+    pub(super) fn learn(&mut self, told: &PortalSet) {
+        if let Some(told) = self.link.learn(told) {
+            tracing::info!(urls = ?told.urls, "the portal told of its addresses");
+            self.writer.write(told.clone());
         }
     }
 
@@ -45,11 +79,29 @@ impl Portal {
 
     /// Logs a trouble with the portal; the same again once a minute.
     pub(super) fn warn(&mut self, what: &str, why: &str, now: BootTime) {
-        let portal = &self.link.destination().portal.url;
+        let portal = self.link.url();
         match self.repeats.count(why, now) {
             None => {}
             Some(0) => tracing::warn!(portal, why, "{what}"),
             Some(repeated) => tracing::warn!(portal, why, repeated, "{what}"),
         }
+    }
+}
+
+/// The addresses that the portal has told of. A file that can't be read leaves that of the token.
+fn stored(state: &StateDir, token: TokenId) -> PortalSet {
+    match state.read(PORTALS_FILE) {
+        Ok(Some(content)) => PortalSet::from_stored(content.expose(), token),
+        Ok(None) => PortalSet::default(),
+        Err(error) => {
+            tracing::warn!(%error, "the portal is looked for at the address of the token alone");
+            PortalSet::default()
+        }
+    }
+}
+
+fn keep(state: &StateDir, token: TokenId, told: &PortalSet) {
+    if let Err(error) = state.write(PORTALS_FILE, told.stored(token).as_bytes()) {
+        tracing::warn!(%error, "the portal's new addresses are not kept");
     }
 }

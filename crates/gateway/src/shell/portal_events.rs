@@ -35,6 +35,11 @@ impl Shell {
         let why = error.to_string();
         let portal = &mut self.devices.portal;
         portal.warn("the portal can't be reached", &why, now);
+        if !portal.link.is_last() {
+            // The next attempt goes elsewhere: what this one asked for says nothing about that.
+            self.core.handle_disconnected(why, None, now);
+            return Ok(());
+        }
         if matches!(error, ConnectError::Unauthorized) {
             self.core.handle_unauthorized(why, now);
             return Ok(());

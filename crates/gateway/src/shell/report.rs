@@ -46,7 +46,7 @@ impl Shell {
             ipv6: view.interface.map(|interface| interface.ipv6),
             listen_port: base.settings.listen_port,
             candidates: view.candidates,
-            portal_url: base.settings.enrolment.portal.url.clone(),
+            portal_url: self.devices.portal.link.url().to_owned(),
             portal: view.portal,
             ready: not_ready_because.is_none(),
             not_ready_because,

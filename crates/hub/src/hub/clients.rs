@@ -61,8 +61,7 @@ impl Hub {
         self.watch_token(id);
         // Before the session is there, so that `welcome` does not list grants that end here.
         self.review_client_grants(id, now);
-        let follows_dns = join.features.contains(&ClientFeature::Dns);
-        let joined = ClientSession::new(session, join.ciphers, follows_dns, now);
+        let joined = ClientSession::new(session, join.ciphers, &join.features, now);
         self.sessions.join_client(id, joined);
         self.welcome_client(session, &client);
         self.end_overflowed(now);
@@ -161,6 +160,7 @@ impl Hub {
                 true => settings.dns.clone(),
                 false => Dns::default(),
             },
+            portals: self.portals.clone(),
         };
         self.outbox.tell_client(session, welcome);
         for resource in later {

@@ -409,6 +409,7 @@ impl Hub {
             grants: retained,
             draining: gateway.draining,
             verification_awaited: !self.directory.may_serve(gateway.id),
+            portals: self.portals.clone(),
         };
         self.outbox.tell_gateway(session, welcome);
         for resource in refiltered {

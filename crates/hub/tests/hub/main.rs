@@ -8,6 +8,7 @@ mod dns_rules;
 mod flows;
 mod gateways;
 mod model;
+mod portals;
 mod reference;
 mod requests;
 mod restart;

@@ -482,6 +482,7 @@ impl World {
             }
             ToClient::Refused { .. }
             | ToClient::DnsSet { .. }
+            | ToClient::PortalsSet { .. }
             | ToClient::GatewayDraining { .. }
             | ToClient::GatewayMoved { .. }
             | ToClient::Unsupported { .. } => {}
@@ -550,6 +551,7 @@ impl World {
             ToGateway::AnswerNow { .. }
             | ToGateway::FlowLog { .. }
             | ToGateway::FlowsTaken { .. }
+            | ToGateway::PortalsSet { .. }
             | ToGateway::Refused { .. }
             | ToGateway::Unsupported { .. } => {}
         }

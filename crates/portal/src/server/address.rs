@@ -1,7 +1,9 @@
 //! Under which URL machines reach the portal, and what is doubtful about it.
 
+use super::certificate::Certificate;
 use super::options::host_of;
 use crate::PortalError;
+use culvert_wire::messages::MAX_PORTAL_URLS;
 use culvert_wire::token::Portal;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -40,11 +42,66 @@ pub(crate) struct Whereabouts {
 /// [`PortalError::Url`] where the configured one can't be used, [`PortalError::NoAddress`] where there is none.
 pub(crate) fn whereabouts(
     configured: Option<&str>,
+    also: &[Portal],
     listening: SocketAddr,
     before: Option<&Portal>,
 ) -> Result<Whereabouts, PortalError> {
     let address = reachable_address(listening.ip());
-    locate(configured, listening, address, before)
+    // Machines that know the former URL are not lost while it is one of the others.
+    let is_kept = before.is_some_and(|before| also.iter().any(|other| other.url == before.url));
+    locate(configured, listening, address, before.filter(|_| !is_kept))
+}
+
+/// The other URLs of the portal.
+///
+/// # Errors
+/// [`PortalError::Url`] where one can't be used, or there are more than machines keep.
+pub(crate) fn also(urls: &[String]) -> Result<Vec<Portal>, PortalError> {
+    let wrong = |url: &str, reason: String| PortalError::Url {
+        url: url.to_owned(),
+        reason,
+    };
+    if let Some(url) = urls.get(MAX_PORTAL_URLS - 1) {
+        let reason =
+            format!("machines keep {MAX_PORTAL_URLS} URLs at most, that of --url among them");
+        return Err(wrong(url, reason));
+    }
+    let portal = |url: &String| {
+        let portal = Portal::new(url, None).map_err(|error| wrong(url, error.to_string()))?;
+        match is_local(&portal) {
+            true => Err(wrong(
+                url,
+                "no other machine finds the portal there".to_owned(),
+            )),
+            false => Ok(portal),
+        }
+    };
+    urls.iter().map(portal).collect()
+}
+
+/// Checks that machines find the portal by a token that it makes now.
+///
+/// # Errors
+/// [`PortalError::UselessTokens`] with the fix.
+pub(crate) fn check_tokens(
+    certificate: &Certificate,
+    has_proxies: bool,
+) -> Result<(), PortalError> {
+    let portal = certificate.portal();
+    let url = &portal.url;
+    if certificate.is_own() && has_proxies {
+        return Err(PortalError::UselessTokens(format!(
+            "--trusted-proxy is given without --cert, so it would name the certificate of the portal, and machines see \
+             that of the proxy at {url}. Give the portal the proxy's certificate (--cert and --key)"
+        )));
+    }
+    if !certificate.names_host() {
+        return Err(PortalError::UselessTokens(format!(
+            "the certificate of --cert does not name the host of {url}. Give --url a host that the certificate names, or \
+             another --cert; without --cert the portal makes one that needs no authority"
+        )));
+    }
+    Ok(())
 }
 
 /// The same, on a machine that reaches others from `own`.
@@ -80,6 +137,13 @@ fn locate(
         let reason = "nobody can connect to it: name an address of this machine, or its name";
         return Err(wrong(reason.to_owned()));
     }
+    if configured.is_some() && is_loopback(&url) && !listening.ip().is_loopback() {
+        let port = listening.port();
+        return Err(wrong(format!(
+            "no other machine finds the portal there: name the address at which others do, or try it on this machine \
+             alone with --listen 127.0.0.1:{port}"
+        )));
+    }
     if configured.is_none() && is_local(&url) {
         warnings.push(format!(
             "tokens lead to {}, where other machines do not find the portal: name by --url where they do, and \
@@ -98,7 +162,9 @@ fn change(before: &Portal, now: &Portal, is_configured: bool) -> Option<String> 
         return None;
     }
     let fix = match is_configured {
-        true => "make new tokens, or start it with the former --url".to_owned(),
+        true => format!(
+            "name the former one by --also-url {was} for as long as machines are to find the portal there"
+        ),
         false => format!(
             "an address may change at every start: name a lasting one by --url, such as --url {was}"
         ),
@@ -134,6 +200,14 @@ pub(crate) async fn is_behind_another(
 
 fn is_of_this_machine(address: IpAddr) -> bool {
     UdpSocket::bind((address, 0)).is_ok()
+}
+
+/// True for the addresses of the machine itself.
+fn is_loopback(portal: &Portal) -> bool {
+    let host = host_of(portal);
+    let address = host.parse::<IpAddr>();
+    host.eq_ignore_ascii_case("localhost")
+        || address.is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
 /// True for loopback and link-local addresses, which other machines can't use.
@@ -254,8 +328,15 @@ mod tests {
             assert_eq!(found.warnings.len(), 1, "{found:?}");
             assert!(found.warnings[0].contains("--url"), "{found:?}");
         }
-        let asked = of(Some("https://127.0.0.1:8443"), ANY, None, None).unwrap();
-        assert_eq!(asked.warnings, [] as [String; 0]);
+        for own in ["https://127.0.0.1:8443", "https://localhost:8443"] {
+            let asked = of(Some(own), "127.0.0.1:8443", None, None).unwrap();
+            assert_eq!(asked.warnings, [] as [String; 0]);
+            for listening in [ANY, "192.0.2.7:8443"] {
+                let error = of(Some(own), listening, None, None).unwrap_err();
+                let text = error.to_string();
+                assert!(text.contains("--listen 127.0.0.1:8443"), "{text}");
+            }
+        }
     }
 
     #[test]
@@ -268,10 +349,41 @@ mod tests {
             let found = of(configured, ANY, own, before).unwrap();
             assert_eq!(found.warnings.len(), 1, "{found:?}");
             assert!(found.warnings[0].contains("192.0.2.7"), "{found:?}");
-            assert!(found.warnings[0].contains("--url"), "{found:?}");
+            let option = match configured {
+                Some(_) => "--also-url https://192.0.2.7:8443",
+                None => "--url",
+            };
+            assert!(found.warnings[0].contains(option), "{found:?}");
         }
         let same = of(None, ANY, Some("192.0.2.7"), before).unwrap();
         assert_eq!(same.warnings, [] as [String; 0]);
+    }
+
+    #[test]
+    fn a_former_url_that_machines_are_told_of_is_not_doubted() {
+        let before = Portal::new("https://192.0.2.7:8443", None).unwrap();
+        let new = Some("https://portal.example");
+        let listening = ANY.parse().unwrap();
+        let others = also(std::slice::from_ref(&before.url)).unwrap();
+        let found = whereabouts(new, &others, listening, Some(&before)).unwrap();
+        assert_eq!(found.warnings, [] as [String; 0]);
+        let found = whereabouts(new, &[], listening, Some(&before)).unwrap();
+        assert_eq!(found.warnings.len(), 1);
+    }
+
+    #[test]
+    fn other_urls_are_urls_of_portals_that_others_find_and_not_too_many() {
+        for wrong in ["http://a.example", "https://127.0.0.1", "https://[fe80::1]"] {
+            let error = also(&[wrong.to_owned()]).unwrap_err();
+            assert!(error.to_string().contains(wrong), "{error}");
+        }
+        let urls = |count| -> Vec<String> {
+            let urls = 0..count;
+            urls.map(|n| format!("https://{n}.example")).collect()
+        };
+        assert_eq!(also(&urls(7)).unwrap().len(), 7);
+        let error = also(&urls(8)).unwrap_err();
+        assert!(error.to_string().contains("8 URLs"), "{error}");
     }
 
     #[tokio::test]

@@ -1,7 +1,7 @@
 //! A state directory in one file, and back.
 
-use super::certificate::OWN_FILE;
 use super::home::{Home, WHEREABOUTS_FILE};
+use super::own_certificate::OWN_FILE;
 use crate::PortalError;
 use culvert_age::{Envelope, Identity, Recipient};
 use culvert_store::SecretBytes;

@@ -1,29 +1,26 @@
-//! The portal's certificate: its own, made on the first start, or that of given files.
+//! The portal's certificate: its own, made on the first start, or that of given files. And the one that comes after it.
 
 use super::home::Home;
 use super::options::{CertificateFiles, host_of};
+use super::own_certificate::{OWN_FILE, split};
 use super::validity;
 use crate::PortalError;
 use culvert_portal_base::CertificateState;
-use culvert_store::{StateSecret, Store};
+use culvert_store::{SecretBytes, Store};
 use culvert_wire::Timestamp;
+use culvert_wire::messages::PortalSet;
 use culvert_wire::token::{CertificatePin, Portal};
-use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair};
 use rustls::RootCertStore;
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use zeroize::Zeroizing;
-
-/// Certificate and key in one file of the state directory: they are replaced together or not at
-/// all.
-pub(super) const OWN_FILE: &str = "certificate.pem";
 
 /// Most bytes of a file of certificates or of a key: a chain of a few certificates has some
 /// kilobytes.
@@ -32,87 +29,142 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 /// The certificate that new connections are shown, and where it comes from.
 #[derive(Debug)]
 pub(crate) struct Certificate {
-    source: Source,
-    /// The portal's URL, as machines ask for it.
-    url: Portal,
+    given: Given,
+    /// The portal's URLs, the one that tokens name first.
+    urls: Vec<Portal>,
     current: RwLock<Current>,
     /// The reason for which the files were refused when they were last read.
     refused: RwLock<Option<String>>,
 }
 
-#[derive(Debug)]
-enum Source {
-    Own,
-    Files(CertificateFiles),
+/// The files of certificates.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Given {
+    /// Without them, the portal makes its own.
+    pub(crate) files: Option<CertificateFiles>,
+    /// The certificate that comes after it; the file may be missing.
+    pub(crate) next: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug)]
 struct Current {
     key: Arc<CertifiedKey>,
-    pin: CertificatePin,
-    /// The authorities that this machine trusts vouch for it, so a token need not name it.
-    vouched_for: bool,
+    known: Known,
     /// The time at which it ends.
     ends: Option<Timestamp>,
+    /// The certificate that will be shown after it.
+    next: Option<Known>,
+}
+
+/// The ways in which machines know a certificate.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    pin: CertificatePin,
+    /// The authorities that this machine trusts vouch for it at the URL of tokens, so a token need not name it.
+    vouched_for: bool,
+    /// They do so at each URL.
+    vouched_for_at_all: bool,
+    /// It names the host of the URL of tokens.
+    names_host: bool,
 }
 
 impl Certificate {
-    /// The certificate of `files`; without them, the one of the state directory, made now if there
-    /// is none.
+    /// The certificate that is given; without one, the portal's own, made now if there is none. `urls` are the portal's,
+    /// the one that tokens name first.
     pub(crate) async fn open(
-        files: Option<CertificateFiles>,
+        given: Given,
         home: &Home,
         store: &dyn Store,
-        url: &Portal,
+        urls: Vec<Portal>,
     ) -> Result<Self, PortalError> {
-        let (source, current) = match files {
-            Some(files) => {
-                let current = Current::of_files(&files, url)?;
-                (Source::Files(files), current)
+        let current = match &given.files {
+            None => {
+                let pem = home.own_certificate(store, &urls[0]).await?;
+                Current::own(home, &pem, given.next.as_deref(), &urls)?
             }
-            None => (Source::Own, Current::own(home, store, url).await?),
+            Some(files) => Current::of_files(files, given.next.as_deref(), &urls)?,
         };
         Ok(Self {
-            source,
-            url: url.clone(),
+            given,
+            urls,
             current: RwLock::new(current),
             refused: RwLock::default(),
         })
     }
 
-    /// Reads the files again. If they can't be used, the certificate stays as it was.
-    pub(crate) fn reload(&self) -> Result<Reloaded, PortalError> {
-        let Source::Files(files) = &self.source else {
-            return Ok(Reloaded::Unchanged);
+    /// Reads it again. If that is not possible, the certificate stays as it was.
+    pub(crate) async fn reload(
+        &self,
+        home: &Home,
+        store: &dyn Store,
+    ) -> Result<Reloaded, PortalError> {
+        let next = self.given.next.as_deref();
+        let read = match &self.given.files {
+            None => {
+                let pem = home.existing_pem(store).await?;
+                Current::own(home, &pem, next, &self.urls)?
+            }
+            Some(files) => {
+                let read = Current::of_files(files, next, &self.urls);
+                let refused = read.as_ref().err().map(ToString::to_string);
+                *self.refused.write().unwrap_or_else(PoisonError::into_inner) = refused;
+                read?
+            }
         };
-        let next = Current::of_files(files, &self.url);
-        let refused = next.as_ref().err().map(ToString::to_string);
-        *self.refused.write().unwrap_or_else(PoisonError::into_inner) = refused;
-        let next = next?;
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        if current.pin == next.pin {
-            return Ok(Reloaded::Unchanged);
-        }
-        let tokens_void = !current.vouched_for;
-        *current = next;
-        Ok(Reloaded::Changed { tokens_void })
+        let before = std::mem::replace(&mut *current, read);
+        let pin_of = |known: Known| known.pin;
+        let (was_next, is_next) = (before.next.map(pin_of), current.next.map(pin_of));
+        Ok(match before.known.pin == current.known.pin {
+            true if was_next == is_next => Reloaded::Unchanged,
+            true => Reloaded::Next,
+            false if before.known.vouched_for => Reloaded::Changed,
+            false if was_next == Some(current.known.pin) => Reloaded::Switched,
+            false => Reloaded::ChangedAtOnce,
+        })
+    }
+
+    /// True if the portal made it for itself.
+    pub(crate) const fn is_own(&self) -> bool {
+        self.given.files.is_none()
     }
 
     /// The files to watch for changes.
-    pub(crate) fn files(&self) -> Option<&CertificateFiles> {
-        match &self.source {
-            Source::Own => None,
-            Source::Files(files) => Some(files),
-        }
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        let Given { files, next } = self.given.clone();
+        let files = files.map(|files| [files.certificate, files.key]);
+        files.into_iter().flatten().chain(next).collect()
     }
 
     /// The portal's URL and certificate, as a token tells them.
     pub(crate) fn portal(&self) -> Portal {
-        let current = self.current();
+        let known = self.current().known;
         Portal {
-            url: self.url.url.clone(),
-            pin: (!current.vouched_for).then_some(current.pin),
+            pin: (!known.vouched_for).then_some(known.pin),
+            ..self.urls[0].clone()
         }
+    }
+
+    /// The portal's URLs and certificates, as machines keep them.
+    pub(crate) fn portals(&self) -> PortalSet {
+        let current = self.current();
+        let known = || [Some(current.known), current.next].into_iter().flatten();
+        let pinned = known().filter(|known| !known.vouched_for_at_all);
+        PortalSet {
+            urls: self.urls.iter().map(|url| url.url.clone()).collect(),
+            pins: pinned.map(|known| known.pin).collect(),
+            authorities: known().any(|known| known.vouched_for || known.vouched_for_at_all),
+        }
+    }
+
+    /// The pin of the certificate that will be shown after this one.
+    pub(crate) fn next(&self) -> Option<CertificatePin> {
+        self.current().next.map(|known| known.pin)
+    }
+
+    /// True if it names the host of the URL that tokens name. Machines that know it by its pin do not look at that.
+    pub(crate) fn names_host(&self) -> bool {
+        self.is_own() || self.current().known.names_host
     }
 
     /// All that people have to look after.
@@ -126,7 +178,7 @@ impl Certificate {
 
     /// SHA-256 of the certificate.
     pub(crate) fn pin(&self) -> CertificatePin {
-        self.current().pin
+        self.current().known.pin
     }
 
     fn current(&self) -> Current {
@@ -137,16 +189,19 @@ impl Certificate {
     }
 }
 
-/// The result of reading the files again.
+/// The result of reading it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reloaded {
-    /// They hold what they held.
+    /// It is what it was.
     Unchanged,
-    /// They hold another certificate.
-    Changed {
-        /// Tokens that were issued until now name the certificate that is gone.
-        tokens_void: bool,
-    },
+    /// Another one comes after it.
+    Next,
+    /// It is another one, and tokens named neither.
+    Changed,
+    /// It is the one that machines were told of before.
+    Switched,
+    /// It is another one that no machine was told of, and tokens name the one before.
+    ChangedAtOnce,
 }
 
 impl ResolvesServerCert for Certificate {
@@ -156,91 +211,115 @@ impl ResolvesServerCert for Certificate {
 }
 
 impl Current {
-    async fn own(home: &Home, store: &dyn Store, url: &Portal) -> Result<Self, PortalError> {
+    fn own(
+        home: &Home,
+        pem: &SecretBytes,
+        next_file: Option<&Path>,
+        urls: &[Portal],
+    ) -> Result<Self, PortalError> {
         let path = home.state().path().join(OWN_FILE);
-        let name = StateSecret::Certificate;
-        let pem = home.state_secret(store, name, || make(url, &path)).await?;
-        let pem = pem.expose();
-        let mut current = Self::of_pem(pem, &path, pem, &path, url)?;
-        // Nobody but the tokens vouches for it, whatever this machine trusts.
-        current.vouched_for = false;
+        let (pem, next) = split(pem.expose());
+        let mut current = Self::of_pem(pem, &path, pem, &path, urls)?;
+        let next = next.map(|next| chain(next, &path)).transpose()?;
+        current.next = next.map(|next| Known::of(&next, urls));
+        // Nobody but tokens and the portal vouches for them, whatever this machine trusts.
+        current.known.vouched_for = false;
+        current.known.vouched_for_at_all = false;
+        if let Some(next) = &mut current.next {
+            next.vouched_for = false;
+            next.vouched_for_at_all = false;
+        } else {
+            current.set_next(next_file, urls)?;
+        }
         Ok(current)
     }
 
-    fn of_files(files: &CertificateFiles, url: &Portal) -> Result<Self, PortalError> {
+    fn of_files(
+        files: &CertificateFiles,
+        next: Option<&Path>,
+        urls: &[Portal],
+    ) -> Result<Self, PortalError> {
         let certificate = read(&files.certificate)?;
         let key = read(&files.key)?;
-        Self::of_pem(&certificate, &files.certificate, &key, &files.key, url)
+        let mut current = Self::of_pem(&certificate, &files.certificate, &key, &files.key, urls)?;
+        current.set_next(next, urls)?;
+        Ok(current)
+    }
+
+    fn set_next(&mut self, file: Option<&Path>, urls: &[Portal]) -> Result<(), PortalError> {
+        if let Some(file) = file.filter(|file| file.exists()) {
+            let known = Known::of(&chain(&read(file)?, file)?, urls);
+            self.next = Some(known).filter(|known| known.pin != self.known.pin);
+        }
+        Ok(())
     }
 
     fn of_pem(
-        chain: &[u8],
+        pem: &[u8],
         chain_path: &Path,
         key: &[u8],
         key_path: &Path,
-        url: &Portal,
+        urls: &[Portal],
     ) -> Result<Self, PortalError> {
-        let refused = |path: &Path, reason: String| PortalError::Certificate {
-            path: path.to_owned(),
-            reason,
-        };
-        let chain = CertificateDer::pem_slice_iter(chain)
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|error| refused(chain_path, format!("no certificate in PEM: {error}")))?;
-        let Some(end_entity) = chain.first() else {
-            let reason = "it holds no certificate; give the chain in PEM, the portal's own first";
-            return Err(refused(chain_path, reason.to_owned()));
-        };
+        let chain = chain(pem, chain_path)?;
         let key = PrivateKeyDer::from_pem_slice(key)
             .map_err(|error| refused(key_path, format!("no private key in PEM: {error}")))?;
-        let pin = CertificatePin::of(end_entity);
-        let ends = validity::ends(end_entity);
-        let vouched_for = is_vouched_for(&chain, url);
+        let known = Known::of(&chain, urls);
+        let ends = validity::ends(&chain[0]);
         let key = CertifiedKey::from_der(chain, key, &provider()).map_err(|error| {
             let reason = format!("it does not go with {}: {error}", chain_path.display());
             refused(key_path, reason)
         })?;
         Ok(Self {
             key: Arc::new(key),
-            pin,
-            vouched_for,
+            known,
             ends,
+            next: None,
         })
     }
+}
+
+impl Known {
+    fn of(chain: &[CertificateDer<'static>], urls: &[Portal]) -> Self {
+        Self {
+            pin: CertificatePin::of(&chain[0]),
+            vouched_for: is_vouched_for(chain, &urls[0]),
+            vouched_for_at_all: urls.iter().all(|url| is_vouched_for(chain, url)),
+            names_host: names_host(&chain[0], &urls[0]),
+        }
+    }
+}
+
+/// The certificates of a text of PEM, of which there is one at least.
+fn chain(pem: &[u8], path: &Path) -> Result<Vec<CertificateDer<'static>>, PortalError> {
+    let chain = CertificateDer::pem_slice_iter(pem)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| refused(path, format!("no certificate in PEM: {error}")))?;
+    if chain.is_empty() {
+        let reason = "it holds no certificate; give the chain in PEM, the portal's own first";
+        return Err(refused(path, reason.to_owned()));
+    }
+    Ok(chain)
+}
+
+fn refused(path: &Path, reason: String) -> PortalError {
+    PortalError::Certificate {
+        path: path.to_owned(),
+        reason,
+    }
+}
+
+fn names_host(certificate: &CertificateDer<'_>, url: &Portal) -> bool {
+    let Ok(host) = ServerName::try_from(host_of(url).to_owned()) else {
+        return false;
+    };
+    ParsedCertificate::try_from(certificate)
+        .is_ok_and(|parsed| verify_server_name(&parsed, &host).is_ok())
 }
 
 /// The one provider of cryptography.
 pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
-}
-
-/// A certificate for the host of the URL, with its key, in PEM.
-///
-/// It does not expire in practice: who knows it by its pin learns nothing from a date, and a date
-/// would only be the day on which every machine loses the portal.
-fn make(url: &Portal, path: &Path) -> Result<Zeroizing<Vec<u8>>, PortalError> {
-    let failed = |error: rcgen::Error| PortalError::Certificate {
-        path: path.to_owned(),
-        reason: format!("making one for {}: {error}", url.url),
-    };
-    let mut names = vec![host_of(url).to_owned()];
-    for local in ["localhost", "127.0.0.1", "::1"] {
-        if names[0] != local {
-            names.push(local.to_owned());
-        }
-    }
-    let mut params = CertificateParams::new(names).map_err(failed)?;
-    params.distinguished_name = rcgen::DistinguishedName::new();
-    params
-        .distinguished_name
-        .push(DnType::CommonName, "Culvert portal");
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    let key = KeyPair::generate().map_err(failed)?;
-    let certificate = params.self_signed(&key).map_err(failed)?;
-    let mut pem = Zeroizing::new(certificate.pem().into_bytes());
-    let key = Zeroizing::new(key.serialize_pem());
-    pem.extend_from_slice(key.as_bytes());
-    Ok(pem)
 }
 
 /// True if a machine that trusts the same authorities as this one would accept the chain.
@@ -263,15 +342,12 @@ fn is_vouched_for(chain: &[CertificateDer<'static>], url: &Portal) -> bool {
 
 fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, PortalError> {
     use std::io::Read;
-    let refused = |reason: String| PortalError::Certificate {
-        path: path.to_owned(),
-        reason,
-    };
-    let file = std::fs::File::open(path).map_err(|error| refused(error.to_string()))?;
+    let refused = |error: std::io::Error| refused(path, error.to_string());
+    let file = std::fs::File::open(path).map_err(refused)?;
     let mut bytes = Zeroizing::new(Vec::new());
     file.take(MAX_FILE_BYTES)
         .read_to_end(&mut bytes)
-        .map_err(|error| refused(error.to_string()))?;
+        .map_err(refused)?;
     Ok(bytes)
 }
 
@@ -294,6 +370,7 @@ impl FileLook {
 mod tests {
     use super::*;
     use culvert_store_sql::{SqlStore, SqliteOptions};
+    use rcgen::KeyPair;
 
     fn url() -> Portal {
         Portal::new("https://portal.example:8443", None).unwrap()
@@ -311,7 +388,11 @@ mod tests {
         home: &Home,
         store: &SqlStore,
     ) -> Result<Certificate, PortalError> {
-        Certificate::open(files, home, store, &url()).await
+        let given = Given {
+            files,
+            next: Some(home.state().path().join("next.pem")),
+        };
+        Certificate::open(given, home, store, vec![url()]).await
     }
 
     fn write_files(dir: &Path) -> CertificateFiles {
@@ -350,28 +431,30 @@ mod tests {
             Some(first),
             "no authority vouches for it"
         );
-        assert_eq!(certificate.reload().unwrap(), Reloaded::Unchanged);
+        assert_eq!(
+            certificate.reload(&home, &store).await.unwrap(),
+            Reloaded::Unchanged
+        );
 
         let paths = [files.certificate.clone(), files.key.clone()];
         let before = FileLook::of(&paths);
         write_files(dir.path());
         assert_ne!(FileLook::of(&paths), before);
-        let tokens_void = true;
         assert_eq!(
-            certificate.reload().unwrap(),
-            Reloaded::Changed { tokens_void }
+            certificate.reload(&home, &store).await.unwrap(),
+            Reloaded::ChangedAtOnce
         );
         let second = certificate.pin();
         assert_ne!(first, second);
 
         assert_eq!(certificate.state().refused, None);
         std::fs::write(&files.certificate, "no certificate").unwrap();
-        assert!(certificate.reload().is_err());
+        assert!(certificate.reload(&home, &store).await.is_err());
         assert_eq!(certificate.pin(), second);
         let refused = certificate.state().refused.unwrap();
         assert!(refused.contains("c.pem"), "{refused}");
         write_files(dir.path());
-        certificate.reload().unwrap();
+        certificate.reload(&home, &store).await.unwrap();
         assert_eq!(certificate.state().refused, None);
     }
 

@@ -3,7 +3,8 @@
 use crate::PortalError;
 use culvert_host::{StateDir, StateLock};
 use culvert_store::{StateSecret, Store};
-use culvert_wire::token::Portal;
+use culvert_wire::Timestamp;
+use culvert_wire::token::{CertificatePin, Portal};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
@@ -30,11 +31,39 @@ pub struct Home {
     _lock: Option<StateLock>,
 }
 
-/// The portal's URL and the pin of its certificate, as tokens tell them.
+/// The portal's URLs and certificates, as it tells machines of them. Commands on its machine read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Published {
+    /// The URL and the pin of the certificate, as tokens tell them.
+    pub portal: Portal,
+    /// Other URLs at which machines find it.
+    pub also: Vec<String>,
+    /// The certificate is one of `--cert`.
+    pub is_given: bool,
+    /// The certificate that it will show.
+    pub next: Option<HandedOut>,
+}
+
+/// A certificate that machines are told of before the portal shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HandedOut {
+    /// SHA-256 of the certificate.
+    pub pin: CertificatePin,
+    /// The time since which they are told.
+    pub since: Timestamp,
+}
+
+/// The same in its file.
 #[derive(Serialize, Deserialize)]
 struct Whereabouts {
     url: String,
     pin: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    also: Vec<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_given: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    next: Option<HandedOut>,
 }
 
 impl Home {
@@ -140,6 +169,14 @@ impl Home {
     /// # Errors
     /// [`PortalError::State`], and [`PortalError::Whereabouts`] where the file is damaged.
     pub fn whereabouts(&self) -> Result<Option<Portal>, PortalError> {
+        Ok(self.published()?.map(|published| published.portal))
+    }
+
+    /// The same with everything else that machines are told.
+    ///
+    /// # Errors
+    /// As [`Self::whereabouts`].
+    pub fn published(&self) -> Result<Option<Published>, PortalError> {
         let Some(text) = self.state.read(WHEREABOUTS_FILE)? else {
             return Ok(None);
         };
@@ -149,9 +186,12 @@ impl Home {
         let found: Whereabouts = serde_json::from_slice(text.expose()).map_err(|_| damaged())?;
         let pin = found.pin.as_deref().map(str::parse).transpose();
         let pin = pin.map_err(|_| damaged())?;
-        Portal::new(&found.url, pin)
-            .map(Some)
-            .map_err(|_| damaged())
+        Ok(Some(Published {
+            portal: Portal::new(&found.url, pin).map_err(|_| damaged())?,
+            also: found.also,
+            is_given: found.is_given,
+            next: found.next,
+        }))
     }
 
     /// The key of the marks by which browsers are known, which is drawn at the first start.
@@ -176,12 +216,15 @@ impl Home {
         Ok(key)
     }
 
-    pub(crate) fn note_whereabouts(&self, portal: &Portal) -> Result<(), PortalError> {
+    pub(crate) fn note_published(&self, published: &Published) -> Result<(), PortalError> {
         let whereabouts = Whereabouts {
-            url: portal.url.clone(),
-            pin: portal.pin.map(|pin| pin.to_string()),
+            url: published.portal.url.clone(),
+            pin: published.portal.pin.map(|pin| pin.to_string()),
+            also: published.also.clone(),
+            is_given: published.is_given,
+            next: published.next,
         };
-        // Two strings; they have a JSON form.
+        // Strings alone; they have a JSON form.
         let text = serde_json::to_vec(&whereabouts).unwrap_or_default();
         Ok(self.state.write(WHEREABOUTS_FILE, &text)?)
     }

@@ -11,8 +11,12 @@ pub struct Options {
     /// The URL at which machines reach it: `https://host[:port]`. Without it, an address of this
     /// machine.
     pub url: Option<String>,
+    /// Other URLs at which machines find it: before it moves, and after that.
+    pub also_urls: Vec<String>,
     /// A certificate of one's own; without it the portal makes one and tokens name it by its pin.
     pub certificate: Option<CertificateFiles>,
+    /// The certificate that comes after the given one, which may be yet to come.
+    pub next_certificate: Option<PathBuf>,
     /// The address at which it listens for collectors of metrics, without TLS or tokens.
     pub metrics: Option<SocketAddr>,
     /// Proxies whose word on where a request came from is taken.
@@ -21,6 +25,8 @@ pub struct Options {
     pub geoip: Option<PathBuf>,
     /// Files that the process may have open. Fewer than all connections need leave room for fewer.
     pub descriptors: Option<u64>,
+    /// Tokens for machines are written at once: a URL or a certificate that makes them useless is refused.
+    pub sets_up: bool,
 }
 
 /// A certificate and its key, in PEM.
@@ -39,11 +45,14 @@ impl Options {
         Self {
             listen,
             url: None,
+            also_urls: Vec::new(),
             certificate: None,
+            next_certificate: None,
             metrics: None,
             trusted_proxies: Vec::new(),
             geoip: None,
             descriptors: None,
+            sets_up: false,
         }
     }
 }

@@ -1,12 +1,13 @@
 //! A running portal.
 
-use super::address::{Whereabouts, is_behind_another, whereabouts};
-use super::certificate::{Certificate, FileLook, Reloaded};
+use super::address::{Whereabouts, also, check_tokens, is_behind_another, whereabouts};
+use super::certificate::{Certificate, FileLook, Given};
 use super::health::{Health, guarded_metrics, health_routes, open_metrics};
 use super::hello::HelloNotices;
 use super::home::Home;
 use super::listener::{Server, serve, stopped, tls};
 use super::options::Options;
+use super::publisher::{self, Publisher};
 use super::request::{Gatekeeper, around};
 use crate::PortalError;
 use crate::api::{self, Api};
@@ -53,7 +54,7 @@ pub struct Portal {
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
     router: Router,
-    _home: Home,
+    publisher: Publisher,
 }
 
 /// Values read from files that others renew.
@@ -92,17 +93,29 @@ impl Portal {
         };
         // A damaged file is written anew.
         let before = home.whereabouts().ok().flatten();
+        let others = also(&options.also_urls)?;
         let Whereabouts { url, warnings } =
-            whereabouts(options.url.as_deref(), address, before.as_ref())?;
+            whereabouts(options.url.as_deref(), &others, address, before.as_ref())?;
         for warning in warnings {
             tracing::warn!("{warning}");
         }
-        let has_own_certificate = options.certificate.is_none();
+        let home = Arc::new(home);
         home.seal_files(store.as_ref()).await?;
-        let certificate =
-            Certificate::open(options.certificate, &home, store.as_ref(), &url).await?;
+        let urls = std::iter::once(url).chain(others.iter().cloned()).collect();
+        let given = Given {
+            files: options.certificate,
+            next: options.next_certificate,
+        };
+        let certificate = Certificate::open(given, &home, store.as_ref(), urls).await?;
         let certificate = Arc::new(certificate);
-        home.note_whereabouts(&certificate.portal())?;
+        let has_proxies = !options.trusted_proxies.is_empty();
+        if options.sets_up && !is_set_up(store.as_ref()).await? {
+            check_tokens(&certificate, has_proxies)?;
+        }
+        let also: Vec<String> = others.into_iter().map(|other| other.url).collect();
+        let handed_out = home.published().ok().flatten();
+        let handed_out = handed_out.and_then(|published| published.next);
+        publisher::note(&home, &certificate, &also, handed_out)?;
         let countries = match options.geoip.as_deref() {
             Some(file) => Some(Arc::new(CountryFile::open(file)?)),
             None => None,
@@ -116,12 +129,19 @@ impl Portal {
             |file| file as Arc<dyn Countries>,
         );
         let tls = tls(Arc::clone(&certificate))?;
-        let has_proxies = !options.trusted_proxies.is_empty();
         // The last that makes anything: whatever fails before it loses no set-up token.
         let (account, setup) = prepare(store.as_ref(), &certificate.portal()).await?;
 
         let metrics = Arc::new(Metrics::new());
         let sessions = Sessions::start(Arc::clone(&store), account, countries).await?;
+        let publisher = Publisher {
+            certificate: Arc::clone(&certificate),
+            home: Arc::clone(&home),
+            store: Arc::clone(&store),
+            sessions: sessions.clone(),
+            also,
+        };
+        publisher.publish().await?;
         let whereabouts = Arc::clone(&certificate);
         let sinks = Sinks::new(Arc::clone(&store), account, home.sink_dir());
         let sinks = Arc::new(sinks);
@@ -161,7 +181,8 @@ impl Portal {
 
         let (stop, stopped) = watch::channel(false);
         let mut tasks = JoinSet::new();
-        if has_own_certificate {
+        if certificate.is_own() {
+            tasks.spawn(publisher.clone().watch_own(stopped.clone()));
             let warning = warn_of_own_certificate(certificate.portal(), address, has_proxies);
             let mut stopped = stopped.clone();
             tasks.spawn(async move {
@@ -180,7 +201,7 @@ impl Portal {
         if let Some(listener) = metrics_listener {
             tasks.spawn(serve_metrics(listener, health, stopped.clone()));
         }
-        tasks.spawn(watch_files(files.clone(), stopped));
+        tasks.spawn(watch_files(files.clone(), publisher.clone(), stopped));
         Ok(Self {
             address,
             metrics_address,
@@ -192,7 +213,7 @@ impl Portal {
             stop,
             tasks,
             router,
-            _home: home,
+            publisher,
         })
     }
 
@@ -239,13 +260,13 @@ impl Portal {
         &self.setup
     }
 
-    /// Reads the files of its certificate and of countries again.
+    /// Reads its certificate and the file of countries again.
     ///
     /// # Errors
     /// [`PortalError::Certificate`], [`PortalError::Countries`]; what could not be read is what it
     /// was, and the other has been read.
-    pub fn reload(&self) -> Result<(), PortalError> {
-        let certificate = reload_certificate(&self.files.certificate);
+    pub async fn reload(&self) -> Result<(), PortalError> {
+        let certificate = self.publisher.reload().await;
         let countries = reload_countries(self.files.countries.as_deref());
         certificate.and(countries)
     }
@@ -269,6 +290,15 @@ fn local_address(listener: &TcpListener, address: SocketAddr) -> Result<SocketAd
     listener
         .local_addr()
         .map_err(|source| PortalError::Listen { address, source })
+}
+
+/// True if there is an owner already.
+async fn is_set_up(store: &dyn Store) -> Result<bool, PortalError> {
+    let accounts = store.accounts(None, PageLimit::new(1)).await?;
+    match accounts.items.first() {
+        Some(account) => Ok(store.is_set_up(account.id).await?),
+        None => Ok(false),
+    }
 }
 
 /// The account that this portal serves, made now if there is none, and how far its set-up is.
@@ -376,21 +406,6 @@ fn proxies(trusted: Vec<Prefix>) -> impl Fn(IpAddr) -> bool {
     move |address| trusted.iter().any(|prefix| prefix.contains(address))
 }
 
-fn reload_certificate(certificate: &Certificate) -> Result<(), PortalError> {
-    match certificate.reload()? {
-        Reloaded::Unchanged => {}
-        Reloaded::Changed { tokens_void: false } => {
-            tracing::info!(pin = %certificate.pin(), "the certificate was changed");
-        }
-        Reloaded::Changed { tokens_void: true } => tracing::warn!(
-            pin = %certificate.pin(),
-            "the certificate was changed, and no public authority vouches for it: machines whose \
-             token names the one before no longer find the portal; give them new tokens"
-        ),
-    }
-    Ok(())
-}
-
 fn reload_countries(countries: Option<&CountryFile>) -> Result<(), PortalError> {
     if let Some(countries) = countries {
         countries.reload()?;
@@ -410,13 +425,10 @@ async fn note_uses(service: Arc<Service>, mut stop: watch::Receiver<bool>) {
     }
 }
 
-async fn watch_files(files: Files, mut stop: watch::Receiver<bool>) {
+async fn watch_files(files: Files, publisher: Publisher, mut stop: watch::Receiver<bool>) {
     let mut look = interval(FILE_LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let certificate: Vec<_> = match files.certificate.files() {
-        Some(given) => vec![given.certificate.clone(), given.key.clone()],
-        None => Vec::new(),
-    };
+    let certificate = files.certificate.files();
     let countries = files.countries.as_deref().map(CountryFile::path);
     let countries: Vec<_> = countries.map(Path::to_owned).into_iter().collect();
     let mut seen = (FileLook::of(&certificate), FileLook::of(&countries));
@@ -427,7 +439,7 @@ async fn watch_files(files: Files, mut stop: watch::Receiver<bool>) {
         }
         let now = (FileLook::of(&certificate), FileLook::of(&countries));
         if now.0 != seen.0
-            && let Err(error) = reload_certificate(&files.certificate)
+            && let Err(error) = publisher.reload().await
         {
             tracing::error!(%error, "the certificate stays as it was");
         }

@@ -1,8 +1,8 @@
-//! Secrets of the state directory: in files, or in a database that encrypts them. And all secrets from one key to
+//! The portal's own secrets: in files of the state directory, or in a database that keeps them. And all secrets from one key to
 //! another.
 
-use super::certificate::OWN_FILE;
 use super::home::{BROWSER_KEY_FILE, Home};
+use super::own_certificate::OWN_FILE;
 use crate::PortalError;
 use culvert_secrets::{KEY_LEN, SecretsKey};
 use culvert_store::{SecretBytes, StateSecret, Store, StoreError};
@@ -29,7 +29,7 @@ pub fn new_secrets_key() -> Result<SecretsKey, PortalError> {
     Ok(SecretsKey::from_bytes(&bytes))
 }
 
-/// The file of a secret that no database encrypts.
+/// The file of a secret that no database keeps.
 const fn file_of(name: StateSecret) -> &'static str {
     match name {
         StateSecret::Certificate => OWN_FILE,
@@ -112,7 +112,7 @@ impl Home {
         Ok(rekey(&self.database_path(), Some(key), None).await?)
     }
 
-    /// Moves secrets of files into a database that encrypts them.
+    /// Moves secrets of files into a database that keeps them.
     pub(super) async fn seal_files(&self, store: &dyn Store) -> Result<(), PortalError> {
         for name in StateSecret::ALL {
             let file = file_of(name);
@@ -125,7 +125,7 @@ impl Home {
                 Some(stored) if stored == content => self.wipe(file)?,
                 Some(_) => tracing::warn!(
                     path = %self.state().path().join(file).display(),
-                    "this file is not what the database holds encrypted, and is not used: remove it"
+                    "the database holds another secret than this file, which is not used: remove it"
                 ),
             }
         }

@@ -137,7 +137,7 @@ async fn a_certificate_that_ends_soon_or_can_not_be_renewed_is_told_of() {
     let soon = "certificate ends in 10 days";
     assert!(page.contains(soon), "{page}");
     std::fs::write(&files.certificate, "nothing").unwrap();
-    running.portal.reload().unwrap_err();
+    running.portal.reload().await.unwrap_err();
     let page = text(&mut browser, "/").await;
     assert!(page.contains(soon), "{page}");
     assert!(
@@ -145,7 +145,7 @@ async fn a_certificate_that_ends_soon_or_can_not_be_renewed_is_told_of() {
         "{page}"
     );
     certificate(dir.path(), 90);
-    running.portal.reload().unwrap();
+    running.portal.reload().await.unwrap();
     let page = text(&mut browser, "/").await;
     assert!(!page.contains("Needs attention"), "{page}");
 }

@@ -222,6 +222,7 @@ passed_on! {
         async fn access_log(account: AccountId, filter: &AccessFilter, before: Option<AccessSeq>, limit: PageLimit) -> Answer<Page<LoggedAccess, AccessSeq>>;
         async fn secret(account: AccountId, name: SecretName, candidate: SecretBytes) -> Answer<SecretBytes>;
         async fn state_secret(name: StateSecret, candidate: Option<SecretBytes>) -> Answer<Option<SecretBytes>>;
+        async fn replace_state_secret(name: StateSecret, current: &SecretBytes, next: SecretBytes) -> Answer<bool>;
         async fn ping() -> Answer<()>;
         async fn close() -> ();
     }

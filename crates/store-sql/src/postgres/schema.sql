@@ -445,7 +445,7 @@ CREATE TABLE secrets_key (
     key_id BYTEA NOT NULL CHECK (length(key_id) = 8)
 );
 
--- Secrets of the state directory, which are in files while no key encrypts them.
+-- The portal's own certificate and keys.
 CREATE TABLE state_secret (
     name TEXT COLLATE "C" NOT NULL PRIMARY KEY,
     value BYTEA NOT NULL

@@ -5,7 +5,7 @@ use culvert_ids::{AccountId, ClientId, ResourceId};
 use culvert_secrets::SecretsKey;
 use culvert_store::{
     AccessEntry, AccessFilter, Account, AccountSettings, Author, Decision, PageLimit, SecretBytes,
-    SecretName, Stamp, Store, StoreError,
+    SecretName, Stamp, StateSecret, Store, StoreError,
 };
 use culvert_store_sql::{PostgresOptions, Sealer, SecretsAccess, SqlStore};
 use culvert_wire::Timestamp;
@@ -200,6 +200,45 @@ async fn secrets_need_the_key_that_the_database_began_with() {
     let other = SecretBytes::new(b"other".to_vec());
     let secret = store.secret(ACCOUNT, SecretName::Pairs, other).await;
     assert_eq!(secret.unwrap(), planted());
+}
+
+#[tokio::test]
+async fn the_portals_own_secrets_are_kept_whether_a_key_encrypts_them_or_not() {
+    for access in [SecretsAccess::Plain, SecretsAccess::Key(sealer(1))] {
+        let database = Server::get().database().await;
+        let open = || SqlStore::open(database.options().secrets(access.clone()));
+        let store = open().await.unwrap();
+        let made = store
+            .create_account(account(ACCOUNT, "Example"), Author::PORTAL, NOW)
+            .await;
+        made.unwrap();
+        let of = |text: &str| SecretBytes::new(text.as_bytes().to_vec());
+        for name in StateSecret::ALL {
+            assert_eq!(store.state_secret(name, None).await.unwrap(), None);
+            // Of two portals that start, one makes it.
+            for candidate in ["first", "second"] {
+                let stored = store.state_secret(name, Some(of(candidate))).await;
+                assert_eq!(stored.unwrap(), Some(of("first")));
+            }
+        }
+        store.close().await;
+        let store = open().await.unwrap();
+        let name = StateSecret::Certificate;
+        let replace = |current: &str, next: &str| {
+            let (current, next) = (of(current), of(next));
+            let store = &store;
+            async move { store.replace_state_secret(name, &current, next).await }
+        };
+        let (one, other) = tokio::join!(replace("first", "next"), replace("first", "next"));
+        assert_ne!(one.unwrap(), other.unwrap(), "one of two replaces it");
+        assert!(!replace("first", "another").await.unwrap());
+        assert_eq!(
+            store.state_secret(name, None).await.unwrap(),
+            Some(of("next"))
+        );
+        let other = store.state_secret(StateSecret::Browsers, None).await;
+        assert_eq!(other.unwrap(), Some(of("first")));
+    }
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Between client and portal.
 
+use super::portals::PortalSet;
 use super::shared::{Interface, MAX_NAMES, Ranges, Reason, ResolvedName, WantedName};
 use crate::model::{Dns, Resource, understood};
 use crate::{Cipher, Message, PresharedKey, PublicKey, Timestamp};
@@ -89,6 +90,8 @@ pub enum ClientFeature {
     Applications,
     /// It follows the account's rules about names, and is told of them.
     Dns,
+    /// It keeps the portal's addresses and certificates, and is told of others.
+    Portals,
 }
 
 /// A message of the portal to a client, inside [`super::Sequenced`].
@@ -116,6 +119,9 @@ pub enum ToClient {
         /// The account's rules about names, where the client can follow them.
         #[serde(default, skip_serializing_if = "Dns::is_empty")]
         dns: Dns,
+        /// The portal's addresses from now on; an older portal does not say them.
+        #[serde(default, skip_serializing_if = "PortalSet::is_empty")]
+        portals: PortalSet,
     },
     /// The session does not come about, or ends here; the socket is closed after it.
     Refused {
@@ -139,6 +145,11 @@ pub enum ToClient {
     DnsSet {
         /// As they are now.
         dns: Dns,
+    },
+    /// The portal is somewhere else, or has other certificates; said to clients that keep this.
+    PortalsSet {
+        /// As they are now.
+        portals: PortalSet,
     },
     /// Access is granted, and the gateway knows of it.
     AccessGranted {
@@ -231,6 +242,7 @@ impl Message for ToClient {
         "resource_set",
         "resource_removed",
         "dns_set",
+        "portals_set",
         "access_granted",
         "access_denied",
         "access_revoked",

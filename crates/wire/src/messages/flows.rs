@@ -22,6 +22,8 @@ pub enum GatewayFeature {
     /// It answers DNS questions about names of resources, at its address in the tunnel and
     /// [`SITE_DNS_PORT`](super::SITE_DNS_PORT).
     Dns,
+    /// It keeps the portal's addresses and certificates, and is told of others.
+    Portals,
 }
 
 /// Flows that have ended. It is sent again, unchanged, until `flows_taken` names it: `run` and

@@ -1,6 +1,7 @@
 //! Between gateway and portal.
 
 use super::flows::{FlowReport, GatewayFeature};
+use super::portals::PortalSet;
 use super::shared::{Interface, Ranges, Reason, ResolvedName, WantedName};
 use crate::model::{Filter, Understood, understood};
 use crate::{Cipher, Message, PresharedKey, PublicKey};
@@ -140,6 +141,9 @@ pub enum ToGateway {
         /// it gets no grants until `verification` says otherwise.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         verification_awaited: bool,
+        /// The portal's addresses from now on; an older portal does not say them.
+        #[serde(default, skip_serializing_if = "PortalSet::is_empty")]
+        portals: PortalSet,
     },
     /// The session does not come about, or ends here; the socket is closed after it.
     Refused {
@@ -202,6 +206,11 @@ pub enum ToGateway {
         /// True if it is to report them.
         on: bool,
     },
+    /// The portal is somewhere else, or has other certificates; said to gateways that keep this.
+    PortalsSet {
+        /// As they are now.
+        portals: PortalSet,
+    },
     /// A report of flows is in the log, and need not be kept any longer.
     FlowsTaken {
         /// The report's run.
@@ -240,6 +249,7 @@ impl Message for ToGateway {
         "drain",
         "verification",
         "flow_log",
+        "portals_set",
         "flows_taken",
         "unsupported",
     ];

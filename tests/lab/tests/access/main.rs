@@ -43,6 +43,7 @@ mod odd_packets;
 mod one_time;
 mod options;
 mod outage;
+mod portal_moves;
 mod private_keys;
 mod privileges;
 mod proxies;

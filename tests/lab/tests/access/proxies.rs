@@ -221,7 +221,15 @@ fn a_portal_behind_a_proxy_that_shows_another_certificate_warns_before_its_token
     let mut product = Product::networks(0).unwrap();
     product.portal.front = Some(URL.to_owned());
     product.portal.arguments = "--trusted-proxy 127.0.0.1".to_owned();
-    product.portal.start_set_up(&access()).unwrap();
+    // Tokens that are of no use are not written at all.
+    let refused = product.portal.start_set_up(&access()).unwrap_err();
+    let refused = format!("{refused:#}");
+    assert!(
+        refused.contains("no token is written") && refused.contains("--cert and --key"),
+        "{refused}"
+    );
+    product.portal.arguments = "--trusted-proxy 127.0.0.1".to_owned();
+    product.portal.start().unwrap();
     let is_warned = || {
         let output = product.portal.output();
         let is_it = |line: &str| line.contains("WARN") && line.contains("--cert");

@@ -160,7 +160,7 @@ impl ClientNode {
             dns_listen: Vec::new(),
             dns_upstreams: vec![SocketAddr::from(([192, 0, 2, 253], 53))],
             asks_all: false,
-            portal: None,
+            portals: Vec::new(),
         };
         let now = self.boot_time(net);
         let mut core = Client::new(options, net.random.bytes(), now);
@@ -640,7 +640,8 @@ impl ClientNode {
             }
             Output::Interface(interface) => self.interface = Some(interface),
             Output::Routes(routes) => self.routes = routes,
-            Output::Domains { .. } => {}
+            // No portal of the simulation moves.
+            Output::Domains { .. } | Output::Portals(_) => {}
             // No resource of the simulation has a rule about applications.
             Output::Guard(rules) => net.fail(&format!("rules about applications: {rules:?}")),
             Output::Engine {

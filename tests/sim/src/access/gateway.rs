@@ -545,6 +545,8 @@ impl GatewayNode {
                     net.send(wire, Side::Machine, Frame::Text(text));
                 }
             }
+            // No portal of the simulation moves.
+            Output::Portals(_) => {}
             Output::End(ending) => {
                 net.trace(|| format!("gateway {} ends: {ending}", self.number));
                 self.ending = Some(ending);

@@ -4,10 +4,11 @@ use crate::shell::applications::FirewallHandle;
 use crate::shell::base::Base;
 use crate::shell::dns::{Admit, DnsEvents, Listeners, TlsServers};
 use crate::shell::network::Host;
+use crate::shell::portals_file;
 use crate::shell::resolver::Resolver;
 use crate::shell::tunnel::Tunnel;
 use crate::{ClientError, Enrolment};
-use culvert_host::{Guests, InterfaceName, ResolverControl, WatchOptions};
+use culvert_host::{Guests, InterfaceName, ResolverControl, StateDir, WatchOptions};
 use culvert_link::{Destination, PortalLink};
 use culvert_session::PrivateKey;
 use std::net::SocketAddr;
@@ -20,6 +21,7 @@ pub(in crate::shell) struct Devices {
     pub(super) resolver: Resolver,
     pub(super) firewall: FirewallHandle,
     pub(super) portal: PortalLink,
+    pub(super) state: StateDir,
     /// Addresses of the portal, as last looked up.
     pub(super) portal_addresses: watch::Receiver<Vec<SocketAddr>>,
     pub(super) listeners: Listeners,
@@ -52,20 +54,27 @@ impl Devices {
             debounce: culvert_host::DEBOUNCE,
         });
         let (found, portal_addresses) = watch::channel(Vec::new());
-        let portal = PortalLink::new(Destination {
+        let state = StateDir::open(&settings.state_dir)?;
+        let seed = getrandom::u64()
+            .map_err(std::io::Error::other)
+            .map_err(ClientError::system("draw random bytes"))?;
+        let addresses = portals_file::read(&state, enrolment, seed);
+        let destination = Destination {
             portal: enrolment.portal.clone(),
             path: culvert_wire::CLIENT_SESSION_PATH,
             bearer: enrolment.bearer.clone(),
             mark: Some(settings.routing.mark.get()),
             look_up: |host, port| Box::pin(culvert_host::look_up(host, port)),
             addresses: Some(found),
-        });
+        };
+        let portal = PortalLink::new(destination, addresses);
         Ok(Self {
             tunnel,
             host,
             resolver: Resolver::start(control),
             firewall: FirewallHandle::start(settings.interface.clone()),
             portal,
+            state,
             portal_addresses,
             listeners,
             tls_servers: TlsServers::start(&settings.dns_upstreams),

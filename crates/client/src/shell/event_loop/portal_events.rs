@@ -4,9 +4,11 @@ use super::EventLoop;
 use crate::ClientError;
 use crate::shell::clock::Now;
 use crate::shell::os_release;
+use crate::shell::portals_file;
 use culvert_base::BootTime;
 use culvert_control::{CLOCK_TOLERANCE_MS, stamp_epoch};
 use culvert_link::PortalEvent;
+use culvert_wire::messages::PortalSet;
 use std::time::Duration;
 
 impl EventLoop<'_> {
@@ -30,6 +32,12 @@ impl EventLoop<'_> {
                 self.core.handle_connected(portal, now.boot);
             }
             PortalEvent::Text(text) => self.core.handle_portal_message(&text, now.boot),
+            PortalEvent::Failed(error) if !self.devices.portal.is_last() => {
+                self.warn("the portal can't be reached", &error.to_string(), now.boot);
+                // The next attempt goes elsewhere: what this one asked for says nothing about that.
+                self.core
+                    .handle_disconnected(error.to_string(), None, now.boot);
+            }
             PortalEvent::Failed(error) if error.is_unauthorized() => {
                 self.core.handle_unauthorized(error.to_string(), now.boot);
             }
@@ -68,11 +76,23 @@ impl EventLoop<'_> {
 
     /// Logs a trouble with the portal; the same again once a minute.
     pub(super) fn warn(&mut self, what: &str, why: &str, now: BootTime) {
-        let portal = &self.portal.at.url;
+        let portal = self.devices.portal.url();
         match self.portal.repeats.count(why, now) {
             None => {}
             Some(0) => tracing::warn!(portal, why, "{what}"),
             Some(repeated) => tracing::warn!(portal, why, repeated, "{what}"),
+        }
+    }
+
+    /// Keeps the addresses of the portal, where they are others than before.
+    pub(super) fn learn_portals(&mut self, told: &PortalSet) {
+        let devices = &mut self.devices;
+        let Some(told) = devices.portal.learn(told) else {
+            return;
+        };
+        match portals_file::write(&devices.state, &self.portal.enrolment, told) {
+            Ok(()) => tracing::info!(urls = ?told.urls, "the portal told of its addresses"),
+            Err(error) => tracing::warn!(%error, "the portal's new addresses are not kept"),
         }
     }
 

@@ -12,7 +12,7 @@ impl EventLoop<'_> {
         match self.core.is_of_use() {
             false => Some(format!(
                 "{}; it holds no grant",
-                self.core.summary(&self.portal.at.url)
+                self.core.summary(self.devices.portal.url())
             )),
             true => self.devices.host.not_set_up(),
         }
@@ -52,8 +52,8 @@ impl EventLoop<'_> {
             client: view.client,
             ipv4: view.interface.map(|interface| interface.ipv4),
             ipv6: view.interface.map(|interface| interface.ipv6),
-            portal_url: self.portal.at.url.clone(),
-            portal_pin: self.portal.at.pin.map(|pin| pin.to_string()),
+            portal_url: self.devices.portal.url().to_owned(),
+            portal_pin: self.devices.portal.pin().map(|pin| pin.to_string()),
             portal: view.portal,
             ready: not_ready_because.is_none(),
             not_ready_because,
