@@ -150,7 +150,7 @@ impl Process {
         Ok(Destination {
             portal: self.portal.clone(),
             path: CLIENT_SESSION_PATH,
-            bearer: token.bearer,
+            credential: (&token.bearer).into(),
             mark: None,
             look_up: culvert_link::system_look_up,
             addresses: None,

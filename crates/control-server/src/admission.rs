@@ -1,137 +1,108 @@
 //! From hello to a place in the hub.
 
-use super::hub_actor::{Join, Joined};
-use super::session::{Hello, Refused};
+use super::entry::Entry;
+use super::hello::{Hello, Refused};
+use super::hub_access::HubAccess;
+use super::hub_actor::Joined;
 use super::shared::Shared;
 use super::visitor::Visitor;
 use crate::recorder::Record;
 use culvert_base::UnixTime;
-use culvert_hub::limits::MAX_GRANTS_PER_GATEWAY;
-use culvert_hub::{ClientJoin, GatewayJoin};
 use culvert_ids::{ClientId, GatewayId, RANDOM_LEN};
-use culvert_policy::ClientFacts;
-use culvert_policy::conditions::OperatingSystem;
 use culvert_portal_base::now;
-use culvert_store::{Denial, Enrolment, MAX_MACHINE_LEN, Seen, StoreError};
+use culvert_store::{Denial, Enrolment, MAX_MACHINE_LEN, MachineId, Seen, StoreError};
 use culvert_wire::messages::{FromClient, FromGateway, ReasonCode};
-use culvert_wire::{Cipher, PROTOCOL, PublicKey};
+use culvert_wire::{PROTOCOL, PublicKey};
 use std::time::Instant;
 
 /// Seconds until a machine comes back if the database does not answer, or has no address left.
 const COME_BACK_S: u32 = 5;
 const NO_ADDRESS_S: u32 = 60;
 
-/// Suites that a hello may name: there are two.
-const MAX_CIPHERS: usize = 16;
+/// Seconds until a machine comes back to a portal that finds no leader, and what it is told.
+const NO_LEADER_S: u32 = 2;
+const NO_LEADER: &str = "no portal of the database leads at the moment";
 
 impl Shared {
-    /// Enrols the machine and joins it.
-    pub(super) async fn admit(&self, visitor: &Visitor, hello: Hello) -> Result<Joined, Refused> {
-        let (join, seen) = match hello {
-            Hello::Client(hello) => self.admit_client(visitor, hello).await?,
-            Hello::Gateway(hello) => self.admit_gateway(visitor, hello).await?,
+    /// Enrols the machine and joins it, wherever the hub is.
+    pub(super) async fn admit(
+        &self,
+        visitor: &Visitor,
+        hello: Hello,
+    ) -> Result<(Joined, HubAccess), Refused> {
+        let (machine, seen) = match &hello {
+            Hello::Client(said) => self.admit_client(visitor, said).await?,
+            Hello::Gateway(said) => self.admit_gateway(visitor, said).await?,
+        };
+        let entry = Entry {
+            machine,
+            token: visitor.principal.token,
+            seen,
+            hello,
         };
         let touched = Record::Touch(visitor.principal.token, now());
         self.recorder.record(touched);
-        // The hub lets nobody in whom it does not know: what the enrolment changed comes first, and
-        // with it whatever was revoked in the meantime.
-        if !self.feed.catch_up().await {
-            return Err(unavailable());
-        }
-        let joined = self.hub.join(join, seen).await;
-        joined.ok_or_else(|| Refused::later(COME_BACK_S, "the portal is stopping"))
+        let hub = self.access_soon().await;
+        let hub = hub.ok_or_else(|| Refused::later(NO_LEADER_S, NO_LEADER))?;
+        Ok((hub.join(entry).await?, hub))
     }
 
     async fn admit_client(
         &self,
         visitor: &Visitor,
-        hello: FromClient,
-    ) -> Result<(Join, Seen), Refused> {
+        hello: &FromClient,
+    ) -> Result<(MachineId, Seen), Refused> {
         let FromClient::Hello {
             protocols,
             version,
             machine,
             name,
             public_key,
-            ciphers,
-            features,
-            os,
+            ..
         } = hello
         else {
-            return Err(not_hello());
+            return Err(Refused::not_hello());
         };
-        let ciphers = self.look_at(visitor, &protocols, &machine, ciphers)?;
-        let seen = seen(visitor, version);
-        let enrolment = enrolment(ClientId::new, machine, name, public_key, seen.clone())?;
+        self.look_at(visitor, protocols, machine)?;
+        let seen = seen(visitor, version.clone());
+        let enrolment = enrolment(ClientId::new, machine, name, *public_key, seen.clone())?;
         let client = self
             .store
             .enrol_client(self.account, &visitor.principal, enrolment, now())
             .await
             .map_err(|error| refusal(&error))?;
-        let join = ClientJoin {
-            client: client.id,
-            token: visitor.principal.token,
-            public_key,
-            ciphers,
-            seen: ClientFacts {
-                os: os.and_then(OperatingSystem::checked),
-                ..ClientFacts::seen_at(visitor.address, |address| self.country(address))
-            },
-            features,
-        };
-        Ok((Join::Client(join), seen))
+        Ok((MachineId::Client(client.id), seen))
     }
 
     async fn admit_gateway(
         &self,
         visitor: &Visitor,
-        hello: FromGateway,
-    ) -> Result<(Join, Seen), Refused> {
+        hello: &FromGateway,
+    ) -> Result<(MachineId, Seen), Refused> {
         let FromGateway::Hello {
             protocols,
             version,
             machine,
             name,
             public_key,
-            ciphers,
-            candidates,
-            draining,
-            mut grants,
-            features,
+            ..
         } = hello
         else {
-            return Err(not_hello());
+            return Err(Refused::not_hello());
         };
-        let ciphers = self.look_at(visitor, &protocols, &machine, ciphers)?;
-        let seen = seen(visitor, version);
-        let enrolment = enrolment(GatewayId::new, machine, name, public_key, seen.clone())?;
+        self.look_at(visitor, protocols, machine)?;
+        let seen = seen(visitor, version.clone());
+        let enrolment = enrolment(GatewayId::new, machine, name, *public_key, seen.clone())?;
         let gateway = self
             .store
             .enrol_gateway(self.account, &visitor.principal, enrolment, now())
             .await
             .map_err(|error| refusal(&error))?;
-        grants.truncate(MAX_GRANTS_PER_GATEWAY);
-        let join = GatewayJoin {
-            gateway: gateway.id,
-            token: visitor.principal.token,
-            public_key,
-            ciphers,
-            candidates,
-            draining,
-            grants,
-            features,
-        };
-        Ok((Join::Gateway(join), seen))
+        Ok((MachineId::Gateway(gateway.id), seen))
     }
 
     /// The checks that need no database.
-    fn look_at(
-        &self,
-        visitor: &Visitor,
-        protocols: &[u32],
-        machine: &str,
-        mut ciphers: Vec<Cipher>,
-    ) -> Result<Vec<Cipher>, Refused> {
+    fn look_at(&self, visitor: &Visitor, protocols: &[u32], machine: &str) -> Result<(), Refused> {
         if !protocols.contains(&PROTOCOL) {
             let text = format!("this portal speaks version {PROTOCOL} of the protocol; update");
             return Err(Refused::for_good(ReasonCode::Protocol, text));
@@ -141,21 +112,17 @@ impl Shared {
             return Err(Refused::for_good(ReasonCode::Protocol, text));
         }
         let key = (visitor.principal.token, machine);
-        self.machine_pace
-            .take(key, Instant::now())
-            .map_err(|wait| {
-                let wait_s = u32::try_from(wait.as_secs()).unwrap_or(u32::MAX);
-                Refused::later(wait_s.max(1), "the machine begins sessions too often")
-            })?;
-        ciphers.truncate(MAX_CIPHERS);
-        Ok(ciphers)
+        self.machine_pace.take(key, Instant::now()).map_err(|wait| {
+            let wait_s = u32::try_from(wait.as_secs()).unwrap_or(u32::MAX);
+            Refused::later(wait_s.max(1), "the machine begins sessions too often")
+        })
     }
 }
 
 fn enrolment<I>(
     id: impl FnOnce(UnixTime, [u8; RANDOM_LEN]) -> I,
-    machine: String,
-    name: String,
+    machine: &str,
+    name: &str,
     public_key: PublicKey,
     seen: Seen,
 ) -> Result<Enrolment<I>, Refused> {
@@ -166,8 +133,8 @@ fn enrolment<I>(
     })?;
     Ok(Enrolment {
         new_id: id(now().unix_time(), random),
-        machine,
-        name,
+        machine: machine.to_owned(),
+        name: name.to_owned(),
         public_key,
         seen,
     })
@@ -179,10 +146,6 @@ fn seen(visitor: &Visitor, software: String) -> Seen {
         address: visitor.address,
         software,
     }
-}
-
-fn not_hello() -> Refused {
-    Refused::for_good(ReasonCode::Protocol, "the first message is hello")
 }
 
 fn unavailable() -> Refused {

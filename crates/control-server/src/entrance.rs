@@ -1,19 +1,21 @@
 //! The checks of a request before it becomes a session.
 
+use super::http_refusal::Refused;
+use super::portal_link;
 use super::session;
 use super::shared::Shared;
 use super::upgrade::Upgrade;
 use super::visitor::{Side, Visitor};
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use culvert_portal_base::{Connection, Fault, PublicAddress, UnnamedClient};
 use culvert_store::{Denial, StoreError};
 use culvert_wire::messages::{FromClient, FromGateway};
 use culvert_wire::token::{Bearer, Token, TokenKind};
-use culvert_wire::{CLIENT_SESSION_PATH, GATEWAY_SESSION_PATH, Message};
+use culvert_wire::{CLIENT_SESSION_PATH, GATEWAY_SESSION_PATH, Message, PORTAL_LINK_PATH};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -25,49 +27,23 @@ const COME_BACK: Duration = Duration::from_secs(5);
 pub(super) fn router(shared: Arc<Shared>) -> Router {
     let client = |State(shared), request| enter(shared, Side::Client, request);
     let gateway = |State(shared), request| enter(shared, Side::Gateway, request);
+    let portal = |State(shared), request| enter_portal(shared, request);
     Router::new()
+        .route(PORTAL_LINK_PATH, any(portal))
         .route(CLIENT_SESSION_PATH, any(client))
         .route(GATEWAY_SESSION_PATH, any(gateway))
         .with_state(shared)
+}
+
+async fn enter_portal(shared: Arc<Shared>, request: Request) -> Response {
+    let entered = portal_link::enter(shared, request).await;
+    entered.unwrap_or_else(IntoResponse::into_response)
 }
 
 async fn enter(shared: Arc<Shared>, side: Side, request: Request) -> Response {
     match admit(shared, side, request).await {
         Ok(response) => response,
         Err(refused) => refused.into_response(),
-    }
-}
-
-/// A problem, and when to come back.
-struct Refused {
-    fault: Fault,
-    wait: Option<Duration>,
-}
-
-impl From<Fault> for Refused {
-    fn from(fault: Fault) -> Self {
-        Self { fault, wait: None }
-    }
-}
-
-impl Refused {
-    fn later(wait: Duration, text: &str) -> Self {
-        Self {
-            fault: Fault::Unavailable(text.to_owned()),
-            wait: Some(wait),
-        }
-    }
-}
-
-impl IntoResponse for Refused {
-    fn into_response(self) -> Response {
-        let mut response = self.fault.into_response();
-        if let Some(wait) = self.wait {
-            let wait_s = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-            let headers = response.headers_mut();
-            headers.insert(header::RETRY_AFTER, HeaderValue::from(wait_s.max(1)));
-        }
-        response
     }
 }
 

@@ -67,6 +67,12 @@ impl Feed {
         self.looks.send(done).await.is_ok() && answer.await.unwrap_or(false)
     }
 
+    /// Looks soon. A full queue looks anyway.
+    pub(super) fn wake(&self) {
+        let (done, _) = oneshot::channel();
+        let _ = self.looks.try_send(done);
+    }
+
     /// The fault of the feed; none if it is current.
     pub(super) fn fault(&self) -> Option<String> {
         let health = self.health.lock().unwrap_or_else(PoisonError::into_inner);

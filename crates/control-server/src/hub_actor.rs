@@ -1,6 +1,7 @@
 //! The one task that has the hub: what happens goes to it one after the other, and what comes out
 //! it hands to the sessions and to the database, waiting for neither.
 
+use super::lease::Lease;
 use super::pulse::Pulse;
 use super::recorder::{Record, Recorder, Told, WrittenFlows};
 use culvert_hub::limits::MAX_QUEUED_MESSAGES;
@@ -25,6 +26,9 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 /// Commands that wait for the hub: while it is busy, sessions wait before they read on.
 const MAX_COMMANDS: usize = 1_024;
 
+/// Questions that wait for the hub: they are answered at once, whatever else it waits for.
+const MAX_QUESTIONS: usize = 256;
+
 /// Reports of flows that were written and whose gateways do not know it yet: one a gateway. The
 /// gateway asks again about reports that do not fit.
 const MAX_WRITTEN: usize = 1_024;
@@ -44,6 +48,8 @@ const COME_BACK_WITHIN_S: u32 = 10;
 pub(super) enum Outgoing {
     Client(Sequenced<ToClient>),
     Gateway(Sequenced<ToGateway>),
+    /// A message of a hub that is at another portal.
+    Text(String),
     Close(ReasonCode),
 }
 
@@ -70,6 +76,22 @@ pub(super) struct Joined {
     /// Resolves when the session is to end at once, without its last messages.
     pub(super) cut: oneshot::Receiver<Infallible>,
     leaving: mpsc::UnboundedSender<SessionId>,
+}
+
+impl Joined {
+    pub(super) const fn new(
+        session: SessionId,
+        outgoing: mpsc::Receiver<Outgoing>,
+        cut: oneshot::Receiver<Infallible>,
+        leaving: mpsc::UnboundedSender<SessionId>,
+    ) -> Self {
+        Self {
+            session,
+            outgoing,
+            cut,
+            leaving,
+        }
+    }
 }
 
 impl Drop for Joined {
@@ -101,7 +123,6 @@ enum Command {
         done: oneshot::Sender<Option<usize>>,
     },
     Portals(PortalSet),
-    Ask(Question),
     Stop,
 }
 
@@ -131,9 +152,11 @@ enum Question {
 #[derive(Clone, Debug)]
 pub(super) struct HubHandle {
     commands: mpsc::Sender<Command>,
+    questions: mpsc::Sender<Question>,
     /// Not bounded as a channel, but by the sessions, each of which leaves once.
     leaving: mpsc::UnboundedSender<SessionId>,
     next_session: Arc<AtomicU64>,
+    lease: Lease,
 }
 
 impl HubHandle {
@@ -142,13 +165,17 @@ impl HubHandle {
         hub: Hub,
         recorder: Recorder,
         pulse: Pulse,
+        lease: Lease,
     ) -> (Self, impl Future<Output = ()> + Send) {
         let (commands, received) = mpsc::channel(MAX_COMMANDS);
+        let (questions, asked) = mpsc::channel(MAX_QUESTIONS);
         let (leaving, left) = mpsc::unbounded_channel();
         let handle = Self {
             commands,
+            questions,
             leaving,
             next_session: Arc::default(),
+            lease: lease.clone(),
         };
         let (written, flows) = mpsc::channel(MAX_WRITTEN);
         let actor = HubActor {
@@ -157,8 +184,9 @@ impl HubHandle {
             pulse,
             sessions: BTreeMap::new(),
             written,
+            lease,
         };
-        (handle, actor.work(received, left, flows))
+        (handle, actor.work((received, asked), left, flows))
     }
 
     /// Hands a session over; none where the portal is stopping.
@@ -174,12 +202,12 @@ impl HubHandle {
             cut,
         };
         self.commands.send(command).await.ok()?;
-        Some(Joined {
-            session,
-            outgoing: received,
-            cut: is_cut,
-            leaving: self.leaving.clone(),
-        })
+        Some(Joined::new(session, received, is_cut, self.leaving.clone()))
+    }
+
+    /// The lease by which the hub acts.
+    pub(super) fn lease(&self) -> Lease {
+        self.lease.clone()
     }
 
     /// Passes a session's message on; false where the portal is stopping.
@@ -260,8 +288,7 @@ impl HubHandle {
 
     async fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> Question) -> Option<T> {
         let (sender, answer) = oneshot::channel();
-        let command = Command::Ask(question(sender));
-        self.commands.send(command).await.ok()?;
+        self.questions.send(question(sender)).await.ok()?;
         answer.await.ok()
     }
 }
@@ -273,6 +300,17 @@ struct HubActor {
     pulse: Pulse,
     sessions: BTreeMap<SessionId, SessionEnd>,
     written: mpsc::Sender<WrittenFlows>,
+    lease: Lease,
+}
+
+/// Something that the hub has to do.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
+enum Event {
+    Obey(Command),
+    Leave(SessionId),
+    Timeout,
+    NoteSeen,
+    Written(WrittenFlows),
 }
 
 /// A session, as the hub has it.
@@ -287,7 +325,7 @@ struct SessionEnd {
 impl HubActor {
     async fn work(
         mut self,
-        mut commands: mpsc::Receiver<Command>,
+        (mut commands, mut questions): (mpsc::Receiver<Command>, mpsc::Receiver<Question>),
         mut left: mpsc::UnboundedReceiver<SessionId>,
         mut written: mpsc::Receiver<WrittenFlows>,
     ) {
@@ -296,19 +334,27 @@ impl HubActor {
         self.hand_out();
         loop {
             let wait = self.until_timeout();
-            tokio::select! {
+            let event = tokio::select! {
                 command = commands.recv() => match command {
                     None | Some(Command::Stop) => break,
-                    Some(command) => self.obey(command),
+                    Some(command) => Event::Obey(command),
                 },
                 // The hub's own handle keeps the channel open.
-                Some(session) = left.recv() => self.leave(session),
-                () = sleep(wait) => self.hub.handle_timeout(now()),
-                _ = seen.tick() => self.note_seen(),
-                Some(flows) = written.recv() => {
-                    self.hub.handle_flows_written(flows.session, flows.run, flows.batch);
+                Some(session) = left.recv() => Event::Leave(session),
+                () = sleep(wait) => Event::Timeout,
+                _ = seen.tick() => Event::NoteSeen,
+                () = self.lease.over() => break,
+                Some(flows) = written.recv() => Event::Written(flows),
+                Some(question) = questions.recv() => {
+                    self.answer(question);
+                    continue;
                 }
+            };
+            // While the lease does not hold, another portal may lead: nothing is decided.
+            if !self.may_act(&mut questions).await {
+                break;
             }
+            self.handle(event);
             self.hand_out();
         }
         self.hub.handle_stop(COME_BACK_WITHIN_S);
@@ -322,12 +368,36 @@ impl HubActor {
         }
     }
 
+    /// Returns true once the lease holds, and false if it never will again. Questions are answered meanwhile.
+    async fn may_act(&mut self, questions: &mut mpsc::Receiver<Question>) -> bool {
+        loop {
+            tokio::select! {
+                biased;
+                holds = self.lease.holds() => return holds,
+                Some(question) = questions.recv() => self.answer(question),
+            }
+        }
+    }
+
     fn until_timeout(&self) -> Duration {
         let Some(at) = self.hub.poll_timeout() else {
             return LONGEST_SLEEP;
         };
         let ms = at.unix_ms().saturating_sub(now().unix_ms());
         Duration::from_millis(ms).min(LONGEST_SLEEP)
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Obey(command) => self.obey(command),
+            Event::Leave(session) => self.leave(session),
+            Event::Timeout => self.hub.handle_timeout(now()),
+            Event::NoteSeen => self.note_seen(),
+            Event::Written(flows) => {
+                self.hub
+                    .handle_flows_written(flows.session, flows.run, flows.batch);
+            }
+        }
     }
 
     fn obey(&mut self, command: Command) {
@@ -384,7 +454,6 @@ impl HubActor {
                 let _ = done.send(clients);
             }
             Command::Portals(portals) => self.hub.handle_portals(portals),
-            Command::Ask(question) => self.answer(question),
             Command::Stop => {}
         }
     }

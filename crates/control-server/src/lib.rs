@@ -4,19 +4,30 @@
 //! room. Its token does not come too often. The token is good. Hello comes. The machine is
 //! enrolled. Every change up to then is known. The hub lets it in. One task (`hub_actor`) has the
 //! hub, one (`feed`) follows the store's changes, one (`recorder`) writes down events, and each
-//! session has a task of its own. All queues between them are bounded, and a session that does not
+//! session has a task of its own. Of several portals on one database one leads and has the hub (`election`); the others
+//! bring their sessions to it (`portal_link`). All queues between them are bounded, and a session that does not
 //! keep up is cut and comes back.
 
 #![forbid(unsafe_code)]
 
 mod admission;
+mod conductor;
 mod country;
+mod election;
 mod entrance;
+mod entry;
 mod error;
 mod feed;
+mod hello;
+mod http_refusal;
+mod hub_access;
 mod hub_actor;
+mod lease;
+mod load;
 mod pace;
+mod portal_link;
 mod pulse;
+mod reach;
 mod recorder;
 mod retention;
 mod session;
@@ -27,30 +38,27 @@ mod visitor;
 pub use country::{Countries, CountryFile, NoCountries};
 pub use error::{CountriesError, StartError};
 pub use pulse::Listener;
+pub use reach::Reach;
 
-use culvert_hub::{
-    ClientView, Directory, Explained, Facts, GatewayView, Hub, HubStatus, PORTAL_SECRET_LEN,
-    PortalKeys,
-};
-use culvert_ids::{AccountId, ClientId, GatewayId, ResourceId};
-use culvert_policy::ClientFacts;
-use culvert_portal_base::{MAX_SESSIONS, Notice, UnwrittenRecords, now};
-use culvert_store::{
-    Grant, MachineId, PageLimit, SecretBytes, SecretName, Snapshot, Store, StoreError,
-};
-use culvert_wire::Timestamp;
+use conductor::{CLOSE_TIMEOUT, Conductor, Parts};
+use culvert_hub::{ClientView, Explained, GatewayView, HubStatus};
+use culvert_ids::{AccountId, ClientId, GatewayId, PortalId, ResourceId};
+use culvert_portal_base::{MAX_SESSIONS, Notice, UnwrittenRecords, birth};
+use culvert_store::{Grant, MachineId, Store};
+use culvert_wire::PortalKey;
 use culvert_wire::messages::PortalSet;
-use feed::Feed;
-use hub_actor::HubHandle;
+use culvert_wire::token::{SECRET_LEN, Secret};
+use election::Role;
+use hub_access::HubAccess;
+use lease::Leaseholder;
 use pace::Pace;
 use pulse::Pulse;
 use recorder::Recorder;
 use shared::Shared;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::{Mutex, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use zeroize::Zeroizing;
@@ -65,15 +73,18 @@ const STARTS_AT_ONCE: u32 = 2_000;
 const MACHINE_STARTS_PER_S: u32 = 1;
 const MACHINE_STARTS_AT_ONCE: u32 = 5;
 
-/// The time limit for sessions to close once the portal stops, and for records to be written.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// The time that a portal waits at its start for a leader to be found: the lease of one that was killed, and some more.
+const START_WAIT: Duration = Duration::from_secs(5);
+
+/// The time limit for a portal that stops to say so in the database. Its lease ends soon anyway.
+const RETIRE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The sessions of an account. A copy is the same sessions.
 #[derive(Clone, Debug)]
 pub struct Sessions(Arc<Shared>);
 
 impl Sessions {
-    /// Takes over what the database has of the account, and is ready for machines to come.
+    /// Leads the portals of the database, or follows the one that does, and is ready for machines to come.
     ///
     /// # Errors
     /// [`StartError`]: the database, or the operating system gave no random bytes.
@@ -81,35 +92,75 @@ impl Sessions {
         store: Arc<dyn Store>,
         account: AccountId,
         countries: Arc<dyn Countries>,
+        reach: Reach,
     ) -> Result<Self, StartError> {
-        let snapshot = store.snapshot(account).await?;
-        let seq = snapshot.seq;
-        let hub = hub(store.as_ref(), snapshot, countries.as_ref()).await?;
         let pulse = Pulse::new();
         let (recorder, writing) = Recorder::start(Arc::clone(&store), account, pulse.clone());
-        let (hub, hub_task) = HubHandle::start(hub, recorder.clone(), pulse.clone());
-        let follower = (hub.clone(), pulse.clone());
-        let (feed, following) = Feed::start(Arc::clone(&store), account, seq, follower);
+        let key = portal_key()?;
+        let parts = Parts {
+            store: Arc::clone(&store),
+            account,
+            countries: Arc::clone(&countries),
+            recorder: recorder.clone(),
+            pulse: pulse.clone(),
+        };
         let mut tasks = JoinSet::new();
         tasks.spawn(writing);
-        tasks.spawn(hub_task);
-        tasks.spawn(following);
-        tasks.spawn(retention::keep_within(Arc::clone(&store), account));
-        Ok(Self(Arc::new(Shared {
+        let (stop, stopped) = watch::channel(false);
+        let (access, access_there) = watch::channel(None);
+        let (leads, leading) = watch::channel(false);
+        let (roles, role) = watch::channel(Role::Unknown);
+        let loaded = if store.is_shared() {
+            let own = (key.clone(), reach);
+            tasks.spawn(election::report(Arc::clone(&store), own, roles, stopped));
+            None
+        } else {
+            let epoch = 1;
+            let (holder, lease) = Leaseholder::begin(None);
+            let loaded = parts.lead(epoch, lease.clone()).await?;
+            roles.send_replace(Role::Leader { epoch, lease });
+            tasks.spawn(election::be_alone(holder, roles, stopped));
+            Some(loaded)
+        };
+        let portal = key.portal;
+        let (portal_set, portals) = watch::channel(PortalSet::default());
+        let conductor = Conductor {
+            parts,
+            portals,
+            access,
+            leads,
+            key,
+        };
+        let conducting = tokio::spawn(conductor.conduct(role, loaded));
+        let sessions = Self(Arc::new(Shared {
             store,
             account,
-            countries,
-            hub,
-            feed,
+            portal,
+            knows_countries: countries.has_database(),
+            access: access_there,
+            leading,
             recorder,
             pulse,
             places: Arc::new(Semaphore::new(MAX_SESSIONS)),
+            link_places: Arc::new(Semaphore::new(portal_link::MAX_LINKS)),
             token_pace: Pace::new(STARTS_PER_S, STARTS_AT_ONCE),
             machine_pace: Pace::new(MACHINE_STARTS_PER_S, MACHINE_STARTS_AT_ONCE),
             no_upgrade: Notice::once_a_minute(),
             stopping: AtomicBool::new(false),
+            portal_set,
+            stop,
+            conducting: Mutex::new(Some(conducting)),
             tasks: Mutex::new(tasks),
-        })))
+        }));
+        let mut access = sessions.0.access.clone();
+        let found = timeout(START_WAIT, access.wait_for(Option::is_some)).await;
+        if found.is_err() {
+            tracing::warn!(
+                "no portal of the database leads, or the one that does can't be reached; this one tries on"
+            );
+        }
+        drop(found);
+        Ok(sessions)
     }
 
     /// The routes on which machines come. Every request has to have a
@@ -120,16 +171,23 @@ impl Sessions {
 
     /// The obstacles to serving; none if the portal is ready.
     pub fn obstacles(&self) -> Vec<String> {
-        let mut obstacles = Vec::from_iter(self.0.feed.fault());
+        let mut obstacles = Vec::new();
         if self.0.stopping.load(Ordering::Relaxed) {
             obstacles.push("the portal is stopping".to_owned());
+            return obstacles;
+        }
+        match self.0.access() {
+            Some(access) => obstacles.extend(access.fault()),
+            None => obstacles.push(
+                "no portal of the database leads, or the one that does can't be reached".to_owned(),
+            ),
         }
         obstacles
     }
 
     /// True if there is a database of countries: otherwise no condition about a country ever holds.
     pub fn know_countries(&self) -> bool {
-        self.0.countries.has_database()
+        self.0.knows_countries
     }
 
     /// Feels whenever something happens that pages show.
@@ -137,51 +195,62 @@ impl Sessions {
         self.0.pulse.listen()
     }
 
-    /// The state of the sessions in numbers; none if the portal is stopping.
+    /// This portal among those of the database, from its start to its end.
+    pub fn portal(&self) -> PortalId {
+        self.0.portal
+    }
+
+    /// True while this portal leads: whatever must be done once is done by it.
+    pub fn leading(&self) -> watch::Receiver<bool> {
+        self.0.leading.clone()
+    }
+
+    /// The state of the sessions in numbers; none if the portal is stopping, or no leader can be reached.
     pub async fn status(&self) -> Option<HubStatus> {
-        self.0.hub.status().await
+        self.0.access()?.status().await
     }
 
-    /// Every client that is connected; none where the portal is stopping.
+    /// Every client that is connected to any portal; none as for [`Self::status`].
     pub async fn clients(&self) -> Option<Vec<ClientView>> {
-        self.0.hub.clients().await
+        self.0.access()?.clients().await
     }
 
-    /// Every gateway that is connected; none where the portal is stopping.
+    /// Every gateway that is connected to any portal; none as for [`Self::status`].
     pub async fn gateways(&self) -> Option<Vec<GatewayView>> {
-        self.0.hub.gateways().await
+        self.0.access()?.gateways().await
     }
 
-    /// Grants of a client or a gateway that are in force, at most `limit`; none where the portal is stopping.
+    /// Grants of a client or a gateway that are in force, at most `limit`; none as for [`Self::status`].
     pub async fn grants_of(&self, machine: MachineId, limit: usize) -> Option<Vec<Grant>> {
-        self.0.hub.grants_of(machine, limit).await
+        self.0.access()?.grants_of(machine, limit).await
     }
 
     /// The reasons for which the client may use the resource now, or may not. None if the account
     /// has no such client or no such resource. Changes that were committed before the call count,
     /// if the database answers.
     pub async fn explain(&self, client: ClientId, resource: ResourceId) -> Option<Explained> {
-        self.0.feed.catch_up().await;
-        self.0.hub.explain(client, resource).await
+        self.0.access()?.explain(client, resource).await
     }
 
-    /// True if the clients of a gateway keep their access without it; none if the portal is
-    /// stopping.
+    /// True if the clients of a gateway keep their access without it; none as for [`Self::status`].
     pub async fn is_dispensable(&self, gateway: GatewayId) -> Option<bool> {
-        self.0.feed.catch_up().await;
-        self.0.hub.is_dispensable(gateway).await
+        self.0.access()?.is_dispensable(gateway).await
     }
 
     /// Moves the clients of a gateway that drains to others of its site. Returns how many it has; none where that it
-    /// drains is not known yet, or the portal is stopping.
+    /// drains is not known yet, and as for [`Self::status`].
     pub async fn drain_now(&self, gateway: GatewayId) -> Option<usize> {
-        self.0.feed.catch_up().await;
-        self.0.hub.drain_now(gateway).await
+        self.0.access()?.drain_now(gateway).await
     }
 
     /// Tells machines the addresses of the portal: those that are connected, and those that come.
+    ///
+    /// The machines of all portals hear those of the one that leads.
     pub async fn set_portals(&self, portals: PortalSet) {
-        self.0.hub.set_portals(portals).await;
+        self.0.portal_set.send_replace(portals.clone());
+        if let Some(HubAccess::Local(local)) = self.0.access() {
+            local.hub.set_portals(portals).await;
+        }
     }
 
     /// The records that wait to be written down, and the number of lost ones.
@@ -194,7 +263,18 @@ impl Sessions {
     pub async fn stop(&self) {
         self.0.stopping.store(true, Ordering::Relaxed);
         self.0.pulse.stop();
-        self.0.hub.stop().await;
+        self.0.stop.send_replace(true);
+        let conducting = self.0.conducting.lock().await.take();
+        if let Some(conducting) = conducting {
+            // The hub has told its sessions by then; the others end with the link.
+            let _ = timeout(CLOSE_TIMEOUT, conducting).await;
+        }
+        // Grants are written while no other portal leads.
+        self.0.recorder.finish(CLOSE_TIMEOUT).await;
+        let retired = timeout(RETIRE_TIMEOUT, self.0.store.retire(self.0.portal)).await;
+        if let Ok(Err(error)) = retired {
+            tracing::warn!(%error, "the other portals are not told that this one stops");
+        }
         // Every session has its place until it ends.
         let all = u32::try_from(MAX_SESSIONS).unwrap_or(u32::MAX);
         if timeout(CLOSE_TIMEOUT, self.0.places.acquire_many(all))
@@ -208,84 +288,13 @@ impl Sessions {
     }
 }
 
-/// The hub, with what lived when the portal last ran.
-async fn hub(
-    store: &dyn Store,
-    snapshot: Snapshot,
-    countries: &dyn Countries,
-) -> Result<Hub, StartError> {
-    let account = snapshot.account.id;
-    let now = now();
-    let grants = live_grants(store, account, now).await?;
-    let clients = snapshot.clients.iter();
-    let facts: BTreeMap<_, _> = clients
-        .map(|client| {
-            let address = client.seen.as_ref().and_then(|seen| seen.address);
-            let facts = Facts {
-                token: None,
-                seen: ClientFacts::seen_at(address, |address| countries.country(address)),
-                keeps_applications: None,
-            };
-            (client.id, facts)
-        })
-        .collect();
-    let signing = secret(store, account, SecretName::GrantSigning).await?;
-    let pairs = secret(store, account, SecretName::Pairs).await?;
-    let keys = PortalKeys::new(&signing, &pairs).map_err(|_| damaged(SecretName::GrantSigning))?;
-    let mut seed = Zeroizing::new([0; 32]);
-    getrandom::fill(seed.as_mut_slice())?;
-    let directory = Directory::new(snapshot);
-    for (row, fault) in directory.faults() {
-        tracing::error!(%row, fault, "a row can't be understood, and allows nothing");
-    }
-    Ok(Hub::new(
-        directory,
-        Box::new(keys),
-        &seed,
-        grants,
-        facts,
-        now,
-    ))
-}
-
-async fn live_grants(
-    store: &dyn Store,
-    account: AccountId,
-    now: Timestamp,
-) -> Result<Vec<Grant>, StoreError> {
-    let mut grants = Vec::new();
-    let mut after = None;
-    loop {
-        let page = store
-            .live_grants(account, now, after, PageLimit::MAX)
-            .await?;
-        grants.extend(page.items);
-        after = page.next;
-        if after.is_none() {
-            return Ok(grants);
-        }
-    }
-}
-
-/// The portal's secret of that name, made now if there is none.
-async fn secret(
-    store: &dyn Store,
-    account: AccountId,
-    name: SecretName,
-) -> Result<Zeroizing<[u8; PORTAL_SECRET_LEN]>, StartError> {
-    let mut random = Zeroizing::new([0; PORTAL_SECRET_LEN]);
-    getrandom::fill(random.as_mut_slice())?;
-    let candidate = SecretBytes::new(random.to_vec());
-    let stored = store.secret(account, name, candidate).await?;
-    let mut secret = Zeroizing::new([0; PORTAL_SECRET_LEN]);
-    if stored.expose().len() != PORTAL_SECRET_LEN {
-        return Err(damaged(name));
-    }
-    secret.copy_from_slice(stored.expose());
-    Ok(secret)
-}
-
-fn damaged(name: SecretName) -> StartError {
-    let detail = format!("the portal's secret `{}` is none", name.as_str());
-    StartError::Store(StoreError::Corrupt { detail })
+/// The proof of this portal among those of its database, until it ends.
+fn portal_key() -> Result<PortalKey, StartError> {
+    let (born, random) = birth()?;
+    let mut secret = Zeroizing::new([0; SECRET_LEN]);
+    getrandom::fill(secret.as_mut_slice())?;
+    Ok(PortalKey {
+        portal: PortalId::new(born, random),
+        secret: Secret::new(*secret),
+    })
 }

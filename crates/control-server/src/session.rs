@@ -1,14 +1,13 @@
 //! One session: hello, and then what both sides say, until one of them is silent or gone.
 
+use super::hello::{Hello, Refused};
+use super::hub_access::HubAccess;
 use super::hub_actor::{Incoming, Joined, Outgoing};
 use super::shared::Shared;
 use super::upgrade::Socket;
 use super::visitor::{Side, Visitor};
 use culvert_base::{TokenBucket, TokenRate, Uptime};
-use culvert_hub::OWNER_RETRY_AFTER_S;
-use culvert_wire::messages::{
-    FromClient, FromGateway, OWNER_DISABLED, Reason, ReasonCode, Sequenced, ToClient, ToGateway,
-};
+use culvert_wire::messages::{FromClient, FromGateway, ReasonCode, Sequenced, ToClient, ToGateway};
 use culvert_wire::{DecodeError, Decoded, decode, encode};
 use futures_util::{SinkExt, StreamExt};
 use std::net::IpAddr;
@@ -41,60 +40,11 @@ const CLIENT_BURST: u32 = 1_000;
 const GATEWAY_RATE_PER_S: u32 = 5_000;
 const GATEWAY_BURST: u32 = 20_000;
 
-/// The reason for which a session does not come about.
-#[derive(Debug)]
-pub(super) struct Refused {
-    pub(super) reason: Reason,
-    pub(super) retry_after_s: Option<u32>,
-}
-
-impl Refused {
-    /// For good, until somebody does something about it.
-    pub(super) fn for_good(code: ReasonCode, text: impl Into<String>) -> Self {
-        let text = text.into();
-        Self {
-            reason: Reason { code, text },
-            retry_after_s: None,
-        }
-    }
-
-    /// Until the client's owner is enabled.
-    pub(super) fn owner_disabled() -> Self {
-        Self {
-            reason: Reason {
-                code: ReasonCode::OwnerDisabled,
-                text: OWNER_DISABLED.to_owned(),
-            },
-            retry_after_s: Some(OWNER_RETRY_AFTER_S),
-        }
-    }
-
-    pub(super) fn later(retry_after_s: u32, text: &str) -> Self {
-        let code = ReasonCode::TryLater;
-        let text = text.to_owned();
-        Self {
-            reason: Reason { code, text },
-            retry_after_s: Some(retry_after_s),
-        }
-    }
-
-    fn protocol(text: impl Into<String>) -> Self {
-        Self::for_good(ReasonCode::Protocol, text)
-    }
-}
-
-/// The first message of a machine.
-#[derive(Debug)]
-pub(super) enum Hello {
-    Client(FromClient),
-    Gateway(FromGateway),
-}
-
 /// Serves a session from its first message to its last.
 pub(super) async fn serve(shared: &Shared, visitor: Visitor, socket: Socket) {
     let mut connection = Connection::new(socket, visitor.side);
     match begin(shared, &visitor, &mut connection).await {
-        Ok(joined) => connection.serve(shared, joined).await,
+        Ok((joined, hub)) => connection.serve(&hub, joined).await,
         Err(None) => {}
         Err(Some(refused)) => {
             let reason = &refused.reason;
@@ -123,7 +73,7 @@ async fn begin(
     shared: &Shared,
     visitor: &Visitor,
     connection: &mut Connection,
-) -> Result<Joined, Option<Refused>> {
+) -> Result<(Joined, HubAccess), Option<Refused>> {
     let hello = timeout(HELLO_WAIT, connection.hello())
         .await
         .map_err(|_| Refused::protocol("no hello came"))??;
@@ -167,7 +117,7 @@ impl Connection {
                 Ok(Incoming::Gateway(hello @ FromGateway::Hello { .. })) => {
                     Ok(Hello::Gateway(hello))
                 }
-                Ok(_) => Err(Some(Refused::protocol("the first message is hello"))),
+                Ok(_) => Err(Some(Refused::not_hello())),
                 Err(error) => Err(Some(Refused::protocol(error.to_string()))),
             };
         }
@@ -180,13 +130,13 @@ impl Connection {
         }
     }
 
-    async fn serve(mut self, shared: &Shared, mut joined: Joined) {
+    async fn serve(mut self, hub: &HubAccess, mut joined: Joined) {
         let mut ping = interval(PING_EVERY);
         ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let went_on = tokio::select! {
                 frame = self.socket.next() => match frame {
-                    Some(Ok(frame)) => self.hear(shared, &joined, frame).await,
+                    Some(Ok(frame)) => self.hear(hub, &joined, frame).await,
                     Some(Err(error)) => self.fail(&error).await,
                     None => false,
                 },
@@ -205,7 +155,7 @@ impl Connection {
     }
 
     /// Takes a frame; false where the session is over.
-    async fn hear(&mut self, shared: &Shared, joined: &Joined, frame: Message) -> bool {
+    async fn hear(&mut self, hub: &HubAccess, joined: &Joined, frame: Message) -> bool {
         self.heard = Instant::now();
         let text = match frame {
             Message::Text(text) => text,
@@ -220,7 +170,7 @@ impl Connection {
         };
         self.rate.pay().await;
         match self.decode(&text) {
-            Ok(message) => shared.hub.say(joined.session, message).await,
+            Ok(message) => hub.say(joined.session, message, &text).await,
             Err(error) => {
                 tracing::warn!(side = ?self.side, %error, "a machine breaks the protocol");
                 self.close(CloseCode::Invalid, &error.to_string()).await;
@@ -237,6 +187,7 @@ impl Connection {
             let text = match message {
                 Outgoing::Client(message) => encode(&message),
                 Outgoing::Gateway(message) => encode(&message),
+                Outgoing::Text(text) => text,
                 Outgoing::Close(reason) => {
                     let code = match reason {
                         ReasonCode::TryLater => CloseCode::Restart,
@@ -337,7 +288,7 @@ fn too_long(error: &Error) -> Option<Refused> {
 }
 
 /// True if it was written before the machine would be given up.
-async fn in_time(written: impl Future<Output = Result<(), Error>>) -> bool {
+pub(super) async fn in_time(written: impl Future<Output = Result<(), Error>>) -> bool {
     matches!(timeout(SILENCE, written).await, Ok(Ok(())))
 }
 

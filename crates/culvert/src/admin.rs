@@ -28,6 +28,7 @@ mod output;
 mod passwords;
 mod policies;
 mod policy_entry;
+mod portals;
 mod providers;
 mod resources;
 mod retention;
@@ -96,6 +97,8 @@ enum AdminCommand {
     Apply(apply::ApplyArguments),
     Explain(explain::ExplainArguments),
     Status(status::StatusArguments),
+    #[command(subcommand)]
+    Portal(portals::PortalCommand),
     #[command(subcommand)]
     Log(logs::LogCommand),
     #[command(subcommand)]
@@ -176,6 +179,7 @@ async fn dispatch(arguments: AdminArguments) -> Result<ExitCode, Failure> {
             return explain::run(&mut common.shell()?, &explain).await;
         }
         AdminCommand::Status(_) => status::run(&mut common.shell()?).await,
+        AdminCommand::Portal(command) => portals::run(&mut common.shell()?, command).await,
         AdminCommand::Log(command) => logs::run(&mut common.shell()?, command).await,
         AdminCommand::Retention(command) => retention::run(&mut common.shell()?, command).await,
         AdminCommand::Sink(command) => sinks::run(&mut common.shell()?, command).await,

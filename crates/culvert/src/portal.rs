@@ -265,13 +265,18 @@ pub(crate) fn run(arguments: PortalArguments) -> Result<ExitCode, Failure> {
 async fn serve(arguments: RunArguments, descriptors: Option<u64>) -> Result<ExitCode, Failure> {
     let mut signals = Signals::new()?;
     let access = arguments.secrets.access()?;
-    let database::Opened { home, store } = arguments
+    let database::Opened {
+        home,
+        store,
+        outward,
+    } = arguments
         .database
         .open(&arguments.state.state_dir, access.clone())
         .await?;
     let options = Options {
         listen: arguments.listen.unwrap_or_else(default_listen),
         url: arguments.url,
+        reach: outward,
         also_urls: arguments.also_url,
         certificate: arguments
             .cert

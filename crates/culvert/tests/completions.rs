@@ -42,8 +42,8 @@ fn bash_completes_commands_options_and_their_values() {
         ("culvert ad", &["admin"], "portal"),
         (
             "culvert admin ",
-            &["apply", "explain", "site", "token"],
-            "portal",
+            &["apply", "explain", "portal", "site", "token"],
+            "run",
         ),
         (
             "culvert admin site ",

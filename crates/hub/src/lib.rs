@@ -34,4 +34,7 @@ pub use output::{Output, SessionId};
 pub use reasons::OWNER_RETRY_AFTER_S;
 pub use session::Facts;
 pub use signing::{PORTAL_SECRET_LEN, PortalKeys, SignError, Signer};
-pub use views::{Bar, ClientView, Counters, Explained, GatewayView, HubStatus};
+pub use views::{
+    Bar, ClientView, Counters, Explained, ExplainedPolicies, GatewayView, HubStatus, PolicyView,
+    UnmetKind, UnmetView,
+};

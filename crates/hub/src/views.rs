@@ -1,14 +1,16 @@
-//! Views of the hub for administrators and collectors of metrics.
+//! Views of the hub for administrators and collectors of metrics. They are plain data, which one portal tells another.
 
-use culvert_ids::{ClientId, GatewayId};
-use culvert_policy::{Applications, Explanation, Within};
+use culvert_ids::{ClientId, GatewayId, GroupId, PolicyId};
+use culvert_policy::{Decision, Explanation, Unmet};
 use culvert_store::Seq;
 use culvert_wire::Timestamp;
 use culvert_wire::messages::{GatewayLoad, ReasonCode};
+use culvert_wire::model::Applications;
+use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
 /// The status of the hub, in numbers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HubStatus {
     /// The last change that it knows.
     pub seq: Seq,
@@ -29,7 +31,7 @@ pub struct HubStatus {
 }
 
 /// Counters of the hub since the portal's start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// Grants that a gateway accepted, renewals included.
     pub granted: u64,
@@ -50,7 +52,7 @@ pub struct Counters {
 }
 
 /// A connected client.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientView {
     /// The client's id.
     pub client: ClientId,
@@ -63,7 +65,7 @@ pub struct ClientView {
 }
 
 /// A connected gateway.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GatewayView {
     /// The client's id.
     pub gateway: GatewayId,
@@ -84,16 +86,18 @@ pub struct GatewayView {
 }
 
 /// An explanation of a client's access to a resource, or of its denial, at this time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explained {
     /// The decision of the policies, explained.
-    pub policies: Explanation,
+    pub policies: ExplainedPolicies,
     /// The reason for a denial that the policies do not cause, such as the client, its actor or its token.
     pub barred: Option<Bar>,
     /// The programs of the client that may reach it. The client enforces this.
     pub applications: Applications,
+    /// The same in words; none if every program may.
+    pub applications_in_words: Option<String>,
     /// The ranges into which the resource's names may lead. The gateway enforces this.
-    pub within: Option<Within>,
+    pub within: Option<Vec<String>>,
     /// The time and text of a gateway's last refusal of a name that led out of `within`.
     pub outside: Option<(Timestamp, String)>,
     /// The time and text of a gateway's last refusal of the resource for being on the gateway's own machine.
@@ -102,8 +106,91 @@ pub struct Explained {
     pub gateway: Result<GatewayId, String>,
 }
 
+/// A decision of the policies, and the outcome of each.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExplainedPolicies {
+    /// True if they allow it.
+    pub is_allow: bool,
+    /// The instant until which they allow it; none if time does not end it, or they don't.
+    pub until: Option<Timestamp>,
+    /// The outcome of each policy that joins a group of the client with the resource.
+    pub outcomes: Vec<PolicyView>,
+}
+
+/// The outcome of one policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyView {
+    /// The policy.
+    pub policy: PolicyId,
+    /// Its group.
+    pub group: GroupId,
+    /// The instant until which it allows (none: until something else changes), or the conditions that are not met.
+    pub outcome: Result<Option<Timestamp>, Vec<UnmetView>>,
+}
+
+/// Something that stands against a policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnmetView {
+    /// For programs.
+    pub kind: UnmetKind,
+    /// For administrators.
+    pub text: String,
+}
+
+/// The conditions that an administrator meets in a way of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UnmetKind {
+    /// The policy is disabled.
+    Disabled,
+    /// The client is not verified.
+    NotVerified,
+    /// The client is in another country, or nobody knows where.
+    Country,
+    /// Another condition.
+    #[serde(other)]
+    Other,
+}
+
+impl From<&Explanation> for ExplainedPolicies {
+    fn from(explanation: &Explanation) -> Self {
+        let until = match explanation.decision() {
+            Decision::Allow { until, .. } => until.map(Timestamp::from),
+            Decision::Deny { .. } => None,
+        };
+        let outcomes = explanation.policies().iter().map(|one| PolicyView {
+            policy: one.policy,
+            group: one.group,
+            outcome: match &one.outcome {
+                Ok(until) => Ok(until.map(Timestamp::from)),
+                Err(unmet) => Err(unmet.iter().map(UnmetView::from).collect()),
+            },
+        });
+        Self {
+            is_allow: explanation.decision().is_allow(),
+            until,
+            outcomes: outcomes.collect(),
+        }
+    }
+}
+
+impl From<&Unmet> for UnmetView {
+    fn from(unmet: &Unmet) -> Self {
+        let kind = match unmet {
+            Unmet::Disabled => UnmetKind::Disabled,
+            Unmet::Verified(_) => UnmetKind::NotVerified,
+            Unmet::Country(_) => UnmetKind::Country,
+            _ => UnmetKind::Other,
+        };
+        Self {
+            kind,
+            text: unmet.to_string(),
+        }
+    }
+}
+
 /// A reason for a denial that the policies do not cause.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bar {
     /// For programs.
     pub code: ReasonCode,
@@ -115,6 +202,6 @@ impl Explained {
     /// True if a grant would be made.
     #[must_use]
     pub fn is_allow(&self) -> bool {
-        self.barred.is_none() && self.policies.decision().is_allow()
+        self.barred.is_none() && self.policies.is_allow
     }
 }

@@ -104,6 +104,8 @@ ids! {
     MembershipId = "mem";
     /// A group's permission to use a resource.
     PolicyId = "pol";
+    /// One of the portals of a database, from its start to its end.
+    PortalId = "portal";
     /// An identity provider, which vouches for people.
     ProviderId = "idp";
     /// A network, an address or a name pattern.

@@ -7,8 +7,9 @@ use crate::{ConnectError, tls};
 use culvert_base::{UnixTime, whole_millis};
 use culvert_control::{ATTEMPT_LIMIT, Attempt, Trust};
 use culvert_wire::token::{Bearer, CertificatePin, Portal};
-use culvert_wire::{MAX_MESSAGE_LEN, Timestamp};
+use culvert_wire::{MAX_MESSAGE_LEN, PortalKey, Timestamp};
 use rustls::pki_types::ServerName;
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -23,6 +24,10 @@ use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_tungstenite::tungstenite::http::header::{AUTHORIZATION, DATE, RETRY_AFTER, USER_AGENT};
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{self};
+use zeroize::Zeroizing;
+
+/// The longest message that is taken: one of the portal, behind the line that a portal that leads puts before it.
+const MAX_FRAME_LEN: usize = MAX_MESSAGE_LEN + 1_024;
 
 /// The port of a URL that names none.
 const HTTPS_PORT: u16 = 443;
@@ -36,13 +41,35 @@ pub struct Destination {
     /// [`culvert_wire::GATEWAY_SESSION_PATH`].
     pub path: &'static str,
     /// The credential that is presented.
-    pub bearer: Bearer,
+    pub credential: Credential,
     /// `SO_MARK` of the connection, so that it stays out of the tunnel.
     pub mark: Option<u32>,
     /// The look-up of the portal's name.
     pub look_up: LookUp,
     /// Told the addresses of the portal that are tried from now on, at most eight.
     pub addresses: Option<watch::Sender<Vec<SocketAddr>>>,
+}
+
+/// The credential that is presented: a machine's token, or a portal's key.
+#[derive(Clone)]
+pub struct Credential(Zeroizing<String>);
+
+impl From<&Bearer> for Credential {
+    fn from(bearer: &Bearer) -> Self {
+        Self(bearer.expose())
+    }
+}
+
+impl From<&PortalKey> for Credential {
+    fn from(key: &PortalKey) -> Self {
+        Self(key.expose())
+    }
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Credential(…)")
+    }
 }
 
 /// An open connection, and what the portal said on the way.
@@ -101,8 +128,8 @@ async fn connect_in_time(
     let stream = secure(&attempt.url, &attempt.trust, &dial, (host, port)).await?;
     let pin = known_by(&stream, &attempt.trust);
     let limits = WebSocketConfig::default()
-        .max_message_size(Some(MAX_MESSAGE_LEN))
-        .max_frame_size(Some(MAX_MESSAGE_LEN));
+        .max_message_size(Some(MAX_FRAME_LEN))
+        .max_frame_size(Some(MAX_FRAME_LEN));
     let (socket, response) = client_async_with_config(request, stream, Some(limits))
         .await
         .map_err(|error| refusal(authority, error))?;
@@ -217,9 +244,9 @@ pub(crate) fn parts(url: &str) -> Result<(&str, &str, u16), ConnectError> {
 fn request(destination: &Destination, authority: &str) -> Result<Request, tungstenite::Error> {
     let url = format!("wss://{authority}{}", destination.path);
     let mut request = url.into_client_request()?;
-    let bearer = destination.bearer.expose();
-    let mut authorization = HeaderValue::try_from(format!("Bearer {}", *bearer))
-        .map_err(tungstenite::http::Error::from)?;
+    let text = Zeroizing::new(format!("Bearer {}", *destination.credential.0));
+    let mut authorization =
+        HeaderValue::try_from(text.as_str()).map_err(tungstenite::http::Error::from)?;
     // Keeps it out of every Debug text.
     authorization.set_sensitive(true);
     request.headers_mut().insert(AUTHORIZATION, authorization);

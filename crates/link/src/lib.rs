@@ -18,7 +18,7 @@ mod probe;
 mod tcp;
 mod tls;
 
-pub use connect::{Connected, Destination, check_url, connect, open};
+pub use connect::{Connected, Credential, Destination, check_url, connect, open};
 pub use connection::{
     Closed, Connection, MAX_WAITING_MESSAGES, PING_INTERVAL, SILENCE_LIMIT, Sender,
 };

@@ -1,8 +1,9 @@
 //! The clock of this machine, and what ids are made of.
 
-use culvert_base::UnixTime;
+use culvert_base::{BootTime, UnixTime};
 use culvert_ids::RANDOM_LEN;
 use culvert_wire::Timestamp;
+use rustix::time::{ClockId, clock_gettime};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The clock of this machine.
@@ -10,6 +11,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     Timestamp::from(UnixTime::after_epoch(since.unwrap_or_default()))
+}
+
+/// The time since the machine was booted. It runs on while the machine sleeps, and nobody sets it.
+#[must_use]
+pub fn boot_time() -> BootTime {
+    let time = clock_gettime(ClockId::Boottime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let nanoseconds = u64::try_from(time.tv_nsec).unwrap_or(0);
+    BootTime::from_nanos(seconds * 1_000_000_000 + nanoseconds)
 }
 
 /// The parts of a new id: the time, and random bytes.

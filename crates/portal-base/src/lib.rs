@@ -28,7 +28,7 @@ pub use body::{MAX_BODY_BYTES, limit_for, read_body};
 pub use bounds::Bounds;
 pub use certificate_state::CertificateState;
 pub use class::Class;
-pub use clock::{Birth, birth, now};
+pub use clock::{Birth, birth, boot_time, now};
 pub use connection::Connection;
 pub use evictions::Evictions;
 pub use extract::{ActorInPath, Id, bearer};

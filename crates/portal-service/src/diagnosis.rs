@@ -1,9 +1,8 @@
 //! Explains a denial, and names the changes by which an administrator ends it.
 
 use super::{Caller, Service, show};
-use culvert_hub::{Bar, Explained};
+use culvert_hub::{Bar, Explained, PolicyView, UnmetKind};
 use culvert_ids::{ActorId, ClientId, GroupId, PolicyId, ResourceId, SiteId};
-use culvert_policy::Unmet;
 use culvert_portal_base::Fault;
 use culvert_store::{self as store, EntityId, ListFilter, PageLimit, StoreExt};
 use culvert_wire::api::{Client, Explanation, Resource};
@@ -122,7 +121,7 @@ impl Service {
                     .and_then(|bar| mend_of_bar(bar, &client, resource.id)),
             );
             mends.extend(self.mends_of_policies(caller, &client, &explained).await?);
-            if explained.policies.policies().is_empty() {
+            if explained.policies.outcomes.is_empty() {
                 mends.extend(
                     self.mends_without_policy(caller, &owner, resource.id)
                         .await?,
@@ -168,25 +167,26 @@ impl Service {
         explained: &Explained,
     ) -> Result<Vec<Mendable>, Fault> {
         let mut mends: Vec<Mendable> = Vec::new();
-        if explained.policies.decision().is_allow() {
+        if explained.policies.is_allow {
             return Ok(mends);
         }
-        let mut outcomes: Vec<_> = explained.policies.policies().iter().collect();
-        let unmet = |outcome: &culvert_policy::PolicyOutcome| {
-            outcome.outcome.as_ref().err().cloned().unwrap_or_default()
-        };
+        let mut outcomes: Vec<_> = explained.policies.outcomes.iter().collect();
+        let unmet =
+            |outcome: &PolicyView| outcome.outcome.as_ref().err().cloned().unwrap_or_default();
         // The policy that is nearest to allowing comes first.
         outcomes.sort_by_key(|outcome| unmet(outcome).len());
         outcomes.truncate(MAX_MENDS);
         for outcome in outcomes {
             let policy: store::Policy = self.read(caller, outcome.policy).await?;
             for unmet in unmet(outcome) {
-                let mend = match unmet {
-                    Unmet::Verified(_) => Mend::VerifyClient(client.id, client.stamp.version),
-                    Unmet::Disabled => {
+                let mend = match unmet.kind {
+                    UnmetKind::NotVerified => Mend::VerifyClient(client.id, client.stamp.version),
+                    UnmetKind::Disabled => {
                         Mend::EnablePolicy(policy.id, policy.name.clone(), policy.stamp.version)
                     }
-                    _ => Mend::EditPolicy(policy.id, policy.name.clone()),
+                    UnmetKind::Country | UnmetKind::Other => {
+                        Mend::EditPolicy(policy.id, policy.name.clone())
+                    }
                 };
                 if mends.iter().all(|known| known.mend != mend) {
                     let reason = self.reason(&unmet);

@@ -2,14 +2,13 @@
 
 use super::{Caller, Service, warnings};
 use culvert_base::quoted;
-use culvert_hub::Explained;
+use culvert_hub::{Explained, UnmetKind, UnmetView};
 use culvert_ids::{ClientId, ResourceId};
-use culvert_policy::{Decision, Unmet};
 use culvert_portal_base::Fault;
 use culvert_store::{self as store, EntityId, MAX_BATCH};
 use culvert_wire::api::{Explanation, GatewayChoice, OutsideName, PolicyExplanation, Verdict};
 use culvert_wire::model::TargetKind;
-use culvert_wire::{Timestamp, words};
+use culvert_wire::words;
 
 impl Service {
     /// The decision if the client asked now, and its reasons.
@@ -58,24 +57,15 @@ impl Service {
             text.push('\n');
             text.push_str(&line);
         }
-        let until = match explained.policies.decision() {
-            Decision::Allow {
-                until: Some(until), ..
-            } => Some(Timestamp::from(*until)),
-            Decision::Allow { .. } | Decision::Deny { .. } => None,
-        };
         let explanation = Explanation {
             client: client.id,
             resource: resource.id,
             verdict: verdict(explained.is_allow()),
-            until: until.filter(|_| explained.is_allow()),
+            until: explained.policies.until.filter(|_| explained.is_allow()),
             text,
             policies,
-            applications: (&explained.applications).into(),
-            within: explained.within.as_ref().map(|within| {
-                let ranges = within.ranges().iter();
-                ranges.map(ToString::to_string).collect()
-            }),
+            applications: explained.applications.clone(),
+            within: explained.within.clone(),
             outside: explained.outside.as_ref().map(|(at, text)| OutsideName {
                 at: *at,
                 text: text.clone(),
@@ -93,7 +83,7 @@ impl Service {
     ) -> Result<Vec<PolicyExplanation>, Fault> {
         let mut policies = Vec::new();
         // Each has a policy and a group.
-        for outcomes in explained.policies.policies().chunks(MAX_BATCH / 2) {
+        for outcomes in explained.policies.outcomes.chunks(MAX_BATCH / 2) {
             let ids = outcomes
                 .iter()
                 .flat_map(|outcome| [EntityId::from(outcome.policy), outcome.group.into()]);
@@ -101,7 +91,7 @@ impl Service {
             let name = |id: EntityId| names.get(&id).map_or_else(|| id.to_string(), String::clone);
             for outcome in outcomes {
                 let (until, reasons) = match &outcome.outcome {
-                    Ok(until) => (until.map(Timestamp::from), Vec::new()),
+                    Ok(until) => (*until, Vec::new()),
                     Err(unmet) => (None, unmet.iter().map(|unmet| self.reason(unmet)).collect()),
                 };
                 policies.push(PolicyExplanation {
@@ -119,15 +109,16 @@ impl Service {
     }
 
     /// The reason why a condition does not hold. One about a country never does without a database, wherever the client is.
-    pub(super) fn reason(&self, unmet: &Unmet) -> String {
-        match unmet {
-            Unmet::Country(_) if !self.served.knows_countries() => {
+    pub(super) fn reason(&self, unmet: &UnmetView) -> String {
+        let text = &unmet.text;
+        match unmet.kind {
+            UnmetKind::Country if !self.served.knows_countries() => {
                 format!(
-                    "{unmet}, and the policy never holds: {}",
+                    "{text}, and the policy never holds: {}",
                     warnings::NO_COUNTRIES
                 )
             }
-            unmet => unmet.to_string(),
+            _ => text.clone(),
         }
     }
 }
@@ -143,7 +134,10 @@ const fn verdict(is_allow: bool) -> Verdict {
 fn names_in_words(explained: &Explained, kind: TargetKind) -> Vec<String> {
     let mut lines = Vec::new();
     match &explained.within {
-        Some(within) => lines.push(format!("at the gateway: names may lead only into {within}")),
+        Some(within) => {
+            let within = within.join(", ");
+            lines.push(format!("at the gateway: names may lead only into {within}"));
+        }
         None => {
             let warning = words::within_warning(kind, None);
             lines.extend(warning.map(|warning| format!("warning: {warning}")));
@@ -190,8 +184,7 @@ fn in_words(
     if let Some((at, text)) = &explained.refused_at_host {
         lines.push(format!("a gateway refused it at {at}: {text}"));
     }
-    if !explained.applications.is_any() {
-        let rule = &explained.applications;
+    if let Some(rule) = &explained.applications_in_words {
         lines.push(format!("on the client: {rule} may reach it"));
     }
     lines.join("\n")

@@ -40,6 +40,7 @@ mod passkeys;
 mod pending_forms;
 mod people;
 mod policies;
+mod portals;
 mod proofs;
 mod provider_fields;
 mod provider_sign_in;

@@ -3,7 +3,6 @@
 use super::{Caller, Service, show};
 use culvert_hub::Explained;
 use culvert_ids::{ClientId, ResourceId};
-use culvert_policy::Decision;
 use culvert_portal_base::Fault;
 use culvert_store::{self as store, EntityKind, Kind, ListFilter, PageLimit};
 use culvert_wire::Timestamp;
@@ -233,11 +232,8 @@ fn machines_for(resources: usize) -> usize {
     (MAX_QUESTIONS / resources.max(1)).clamp(1, MAX_MACHINES)
 }
 
-fn until(explained: &Explained) -> Option<Timestamp> {
-    match explained.policies.decision() {
-        Decision::Allow { until, .. } => until.map(Timestamp::from),
-        Decision::Deny { .. } => None,
-    }
+const fn until(explained: &Explained) -> Option<Timestamp> {
+    explained.policies.until
 }
 
 #[cfg(test)]

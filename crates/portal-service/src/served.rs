@@ -2,7 +2,7 @@
 
 use culvert_control_server::{Listener, Sessions};
 use culvert_hub::{ClientView, Explained, GatewayView, HubStatus};
-use culvert_ids::{AccountId, ClientId, GatewayId, ResourceId};
+use culvert_ids::{AccountId, ClientId, GatewayId, PortalId, ResourceId};
 use culvert_portal_base::{Fault, UnwrittenRecords, now};
 use culvert_store::{Grant, MachineId};
 use culvert_wire::Timestamp;
@@ -36,7 +36,7 @@ impl Served {
     /// The connected clients of an account.
     pub(super) async fn clients(&self, account: AccountId) -> Result<Vec<ClientView>, Fault> {
         match self.is(account) {
-            true => self.sessions.clients().await.ok_or_else(stopping),
+            true => self.sessions.clients().await.ok_or_else(|| self.no_hub()),
             false => Ok(Vec::new()),
         }
     }
@@ -44,7 +44,7 @@ impl Served {
     /// The connected gateways of an account.
     pub(super) async fn gateways(&self, account: AccountId) -> Result<Vec<GatewayView>, Fault> {
         match self.is(account) {
-            true => self.sessions.gateways().await.ok_or_else(stopping),
+            true => self.sessions.gateways().await.ok_or_else(|| self.no_hub()),
             false => Ok(Vec::new()),
         }
     }
@@ -56,12 +56,17 @@ impl Served {
         limit: usize,
     ) -> Result<Vec<Grant>, Fault> {
         let grants = self.sessions.grants_of(machine, limit).await;
-        grants.ok_or_else(stopping)
+        grants.ok_or_else(|| self.no_hub())
     }
 
     /// The status of the hub.
     pub(super) async fn status(&self) -> HubStatus {
         self.sessions.status().await.unwrap_or_default()
+    }
+
+    /// This portal among those of the database, and whether it leads.
+    pub(super) fn portal(&self) -> (PortalId, bool) {
+        (self.sessions.portal(), *self.sessions.leading().borrow())
     }
 
     /// Entries of the logs that wait to be written.
@@ -87,14 +92,14 @@ impl Served {
                  rows can't be understood"
                     .to_owned(),
             ),
-            false => stopping(),
+            false => self.no_hub(),
         })
     }
 
     /// True if other gateways can take all clients of this one.
     pub(super) async fn is_dispensable(&self, gateway: GatewayId) -> Result<bool, Fault> {
         let is_dispensable = self.sessions.is_dispensable(gateway).await;
-        is_dispensable.ok_or_else(stopping)
+        is_dispensable.ok_or_else(|| self.no_hub())
     }
 
     /// Moves the clients of a gateway to others at once. Returns their number.
@@ -109,8 +114,11 @@ impl Served {
     pub(super) fn knows_countries(&self) -> bool {
         self.sessions.know_countries()
     }
-}
 
-fn stopping() -> Fault {
-    Fault::Unavailable("the portal is stopping".to_owned())
+    /// The reason why the sessions can't be asked.
+    fn no_hub(&self) -> Fault {
+        let reason = self.sessions.obstacles().into_iter().next();
+        let reason = reason.unwrap_or_else(|| "the sessions do not answer".to_owned());
+        Fault::Unavailable(format!("{reason}; try again in some seconds"))
+    }
 }

@@ -20,6 +20,7 @@ mod identity;
 mod invitations;
 mod logs;
 mod policies;
+mod portals;
 mod problems;
 mod providers;
 mod query;
@@ -111,6 +112,7 @@ fn described() -> (axum::Router<Api>, OpenApi) {
         .routes(routes!(sinks::test))
         .routes(routes!(retention::show, retention::change))
         .routes(routes!(status::show))
+        .routes(routes!(portals::list))
         .routes(routes!(status::clients))
         .routes(routes!(status::gateways))
         .routes(routes!(status::explain))

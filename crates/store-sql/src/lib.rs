@@ -51,6 +51,7 @@ mod passkeys;
 mod passwords;
 mod pending;
 mod pool;
+mod portals;
 mod postgres;
 mod proof;
 mod providers;
@@ -58,6 +59,7 @@ mod read;
 mod read_ahead;
 mod recent_use;
 mod rekey;
+mod reports;
 mod rows;
 mod sealing;
 #[cfg(test)]

@@ -3,11 +3,11 @@
 //! Nothing here depends on the state of a session, so a pooler may give each transaction another connection. Every
 //! statement is in a transaction and has no name there. Each transaction sets its limits of time, and locks end with it.
 
-mod alone;
+mod moving;
 mod open;
 mod url;
 
-pub(super) use alone::Alone;
+pub(super) use moving::{Moving, expect_no_move};
 pub(super) use open::{begin_empty, open};
 pub use url::{PostgresOptions, UrlError};
 
@@ -46,6 +46,10 @@ const MAX_LIFETIME: Duration = Duration::from_secs(30 * 60);
 
 /// "CULV": the first half of the numbers of all locks that are not of an account.
 const LOCKS: i64 = 0x4355_4c56 << 32;
+
+/// The server's clock, in milliseconds of Unix time.
+pub(super) const NOW_MS: &str =
+    "CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS bigint)";
 
 /// The lock of the schema, and of the first start.
 const SCHEMA_LOCK: i64 = LOCKS | 1;

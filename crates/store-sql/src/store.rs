@@ -6,6 +6,7 @@ use super::open;
 use super::options::StoreOptions;
 use super::pool::Pool;
 use super::postgres;
+use super::reports::Reports;
 use super::sealing::Sealing;
 use super::turn::Turn;
 use super::writer::Writer;
@@ -33,6 +34,8 @@ pub struct SqlStore {
     pub(super) reader: Pool,
     signal: CommitSignal,
     pub(super) sealing: Sealing,
+    /// Reports of portals, where several may share the database.
+    pub(super) reports: Option<Reports>,
     options: StoreOptions,
 }
 
@@ -46,22 +49,25 @@ impl SqlStore {
     /// database. [`StoreError::Unavailable`] where it can't be opened. Nothing is written then.
     pub async fn open(options: impl Into<StoreOptions>) -> Result<Self, StoreError> {
         let options = options.into();
-        let (writer, reader, sealing) = match &options {
+        let (writer, reader, sealing, reports) = match &options {
             StoreOptions::Sqlite(options) => {
                 let opened = open::open(options).await?;
-                let writer = Writer::new(Pool::Sqlite(opened.writer), options.path(), None);
-                (writer, Pool::Sqlite(opened.reader), opened.sealing)
+                let writer = Writer::new(Pool::Sqlite(opened.writer), options.path());
+                (writer, Pool::Sqlite(opened.reader), opened.sealing, None)
             }
             StoreOptions::Postgres(options) => {
                 let opened = postgres::open(options).await?;
-                let writer = Writer::new(Pool::Postgres(opened.writer), None, opened.alone);
-                (writer, Pool::Postgres(opened.reader), opened.sealing)
+                let writer = Writer::new(Pool::Postgres(opened.writer), None);
+                let reports = Reports::new(opened.reports, options.is_portal);
+                let reader = Pool::Postgres(opened.reader);
+                (writer, reader, opened.sealing, Some(reports))
             }
         };
         Ok(Self {
             writer,
             reader,
             sealing,
+            reports,
             signal: CommitSignal::new(),
             options,
         })
@@ -75,6 +81,15 @@ impl SqlStore {
     /// A transaction that writes what is not configuration.
     pub(super) async fn writing(&self) -> Result<Transaction, StoreError> {
         self.writer.begin().await
+    }
+
+    /// A transaction that writes grants, which a portal may while it leads.
+    async fn writing_grants(&self) -> Result<Transaction, StoreError> {
+        let mut transaction = self.writing().await?;
+        if let Some(reports) = &self.reports {
+            reports.check_lead(&mut transaction).await?;
+        }
+        Ok(transaction)
     }
 
     /// A change of the configuration.
@@ -461,7 +476,7 @@ impl Store for SqlStore {
     }
 
     async fn save_grants(&self, account: AccountId, grants: Vec<Grant>) -> Result<u64, StoreError> {
-        let written = grants::save(self.writing().await?, account, grants).await;
+        let written = grants::save(self.writing_grants().await?, account, grants).await;
         self.writer.note(written)
     }
 
@@ -470,7 +485,7 @@ impl Store for SqlStore {
         account: AccountId,
         grants: Vec<GrantId>,
     ) -> Result<u64, StoreError> {
-        let written = grants::end(self.writing().await?, account, grants).await;
+        let written = grants::end(self.writing_grants().await?, account, grants).await;
         self.writer.note(written)
     }
 
@@ -552,6 +567,9 @@ impl Store for SqlStore {
     }
 
     async fn close(&self) {
+        if let Some(reports) = &self.reports {
+            reports.close().await;
+        }
         self.reader.close().await;
         self.writer.close().await;
     }

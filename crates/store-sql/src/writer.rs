@@ -2,7 +2,6 @@
 
 use super::connection::Transaction;
 use super::pool::Pool;
-use super::postgres::Alone;
 use super::turn::Turn;
 use culvert_store::StoreError;
 use std::fs;
@@ -19,8 +18,6 @@ const PROBE_HOLDS: Duration = Duration::from_secs(1);
 pub(super) struct Writer {
     pub(super) pool: Pool,
     places: Vec<Place>,
-    /// The lock of a portal that has a server's database for itself.
-    alone: Option<Alone>,
     /// The fault of the last write; none if it succeeded.
     last_fault: Mutex<Option<StoreError>>,
     /// The time of the last probe that succeeded; the holder of the lock probes.
@@ -37,7 +34,7 @@ struct Place {
 
 impl Writer {
     /// Of a database in a file that is open, or in memory.
-    pub(super) fn new(pool: Pool, path: Option<&Path>, alone: Option<Alone>) -> Self {
+    pub(super) fn new(pool: Pool, path: Option<&Path>) -> Self {
         let log = path.map(|path| {
             let mut log = path.as_os_str().to_owned();
             log.push("-wal");
@@ -51,7 +48,6 @@ impl Writer {
         Self {
             pool,
             places: places.collect(),
-            alone,
             last_fault: Mutex::default(),
             probed: tokio::sync::Mutex::default(),
             turn: Arc::default(),
@@ -110,9 +106,6 @@ impl Writer {
     }
 
     pub(super) async fn close(&self) {
-        if let Some(alone) = &self.alone {
-            alone.end();
-        }
         self.pool.close().await;
     }
 
@@ -127,12 +120,9 @@ impl Writer {
         last.as_ref().and_then(StoreError::again)
     }
 
-    /// Nothing may be acknowledged after another portal has taken the database. Nor may it be where the file was removed or
-    /// replaced: it still takes what is written, and nobody reads it again.
+    /// Nothing may be acknowledged where the file was removed or replaced: it still takes what is written, and nobody
+    /// reads it again.
     fn check_place(&self) -> Result<(), StoreError> {
-        if let Some(alone) = &self.alone {
-            alone.check()?;
-        }
         let lost = self
             .places
             .iter()

@@ -85,6 +85,10 @@ pub enum StoreError {
     #[error(transparent)]
     Denied(#[from] Denial),
 
+    /// Another portal leads by now: the grants are its own to write.
+    #[error("another portal of the database leads")]
+    NotLeading,
+
     // Faults of the configuration.
     /// Every address of a range is in use.
     #[error(

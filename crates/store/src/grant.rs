@@ -2,9 +2,10 @@
 
 use culvert_ids::{ClientId, GatewayId, GrantId, PolicyId, ResourceId};
 use culvert_wire::{Cipher, Timestamp};
+use serde::{Deserialize, Serialize};
 
 /// A permission of one client for one resource through one gateway.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
     /// Its id.
     pub id: GrantId,

@@ -31,6 +31,7 @@ mod limits;
 mod logs;
 mod page;
 mod pending;
+mod portals;
 mod principal;
 mod proof;
 pub mod range;
@@ -65,6 +66,10 @@ pub use page::{Found, ListFilter, Order, OrderBy, Page, PageLimit, Part, Positio
 pub use pending::{
     AttemptKey, AttemptLimit, MAX_PENDING_LEN, NewPending, Pending, PendingBounds, PendingKey,
     PendingKind, PendingStore, PutPending, WhenFull, WhenThere,
+};
+pub use portals::{
+    LEASE_MS, Leader, Leading, MAX_PORTALS, PORTAL_KEPT_MS, PORTAL_SILENCE_MS, PortalReport,
+    PortalRow, Portals, REPORT_EVERY_MS,
 };
 pub use principal::{Holder, Owner, OwnerBy, Principal};
 pub use proof::Proof;

@@ -3,8 +3,8 @@
 use crate::{
     AccessEntry, AccessFilter, AccessSeq, Account, Actor, Author, Change, ChangeFilter, Client,
     Entity, EntityId, EntityKind, Found, Gateway, Grant, Identity, Kind, ListFilter, LoggedAccess,
-    Logs, MachineId, Mutation, Owner, Page, PageLimit, Passkey, PendingStore, Position, Principal,
-    SecretBytes, SecretName, Seen, Seq, Snapshot, StateSecret, StoreError,
+    Logs, MachineId, Mutation, Owner, Page, PageLimit, Passkey, PendingStore, Portals, Position,
+    Principal, SecretBytes, SecretName, Seen, Seq, Snapshot, StateSecret, StoreError,
 };
 use async_trait::async_trait;
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, GroupId, ProviderId, TokenId};
@@ -23,7 +23,7 @@ use std::fmt::Debug;
 /// is not in it, and any of the local faults ([`StoreError::is_local`]); more is said where there
 /// is more.
 #[async_trait]
-pub trait Store: Logs + PendingStore + Debug + Send + Sync + 'static {
+pub trait Store: Logs + PendingStore + Portals + Debug + Send + Sync + 'static {
     /// Makes an account, as change 1 of its log.
     ///
     /// # Errors
@@ -329,13 +329,13 @@ pub trait Store: Logs + PendingStore + Debug + Send + Sync + 'static {
     /// grant whose client, gateway or resource is not in the account is passed over.
     ///
     /// # Errors
-    /// [`StoreError::TooMany`].
+    /// [`StoreError::TooMany`]; [`StoreError::NotLeading`].
     async fn save_grants(&self, account: AccountId, grants: Vec<Grant>) -> Result<u64, StoreError>;
 
     /// Forgets grants. Returns how many there were.
     ///
     /// # Errors
-    /// [`StoreError::TooMany`].
+    /// [`StoreError::TooMany`]; [`StoreError::NotLeading`].
     async fn end_grants(&self, account: AccountId, grants: Vec<GrantId>)
     -> Result<u64, StoreError>;
 

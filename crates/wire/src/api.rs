@@ -16,6 +16,7 @@ mod group;
 mod log;
 mod page;
 mod policy;
+mod portal;
 mod problem;
 mod provider;
 mod resource;
@@ -44,6 +45,7 @@ pub use group::{Group, GroupPatch, Member, NewGroup, NewMember};
 pub use log::{AccessDecision, AccessLogEntry, ChangeLogEntry, FlowLogEntry};
 pub use page::{DEFAULT_PAGE_LEN, MAX_PAGE_LEN, Page};
 pub use policy::{NewPolicy, Policy, PolicyPatch};
+pub use portal::PortalOfDatabase;
 pub use problem::{FieldProblem, PROBLEM_MEDIA_TYPE, Problem, ProblemKind};
 pub use provider::{
     Identity, NewIdentity, NewProvider, Provider, ProviderGroup, ProviderPatch, UnknownPeople,

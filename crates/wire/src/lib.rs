@@ -23,6 +23,7 @@ mod grant;
 pub mod messages;
 pub mod model;
 pub mod port;
+mod portal_key;
 pub mod token;
 pub mod words;
 
@@ -32,6 +33,7 @@ pub use culvert_base::{KeyError, PresharedKey, PublicKey};
 pub use culvert_policy::Timestamp;
 pub use decode::{DecodeError, Decoded, MAX_MESSAGE_LEN, Message, decode, encode};
 pub use grant::{GrantClaims, GrantTarget};
+pub use portal_key::PortalKey;
 
 /// The version of the session protocol that this build speaks.
 ///
@@ -44,3 +46,6 @@ pub const CLIENT_SESSION_PATH: &str = "/api/v1/session/client";
 
 /// Path of the gateways' sessions on the portal.
 pub const GATEWAY_SESSION_PATH: &str = "/api/v1/session/gateway";
+
+/// Path of the links of other portals, at the portal that leads.
+pub const PORTAL_LINK_PATH: &str = "/api/v1/session/portal";

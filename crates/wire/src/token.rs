@@ -78,6 +78,16 @@ impl Secret {
         Self(random)
     }
 
+    /// From the text of [`Self::expose`].
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        decode_32(text).map(|secret| Self(*secret))
+    }
+
+    /// The random bytes, for the text that is presented.
+    pub(crate) const fn expose(&self) -> &[u8; SECRET_LEN] {
+        &self.0
+    }
+
     /// The digest of the secret, which the portal stores.
     pub fn digest(&self) -> SecretDigest {
         SecretDigest(Sha256::digest(self.0).into())

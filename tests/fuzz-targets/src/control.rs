@@ -193,6 +193,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         format!(r#"{{"epoch":7,"seq":2,"type":"resource_set",{resource}}}"#)
     };
     let listed = resource(web).replacen(r#""resource":"#, "", 1);
+    let portals = r#"{"epoch":7,"seq":2,"type":"portals_set","portals":{"urls":["https://a.example","http://b","https://[::1]:8443"],"pins":["QUFB"],"authorities":true}}"#;
     let to_client = [
         format!(
             r#"{{"epoch":7,"seq":1,"type":"welcome","protocol":1,"client":"cli_{ID}","interface":{interface},"ranges":{ranges},"resources":[{listed}],"grants":["grt_{ID}"],"grant_lifetime_s":3600}}"#
@@ -217,9 +218,11 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         format!(
             r#"{{"epoch":7,"seq":2,"type":"gateway_moved","gateway":"gw_{ID}","candidates":[]}}"#
         ),
+        portals.to_owned(),
         r#"{"epoch":7,"seq":2,"type":"poem"}"#.to_owned(),
     ];
     let to_gateway = [
+        portals.to_owned(),
         format!(
             r#"{{"epoch":7,"seq":1,"type":"welcome","protocol":1,"gateway":"gw_{ID}","site":"site_{ID}","interface":{interface},"ranges":{ranges},"grant_keys":["{key}"],"grants":[],"draining":false}}"#
         ),

@@ -506,6 +506,7 @@ pub(super) const HOLDERS: [(&str, &[&str]); 8] = [
             "culvert-host",
             "culvert-io-models",
             "culvert-lab",
+            "culvert-portal-base",
             "culvert-tun",
             "culvert-udp",
         ],

@@ -7,6 +7,7 @@ use culvert_host::{FileRefusal, HostError, TokenText, read_credential, read_toke
 use culvert_portal::Home;
 use culvert_store::{PageLimit, Store};
 use culvert_store_sql::{PostgresOptions, SecretsAccess, SqlStore, SqliteOptions, StoreOptions};
+use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -39,10 +40,24 @@ pub(super) struct DatabaseArguments {
     database_file: Option<PathBuf>,
 }
 
+/// The address from which this machine reaches a server. Nothing is sent.
+fn address_towards((host, port): (&str, u16)) -> Option<IpAddr> {
+    let server = (host, port).to_socket_addrs().ok()?.next()?;
+    let any: IpAddr = match server {
+        std::net::SocketAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
+        std::net::SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect(server).ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}
+
 /// The state directory and the open database of a portal.
 pub(super) struct Opened {
     pub(super) home: Home,
     pub(super) store: Arc<dyn Store>,
+    /// The address of this machine on the way to the database's server.
+    pub(super) outward: Option<IpAddr>,
 }
 
 impl DatabaseArguments {
@@ -55,11 +70,17 @@ impl DatabaseArguments {
         let Some(options) = self.postgres()? else {
             let home = Home::open(state_dir).map_err(failure)?;
             let store = open_file(&home, secrets).await?;
-            return Ok(Opened { home, store });
+            let outward = None;
+            return Ok(Opened {
+                home,
+                store,
+                outward,
+            });
         };
         let place = options.to_string();
+        let outward = options.server().and_then(address_towards);
         let home = Home::open_on_postgres(state_dir).map_err(failure)?;
-        let store = open_store(&place, options.secrets(secrets).alone()).await?;
+        let store = open_store(&place, options.secrets(secrets).portal()).await?;
         // Before the first start says where the portal is, there is an account.
         if home.whereabouts().map_err(failure)?.is_some() {
             let accounts = store.accounts(None, PageLimit::new(1)).await;
@@ -73,7 +94,11 @@ impl DatabaseArguments {
             }
         }
         home.note_postgres(&place).map_err(failure)?;
-        Ok(Opened { home, store })
+        Ok(Opened {
+            home,
+            store,
+            outward,
+        })
     }
 
     /// Opens the database beside a portal that may be running, without access to secrets.

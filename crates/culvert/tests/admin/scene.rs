@@ -360,7 +360,7 @@ fn begin(token: &str, path: &'static str, hello: String) -> Session {
     let destination = Destination {
         portal: token.portal.unwrap(),
         path,
-        bearer: token.bearer,
+        credential: (&token.bearer).into(),
         mark: None,
         look_up: culvert_link::system_look_up,
         addresses: None,

@@ -26,6 +26,7 @@ const READING: &[&str] = &[
     "log access --client laptop --resource db --gateway gate",
     "log flows --client laptop --end closed",
     "dns show",
+    "portal list",
     "provider list",
     "retention show",
     "sink list",

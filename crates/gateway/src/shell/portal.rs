@@ -38,7 +38,7 @@ impl Portal {
         let destination = Destination {
             portal: enrolment.portal.clone(),
             path: GATEWAY_SESSION_PATH,
-            bearer: enrolment.bearer.clone(),
+            credential: (&enrolment.bearer).into(),
             mark: Some(settings.routing.mark.get()),
             look_up: |host, port| Box::pin(culvert_host::look_up(host, port)),
             addresses: None,

@@ -105,10 +105,13 @@ impl Hub {
             }),
             Ok(_) | Err(_) => None,
         };
+        let in_words = (!applications.is_any()).then(|| applications.to_string());
+        let within = within.map(|within| within.ranges().iter().map(ToString::to_string).collect());
         Some(Explained {
-            policies,
+            policies: (&policies).into(),
             barred,
-            applications,
+            applications: (&applications).into(),
+            applications_in_words: in_words,
             within,
             outside: self.refusals.outside.of(resource),
             refused_at_host: self.refusals.at_host.of(resource),

@@ -631,8 +631,8 @@ fn an_explanation_says_what_a_request_would_meet() {
         .explain(client(1), resource(1), world.now)
         .unwrap();
     assert!(!explained.is_allow());
-    let unmet = explained.policies.policies()[0].outcome.as_ref();
-    let unmet = unmet.unwrap_err().iter().map(ToString::to_string);
+    let unmet = explained.policies.outcomes[0].outcome.as_ref();
+    let unmet = unmet.unwrap_err().iter().map(|unmet| unmet.text.clone());
     assert_eq!(unmet.collect::<Vec<_>>(), ["the client is not verified"]);
     world.set_policy(1, 1, 1, Vec::new());
     world.set_actor(1, true);

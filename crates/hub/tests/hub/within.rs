@@ -133,7 +133,7 @@ fn a_name_that_leads_elsewhere_is_told_to_who_asks_why_and_asked_of_no_other_gat
     assert!(entry.reason.contains("10.8.0.1"), "{entry:?}");
     let explained = world.hub.explain(client(1), resource(2), world.now);
     let explained = explained.unwrap();
-    assert_eq!(explained.within.unwrap().to_string(), "10.7.0.0/16");
+    assert_eq!(explained.within.unwrap(), ["10.7.0.0/16"]);
     let (at, text) = explained.outside.unwrap();
     assert_eq!((at, text.contains("10.8.0.1")), (world.now, true));
 }

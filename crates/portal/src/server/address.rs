@@ -232,7 +232,7 @@ fn url_of(address: IpAddr, port: u16) -> String {
 
 /// The address that is listened on; where that is every address, the one that this machine uses
 /// towards the Internet; none where there is no way there.
-fn reachable_address(listening: IpAddr) -> Option<IpAddr> {
+pub(super) fn reachable_address(listening: IpAddr) -> Option<IpAddr> {
     if !listening.is_unspecified() {
         return Some(listening);
     }

@@ -1,6 +1,6 @@
 use culvert_policy::Prefix;
 use culvert_wire::token::Portal as PortalUrl;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 /// Options of a portal.
@@ -11,6 +11,8 @@ pub struct Options {
     /// The URL at which machines reach it: `https://host[:port]`. Without it, an address of this
     /// machine.
     pub url: Option<String>,
+    /// The address of this machine at which other portals of the database reach it, where `listen` names none.
+    pub reach: Option<IpAddr>,
     /// Other URLs at which machines find it: before it moves, and after that.
     pub also_urls: Vec<String>,
     /// A certificate of one's own; without it the portal makes one and tokens name it by its pin.
@@ -45,6 +47,7 @@ impl Options {
         Self {
             listen,
             url: None,
+            reach: None,
             also_urls: Vec::new(),
             certificate: None,
             next_certificate: None,

@@ -1,6 +1,8 @@
 //! A running portal.
 
-use super::address::{Whereabouts, also, check_tokens, is_behind_another, whereabouts};
+use super::address::{
+    Whereabouts, also, check_tokens, is_behind_another, reachable_address, whereabouts,
+};
 use super::certificate::{Certificate, FileLook, Given};
 use super::health::{Health, guarded_metrics, health_routes, open_metrics};
 use super::hello::HelloNotices;
@@ -14,7 +16,7 @@ use crate::api::{self, Api};
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use culvert_console::{self as console, Console};
-use culvert_control_server::{Countries, CountryFile, NoCountries, Sessions};
+use culvert_control_server::{Countries, CountryFile, NoCountries, Reach, Sessions};
 use culvert_ids::AccountId;
 use culvert_log_sinks::Sinks;
 use culvert_policy::Prefix;
@@ -22,7 +24,7 @@ use culvert_portal_base::{Bounds, DESCRIPTORS_NEEDED, Limits, Metrics, birth, no
 use culvert_portal_service::{Service, SetupToken, new_setup_token};
 use culvert_store::{Account, AccountSettings, Author, PageLimit, Stamp, Store, StoreError};
 use culvert_wire::token::{CertificatePin, Portal as PortalUrl};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -133,7 +135,12 @@ impl Portal {
         let (account, setup) = prepare(store.as_ref(), &certificate.portal()).await?;
 
         let metrics = Arc::new(Metrics::new());
-        let sessions = Sessions::start(Arc::clone(&store), account, countries).await?;
+        let pinned = Arc::clone(&certificate);
+        let reach = Reach {
+            address: reached_at(address, options.reach),
+            pin: Box::new(move || pinned.pin()),
+        };
+        let sessions = Sessions::start(Arc::clone(&store), account, countries, reach).await?;
         let publisher = Publisher {
             certificate: Arc::clone(&certificate),
             home: Arc::clone(&home),
@@ -194,7 +201,7 @@ impl Portal {
         }
         tasks.spawn(serve(listener, Arc::new(server), stopped.clone()));
         tasks.spawn(note_uses(Arc::clone(&service), stopped.clone()));
-        tasks.spawn(sinks.run(stopped.clone()));
+        tasks.spawn(run_sinks(sinks, sessions.leading(), stopped.clone()));
         let metrics_address = metrics_listener
             .as_ref()
             .and_then(|listener| listener.local_addr().ok());
@@ -290,6 +297,44 @@ fn local_address(listener: &TcpListener, address: SocketAddr) -> Result<SocketAd
     listener
         .local_addr()
         .map_err(|source| PortalError::Listen { address, source })
+}
+
+/// The address at which other portals of the database reach this one.
+fn reached_at(listening: SocketAddr, outward: Option<IpAddr>) -> SocketAddr {
+    if !listening.ip().is_unspecified() {
+        return listening;
+    }
+    let own = outward.or_else(|| reachable_address(listening.ip()));
+    SocketAddr::new(
+        own.unwrap_or_else(|| Ipv4Addr::LOCALHOST.into()),
+        listening.port(),
+    )
+}
+
+/// Writes the logs to their sinks while this portal leads, so that each entry is written by one.
+async fn run_sinks(
+    sinks: Arc<Sinks>,
+    mut leading: watch::Receiver<bool>,
+    mut stop: watch::Receiver<bool>,
+) {
+    while !*stop.borrow() {
+        tokio::select! {
+            led = leading.wait_for(|leads| *leads) => if led.is_err() { return },
+            () = stopped(&mut stop) => return,
+        }
+        let (end, ended) = watch::channel(false);
+        let run = Arc::clone(&sinks).run(ended);
+        tokio::pin!(run);
+        let has_ended = tokio::select! {
+            () = &mut run => true,
+            _ = leading.wait_for(|leads| !*leads) => false,
+            () = stopped(&mut stop) => false,
+        };
+        end.send_replace(true);
+        if !has_ended {
+            run.await;
+        }
+    }
 }
 
 /// True if there is an owner already.

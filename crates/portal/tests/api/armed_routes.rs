@@ -187,10 +187,10 @@ async fn no_route_of_the_api_does_anything_for_whom_was_shut_out_while_it_worked
         template: route.template,
     });
     // Those who come without an API token: `setup` uses its token up in the write, machines sign in for
-    // nobody yet, and sessions look again (`tests/sessions`).
+    // nobody yet, and sessions and other portals look again (`tests/sessions`).
     let is_other = |route: &Route| route.is_setup() || route.template.contains("/session/");
     let (others, routes): (Vec<Route>, Vec<Route>) = changing.partition(is_other);
-    assert_eq!(others.len(), 5, "{others:?}");
+    assert_eq!(others.len(), 6, "{others:?}");
     let (mut wrong, mut tried) = (Vec::new(), 0);
     for route in &routes {
         let things = world.things().await;

@@ -3,15 +3,17 @@
 
 use crate::statements::Statements;
 use async_trait::async_trait;
-use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, GroupId, ProviderId, TokenId};
+use culvert_ids::{
+    AccountId, ActorId, ClientId, GatewayId, GrantId, GroupId, PortalId, ProviderId, TokenId,
+};
 use culvert_store::{
     AccessEntry, AccessFilter, AccessSeq, AccessTotals, Account, Activity, Actor, AttemptKey,
     AttemptLimit, Author, Change, ChangeFilter, Client, CommitWatch, Enrolment, Entity, EntityId,
-    EntityKind, FlowBatch, FlowFilter, FlowSeq, Found, Gateway, Grant, Identity, ListFilter,
-    LogEntries, LoggedAccess, LoggedFlow, Logs, Mutation, NewPending, Owner, Page, PageLimit,
-    Passkey, Pending, PendingBounds, PendingKey, PendingStore, Position, Principal, PutPending,
-    RecentUse, SecretBytes, SecretName, SeenMachine, Seq, Snapshot, StateSecret, Store, StoreError,
-    WhenThere,
+    EntityKind, FlowBatch, FlowFilter, FlowSeq, Found, Gateway, Grant, Identity, Leading,
+    ListFilter, LogEntries, LoggedAccess, LoggedFlow, Logs, Mutation, NewPending, Owner, Page,
+    PageLimit, Passkey, Pending, PendingBounds, PendingKey, PendingStore, PortalReport, PortalRow,
+    Portals, Position, Principal, PutPending, RecentUse, SecretBytes, SecretName, SeenMachine, Seq,
+    Snapshot, StateSecret, Store, StoreError, WhenThere,
 };
 use culvert_wire::Timestamp;
 use culvert_wire::model::Log;
@@ -319,5 +321,18 @@ passed_on! {
         async fn take_pending(account: AccountId, key: PendingKey) -> Answer<Option<Pending>>;
         async fn replace_pending(account: AccountId, key: PendingKey, version: u64, value: Option<SecretBytes>) -> Answer<bool>;
         async fn take_attempt(account: AccountId, key: AttemptKey, limit: AttemptLimit) -> Answer<Option<Duration>>;
+    }
+}
+
+passed_on! {
+    Portals {
+        async fn report(report: &PortalReport, takes: bool) -> Answer<Leading>;
+        async fn retire(portal: PortalId) -> Answer<()>;
+        async fn portal_key(portal: PortalId) -> Answer<Option<SecretDigest>>;
+        async fn portals() -> Answer<Vec<PortalRow>>;
+    }
+
+    fn is_shared(&self) -> bool {
+        self.inner.is_shared()
     }
 }

@@ -514,6 +514,7 @@ async fn every_list_comes_in_pages() {
         let is_single = [
             "account",
             "status",
+            "portals",
             "explain",
             "retention",
             "activity",

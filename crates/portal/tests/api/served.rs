@@ -118,8 +118,8 @@ async fn the_document_and_the_source_of_the_console_have_every_route_that_is_ser
     for other in ["/healthz", "/readyz", "/metrics", "/api/v1/openapi.json"] {
         add("GET", other);
     }
-    for machines in ["/api/v1/session/client", "/api/v1/session/gateway"] {
-        add(ANY, machines);
+    for side in ["client", "gateway", "portal"] {
+        add(ANY, &format!("/api/v1/session/{side}"));
     }
     let served = served(&running);
     let unexpected: Vec<_> = served.symmetric_difference(&known).collect();

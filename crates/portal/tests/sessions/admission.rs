@@ -11,7 +11,10 @@ use culvert_store::{
 };
 use culvert_wire::messages::{FromClient, MAX_CLIENT_MESSAGE_LEN, ReasonCode, ToClient, ToGateway};
 use culvert_wire::token::{Bearer, Secret, TokenKind};
-use culvert_wire::{CLIENT_SESSION_PATH, GATEWAY_SESSION_PATH, MAX_MESSAGE_LEN, Message as Kinds};
+use culvert_wire::{
+    CLIENT_SESSION_PATH, GATEWAY_SESSION_PATH, MAX_MESSAGE_LEN, Message as Kinds, PORTAL_LINK_PATH,
+    PortalKey,
+};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -61,6 +64,26 @@ async fn ghsa_4h58_without_a_good_token_of_the_kind_there_is_no_session() {
     let text = client_bearer().expose();
     let status = portal.refusal(GATEWAY_SESSION_PATH, Some(&text)).await;
     assert_eq!(status, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test]
+async fn nobody_brings_sessions_of_machines_without_the_key_of_a_portal_that_runs() {
+    let portal = Portal::start().await;
+    let unknown = PortalKey {
+        portal: portal.sessions.portal(),
+        secret: Secret::new([1; 32]),
+    };
+    let (client, unknown) = (client_bearer().expose(), unknown.expose());
+    for text in [
+        None,
+        Some(""),
+        Some("cv_portal_"),
+        Some(&**client),
+        Some(&**unknown),
+    ] {
+        let status = portal.refusal(PORTAL_LINK_PATH, text).await;
+        assert_eq!(status, StatusCode::UNAUTHORIZED, "{text:?}");
+    }
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::{Extension, Router};
-use culvert_control_server::{NoCountries, Sessions};
+use culvert_control_server::{NoCountries, Reach, Sessions};
 use culvert_ids::{
     AccountId, ActorId, GroupId, MembershipId, PolicyId, RANDOM_LEN, ResourceId, SiteId, TokenId,
 };
@@ -16,7 +16,7 @@ use culvert_wire::messages::{
     ClientFeature, FromClient, FromGateway, Sequenced, ToClient, ToGateway, decode_sequenced,
 };
 use culvert_wire::model::{Applications, Filter, Target, TargetKind};
-use culvert_wire::token::{Bearer, Secret, TokenKind};
+use culvert_wire::token::{Bearer, CertificatePin, Secret, TokenKind};
 use culvert_wire::{
     CLIENT_SESSION_PATH, Cipher, Decoded, GATEWAY_SESSION_PATH, Message as Kinds, PublicKey,
     Timestamp, encode,
@@ -117,11 +117,15 @@ impl Portal {
 
     async fn with(store: Arc<dyn Store>, directory: Arc<TempDir>) -> Self {
         let countries = Arc::new(NoCountries);
-        let sessions = Sessions::start(Arc::clone(&store), ACCOUNT, countries)
-            .await
-            .unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
+        let reach = Reach {
+            address,
+            pin: Box::new(|| CertificatePin::of(b"of no portal")),
+        };
+        let sessions = Sessions::start(Arc::clone(&store), ACCOUNT, countries, reach)
+            .await
+            .unwrap();
         let from = PublicAddress(IpAddr::from([203, 0, 113, 5]));
         let router = sessions.router().layer(Extension(from));
         let served = router.clone();

@@ -5,7 +5,7 @@ use crate::connection::Transaction;
 use crate::open;
 use crate::options::StoreOptions;
 use crate::pool::{Pool, begin_immediate};
-use crate::postgres::{self, Alone};
+use crate::postgres::{self, Moving};
 use crate::sealing::SecretsAccess;
 use culvert_ids::AccountId;
 use culvert_store::StoreError;
@@ -24,8 +24,8 @@ enum Origin {
     Sqlite(SqlitePool),
     Postgres {
         pool: PgPool,
-        /// The lock of the portal, once it is this process's.
-        alone: Option<Alone>,
+        /// The lock of the move, once it is this process's.
+        moving: Option<Moving>,
     },
 }
 
@@ -61,7 +61,7 @@ impl Source {
             StoreOptions::Postgres(options) => {
                 let opened = postgres::open(&options.secrets(SecretsAccess::Nothing)).await?;
                 let pool = opened.writer;
-                let from = Origin::Postgres { pool, alone: None };
+                let from = Origin::Postgres { pool, moving: None };
                 Ok((from, Pool::Postgres(opened.reader)))
             }
         }
@@ -86,17 +86,17 @@ impl Source {
         begun.await.map_err(|source| self.failed(source))
     }
 
-    /// Takes the lock of the portal; false while one runs on the database. The caller has the state directory, which
+    /// Takes the lock of the move; false while one runs on the database. The caller has the state directory, which
     /// is the only lock of a file.
     pub(super) async fn take(&mut self) -> Result<bool, MigrateError> {
-        let Origin::Postgres { pool, alone } = &mut self.from else {
+        let Origin::Postgres { pool, moving } = &mut self.from else {
             return Ok(true);
         };
-        if alone.is_some() {
+        if moving.is_some() {
             return Ok(true);
         }
-        match Alone::begin(pool.clone()).await {
-            Ok(held) => *alone = Some(held),
+        match Moving::begin(pool.clone()).await {
+            Ok(held) => *moving = Some(held),
             Err(StoreError::Locked { .. }) => return Ok(false),
             Err(source) => return Err(MigrateError::database(&self.place, source)),
         }
@@ -128,8 +128,8 @@ impl Source {
         self.reader.close().await;
         match self.from {
             Origin::Sqlite(writer) => writer.close().await,
-            Origin::Postgres { pool, alone } => {
-                drop(alone);
+            Origin::Postgres { pool, moving } => {
+                drop(moving);
                 pool.close().await;
             }
         }

@@ -1,9 +1,8 @@
 //! From a URL to connections of a database that is up to date.
 
-use super::alone::{take_for, taken};
+use super::moving::{expect_no_move, take, taken};
 use super::{
-    Alone, CONNECT_TIMEOUT, CONNECTIONS, MAX_LIFETIME, PostgresOptions, SCHEMA_LOCK, begin_writing,
-    lock,
+    CONNECT_TIMEOUT, CONNECTIONS, MAX_LIFETIME, PostgresOptions, SCHEMA_LOCK, begin_writing, lock,
 };
 use crate::connection::Transaction;
 use crate::fault::fault;
@@ -18,10 +17,11 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 /// The schema, from the first version on. A later version appends a script and changes none.
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     include_str!("schema.sql"),
     include_str!("../schema_log_order.sql"),
     include_str!("schema_pending.sql"),
+    include_str!("../schema_portals.sql"),
 ];
 
 /// The schema version that this build writes: how many scripts have run.
@@ -60,18 +60,17 @@ pub(crate) struct Opened {
     /// Connections that only read: those that write do not have all.
     pub(crate) reader: PgPool,
     pub(crate) sealing: Sealing,
-    /// The lock of the portal, where the database is for one alone.
-    pub(crate) alone: Option<Alone>,
+    /// A connection for the reports of a portal.
+    pub(crate) reports: PgPool,
 }
 
 pub(crate) async fn open(options: &PostgresOptions) -> Result<Opened, StoreError> {
     try_to_connect(options).await?;
-    let alone = match options.is_alone {
-        true => Some(Alone::begin(pool(options, 1)).await?),
-        false => None,
-    };
     let writer = pool(options, CONNECTIONS);
     let mut transaction = begin_writing(&writer, None, None).await?;
+    if options.is_portal {
+        expect_no_move(&mut transaction).await?;
+    }
     bring_up_to_date(&mut transaction).await?;
     let sealing = sealing(&mut transaction, &options.secrets).await?;
     transaction.commit().await?;
@@ -79,7 +78,7 @@ pub(crate) async fn open(options: &PostgresOptions) -> Result<Opened, StoreError
         writer,
         reader: pool(options, CONNECTIONS),
         sealing,
-        alone,
+        reports: pool(options, 1),
     })
 }
 
@@ -91,14 +90,14 @@ pub(crate) async fn begin_empty(
     let mut transaction = begin_writing(&pool(options, 1), None, None).await?;
     // A server takes a moment to notice the end of a process that had the lock.
     let mut tries = LOCK_TRIES;
-    while !take_for(&mut transaction).await? {
+    bring_up_to_date(&mut transaction).await?;
+    while !take(&mut transaction).await? {
         tries -= 1;
         if tries == 0 {
             return Err(taken());
         }
         sleep(LOCK_PAUSE).await;
     }
-    bring_up_to_date(&mut transaction).await?;
     let is_empty = !has_account(&mut transaction).await?;
     Ok((transaction, is_empty))
 }

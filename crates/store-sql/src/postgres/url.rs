@@ -11,7 +11,7 @@ use std::str::FromStr;
 pub struct PostgresOptions {
     pub(super) connect: PgConnectOptions,
     pub(super) secrets: SecretsAccess,
-    pub(super) is_alone: bool,
+    pub(crate) is_portal: bool,
 }
 
 /// The reason for which a text is no URL of a database.
@@ -42,11 +42,18 @@ impl PostgresOptions {
         self
     }
 
-    /// For the one portal that runs on the database: another one is refused, and so is this one while another runs.
+    /// For a portal: it is refused while the data is moved, and writes grants only while it leads.
     #[must_use]
-    pub const fn alone(mut self) -> Self {
-        self.is_alone = true;
+    pub const fn portal(mut self) -> Self {
+        self.is_portal = true;
         self
+    }
+
+    /// Host and port of the server; none if it is on this machine.
+    #[must_use]
+    pub fn server(&self) -> Option<(&str, u16)> {
+        let connect = &self.connect;
+        (!is_here(connect)).then(|| (connect.get_host(), connect.get_port()))
     }
 
     /// True if the text is a URL of a PostgreSQL database, as far as its beginning says.
@@ -104,7 +111,7 @@ impl FromStr for PostgresOptions {
         Ok(Self {
             connect,
             secrets,
-            is_alone: false,
+            is_portal: false,
         })
     }
 }

@@ -295,31 +295,6 @@ async fn a_database_that_is_gone_is_unavailable_and_is_found_again() {
 }
 
 #[tokio::test]
-async fn one_portal_at_a_time_has_a_database_until_it_ends() {
-    let database = Server::get().database().await;
-    let portal = || database.options().alone();
-    let first = SqlStore::open(portal()).await.unwrap();
-    let error = refused(portal()).await;
-    assert!(matches!(error, StoreError::Locked { .. }), "{error:?}");
-    // A command beside the portal is none.
-    SqlStore::open(database.options())
-        .await
-        .unwrap()
-        .close()
-        .await;
-    first.close().await;
-    let mut second = SqlStore::open(portal()).await;
-    for _ in 0..100 {
-        if second.is_ok() {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        second = SqlStore::open(portal()).await;
-    }
-    second.unwrap();
-}
-
-#[tokio::test]
 async fn a_text_with_a_character_that_the_server_has_not_fails_no_batch() {
     let database = Server::get().database().await;
     let store = SqlStore::open(database.options()).await.unwrap();

@@ -8,6 +8,7 @@
 mod conformance;
 mod faults;
 mod migrate;
+mod portals;
 mod process;
 mod races;
 mod server;

@@ -1,8 +1,9 @@
 //! A database goes from SQLite to a server and back, whole or not at all.
 
+use crate::portals::report;
 use crate::server::{Database, Server};
 use culvert_ids::AccountId;
-use culvert_store::{Logs as _, Store as _};
+use culvert_store::{Logs as _, Portals as _, Store as _};
 use culvert_store_sql::{
     MigrateError, Migrated, Migration, PostgresOptions, SecretsAccess, SqlStore, SqliteOptions,
 };
@@ -158,7 +159,8 @@ async fn both_databases_have_the_same_columns_so_that_none_is_left_out() {
     let here: BTreeSet<String> = rows.iter().map(|row| row.get(0)).collect();
     let options: sqlx::postgres::PgConnectOptions = server.url().parse().unwrap();
     let sql = "SELECT table_name || '.' || column_name FROM information_schema.columns \
-               WHERE table_schema = 'public' AND table_name <> 'culvert_schema'";
+               WHERE table_schema = 'public' \
+               AND table_name NOT IN ('culvert_schema', 'portal', 'portal_lead')";
     let mut connection = options.connect().await.unwrap();
     let rows = sqlx::query(sql).fetch_all(&mut connection).await.unwrap();
     let there: BTreeSet<String> = rows.iter().map(|row| row.get(0)).collect();
@@ -319,8 +321,10 @@ async fn a_migration_waits_for_the_portal_of_a_server_and_takes_no_database_from
     let full = Full::new().await;
     let server = Server::get().bare_database().await;
     full.migrate(&server).await.unwrap();
-    let portal = || -> PostgresOptions { server.options().secrets(SecretsAccess::Nothing).alone() };
+    let portal =
+        || -> PostgresOptions { server.options().secrets(SecretsAccess::Nothing).portal() };
     let running = SqlStore::open(portal()).await.unwrap();
+    running.report(&report(1), true).await.unwrap();
     let back = full.other("back.db");
     let begin = || Migration::begin(server.options(), SqliteOptions::file(&back));
     let mut migration = begin().await.unwrap();
@@ -329,6 +333,7 @@ async fn a_migration_waits_for_the_portal_of_a_server_and_takes_no_database_from
     let text = refused(begin().await).await;
     assert!(text.contains("under way"), "{text}");
     assert!(back.exists());
+    running.retire(report(1).id).await.unwrap();
     running.close().await;
     let mut is_taken = false;
     for _ in 0..100 {
@@ -347,9 +352,10 @@ async fn a_migration_waits_for_the_portal_of_a_server_and_takes_no_database_from
     assert!(!back.exists(), "nothing is left of it");
 
     let empty = Server::get().database().await;
-    let running = SqlStore::open(empty.options().alone()).await.unwrap();
+    let running = SqlStore::open(empty.options().portal()).await.unwrap();
+    running.report(&report(1), true).await.unwrap();
     let text = refused(Migration::begin(full.options(), empty.options()).await).await;
-    assert!(text.contains("another portal runs on it"), "{text}");
+    assert!(text.contains("a portal runs on it"), "{text}");
     running.close().await;
 }
 

@@ -78,9 +78,14 @@ impl Portal {
     pub fn command(&self) -> Result<String> {
         let home = self.home();
         fs::create_dir_all(&home)?;
+        // A portal whose URL is of the machine itself may not listen for others.
+        let listen = match self.name.as_deref() {
+            Some("localhost") => "127.0.0.1:8443",
+            _ => "[::]:8443",
+        };
         // The administrator starts it, in their home directory.
         Ok(format!(
-            "env -C {home} HOME={home} {} {} portal run --listen [::]:8443 --url {} --state-dir {} \
+            "env -C {home} HOME={home} {} {} portal run --listen {listen} --url {} --state-dir {} \
              --metrics {METRICS} {}",
             self.wrapper,
             culvert_program()?.display(),

@@ -108,9 +108,14 @@ impl Forger {
 /// The secret of client and gateway, from where the gateway keeps it.
 fn preshared_key(product: &Product) -> Result<String> {
     let file = product.gateways[0].state_dir().join("grants.json");
-    let stored: serde_json::Value = serde_json::from_slice(&std::fs::read(file)?)?;
-    let key = stored["grants"][0]["preshared_key"].as_str();
-    Ok(key.context("the gateway keeps no grant")?.to_owned())
+    let stored = || -> Option<String> {
+        let stored = std::fs::read(&file).ok()?;
+        let stored: serde_json::Value = serde_json::from_slice(&stored).ok()?;
+        Some(stored["grants"][0]["preshared_key"].as_str()?.to_owned())
+    };
+    // The gateway writes it down once it has granted.
+    wait_until("the gateway to keep its grant", SOON, || stored().is_some())?;
+    stored().context("the gateway keeps no grant")
 }
 
 /// The gateway's counts of dropped packets, by stage and reason.

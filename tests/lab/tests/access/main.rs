@@ -31,6 +31,7 @@ mod guard;
 mod guests;
 mod icmp_errors;
 mod killed;
+mod leaders;
 mod limits;
 mod live_conditions;
 mod marks;

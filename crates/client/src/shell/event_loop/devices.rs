@@ -62,7 +62,7 @@ impl Devices {
         let destination = Destination {
             portal: enrolment.portal.clone(),
             path: culvert_wire::CLIENT_SESSION_PATH,
-            bearer: enrolment.bearer.clone(),
+            credential: (&enrolment.bearer).into(),
             mark: Some(settings.routing.mark.get()),
             look_up: |host, port| Box::pin(culvert_host::look_up(host, port)),
             addresses: Some(found),

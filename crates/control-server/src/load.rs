@@ -1,0 +1,93 @@
+//! The hub as the database has it.
+
+use super::{Countries, StartError};
+use culvert_hub::{Directory, Facts, Hub, PORTAL_SECRET_LEN, PortalKeys};
+use culvert_ids::AccountId;
+use culvert_policy::ClientFacts;
+use culvert_portal_base::now;
+use culvert_store::{Grant, PageLimit, SecretBytes, SecretName, Snapshot, Store, StoreError};
+use culvert_wire::Timestamp;
+use std::collections::BTreeMap;
+use zeroize::Zeroizing;
+
+/// The hub, with what lived when the portal last ran.
+pub(super) async fn hub(
+    store: &dyn Store,
+    snapshot: Snapshot,
+    countries: &dyn Countries,
+) -> Result<Hub, StartError> {
+    let account = snapshot.account.id;
+    let now = now();
+    let grants = live_grants(store, account, now).await?;
+    let clients = snapshot.clients.iter();
+    let facts: BTreeMap<_, _> = clients
+        .map(|client| {
+            let address = client.seen.as_ref().and_then(|seen| seen.address);
+            let facts = Facts {
+                token: None,
+                seen: ClientFacts::seen_at(address, |address| countries.country(address)),
+                keeps_applications: None,
+            };
+            (client.id, facts)
+        })
+        .collect();
+    let signing = secret(store, account, SecretName::GrantSigning).await?;
+    let pairs = secret(store, account, SecretName::Pairs).await?;
+    let keys = PortalKeys::new(&signing, &pairs).map_err(|_| damaged(SecretName::GrantSigning))?;
+    let mut seed = Zeroizing::new([0; 32]);
+    getrandom::fill(seed.as_mut_slice())?;
+    let directory = Directory::new(snapshot);
+    for (row, fault) in directory.faults() {
+        tracing::error!(%row, fault, "a row can't be understood, and allows nothing");
+    }
+    Ok(Hub::new(
+        directory,
+        Box::new(keys),
+        &seed,
+        grants,
+        facts,
+        now,
+    ))
+}
+
+async fn live_grants(
+    store: &dyn Store,
+    account: AccountId,
+    now: Timestamp,
+) -> Result<Vec<Grant>, StoreError> {
+    let mut grants = Vec::new();
+    let mut after = None;
+    loop {
+        let page = store
+            .live_grants(account, now, after, PageLimit::MAX)
+            .await?;
+        grants.extend(page.items);
+        after = page.next;
+        if after.is_none() {
+            return Ok(grants);
+        }
+    }
+}
+
+/// The portal's secret of that name, made now if there is none.
+async fn secret(
+    store: &dyn Store,
+    account: AccountId,
+    name: SecretName,
+) -> Result<Zeroizing<[u8; PORTAL_SECRET_LEN]>, StartError> {
+    let mut random = Zeroizing::new([0; PORTAL_SECRET_LEN]);
+    getrandom::fill(random.as_mut_slice())?;
+    let candidate = SecretBytes::new(random.to_vec());
+    let stored = store.secret(account, name, candidate).await?;
+    let mut secret = Zeroizing::new([0; PORTAL_SECRET_LEN]);
+    if stored.expose().len() != PORTAL_SECRET_LEN {
+        return Err(damaged(name));
+    }
+    secret.copy_from_slice(stored.expose());
+    Ok(secret)
+}
+
+fn damaged(name: SecretName) -> StartError {
+    let detail = format!("the portal's secret `{}` is none", name.as_str());
+    StartError::Store(StoreError::Corrupt { detail })
+}

@@ -1,0 +1,375 @@
+//! The end of the portal that leads.
+
+use super::frame::{
+    ANSWER_PART_LEN, Ask, FromLeader, MAX_FRAME_LEN, Number, ToLeader, frame, hello_of, known,
+    parse,
+};
+use crate::entry::Entry;
+use crate::http_refusal::Refused;
+use crate::hub_access::{HubAccess, LocalHub};
+use crate::hub_actor::{Incoming, Outgoing};
+use crate::session::in_time;
+use crate::shared::Shared;
+use crate::upgrade::{Socket, Upgrade};
+use axum::extract::Request;
+use axum::response::Response;
+use culvert_ids::{PortalId, TokenId};
+use culvert_portal_base::{Fault, MAX_SESSIONS, PublicAddress, bearer};
+use culvert_store::MachineId;
+use culvert_wire::{PortalKey, encode};
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt, StreamExt};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio_tungstenite::tungstenite::Message;
+
+/// Links at once: more portals than a database has connections for.
+pub(crate) const MAX_LINKS: usize = 64;
+
+/// The time until a portal tries again where this one does not lead, or has no room.
+const COME_BACK: Duration = Duration::from_secs(1);
+
+/// Messages that wait for a link: those behind wait in the queues of their sessions.
+const MAX_WAITING: usize = 1_024;
+
+/// Messages of a machine that wait for the hub: it is read again once there is room.
+const MAX_SAID: usize = 64;
+
+/// Questions that are answered at once: each waits for the hub alone.
+const MAX_QUESTIONS: usize = 64;
+
+/// Messages that are written before the socket is flushed.
+const MESSAGES_AT_ONCE: usize = 64;
+
+/// The interval of pings, and the silence after which a portal is given up, as for machines.
+const PING_EVERY: Duration = Duration::from_secs(5);
+const SILENCE: Duration = Duration::from_secs(12);
+
+/// The least time between two signs that something has happened.
+const BEAT_REST: Duration = Duration::from_millis(100);
+
+/// Lets a portal in that shows the key of its row.
+pub(crate) async fn enter(shared: Arc<Shared>, mut request: Request) -> Result<Response, Refused> {
+    if shared.stopping.load(Ordering::Relaxed) {
+        return Err(Refused::later(COME_BACK, "the portal is stopping"));
+    }
+    let upgrade = Upgrade::of(&mut request).map_err(|error| Fault::Malformed(error.to_string()))?;
+    let key = bearer(request.headers()).and_then(PortalKey::parse);
+    let key = key.ok_or(Fault::Unauthenticated)?;
+    let Some(PublicAddress(from)) = request.extensions().get().copied() else {
+        return Err(Fault::internal("a request without the address that it comes from").into());
+    };
+    // Each look costs a read of the database.
+    let token = TokenId::from_bytes(*key.portal.as_bytes());
+    shared
+        .token_pace
+        .take((from, token), Instant::now())
+        .map_err(|wait| Refused::later(wait, "the portal comes too often"))?;
+    let place = Arc::clone(&shared.link_places).try_acquire_owned();
+    let place = place.map_err(|_| Refused::later(COME_BACK, "there are too many portals"))?;
+    let known = shared.store.portal_key(key.portal).await;
+    match known {
+        Ok(Some(digest)) if digest == key.digest() => {}
+        Ok(_) => return Err(Fault::Unauthenticated.into()),
+        Err(error) => {
+            tracing::error!(%error, "the database");
+            return Err(Refused::later(
+                COME_BACK,
+                "the portal's database does not answer",
+            ));
+        }
+    }
+    let Some(HubAccess::Local(hub)) = shared.access() else {
+        return Err(Refused::later(COME_BACK, "this portal does not lead"));
+    };
+    let (response, socket) = upgrade.accept(MAX_FRAME_LEN);
+    let portal = key.portal;
+    tokio::spawn(async move {
+        if let Some(socket) = socket.await {
+            serve(&shared, hub, socket, (portal, from)).await;
+        }
+        drop(place);
+    });
+    Ok(response)
+}
+
+async fn serve(shared: &Shared, hub: LocalHub, socket: Socket, (portal, from): (PortalId, IpAddr)) {
+    tracing::info!(%portal, %from, "a portal brings its sessions");
+    let (sink, stream) = socket.split();
+    let (messages, waiting) = mpsc::channel(MAX_WAITING);
+    let leads = FromLeader::Leads { epoch: hub.epoch };
+    // The queue is empty.
+    let _ = messages.try_send(frame(&leads, ""));
+    let beats = tell_beats(shared, messages.clone());
+    let mut link = Link {
+        hub,
+        messages,
+        sessions: BTreeMap::new(),
+        questions: Arc::new(Semaphore::new(MAX_QUESTIONS)),
+    };
+    let mut lease = link.hub.hub.lease();
+    tokio::select! {
+        () = link.read(stream) => {}
+        () = write(sink, waiting) => {}
+        () = beats => {}
+        () = lease.over() => {}
+    }
+    tracing::info!(%portal, "a portal is gone, and with it its sessions");
+}
+
+struct Link {
+    hub: LocalHub,
+    messages: mpsc::Sender<String>,
+    /// The sessions of the portal. One that is dropped here is over.
+    sessions: BTreeMap<Number, (MachineId, mpsc::Sender<Incoming>)>,
+    questions: Arc<Semaphore>,
+}
+
+impl Link {
+    /// Takes messages until the portal is gone, silent, or breaks the protocol.
+    async fn read(&mut self, mut stream: SplitStream<Socket>) {
+        loop {
+            match timeout(SILENCE, stream.next()).await {
+                Ok(Some(Ok(Message::Text(text)))) => self.hear(&text).await,
+                Ok(Some(Ok(Message::Ping(_) | Message::Pong(_)))) => {}
+                Ok(Some(Ok(_) | Err(_)) | None) | Err(_) => return,
+            }
+        }
+    }
+
+    async fn hear(&mut self, message: &str) {
+        let Some((line, text)) = parse::<ToLeader>(message) else {
+            // Of a later version, which speaks to this one as well.
+            return;
+        };
+        match line {
+            ToLeader::Join {
+                session,
+                machine,
+                token,
+                seen,
+            } => {
+                let hello = hello_of(machine, text);
+                let entry = hello.map(|hello| Entry {
+                    machine,
+                    token,
+                    seen,
+                    hello,
+                });
+                self.join(session, machine, entry).await;
+            }
+            ToLeader::Said { session } => {
+                let message = self.machine_of(session).and_then(|machine| match machine {
+                    MachineId::Client(_) => known(text).map(Incoming::Client),
+                    MachineId::Gateway(_) => known(text).map(Incoming::Gateway),
+                });
+                match message {
+                    Some(message) => self.pass(session, message).await,
+                    // The other portal understood it; this one is older.
+                    None => tracing::debug!("a machine's message is not understood here"),
+                }
+            }
+            ToLeader::Unknown { session, kind } => {
+                self.pass(session, Incoming::Unknown(kind)).await;
+            }
+            ToLeader::Left { session } => drop(self.sessions.remove(&session)),
+            ToLeader::Ask { question } => {
+                if let Ok(ask) = serde_json::from_str(text) {
+                    self.answer(question, ask).await;
+                }
+            }
+            ToLeader::Changed => self.hub.feed.wake(),
+        }
+    }
+
+    async fn join(&mut self, session: Number, machine: MachineId, entry: Option<Entry>) {
+        self.sessions.retain(|_, (_, said)| !said.is_closed());
+        let Some(entry) = entry.filter(|_| self.sessions.len() < MAX_SESSIONS) else {
+            self.tell(&FromLeader::Cut { session }, "").await;
+            return;
+        };
+        let (said, saying) = mpsc::channel(MAX_SAID);
+        self.sessions.insert(session, (machine, said));
+        let relayed = relay(
+            self.hub.clone(),
+            entry,
+            session,
+            saying,
+            self.messages.clone(),
+        );
+        tokio::spawn(relayed);
+    }
+
+    fn machine_of(&self, session: Number) -> Option<MachineId> {
+        self.sessions.get(&session).map(|(machine, _)| *machine)
+    }
+
+    /// Waits while a machine says more than the hub takes.
+    async fn pass(&mut self, session: Number, message: Incoming) {
+        if let Some((_, said)) = self.sessions.get(&session)
+            && said.send(message).await.is_err()
+        {
+            self.sessions.remove(&session);
+        }
+    }
+
+    async fn answer(&self, question: u64, ask: Ask) {
+        let Ok(place) = Arc::clone(&self.questions).acquire_owned().await else {
+            return;
+        };
+        let (hub, messages) = (self.hub.clone(), self.messages.clone());
+        tokio::spawn(async move {
+            let answer = hub.answer(ask).await;
+            for (part, is_last) in parts(&answer) {
+                let line = FromLeader::Answer { question, is_last };
+                if messages.send(frame(&line, part)).await.is_err() {
+                    break;
+                }
+            }
+            drop(place);
+        });
+    }
+
+    async fn tell(&self, line: &FromLeader, text: &str) {
+        // A link that has ended is noticed by the others.
+        let _ = self.messages.send(frame(line, text)).await;
+    }
+}
+
+/// The session of one machine: from the link to the hub and back, until one of them ends it.
+async fn relay(
+    hub: LocalHub,
+    entry: Entry,
+    session: Number,
+    mut said: mpsc::Receiver<Incoming>,
+    messages: mpsc::Sender<String>,
+) {
+    let cut = || frame(&FromLeader::Cut { session }, "");
+    let mut joined = match hub.join(entry).await {
+        Ok(joined) => joined,
+        Err(refused) => {
+            tracing::info!(
+                text = refused.reason.text,
+                "a machine of another portal is refused"
+            );
+            // A link that has ended needs no word.
+            let _ = messages.send(cut()).await;
+            return;
+        }
+    };
+    loop {
+        let message = tokio::select! {
+            message = said.recv() => match message {
+                Some(message) => match hub.hub.say(joined.session, message).await {
+                    true => continue,
+                    false => cut(),
+                },
+                // The machine is gone.
+                None => return,
+            },
+            message = joined.outgoing.recv() => match message {
+                Some(Outgoing::Client(message)) => say(session, &encode(&message)),
+                Some(Outgoing::Gateway(message)) => say(session, &encode(&message)),
+                Some(Outgoing::Text(text)) => say(session, &text),
+                Some(Outgoing::Close(reason)) => {
+                    let close = frame(&FromLeader::Close { session, reason }, "");
+                    let _ = messages.send(close).await;
+                    return;
+                }
+                None => cut(),
+            },
+            _ = &mut joined.cut => cut(),
+        };
+        let is_end = message == cut();
+        if messages.send(message).await.is_err() || is_end {
+            return;
+        }
+    }
+}
+
+fn say(session: Number, text: &str) -> String {
+    frame(&FromLeader::Say { session }, text)
+}
+
+/// The parts of an answer, and whether each is the last.
+fn parts(answer: &str) -> Vec<(&str, bool)> {
+    let mut parts = Vec::new();
+    let mut rest = answer;
+    while rest.len() > ANSWER_PART_LEN {
+        let (part, behind) = rest.split_at(rest.floor_char_boundary(ANSWER_PART_LEN));
+        parts.push((part, false));
+        rest = behind;
+    }
+    parts.push((rest, true));
+    parts
+}
+
+/// Writes what waits, and pings.
+async fn write(mut sink: SplitSink<Socket, Message>, mut waiting: mpsc::Receiver<String>) {
+    let mut ping = interval(PING_EVERY);
+    ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let is_written = tokio::select! {
+            message = waiting.recv() => match message {
+                Some(message) => in_time(feed(&mut sink, message, &mut waiting)).await,
+                None => return,
+            },
+            _ = ping.tick() => in_time(sink.send(Message::Ping(Vec::new().into()))).await,
+        };
+        if !is_written {
+            return;
+        }
+    }
+}
+
+/// Writes a message and some of those behind it.
+async fn feed(
+    sink: &mut SplitSink<Socket, Message>,
+    message: String,
+    waiting: &mut mpsc::Receiver<String>,
+) -> Result<(), tokio_tungstenite::tungstenite::Error> {
+    let mut next = Some(message);
+    for _ in 0..MESSAGES_AT_ONCE {
+        let Some(message) = next else { break };
+        sink.feed(Message::text(message)).await?;
+        next = waiting.try_recv().ok();
+    }
+    if let Some(message) = next {
+        sink.feed(Message::text(message)).await?;
+    }
+    sink.flush().await
+}
+
+/// Tells the portal when its pages are out of date.
+async fn tell_beats(shared: &Shared, messages: mpsc::Sender<String>) {
+    let mut pulse = shared.pulse.listen();
+    while pulse.next().await {
+        let beat = frame(&FromLeader::Beat, "");
+        if messages.send(beat).await.is_err() {
+            return;
+        }
+        sleep(BEAT_REST).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_told_in_parts_that_fit_into_a_message() {
+        assert_eq!(parts("null"), [("null", true)]);
+        let long = "\u{e9}".repeat(ANSWER_PART_LEN + 1);
+        let told = parts(&long);
+        assert_eq!(told.len(), 3);
+        assert!(told.iter().all(|(part, _)| part.len() <= ANSWER_PART_LEN));
+        assert_eq!(told.iter().filter(|(_, is_last)| *is_last).count(), 1);
+        let whole: String = told.into_iter().map(|(part, _)| part).collect();
+        assert_eq!(whole, long);
+    }
+}

@@ -1,0 +1,85 @@
+//! The portals of a server's database.
+
+use super::postgres::{NOW_MS, begin_reading, begin_writing};
+use super::reports::parsed;
+use super::store::SqlStore;
+use super::value::Columns;
+use async_trait::async_trait;
+use culvert_ids::PortalId;
+use culvert_store::{
+    Leading, MAX_PORTALS, PORTAL_SILENCE_MS, PortalReport, PortalRow, Portals, StoreError,
+};
+use culvert_wire::token::SecretDigest;
+
+fn read_row(row: Columns<'_>) -> Result<PortalRow, StoreError> {
+    Ok(PortalRow {
+        id: PortalId::from_bytes(row.bytes("id")?),
+        address: parsed(&row, "address")?,
+        version: row.text("software")?,
+        started: row.time("started_ms")?,
+        seen: row.time("seen_ms")?,
+        runs: row.flag("runs")?,
+        leads: row.flag("leads")?,
+        clock_ahead_ms: row.get("clock_ahead_ms")?,
+    })
+}
+
+#[async_trait]
+impl Portals for SqlStore {
+    fn is_shared(&self) -> bool {
+        self.reports.is_some()
+    }
+
+    async fn report(&self, report: &PortalReport, takes: bool) -> Result<Leading, StoreError> {
+        match &self.reports {
+            Some(reports) => reports.report(report, takes).await,
+            None => Ok(Leading::This { epoch: 1 }),
+        }
+    }
+
+    async fn retire(&self, portal: PortalId) -> Result<(), StoreError> {
+        let Some(reports) = &self.reports else {
+            return Ok(());
+        };
+        let mut transaction = begin_writing(&reports.pool, None, None).await?;
+        let id = || vec![portal.as_bytes().into()];
+        let end = "UPDATE portal_lead SET until_ms = 0 WHERE portal = ?";
+        transaction.execute(end, id()).await?;
+        transaction
+            .execute("DELETE FROM portal WHERE id = ?", id())
+            .await?;
+        transaction.commit().await
+    }
+
+    async fn portal_key(&self, portal: PortalId) -> Result<Option<SecretDigest>, StoreError> {
+        let Some(reports) = &self.reports else {
+            return Ok(None);
+        };
+        let mut transaction = begin_reading(&reports.pool).await?;
+        let sql = format!(
+            "SELECT key_digest FROM portal WHERE id = ? AND seen_ms >= {NOW_MS} - {PORTAL_SILENCE_MS}"
+        );
+        let row = transaction
+            .fetch_one(sql, vec![portal.as_bytes().into()])
+            .await?;
+        let digest = row.map(|row| row.columns().bytes("key_digest"));
+        Ok(digest.transpose()?.map(SecretDigest::from_bytes))
+    }
+
+    async fn portals(&self) -> Result<Vec<PortalRow>, StoreError> {
+        if self.reports.is_none() {
+            return Ok(Vec::new());
+        }
+        let flag = |condition: &str| format!("CAST(CAST({condition} AS integer) AS bigint)");
+        let runs = flag(&format!("(seen_ms >= {NOW_MS} - {PORTAL_SILENCE_MS})"));
+        let leads = flag(&format!(
+            "EXISTS (SELECT 1 FROM portal_lead WHERE portal = id AND until_ms >= {NOW_MS})"
+        ));
+        let sql = format!(
+            "SELECT id, address, software, started_ms, seen_ms, clock_ahead_ms, {runs} AS runs, {leads} AS leads \
+             FROM portal ORDER BY runs DESC, started_ms, id LIMIT {MAX_PORTALS}"
+        );
+        let rows = self.reading().await?.fetch(sql, Vec::new()).await?;
+        rows.iter().map(read_row).collect()
+    }
+}
