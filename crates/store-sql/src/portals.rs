@@ -1,6 +1,6 @@
 //! The portals of a server's database.
 
-use super::postgres::{NOW_MS, begin_reading, begin_writing};
+use super::postgres::{NOW_MS, begin_writing};
 use super::reports::parsed;
 use super::store::SqlStore;
 use super::value::Columns;
@@ -52,10 +52,11 @@ impl Portals for SqlStore {
     }
 
     async fn portal_key(&self, portal: PortalId) -> Result<Option<SecretDigest>, StoreError> {
-        let Some(reports) = &self.reports else {
+        if self.reports.is_none() {
             return Ok(None);
-        };
-        let mut transaction = begin_reading(&reports.pool).await?;
+        }
+        // Strangers cause this: it takes nothing from the connection of the reports.
+        let mut transaction = self.reading().await?;
         let sql = format!(
             "SELECT key_digest FROM portal WHERE id = ? AND seen_ms >= {NOW_MS} - {PORTAL_SILENCE_MS}"
         );

@@ -5,7 +5,8 @@ use super::postgres::{NOW_MS, begin_writing, expect_no_move};
 use super::value::{Columns, Value};
 use culvert_ids::PortalId;
 use culvert_store::{
-    LEASE_MS, Leader, Leading, MAX_PORTALS, PORTAL_KEPT_MS, PortalReport, StoreError,
+    LEASE_MS, Leader, Leading, MAX_PORTALS, PORTAL_KEPT_MS, PORTAL_SILENCE_MS, PortalReport,
+    StoreError,
 };
 use sqlx::PgPool;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -97,14 +98,18 @@ async fn note(transaction: &mut Transaction, report: &PortalReport) -> Result<()
     if transaction.execute(sql, values()).await? > 0 {
         return Ok(());
     }
-    let forget = format!("DELETE FROM portal WHERE seen_ms < {NOW_MS} - {PORTAL_KEPT_MS}");
+    // A portal that is killed and started again and again leaves a row each time: the oldest give way.
+    let forget = format!(
+        "DELETE FROM portal WHERE seen_ms < {NOW_MS} - {PORTAL_KEPT_MS} OR (seen_ms < {NOW_MS} - {PORTAL_SILENCE_MS} \
+         AND id NOT IN (SELECT id FROM portal ORDER BY seen_ms DESC LIMIT {MAX_PORTALS} - 1))"
+    );
     transaction.execute(forget, Vec::new()).await?;
     let counted = "SELECT count(*) AS portals FROM portal";
     let row = transaction.fetch_one(counted, Vec::new()).await?;
     let row = row.ok_or_else(|| StoreError::corrupt("an answer without a row"))?;
     if row.columns().number("portals")? >= MAX_PORTALS {
         return Err(StoreError::TooMany {
-            what: "portals of one database in a day",
+            what: "portals of one database",
             limit: MAX_PORTALS,
         });
     }

@@ -26,9 +26,9 @@ pub const PORTAL_SILENCE_MS: u64 = 5_000;
 /// The time after which a portal that no longer reports is forgotten: an administrator still sees what was lost today.
 pub const PORTAL_KEPT_MS: u64 = 24 * 60 * 60 * 1_000;
 
-/// Portals that a database has at once, those of the last day included. Each has 8 connections, so a server takes a
-/// dozen that run.
-pub const MAX_PORTALS: u64 = 1_000;
+/// Portals that a database knows at once, those that ended within the last day included: the oldest of these give way. Each
+/// that runs has 9 connections, so a server takes a dozen.
+pub const MAX_PORTALS: u64 = 100;
 
 /// The report of a portal about itself, for the others.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use crate::server::{Database, Server};
 use culvert_ids::{AccountId, ClientId, GatewayId, GrantId, PolicyId, PortalId, ResourceId};
 use culvert_store::{
-    Account, AccountSettings, Author, Grant, LEASE_MS, Leading, PortalReport, Portals, Stamp,
-    Store, StoreError,
+    Account, AccountSettings, Author, Grant, LEASE_MS, Leading, MAX_PORTALS, PortalReport, Portals,
+    Stamp, Store, StoreError,
 };
 use culvert_store_sql::SqlStore;
 use culvert_wire::token::{CertificatePin, SecretDigest};
@@ -186,4 +186,24 @@ async fn portals_are_listed_with_their_clocks_and_known_by_their_keys_while_they
             .unwrap(),
         None
     );
+}
+
+#[tokio::test]
+async fn a_portal_that_was_killed_again_and_again_is_let_in_and_those_that_run_stay_known() {
+    let database = Server::get().database().await;
+    let store = portal(&database).await;
+    store.report(&report(1), true).await.unwrap();
+    let killed = format!(
+        "INSERT INTO portal SELECT decode(lpad(to_hex(n), 32, '0'), 'hex'), address, pin, key_digest, software, \
+         started_ms, seen_ms - 10000 - n, 0 FROM portal, generate_series(1, {MAX_PORTALS}) n"
+    );
+    Server::get().run(&database.name, &killed).await;
+    let led = store.report(&report(2), false).await.unwrap();
+    assert!(
+        matches!(led, Leading::Other(leader) if leader.portal == report(1).id),
+        "{led:?}"
+    );
+    let listed = store.portals().await.unwrap();
+    assert_eq!(listed.len() as u64, MAX_PORTALS);
+    assert!(listed[0].runs && listed[1].runs && !listed[2].runs);
 }
