@@ -33,12 +33,14 @@ pub(super) enum Role {
 }
 
 impl Role {
-    /// True if the two ask for the same: the address of a leader counts too.
+    /// True if the two ask for the same. Another certificate of the same leader ends no link to it.
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Unknown, Self::Unknown) | (Self::Stopping, Self::Stopping) => true,
             (Self::Leader { epoch, .. }, Self::Leader { epoch: other, .. }) => epoch == other,
-            (Self::Follower(one), Self::Follower(other)) => one == other,
+            (Self::Follower(one), Self::Follower(other)) => {
+                (one.epoch, one.portal) == (other.epoch, other.portal)
+            }
             _ => false,
         }
     }
@@ -146,4 +148,28 @@ pub(super) async fn be_alone(
     let _ = stop.wait_for(|stops| *stops).await;
     holder.end();
     roles.send_replace(Role::Stopping);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use culvert_ids::PortalId;
+    use culvert_wire::token::CertificatePin;
+
+    #[test]
+    fn a_leader_that_shows_another_certificate_is_still_the_same() {
+        let leader = |epoch, portal, pin: &[u8]| {
+            Role::Follower(Leader {
+                epoch,
+                portal: PortalId::from_bytes([portal; 16]),
+                address: ([192, 0, 2, 1], 443).into(),
+                pin: CertificatePin::of(pin),
+            })
+        };
+        let before = leader(1, 1, b"before");
+        assert!(before.is_same(&leader(1, 1, b"after")));
+        assert!(!before.is_same(&leader(2, 1, b"before")));
+        assert!(!before.is_same(&leader(1, 2, b"before")));
+        assert!(!before.is_same(&Role::Unknown));
+    }
 }

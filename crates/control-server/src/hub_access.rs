@@ -6,7 +6,6 @@ use super::feed::Feed;
 use super::hello::Refused;
 use super::hub_actor::{HubHandle, Incoming, Joined};
 use super::portal_link::{Ask, RemoteHub};
-
 use culvert_hub::{ClientView, Explained, GatewayView, HubStatus, SessionId};
 use culvert_ids::{ClientId, GatewayId, ResourceId};
 use culvert_store::{Grant, MachineId};

@@ -283,6 +283,9 @@ impl Sessions {
         {
             tracing::warn!("ending sessions that took too long");
         }
+        // Other portals leave once they hear of the next leader. By then they have passed on the hub's last words.
+        let links = u32::try_from(portal_link::MAX_LINKS).unwrap_or(u32::MAX);
+        let _ = timeout(CLOSE_TIMEOUT, self.0.link_places.acquire_many(links)).await;
         self.0.recorder.finish(CLOSE_TIMEOUT).await;
         self.0.tasks.lock().await.shutdown().await;
     }

@@ -4,6 +4,7 @@ use super::frame::{
     ANSWER_PART_LEN, Ask, FromLeader, MAX_FRAME_LEN, Number, ToLeader, frame, hello_of, known,
     parse,
 };
+use crate::conductor::CLOSE_TIMEOUT;
 use crate::entry::Entry;
 use crate::http_refusal::Refused;
 use crate::hub_access::{HubAccess, LocalHub};
@@ -33,6 +34,9 @@ pub(crate) const MAX_LINKS: usize = 64;
 
 /// The time until a portal tries again where this one does not lead, or has no room.
 const COME_BACK: Duration = Duration::from_secs(1);
+
+/// The key by which all attempts of an address are counted, whichever portal they name.
+const ANY_PORTAL: TokenId = TokenId::from_bytes([0; 16]);
 
 /// Messages that wait for a link: those behind wait in the queues of their sessions.
 const MAX_WAITING: usize = 1_024;
@@ -64,14 +68,11 @@ pub(crate) async fn enter(shared: Arc<Shared>, mut request: Request) -> Result<R
     let Some(PublicAddress(from)) = request.extensions().get().copied() else {
         return Err(Fault::internal("a request without the address that it comes from").into());
     };
-    // Each look costs a read of the database.
-    let token = TokenId::from_bytes(*key.portal.as_bytes());
+    // Each look costs a read of the database, and a stranger may name another portal each time.
     shared
         .token_pace
-        .take((from, token), Instant::now())
-        .map_err(|wait| Refused::later(wait, "the portal comes too often"))?;
-    let place = Arc::clone(&shared.link_places).try_acquire_owned();
-    let place = place.map_err(|_| Refused::later(COME_BACK, "there are too many portals"))?;
+        .take((from, ANY_PORTAL), Instant::now())
+        .map_err(|wait| Refused::later(wait, "portals come too often from this address"))?;
     let known = shared.store.portal_key(key.portal).await;
     match known {
         Ok(Some(digest)) if digest == key.digest() => {}
@@ -84,6 +85,9 @@ pub(crate) async fn enter(shared: Arc<Shared>, mut request: Request) -> Result<R
             ));
         }
     }
+    // Only portals take these places.
+    let place = Arc::clone(&shared.link_places).try_acquire_owned();
+    let place = place.map_err(|_| Refused::later(COME_BACK, "there are too many portals"))?;
     let Some(HubAccess::Local(hub)) = shared.access() else {
         return Err(Refused::later(COME_BACK, "this portal does not lead"));
     };
@@ -117,7 +121,8 @@ async fn serve(shared: &Shared, hub: LocalHub, socket: Socket, (portal, from): (
         () = link.read(stream) => {}
         () = write(sink, waiting) => {}
         () = beats => {}
-        () = lease.over() => {}
+        // The hub's last words pass: when each machine is to come back.
+        () = async { lease.over().await; sleep(CLOSE_TIMEOUT).await } => {}
     }
     tracing::info!(%portal, "a portal is gone, and with it its sessions");
 }
@@ -188,7 +193,6 @@ impl Link {
     }
 
     async fn join(&mut self, session: Number, machine: MachineId, entry: Option<Entry>) {
-        self.sessions.retain(|_, (_, said)| !said.is_closed());
         let Some(entry) = entry.filter(|_| self.sessions.len() < MAX_SESSIONS) else {
             self.tell(&FromLeader::Cut { session }, "").await;
             return;
@@ -249,7 +253,6 @@ async fn relay(
     mut said: mpsc::Receiver<Incoming>,
     messages: mpsc::Sender<String>,
 ) {
-    let cut = || frame(&FromLeader::Cut { session }, "");
     let mut joined = match hub.join(entry).await {
         Ok(joined) => joined,
         Err(refused) => {
@@ -258,7 +261,7 @@ async fn relay(
                 "a machine of another portal is refused"
             );
             // A link that has ended needs no word.
-            let _ = messages.send(cut()).await;
+            let _ = messages.send(cut(session)).await;
             return;
         }
     };
@@ -267,7 +270,7 @@ async fn relay(
             message = said.recv() => match message {
                 Some(message) => match hub.hub.say(joined.session, message).await {
                     true => continue,
-                    false => cut(),
+                    false => break,
                 },
                 // The machine is gone.
                 None => return,
@@ -281,15 +284,19 @@ async fn relay(
                     let _ = messages.send(close).await;
                     return;
                 }
-                None => cut(),
+                None => break,
             },
-            _ = &mut joined.cut => cut(),
+            _ = &mut joined.cut => break,
         };
-        let is_end = message == cut();
-        if messages.send(message).await.is_err() || is_end {
+        if messages.send(message).await.is_err() {
             return;
         }
     }
+    let _ = messages.send(cut(session)).await;
+}
+
+fn cut(session: Number) -> String {
+    frame(&FromLeader::Cut { session }, "")
 }
 
 fn say(session: Number, text: &str) -> String {
@@ -355,6 +362,8 @@ async fn tell_beats(shared: &Shared, messages: mpsc::Sender<String>) {
         }
         sleep(BEAT_REST).await;
     }
+    // The portal stops, and the hub has last words yet.
+    std::future::pending().await
 }
 
 #[cfg(test)]

@@ -143,6 +143,17 @@ impl Client {
         }
     }
 
+    /// True if the portal says a time after which to come back.
+    pub(crate) async fn is_told_when_to_come_back(&mut self) -> bool {
+        loop {
+            match next(&mut self.connection).await {
+                Err(_) => return false,
+                Ok(ToClient::Refused { retry_after_s, .. }) => return retry_after_s.is_some(),
+                Ok(_) => {}
+            }
+        }
+    }
+
     /// True if the session ends before anything is granted.
     pub(crate) async fn is_told_to_come_back(&mut self) -> bool {
         loop {

@@ -77,8 +77,11 @@ async fn a_leader_that_stops_hands_over_at_once() {
     let leader = office.leader();
     let other = 1 - leader;
     let mut at_leader = Client::join(&office, leader).await.unwrap();
+    let mut at_other = Client::join(&office, other).await.unwrap();
     office.terminate(leader);
-    assert!(at_leader.is_told_to_come_back().await);
+    // So that they do not all come at the same moment, wherever they are.
+    assert!(at_leader.is_told_when_to_come_back().await);
+    assert!(at_other.is_told_when_to_come_back().await);
     let until = Instant::now() + SOON;
     let mut gateway = Gateway::join_again(&office, other, until).await;
     let mut client = Client::join_again(&office, other, until).await;
