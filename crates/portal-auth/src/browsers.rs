@@ -4,18 +4,21 @@
 //! address that many share. A browser with a mark has guesses of its own, so that the person still
 //! gets in. No record of marks is kept.
 
+use crate::pending::{Attempts, PendingDb};
 use aws_lc_rs::{constant_time, hmac};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use culvert_ids::{ActorId, TokenId};
-use culvert_portal_base::{Fault, RateLimit};
+use culvert_portal_base::Fault;
 use std::fmt;
-use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
-/// Guesses of a browser: as many as an address has. They are of use for one name.
-const ONE_EVERY: Duration = crate::ONE_SIGN_IN_EVERY;
-const AT_ONCE: u32 = crate::SIGN_INS_AT_ONCE;
+/// Guesses of a browser: as many as an address has. They are of use for one name, and all portals count them together.
+const GUESSES: Attempts = Attempts::new(
+    "browsers",
+    crate::ONE_SIGN_IN_EVERY,
+    crate::SIGN_INS_AT_ONCE,
+);
 
 const NONCE_LEN: usize = 16;
 const TAG_LEN: usize = 32;
@@ -39,7 +42,6 @@ impl From<TokenId> for Known {
 /// Makes and checks the marks of browsers.
 pub struct Browsers {
     key: hmac::Key,
-    tried_by: RateLimit,
 }
 
 impl fmt::Debug for Browsers {
@@ -53,7 +55,6 @@ impl Browsers {
     pub fn new(key: &[u8; 32]) -> Self {
         Self {
             key: hmac::Key::new(hmac::HMAC_SHA256, key),
-            tried_by: RateLimit::new(ONE_EVERY, AT_ONCE),
         }
     }
 
@@ -80,8 +81,11 @@ impl Browsers {
     }
 
     /// Takes a guess of somebody who is known.
-    pub fn take(&self, known: Known, now: Instant) -> Result<(), Duration> {
-        self.tried_by.take_for(&known, now)
+    ///
+    /// # Errors
+    /// [`Fault::TooMany`] where there were too many, and faults of the database.
+    pub async fn take(db: PendingDb<'_>, known: Known) -> Result<(), Fault> {
+        db.take_attempt(&GUESSES, &known.0).await
     }
 
     fn tag(&self, nonce: &[u8], name: &str) -> hmac::Tag {
@@ -96,6 +100,7 @@ impl Browsers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory_store::Memory;
 
     #[test]
     fn a_mark_is_good_for_its_name_at_its_portal_and_unchanged() {
@@ -118,18 +123,19 @@ mod tests {
         }
     }
 
-    #[test]
-    fn each_browser_has_guesses_of_its_own_and_no_more() {
+    #[tokio::test]
+    async fn each_browser_has_guesses_of_its_own_and_no_more() {
         let browsers = Browsers::new(&[1; 32]);
         let [one, other] = [(), ()].map(|()| {
             let mark = browsers.mark("ada").ok().unwrap();
             browsers.known(&mark, "ada").unwrap()
         });
-        let now = Instant::now();
-        for _ in 0..AT_ONCE {
-            assert_eq!(browsers.take(one, now), Ok(()));
+        let memory = Memory::default();
+        for _ in 0..crate::SIGN_INS_AT_ONCE {
+            assert_eq!(Browsers::take(memory.db(), one).await, Ok(()));
         }
-        assert!(browsers.take(one, now).is_err());
-        assert_eq!(browsers.take(other, now), Ok(()));
+        let refused = Browsers::take(memory.db(), one).await;
+        assert!(matches!(refused, Err(Fault::TooMany { .. })), "{refused:?}");
+        assert_eq!(Browsers::take(memory.db(), other).await, Ok(()));
     }
 }

@@ -19,12 +19,12 @@ const NONCE_LEN: usize = 16;
 const TIME_LEN: usize = 8;
 const TAG_LEN: usize = 16;
 
-/// By how much the clocks of two portals may be apart: an answer may come to another portal than the one that made the
-/// challenge. Clocks that are set by NTP are apart by milliseconds.
-const CLOCKS_APART_MS: u64 = 60_000;
+/// By how much the clock of the database may go back while a challenge is answered: its server may fail over to another
+/// one. The clocks of portals do not count: an answer may come to another portal than the one that made the challenge.
+const CLOCK_BACK_MS: u64 = 60_000;
 
-/// The time for which a used challenge is remembered. It is longer than any portal accepts it, as long as clocks are
-/// apart by less than half of [`WITHIN`].
+/// The time for which a used challenge is remembered. It is longer than any portal accepts it, as long as the clock of the
+/// database goes back by less than half of [`WITHIN`].
 const REMEMBERED: Duration = Duration::from_secs(2 * WITHIN.as_secs());
 
 /// Used challenges at once: two for each of the 4,096 people of a large organisation who sign in within the same
@@ -53,7 +53,7 @@ impl Challenges {
         Self { key }
     }
 
-    /// One for a purpose, in base64url.
+    /// One for a purpose, in base64url. `at` is the clock of the database ([`PendingDb::clock`]).
     ///
     /// # Errors
     /// [`Fault::Internal`]: the operating system gave no random bytes.
@@ -75,7 +75,7 @@ impl Challenges {
         tag
     }
 
-    /// The challenge, where a portal of this database made it for this purpose, and lately.
+    /// The challenge, where a portal of this database made it for this purpose, and lately. `at` as for [`Self::make`].
     pub fn known(&self, purpose: &[u8], challenge: &[u8], at: Timestamp) -> Option<Challenge> {
         let (nonce, rest) = challenge.split_first_chunk::<NONCE_LEN>()?;
         let (made_ms, tag) = rest.split_first_chunk::<TIME_LEN>()?;
@@ -83,7 +83,7 @@ impl Challenges {
         aws_lc_rs::constant_time::verify_slices_are_equal(&made, tag).ok()?;
         let (made_ms, now_ms) = (u64::from_be_bytes(*made_ms), at.unix_ms());
         let age = Duration::from_millis(now_ms.saturating_sub(made_ms));
-        let is_recent = age < WITHIN && made_ms.saturating_sub(now_ms) <= CLOCKS_APART_MS;
+        let is_recent = age < WITHIN && made_ms.saturating_sub(now_ms) <= CLOCK_BACK_MS;
         is_recent.then_some(Challenge(*nonce))
     }
 }
@@ -116,14 +116,23 @@ impl SpentChallenges {
 
     /// Uses a challenge up, once what answers it is known to be good: nobody else fills the memory of it. False where it was
     /// used before.
+    ///
+    /// # Errors
+    /// [`Fault::TooMany`] where the person, or all together, used too many lately; faults of the database.
     pub async fn spend(
         &self,
         db: PendingDb<'_>,
         actor: ActorId,
         challenge: &Challenge,
     ) -> Result<bool, Fault> {
-        let put = self.0.put(db, person(actor), &challenge.0, &()).await?;
-        Ok(matches!(put, PutPending::Waits { .. }))
+        match self.0.put(db, person(actor), &challenge.0, &()).await? {
+            PutPending::Waits { .. } => Ok(true),
+            PutPending::IsThere => Ok(false),
+            PutPending::Refused { wait } if wait.is_zero() => {
+                Err(Fault::TooMany { wait: REMEMBERED })
+            }
+            PutPending::Refused { wait } => Err(Fault::TooMany { wait }),
+        }
     }
 }
 
@@ -152,8 +161,8 @@ mod tests {
             (NOW, true),
             (NOW + WITHIN_MS - 1, true),
             (NOW + WITHIN_MS, false),
-            (NOW - CLOCKS_APART_MS, true),
-            (NOW - CLOCKS_APART_MS - 1, false),
+            (NOW - CLOCK_BACK_MS, true),
+            (NOW - CLOCK_BACK_MS - 1, false),
         ] {
             assert_eq!(known(&other_portal, b"this", ms).is_some(), is_good, "{ms}");
         }
@@ -164,8 +173,8 @@ mod tests {
         assert_eq!(spend(one).await, Ok(true));
         assert_eq!(spend(one).await, Ok(false));
         assert_eq!(spend(other).await, Ok(false));
-        memory.pass(WITHIN + Duration::from_millis(2 * CLOCKS_APART_MS));
-        assert_eq!(spend(one).await, Ok(false), "any clock is past it by now");
+        memory.pass(WITHIN + Duration::from_millis(2 * CLOCK_BACK_MS));
+        assert_eq!(spend(one).await, Ok(false), "the clock is past it by now");
         for bit in 0..challenge.len() * 8 {
             let mut changed = challenge.clone();
             changed[bit / 8] ^= 1 << (bit % 8);
@@ -184,9 +193,19 @@ mod tests {
         for number in 0..=u8::MAX {
             let challenge = Challenge([number; NONCE_LEN]);
             let actor = ActorId::from_bytes([1; 16]);
-            let good = spent.spend(memory.db(), actor, &challenge).await.unwrap();
-            refused += u64::from(!good);
+            match spent.spend(memory.db(), actor, &challenge).await {
+                Err(Fault::TooMany { .. }) => refused += 1,
+                spent => assert_eq!(spent, Ok(true)),
+            }
         }
+        let other = ActorId::from_bytes([2; 16]);
+        let challenge = Challenge([0xff; NONCE_LEN]);
+        let spent_by_other = spent.spend(memory.db(), other, &challenge).await;
+        assert_eq!(
+            spent_by_other,
+            Ok(true),
+            "everybody has a share of their own"
+        );
         assert_eq!(
             refused,
             256 - BOUNDS.of_one as u64,

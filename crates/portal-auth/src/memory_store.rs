@@ -1,14 +1,17 @@
-//! A store of pending things for tests of what is kept in it: with a clock that stands until a test moves it, and
-//! without shares, which the real ones are tested for.
+//! A store of pending things for tests of what is kept in it, with a clock that stands until a test moves it. A holder whose
+//! share is full is refused; of things that give way, the real ones are tested.
 
 use crate::pending::PendingDb;
 use async_trait::async_trait;
+use culvert_base::UnixTime;
+use culvert_fair::Subscriber;
 use culvert_ids::AccountId;
 use culvert_portal_base::Metrics;
 use culvert_store::{
     AttemptKey, AttemptLimit, NewPending, Pending, PendingBounds, PendingKey, PendingStore,
-    PutPending, SecretBytes, StoreError, WhenThere,
+    PutPending, SecretBytes, StoreError, WhenFull, WhenThere,
 };
+use culvert_wire::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -28,6 +31,7 @@ struct Rows {
 
 #[derive(Debug)]
 struct Row {
+    subscriber: Subscriber,
     value: SecretBytes,
     version: u64,
     since: Duration,
@@ -83,11 +87,15 @@ impl PendingStore for Memory {
         if there == WhenThere::Keep && rows.pending.contains_key(&new.key) {
             return Ok(PutPending::IsThere);
         }
-        if rows.pending.len() >= bounds.of_one {
+        let own = rows.pending.values();
+        let own = own.filter(|row| row.subscriber == new.subscriber);
+        if own.count() >= bounds.of_one {
+            assert_ne!(bounds.full, WhenFull::LargestGivesWay);
             let wait = new.lifetime;
             return Ok(PutPending::Refused { wait });
         }
         let row = Row {
+            subscriber: new.subscriber,
             value: new.value,
             version: 1,
             since: now,
@@ -136,6 +144,11 @@ impl PendingStore for Memory {
             }
         }
         Ok(true)
+    }
+
+    async fn clock(&self) -> Result<Timestamp, StoreError> {
+        let now = UnixTime::after_epoch(self.rows().now);
+        Ok(Timestamp::from(now))
     }
 
     async fn take_attempt(

@@ -13,6 +13,7 @@ use culvert_store::{
     AttemptKey, AttemptLimit, MAX_PENDING_LEN, NewPending, Pending, PendingBounds, PendingKey,
     PendingKind, PendingStore, PutPending, SecretBytes, StoreError, WhenThere,
 };
+use culvert_wire::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::{self, Write};
@@ -56,16 +57,20 @@ impl<'a> PendingDb<'a> {
         }
     }
 
+    /// The clock of the database, which is the same for all its portals.
+    ///
+    /// # Errors
+    /// Faults of the database.
+    pub async fn clock(self) -> Result<Timestamp, Fault> {
+        Ok(self.ask("clock", self.store.clock()).await?)
+    }
+
     async fn ask<T>(
         self,
         operation: &'static str,
         answer: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let began = Instant::now();
-        let answer = answer.await;
-        let failed = answer.as_ref().is_err_and(StoreError::is_local);
-        self.metrics.store(operation, began.elapsed(), failed);
-        answer
+        self.metrics.timed(operation, answer).await
     }
 }
 

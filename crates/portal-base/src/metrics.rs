@@ -2,6 +2,7 @@
 
 use super::class::Class;
 use culvert_hub::HubStatus;
+use culvert_store::StoreError;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -9,7 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The media type of [`Metrics::render`].
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -365,8 +366,24 @@ impl Metrics {
         }
     }
 
+    /// The database's answer, and notes how long it took.
+    ///
+    /// # Errors
+    /// That of the answer.
+    pub async fn timed<T>(
+        &self,
+        operation: &'static str,
+        answer: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let began = Instant::now();
+        let answer = answer.await;
+        let failed = answer.as_ref().is_err_and(StoreError::is_local);
+        self.store(operation, began.elapsed(), failed);
+        answer
+    }
+
     /// Notes a question to the database.
-    pub fn store(&self, operation: &'static str, took: Duration, failed: bool) {
+    fn store(&self, operation: &'static str, took: Duration, failed: bool) {
         let operation = Operation { operation };
         self.store_seconds
             .get_or_create(&operation)

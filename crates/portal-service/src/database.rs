@@ -4,7 +4,6 @@ use culvert_ids::AccountId;
 use culvert_portal_base::Metrics;
 use culvert_store::{Kind, ListFilter, PageLimit, Store, StoreError, StoreExt};
 use std::sync::Arc;
-use std::time::Instant;
 
 /// The store, with the metrics that note each operation of it.
 pub(super) struct Database {
@@ -23,11 +22,7 @@ impl Database {
         operation: &'static str,
         answer: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let began = Instant::now();
-        let answer = answer.await;
-        let failed = answer.as_ref().is_err_and(StoreError::is_local);
-        self.metrics.store(operation, began.elapsed(), failed);
-        answer
+        self.metrics.timed(operation, answer).await
     }
 
     /// One row by its id.

@@ -5,6 +5,7 @@ use super::signed_in::ByPassword;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use culvert_ids::{ActorId, TokenId};
+use culvert_portal_auth::totp::SECRET_LEN;
 use culvert_portal_auth::{Attempts, PendingDb, PendingTable, person};
 use culvert_portal_base::Fault;
 use culvert_store::{PendingBounds, PendingKind, SecretBytes, WhenFull};
@@ -59,7 +60,7 @@ pub(super) struct HalfSignedIn {
 struct HalfRow {
     actor: ActorId,
     /// The verifier, which the database has anyway.
-    verifier: Vec<u8>,
+    verifier: Zeroizing<Vec<u8>>,
     password_set: Option<Timestamp>,
     attempts_left: u32,
 }
@@ -68,7 +69,7 @@ impl From<HalfRow> for HalfSignedIn {
     fn from(row: HalfRow) -> Self {
         let by = ByPassword {
             actor: row.actor,
-            verifier: SecretBytes::new(row.verifier),
+            verifier: SecretBytes::from(row.verifier),
         };
         let password_set = row.password_set;
         Self { by, password_set }
@@ -110,7 +111,7 @@ impl Factors {
         let ticket = Zeroizing::new(URL_SAFE_NO_PAD.encode(*random));
         let half = HalfRow {
             actor: by.actor,
-            verifier: by.verifier.expose().to_vec(),
+            verifier: Zeroizing::new(by.verifier.expose().to_vec()),
             password_set,
             attempts_left: CODES_PER_PASSWORD,
         };
@@ -192,9 +193,12 @@ impl Factors {
     ) -> Result<Option<SecretBytes>, Fault> {
         let found = self
             .enrolments
-            .get::<Vec<u8>>(db, session.as_bytes())
+            .get::<[u8; SECRET_LEN]>(db, session.as_bytes())
             .await?;
-        Ok(found.map(|found| SecretBytes::new(found.value)))
+        Ok(found.map(|found| {
+            let secret = Zeroizing::new(found.value);
+            SecretBytes::new(secret.to_vec())
+        }))
     }
 
     pub(super) async fn forget_enrolment(&self, db: PendingDb<'_>, session: TokenId) {
@@ -226,7 +230,7 @@ mod tests {
         // A person has 64 at once.
         for number in 0..66 {
             let session = TokenId::from_bytes([number; 16]);
-            let secret = SecretBytes::new(vec![number]);
+            let secret = SecretBytes::new(vec![number; SECRET_LEN]);
             let put = factors.put_enrolment(test.db(), actor, session, &secret);
             put.await.unwrap();
         }
@@ -237,7 +241,7 @@ mod tests {
             factors.enrolment(test.db(), session).await.unwrap()
         };
         assert_eq!(stored(1).await, None, "the oldest gave way");
-        assert_eq!(stored(2).await, Some(SecretBytes::new(vec![2])));
+        assert_eq!(stored(2).await, Some(SecretBytes::new(vec![2; SECRET_LEN])));
     }
 
     #[tokio::test]

@@ -12,7 +12,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use culvert_ids::ActorId;
 use culvert_portal_auth::webauthn::{Assertion, RelyingParty, WebauthnError};
 use culvert_portal_auth::{CHALLENGE_WITHIN, Challenge, Challenges};
-use culvert_portal_base::{Fault, now};
+use culvert_portal_base::Fault;
 use culvert_store::{self as store, FactorChange, Mutation, Passkey, SecretName};
 use serde_json::{Value, json};
 use std::net::IpAddr;
@@ -101,7 +101,8 @@ impl Service {
     }
 
     async fn question(&self, purpose: &[u8], keys: &[Passkey]) -> Result<Question, Fault> {
-        let challenge = self.challenges().await?.make(purpose, now())?;
+        let at = self.pending().clock().await?;
+        let challenge = self.challenges().await?.make(purpose, at)?;
         let question = json!({
             "challenge": challenge,
             "rpId": self.party()?.id,
@@ -252,7 +253,8 @@ impl Service {
     }
 
     async fn known(&self, purpose: &[u8], challenge: &[u8]) -> Result<Challenge, Fault> {
-        let known = self.challenges().await?.known(purpose, challenge, now());
+        let at = self.pending().clock().await?;
+        let known = self.challenges().await?.known(purpose, challenge, at);
         known.ok_or_else(stale)
     }
 

@@ -67,7 +67,7 @@ struct NewForm<'a> {
 struct StoredForm {
     owner: FormOwner,
     path: String,
-    fields: Vec<(String, String)>,
+    fields: Vec<(String, Zeroizing<String>)>,
 }
 
 impl fmt::Debug for PendingForm {
@@ -119,10 +119,9 @@ impl PendingForms {
             FormOwner::Session(of) => of == session,
             FormOwner::Person(of) => of == actor,
         });
-        let sealed = |(name, value)| (name, Zeroizing::new(value));
         Ok(own.map(|form| PendingForm {
             path: form.path,
-            fields: form.fields.into_iter().map(sealed).collect(),
+            fields: form.fields,
         }))
     }
 }

@@ -15,8 +15,8 @@ use zeroize::Zeroizing;
 /// count them together.
 const UNDER_A_NAME: Attempts = Attempts::new("names", Duration::from_secs(2), 200);
 
-/// Limits on attempts to sign in. Those by address and by browser are of this portal: a balancer that spreads an
-/// address over several portals multiplies them, and the limit under a name still holds.
+/// Limits on attempts to sign in. The one by address is of this portal: a balancer that spreads an address over several
+/// portals multiplies it, and the limits under a name and of a browser still hold.
 pub(super) struct SignInLimits {
     /// Browsers that are known, whose attempts count for themselves.
     browsers: Browsers,
@@ -55,12 +55,11 @@ impl SignInLimits {
         from: IpAddr,
         name: &str,
     ) -> Result<(), Fault> {
-        let at = Instant::now();
-        let too_early = |wait| Fault::TooMany { wait };
         if let Some(known) = known {
-            return self.browsers.take(known, at).map_err(too_early);
+            return Browsers::take(db, known).await;
         }
-        self.take_from(from, at).map_err(too_early)?;
+        let too_early = |wait| Fault::TooMany { wait };
+        self.take_from(from, Instant::now()).map_err(too_early)?;
         let key = comparison_key(name);
         db.take_attempt(&UNDER_A_NAME, key.as_bytes()).await
     }

@@ -19,6 +19,7 @@ use culvert_store::{
     AttemptKey, AttemptLimit, NewPending, Pending, PendingBounds, PendingKey, PendingKind,
     PendingStore, PutPending, SecretBytes, StoreError, WhenFull, WhenThere,
 };
+use culvert_wire::Timestamp;
 use std::time::Duration;
 
 /// Rows whose time is over that one call removes at most. Each makes one at most.
@@ -33,7 +34,7 @@ impl PendingStore for SqlStore {
         there: WhenThere,
         bounds: PendingBounds,
     ) -> Result<PutPending, StoreError> {
-        let transaction = self.writing().await?;
+        let (_turn, transaction) = self.writer.begin_for_stranger().await?;
         let written = put(transaction, &self.sealing, account, new, there, bounds).await;
         self.writer.note(written)
     }
@@ -51,7 +52,7 @@ impl PendingStore for SqlStore {
         account: AccountId,
         key: PendingKey,
     ) -> Result<Option<Pending>, StoreError> {
-        let transaction = self.writing().await?;
+        let (_turn, transaction) = self.writer.begin_for_stranger().await?;
         let written = take(transaction, &self.sealing, account, key).await;
         self.writer.note(written)
     }
@@ -63,7 +64,8 @@ impl PendingStore for SqlStore {
         version: u64,
         value: Option<SecretBytes>,
     ) -> Result<bool, StoreError> {
-        let (transaction, which) = (self.writing().await?, (key, version));
+        let (_turn, transaction) = self.writer.begin_for_stranger().await?;
+        let which = (key, version);
         let written = replace(transaction, &self.sealing, account, which, value).await;
         self.writer.note(written)
     }
@@ -74,8 +76,18 @@ impl PendingStore for SqlStore {
         key: AttemptKey,
         limit: AttemptLimit,
     ) -> Result<Option<Duration>, StoreError> {
-        let written = attempts::take(self.writing().await?, account, key, limit).await;
+        let (_turn, transaction) = self.writer.begin_for_stranger().await?;
+        let written = attempts::take(transaction, account, key, limit).await;
         self.writer.note(written)
+    }
+
+    async fn clock(&self) -> Result<Timestamp, StoreError> {
+        let mut transaction = self.reading().await?;
+        let sql = format!("SELECT {} AS now_us", transaction.dialect().now_us());
+        let row = transaction.fetch_one(sql, Vec::new()).await?;
+        let row = row.ok_or_else(|| StoreError::corrupt("an answer without a row"))?;
+        let now_us = row.columns().number("now_us")?;
+        Ok(Timestamp::from_unix_ms(now_us / 1_000))
     }
 }
 

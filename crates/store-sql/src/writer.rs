@@ -2,6 +2,7 @@
 
 use super::connection::Transaction;
 use super::pool::Pool;
+use super::postgres;
 use super::turn::Turn;
 use culvert_store::StoreError;
 use std::fs;
@@ -9,6 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::time::timeout;
 
 /// The time for which a successful write answers probes. However often someone asks, the disk works
 /// for them once in that time.
@@ -24,6 +26,8 @@ pub(super) struct Writer {
     probed: tokio::sync::Mutex<Option<Instant>>,
     /// Changes of the configuration take turns. On SQLite all writes do, by its single connection.
     turn: Arc<tokio::sync::Mutex<()>>,
+    /// Writes that strangers cause take turns before they have a connection.
+    strangers: tokio::sync::Mutex<()>,
 }
 
 /// A file that is open, and where it was found.
@@ -51,6 +55,7 @@ impl Writer {
             last_fault: Mutex::default(),
             probed: tokio::sync::Mutex::default(),
             turn: Arc::default(),
+            strangers: tokio::sync::Mutex::default(),
         }
     }
 
@@ -58,6 +63,18 @@ impl Writer {
     pub(super) async fn begin(&self) -> Result<Transaction, StoreError> {
         self.check_place()?;
         self.pool.write().await
+    }
+
+    /// A transaction of a sign-in under way, with its turn. However many strangers begin to sign in, and whatever lock
+    /// one of them waits for, they have one connection: grants and logs have the others.
+    pub(super) async fn begin_for_stranger(
+        &self,
+    ) -> Result<(tokio::sync::MutexGuard<'_, ()>, Transaction), StoreError> {
+        let turn = timeout(postgres::LOCK_TIMEOUT, self.strangers.lock()).await;
+        let turn = turn.map_err(|_| StoreError::Busy {
+            detail: "other sign-ins take long".to_owned(),
+        })?;
+        Ok((turn, self.begin().await?))
     }
 
     /// A transaction that nobody else's change of that part of the configuration comes between, from its beginning to

@@ -8,6 +8,7 @@ use crate::{SecretBytes, StoreError};
 use async_trait::async_trait;
 use culvert_fair::Subscriber;
 use culvert_ids::AccountId;
+use culvert_wire::Timestamp;
 use std::fmt::Debug;
 use std::time::Duration;
 
@@ -212,6 +213,9 @@ pub trait PendingStore: Debug + Send + Sync + 'static {
         version: u64,
         value: Option<SecretBytes>,
     ) -> Result<bool, StoreError>;
+
+    /// The clock of the database, which is the same for all its portals.
+    async fn clock(&self) -> Result<Timestamp, StoreError>;
 
     /// Counts a try. The answer is the time to wait where there were too many; such a try is not counted.
     async fn take_attempt(

@@ -363,7 +363,7 @@ async fn tell_beats(shared: &Shared, messages: mpsc::Sender<String>) {
         sleep(BEAT_REST).await;
     }
     // The portal stops, and the hub has last words yet.
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 #[cfg(test)]

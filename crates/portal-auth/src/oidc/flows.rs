@@ -58,7 +58,7 @@ struct FlowRow {
     provider: ProviderId,
     purpose: Purpose,
     nonce: String,
-    verifier: String,
+    verifier: Zeroizing<String>,
     /// The hash of what the browser keeps.
     browser: [u8; 32],
 }
@@ -150,7 +150,7 @@ impl Flows {
             provider,
             purpose,
             nonce: nonce.to_string(),
-            verifier: verifier.to_string(),
+            verifier: verifier.clone(),
             browser: hash(&browser),
         };
         let put = self
@@ -193,7 +193,7 @@ impl Flows {
             provider: flow.provider,
             purpose: flow.purpose,
             nonce: flow.nonce,
-            verifier: Zeroizing::new(flow.verifier),
+            verifier: flow.verifier,
             away: taken.age,
             came_back: Instant::now(),
         })

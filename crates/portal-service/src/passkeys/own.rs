@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use culvert_portal_auth::CHALLENGE_WITHIN;
 use culvert_portal_auth::webauthn::{ALGORITHMS, Registration};
-use culvert_portal_base::{Fault, now};
+use culvert_portal_base::Fault;
 use culvert_store::{self as store, FactorChange, NewPasskey, Passkey};
 use culvert_wire::Timestamp;
 use serde_json::json;
@@ -81,7 +81,8 @@ impl Service {
         let keys = self.passkeys_of(actor).await?;
         self.check_again(caller).await?;
         let challenge = self.challenges().await?;
-        let challenge = challenge.make(&enrolment_of(caller), now())?;
+        let at = self.pending().clock().await?;
+        let challenge = challenge.make(&enrolment_of(caller), at)?;
         let algorithms = ALGORITHMS.map(|alg| json!({"type": "public-key", "alg": alg}));
         let question = json!({
             "rp": {"id": party.id, "name": format!("Culvert {}", party.id)},

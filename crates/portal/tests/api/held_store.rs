@@ -320,6 +320,7 @@ passed_on! {
         async fn pending(account: AccountId, key: PendingKey) -> Answer<Option<Pending>>;
         async fn take_pending(account: AccountId, key: PendingKey) -> Answer<Option<Pending>>;
         async fn replace_pending(account: AccountId, key: PendingKey, version: u64, value: Option<SecretBytes>) -> Answer<bool>;
+        async fn clock() -> Answer<Timestamp>;
         async fn take_attempt(account: AccountId, key: AttemptKey, limit: AttemptLimit) -> Answer<Option<Duration>>;
     }
 }

@@ -4,11 +4,17 @@ use crate::server::Server;
 use culvert_ids::{AccountId, ClientId, ResourceId};
 use culvert_secrets::SecretsKey;
 use culvert_store::{
-    AccessEntry, AccessFilter, Account, AccountSettings, Author, Decision, PageLimit, SecretBytes,
-    SecretName, Stamp, StateSecret, Store, StoreError,
+    AccessEntry, AccessFilter, Account, AccountSettings, AttemptKey, AttemptLimit, Author,
+    Decision, PageLimit, PendingStore as _, SecretBytes, SecretName, Stamp, StateSecret, Store,
+    StoreError,
 };
 use culvert_store_sql::{PostgresOptions, Sealer, SecretsAccess, SqlStore};
 use culvert_wire::Timestamp;
+use sqlx::ConnectOptions as _;
+use sqlx::postgres::PgConnectOptions;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
 
 const NOW: Timestamp = Timestamp::from_unix_ms(1_800_000_000_000);
 const ACCOUNT: AccountId = AccountId::from_bytes([1; 16]);
@@ -127,7 +133,7 @@ async fn a_wrong_password_a_missing_database_and_a_missing_server_have_one_line_
         if said.contains("password authentication failed") {
             break;
         }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert!(
         said.contains("password authentication failed") && said.contains("pg_hba.conf"),
@@ -320,4 +326,35 @@ async fn a_text_with_a_character_that_the_server_has_not_fails_no_batch() {
         .await
         .unwrap();
     assert_eq!(found.items[0].entry.reason, "of \u{FFFD} a machine");
+}
+
+#[tokio::test]
+async fn sign_ins_of_strangers_that_wait_leave_connections_for_grants_and_logs() {
+    let database = Server::get().database().await;
+    let store = Arc::new(SqlStore::open(database.options()).await.unwrap());
+    let made = store.create_account(account(ACCOUNT, "Example"), Author::PORTAL, NOW);
+    made.await.unwrap();
+    let options: PgConnectOptions = database.url().parse().unwrap();
+    let mut other = options.connect().await.unwrap();
+    let lock = "BEGIN; LOCK TABLE attempt IN ACCESS EXCLUSIVE MODE";
+    sqlx::raw_sql(lock).execute(&mut other).await.unwrap();
+    let mut strangers = JoinSet::new();
+    for number in 0..8 {
+        let store = Arc::clone(&store);
+        let key = AttemptKey::from_bytes([number; 32]);
+        let limit = AttemptLimit {
+            one_every: Duration::from_secs(1),
+            at_once: 1,
+        };
+        strangers.spawn(async move { store.take_attempt(ACCOUNT, key, limit).await });
+    }
+    // Each has begun by then, as far as it gets.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let ended = store.end_grants(ACCOUNT, Vec::new());
+    let ended = tokio::time::timeout(Duration::from_secs(5), ended).await;
+    ended.expect("grants do not wait for strangers").unwrap();
+    sqlx::raw_sql("COMMIT").execute(&mut other).await.unwrap();
+    for taken in strangers.join_all().await {
+        assert_eq!(taken.unwrap(), None);
+    }
 }
