@@ -11,7 +11,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The state of a sink since the portal's start.
+/// The state of a sink since this portal began to deliver its lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Lines that it took.
@@ -70,12 +70,14 @@ impl Sinks {
             .await
     }
 
-    /// Has the sink take lines; each ends as a line does.
+    /// Has the sink take lines; each ends as a line does. Nothing goes to a sink that another portal has replaced: the
+    /// token is found by the name, and may be the new sink's.
     pub(super) async fn deliver(&self, sink: &Sink, lines: String) -> Result<(), SinkError> {
         let token = match &sink.target {
             SinkTarget::File { .. } => None,
             SinkTarget::Http { .. } => self.token(&sink.name).await.map_err(SinkError::new)?,
         };
+
         self.deliver_with(sink, token.as_ref(), lines, file::append)
             .await
     }
@@ -111,6 +113,18 @@ impl Sinks {
         self.store.sink_secret(self.account, sink).await
     }
 
+    /// Refuses a sink whose name was deleted, or is another sink's by now: its token and places are found by the name.
+    pub(super) async fn check_current(&self, sink: &Sink) -> Result<(), SinkError> {
+        let sinks = self.configured().await.map_err(SinkError::new)?;
+        match sinks.iter().find(|other| other.name == sink.name) {
+            Some(other) if other.target == sink.target => Ok(()),
+            Some(_) => Err(SinkError::new(
+                "another sink has the name: it takes over within seconds",
+            )),
+            None => Err(SinkError::new("the sink was deleted")),
+        }
+    }
+
     pub(super) async fn configured(&self) -> Result<Vec<Sink>, StoreError> {
         let account = self.store.get_as::<Account>(self.account, self.account);
         Ok(account.await?.settings.logs.sinks)
@@ -120,6 +134,12 @@ impl Sinks {
     pub(super) fn forget(&self, sink: &str) {
         let mut all = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         all.remove(sink);
+    }
+
+    /// Drops the state of all sinks: another portal delivers their lines from now on.
+    pub(super) fn forget_all(&self) {
+        let mut all = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        all.clear();
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 impl Sinks {
-    /// Keeps a task for each sink until the portal stops.
+    /// Keeps a task for each sink until the portal stops, or another one leads.
     pub async fn run(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
         let mut commits = self.store.watch();
         let mut tasks: BTreeMap<String, (Sink, JoinHandle<()>)> = BTreeMap::new();
@@ -32,6 +32,7 @@ impl Sinks {
         for (_, (_, task)) in tasks {
             end(task).await;
         }
+        self.forget_all();
     }
 
     async fn reconcile(

@@ -190,7 +190,10 @@ impl Service {
         }
         let link = NewLink::of(actor)?;
         let expected = expected.or(Some(row.stamp.version));
-        let mutations = vec![link.invite(actor, Some(role), expected)];
+        // Without a role, the write refuses to lower API tokens.
+        let role = row.sign_in.map(|sign_in| sign_in.role);
+        let role = role.or(new.role.map(show::role));
+        let mutations = vec![link.invite(actor, role, expected)];
         let row = self.make(caller, actor.into(), mutations).await?;
         Ok(self.issued_invitation(row, &link))
     }

@@ -5,6 +5,7 @@ mod own;
 pub use own::OwnPasskey;
 
 use super::factors::HalfSignedIn;
+use super::people::make_room_for_session;
 use super::signed_in::Begun;
 use super::{Caller, Service};
 use base64::Engine;
@@ -174,8 +175,7 @@ impl Service {
             return Err(Fault::Unauthenticated);
         }
         let mut mutations: Vec<_> = half.iter().map(|half| half.by.proof()).collect();
-        mutations.extend(self.crowded_out(actor).await?);
-        mutations.push(used);
+        mutations.extend([make_room_for_session(actor), used]);
         match self.begin_session(actor, mutations).await {
             Err(Fault::Unauthenticated) => {
                 self.metrics.denied_tokens.inc();

@@ -129,19 +129,6 @@ impl Service {
         Ok(Begun { token })
     }
 
-    /// Ends sessions that are over, and the oldest of the others where there would be too many with one more.
-    pub(super) async fn crowded_out(&self, actor: ActorId) -> Result<Vec<Mutation>, Fault> {
-        let mut rows = self.sessions_of(actor).await?;
-        let now = now();
-        rows.sort_by_key(|row| std::cmp::Reverse(row.stamp.created));
-        let holds = |row: &store::Token| row.expires.is_none_or(|expires| now < expires);
-        let (live, over): (Vec<_>, Vec<_>) = rows.into_iter().partition(holds);
-        let going = over
-            .into_iter()
-            .chain(live.into_iter().skip(MAX_SESSIONS - 1));
-        Ok(going.map(|row| end(row.id)).collect())
-    }
-
     /// The verifier of a password that a person is to have, by whatever way it came. All that may not be one is refused
     /// here.
     pub(super) async fn new_verifier(
@@ -344,6 +331,12 @@ impl Service {
 /// Ends the sessions that the actor has by the time of the write.
 pub(super) const fn end_sessions_of(actor: ActorId, except: Option<TokenId>) -> Mutation {
     Mutation::EndSessions { actor, except }
+}
+
+/// Makes room for one more session: those that are over by the time of the write end, and the oldest of too many.
+pub(super) const fn make_room_for_session(actor: ActorId) -> Mutation {
+    let keep = MAX_SESSIONS - 1;
+    Mutation::EndOldSessions { actor, keep }
 }
 
 fn end(session: TokenId) -> Mutation {

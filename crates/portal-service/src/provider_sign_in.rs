@@ -2,6 +2,7 @@
 //! nobody by a name or an address.
 
 use super::claims::{MAX_NUMBERED, name_by, proof_by, synchronise};
+use super::people::make_room_for_session;
 use super::providers::{AS_USER, new_identity};
 use super::signed_in::Begun;
 use super::write::{Attempts, expect};
@@ -321,7 +322,7 @@ impl Service {
             return Err(SignInFault::MayNot);
         }
         let mut mutations = vec![expect(provider), proof_by(&identity, claims)];
-        mutations.extend(self.crowded_out(actor.id).await?);
+        mutations.push(make_room_for_session(actor.id));
         let made = match self.wanted_groups(provider, claims).await? {
             WantedGroups::Those(wanted) => {
                 let members = self.memberships_of(self.served.account, actor.id).await?;

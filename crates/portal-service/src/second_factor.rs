@@ -3,7 +3,7 @@
 
 use super::changes::left;
 use super::factors::Factors;
-use super::people::end_sessions_of;
+use super::people::{end_sessions_of, make_room_for_session};
 use super::recovery_codes::{RECOVERY_CODE_CHARS, RecoveryCodes, digest_of, new_codes, plain};
 use super::sign_in::SignInState;
 use super::signed_in::{Begun, ByPassword, SignedIn};
@@ -55,8 +55,7 @@ impl Service {
         let row: store::Actor = self.get(self.served.account, actor).await?;
         let sign_in = row.sign_in.ok_or(Fault::Unauthenticated)?;
         if !sign_in.has_second_factor() {
-            let mut mutations = vec![proven.proof()];
-            mutations.extend(self.crowded_out(actor).await?);
+            let mutations = vec![proven.proof(), make_room_for_session(actor)];
             let begun = self.begin_session(actor, mutations).await;
             return begun.map(SignedIn::Begun).inspect_err(|fault| {
                 if *fault == Fault::Unauthenticated {
@@ -96,9 +95,11 @@ impl Service {
         if sign_in.password_set != half.password_set {
             return Err(Fault::Unauthenticated);
         }
-        let mut mutations = vec![half.by.proof()];
-        mutations.extend(self.crowded_out(actor).await?);
-        mutations.push(self.use_of(actor, code).await?);
+        let mutations = vec![
+            half.by.proof(),
+            make_room_for_session(actor),
+            self.use_of(actor, code).await?,
+        ];
         match self.begin_session(actor, mutations).await {
             Ok(begun) => {
                 factors.forget_half(self.pending(), ticket).await;

@@ -84,9 +84,8 @@ impl Ahead {
         }
     }
 
-    /// Forgets what a row was before a change.
-    pub(super) fn forget(&mut self, row: &Entity) {
-        self.rows.remove(&row.id());
+    /// Forgets which row has the name of this one. A row that is renamed has taken it.
+    pub(super) fn forget_name(&mut self, row: &Entity) {
         if !self.names.is_empty()
             && let Some(name) = rules::name(row)
         {
@@ -94,6 +93,12 @@ impl Ahead {
                 self.names.remove(&(row.kind(), key));
             }
         }
+    }
+
+    /// Forgets what a row was before a change.
+    pub(super) fn forget(&mut self, row: &Entity) {
+        self.rows.remove(&row.id());
+        self.forget_name(row);
         if let Entity::Membership(gone) = row {
             self.memberships.remove(&(gone.group, gone.actor));
         }

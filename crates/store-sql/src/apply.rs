@@ -92,6 +92,7 @@ impl Writing {
             Mutation::RenewProof { session } => self.renew_proof(session).await,
             Mutation::Expect { id, version } => self.current(id, Some(version)).await.map(drop),
             Mutation::EndSessions { actor, except } => self.end_sessions_of(actor, except).await,
+            Mutation::EndOldSessions { actor, keep } => self.end_old_sessions_of(actor, keep).await,
             Mutation::Unlink {
                 id,
                 expected_version,

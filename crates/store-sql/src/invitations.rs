@@ -4,9 +4,16 @@ use super::connection::Transaction;
 use super::writing::Writing;
 use super::{auth, read};
 use culvert_ids::{AccountId, ActorId, TokenId};
-use culvert_store::{Actor, Denial, Entity, Kind, Part, Role, SecretBytes, SignIn, StoreError};
+use culvert_store::{
+    Actor, Denial, Entity, EntityKind, Kind, Part, Role, SecretBytes, SignIn, StoreError, Token,
+    TokenScope,
+};
 use culvert_wire::Timestamp;
 use culvert_wire::token::SecretDigest;
+use std::cmp::Reverse;
+
+/// The role of a person who did not sign in before, unless the link names another.
+const FIRST_ROLE: Role = Role::User;
 
 /// The person whom the link invites. It compares the secret before anything else, so that only who has it learns from
 /// the time that the answer takes.
@@ -49,8 +56,11 @@ impl Writing {
         let Some(row) = Actor::from_entity(before.clone()) else {
             return Err(StoreError::NotFound(actor.into()));
         };
+        if role.is_none() && row.sign_in.is_none() {
+            self.check_lowers_no_token(actor, FIRST_ROLE).await?;
+        }
         let was = row.sign_in.unwrap_or(SignIn {
-            role: Role::User,
+            role: FIRST_ROLE,
             password_set: None,
             second_factor: None,
             recovery_codes: 0,
@@ -77,6 +87,25 @@ impl Writing {
         Ok(())
     }
 
+    /// Refuses a link without a role that would lower the actor's API tokens: they may do no more than a person who signs in.
+    async fn check_lowers_no_token(&mut self, actor: ActorId, to: Role) -> Result<(), StoreError> {
+        let at = self.at();
+        let tokens = self.tokens_of(actor.into(), vec![Part::MadeTokens]).await?;
+        let is_lowered = |token: &Token| {
+            let is_live = token.revoked.is_none() && token.expires.is_none_or(|ends| at < ends);
+            is_live && matches!(token.scope, TokenScope::Api { role, .. } if to < role)
+        };
+        match tokens.iter().any(is_lowered) {
+            true => Err(StoreError::Invalid {
+                kind: EntityKind::Actor,
+                field: "role",
+                reason: "API tokens of this person have a higher role than a user: give the role with the link"
+                    .to_owned(),
+            }),
+            false => Ok(()),
+        }
+    }
+
     /// The transaction has the writer: of several who use one link, one comes first.
     pub(super) async fn use_invitation(
         &mut self,
@@ -101,6 +130,23 @@ impl Writing {
             if Some(session.id) != except {
                 self.delete(session.id.into(), None, false).await?;
             }
+        }
+        Ok(())
+    }
+
+    /// Ends the sessions that are over, and all others but the newest ones.
+    pub(super) async fn end_old_sessions_of(
+        &mut self,
+        actor: ActorId,
+        keep: usize,
+    ) -> Result<(), StoreError> {
+        let at = self.at();
+        let sessions = self.tokens_of(actor.into(), vec![Part::Sessions]).await?;
+        let goes_on = |token: &Token| token.expires.is_none_or(|expires| at < expires);
+        let (mut live, over): (Vec<_>, Vec<_>) = sessions.into_iter().partition(goes_on);
+        live.sort_by_key(|token| Reverse((token.stamp.created, token.id)));
+        for session in over.into_iter().chain(live.into_iter().skip(keep)) {
+            self.delete(session.id.into(), None, false).await?;
         }
         Ok(())
     }

@@ -101,6 +101,7 @@ impl Writing {
         });
         self.write_over(&before, &after).await?;
         self.ahead().forget(&before);
+        self.ahead().forget_name(&after);
         self.ahead().note_references(&after);
         if rules::revoked(&before).is_none() && rules::revoked(&after).is_some() {
             addresses::release_of(self, &after).await?;

@@ -38,7 +38,8 @@ pub enum Mutation {
     Invite {
         /// The actor.
         actor: ActorId,
-        /// Its new role. Without one, the role stays; an actor that does not sign in becomes a user.
+        /// Its new role. Without one, the role stays. An actor that does not sign in becomes a user, and is refused that
+        /// if they have API tokens of a higher role.
         role: Option<Role>,
         /// The digest, which never leaves the store again.
         digest: SecretDigest,
@@ -100,6 +101,13 @@ pub enum Mutation {
         actor: ActorId,
         /// The session that goes on.
         except: Option<TokenId>,
+    },
+    /// Sessions of the actor end: those that are over at the write, and of the others all but the newest.
+    EndOldSessions {
+        /// The actor.
+        actor: ActorId,
+        /// The number of sessions that go on.
+        keep: usize,
     },
     /// The identity is to go, or the provider with all identities that it knows by then. The memberships that they made
     /// go along, and the sessions of their actors end: nobody can say which of them they began.

@@ -131,7 +131,8 @@ impl Portal {
             |file| file as Arc<dyn Countries>,
         );
         let tls = tls(Arc::clone(&certificate))?;
-        // The last that makes anything: whatever fails before it loses no set-up token.
+        let browser_key = home.browser_key(store.as_ref()).await?;
+        // Whatever fails before this loses no set-up token. After it, only `Sessions::start` can fail: it needs the account.
         let (account, setup) = prepare(store.as_ref(), &certificate.portal()).await?;
 
         let metrics = Arc::new(Metrics::new());
@@ -148,11 +149,12 @@ impl Portal {
             sessions: sessions.clone(),
             also,
         };
-        publisher.publish().await?;
+        if let Err(error) = publisher.publish().await {
+            tracing::warn!(%error, "commands on this machine do not know since when machines are told of the next certificate");
+        }
         let whereabouts = Arc::clone(&certificate);
         let sinks = Sinks::new(Arc::clone(&store), account, home.sink_dir());
         let sinks = Arc::new(sinks);
-        let browser_key = home.browser_key(store.as_ref()).await?;
         let service = Arc::new(Service::new(
             store,
             Arc::clone(&metrics),

@@ -5,7 +5,7 @@ use super::world::*;
 use culvert_ids::ActorId;
 use culvert_store::{
     Actor, Author, Change, Denial, ListFilter, Mutation, PageLimit, Part, Role, SecretBytes,
-    SignIn, StoreError, StoreExt, TokenScope, TokenUses,
+    SignIn, StoreError, StoreExt, Token, TokenScope, TokenUses,
 };
 use culvert_wire::Timestamp;
 use culvert_wire::token::{Secret, SecretDigest};
@@ -318,4 +318,29 @@ pub(crate) async fn an_owner_is_invited_by_owners_alone(factory: impl AsyncFn() 
     let again = invite(ada, None, link(2));
     assert_eq!(write(Role::Admin, again).await, owners_only);
     assert_eq!(denied(&world, ada, link(1), NOW).await, None);
+}
+
+pub(crate) async fn a_link_without_a_role_lowers_no_token(factory: impl AsyncFn() -> Fixture) {
+    let world = World::new(factory().await).await;
+    let ada = world.actor("Ada").await.id;
+    let (actor, role) = (ada, Role::Admin);
+    let scope = TokenScope::Api { actor, role };
+    let key = world.token(scope, TokenUses::Many).await;
+    let refused = world.write(vec![invite(ada, None, link(1))]).await;
+    assert!(
+        matches!(refused, Err(StoreError::Invalid { field: "role", .. })),
+        "{refused:?}"
+    );
+    assert_eq!(sign_in(&world, ada).await, None);
+    let mut token: Token = world.store.get_as(world.account, key.id).await.unwrap();
+    token.revoked = Some(NOW);
+    world.update(token).await.unwrap();
+    world.write(vec![invite(ada, None, link(1))]).await.unwrap();
+    // A role that was chosen may lower them.
+    let bob = world.actor("Bob").await.id;
+    let (actor, role) = (bob, Role::Admin);
+    let scope = TokenScope::Api { actor, role };
+    world.token(scope, TokenUses::Many).await;
+    let chosen = invite(bob, Some(Role::User), link(2));
+    world.write(vec![chosen]).await.unwrap();
 }

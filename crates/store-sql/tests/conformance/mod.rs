@@ -9,6 +9,7 @@ pub(crate) mod feed;
 pub(crate) mod high_rate;
 pub(crate) mod invitations;
 pub(crate) mod isolation;
+pub(crate) mod large_writes;
 pub(crate) mod logs;
 pub(crate) mod machines;
 pub(crate) mod model;
@@ -110,6 +111,7 @@ macro_rules! conformance {
                 invitations::a_link_that_is_used_ends_the_sessions_of_its_person_alone
                 invitations::of_many_who_use_one_link_at_once_one_sets_the_password
                 invitations::an_owner_is_invited_by_owners_alone
+                invitations::a_link_without_a_role_lowers_no_token
                 factors::a_second_factor_stays_with_the_password_and_goes_with_it
                 factors::a_step_is_used_once_and_never_goes_back
                 factors::a_recovery_code_is_used_once_by_any_number_of_callers
@@ -131,6 +133,7 @@ macro_rules! conformance {
                 owners::of_two_owners_who_remove_each_other_one_stays
                 owners::sessions_and_tokens_of_an_owner_are_ended_and_made_by_owners_and_themselves
                 owners::the_sessions_of_the_moment_end_but_for_one
+                owners::of_two_sessions_that_begin_at_once_each_makes_room
                 owners::who_is_unlinked_keeps_what_people_made
                 owners::a_write_is_refused_after_a_row_that_it_expects_has_changed
                 owners::of_many_first_starts_at_once_one_makes_the_account
@@ -179,6 +182,7 @@ macro_rules! conformance {
                 pending::tries_are_counted_by_whoever_lets_them_pass
                 model::random_mutations_do_what_the_model_does
                 model::many_mutations_do_what_each_by_itself_does
+                large_writes::a_write_of_several_batches_creates_changes_and_deletes_all_its_rows
             }
         }
     };

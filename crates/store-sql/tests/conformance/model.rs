@@ -321,6 +321,7 @@ fn apply(rows: &mut Rows, mutation: &Mutation) -> Result<(), Fault> {
         | Mutation::Prove { .. }
         | Mutation::RenewProof { .. }
         | Mutation::EndSessions { .. }
+        | Mutation::EndOldSessions { .. }
         | Mutation::Unlink { .. }
         | Mutation::BeginSink { .. }
         | Mutation::SetSinkSecret { .. }
@@ -513,6 +514,7 @@ fn said_of(change: &Change) -> String {
 /// the first refusal.
 pub(crate) async fn many_mutations_do_what_each_by_itself_does(factory: impl AsyncFn() -> Fixture) {
     let fixture = factory().await;
+    compare_many(&fixture, a_name_that_another_row_takes()).await;
     let steps = prop::collection::vec(step_of(KINDS_IN_MANY, MANY_SLOTS, 0.05), 60..120);
     let config = Config {
         cases: MANY_CASES,
@@ -527,6 +529,23 @@ pub(crate) async fn many_mutations_do_what_each_by_itself_does(factory: impl Asy
         })
     });
     done.unwrap();
+}
+
+/// A row is renamed to the name of one that is created later, and has gone when that is tried again.
+fn a_name_that_another_row_takes() -> Vec<Step> {
+    let group = |slot| Row {
+        kind: 1,
+        slot,
+        name: 5,
+        refers: (0, 0),
+        flag: false,
+    };
+    vec![
+        Step::Update(group(0), None),
+        Step::Create(group(MANY_SLOTS)),
+        Step::Delete(group(0), None, false),
+        Step::Create(group(MANY_SLOTS)),
+    ]
 }
 
 /// Something for the others to refer to.

@@ -4,8 +4,8 @@ use super::Fixture;
 use super::world::*;
 use culvert_ids::ActorId;
 use culvert_store::{
-    Actor, Author, Denial, Membership, Mutation, Role, SecretBytes, Store, StoreError, StoreExt,
-    Token, TokenScope, TokenUses,
+    Actor, Author, Denial, ListFilter, Membership, Mutation, PageLimit, Part, Role, SecretBytes,
+    Store, StoreError, StoreExt, Token, TokenScope, TokenUses,
 };
 use culvert_wire::token::Secret;
 use std::sync::Arc;
@@ -297,6 +297,65 @@ pub(crate) async fn the_sessions_of_the_moment_end_but_for_one(factory: impl Asy
     }
 }
 
+pub(crate) async fn of_two_sessions_that_begin_at_once_each_makes_room(
+    factory: impl AsyncFn() -> Fixture,
+) {
+    let world = World::new(factory().await).await;
+    let (ada, bob) = (world.actor("Ada").await.id, world.actor("Bob").await.id);
+    let set = |actor| sign_in_as(actor, Role::User);
+    world.write(vec![set(ada), set(bob)]).await.unwrap();
+    let scope = |actor| TokenScope::Session { actor };
+    let client = TokenScope::Client { actor: ada };
+    let stays = [
+        world.token(scope(bob), TokenUses::Many).await,
+        world.token(client, TokenUses::Many).await,
+    ];
+    let write = |at, mutations| {
+        let (store, account) = (Arc::clone(&world.store), world.account);
+        tokio::spawn(async move { store.write(account, Author::PORTAL, at, mutations).await })
+    };
+    let mut old = Vec::new();
+    for minute in 0..4 {
+        let (create, key) = token(scope(ada), TokenUses::Many);
+        write(later(minute), vec![create]).await.unwrap().unwrap();
+        old.push(key.id);
+    }
+    // The newest, and over.
+    let (mut over, _) = token(scope(ada), TokenUses::Many);
+    if let Mutation::CreateToken { token, .. } = &mut over {
+        token.expires = Some(later(10));
+    }
+    write(later(9), vec![over]).await.unwrap().unwrap();
+    let begin = |(create, key): (Mutation, Key)| {
+        let (actor, keep) = (ada, 2);
+        let room = Mutation::EndOldSessions { actor, keep };
+        (write(later(10), vec![room, create]), key.id)
+    };
+    let begun = [
+        begin(token(scope(ada), TokenUses::Many)),
+        begin(token(scope(ada), TokenUses::Many)),
+    ];
+    let mut left = vec![old[3]];
+    for (written, id) in begun {
+        written.await.unwrap().unwrap();
+        left.push(id);
+    }
+    let filter = ListFilter {
+        refers_to: vec![ada.into()],
+        parts: vec![Part::Sessions],
+        ..ListFilter::default()
+    };
+    let sessions = world
+        .store
+        .list_as::<Token>(world.account, &filter, None, PageLimit::MAX);
+    let sessions = sessions.await.unwrap().items;
+    let ids: Vec<_> = sessions.iter().map(|session| session.id).collect();
+    assert_eq!(ids, left);
+    for key in &stays {
+        world.authenticate(key, later(10)).await.unwrap();
+    }
+}
+
 pub(crate) async fn who_is_unlinked_keeps_what_people_made(factory: impl AsyncFn() -> Fixture) {
     let world = World::new(factory().await).await;
     let (store, account) = (&world.store, world.account);
@@ -406,10 +465,7 @@ pub(crate) async fn of_many_first_starts_at_once_one_makes_the_account(
         panic!("{} accounts were made", made.len());
     };
     let store = &fixture.store;
-    let there = store
-        .accounts(None, culvert_store::PageLimit::MAX)
-        .await
-        .unwrap();
+    let there = store.accounts(None, PageLimit::MAX).await.unwrap();
     assert_eq!(there.items, std::slice::from_ref(account));
     let snapshot = store.snapshot(account.id).await.unwrap();
     let tokens: Vec<_> = snapshot.tokens.iter().map(|token| token.id).collect();

@@ -1,6 +1,4 @@
 //! Two portals on one database, each with a store of its own: of what both begin at once one has it, and nothing is lost.
-//!
-//! A portal refuses to be the second on a database ([`PostgresOptions::alone`]); the stores here do not ask for that.
 
 use crate::conformance::owners::owner_by_password;
 use crate::conformance::world::{Key, NOW, account, account_id, actor, token, update};

@@ -24,7 +24,8 @@ pub fn can_come_in(owners: &[Owner]) -> bool {
 }
 
 /// Refuses to take away the last way in for an owner, before a write. `goes` says of each way if it would end: of an
-/// owner's token or, without a token, of an owner's password. The write itself compares both ends.
+/// owner's token or, without a token, of an owner's password. A disabled owner has no way in to lose. The write itself
+/// compares both ends.
 ///
 /// # Errors
 /// [`StoreError::LastOwner`].
@@ -32,10 +33,10 @@ pub fn keep_one(
     owners: &[Owner],
     goes: impl Fn(Option<TokenId>, ActorId) -> bool,
 ) -> Result<(), StoreError> {
-    let ways: Vec<_> = owners.iter().filter_map(way_in).collect();
+    let enabled = owners.iter().filter(|owner| !owner.disabled);
+    let ways: Vec<_> = enabled.filter_map(way_in).collect();
     let goes = |(token, owner): &(Option<TokenId>, &Owner)| goes(*token, owner.actor);
-    let is_left = |way: &(Option<TokenId>, &Owner)| !goes(way) && !way.1.disabled;
-    match !ways.iter().any(&goes) || ways.iter().any(is_left) {
+    match ways.is_empty() || !ways.iter().all(goes) {
         true => Ok(()),
         false => Err(StoreError::LastOwner),
     }
@@ -90,6 +91,8 @@ mod tests {
             assert!(keep_one(&owners, |_, _| false).is_ok(), "{other:?}");
         }
         assert!(!can_come_in(&[]));
+        // The write compares both ends: no owner came in before.
+        assert!(keep_one(&[disabled], |_, _| true).is_ok());
     }
 
     #[test]

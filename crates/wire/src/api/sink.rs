@@ -14,7 +14,7 @@ pub struct SinkView {
     pub has_token: bool,
     /// Entries of each log that it is yet to get.
     pub lag: BTreeMap<Log, u64>,
-    /// Entries that it got since the portal's start.
+    /// Entries that it got since the portal that answers began to lead.
     pub delivered: u64,
     /// Entries that it will not get: they were forgotten before it could take them.
     pub missed: u64,
