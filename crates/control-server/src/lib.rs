@@ -205,6 +205,12 @@ impl Sessions {
         self.0.leading.clone()
     }
 
+    /// True if this portal leads, and false if another one does; none while neither can be reached.
+    pub fn leads(&self) -> Option<bool> {
+        let access = self.0.access();
+        access.map(|access| matches!(access, HubAccess::Local(_)))
+    }
+
     /// The state of the sessions in numbers; none if the portal is stopping, or no leader can be reached.
     pub async fn status(&self) -> Option<HubStatus> {
         self.0.access()?.status().await

@@ -2,8 +2,8 @@
 //! attempt goes to.
 //!
 //! The token's own address is never given up, because what was told may be wrong or out of date. It is the last of a
-//! round, because the portal tells of others when it moves. A machine whose session has ended goes to another address
-//! first: the portal that it was at may be gone for good.
+//! round unless the portal told of it, because the portal tells of others when it moves. A machine whose session has
+//! ended goes to another address first: the portal that it was at may be gone for good.
 
 use culvert_base::Random;
 use culvert_wire::messages::PortalSet;
@@ -47,6 +47,9 @@ pub struct Attempt {
     pub trust: Trust,
     /// The time limit.
     pub limit: Duration,
+    /// The number of attempts at this URL since the last `welcome`. Of several addresses of its host, each one comes first
+    /// in one of them: the one that comes first always may refuse always.
+    pub earlier: usize,
 }
 
 /// The addresses of the portal, and the state of the attempts.
@@ -60,8 +63,8 @@ pub struct PortalAddresses {
     state: State,
     /// The addresses that have failed in this round.
     failed: Vec<String>,
-    /// No address was tried twice since the last `welcome`.
-    is_first_round: bool,
+    /// The rounds that have failed since the last `welcome`.
+    rounds: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +90,7 @@ impl PortalAddresses {
             random: Random::new(seed),
             state: State::New,
             failed: Vec::new(),
-            is_first_round: true,
+            rounds: 0,
         }
     }
 
@@ -106,10 +109,12 @@ impl PortalAddresses {
         Attempt {
             url: self.current.clone(),
             trust: self.trust(&self.current),
-            limit: match self.is_first_round && has_others {
+            limit: match self.rounds == 0 && has_others {
                 true => FIRST_ROUND_LIMIT,
                 false => ATTEMPT_LIMIT,
             },
+            // Each round has one attempt at each URL.
+            earlier: self.rounds,
         }
     }
 
@@ -117,7 +122,7 @@ impl PortalAddresses {
     pub fn welcomed(&mut self) {
         self.state = State::Welcomed;
         self.failed.clear();
-        self.is_first_round = true;
+        self.rounds = 0;
     }
 
     /// The portal told of its addresses. True if they are others than before, and are to be kept. A portal that tells of
@@ -153,7 +158,7 @@ impl PortalAddresses {
     /// from a portal that is no longer the right one.
     #[must_use]
     pub fn is_last(&self) -> bool {
-        !self.is_first_round || self.others().all(|url| self.failed.contains(url))
+        self.rounds > 0 || self.others().all(|url| self.failed.contains(url))
     }
 
     fn all(&self) -> impl Iterator<Item = &String> {
@@ -170,7 +175,7 @@ impl PortalAddresses {
     fn choose(&mut self) -> String {
         if self.all().all(|url| self.failed.contains(url)) {
             self.failed.clear();
-            self.is_first_round = false;
+            self.rounds = self.rounds.saturating_add(1);
         }
         let is_open = |url: &&String| !self.failed.contains(url);
         let told: Vec<String> = self.told.urls.iter().filter(is_open).cloned().collect();
@@ -253,6 +258,21 @@ mod tests {
         let tried = attempts(&mut addresses, 6);
         assert_eq!(tried[..3], [told[0], told[1], OWN]);
         assert_eq!(tried[5], OWN);
+    }
+
+    #[test]
+    fn attempts_at_a_url_are_counted_until_the_portal_says_welcome() {
+        let mut addresses = addresses(&["https://a.example"]);
+        let mut counts = Vec::new();
+        for _ in 0..6 {
+            let attempt = addresses.begin_attempt();
+            counts.push((attempt.url == OWN, attempt.earlier));
+        }
+        counts.sort_unstable();
+        let expected = [false, true].map(|own| [0, 1, 2].map(|earlier| (own, earlier)));
+        assert_eq!(counts, expected.concat());
+        addresses.welcomed();
+        assert_eq!(addresses.begin_attempt().earlier, 0);
     }
 
     #[test]

@@ -273,8 +273,14 @@ impl Shell {
             self.devices.portal.link.welcomed();
         }
         let awaits_verification = self.core.awaits_verification();
-        self.announcer
-            .tell(&self.base, summary, is_connected, awaits_verification);
+        let portal = self.devices.portal.link.url();
+        self.announcer.tell(
+            &self.base,
+            portal,
+            summary,
+            is_connected,
+            awaits_verification,
+        );
     }
 
     fn wake_up(&self) -> Instant {

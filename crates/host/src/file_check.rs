@@ -137,11 +137,23 @@ pub(crate) fn read_bounded(
     max_bytes: usize,
     path: &Path,
 ) -> Result<SecretBytes, HostError> {
-    // The buffer never grows: a growing one would leave copies behind. One byte more than allowed
-    // tells a file that is too long.
-    let mut buffer = Zeroizing::new(vec![0; max_bytes + 1]);
+    // One byte more than the file has tells its end, and one more than is allowed that it is too long.
+    let metadata = file
+        .metadata()
+        .map_err(|error| HostError::file("check", path, error))?;
+    let expected = usize::try_from(metadata.len()).unwrap_or(max_bytes);
+    let mut buffer = Zeroizing::new(vec![0; expected.min(max_bytes) + 1]);
     let mut length = 0;
-    while length < buffer.len() {
+    loop {
+        if length == buffer.len() {
+            if length > max_bytes {
+                break;
+            }
+            // The file has grown since. The buffer before is cleared.
+            let mut longer = Zeroizing::new(vec![0; max_bytes + 1]);
+            longer[..length].copy_from_slice(&buffer);
+            buffer = longer;
+        }
         match file.read(&mut buffer[length..]) {
             Ok(0) => break,
             Ok(read) => length += read,

@@ -128,9 +128,11 @@ impl StateDir {
         self.read_at_most(MAX_STATE_FILE_BYTES, name)
     }
 
-    /// As [`read`](Self::read), for a file that is known to be short: memory for the longest is taken,
-    /// and cleared.
-    pub(crate) fn read_at_most(
+    /// As [`read`](Self::read), for a file that is known to be short.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), with `max_bytes` as the limit.
+    pub fn read_at_most(
         &self,
         max_bytes: usize,
         name: &str,

@@ -92,6 +92,7 @@ pub async fn connect(destination: &Destination) -> Result<Connected, ConnectErro
         url: destination.portal.url.clone(),
         trust: Trust::of(&destination.portal),
         limit: ATTEMPT_LIMIT,
+        earlier: 0,
     };
     connect_to(destination, &attempt).await
 }
@@ -124,6 +125,7 @@ async fn connect_in_time(
         mark: destination.mark,
         look_up: destination.look_up,
         addresses: destination.addresses.as_ref(),
+        earlier: attempt.earlier,
     };
     let stream = secure(&attempt.url, &attempt.trust, &dial, (host, port)).await?;
     let pin = known_by(&stream, &attempt.trust);
@@ -158,6 +160,7 @@ pub async fn open(portal: &Portal) -> Result<TlsStream<TcpStream>, ConnectError>
         mark: None,
         look_up: system_look_up,
         addresses: None,
+        earlier: 0,
     };
     let trust = Trust::of(portal);
     let secured = secure(&portal.url, &trust, &dial, (host, port));

@@ -24,6 +24,8 @@ pub(crate) struct Dial<'a> {
     pub(crate) look_up: LookUp,
     /// Told which addresses are tried.
     pub(crate) addresses: Option<&'a watch::Sender<Vec<SocketAddr>>>,
+    /// Attempts at the same URL that have failed: each one begins with another address.
+    pub(crate) earlier: usize,
 }
 
 /// Connects to `host`.
@@ -40,8 +42,9 @@ pub(crate) async fn connect(
         host: host.to_owned(),
         source,
     })?;
+    let resolved = in_turn(resolved, dial.earlier);
     if let Some(addresses) = dial.addresses {
-        let mut tried = alternate(resolved.clone());
+        let mut tried = resolved.clone();
         tried.truncate(MAX_ADDRESSES);
         // Nobody may listen.
         addresses.send_replace(tried);
@@ -110,6 +113,16 @@ pub async fn race(
     }
 }
 
+/// The addresses in the order in which they are tried after that many failed attempts. An address that accepts connections
+/// and refuses sessions would otherwise be the only one that is ever tried.
+fn in_turn(addresses: Vec<SocketAddr>, earlier: usize) -> Vec<SocketAddr> {
+    let mut ordered = alternate(addresses);
+    let first = earlier.checked_rem(ordered.len()).unwrap_or(0);
+    ordered.rotate_left(first);
+    // The families still take turns, and the first one stays it.
+    alternate(ordered)
+}
+
 /// The families in turn, the one that the resolver prefers first.
 pub(crate) fn alternate(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let Some(first) = addresses.first().copied() else {
@@ -159,6 +172,27 @@ mod tests {
         let ordered = alternate(all.iter().map(|text| address(text)).collect());
         let expected = ["[::1]:1", "1.1.1.1:1", "[::2]:1", "2.2.2.2:1", "[::3]:1"];
         assert_eq!(ordered, expected.map(address));
+    }
+
+    #[test]
+    fn every_address_comes_first_in_one_of_as_many_attempts_as_there_are() {
+        let of = |texts: &[&str]| -> Vec<SocketAddr> {
+            texts.iter().map(|text| text.parse().unwrap()).collect()
+        };
+        let all = of(&["[::1]:1", "[::2]:1", "[::3]:1", "1.1.1.1:1", "2.2.2.2:1"]);
+        let firsts: Vec<_> = (0..5)
+            .map(|earlier| in_turn(all.clone(), earlier)[0])
+            .collect();
+        assert_eq!(firsts, alternate(all.clone()));
+        for earlier in 0..12 {
+            let mut tried = in_turn(all.clone(), earlier);
+            assert_eq!(tried, alternate(tried.clone()));
+            tried.sort_unstable();
+            let mut expected = all.clone();
+            expected.sort_unstable();
+            assert_eq!(tried, expected);
+        }
+        assert_eq!(in_turn(Vec::new(), 3), []);
     }
 
     /// A listener that drops SYNs, as a firewall does, and what keeps its backlog full.

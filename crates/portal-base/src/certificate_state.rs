@@ -9,4 +9,7 @@ pub struct CertificateState {
     pub ends: Option<Timestamp>,
     /// The reason for which the files were refused when they were last read: the one before is shown still.
     pub refused: Option<String>,
+    /// The reason for which the file of the next certificate was refused when it was last read: machines are told of the
+    /// one before still.
+    pub next_refused: Option<String>,
 }

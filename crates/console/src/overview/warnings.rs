@@ -65,6 +65,12 @@ fn of_certificate(certificate: &CertificateState, now: Timestamp) -> Vec<Warning
             "The new certificate can't be used: {reason}. The one before is shown still. Correct the files. {RENEW}"
         ));
     }
+    if let Some(reason) = &certificate.next_refused {
+        tell(format!(
+            "The next certificate (--next-cert) can't be read: {reason}. Correct the file before you use that certificate: \
+             machines are not told of it."
+        ));
+    }
     let Some(ends) = certificate.ends else {
         return all;
     };
@@ -95,7 +101,7 @@ mod tests {
     fn ending(at: &str) -> CertificateState {
         CertificateState {
             ends: Some(at.parse().unwrap()),
-            refused: None,
+            ..CertificateState::default()
         }
     }
 
@@ -111,14 +117,16 @@ mod tests {
         let over = told(&ending("2026-11-27T12:00:00Z"));
         assert!(over[0].contains("ended 2 days ago"), "{over:?}");
         let refused = CertificateState {
-            ends: None,
             refused: Some("/etc/c.pem: it holds no certificate".to_owned()),
+            next_refused: Some("/etc/next.pem: it holds no certificate".to_owned()),
+            ..CertificateState::default()
         };
         let refused = told(&refused);
         assert!(
             refused[0].contains("/etc/c.pem: it holds no certificate"),
             "{refused:?}"
         );
+        assert!(refused[1].contains("/etc/next.pem: it"), "{refused:?}");
     }
 
     #[test]

@@ -15,16 +15,16 @@ pub(super) struct Announcer {
 }
 
 impl Announcer {
-    /// Tells what has changed. `summary` is the core's.
+    /// Tells what has changed. `portal` is the URL of the session, and `summary` the core's.
     pub(super) fn tell(
         &mut self,
         base: &Base,
+        portal: &str,
         summary: String,
         is_connected: bool,
         awaits_verification: bool,
     ) {
         if is_connected && !self.was_connected {
-            let portal = &base.settings.enrolment.portal.url;
             tracing::info!(portal, "connected to the portal");
         }
         self.was_connected = is_connected;

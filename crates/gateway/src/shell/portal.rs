@@ -9,7 +9,7 @@ use culvert_host::StateDir;
 use culvert_ids::TokenId;
 use culvert_link::{Destination, PortalEvent, PortalLink};
 use culvert_wire::GATEWAY_SESSION_PATH;
-use culvert_wire::messages::PortalSet;
+use culvert_wire::messages::{MAX_STORED_PORTALS_LEN, PortalSet};
 
 /// The file with the addresses that the portal has told of.
 const PORTALS_FILE: &str = "portals.json";
@@ -90,7 +90,7 @@ impl Portal {
 
 /// The addresses that the portal has told of. A file that can't be read leaves that of the token.
 fn stored(state: &StateDir, token: TokenId) -> PortalSet {
-    match state.read(PORTALS_FILE) {
+    match state.read_at_most(MAX_STORED_PORTALS_LEN, PORTALS_FILE) {
         Ok(Some(content)) => PortalSet::from_stored(content.expose(), token),
         Ok(None) => PortalSet::default(),
         Err(error) => {

@@ -279,6 +279,20 @@ fn a_write_that_fails_keeps_the_old_content() {
 }
 
 #[test]
+fn a_state_file_is_read_up_to_the_length_that_it_may_have() {
+    let dir = temporary_dir();
+    let state = StateDir::open(&dir.path().join("state")).expect("it is made");
+    state.write("key", b"secret").expect("it is written");
+    let read = state.read_at_most(6, "key").expect("it is short enough");
+    assert_eq!(read.expect("it is there").expose(), b"secret");
+    let refusal = refused(state.read_at_most(5, "key")).refusal;
+    assert_eq!(refusal, FileRefusal::TooLong { max_bytes: 5 });
+    state.write("key", b"").expect("it is written");
+    let read = state.read_at_most(0, "key").expect("it is short enough");
+    assert_eq!(read.expect("it is there").expose(), b"");
+}
+
+#[test]
 fn a_state_file_that_others_could_read_is_refused() {
     let dir = temporary_dir();
     let state = StateDir::open(&dir.path().join("state")).expect("it is made");

@@ -47,9 +47,7 @@ pub(crate) fn whereabouts(
     before: Option<&Portal>,
 ) -> Result<Whereabouts, PortalError> {
     let address = reachable_address(listening.ip());
-    // Machines that know the former URL are not lost while it is one of the others.
-    let is_kept = before.is_some_and(|before| also.iter().any(|other| other.url == before.url));
-    locate(configured, listening, address, before.filter(|_| !is_kept))
+    locate(configured, also, listening, address, before)
 }
 
 /// The other URLs of the portal.
@@ -68,7 +66,7 @@ pub(crate) fn also(urls: &[String]) -> Result<Vec<Portal>, PortalError> {
     }
     let portal = |url: &String| {
         let portal = Portal::new(url, None).map_err(|error| wrong(url, error.to_string()))?;
-        match is_local(&portal) {
+        match is_local(&portal) || is_loopback(&portal) || is_unspecified(&portal) {
             true => Err(wrong(
                 url,
                 "no other machine finds the portal there".to_owned(),
@@ -107,6 +105,7 @@ pub(crate) fn check_tokens(
 /// The same, on a machine that reaches others from `own`.
 fn locate(
     configured: Option<&str>,
+    also: &[Portal],
     listening: SocketAddr,
     own: Option<IpAddr>,
     before: Option<&Portal>,
@@ -132,8 +131,7 @@ fn locate(
         reason,
     };
     let url = Portal::new(&text, None).map_err(|error| wrong(error.to_string()))?;
-    let host = host_of(&url).parse::<IpAddr>();
-    if host.is_ok_and(|host| host.is_unspecified()) {
+    if is_unspecified(&url) {
         let reason = "nobody can connect to it: name an address of this machine, or its name";
         return Err(wrong(reason.to_owned()));
     }
@@ -151,7 +149,9 @@ fn locate(
             url.url
         ));
     }
-    warnings.extend(before.and_then(|before| change(before, &url, configured.is_some())));
+    // Machines that know the former URL are not lost while it is one of the others.
+    let lost = before.filter(|before| also.iter().all(|other| other.url != before.url));
+    warnings.extend(lost.and_then(|lost| change(lost, &url, configured.is_some())));
     Ok(Whereabouts { url, warnings })
 }
 
@@ -200,6 +200,12 @@ pub(crate) async fn is_behind_another(
 
 fn is_of_this_machine(address: IpAddr) -> bool {
     UdpSocket::bind((address, 0)).is_ok()
+}
+
+/// True for the addresses that mean every address of a machine.
+fn is_unspecified(portal: &Portal) -> bool {
+    let address = host_of(portal).parse::<IpAddr>();
+    address.is_ok_and(|address| address.to_canonical().is_unspecified())
 }
 
 /// True for the addresses of the machine itself.
@@ -264,7 +270,8 @@ mod tests {
     ) -> Result<Whereabouts, PortalError> {
         let before = before.map(|url| Portal::new(url, None).unwrap());
         let own = own.map(|own| own.parse().unwrap());
-        locate(configured, listening.parse().unwrap(), own, before.as_ref())
+        let listening = listening.parse().unwrap();
+        locate(configured, &[], listening, own, before.as_ref())
     }
 
     #[test]
@@ -369,11 +376,21 @@ mod tests {
         assert_eq!(found.warnings, [] as [String; 0]);
         let found = whereabouts(new, &[], listening, Some(&before)).unwrap();
         assert_eq!(found.warnings.len(), 1);
+        // A machine without an address still has it.
+        let alone = locate(None, &others, listening, None, Some(&before)).unwrap();
+        assert_eq!(alone.url, before);
     }
 
     #[test]
     fn other_urls_are_urls_of_portals_that_others_find_and_not_too_many() {
-        for wrong in ["http://a.example", "https://127.0.0.1", "https://[fe80::1]"] {
+        for wrong in [
+            "http://a.example",
+            "https://127.0.0.1",
+            "https://localhost",
+            "https://[fe80::1]",
+            "https://0.0.0.0:8443",
+            "https://[::]:8443",
+        ] {
             let error = also(&[wrong.to_owned()]).unwrap_err();
             assert!(error.to_string().contains(wrong), "{error}");
         }

@@ -19,7 +19,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 use zeroize::Zeroizing;
 
 /// Most bytes of a file of certificates or of a key: a chain of a few certificates has some
@@ -33,8 +33,15 @@ pub(crate) struct Certificate {
     /// The portal's URLs, the one that tokens name first.
     urls: Vec<Portal>,
     current: RwLock<Current>,
-    /// The reason for which the files were refused when they were last read.
-    refused: RwLock<Option<String>>,
+    /// The reasons for which files were refused when they were last read.
+    refused: RwLock<Refused>,
+}
+
+/// The reasons for which files are not used.
+#[derive(Clone, Debug, Default)]
+struct Refused {
+    given: Option<String>,
+    next: Option<String>,
 }
 
 /// The files of certificates.
@@ -54,6 +61,15 @@ struct Current {
     ends: Option<Timestamp>,
     /// The certificate that will be shown after it.
     next: Option<Known>,
+    /// The file that it was read from, if it was.
+    next_file: Option<NextFile>,
+}
+
+/// A file of the next certificate, as it was read.
+#[derive(Clone, Debug)]
+struct NextFile {
+    look: FileLook,
+    known: Known,
 }
 
 /// The ways in which machines know a certificate.
@@ -77,13 +93,14 @@ impl Certificate {
         store: &dyn Store,
         urls: Vec<Portal>,
     ) -> Result<Self, PortalError> {
-        let current = match &given.files {
+        let mut current = match &given.files {
             None => {
                 let pem = home.own_certificate(store, &urls[0]).await?;
-                Current::own(home, &pem, given.next.as_deref(), &urls)?
+                Current::own(home, &pem, &urls)?
             }
-            Some(files) => Current::of_files(files, given.next.as_deref(), &urls)?,
+            Some(files) => Current::of_files(files, &urls)?,
         };
+        current.set_next(given.next.as_deref(), &urls, None)?;
         Ok(Self {
             given,
             urls,
@@ -92,25 +109,26 @@ impl Certificate {
         })
     }
 
-    /// Reads it again. If that is not possible, the certificate stays as it was.
+    /// Reads it again. If that is not possible, the certificate stays as it was. So does the next one, alone.
     pub(crate) async fn reload(
         &self,
         home: &Home,
         store: &dyn Store,
     ) -> Result<Reloaded, PortalError> {
-        let next = self.given.next.as_deref();
-        let read = match &self.given.files {
+        let mut read = match &self.given.files {
             None => {
                 let pem = home.existing_pem(store).await?;
-                Current::own(home, &pem, next, &self.urls)?
+                Current::own(home, &pem, &self.urls)?
             }
             Some(files) => {
-                let read = Current::of_files(files, next, &self.urls);
-                let refused = read.as_ref().err().map(ToString::to_string);
-                *self.refused.write().unwrap_or_else(PoisonError::into_inner) = refused;
+                let read = Current::of_files(files, &self.urls);
+                self.refused().given = read.as_ref().err().map(ToString::to_string);
                 read?
             }
         };
+        let next = self.given.next.as_deref();
+        let set = read.set_next(next, &self.urls, self.current().next_file);
+        self.note_next(set.err());
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *current, read);
         let pin_of = |known: Known| known.pin;
@@ -122,6 +140,22 @@ impl Certificate {
             false if was_next == Some(current.known.pin) => Reloaded::Switched,
             false => Reloaded::ChangedAtOnce,
         })
+    }
+
+    /// Notes that the next certificate could be read, or not. The log has each reason once.
+    fn note_next(&self, error: Option<PortalError>) {
+        let reason = error.map(|error| error.to_string());
+        let mut refused = self.refused();
+        if refused.next == reason {
+            return;
+        }
+        if let Some(error) = &reason {
+            tracing::error!(
+                %error,
+                "machines are not told of the next certificate (--next-cert), but still of the one before: correct the file"
+            );
+        }
+        refused.next = reason;
     }
 
     /// True if the portal made it for itself.
@@ -169,16 +203,21 @@ impl Certificate {
 
     /// All that people have to look after.
     pub(crate) fn state(&self) -> CertificateState {
-        let refused = self.refused.read().unwrap_or_else(PoisonError::into_inner);
+        let Refused { given, next } = self.refused().clone();
         CertificateState {
             ends: self.current().ends,
-            refused: refused.clone(),
+            refused: given,
+            next_refused: next,
         }
     }
 
     /// SHA-256 of the certificate.
     pub(crate) fn pin(&self) -> CertificatePin {
         self.current().known.pin
+    }
+
+    fn refused(&self) -> RwLockWriteGuard<'_, Refused> {
+        self.refused.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn current(&self) -> Current {
@@ -211,47 +250,41 @@ impl ResolvesServerCert for Certificate {
 }
 
 impl Current {
-    fn own(
-        home: &Home,
-        pem: &SecretBytes,
-        next_file: Option<&Path>,
-        urls: &[Portal],
-    ) -> Result<Self, PortalError> {
+    fn own(home: &Home, pem: &SecretBytes, urls: &[Portal]) -> Result<Self, PortalError> {
         let path = home.state().path().join(OWN_FILE);
         let (pem, next) = split(pem.expose());
-        let mut current = Self::of_pem(pem, &path, pem, &path, urls)?;
         let next = next.map(|next| chain(next, &path)).transpose()?;
-        current.next = next.map(|next| Known::of(&next, urls));
-        // Nobody but tokens and the portal vouches for them, whatever this machine trusts.
-        current.known.vouched_for = false;
-        current.known.vouched_for_at_all = false;
-        if let Some(next) = &mut current.next {
-            next.vouched_for = false;
-            next.vouched_for_at_all = false;
-        } else {
-            current.set_next(next_file, urls)?;
-        }
+        let mut current = Self::of_pem(pem, &path, pem, &path, |it| Known::by_pin(it, urls))?;
+        current.next = next.map(|next| Known::by_pin(&next, urls));
         Ok(current)
     }
 
-    fn of_files(
-        files: &CertificateFiles,
-        next: Option<&Path>,
-        urls: &[Portal],
-    ) -> Result<Self, PortalError> {
+    fn of_files(files: &CertificateFiles, urls: &[Portal]) -> Result<Self, PortalError> {
         let certificate = read(&files.certificate)?;
         let key = read(&files.key)?;
-        let mut current = Self::of_pem(&certificate, &files.certificate, &key, &files.key, urls)?;
-        current.set_next(next, urls)?;
-        Ok(current)
+        let of = |chain: &[CertificateDer<'static>]| Known::of(chain, urls);
+        Self::of_pem(&certificate, &files.certificate, &key, &files.key, of)
     }
 
-    fn set_next(&mut self, file: Option<&Path>, urls: &[Portal]) -> Result<(), PortalError> {
-        if let Some(file) = file.filter(|file| file.exists()) {
-            let known = Known::of(&chain(&read(file)?, file)?, urls);
-            self.next = Some(known).filter(|known| known.pin != self.known.pin);
-        }
-        Ok(())
+    /// The next certificate is that of a file, unless the portal made one. A file that can't be read leaves the one that
+    /// was read `before`; one that has not changed is not read again.
+    fn set_next(
+        &mut self,
+        file: Option<&Path>,
+        urls: &[Portal],
+        before: Option<NextFile>,
+    ) -> Result<(), PortalError> {
+        let Some(file) = file.filter(|_| self.next.is_none()) else {
+            return Ok(());
+        };
+        let (found, read) = match NextFile::read(file, urls, before.as_ref()) {
+            Ok(found) => (found, Ok(())),
+            Err(error) => (before, Err(error)),
+        };
+        let known = found.as_ref().map(|found| found.known);
+        self.next = known.filter(|known| known.pin != self.known.pin);
+        self.next_file = found;
+        read
     }
 
     fn of_pem(
@@ -259,12 +292,12 @@ impl Current {
         chain_path: &Path,
         key: &[u8],
         key_path: &Path,
-        urls: &[Portal],
+        known: impl FnOnce(&[CertificateDer<'static>]) -> Known,
     ) -> Result<Self, PortalError> {
         let chain = chain(pem, chain_path)?;
         let key = PrivateKeyDer::from_pem_slice(key)
             .map_err(|error| refused(key_path, format!("no private key in PEM: {error}")))?;
-        let known = Known::of(&chain, urls);
+        let known = known(&chain);
         let ends = validity::ends(&chain[0]);
         let key = CertifiedKey::from_der(chain, key, &provider()).map_err(|error| {
             let reason = format!("it does not go with {}: {error}", chain_path.display());
@@ -275,16 +308,48 @@ impl Current {
             known,
             ends,
             next: None,
+            next_file: None,
         })
+    }
+}
+
+impl NextFile {
+    /// The file as it is now; none if there is none.
+    fn read(
+        file: &Path,
+        urls: &[Portal],
+        before: Option<&Self>,
+    ) -> Result<Option<Self>, PortalError> {
+        let there = file.try_exists();
+        if !there.map_err(|error| refused(file, error.to_string()))? {
+            return Ok(None);
+        }
+        let look = FileLook::of(&[file.to_owned()]);
+        if let Some(before) = before.filter(|before| before.look == look) {
+            return Ok(Some(before.clone()));
+        }
+        let known = Known::of(&chain(&read(file)?, file)?, urls);
+        Ok(Some(Self { look, known }))
     }
 }
 
 impl Known {
     fn of(chain: &[CertificateDer<'static>], urls: &[Portal]) -> Self {
+        let vouched_for = is_vouched_for(chain, &urls[0]);
+        let others = &urls[1..];
+        Self {
+            vouched_for,
+            vouched_for_at_all: vouched_for && others.iter().all(|url| is_vouched_for(chain, url)),
+            ..Self::by_pin(chain, urls)
+        }
+    }
+
+    /// Nobody but tokens and the portal vouches for it, whatever this machine trusts.
+    fn by_pin(chain: &[CertificateDer<'static>], urls: &[Portal]) -> Self {
         Self {
             pin: CertificatePin::of(&chain[0]),
-            vouched_for: is_vouched_for(chain, &urls[0]),
-            vouched_for_at_all: urls.iter().all(|url| is_vouched_for(chain, url)),
+            vouched_for: false,
+            vouched_for_at_all: false,
             names_host: names_host(&chain[0], &urls[0]),
         }
     }
@@ -367,114 +432,4 @@ impl FileLook {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use culvert_store_sql::{SqlStore, SqliteOptions};
-    use rcgen::KeyPair;
-
-    fn url() -> Portal {
-        Portal::new("https://portal.example:8443", None).unwrap()
-    }
-
-    async fn home() -> (tempfile::TempDir, Home, SqlStore) {
-        let dir = tempfile::tempdir().unwrap();
-        let home = Home::open(&dir.path().join("portal")).unwrap();
-        let store = SqlStore::open(&SqliteOptions::memory()).await.unwrap();
-        (dir, home, store)
-    }
-
-    async fn open(
-        files: Option<CertificateFiles>,
-        home: &Home,
-        store: &SqlStore,
-    ) -> Result<Certificate, PortalError> {
-        let given = Given {
-            files,
-            next: Some(home.state().path().join("next.pem")),
-        };
-        Certificate::open(given, home, store, vec![url()]).await
-    }
-
-    fn write_files(dir: &Path) -> CertificateFiles {
-        let made = rcgen::generate_simple_self_signed(vec!["portal.example".to_owned()]).unwrap();
-        let files = CertificateFiles {
-            certificate: dir.join("c.pem"),
-            key: dir.join("k.pem"),
-        };
-        std::fs::write(&files.certificate, made.cert.pem()).unwrap();
-        std::fs::write(&files.key, made.signing_key.serialize_pem()).unwrap();
-        files
-    }
-
-    #[tokio::test]
-    async fn the_own_certificate_is_made_once_and_tokens_name_it() {
-        let (dir, home, store) = home().await;
-        let first = open(None, &home, &store).await.unwrap();
-        let again = open(None, &home, &store).await.unwrap();
-        assert_eq!(first.pin(), again.pin());
-        assert_eq!(first.portal().pin, Some(first.pin()));
-        let file = dir.path().join("portal").join(OWN_FILE);
-        let mode = std::os::unix::fs::PermissionsExt::mode(
-            &std::fs::metadata(file).unwrap().permissions(),
-        );
-        assert_eq!(mode & 0o777, 0o600);
-    }
-
-    #[tokio::test]
-    async fn files_that_change_are_read_again_and_bad_ones_change_nothing() {
-        let (dir, home, store) = home().await;
-        let files = write_files(dir.path());
-        let certificate = open(Some(files.clone()), &home, &store).await.unwrap();
-        let first = certificate.pin();
-        assert_eq!(
-            certificate.portal().pin,
-            Some(first),
-            "no authority vouches for it"
-        );
-        assert_eq!(
-            certificate.reload(&home, &store).await.unwrap(),
-            Reloaded::Unchanged
-        );
-
-        let paths = [files.certificate.clone(), files.key.clone()];
-        let before = FileLook::of(&paths);
-        write_files(dir.path());
-        assert_ne!(FileLook::of(&paths), before);
-        assert_eq!(
-            certificate.reload(&home, &store).await.unwrap(),
-            Reloaded::ChangedAtOnce
-        );
-        let second = certificate.pin();
-        assert_ne!(first, second);
-
-        assert_eq!(certificate.state().refused, None);
-        std::fs::write(&files.certificate, "no certificate").unwrap();
-        assert!(certificate.reload(&home, &store).await.is_err());
-        assert_eq!(certificate.pin(), second);
-        let refused = certificate.state().refused.unwrap();
-        assert!(refused.contains("c.pem"), "{refused}");
-        write_files(dir.path());
-        certificate.reload(&home, &store).await.unwrap();
-        assert_eq!(certificate.state().refused, None);
-    }
-
-    #[tokio::test]
-    async fn a_key_of_another_certificate_is_refused_by_its_name() {
-        let (dir, home, store) = home().await;
-        let files = write_files(dir.path());
-        let other = KeyPair::generate().unwrap();
-        std::fs::write(&files.key, other.serialize_pem()).unwrap();
-        let error = open(Some(files.clone()), &home, &store).await.unwrap_err();
-        let text = error.to_string();
-        assert!(
-            text.contains(&files.key.display().to_string()) && text.contains("does not go"),
-            "{text}"
-        );
-        let missing = CertificateFiles {
-            key: dir.path().join("none.pem"),
-            ..files
-        };
-        let error = open(Some(missing), &home, &store).await.unwrap_err();
-        assert!(error.to_string().contains("none.pem"), "{error}");
-    }
-}
+mod tests;

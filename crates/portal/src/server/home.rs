@@ -15,6 +15,9 @@ const SINK_DIR: &str = "logs";
 /// The address that the portal published last, for commands that make tokens whether it runs or not.
 pub(super) const WHEREABOUTS_FILE: &str = "portal.json";
 
+/// Most bytes of it: eight URLs of 512 bytes, two pins, and room for fields of later versions.
+const MAX_WHEREABOUTS_LEN: usize = 16 << 10;
+
 /// The key of the marks by which browsers are known. Without it, people's browsers are unknown until they sign in.
 pub(super) const BROWSER_KEY_FILE: &str = "browsers.key";
 
@@ -49,8 +52,9 @@ pub struct Published {
 pub struct HandedOut {
     /// SHA-256 of the certificate.
     pub pin: CertificatePin,
-    /// The time since which they are told.
-    pub since: Timestamp,
+    /// The time since which this portal tells them; none where it does not, because another one leads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
 }
 
 /// The same in its file.
@@ -177,7 +181,10 @@ impl Home {
     /// # Errors
     /// As [`Self::whereabouts`].
     pub fn published(&self) -> Result<Option<Published>, PortalError> {
-        let Some(text) = self.state.read(WHEREABOUTS_FILE)? else {
+        let text = self
+            .state
+            .read_at_most(MAX_WHEREABOUTS_LEN, WHEREABOUTS_FILE)?;
+        let Some(text) = text else {
             return Ok(None);
         };
         let damaged = || PortalError::Whereabouts {

@@ -6,7 +6,7 @@
 use super::home::Home;
 use super::options::host_of;
 use crate::PortalError;
-use culvert_store::{SecretBytes, StateSecret, Store};
+use culvert_store::{MAX_STATE_SECRET_LEN, SecretBytes, StateSecret, Store};
 use culvert_wire::token::{CertificatePin, Portal};
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair};
 use rustls::pki_types::CertificateDer;
@@ -146,7 +146,7 @@ impl Home {
         if let Some(stored) = store.state_secret(StateSecret::Certificate, None).await? {
             return Ok(Some(stored));
         }
-        let content = self.state().read(OWN_FILE)?;
+        let content = self.state().read_at_most(MAX_STATE_SECRET_LEN, OWN_FILE)?;
         Ok(content.map(|content| SecretBytes::new(content.expose().to_vec())))
     }
 
@@ -209,7 +209,7 @@ mod tests {
         let both = [one.as_slice(), other.as_slice()].concat();
         assert_eq!(split(&both), (one.as_slice(), Some(other.as_slice())));
         assert_eq!(split(b"nothing"), (b"nothing".as_slice(), None));
-        assert!(both.len() <= culvert_store::MAX_STATE_SECRET_LEN);
+        assert!(both.len() <= MAX_STATE_SECRET_LEN);
     }
 
     #[tokio::test]

@@ -148,6 +148,7 @@ impl Portal {
             store: Arc::clone(&store),
             sessions: sessions.clone(),
             also,
+            last: Arc::default(),
         };
         if let Err(error) = publisher.publish().await {
             tracing::warn!(%error, "commands on this machine do not know since when machines are told of the next certificate");
@@ -190,8 +191,8 @@ impl Portal {
 
         let (stop, stopped) = watch::channel(false);
         let mut tasks = JoinSet::new();
+        tasks.spawn(publisher.clone().watch(stopped.clone()));
         if certificate.is_own() {
-            tasks.spawn(publisher.clone().watch_own(stopped.clone()));
             let warning = warn_of_own_certificate(certificate.portal(), address, has_proxies);
             let mut stopped = stopped.clone();
             tasks.spawn(async move {

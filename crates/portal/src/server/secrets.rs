@@ -5,7 +5,7 @@ use super::home::{BROWSER_KEY_FILE, Home};
 use super::own_certificate::OWN_FILE;
 use crate::PortalError;
 use culvert_secrets::{KEY_LEN, SecretsKey};
-use culvert_store::{SecretBytes, StateSecret, Store, StoreError};
+use culvert_store::{MAX_STATE_SECRET_LEN, SecretBytes, StateSecret, Store, StoreError};
 use culvert_store_sql::{Sealer, SecretsAccess};
 use culvert_store_sql::{SecretsStatus, SqlStore, SqliteOptions, rekey, secrets_status};
 use std::fs::OpenOptions;
@@ -152,7 +152,7 @@ impl Home {
             return Ok(stored);
         }
         let file = file_of(name);
-        if let Some(content) = self.state().read(file)? {
+        if let Some(content) = self.state().read_at_most(MAX_STATE_SECRET_LEN, file)? {
             return Ok(SecretBytes::new(content.expose().to_vec()));
         }
         let made = SecretBytes::from(make()?);

@@ -4,7 +4,7 @@ use crate::browser::{Browser, signed_in};
 use crate::live_machines;
 use crate::support::{Running, enrol_client, enrol_gateway, id_of, make_actor, seen};
 use culvert_ids::SiteId;
-use culvert_portal::CertificateFiles;
+use culvert_portal::{CertificateFiles, Home};
 use culvert_store::{ActorKind, MachineId, Role, SeenMachine};
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::json;
@@ -148,6 +148,24 @@ async fn a_certificate_that_ends_soon_or_can_not_be_renewed_is_told_of() {
     running.portal.reload().await.unwrap();
     let page = text(&mut browser, "/").await;
     assert!(!page.contains("Needs attention"), "{page}");
+}
+
+#[tokio::test]
+async fn a_certificate_that_could_not_be_noted_for_commands_is_noted_as_soon_as_that_is_possible() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = certificate(dir.path(), 90);
+    let running = Running::start_certified(files).await;
+    let noted = running.state.join("portal.json");
+    // No file takes the place of a directory: the write fails as on a full disk.
+    std::fs::remove_file(&noted).unwrap();
+    std::fs::create_dir(&noted).unwrap();
+    certificate(dir.path(), 90);
+    running.portal.reload().await.unwrap_err();
+    std::fs::remove_dir(&noted).unwrap();
+    running.portal.reload().await.unwrap();
+    let home = Home::open_beside(&running.state).unwrap();
+    let told = home.whereabouts().unwrap().unwrap();
+    assert_eq!(told, running.portal.whereabouts());
 }
 
 #[tokio::test]

@@ -13,6 +13,10 @@ pub const MAX_PORTAL_URLS: usize = 8;
 /// of it.
 pub const MAX_PORTAL_PINS: usize = 4;
 
+/// Most bytes of a set that a machine has stored: its URLs, its pins and the id of a token take 5 KiB, and later versions
+/// may add fields.
+pub const MAX_STORED_PORTALS_LEN: usize = 16 << 10;
+
 /// The addresses at which a portal is reached, and the certificates by which it is known at each of them. The portal
 /// hands it out; a machine keeps it beside the address of its token.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
