@@ -77,7 +77,7 @@ impl Sinks {
             SinkTarget::File { .. } => None,
             SinkTarget::Http { .. } => self.token(&sink.name).await.map_err(SinkError::new)?,
         };
-
+        self.check_current(sink).await?;
         self.deliver_with(sink, token.as_ref(), lines, file::append)
             .await
     }

@@ -28,7 +28,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
@@ -36,6 +36,10 @@ use tokio::time::{MissedTickBehavior, interval};
 /// The interval of checks for changes to the files of a given certificate and of countries. A
 /// renewed file is in use within that time, without any other action.
 const FILE_LOOK: Duration = Duration::from_secs(30);
+
+/// Connections that the kernel holds until they are accepted; fewer where `net.core.somaxconn` says so. 4,096 is its
+/// default. Machines that come back together fit in, and nobody waits a second because a SYN was dropped.
+const MAX_TO_ACCEPT: u32 = 4_096;
 
 /// The interval at which last uses of API tokens are written down.
 const NOTE_USES_EVERY: Duration = Duration::from_secs(10);
@@ -87,10 +91,10 @@ impl Portal {
         home: Home,
         store: Arc<dyn Store>,
     ) -> Result<Self, PortalError> {
-        let listener = bind(options.listen).await?;
+        let listener = bind(options.listen)?;
         let address = local_address(&listener, options.listen)?;
         let metrics_listener = match options.metrics {
-            Some(address) => Some(bind(address).await?),
+            Some(address) => Some(bind(address)?),
             None => None,
         };
         // A damaged file is written anew.
@@ -132,7 +136,7 @@ impl Portal {
         );
         let tls = tls(Arc::clone(&certificate))?;
         let browser_key = home.browser_key(store.as_ref()).await?;
-        // Whatever fails before this loses no set-up token. After it, only `Sessions::start` can fail: it needs the account.
+        // A failure before this loses no set-up token. After it, only `Sessions::start` can fail: it needs the account.
         let (account, setup) = prepare(store.as_ref(), &certificate.portal()).await?;
 
         let metrics = Arc::new(Metrics::new());
@@ -290,10 +294,18 @@ impl Portal {
     }
 }
 
-async fn bind(address: SocketAddr) -> Result<TcpListener, PortalError> {
-    TcpListener::bind(address)
-        .await
-        .map_err(|source| PortalError::Listen { address, source })
+fn bind(address: SocketAddr) -> Result<TcpListener, PortalError> {
+    let listen = || {
+        let socket = match address {
+            SocketAddr::V4(_) => TcpSocket::new_v4(),
+            SocketAddr::V6(_) => TcpSocket::new_v6(),
+        }?;
+        // Connections of a portal that has ended do not keep the next one from its address.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(MAX_TO_ACCEPT)
+    };
+    listen().map_err(|source| PortalError::Listen { address, source })
 }
 
 fn local_address(listener: &TcpListener, address: SocketAddr) -> Result<SocketAddr, PortalError> {

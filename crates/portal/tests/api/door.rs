@@ -17,6 +17,10 @@ const SOON: Duration = Duration::from_secs(30);
 /// Before an idle connection that was closed is made anew.
 const PAUSE: Duration = Duration::from_millis(500);
 
+/// For how long a connection is waited for before another one is tried: a SYN that was dropped is repeated ever more
+/// seldom.
+const CONNECT_LIMIT: Duration = Duration::from_secs(3);
+
 /// Connections that say nothing, made anew as often as they are closed.
 struct Idle {
     connected: Arc<AtomicUsize>,
@@ -32,7 +36,7 @@ impl Idle {
             tasks.spawn(async move {
                 let mut is_first = true;
                 loop {
-                    if let Ok(mut stream) = connect(from, to).await {
+                    if let Ok(Ok(mut stream)) = timeout(CONNECT_LIMIT, connect(from, to)).await {
                         if std::mem::take(&mut is_first) {
                             connected.fetch_add(1, Ordering::Relaxed);
                         }
@@ -69,6 +73,19 @@ fn number(metrics: &str, line: &str) -> u64 {
     let mut values = metrics.lines().filter_map(|text| text.strip_prefix(line));
     let value = values.next().map(|value| value.trim().parse().unwrap());
     value.unwrap_or(0)
+}
+
+#[tokio::test]
+async fn more_than_a_thousand_that_come_at_once_wait_for_a_busy_portal_and_none_is_dropped() {
+    culvert_host::raise_descriptors(DESCRIPTORS_NEEDED);
+    let running = Running::start().await;
+    let to = running.portal.address();
+    // The portal runs on this thread, and accepts nobody while the thread is busy here.
+    let all: Vec<_> = (0..1_500)
+        .map(|_| std::net::TcpStream::connect_timeout(&to, SOON).expect("it waits"))
+        .collect();
+    drop(all);
+    running.client().await.get("/healthz").await.expect(200);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
