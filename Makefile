@@ -25,7 +25,7 @@ target_dir := $(or $(CARGO_TARGET_DIR),target)
 BENCH_RUN = CULVERT_BIN="$${CULVERT_BIN:-$$(realpath $(target_dir)/release/culvert)}" cargo run --release -p culvert-bench --
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-scripts test-packages packages static release reproducible bench bench-quick bench-console day study lint lint-labs lint-containers audit vet vet-import fuzz constant-time handshake-model miri sanitize docs docs-serve rustdoc clean-lab ci rust mutants promises
+.PHONY: help setup demo demo-ha test test-scripts test-packages packages static release reproducible bench bench-quick bench-console day study lint lint-labs lint-containers audit vet vet-import fuzz constant-time handshake-model miri sanitize docs docs-serve rustdoc clean-lab ci rust mutants promises
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ setup: ## Install the Debian packages that are missing (as root), or say what to
 
 demo: ## The whole product in namespaces, then a tunnel alone: see it work (root; builds first)
 	@scripts/demo.sh
+
+demo-ha: ## Two portals on PostgreSQL behind HAProxy: each is killed under load, and what happened when (root; builds first)
+	@scripts/demo.sh ha
 
 test: setup ## Every test: unit, property, corpus replay, namespaces, interop (root)
 	@# Builds all that tests run, the program included, so that no test waits for the compiler.
@@ -103,7 +106,7 @@ lint: rust ## Format, clippy, layers, links
 lint-labs: # Labs are no targets of `--all-targets`: they run by name alone
 	cargo clippy --quiet --workspace $(LABS:%=--test %) -- -D warnings
 
-lint-containers: ## The container file and the Compose file (PyPI)
+lint-containers: ## The container file, the Compose files, the configuration of HAProxy (PyPI, Debian)
 	@scripts/lint-containers.sh
 
 audit: rust ## Licences, duplicates, sources and advisories of dependencies; fails without a current advisory database

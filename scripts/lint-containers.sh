@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Lints the container file and the Compose file: no engine runs where tests do. Installs the linters below
+# Lints the container file, the Compose files and the configuration of HAProxy: no engine runs where tests do. Installs the linters below
 # target/, once.
 #
 # usage: scripts/lint-containers.sh [--bases CONTAINERFILE]
@@ -49,5 +49,7 @@ fi
 cd packaging/container
 tools=$(cd "$OLDPWD" && realpath "$tools")
 "$tools/bin/hadolint" --failure-threshold info Containerfile
-"$tools/bin/check-jsonschema" --builtin-schema vendor.compose-spec compose.yaml
-"$tools/bin/compose-lint" --fail-on low compose.yaml
+"$tools/bin/check-jsonschema" --builtin-schema vendor.compose-spec compose.yaml compose-ha.yaml
+"$tools/bin/compose-lint" --fail-on low compose.yaml compose-ha.yaml
+../../scripts/peers.sh haproxy
+../../target/peers/bin/haproxy -c -q -f haproxy.cfg

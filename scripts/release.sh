@@ -3,7 +3,7 @@
 # docs/releasing.md has the whole procedure.
 #
 # usage: scripts/release.sh VERSION SIGNING_KEY [DYNAMIC STATIC]
-#   VERSION          that of Cargo.toml, CHANGELOG.md and compose.yaml
+#   VERSION          that of Cargo.toml, CHANGELOG.md and the Compose files
 #   SIGNING_KEY      an OpenSSH private key, or the public key of one that an agent or a token holds
 #   DYNAMIC, STATIC  programs that are built already, for tests; the release says so
 #
@@ -16,7 +16,7 @@ export PATH=$PATH:$HOME/.cargo/bin:/usr/sbin:/sbin
 namespace=culvert-release
 # The heading of the newest section: "Unreleased" until somebody gives it the version.
 changes=$(sed -n 's/^## \[\{0,1\}\([^] ]*\).*/\1/p' CHANGELOG.md | head -n 1)
-image=$(sed -n 's/^ *image: culvert:\(.*\)/\1/p' packaging/container/compose.yaml | sort -u | paste -sd ' ')
+image=$(sed -n 's/^ *image: culvert:\(.*\)/\1/p' packaging/container/compose*.yaml | sort -u | paste -sd ' ')
 
 die() {
     echo "release: $*" >&2
@@ -57,7 +57,7 @@ check_version() {
     wanted=$(packaging/version)
     [ "$wanted" = "$version" ] || die "Cargo.toml has the version $wanted, not $version"
     [ "$changes" = "$version" ] || die "the newest section of CHANGELOG.md is ${changes:-none}, not $version"
-    [ "$image" = "$version" ] || die "packaging/container/compose.yaml has the image version $image, not $version"
+    [ "$image" = "$version" ] || die "packaging/container/compose*.yaml have the image version $image, not $version"
     local tagged
     tagged=$(git rev-parse --quiet --verify "refs/tags/v$version^{commit}" || true)
     [ -z "$tagged" ] || [ "$tagged" = "$(git rev-parse HEAD)" ] || die "the tag v$version is another commit: $tagged"

@@ -4,12 +4,14 @@
 #
 #   scripts/setup.sh         all of it
 #   scripts/setup.sh demo    what the demonstration needs, without what only tests and packages do
+#   scripts/setup.sh demo-ha the same for the demonstration of several portals
 #   scripts/setup.sh study   all of it, and what only the study of performance needs
 #
 # Exit status: 0 ready; 1 something is missing that this script cannot install, as it has said.
 set -u
 
-# A command that tells whether a package is there, the package, and whether only tests, or only the study, need it.
+# A command that tells whether a package is there, the package, and what alone needs it: tests, the demonstration of
+# several portals, the study.
 needed() {
     cat <<'TABLE'
 cc            build-essential
@@ -27,7 +29,7 @@ ethtool       ethtool
 tcpdump       tcpdump  tests
 age           age  tests
 sqlite3       sqlite3  tests
-pg_ctlcluster  postgresql  tests
+pg_ctlcluster  postgresql  tests demo-ha
 pgbouncer     pgbouncer  tests
 setpriv       util-linux
 git           git
@@ -72,15 +74,20 @@ status=0
 PATH=$PATH:/usr/sbin:/sbin:$HOME/.cargo/bin
 case ${1:-} in
 demo) only="" ;;
+demo-ha) only="demo-ha" ;;
 study) only="tests study" ;;
 *) only=tests ;;
 esac
 missing=$(needed | while read -r tool package for; do
-    [[ " $only " = *" $for "* || -z $for ]] || continue
+    is_needed=$([ -n "$for" ] || echo yes)
+    for one in $for; do
+        [[ " $only " != *" $one "* ]] || is_needed=yes
+    done
+    [ -n "$is_needed" ] || continue
     command -v "$tool" >/dev/null 2>&1 || echo "$package"
 done | sort -u | tr '\n' ' ')
 # Linters of the container's files are installed into an environment of their own.
-[ -z "$only" ] || python3 -c 'import ensurepip' 2>/dev/null || missing="${missing}python3-venv "
+[[ " $only " != *" tests "* ]] || python3 -c 'import ensurepip' 2>/dev/null || missing="${missing}python3-venv "
 [ -e /etc/ssl/certs/ca-certificates.crt ] || missing="${missing}ca-certificates "
 
 if [ -n "$missing" ]; then
@@ -130,7 +137,7 @@ fi
 
 # The browser without windows, which halves the time of its tests. Where there is none, they use the whole one.
 shell=chromium-headless-shell
-if [ -n "$only" ] && [ "$(id -u)" -eq 0 ] && ! command -v $shell >/dev/null 2>&1 && apt-cache show $shell >/dev/null 2>&1; then
+if [[ " $only " = *" tests "* ]] && [ "$(id -u)" -eq 0 ] && ! command -v $shell >/dev/null 2>&1 && apt-cache show $shell >/dev/null 2>&1; then
     DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $shell >/dev/null 2>&1
 fi
 

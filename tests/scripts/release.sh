@@ -104,7 +104,7 @@ git -C "$tree" reset --quiet --hard HEAD~1
 sed -i "0,/culvert:$version/s//culvert:0.0.9/" "$tree/packaging/container/compose.yaml"
 commit compose
 expect "an image of another version is refused" \
-    1 "compose.yaml has the image version 0.0.9 $version, not $version" release "$version" "$work/key"
+    1 "compose*.yaml have the image version 0.0.9 $version, not $version" release "$version" "$work/key"
 git -C "$tree" tag "v$version"
 git -C "$tree" reset --quiet --hard HEAD~1
 expect "a tag of this version on another commit is refused" \

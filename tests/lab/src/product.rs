@@ -5,27 +5,35 @@
 //!                    │    └──── gateway 2 ─┴─ private (10.50.0.10, fd50::10: web server, database)
 //!                  portal
 //! ```
+//!
+//! Or several portals on a PostgreSQL server, with or without HAProxy in front of them.
 
 mod client;
 mod crowd;
 mod disk;
+mod first_uses;
 mod gateway;
+mod leader_killed;
 mod names;
 mod networks;
 mod numbered;
 mod portal;
 mod private_files;
 mod servers;
+mod several_portals;
 mod soon;
 
 pub use client::Client;
 pub use disk::SmallDisk;
+pub use first_uses::{FirstUse, FirstUses};
 pub use gateway::Gateway;
+pub use leader_killed::LeaderKilled;
 pub use names::{Answer, Names, RecordKind, ask_at};
 pub use networks::{PRIVATE_NAME, PRIVATE_NET, PRIVATE_OTHER_V4, PRIVATE_V4, PRIVATE_V6};
 pub use numbered::{Echo, NumberedStream, Tally};
 pub use portal::Portal;
 pub use servers::{Download, Server};
+pub use several_portals::Front;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -36,6 +44,8 @@ use anyhow::Result;
 
 use crate::link::Subnet;
 use crate::namespace::Namespace;
+use crate::postgres::Postgres;
+use crate::process::Process;
 use networks::{
     CLIENT_NET, NAT_NET, OTHER_CLIENT_NET, PORTAL_NET, PRIVATE_DNS_V4, default_route, forward, join,
 };
@@ -44,8 +54,13 @@ use private_files::private_dir;
 /// The product, running.
 #[derive(Debug)]
 pub struct Product {
-    /// The portal.
+    /// The portal, the first of several.
     pub portal: Portal,
+    /// The others on its database.
+    pub fellows: Vec<Portal>,
+    balancer: Option<Process>,
+    /// The server of the database, if it is none in the portal's state directory.
+    pub database: Option<Postgres>,
     /// The gateways of the one site.
     pub gateways: Vec<Gateway>,
     /// The client's machine.
@@ -148,7 +163,10 @@ impl Product {
             made.push(Gateway::new(number, &internet, &private, &dir)?);
         }
         Ok(Self {
-            portal: Portal::new(portal, private_dir(&dir, "portal")?),
+            portal: Portal::new(portal, PORTAL_NET, private_dir(&dir, "portal")?),
+            fellows: Vec::new(),
+            balancer: None,
+            database: None,
             gateways: made,
             client: Client::new(client, private_dir(&dir, "client")?),
             private,

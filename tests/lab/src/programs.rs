@@ -1,10 +1,11 @@
 //! The paths of the programs under test.
 
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 /// The root of the workspace.
 #[must_use]
@@ -49,6 +50,21 @@ pub fn peer_program(file_name: &str) -> Result<PathBuf> {
         bail!("{file_name} is not built: run scripts/peers.sh");
     }
     Ok(path)
+}
+
+/// The one block of a document that is in this language, such as a configuration that it prints.
+///
+/// # Errors
+/// When it has none, or several.
+pub fn documented(document: &str, language: &str) -> Result<String> {
+    let path = workspace_dir().join(document);
+    let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let fence = format!("```{language}\n");
+    let blocks: Vec<&str> = text.split(&fence).skip(1).collect();
+    let [block] = blocks.as_slice() else {
+        bail!("{document} has {} blocks of {language}", blocks.len());
+    };
+    Ok(block.split("```").next().unwrap_or_default().to_owned())
 }
 
 fn target_dir() -> PathBuf {

@@ -34,6 +34,12 @@ const NAMESPACES_DIR: &str = "/run/netns";
 const WATCHER: &str = r#"
 trap '' INT TERM HUP QUIT
 read -r _
+# A database server ends by itself, and takes its shared memory with it: its own shell waits for the same end of input.
+rounds=50
+while set -- "$1" "${TMPDIR:-/tmp}/cvl-$1"/postgres-*/* && [ -e "$2" ] && [ "$rounds" -gt 0 ]; do
+    rounds=$((rounds - 1))
+    sleep 0.1
+done
 sweep() {
     for file in /run/netns/cvl-"$1"-*; do
         [ -e "$file" ] || continue

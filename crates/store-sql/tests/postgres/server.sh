@@ -2,19 +2,26 @@
 # may be killed in any way. It says the directory when the server answers, and leaves nothing behind.
 #
 #   server.sh BIN [INITDB-OPTION…]
+#
+#   BIN                      the directory of the server's programs; `newest` is that of the newest installed server
+#   CULVERT_POSTGRES_IN      the directory of its directory, /tmp unless given
+#   CULVERT_POSTGRES_LISTEN  addresses at which it listens besides: anybody who reaches them is let in. It has no pooler
+#                            then
 set -eu
 # An interrupt is for those that hold the other end.
 trap '' INT HUP TERM
 bin=$1
 shift
-directory=$(mktemp -d /tmp/culvert-postgres.XXXXXX)
+[ "$bin" != newest ] || bin=$(printf '%s\n' /usr/lib/postgresql/*/bin | sort -V | tail -n 1)
+listen=${CULVERT_POSTGRES_LISTEN:-}
+directory=$(mktemp -d "${CULVERT_POSTGRES_IN:-/tmp}/culvert-postgres.XXXXXX")
 trap 'rm -rf "$directory"' EXIT
 log=$directory/log
 "$bin/initdb" -D "$directory/data" -U culvert -A trust --no-sync --no-instructions --encoding=UTF8 --locale=C \
     "$@" >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
 # Nothing here outlives the server, so that nothing has to be on a disk.
 cat >>"$directory/data/postgresql.conf" <<SETTINGS
-listen_addresses = ''
+listen_addresses = '$listen'
 unix_socket_directories = '$directory'
 max_connections = 200
 shared_buffers = 64MB
@@ -25,6 +32,7 @@ autovacuum = off
 wal_level = minimal
 max_wal_senders = 0
 SETTINGS
+[ -z "$listen" ] || echo 'host all all all trust' >>"$directory/data/pg_hba.conf"
 "$bin/postgres" -D "$directory/data" >>"$log" 2>&1 </dev/null &
 server=$!
 until "$bin/pg_isready" -q -h "$directory"; do
@@ -32,7 +40,9 @@ until "$bin/pg_isready" -q -h "$directory"; do
     sleep 0.05
 done
 # A pooler that gives each transaction another connection, on a socket beside the server's.
-cat >"$directory/pgbouncer.ini" <<SETTINGS
+pooler=
+start_pooler() {
+    cat >"$directory/pgbouncer.ini" <<SETTINGS
 [databases]
 * = host=$directory
 [pgbouncer]
@@ -43,16 +53,18 @@ auth_file = $directory/users
 pool_mode = transaction
 default_pool_size = 3
 SETTINGS
-echo '"culvert" ""' >"$directory/users"
-PATH=$PATH:/usr/sbin pgbouncer -q "$directory/pgbouncer.ini" >>"$log" 2>&1 </dev/null &
-pooler=$!
-until [ -S "$directory/.s.PGSQL.6432" ]; do
-    kill -0 "$pooler" 2>/dev/null || { cat "$log" >&2; exit 1; }
-    sleep 0.05
-done
+    echo '"culvert" ""' >"$directory/users"
+    PATH=$PATH:/usr/sbin pgbouncer -q "$directory/pgbouncer.ini" >>"$log" 2>&1 </dev/null &
+    pooler=$!
+    until [ -S "$directory/.s.PGSQL.6432" ]; do
+        kill -0 "$pooler" 2>/dev/null || { cat "$log" >&2; exit 1; }
+        sleep 0.05
+    done
+}
+[ -n "$listen" ] || start_pooler
 echo "$directory"
 read -r _ || true
 # At once, without a checkpoint.
 kill -QUIT "$server"
-kill -KILL "$pooler"
+[ -z "$pooler" ] || kill -KILL "$pooler"
 wait "$server" || true

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use super::networks::PORTAL_NET;
 use super::private_files::write_secret;
 use super::soon::SOON;
+use crate::link::Subnet;
 use crate::namespace::Namespace;
 use crate::process::Process;
 use crate::{culvert_program, wait_until};
@@ -32,12 +32,13 @@ pub struct Portal {
     pub arguments: String,
     /// The prefix of the command, such as a program that enters other mounts.
     pub wrapper: String,
+    net: Subnet,
     dir: PathBuf,
     process: Option<Process>,
 }
 
 impl Portal {
-    pub(super) fn new(namespace: Namespace, dir: PathBuf) -> Self {
+    pub(super) fn new(namespace: Namespace, net: Subnet, dir: PathBuf) -> Self {
         Self {
             namespace,
             family: Family::V4,
@@ -45,6 +46,7 @@ impl Portal {
             front: None,
             arguments: String::new(),
             wrapper: String::new(),
+            net,
             dir,
             process: None,
         }
@@ -149,6 +151,12 @@ impl Portal {
         self.process.as_mut().context("the portal does not run")
     }
 
+    /// True if it was started and has not been stopped or killed.
+    #[must_use]
+    pub const fn runs(&self) -> bool {
+        self.process.is_some()
+    }
+
     /// Asks it to end, and waits until it has.
     ///
     /// # Errors
@@ -178,10 +186,32 @@ impl Portal {
         if let Some(name) = &self.name {
             return format!("https://{name}:8443");
         }
-        format!(
-            "https://{}",
-            SocketAddr::new(PORTAL_NET.host(self.family, 2), 8443)
-        )
+        self.own_url()
+    }
+
+    /// The same without a proxy in front of it.
+    #[must_use]
+    pub fn own_url(&self) -> String {
+        format!("https://{}", self.address())
+    }
+
+    /// The address of its listener on the lab's internet.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        SocketAddr::new(self.net.host(self.family, 2), 8443)
+    }
+
+    /// The value of one of its metrics, such as `granted_total`.
+    ///
+    /// # Errors
+    /// When it does not answer, or has none of that name.
+    pub fn metric(&self, name: &str) -> Result<u64> {
+        let line = format!("curl -fsS -m 10 http://{METRICS}/metrics");
+        let text = self.namespace.run(&line)?;
+        let prefix = format!("culvert_portal_{name} ");
+        let value = text.lines().find_map(|line| line.strip_prefix(&prefix));
+        let value = value.with_context(|| format!("there is no metric {name}:\n{text}"))?;
+        Ok(value.parse()?)
     }
 
     /// The set-up token that it printed, once its line is whole.

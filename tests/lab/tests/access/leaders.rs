@@ -1,97 +1,290 @@
 //! Several portals on one PostgreSQL database: machines find the ones that are left, and traffic needs none.
 
-#[path = "../../../../crates/store-sql/tests/postgres/process.rs"]
-mod process;
-
 use crate::common::{Bed, SOON, access};
-use culvert_lab::product::{PRIVATE_NAME, Product};
-use culvert_lab::{Process, culvert_program, wait_until};
-use process::programs;
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
+use culvert_lab::product::{
+    Download, FirstUse, FirstUses, Front, NumberedStream, Portal, Product, Server,
+};
+use culvert_lab::{Namespace, wait_until};
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 /// The longest time for which a datagram of existing access may be without an answer: that of a busy test machine.
 const GAP: Duration = Duration::from_secs(1);
 
-/// Two portals on one database, and the machines of one of them.
+/// "each new access within 5 s of the kill"
+const NEW_ACCESS: Duration = Duration::from_secs(5);
+
+/// The number of times that the leader is killed.
+const KILLS: u32 = 10;
+
+/// New uses after which a portal that grants something would have been seen.
+const USES: usize = 3;
+
+/// Two portals on one database, the first of which leads, and machines that know both.
 struct Scene {
     bed: Bed,
-    second: Process,
-    _server: process::Process,
+    _unused: Server,
 }
 
 impl Scene {
-    /// The first portal leads, since it was there before the second one.
-    fn new() -> Self {
-        let server = process::Process::start();
-        let made = Command::new(programs().join("createdb"))
-            .args(["culvert", "--username=culvert"])
-            .arg(format!("--host={}", server.socket.display()))
-            .status();
-        assert!(made.unwrap().success());
+    fn new(front: Front) -> Self {
         let mut product = Product::networks(1).unwrap();
-        fs::create_dir_all(product.portal.home()).unwrap();
-        let file = product.portal.home().join("database-url");
-        let socket = server.socket.display();
-        fs::write(
-            &file,
-            format!("postgres:///culvert?host={socket}&user=culvert"),
-        )
-        .unwrap();
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
-        let url = product.portal.url();
-        let other = url.replace(":8443", ":8444");
-        let arguments = format!("--database-file {} --also-url {other}", file.display());
-        product.portal.arguments.clone_from(&arguments);
-        product.declare(&access()).unwrap();
-        let state = product.portal.home().join("second");
-        let line = format!(
-            "{} portal run --listen [::]:8444 --url {url} --state-dir {} {arguments}",
-            culvert_program().unwrap().display(),
-            state.display()
-        );
-        let second = product.portal.namespace.spawn(&line).unwrap();
+        product.with_portals(2, front).unwrap();
+        product.portal.start().unwrap();
+        product.is_reached_within(SOON).unwrap();
+        product.portal.set_up().unwrap();
+        let access = format!("{}\n{}", access(), FirstUses::access());
+        product.portal.apply(&access).unwrap();
+        product.portal_mut(1).unwrap().start().unwrap();
         product.enrol().unwrap();
-        wait_until("the second portal to follow", SOON, || {
-            let listed = product.portal.admin("portal list");
-            listed.is_ok_and(|listed| listed.contains("follows"))
-        })
-        .unwrap_or_else(|error| panic!("{error}: {}", second.output()));
-        let bed = Bed::around(product).unwrap();
         Self {
-            bed,
-            second,
-            _server: server,
+            _unused: FirstUses::serve(&product).unwrap(),
+            bed: Bed::around(product).unwrap(),
         }
     }
 
-    fn reaches_by_name(&self) -> bool {
-        let line = format!("curl -fsS -m 4 http://{PRIVATE_NAME}/");
-        self.bed.product.client.run_with_dns(&line).is_ok()
+    fn portal(&self, number: usize) -> &Portal {
+        self.bed.product.portals().nth(number).unwrap()
+    }
+
+    fn portal_mut(&mut self, number: usize) -> &mut Portal {
+        self.bed.product.portal_mut(number).unwrap()
+    }
+
+    fn leader(&self) -> usize {
+        self.bed.product.leader().unwrap().expect("a portal leads")
+    }
+
+    fn wait_for_leader(&self, number: usize) {
+        wait_until("the other portal to lead", SOON, || {
+            self.bed.product.leader().unwrap() == Some(number)
+        })
+        .unwrap_or_else(|error| panic!("{error}: {}", self.logs()));
+    }
+
+    fn first_uses(&self) -> FirstUses {
+        FirstUses::start(&self.bed.product.client.namespace)
+    }
+
+    fn logs(&self) -> String {
+        let product = &self.bed.product;
+        let portals: Vec<_> = product.portals().map(Portal::output).collect();
+        format!(
+            "{}\n{}\n{}\n{}",
+            portals.join("\n"),
+            product.gateways[0].output(),
+            product.client.output(),
+            product.balancer_output()
+        )
+    }
+
+    /// Kills the leader while a request for access waits for it, sees that the other portal grants it in time, and
+    /// starts the killed one again.
+    fn leader_is_killed_under_a_request(&mut self, uses: &FirstUses) -> String {
+        let product = &mut self.bed.product;
+        let epoch = product.epoch().unwrap();
+        let killed = product.kill_leader_under_a_request(uses, NEW_ACCESS);
+        let killed = killed.unwrap_or_else(|error| panic!("{error}: {}", self.logs()));
+        let product = &mut self.bed.product;
+        product.portal_mut(killed.leader).unwrap().start().unwrap();
+        assert_eq!(product.leader().unwrap(), Some(killed.next));
+        assert_eq!(product.epoch().unwrap(), epoch + 1);
+        format!(
+            "the other portal leads after {:.1} s, new access after {:.1} s",
+            killed.led_after.as_secs_f32(),
+            killed.answered_after.as_secs_f32()
+        )
+    }
+
+    /// New access that begins from now on, several times.
+    fn gives_new_access(&self, uses: &FirstUses) {
+        for _ in 0..USES {
+            let now = Instant::now();
+            wait_until("new access", SOON, || uses.first_after(now).is_some())
+                .unwrap_or_else(|error| panic!("{error}: {}", self.logs()));
+        }
+    }
+}
+
+/// Traffic of existing access, of which nothing may be lost.
+struct Flows {
+    download: Download,
+    stream: NumberedStream,
+}
+
+impl Flows {
+    fn start(scene: &Scene) -> Self {
+        Self {
+            download: scene.bed.download().unwrap(),
+            stream: scene.bed.numbered_stream().unwrap(),
+        }
+    }
+
+    fn have_lost_nothing(self) {
+        self.download.goes_on(GAP).unwrap();
+        let gap = self.stream.longest_gap();
+        assert!(gap < GAP, "{gap:?}");
+        let tally = self.stream.finish();
+        println!("{} datagrams, longest gap {gap:?}", tally.sent);
+        assert_eq!(tally.missing, Vec::<u64>::new());
+    }
+}
+
+/// A firewall that drops everything between a machine and an address, until it is dropped itself.
+struct Cut<'a>(&'a Namespace);
+
+impl<'a> Cut<'a> {
+    fn between(machine: &'a Namespace, address: IpAddr) -> Self {
+        machine
+            .shell(&format!(
+                "nft 'add table inet cut; \
+                 add chain inet cut out {{ type filter hook output priority 0; }}; \
+                 add chain inet cut in {{ type filter hook input priority 0; }}; \
+                 add rule inet cut out ip daddr {address} drop; \
+                 add rule inet cut in ip saddr {address} drop'"
+            ))
+            .unwrap();
+        Self(machine)
+    }
+
+    /// The same for all that a router passes on to an address; who connects is refused.
+    fn before(router: &'a Namespace, from: &[IpAddr], address: IpAddr) -> Self {
+        let from: Vec<_> = from.iter().map(IpAddr::to_string).collect();
+        router
+            .shell(&format!(
+                "nft 'add table inet cut; \
+                 add chain inet cut pass {{ type filter hook forward priority 0; }}; \
+                 add rule inet cut pass ip saddr {{ {} }} ip daddr {address} meta l4proto tcp \
+                 reject with tcp reset'",
+                from.join(", ")
+            ))
+            .unwrap();
+        Self(router)
+    }
+}
+
+impl Drop for Cut<'_> {
+    fn drop(&mut self) {
+        // A test that fails takes its namespaces with it.
+        let _gone = self.0.run("nft delete table inet cut");
     }
 }
 
 #[test]
-fn after_the_portal_that_leads_was_killed_no_datagram_is_lost_and_the_other_one_gives_new_access() {
-    let mut scene = Scene::new();
-    let download = scene.bed.download().unwrap();
-    let stream = scene.bed.numbered_stream().unwrap();
-    scene.bed.product.portal.kill().unwrap();
-    let killed = Instant::now();
-    wait_until("new access by the other portal", SOON, || {
-        scene.reaches_by_name()
-    })
-    .unwrap_or_else(|error| {
-        let client = scene.bed.product.client.output();
-        panic!("{error}: {client}\n{}", scene.second.output())
-    });
+fn while_the_leader_is_killed_ten_times_no_datagram_is_lost_and_each_new_access_comes_in_time() {
+    let mut scene = Scene::new(Front::Urls);
+    let flows = Flows::start(&scene);
+    let uses = scene.first_uses();
+    for kill in 1..=KILLS {
+        let took = scene.leader_is_killed_under_a_request(&uses);
+        println!("kill {kill}: {took}");
+    }
+    let longest = uses.so_far().iter().map(FirstUse::took).max();
     println!(
-        "new access {:.1} s after the end of the leader",
-        killed.elapsed().as_secs_f32()
+        "{} new accesses, the longest in {longest:?}",
+        uses.so_far().len()
     );
-    download.goes_on(GAP).unwrap();
-    assert!(stream.longest_gap() < GAP, "{:?}", stream.longest_gap());
-    assert_eq!(stream.finish().missing, Vec::<u64>::new());
+    flows.have_lost_nothing();
+}
+
+#[test]
+fn behind_haproxy_as_the_documents_configure_it_a_leader_is_killed_and_new_access_comes_in_time() {
+    let mut scene = Scene::new(Front::Balancer);
+    let flows = Flows::start(&scene);
+    let uses = scene.first_uses();
+    for kill in 1..=2 {
+        let took = scene.leader_is_killed_under_a_request(&uses);
+        println!("kill {kill} behind HAProxy: {took}");
+    }
+    // The administrator finds the portal that is left.
+    scene.portal_mut(0).kill().unwrap();
+    let listed = || scene.bed.product.portal.admin("portal list");
+    wait_until("the other portal to be listed", SOON, || {
+        listed().is_ok_and(|it| it.contains("leads (this one)"))
+    })
+    .unwrap_or_else(|error| panic!("{error}: {:?} {}", listed(), scene.logs()));
+    flows.have_lost_nothing();
+}
+
+#[test]
+fn a_leader_that_is_cut_off_from_the_database_grants_nothing_after_another_leads() {
+    let scene = Scene::new(Front::Urls);
+    let flows = Flows::start(&scene);
+    let uses = scene.first_uses();
+    let epoch = scene.bed.product.epoch().unwrap();
+    let (leader, other) = (
+        scene.portal(scene.leader()),
+        scene.portal(1 - scene.leader()),
+    );
+    let other_number = 1 - scene.leader();
+    assert!(leader.metric("granted_total").unwrap() > 0);
+
+    let database = scene.bed.product.database_address();
+    let cut = Cut::between(&leader.namespace, database);
+    let began = Instant::now();
+    scene.wait_for_leader(other_number);
+    println!("the other portal leads after {:?}", began.elapsed());
+    let granted = leader.metric("granted_total").unwrap();
+    let granted_by_other = other.metric("granted_total").unwrap();
+    scene.gives_new_access(&uses);
+    println!("new access after {:?}", began.elapsed());
+    assert!(leader.metric("granted_total").unwrap() <= granted);
+    let now = other.metric("granted_total").unwrap();
+    assert!(now >= granted_by_other + USES as u64, "{now}");
+    let (is_ready, why) = leader.readiness().unwrap();
+    assert!(!is_ready, "{why}");
+
+    drop(cut);
+    wait_until("the portal to be ready again", SOON, || {
+        leader.readiness().unwrap().0
+    })
+    .unwrap_or_else(|error| panic!("{error}: {}", scene.logs()));
+    assert_eq!(scene.leader(), other_number);
+    assert_eq!(scene.bed.product.epoch().unwrap(), epoch + 1);
+    scene.gives_new_access(&uses);
+    flows.have_lost_nothing();
+}
+
+#[test]
+fn a_portal_that_does_not_reach_the_leader_grants_nothing_and_its_machines_go_to_the_leader() {
+    let scene = Scene::new(Front::Urls);
+    let product = &scene.bed.product;
+    let flows = Flows::start(&scene);
+    let uses = scene.first_uses();
+    let epoch = product.epoch().unwrap();
+    let (leader, follower) = (scene.portal(0), scene.portal(1));
+    assert_eq!(scene.leader(), 0);
+
+    // The machines reach the portal that follows alone, and get access by it.
+    let router = product.nat_address();
+    let gateway = product.gateways[0].public_address(culvert_lab::Family::V4);
+    let cut = Cut::before(&product.internet, &[router, gateway], leader.address().ip());
+    let moved = || {
+        let output = product.client.output();
+        output.contains(&follower.own_url())
+    };
+    wait_until("the client to be at the other portal", SOON, moved)
+        .unwrap_or_else(|error| panic!("{error}: {}", scene.logs()));
+    scene.gives_new_access(&uses);
+    drop(cut);
+
+    let cut = Cut::between(&leader.namespace, follower.address().ip());
+    wait_until("the portal to miss the leader", SOON, || {
+        !follower.readiness().unwrap().0
+    })
+    .unwrap_or_else(|error| panic!("{error}: {}", scene.logs()));
+    let granted = leader.metric("granted_total").unwrap();
+    let began = Instant::now();
+    scene.gives_new_access(&uses);
+    println!("new access after {:?}", began.elapsed());
+    assert!(leader.metric("granted_total").unwrap() >= granted + USES as u64);
+    assert_eq!(follower.metric("granted_total").unwrap(), 0);
+
+    drop(cut);
+    wait_until("the portal to follow again", SOON, || {
+        follower.readiness().unwrap().0
+    })
+    .unwrap_or_else(|error| panic!("{error}: {}", scene.logs()));
+    assert_eq!((scene.leader(), product.epoch().unwrap()), (0, epoch));
+    flows.have_lost_nothing();
 }

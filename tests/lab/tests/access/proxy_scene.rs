@@ -3,7 +3,7 @@
 use crate::common::{SOON, access};
 use anyhow::{Context, Result, bail};
 use culvert_lab::product::Product;
-use culvert_lab::{Process, culvert_program, peer_program, wait_until, workspace_dir};
+use culvert_lab::{Process, culvert_program, documented, peer_program, wait_until};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -39,14 +39,7 @@ impl Kind {
 
     /// The configuration that the document prints.
     pub(crate) fn documented(self) -> String {
-        let path = workspace_dir().join("docs/behind-a-proxy.md");
-        let text = fs::read_to_string(path).unwrap();
-        let fence = format!("```{}\n", self.name());
-        let blocks: Vec<&str> = text.split(&fence).skip(1).collect();
-        let [block] = blocks.as_slice() else {
-            panic!("{} blocks of {self:?}", blocks.len());
-        };
-        block.split("```").next().unwrap().to_owned()
+        documented("docs/behind-a-proxy.md", self.name()).unwrap()
     }
 
     /// The files around that configuration in `dir`, and the command that runs it.

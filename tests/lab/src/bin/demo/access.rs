@@ -11,17 +11,17 @@ use culvert_lab::product::{
 };
 
 /// The web server's port, and the database's.
-const WEB_PORT: u16 = 80;
+pub(crate) const WEB_PORT: u16 = 80;
 const DATABASE_PORT: u16 = 5432;
 
 /// The length of each measurement.
 const MEASURED_S: u32 = 5;
 
 /// The limit for finding a new path; a longer search is a fault.
-const DEADLINE: Duration = Duration::from_secs(30);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
 /// The access file of the demonstration's administrator.
-const ACCESS: &str = include_str!("access.toml");
+pub(crate) const ACCESS: &str = include_str!("access.toml");
 
 /// Shows who gets where, and who does not.
 pub(crate) fn demonstrate() -> Result<()> {
@@ -97,7 +97,7 @@ fn set_up(product: &mut Product) -> Result<()> {
     product.client.start()
 }
 
-fn step(place: &str, command: &str) {
+pub(crate) fn step(place: &str, command: &str) {
     println!("    {place:24} {command}");
 }
 

@@ -2,13 +2,15 @@
 //!
 //! Namespaces stand for machines. First the whole product: a portal, two gateways before a private
 //! network, a client behind NAT ([`access`]). Then the data plane alone: two machines that each run
-//! `culvert wg` ([`tunnel`]). `access` or `tunnel` as its argument shows one of them alone. Everything
-//! is real and nothing stays: the namespaces go away with this program, however it ends.
+//! `culvert wg` ([`tunnel`]). `access` or `tunnel` as its argument shows one of them alone. With `ha` it shows two portals
+//! on one database instead, each of which is killed while it leads ([`leaders`]). Everything is real and nothing stays:
+//! the namespaces go away with this program, however it ends.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "what it prints is the demonstration")]
 
 mod access;
+mod leaders;
 mod tunnel;
 
 use std::process::ExitCode;
@@ -35,7 +37,12 @@ fn demonstrate() -> Result<()> {
         }
         Some("access") => access::demonstrate()?,
         Some("tunnel") => tunnel::demonstrate()?,
-        Some(other) => bail!("there is no part '{other}': `access` or `tunnel`, or both without"),
+        Some("ha") => leaders::demonstrate()?,
+        Some(other) => {
+            bail!(
+                "there is no part '{other}': `access`, `tunnel` or `ha`, or the first two without"
+            )
+        }
     }
     println!("\nEverything worked. Namespaces, tunnels and files are being removed.");
     Ok(())
