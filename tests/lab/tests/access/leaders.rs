@@ -120,13 +120,14 @@ impl Flows {
         }
     }
 
-    fn have_lost_nothing(self) {
+    /// Checks that, and says what there was.
+    fn have_lost_nothing(self) -> String {
         self.download.goes_on(GAP).unwrap();
         let gap = self.stream.longest_gap();
         assert!(gap < GAP, "{gap:?}");
         let tally = self.stream.finish();
-        println!("{} datagrams, longest gap {gap:?}", tally.sent);
         assert_eq!(tally.missing, Vec::<u64>::new());
+        format!("{} datagrams, longest gap {gap:?}", tally.sent)
     }
 }
 
@@ -184,7 +185,7 @@ fn while_the_leader_is_killed_ten_times_no_datagram_is_lost_and_each_new_access_
         "{} new accesses, the longest in {longest:?}",
         uses.so_far().len()
     );
-    flows.have_lost_nothing();
+    println!("{}", flows.have_lost_nothing());
 }
 
 #[test]
@@ -203,7 +204,7 @@ fn behind_haproxy_as_the_documents_configure_it_a_leader_is_killed_and_new_acces
         listed().is_ok_and(|it| it.contains("leads (this one)"))
     })
     .unwrap_or_else(|error| panic!("{error}: {:?} {}", listed(), scene.logs()));
-    flows.have_lost_nothing();
+    println!("{}", flows.have_lost_nothing());
 }
 
 #[test]
@@ -242,7 +243,7 @@ fn a_leader_that_is_cut_off_from_the_database_grants_nothing_after_another_leads
     assert_eq!(scene.leader(), other_number);
     assert_eq!(scene.bed.product.epoch().unwrap(), epoch + 1);
     scene.gives_new_access(&uses);
-    flows.have_lost_nothing();
+    println!("{}", flows.have_lost_nothing());
 }
 
 #[test]
@@ -286,5 +287,5 @@ fn a_portal_that_does_not_reach_the_leader_grants_nothing_and_its_machines_go_to
     })
     .unwrap_or_else(|error| panic!("{error}: {}", scene.logs()));
     assert_eq!((scene.leader(), product.epoch().unwrap()), (0, epoch));
-    flows.have_lost_nothing();
+    println!("{}", flows.have_lost_nothing());
 }

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use culvert_lab::product::{
-    Download, Echo, FirstUses, Front, LeaderKilled, NumberedStream, PRIVATE_V4, Product, Server,
+    Download, Echo, FirstUse, FirstUses, Front, LeaderKilled, NumberedStream, PRIVATE_V4, Product,
+    Server,
 };
 use culvert_lab::wait_until;
 
@@ -160,7 +161,7 @@ impl Load {
     fn answered(&self) -> Vec<Duration> {
         let uses = self.uses.so_far();
         let answered = uses.iter().filter(|it| it.answered.is_some());
-        answered.map(|it| it.took()).collect()
+        answered.map(FirstUse::took).collect()
     }
 }
 
