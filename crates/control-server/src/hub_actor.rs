@@ -75,7 +75,16 @@ pub(super) struct Joined {
     pub(super) outgoing: mpsc::Receiver<Outgoing>,
     /// Resolves when the session is to end at once, without its last messages.
     pub(super) cut: oneshot::Receiver<Infallible>,
-    leaving: mpsc::UnboundedSender<SessionId>,
+    leaving: mpsc::UnboundedSender<Leaving>,
+    is_interrupted: bool,
+}
+
+/// The end of a session.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leaving {
+    pub(super) session: SessionId,
+    /// The portal that brought it is gone: the machine itself may be well.
+    pub(super) is_interrupted: bool,
 }
 
 impl Joined {
@@ -83,21 +92,31 @@ impl Joined {
         session: SessionId,
         outgoing: mpsc::Receiver<Outgoing>,
         cut: oneshot::Receiver<Infallible>,
-        leaving: mpsc::UnboundedSender<SessionId>,
+        leaving: mpsc::UnboundedSender<Leaving>,
     ) -> Self {
         Self {
             session,
             outgoing,
             cut,
             leaving,
+            is_interrupted: false,
         }
+    }
+
+    /// Ends the session because the portal that brought it is gone.
+    pub(super) fn interrupt(mut self) {
+        self.is_interrupted = true;
     }
 }
 
 impl Drop for Joined {
     fn drop(&mut self) {
+        let leaving = Leaving {
+            session: self.session,
+            is_interrupted: self.is_interrupted,
+        };
         // Without a hub there is nobody to tell.
-        let _ = self.leaving.send(self.session);
+        let _ = self.leaving.send(leaving);
     }
 }
 
@@ -154,7 +173,7 @@ pub(super) struct HubHandle {
     commands: mpsc::Sender<Command>,
     questions: mpsc::Sender<Question>,
     /// Not bounded as a channel, but by the sessions, each of which leaves once.
-    leaving: mpsc::UnboundedSender<SessionId>,
+    leaving: mpsc::UnboundedSender<Leaving>,
     next_session: Arc<AtomicU64>,
     lease: Lease,
 }
@@ -307,7 +326,7 @@ struct HubActor {
 #[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 enum Event {
     Obey(Command),
-    Leave(SessionId),
+    Leave(Leaving),
     Timeout,
     NoteSeen,
     Written(WrittenFlows),
@@ -326,7 +345,7 @@ impl HubActor {
     async fn work(
         mut self,
         (mut commands, mut questions): (mpsc::Receiver<Command>, mpsc::Receiver<Question>),
-        mut left: mpsc::UnboundedReceiver<SessionId>,
+        mut left: mpsc::UnboundedReceiver<Leaving>,
         mut written: mpsc::Receiver<WrittenFlows>,
     ) {
         let mut seen = interval(SEEN_EVERY);
@@ -340,7 +359,7 @@ impl HubActor {
                     Some(command) => Event::Obey(command),
                 },
                 // The hub's own handle keeps the channel open.
-                Some(session) = left.recv() => Event::Leave(session),
+                Some(leaving) = left.recv() => Event::Leave(leaving),
                 () = sleep(wait) => Event::Timeout,
                 _ = seen.tick() => Event::NoteSeen,
                 () = self.lease.over() => break,
@@ -390,7 +409,7 @@ impl HubActor {
     fn handle(&mut self, event: Event) {
         match event {
             Event::Obey(command) => self.obey(command),
-            Event::Leave(session) => self.leave(session),
+            Event::Leave(leaving) => self.leave(leaving),
             Event::Timeout => self.hub.handle_timeout(now()),
             Event::NoteSeen => self.note_seen(),
             Event::Written(flows) => {
@@ -480,11 +499,15 @@ impl HubActor {
         }
     }
 
-    fn leave(&mut self, session: SessionId) {
+    fn leave(&mut self, leaving: Leaving) {
+        let session = leaving.session;
         if let Some(end) = self.sessions.remove(&session) {
             self.recorder.record(Record::Seen(vec![end.seen_now()]));
         }
-        self.hub.handle_left(session, now());
+        match leaving.is_interrupted {
+            true => self.hub.handle_interrupted(session, now()),
+            false => self.hub.handle_left(session, now()),
+        }
         self.pulse.beat();
     }
 

@@ -7,6 +7,7 @@ mod drain;
 mod flows;
 mod gateways;
 mod portals;
+mod returning;
 mod review;
 mod verification;
 mod views;
@@ -30,6 +31,7 @@ use culvert_base::LogLine;
 use culvert_ids::ClientId;
 use culvert_wire::Timestamp;
 use culvert_wire::messages::{PortalSet, Reason, ReasonCode, ToClient, ToGateway};
+use returning::Returning;
 use std::collections::BTreeMap;
 
 /// The sessions and grants of one account.
@@ -41,6 +43,7 @@ pub struct Hub {
     grants: Grants,
     asks: Asks,
     timers: Timers,
+    returning: Returning,
     outbox: Outbox,
     refusals: GatewayRefusals,
     counters: Counters,
@@ -69,6 +72,7 @@ impl Hub {
             grants: Grants::default(),
             asks: Asks::default(),
             timers: Timers::default(),
+            returning: Returning::default(),
             outbox: Outbox::default(),
             refusals: GatewayRefusals::default(),
             counters: Counters::default(),
@@ -88,6 +92,18 @@ impl Hub {
     pub fn handle_left(&mut self, session: SessionId, now: Timestamp) {
         self.outbox.discard(session);
         self.forget(session, now);
+        self.end_overflowed(now);
+    }
+
+    /// A session is over because the portal that brought it is gone. Its machine comes back to another one: a gateway's
+    /// grants stay in force meanwhile.
+    pub fn handle_interrupted(&mut self, session: SessionId, now: Timestamp) {
+        self.outbox.discard(session);
+        match self.sessions.remove(session) {
+            Some(Party::Client(client)) => self.drop_asks_of(client),
+            Some(Party::Gateway(gateway)) => self.interrupt_gateway(gateway, now),
+            None => {}
+        }
         self.end_overflowed(now);
     }
 
@@ -115,7 +131,9 @@ impl Hub {
                 Timer::Expiry(grant) => self.grant_expired(grant, now),
                 Timer::Token(token) => self.review_token(token, now),
                 Timer::Drained(gateway) => self.end_drained(gateway, now),
+                Timer::Requests => self.serve_waiting(None, now),
                 Timer::Return(gateway) => {
+                    self.stop_expecting(gateway);
                     if !self.sessions.gateways.contains(gateway) {
                         self.lose_gateway(gateway, now);
                     }
@@ -266,8 +284,7 @@ impl Hub {
             });
         }
         for gateway in self.grants.gateways().collect::<Vec<_>>() {
-            let at = later(now, limits::GATEWAY_RETURN_MS);
-            self.timers.set(at, Timer::Return(gateway));
+            self.expect_gateway(gateway, now);
         }
         for client in self.sessions.clients.known() {
             self.watch_token(client);

@@ -15,8 +15,10 @@ pub(super) enum Timer {
     Token(TokenId),
     /// The remaining grants through a gateway that is drained at once end.
     Drained(GatewayId),
-    /// A gateway with grants from before the portal's start has not come back in time.
+    /// A gateway that was expected has not come back in time.
     Return(GatewayId),
+    /// Requests have waited long enough for a gateway that is expected.
+    Requests,
 }
 
 /// Each at most once a grant, a gateway or an expiry of a token, and bounded with them.

@@ -2,7 +2,7 @@
 
 use super::frame::{Ask, FromLeader, Number, ToLeader, frame, hello_text, parse};
 use crate::entry::Entry;
-use crate::hub_actor::{Incoming, Joined, Outgoing};
+use crate::hub_actor::{Incoming, Joined, Leaving, Outgoing};
 use crate::pulse::Pulse;
 use culvert_hub::SessionId;
 use culvert_hub::limits::MAX_QUEUED_MESSAGES;
@@ -36,7 +36,7 @@ struct Remote {
     sender: Sender,
     next: AtomicU64,
     table: Mutex<Table>,
-    leaving: mpsc::UnboundedSender<SessionId>,
+    leaving: mpsc::UnboundedSender<Leaving>,
 }
 
 /// The sessions and questions of a link. Once it is over there are none.
@@ -64,7 +64,7 @@ struct Question {
 pub(crate) struct Link {
     hub: RemoteHub,
     connection: Connection,
-    left: mpsc::UnboundedReceiver<SessionId>,
+    left: mpsc::UnboundedReceiver<Leaving>,
 }
 
 impl RemoteHub {
@@ -230,7 +230,7 @@ impl Link {
         let tell = async {
             loop {
                 let line = tokio::select! {
-                    Some(SessionId(session)) = left.recv() => {
+                    Some(Leaving { session: SessionId(session), .. }) = left.recv() => {
                         hub.table().sessions.remove(&session);
                         ToLeader::Left { session }
                     }

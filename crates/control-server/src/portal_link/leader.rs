@@ -8,7 +8,7 @@ use crate::conductor::CLOSE_TIMEOUT;
 use crate::entry::Entry;
 use crate::http_refusal::Refused;
 use crate::hub_access::{HubAccess, LocalHub};
-use crate::hub_actor::{Incoming, Outgoing};
+use crate::hub_actor::{Incoming, Joined, Outgoing};
 use crate::session::in_time;
 use crate::shared::Shared;
 use crate::upgrade::{Socket, Upgrade};
@@ -23,7 +23,7 @@ use futures_util::{SinkExt, StreamExt};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
@@ -115,6 +115,7 @@ async fn serve(shared: &Shared, hub: LocalHub, socket: Socket, (portal, from): (
         messages,
         sessions: BTreeMap::new(),
         questions: Arc::new(Semaphore::new(MAX_QUESTIONS)),
+        is_over: Arc::default(),
     };
     let mut lease = link.hub.hub.lease();
     tokio::select! {
@@ -124,6 +125,8 @@ async fn serve(shared: &Shared, hub: LocalHub, socket: Socket, (portal, from): (
         // The hub's last words pass: when each machine is to come back.
         () = async { lease.over().await; sleep(CLOSE_TIMEOUT).await } => {}
     }
+    // Before the sessions are dropped.
+    link.is_over.store(true, Ordering::Release);
     tracing::info!(%portal, "a portal is gone, and with it its sessions");
 }
 
@@ -133,6 +136,8 @@ struct Link {
     /// The sessions of the portal. One that is dropped here is over.
     sessions: BTreeMap<Number, (MachineId, mpsc::Sender<Incoming>)>,
     questions: Arc<Semaphore>,
+    /// True once the portal is gone: its sessions end by no doing of their machines.
+    is_over: Arc<AtomicBool>,
 }
 
 impl Link {
@@ -206,7 +211,15 @@ impl Link {
             saying,
             self.messages.clone(),
         );
-        tokio::spawn(relayed);
+        let is_over = Arc::clone(&self.is_over);
+        tokio::spawn(async move {
+            let Some(joined) = relayed.await else {
+                return;
+            };
+            if is_over.load(Ordering::Acquire) {
+                joined.interrupt();
+            }
+        });
     }
 
     fn machine_of(&self, session: Number) -> Option<MachineId> {
@@ -245,14 +258,15 @@ impl Link {
     }
 }
 
-/// The session of one machine: from the link to the hub and back, until one of them ends it.
+/// The session of one machine: from the link to the hub and back, until one of them ends it. Returns the session if nobody
+/// brings it any more.
 async fn relay(
     hub: LocalHub,
     entry: Entry,
     session: Number,
     mut said: mpsc::Receiver<Incoming>,
     messages: mpsc::Sender<String>,
-) {
+) -> Option<Joined> {
     let mut joined = match hub.join(entry).await {
         Ok(joined) => joined,
         Err(refused) => {
@@ -262,7 +276,7 @@ async fn relay(
             );
             // A link that has ended needs no word.
             let _ = messages.send(cut(session)).await;
-            return;
+            return None;
         }
     };
     loop {
@@ -272,8 +286,8 @@ async fn relay(
                     true => continue,
                     false => break,
                 },
-                // The machine is gone.
-                None => return,
+                // The machine is gone, or the portal that brought it.
+                None => return Some(joined),
             },
             message = joined.outgoing.recv() => match message {
                 Some(Outgoing::Client(message)) => say(session, &encode(&message)),
@@ -282,17 +296,19 @@ async fn relay(
                 Some(Outgoing::Close(reason)) => {
                     let close = frame(&FromLeader::Close { session, reason }, "");
                     let _ = messages.send(close).await;
-                    return;
+                    return None;
                 }
                 None => break,
             },
             _ = &mut joined.cut => break,
         };
         if messages.send(message).await.is_err() {
-            return;
+            joined.interrupt();
+            return None;
         }
     }
     let _ = messages.send(cut(session)).await;
+    None
 }
 
 fn cut(session: Number) -> String {

@@ -110,6 +110,7 @@ impl Hub {
         let before = self.sessions.gateways.get(gateway.id);
         let before = before.map(|session| session.announced.candidates().to_vec());
         let interrupted = self.take_over(gateway.id);
+        self.stop_expecting(gateway.id);
         // Before the session is there: `welcome` is the first that it hears.
         let held = join.grants.into_iter().take(MAX_GRANTS_PER_GATEWAY);
         self.prune(gateway.id, &held.collect(), now);
@@ -140,6 +141,7 @@ impl Hub {
         for pair in interrupted {
             self.retry_offer(pair, gateway.id, true, now);
         }
+        self.serve_waiting(Some(gateway.id), now);
         self.end_overflowed(now);
     }
 
@@ -275,6 +277,7 @@ impl Hub {
     /// A gateway is gone: grants through it are void, and offers that it had not answered go to other
     /// gateways.
     pub(super) fn lose_gateway(&mut self, gateway: GatewayId, now: Timestamp) {
+        self.stop_expecting(gateway);
         let lost = StatedReason::plain(ReasonCode::NoGateway, "the gateway is gone");
         self.void_grants_through(gateway, &lost, Decision::Ended, now);
     }

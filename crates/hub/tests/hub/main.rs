@@ -12,6 +12,7 @@ mod portals;
 mod reference;
 mod requests;
 mod restart;
+mod returning;
 mod revocation;
 mod rows;
 mod scale;

@@ -281,6 +281,15 @@ impl World {
         self.leave(session);
     }
 
+    /// The portal that brings the gateway's session is gone.
+    pub(crate) fn interrupt_gateway(&mut self, number: u16) {
+        let gateway = self.gateways.get_mut(&gateway(number)).unwrap();
+        let session = gateway.session.take().unwrap();
+        self.parties.remove(&session);
+        self.hub.handle_interrupted(session, self.now);
+        self.drain();
+    }
+
     fn leave(&mut self, session: Option<SessionId>) {
         if let Some(session) = session {
             self.parties.remove(&session);

@@ -13,7 +13,7 @@ pub(crate) type Pair = (ClientId, ResourceId);
 pub(crate) struct Ask {
     pub(crate) purpose: Purpose,
     pub(crate) wish: Wish,
-    /// The grant that was offered, while an answer is awaited.
+    /// The grant that was offered, while an answer is awaited. None while a gateway is.
     pub(crate) offer: Option<Offer>,
     /// The reason for which the last gateway did not take it.
     pub(crate) failure: Option<Reason>,
@@ -100,6 +100,12 @@ impl Asks {
 
     pub(crate) fn remove(&mut self, pair: Pair) -> Option<Ask> {
         self.0.remove(&pair)
+    }
+
+    /// The pairs that wait for a gateway to offer a grant to.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = Pair> {
+        let waiting = self.0.iter().filter(|(_, ask)| ask.offer.is_none());
+        waiting.map(|(pair, _)| *pair)
     }
 
     /// The pairs of the client that are under way.

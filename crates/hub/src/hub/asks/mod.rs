@@ -3,13 +3,13 @@
 mod ask;
 mod offers;
 
-pub(super) use ask::{Asks, Pair};
+pub(super) use ask::{Ask, Asks, Pair, Purpose};
 
 use super::Hub;
 use crate::limits::{MAX_ASKS_PER_CLIENT, MAX_AVOIDED, MAX_WAITING_PER_CLIENT};
 use crate::reasons::StatedReason;
 use crate::session::{Facts, REQUEST_RATE};
-use ask::{Ask, Permit, Purpose, Waiter, Wish};
+use ask::{Permit, Waiter, Wish};
 use culvert_ids::{ClientId, GatewayId, ResourceId};
 use culvert_policy::{Decision, DomainName, Explanation, Subject, evaluate};
 use culvert_store::{AccessEntry, Client};
@@ -203,7 +203,7 @@ impl Hub {
         self.advance(pair, ask, now);
     }
 
-    /// Offers the grant to the next gateway, or gives up.
+    /// Offers the grant to the next gateway, waits for one that is expected, or gives up.
     pub(super) fn advance(&mut self, pair: Pair, mut ask: Ask, now: Timestamp) {
         ask.offer = None;
         let offered = self
@@ -215,6 +215,7 @@ impl Hub {
                 ask.offer = Some(offer);
                 self.asks.insert(pair, ask);
             }
+            Err(_) if self.waits_for_gateway(pair, &ask, now) => self.asks.insert(pair, ask),
             Err(refusal) => self.fail_ask(pair, ask, &refusal, now),
         }
     }
