@@ -158,15 +158,18 @@ impl Service {
         self.served.is(caller.account())
     }
 
-    /// The number of changes that the sessions do not know yet. If the database does not answer,
+    /// The number of changes that the sessions do not know yet. If the database does not answer in time,
     /// the portal is not ready, which says more than a number.
     async fn feed_lag(&self, hub: &HubStatus) -> u64 {
         let changes =
             self.database
                 .store
                 .changes_after(self.served.account, hub.seq, MAX_CHANGES_READ);
-        let changes = self.database.ask("changes_after", changes).await;
-        changes.map_or(0, |changes| changes.len() as u64)
+        let changes = self.database.ask("changes_after", changes);
+        match timeout(PING_TIMEOUT, changes).await {
+            Ok(Ok(changes)) => changes.len() as u64,
+            Ok(Err(_)) | Err(_) => 0,
+        }
     }
 }
 
