@@ -120,11 +120,18 @@ impl Conductor {
                     }
                 }
                 Role::Follower(leader) => {
-                    tokio::select! {
-                        () = self.follow(leader, &no_link) => sleep(LINK_PAUSE).await,
-                        _ = roles.changed() => {}
-                    }
+                    let superseded = next_epoch(roles.clone());
+                    let has_changed = tokio::select! {
+                        // First, so that the former leader is told.
+                        biased;
+                        () = self.follow(leader, &no_link, superseded) => false,
+                        _ = roles.changed() => true,
+                    };
                     self.access.send_replace(None);
+                    if !has_changed {
+                        // A new role does not wait.
+                        let _ = timeout(LINK_PAUSE, roles.changed()).await;
+                    }
                 }
                 Role::Unknown | Role::Leader { .. } => {
                     // The reports go on for as long as this does.
@@ -162,7 +169,7 @@ impl Conductor {
     }
 
     /// Brings sessions to the leader until the link breaks.
-    async fn follow(&self, leader: Leader, no_link: &Notice) {
+    async fn follow(&self, leader: Leader, no_link: &Notice, superseded: impl Future<Output = u64>) {
         let url = format!("https://{}", leader.address);
         let portal = Portal {
             url,
@@ -182,7 +189,7 @@ impl Conductor {
                 let (hub, link) = RemoteHub::begin(connected.connection, leader);
                 self.access.send_replace(Some(HubAccess::Remote(hub)));
                 let (store, pulse) = (self.parts.store.as_ref(), &self.parts.pulse);
-                link.run(store, pulse).await;
+                link.run(store, pulse, superseded).await;
             }
             Err(error) => {
                 if let Some(count) = no_link.due(Instant::now()) {
@@ -192,4 +199,16 @@ impl Conductor {
             }
         }
     }
+}
+
+/// The epoch of the next leader, once there is one.
+async fn next_epoch(mut roles: watch::Receiver<Role>) -> u64 {
+    while roles.changed().await.is_ok() {
+        match &*roles.borrow_and_update() {
+            Role::Leader { epoch, .. } => return *epoch,
+            Role::Follower(leader) => return leader.epoch,
+            Role::Unknown | Role::Stopping => {}
+        }
+    }
+    std::future::pending().await
 }

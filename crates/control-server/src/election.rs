@@ -51,7 +51,7 @@ pub(super) async fn report(
     store: Arc<dyn Store>,
     (key, reach): (PortalKey, Reach),
     roles: watch::Sender<Role>,
-    mut stop: watch::Receiver<bool>,
+    (mut stop, mut told): (watch::Receiver<bool>, watch::Receiver<u64>),
 ) {
     let mut tick = interval(Duration::from_millis(REPORT_EVERY_MS));
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -74,7 +74,15 @@ pub(super) async fn report(
             version: env!("CARGO_PKG_VERSION").to_owned(),
             now: now(),
         };
-        let answered = timeout(REPORT_TIMEOUT, store.report(&report, takes)).await;
+        let epoch = held.as_ref().map(|(epoch, _)| *epoch);
+        let answered = tokio::select! {
+            answered = timeout(REPORT_TIMEOUT, store.report(&report, takes)) => answered,
+            () = superseded(epoch, &mut told) => {
+                end(held.take());
+                roles.send_replace(Role::Unknown);
+                continue;
+            }
+        };
         let leading = match answered {
             Ok(Ok(leading)) => leading,
             Ok(Err(error)) => {
@@ -120,6 +128,16 @@ pub(super) async fn report(
     }
     end(held);
     roles.send_replace(Role::Stopping);
+}
+
+/// Returns once another portal is told to lead with a newer epoch than this one does. The database alone says who leads:
+/// this portal only gives up what it may have lost.
+async fn superseded(epoch: Option<u64>, told: &mut watch::Receiver<u64>) {
+    let is_newer = |told: &u64| epoch.is_some_and(|epoch| *told > epoch);
+    if told.wait_for(is_newer).await.is_err() {
+        // Without a sender there is nobody who tells.
+        std::future::pending::<()>().await;
+    }
 }
 
 fn end(held: Option<(u64, Leaseholder)>) {

@@ -110,9 +110,10 @@ impl Sessions {
         let (access, access_there) = watch::channel(None);
         let (leads, leading) = watch::channel(false);
         let (roles, role) = watch::channel(Role::Unknown);
+        let (superseded, told) = watch::channel(0);
         let loaded = if store.is_shared() {
             let own = (key.clone(), reach);
-            tasks.spawn(election::report(Arc::clone(&store), own, roles, stopped));
+            tasks.spawn(election::report(Arc::clone(&store), own, roles, (stopped, told)));
             None
         } else {
             let epoch = 1;
@@ -139,6 +140,7 @@ impl Sessions {
             knows_countries: countries.has_database(),
             access: access_there,
             leading,
+            superseded: Arc::new(superseded),
             recorder,
             pulse,
             places: Arc::new(Semaphore::new(MAX_SESSIONS)),

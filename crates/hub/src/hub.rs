@@ -143,13 +143,15 @@ impl Hub {
         self.end_overflowed(now);
     }
 
-    /// The portal stops: every machine is told to come back, spread over `within_s` seconds, the
-    /// gateways first. Grants stay in force. Afterwards, the hub may be polled for its output alone.
+    /// The portal stops: every machine is told to come back, the gateways first, spread over as long as a portal takes to
+    /// let them in, and `within_s` seconds at most. Grants stay in force. Afterwards, the hub may be polled for its output
+    /// alone.
     pub fn handle_stop(&mut self, within_s: u32) {
         let sessions = self.sessions.gateways_first();
         let reason = reasons::brief(ReasonCode::TryLater, "the portal is stopping");
         for (number, session) in sessions.iter().enumerate() {
-            let place = number as u64 * u64::from(within_s) / sessions.len() as u64;
+            let spread = number as u64 * u64::from(within_s) / sessions.len() as u64;
+            let place = spread.min(number as u64 / limits::COME_BACK_PER_S);
             let wait_s = u32::try_from(place).unwrap_or(within_s).saturating_add(1);
             match self.sessions.party(*session) {
                 Some(Party::Gateway(_)) => self.outbox.tell_gateway(

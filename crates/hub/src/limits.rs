@@ -12,6 +12,9 @@ pub const DRAIN_NOW_MS: u64 = 2 * GRANT_ANSWER_MS;
 /// It is twice the longest wait between two attempts to connect.
 pub const GATEWAY_RETURN_MS: u64 = 60_000;
 
+/// Machines that are told to come back within the same second when a portal stops: as many as another one lets in.
+pub const COME_BACK_PER_S: u64 = 100;
+
 /// The time for which requests wait for a gateway that is expected back, in milliseconds. A gateway's first attempt comes
 /// within 2 s, its second within 3 s after that. The client gives a request 10 s.
 pub const REQUEST_WAIT_MS: u64 = 5_000;

@@ -205,8 +205,14 @@ impl RemoteHub {
 }
 
 impl Link {
-    /// Serves the link until it breaks. Its sessions end with it.
-    pub(crate) async fn run(self, store: &dyn Store, pulse: &Pulse) {
+    /// Serves the link until it breaks, or until another portal leads, which `superseded` returns the epoch of. The former
+    /// leader is told that. The sessions end with the link.
+    pub(crate) async fn run(
+        self,
+        store: &dyn Store,
+        pulse: &Pulse,
+        superseded: impl Future<Output = u64>,
+    ) {
         let Self {
             hub,
             mut connection,
@@ -247,10 +253,15 @@ impl Link {
                 }
             }
         };
-        tokio::select! {
-            () = hear => {}
-            () = tell => {}
-        }
+        let epoch = tokio::select! {
+            () = hear => return,
+            () = tell => return,
+            epoch = superseded => epoch,
+        };
+        // A leader that takes nothing for a long time is told nothing.
+        let _ = hub.0.sender.try_send(frame(&ToLeader::Superseded { epoch }, ""));
+        // This portal may lead already, and does not wait for that.
+        tokio::spawn(connection.close());
     }
 }
 

@@ -41,6 +41,8 @@ pub(super) enum ToLeader {
     Ask { question: u64 },
     /// The configuration was changed.
     Changed,
+    /// Another portal leads, with this epoch. The one that hears it may be cut off from the database.
+    Superseded { epoch: u64 },
 }
 
 /// A message of the portal that leads.

@@ -25,7 +25,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_tungstenite::tungstenite::Message;
 
@@ -116,6 +116,7 @@ async fn serve(shared: &Shared, hub: LocalHub, socket: Socket, (portal, from): (
         sessions: BTreeMap::new(),
         questions: Arc::new(Semaphore::new(MAX_QUESTIONS)),
         is_over: Arc::default(),
+        superseded: Arc::clone(&shared.superseded),
     };
     let mut lease = link.hub.hub.lease();
     tokio::select! {
@@ -138,6 +139,7 @@ struct Link {
     questions: Arc<Semaphore>,
     /// True once the portal is gone: its sessions end by no doing of their machines.
     is_over: Arc<AtomicBool>,
+    superseded: Arc<watch::Sender<u64>>,
 }
 
 impl Link {
@@ -194,6 +196,13 @@ impl Link {
                 }
             }
             ToLeader::Changed => self.hub.feed.wake(),
+            ToLeader::Superseded { epoch } => {
+                self.superseded.send_if_modified(|known| {
+                    let is_newer = *known < epoch;
+                    *known = epoch.max(*known);
+                    is_newer
+                });
+            }
         }
     }
 
