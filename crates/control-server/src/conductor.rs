@@ -169,7 +169,12 @@ impl Conductor {
     }
 
     /// Brings sessions to the leader until the link breaks.
-    async fn follow(&self, leader: Leader, no_link: &Notice, superseded: impl Future<Output = u64>) {
+    async fn follow(
+        &self,
+        leader: Leader,
+        no_link: &Notice,
+        superseded: impl Future<Output = u64>,
+    ) {
         let url = format!("https://{}", leader.address);
         let portal = Portal {
             url,

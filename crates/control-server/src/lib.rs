@@ -113,7 +113,12 @@ impl Sessions {
         let (superseded, told) = watch::channel(0);
         let loaded = if store.is_shared() {
             let own = (key.clone(), reach);
-            tasks.spawn(election::report(Arc::clone(&store), own, roles, (stopped, told)));
+            tasks.spawn(election::report(
+                Arc::clone(&store),
+                own,
+                roles,
+                (stopped, told),
+            ));
             None
         } else {
             let epoch = 1;

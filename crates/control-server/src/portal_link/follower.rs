@@ -259,7 +259,10 @@ impl Link {
             epoch = superseded => epoch,
         };
         // A leader that takes nothing for a long time is told nothing.
-        let _ = hub.0.sender.try_send(frame(&ToLeader::Superseded { epoch }, ""));
+        let _ = hub
+            .0
+            .sender
+            .try_send(frame(&ToLeader::Superseded { epoch }, ""));
         // This portal may lead already, and does not wait for that.
         tokio::spawn(connection.close());
     }

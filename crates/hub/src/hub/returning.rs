@@ -24,7 +24,8 @@ impl Hub {
         self.returning.0.insert(gateway, now);
         let end = later(now, GATEWAY_RETURN_MS);
         self.timers.set(end, Timer::Return(gateway));
-        self.timers.set(later(now, REQUEST_WAIT_MS), Timer::Requests);
+        self.timers
+            .set(later(now, REQUEST_WAIT_MS), Timer::Requests);
     }
 
     /// The gateway is back, or lost.
@@ -69,10 +70,7 @@ impl Hub {
         let mut returning = self.returning.0.iter();
         returning.any(|(id, since)| now < later(*since, REQUEST_WAIT_MS) && may_serve(id))
             && self.permit(pair, now).is_ok()
-            && matches!(
-                self.choose(pair, &ask.wish.avoid),
-                Err(NoGateway::Absent)
-            )
+            && matches!(self.choose(pair, &ask.wish.avoid), Err(NoGateway::Absent))
     }
 
     /// Goes on with the requests that wait: those that the gateway may serve, or all.
