@@ -20,7 +20,7 @@ pub struct LeaderKilled {
     pub request: FirstUse,
     /// The time of the kill.
     pub at: Instant,
-    /// The time from the kill until the next portal was seen to lead.
+    /// The time from the kill until the next portal was seen to lead, which is no later than that of the answer.
     pub led_after: Duration,
     /// The time from the kill until the request was answered.
     pub answered_after: Duration,
@@ -52,15 +52,16 @@ impl Product {
             answered = uses.of(request.address).and_then(|it| it.answered);
             next.is_some() && answered.is_some()
         })?;
+        let answered_after = answered
+            .context("it is answered")?
+            .saturating_duration_since(at);
         Ok(LeaderKilled {
             leader,
             next: next.context("another portal leads")?,
             request,
             at,
-            led_after,
-            answered_after: answered
-                .context("it is answered")?
-                .saturating_duration_since(at),
+            led_after: led_after.min(answered_after),
+            answered_after,
         })
     }
 }

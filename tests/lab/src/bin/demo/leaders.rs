@@ -183,18 +183,9 @@ fn kill(product: &mut Product, load: &Load) -> Result<LeaderKilled> {
         &format!("the client asks for access to {address}, and waits for portal {leader}"),
     );
     at(" ", Duration::ZERO, &format!("portal {leader} is killed"));
-    let mut course = [
-        (killed.led_after, format!("portal {next} leads")),
-        (
-            killed.answered_after,
-            format!("{address} answers: new access"),
-        ),
-    ];
-    // The leader is looked for in between.
-    course.sort();
-    for (after, what) in course {
-        at(" ", after, &what);
-    }
+    at(" ", killed.led_after, &format!("portal {next} leads"));
+    let answered = format!("{address} answers: new access");
+    at(" ", killed.answered_after, &answered);
     let gap = load.download.longest_gap().as_millis();
     let megabytes = bytes / 1_000_000;
     let went_on =
