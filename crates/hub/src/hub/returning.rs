@@ -36,7 +36,7 @@ impl Hub {
         }
     }
 
-    /// The gateway's portal is gone, and its session with it. What it had not answered is offered to others, or to itself
+    /// The gateway's portal is gone, and its session with it. Its unanswered offers go to others, or to itself
     /// when it is back.
     pub(super) fn interrupt_gateway(&mut self, gateway: GatewayId, now: Timestamp) {
         let mut offered = Vec::new();

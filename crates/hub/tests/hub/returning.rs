@@ -80,7 +80,7 @@ fn a_gateway_whose_portal_is_gone_keeps_its_grants_and_its_clients_hear_nothing(
     world.interrupt_gateway(1);
     assert!(!is_lost(&world));
     assert_eq!(world.grants_of(1), 1);
-    // What is asked for meanwhile waits.
+    // A request meanwhile waits.
     world.ask(1, 2);
     assert_eq!(world.denials(), []);
     world.join_gateway(1);

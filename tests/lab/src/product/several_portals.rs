@@ -68,7 +68,7 @@ impl Product {
             portal.front = Some(url.clone());
             fs::create_dir_all(portal.home())?;
             let file = portal.home().join("database-url");
-            // Who is between two namespaces of one machine reads it anyway.
+            // Both ends are on this machine.
             let database_url = format!("postgres://culvert@{database}/culvert?sslmode=disable");
             fs::write(&file, database_url)?;
             fs::set_permissions(&file, fs::Permissions::from_mode(0o600))?;

@@ -24,10 +24,10 @@ const GAP: Duration = Duration::from_secs(1);
 /// New accesses before the first portal is killed, and between two: what is ordinary is to be seen.
 const ORDINARY_USES: usize = 8;
 
-/// How often the leader is killed: once each of both portals.
+/// The number of kills: one of each portal.
 const KILLS: usize = 2;
 
-/// What runs while portals are killed.
+/// The traffic while portals are killed.
 struct Load {
     download: Download,
     stream: NumberedStream,
