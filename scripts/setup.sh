@@ -37,8 +37,8 @@ ssh-keygen    openssh-client  tests
 objcopy       binutils
 cmake         cmake
 curl          curl
-dbus-daemon   dbus  tests
-strace        strace  tests
+dbus-daemon   dbus
+strace        strace
 node          nodejs  tests
 npm           npm  tests
 musl-gcc      musl-tools  tests
