@@ -20,6 +20,7 @@ use super::grants::{Grant, Grants, Stage};
 use super::output::{Outbox, Output, SessionId};
 use super::outside::GatewayRefusals;
 use super::random::Random;
+use super::returning::Returning;
 use super::session::Facts;
 use super::sessions::{Party, Sessions};
 use super::signing::Signer;
@@ -31,7 +32,6 @@ use culvert_base::LogLine;
 use culvert_ids::ClientId;
 use culvert_wire::Timestamp;
 use culvert_wire::messages::{PortalSet, Reason, ReasonCode, ToClient, ToGateway};
-use returning::Returning;
 use std::collections::BTreeMap;
 
 /// The sessions and grants of one account.

@@ -21,6 +21,7 @@ mod output;
 mod outside;
 mod random;
 mod reasons;
+mod returning;
 mod session;
 mod sessions;
 mod signing;

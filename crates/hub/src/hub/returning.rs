@@ -5,17 +5,11 @@
 
 use super::Hub;
 use super::asks::{Ask, Pair, Purpose};
-use super::gateways::NoGateway;
 use crate::grants::Stage;
 use crate::limits::{GATEWAY_RETURN_MS, REQUEST_WAIT_MS};
 use crate::timers::{Timer, later};
 use culvert_ids::GatewayId;
 use culvert_wire::Timestamp;
-use std::collections::BTreeMap;
-
-/// Each gateway by the time since which it is expected.
-#[derive(Debug, Default)]
-pub(super) struct Returning(BTreeMap<GatewayId, Timestamp>);
 
 impl Hub {
     /// Expects a gateway that is not connected.
@@ -70,7 +64,7 @@ impl Hub {
         let mut returning = self.returning.0.iter();
         returning.any(|(id, since)| now < later(*since, REQUEST_WAIT_MS) && may_serve(id))
             && self.permit(pair, now).is_ok()
-            && matches!(self.choose(pair, &ask.wish.avoid), Err(NoGateway::Absent))
+            && self.choose(pair, &ask.wish.avoid).is_err()
     }
 
     /// Goes on with the requests that wait: those that the gateway may serve, or all.
