@@ -39,7 +39,7 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// The interval at which it is recorded that machines are still there.
 const SEEN_EVERY: Duration = Duration::from_secs(60);
 
-/// The time over which machines come back after the portal has stopped: at 10,000 sessions, 1,000 a
+/// The time over which machines come back after the portal has stopped: at 12,000 sessions, 1,200 a
 /// second.
 const COME_BACK_WITHIN_S: u32 = 10;
 

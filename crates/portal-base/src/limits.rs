@@ -1,7 +1,8 @@
 //! The largest number of connections of each class.
 
-/// Connections at once: the sum of the classes below. At some 56 KiB each for TLS and HTTP, 900 MiB at worst.
-pub(super) const MAX_CONNECTIONS: usize = 16_384;
+/// Connections at once: the sum of the classes below. At some 56 KiB each for TLS and HTTP, 1 GiB at worst.
+pub(super) const MAX_CONNECTIONS: usize =
+    MAX_HANDSHAKES + MAX_STRANGERS + MAX_SESSIONS + MAX_CALLERS;
 
 /// TLS handshakes at once: each takes a processor for about a millisecond, so that the last of them
 /// is served within a second on one.
@@ -11,12 +12,12 @@ pub(super) const MAX_HANDSHAKES: usize = 1_024;
 /// for the moment until their token was checked.
 pub(super) const MAX_STRANGERS: usize = 3_072;
 
-/// Sessions at once; at some 50 KiB each for buffers and TLS, 500 MB at worst.
-pub const MAX_SESSIONS: usize = 10_000;
+/// Sessions at once: 10,000 clients and all gateways that they could need. At some 50 KiB each for buffers and TLS,
+/// 600 MB at worst.
+pub const MAX_SESSIONS: usize = 12_000;
 
 /// Connections of people who have signed in, and of programs with a token of the API.
-pub(super) const MAX_CALLERS: usize =
-    MAX_CONNECTIONS - MAX_HANDSHAKES - MAX_STRANGERS - MAX_SESSIONS;
+pub(super) const MAX_CALLERS: usize = 2_288;
 
 /// Connections of the listener for metrics: a hundred collectors with two each.
 const MAX_COLLECTORS: usize = 256;

@@ -20,8 +20,8 @@ pub(super) const STRANGERS_PER_SUBSCRIBER: usize = 3;
 /// Of callers the subscriber is the actor: a script with a hundred connections at once, and not all of them.
 pub(super) const CALLERS_PER_ACTOR: usize = 8;
 
-/// 4,000 machines may share one address: four of ten sessions.
-const MACHINES_PER_SUBSCRIBER: (usize, usize) = (4, 10);
+/// 4,000 machines may share one address: a third of all sessions.
+const MACHINES_PER_SUBSCRIBER: (usize, usize) = (1, 3);
 
 /// The age up to which a handshake does not give way to its own subscriber: two round trips and a second of
 /// waiting for the processor. A crowd behind one address would otherwise push out those who are nearly done.
