@@ -6,9 +6,8 @@
 //! first byte of an export.
 
 pub(crate) mod answer;
-mod fill;
 mod pages;
-mod world;
+pub(crate) mod world;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -20,8 +19,8 @@ use nix::sys::signal::Signal;
 use serde::Serialize;
 
 use self::answer::Asker;
-use self::fill::Fill;
 use self::pages::{Page, Until};
+use crate::fill::Fill;
 use crate::portal::process::Process;
 
 /// The limit of every page's response time, in milliseconds.

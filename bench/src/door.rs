@@ -121,13 +121,13 @@ async fn measure(arguments: &Arguments, strangers: Strangers) -> Result<Duration
     let portal = Process::start_at(strangers.target()).await?;
     let size = Size {
         clients: 1,
+        gateways: 1,
         resources: 1,
         groups: 1,
     };
     let world = World::make(&portal, size).await?;
     give_password(&portal).await?;
-    let token = world.client_tokens.first().context("a client's token")?;
-    let destination = portal.destination(token)?;
+    let destination = portal.destination(world.client_token(0))?;
 
     let idle = Idle::keep_up(arguments, strangers, portal.listen());
     idle.all_have_come(arguments.connections).await?;

@@ -15,15 +15,18 @@ mod comparison;
 mod console;
 mod door;
 mod effort;
+mod fill;
 mod flood;
 mod gateway;
 mod links;
 mod machine;
 mod metric;
+mod migrate;
 mod models;
 mod narrow;
 mod plain;
 mod portal;
+mod postgres;
 mod record;
 mod report;
 mod statistics;
@@ -54,6 +57,7 @@ enum Command {
     Apply(apply::Arguments),
     Gateway(gateway::Arguments),
     Portal(portal::Arguments),
+    Migrate(migrate::Arguments),
     Models(models::Arguments),
     Calls(calls::Arguments),
     Console(console::Arguments),
@@ -78,7 +82,13 @@ fn run(arguments: Arguments) -> Result<()> {
     // A database and the portal alone need no namespaces, its console neither, and an end of a plain tunnel is in one.
     if !matches!(
         arguments.command,
-        Some(Command::Apply(_) | Command::Console(_) | Command::Portal(_) | Command::Proxy(_))
+        Some(
+            Command::Apply(_)
+                | Command::Console(_)
+                | Command::Migrate(_)
+                | Command::Portal(_)
+                | Command::Proxy(_)
+        )
     ) {
         culvert_lab::require()?;
         if !matches!(arguments.command, Some(Command::Calls(_))) {
@@ -92,6 +102,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Some(Command::Console(arguments)) => console::run(&arguments),
         Some(Command::Door(arguments)) => door::run(&arguments),
         Some(Command::Narrow(arguments)) => narrow::run(&arguments),
+        Some(Command::Migrate(arguments)) => migrate::run(&arguments),
         Some(Command::Models(arguments)) => models::run(arguments),
         Some(Command::Calls(arguments)) => calls::run(&arguments),
         Some(Command::Study(arguments)) => study::run(arguments),

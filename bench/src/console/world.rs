@@ -11,13 +11,13 @@ const MAX_ROWS: usize = 11_000;
 
 /// The number of rows of each kind.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Size {
+pub(crate) struct Size {
     rows: usize,
     people: usize,
 }
 
 impl Size {
-    pub(super) fn new(rows: usize, people: usize) -> Result<Self> {
+    pub(crate) fn new(rows: usize, people: usize) -> Result<Self> {
         ensure!(
             (1..=MAX_ROWS).contains(&rows),
             "--rows is 1 to {MAX_ROWS}: one request makes them all"
@@ -38,7 +38,7 @@ const MORE_PEOPLE: usize = 4_000;
 
 /// As many resources, groups and policies. Everybody is in a group of their own, and the first people are also in the
 /// first. A tenth of the policies is about the first resource.
-pub(super) async fn make(portal: &Process, size: Size) -> Result<()> {
+pub(crate) async fn make(portal: &Process, size: Size) -> Result<()> {
     portal.post("/apply", &configuration(size)).await?;
     let numbers: Vec<usize> = (FIRST_PEOPLE..size.people).collect();
     for numbers in numbers.chunks(MORE_PEOPLE) {

@@ -1,6 +1,7 @@
 //! A client without packets.
 
 use culvert_base::BootTime;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -8,12 +9,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use culvert_control::{ControlSession, ControlState, HELLO_LIMIT_MS};
 use culvert_ids::{GrantId, ResourceId};
-use culvert_link::{Connection, Destination, connect};
+use culvert_link::Connection;
 use culvert_wire::messages::{FromClient, Sequenced, ToClient, decode_sequenced};
 use culvert_wire::{Cipher, Decoded, PROTOCOL, PublicKey, encode};
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
+
+use super::dialer::Dialer;
 
 /// The time within which the portal must answer `hello`.
 const HELLO_LIMIT: Duration = Duration::from_millis(HELLO_LIMIT_MS);
@@ -32,53 +35,25 @@ pub(super) enum What {
     Failed(String),
     /// It is welcome, and has access to this.
     Served(ResourceId),
-    /// The portal told it something by itself: the kind of the message.
-    Told(&'static str),
+    /// The portal told it something by itself: the kind of the message, and the resource that it is about.
+    Told(&'static str, Option<ResourceId>),
     /// Its session is over; it comes back.
     Lost,
     /// The portal does not want it.
     Ended(String),
 }
 
-struct Client {
+pub(super) struct Client {
     number: usize,
     events: UnboundedSender<Event>,
     bytes: Arc<AtomicU64>,
     start: Instant,
     session: ControlSession,
     random: u64,
-    held: Option<(GrantId, ResourceId)>,
+    held: BTreeMap<GrantId, ResourceId>,
     requests: u64,
-}
-
-/// Lives until the portal turns it away for good.
-pub(super) async fn live(
-    number: usize,
-    destination: Destination,
-    events: UnboundedSender<Event>,
-    bytes: Arc<AtomicU64>,
-    mut begun: watch::Receiver<bool>,
-) {
-    if begun.wait_for(|begun| *begun).await.is_err() {
-        return;
-    }
-    let mut client = Client {
-        number,
-        events,
-        bytes,
-        start: Instant::now(),
-        session: ControlSession::new(BootTime::ZERO),
-        random: number as u64,
-        held: None,
-        requests: 0,
-    };
-    while let Some(due) = client.session.next_timeout() {
-        sleep(due.saturating_since(client.now())).await;
-        let now = client.now();
-        if client.session.begin_attempt(now) {
-            client.attempt(&destination).await;
-        }
-    }
+    /// Its place among those that come for the first time.
+    place: Option<OwnedSemaphorePermit>,
 }
 
 /// Says hello, and hears that it is welcome.
@@ -95,6 +70,44 @@ pub(crate) async fn greet(connection: &mut Connection) -> Result<()> {
 }
 
 impl Client {
+    pub(super) fn new(
+        number: usize,
+        events: UnboundedSender<Event>,
+        bytes: Arc<AtomicU64>,
+    ) -> Self {
+        Self {
+            number,
+            events,
+            bytes,
+            start: Instant::now(),
+            session: ControlSession::new(BootTime::ZERO),
+            random: number as u64,
+            held: BTreeMap::new(),
+            requests: 0,
+            place: None,
+        }
+    }
+
+    /// Begins once all may and there is a place for it. It lives until the portal turns it away for good.
+    pub(super) async fn live(
+        mut self,
+        mut dialer: Dialer,
+        (mut begun, places): (watch::Receiver<bool>, Arc<Semaphore>),
+    ) {
+        if begun.wait_for(|begun| *begun).await.is_err() {
+            return;
+        }
+        self.place = places.acquire_owned().await.ok();
+        self.start = Instant::now();
+        while let Some(due) = self.session.next_timeout() {
+            sleep(due.saturating_since(self.now())).await;
+            let now = self.now();
+            if self.session.begin_attempt(now) {
+                self.attempt(&mut dialer).await;
+            }
+        }
+    }
+
     /// A clock of its own, which begins with it.
     fn now(&self) -> BootTime {
         BootTime::ZERO.saturating_add(self.start.elapsed())
@@ -106,8 +119,8 @@ impl Client {
         let _ = self.events.send(Event { client, at, what });
     }
 
-    async fn attempt(&mut self, destination: &Destination) {
-        let (error, retry_after_ms) = match connect(destination).await {
+    async fn attempt(&mut self, dialer: &mut Dialer) {
+        let (error, retry_after_ms) = match dialer.connect().await {
             Ok(mut connected) => {
                 let portal = connected.portal_time.unwrap_or_default();
                 self.session.connected(portal, self.now());
@@ -152,21 +165,21 @@ impl Client {
                     resources, grants, ..
                 } => {
                     self.session.open(self.now());
-                    match self.held {
-                        Some((grant, resource)) if grants.contains(&grant) => {
-                            self.tell(What::Served(resource));
-                        }
-                        _ => {
-                            let first = resources.iter().map(|resource| resource.id).min();
-                            let resource = first.context("no resource in welcome")?;
-                            sender.send(encode(&self.ask(resource))).await?;
-                        }
+                    self.held.retain(|grant, _| grants.contains(grant));
+                    for resource in self.held.values() {
+                        self.tell(What::Served(*resource));
+                    }
+                    if self.held.is_empty() {
+                        let first = resources.iter().map(|resource| resource.id).min();
+                        let resource = first.context("no resource in welcome")?;
+                        sender.send(encode(&self.ask(resource))).await?;
                     }
                 }
                 ToClient::AccessGranted {
                     grant, resource, ..
                 } => {
-                    self.held = Some((grant, resource));
+                    self.held.insert(grant, resource);
+                    self.place = None;
                     self.tell(What::Served(resource));
                 }
                 ToClient::GatewayDraining { .. } => {}
@@ -189,15 +202,21 @@ impl Client {
                     }
                 },
                 ToClient::AccessRevoked { grant, .. } => {
-                    self.held = self.held.filter(|(held, _)| *held != grant);
-                    self.tell(What::Told("access_revoked"));
+                    let resource = self.held.remove(&grant);
+                    self.tell(What::Told("access_revoked", resource));
                 }
-                ToClient::GatewayLost { .. } => self.tell(What::Told("gateway_lost")),
-                ToClient::GatewayMoved { .. } => self.tell(What::Told("gateway_moved")),
-                ToClient::ResourceSet { .. } => self.tell(What::Told("resource_set")),
-                ToClient::ResourceRemoved { .. } => self.tell(What::Told("resource_removed")),
-                ToClient::DnsSet { .. } => self.tell(What::Told("dns_set")),
-                ToClient::PortalsSet { .. } => self.tell(What::Told("portals_set")),
+                ToClient::GatewayLost { .. } => self.tell(What::Told("gateway_lost", None)),
+                ToClient::GatewayMoved { .. } => self.tell(What::Told("gateway_moved", None)),
+                ToClient::ResourceSet { resource } => {
+                    self.tell(What::Told("resource_set", Some(resource.id)));
+                    // Somebody uses it at once.
+                    sender.send(encode(&self.ask(resource.id))).await?;
+                }
+                ToClient::ResourceRemoved { resource } => {
+                    self.tell(What::Told("resource_removed", Some(resource)));
+                }
+                ToClient::DnsSet { .. } => self.tell(What::Told("dns_set", None)),
+                ToClient::PortalsSet { .. } => self.tell(What::Told("portals_set", None)),
                 ToClient::Unsupported { kind } => bail!("the portal does not know `{kind}`"),
             }
         }

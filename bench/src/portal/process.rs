@@ -22,8 +22,8 @@ use tokio::time::sleep;
 
 use super::rest::{Ask, Rest};
 
-/// The limit for getting ready: the portal reads 10,000 resources and as many policies.
-const READY_LIMIT: Duration = Duration::from_secs(60);
+/// The limit for getting ready: the portal reads 10,000 resources and as many policies, while 10,000 clients come.
+const READY_LIMIT: Duration = Duration::from_secs(180);
 
 /// The interval between two checks of readiness.
 const ASK_EVERY: Duration = Duration::from_millis(20);
@@ -34,9 +34,18 @@ const PROCESSORS: usize = 2;
 /// A portal that runs, and its owner.
 pub(crate) struct Process {
     child: Child,
-    listen: SocketAddr,
+    place: Place,
+    /// As tokens name it.
     portal: Portal,
     owner: Bearer,
+}
+
+/// All that stays when a portal is started again.
+struct Place {
+    listen: SocketAddr,
+    url: String,
+    /// The URL of a database on a server.
+    database: Option<String>,
     state: TempDir,
 }
 
@@ -48,11 +57,19 @@ impl Process {
 
     /// The same, at an address of this machine.
     pub(crate) async fn start_at(address: IpAddr) -> Result<Self> {
-        let state = tempfile::tempdir()?;
-        let any = TcpListener::bind((address, 0))?;
-        let listen = any.local_addr()?;
-        drop(any);
-        let mut child = spawn(listen, &state)?;
+        Self::start_on(address, None).await
+    }
+
+    /// The same, on an empty database of a server.
+    pub(crate) async fn start_on(address: IpAddr, database: Option<String>) -> Result<Self> {
+        let listen = unused(address)?;
+        let place = Place {
+            listen,
+            url: format!("https://{listen}"),
+            database,
+            state: tempfile::tempdir()?,
+        };
+        let mut child = place.spawn()?;
         let invitation = match invitation(&mut child) {
             Ok(invitation) => invitation,
             Err(error) => {
@@ -66,10 +83,9 @@ impl Process {
             .context("a set-up token names its portal")?;
         let mut started = Self {
             child,
-            listen,
+            place,
             portal,
             owner: invitation.bearer,
-            state,
         };
         started.become_ready().await?;
         let body = json!({"owner": "owner"});
@@ -80,35 +96,73 @@ impl Process {
         Ok(started)
     }
 
-    /// Ends it with the signal, and starts it again; returns once it is ready.
-    pub(crate) async fn restart(&mut self, signal: Signal) -> Result<()> {
-        self.end(signal).await?;
-        self.begin().await
+    /// Starts another portal on the same database, at an address of its own. Tokens name this one.
+    pub(crate) async fn start_another(&self, address: IpAddr) -> Result<Self> {
+        let place = Place {
+            listen: unused(address)?,
+            url: self.place.url.clone(),
+            database: self.place.database.clone(),
+            state: tempfile::tempdir()?,
+        };
+        let mut started = Self {
+            child: place.spawn()?,
+            place,
+            portal: self.portal.clone(),
+            owner: self.owner.clone(),
+        };
+        started.become_ready().await?;
+        Ok(started)
     }
 
-    /// Ends it with the signal.
-    pub(crate) async fn end(&mut self, signal: Signal) -> Result<()> {
-        kill(self.pid()?, signal)?;
+    /// Sends it the signal.
+    pub(crate) fn signal(&self, signal: Signal) -> Result<()> {
+        Ok(kill(self.pid()?, signal)?)
+    }
+
+    /// Returns once it has ended.
+    pub(crate) async fn ended(&mut self) -> Result<()> {
         while self.child.try_wait()?.is_none() {
             sleep(ASK_EVERY).await;
         }
         Ok(())
     }
 
-    /// Starts it again after [`Self::end`].
+    /// Ends it with the signal.
+    pub(crate) async fn end(&mut self, signal: Signal) -> Result<()> {
+        self.signal(signal)?;
+        self.ended().await
+    }
+
+    /// Starts it again after its end.
+    pub(crate) fn spawn_again(&mut self) -> Result<()> {
+        self.child = self.place.spawn()?;
+        Ok(())
+    }
+
+    /// Starts it again after its end, and returns once it is ready.
     pub(crate) async fn begin(&mut self) -> Result<()> {
-        self.child = spawn(self.listen, &self.state)?;
+        self.spawn_again()?;
         self.become_ready().await
+    }
+
+    /// Has it start on a database of a server from now on.
+    pub(crate) fn move_to(&mut self, database: String) {
+        self.place.database = Some(database);
     }
 
     /// Its database, for nobody else while it runs.
     pub(crate) fn database(&self) -> PathBuf {
-        self.state.path().join("portal/portal.db")
+        self.state_dir().join("portal.db")
+    }
+
+    /// Its state directory.
+    pub(crate) fn state_dir(&self) -> PathBuf {
+        self.place.state_dir()
     }
 
     /// The address on which the portal listens.
     pub(crate) const fn listen(&self) -> SocketAddr {
-        self.listen
+        self.place.listen
     }
 
     pub(crate) const fn portal(&self) -> &Portal {
@@ -120,9 +174,14 @@ impl Process {
         &self.owner
     }
 
-    async fn become_ready(&mut self) -> Result<()> {
+    /// Returns once it is ready.
+    pub(crate) async fn become_ready(&mut self) -> Result<()> {
         let deadline = Instant::now() + READY_LIMIT;
-        let rest = Rest::new(&self.portal, &self.owner);
+        let itself = Portal {
+            url: format!("https://{}", self.place.listen),
+            ..self.portal.clone()
+        };
+        let rest = Rest::new(&itself, &self.owner);
         while !rest.is_ready().await {
             if let Some(status) = self.child.try_wait()? {
                 bail!("the portal has ended: {status}");
@@ -184,36 +243,44 @@ impl Drop for Process {
     }
 }
 
-/// On two processors, however many there are.
-fn spawn(listen: SocketAddr, state: &TempDir) -> Result<Child> {
-    let culvert = culvert_program()?;
-    let available = std::thread::available_parallelism().map_or(PROCESSORS, usize::from);
-    let mut command = match available > PROCESSORS {
-        true => {
-            let mut command = Command::new("taskset");
-            command
-                .arg("-c")
-                .arg(format!("0-{}", PROCESSORS - 1))
-                .arg(&culvert);
-            command
+/// An address and port that nobody listens on at the moment.
+fn unused(address: IpAddr) -> Result<SocketAddr> {
+    Ok(TcpListener::bind((address, 0))?.local_addr()?)
+}
+
+impl Place {
+    fn state_dir(&self) -> PathBuf {
+        self.state.path().join("portal")
+    }
+
+    /// On two processors, however many there are.
+    fn spawn(&self) -> Result<Child> {
+        let culvert = culvert_program()?;
+        let available = std::thread::available_parallelism().map_or(PROCESSORS, usize::from);
+        let mut command = match available > PROCESSORS {
+            true => {
+                let mut command = Command::new("taskset");
+                let processors = format!("0-{}", PROCESSORS - 1);
+                command.args(["-c", &processors]).arg(&culvert);
+                command
+            }
+            false => Command::new(&culvert),
+        };
+        if let Some(database) = &self.database {
+            command.env("CULVERT_PORTAL_DATABASE", database);
         }
-        false => Command::new(&culvert),
-    };
-    command
-        .args(["portal", "run", "--log-level", "warn"])
-        .args([
-            "--listen",
-            &listen.to_string(),
-            "--url",
-            &format!("https://{listen}"),
-        ])
-        .arg("--state-dir")
-        .arg(state.path().join("portal"))
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped());
-    command
-        .spawn()
-        .with_context(|| format!("cannot start {}", culvert.display()))
+        let listen = self.listen.to_string();
+        command
+            .args(["portal", "run", "--log-level", "warn"])
+            .args(["--listen", &listen, "--url", &self.url])
+            .arg("--state-dir")
+            .arg(self.state_dir())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
+        command
+            .spawn()
+            .with_context(|| format!("cannot start {}", culvert.display()))
+    }
 }
 
 /// The set-up token that a first start prints.

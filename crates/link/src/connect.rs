@@ -128,7 +128,42 @@ async fn connect_in_time(
         earlier: attempt.earlier,
     };
     let stream = secure(&attempt.url, &attempt.trust, &dial, (host, port)).await?;
-    let pin = known_by(&stream, &attempt.trust);
+    upgrade((request, authority), &attempt.trust, stream).await
+}
+
+/// Connects over a TCP connection that the caller has made to the portal of the destination, within 10 s.
+///
+/// # Errors
+/// [`ConnectError`] says what to do.
+pub async fn connect_over(
+    destination: &Destination,
+    stream: TcpStream,
+) -> Result<Connected, ConnectError> {
+    let Portal { url, .. } = &destination.portal;
+    let (authority, host, port) = parts(url)?;
+    let request =
+        request(destination, authority).map_err(|_| ConnectError::Url { url: url.clone() })?;
+    let trust = Trust::of(&destination.portal);
+    let connected = async {
+        let stream = encrypt(url, &trust, stream, (host, port)).await?;
+        upgrade((request, authority), &trust, stream).await
+    };
+    match tokio::time::timeout(ATTEMPT_LIMIT, connected).await {
+        Ok(result) => result,
+        Err(_elapsed) => Err(ConnectError::TimedOut {
+            authority: authority.to_owned(),
+            seconds: ATTEMPT_LIMIT.as_secs(),
+        }),
+    }
+}
+
+/// Opens the WebSocket.
+async fn upgrade(
+    (request, authority): (Request, &str),
+    trust: &Trust,
+    stream: TlsStream<TcpStream>,
+) -> Result<Connected, ConnectError> {
+    let pin = known_by(&stream, trust);
     let limits = WebSocketConfig::default()
         .max_message_size(Some(MAX_FRAME_LEN))
         .max_frame_size(Some(MAX_FRAME_LEN));
@@ -196,9 +231,19 @@ async fn secure(
     dial: &Dial<'_>,
     (host, port): (&str, u16),
 ) -> Result<TlsStream<TcpStream>, ConnectError> {
+    server_name(url, host)?;
+    let stream = tcp::connect(host, port, dial).await?;
+    encrypt(url, trust, stream, (host, port)).await
+}
+
+async fn encrypt(
+    url: &str,
+    trust: &Trust,
+    stream: TcpStream,
+    (host, port): (&str, u16),
+) -> Result<TlsStream<TcpStream>, ConnectError> {
     let name = server_name(url, host)?;
     let configuration = tls::configuration(trust)?;
-    let stream = tcp::connect(host, port, dial).await?;
     let connector = TlsConnector::from(Arc::new(configuration));
     connector.connect(name, stream).await.map_err(|source| {
         let authority = format!("{host}:{port}");

@@ -1,7 +1,7 @@
 //! The control channel of clients and gateways, from their side: a WebSocket over TLS 1.3 to the
 //! portal, and how long to wait before the next attempt. `docs/access.md` describes it.
 //!
-//! [`connect()`] makes a [`Connection`], which carries texts: what they mean is for `culvert-wire` and
+//! [`connect()`] and [`connect_over`] make a [`Connection`], which carries texts: what they mean is for `culvert-wire` and
 //! the roles. A [`PortalLink`] holds one attempt or one connection after the other. [`open`] stops at TLS, for whoever speaks HTTP with the portal; [`probe()`] says
 //! which step of the way fails, and [`race`] connects to whichever address answers first. [`trusting_authorities`] is
 //! the TLS of other servers. [`write_log`] writes the lines of a core. Its state without I/O is in `culvert-control`.
@@ -18,7 +18,7 @@ mod probe;
 mod tcp;
 mod tls;
 
-pub use connect::{Connected, Credential, Destination, check_url, connect, open};
+pub use connect::{Connected, Credential, Destination, check_url, connect, connect_over, open};
 pub use connection::{
     Closed, Connection, MAX_WAITING_MESSAGES, PING_INTERVAL, SILENCE_LIMIT, Sender,
 };

@@ -1,5 +1,6 @@
 //! Processor time and memory of a process.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
@@ -35,6 +36,39 @@ impl Usage {
     }
 }
 
+impl Usage {
+    /// The processor time of a process and of all below it, those that have ended and were waited for included.
+    ///
+    /// # Errors
+    /// When /proc can't be read.
+    pub fn cpu_of_family(process_id: u32) -> Result<Duration> {
+        let mut parents = BTreeMap::new();
+        let mut times = BTreeMap::new();
+        for entry in fs::read_dir("/proc").context("cannot read /proc")? {
+            let name = entry?.file_name();
+            let Some(id) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else {
+                continue;
+            };
+            // It may have ended since.
+            let Ok(stat) = fs::read_to_string(format!("/proc/{id}/stat")) else {
+                continue;
+            };
+            let (parent, ticks) = family_ticks(&stat).context("unknown form of /proc/PID/stat")?;
+            parents.insert(id, parent);
+            times.insert(id, ticks);
+        }
+        let is_below = |id: u32| {
+            let line = std::iter::successors(Some(id), |id| parents.get(id).copied());
+            // Processes that began meanwhile can't make the line longer than there are processes.
+            line.take(parents.len()).any(|id| id == process_id)
+        };
+        let ticks = times.iter().filter(|(id, _)| is_below(**id));
+        let ticks: u64 = ticks.map(|(_, ticks)| ticks).sum();
+        let ticks_per_second = rustix::param::clock_ticks_per_second();
+        Ok(Duration::from_millis(ticks * 1000 / ticks_per_second))
+    }
+}
+
 /// Processor time that the whole machine has used, interrupts included.
 ///
 /// # Errors
@@ -65,6 +99,17 @@ fn cpu_ticks(stat: &str) -> Option<u64> {
     Some(user + system)
 }
 
+/// The parent, and the time in clock ticks with that of children that were waited for.
+fn family_ticks(stat: &str) -> Option<(u32, u64)> {
+    let (_, after_name) = stat.rsplit_once(')')?;
+    let mut fields = after_name.split_whitespace().skip(1);
+    let parent = fields.next()?.parse().ok()?;
+    // proc(5): utime, stime, cutime and cstime are fields 14 to 17; the parent is field 4.
+    let times = fields.skip(14 - 5).take(4);
+    let ticks = times.map(str::parse::<u64>).sum::<Result<u64, _>>().ok()?;
+    Some((parent, ticks))
+}
+
 /// The line `VmHWM: 1234 kB` of /proc/PID/status.
 fn peak_rss_kib(status: &str) -> Option<u64> {
     let line = status
@@ -81,6 +126,13 @@ mod tests {
     fn processor_time_is_found_behind_a_name_with_parentheses() {
         let stat = "42 (a (b) c) S 1 42 42 0 -1 4194560 100 0 0 0 7 5 0 0 20 0 1 0 9 0 0";
         assert_eq!(cpu_ticks(stat), Some(12));
+    }
+
+    #[test]
+    fn a_family_has_the_time_of_children_that_have_ended() {
+        let stat = "42 (a (b) c) S 1 42 42 0 -1 4194560 100 0 0 0 7 5 3 2 20 0 1 0 9 0 0";
+        assert_eq!(family_ticks(stat), Some((1, 17)));
+        assert!(Usage::cpu_of_family(std::process::id()).is_ok());
     }
 
     #[test]

@@ -29,7 +29,7 @@ const RARE: usize = 10_000;
 const SPAN_MS: u64 = 24 * 60 * 60 * 1_000;
 
 /// A database that is being filled.
-pub(super) struct Fill {
+pub(crate) struct Fill {
     store: SqlStore,
     account: AccountId,
     now: Timestamp,
@@ -38,7 +38,7 @@ pub(super) struct Fill {
 }
 
 impl Fill {
-    pub(super) async fn open(database: &Path) -> Result<Self> {
+    pub(crate) async fn open(database: &Path) -> Result<Self> {
         let store = SqlStore::open(&SqliteOptions::file(database)).await?;
         let accounts = store.accounts(None, PageLimit::default()).await?;
         let account = accounts.items.first().context("there is no account")?.id;
@@ -52,7 +52,7 @@ impl Fill {
     }
 
     /// A client for each of the first people, gateways, and entries of all logs.
-    pub(super) async fn all(mut self, people: usize, entries: usize) -> Result<()> {
+    pub(crate) async fn all(mut self, people: usize, entries: usize) -> Result<()> {
         let actors = self.people(people).await?;
         let clients = self.clients(&actors).await?;
         let gateways = self.gateways().await?;
