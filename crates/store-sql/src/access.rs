@@ -5,6 +5,7 @@ use super::connection::Transaction;
 use super::log_query::{LogQuery, Span};
 use super::read;
 use super::seen::check_batch;
+use super::unwritten::insert;
 use super::value::Columns;
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, PolicyId, ResourceId};
 use culvert_store::{
@@ -13,6 +14,21 @@ use culvert_store::{
 };
 use culvert_wire::model::Log;
 
+/// The columns of an entry, in the order in which they are written.
+const COLUMNS: [&str; 11] = [
+    "account",
+    "seq",
+    "at_ms",
+    "client_id",
+    "actor_id",
+    "resource_id",
+    "gateway_id",
+    "policy_id",
+    "grant_id",
+    "decision",
+    "reason",
+];
+
 pub(super) async fn append(
     mut transaction: Transaction,
     account: AccountId,
@@ -20,14 +36,12 @@ pub(super) async fn append(
 ) -> Result<(), StoreError> {
     check_batch(&mut transaction, account, entries.len()).await?;
     let mut seq = last_access(&mut transaction, account).await?;
-    let sql = "INSERT INTO access_log (account, seq, at_ms, client_id, actor_id, resource_id, \
-               gateway_id, policy_id, grant_id, decision, reason) \
-               VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    let mut rows = Vec::with_capacity(entries.len());
     let mut counts = Counts::default();
     for entry in entries {
         seq += 1;
         let end = entry.reason.floor_char_boundary(MAX_REASON_LEN);
-        let values = vec![
+        rows.push(vec![
             account.as_bytes().into(),
             seq.into(),
             entry.at.into(),
@@ -39,8 +53,7 @@ pub(super) async fn append(
             entry.grant.as_ref().map(GrantId::as_bytes).into(),
             entry.decision.as_str().into(),
             entry.reason[..end].into(),
-        ];
-        transaction.execute(sql, values).await?;
+        ]);
         let counted = Activity {
             at: entry.at,
             granted: u64::from(entry.decision == Decision::Granted),
@@ -49,6 +62,7 @@ pub(super) async fn append(
         };
         counts.add(counted);
     }
+    insert(&mut transaction, "access_log", &COLUMNS, rows, "").await?;
     counts.write(&mut transaction, account).await?;
     let sql = "UPDATE account SET last_access = ? WHERE account = ?";
     let values = vec![seq.into(), account.as_bytes().into()];

@@ -1,7 +1,9 @@
 //! A transaction of either database: the one way by which the store reads and writes.
 
+use super::arrays::bind_arrays;
 use super::dialect::Dialect;
 use super::fault::fault;
+use super::migrate::ColumnKind;
 use super::value::{Columns, Value, postgres_query, query};
 use culvert_store::StoreError;
 use sqlx::postgres::PgRow;
@@ -94,6 +96,25 @@ impl Transaction {
             }
             Self::Postgres { transaction, .. } => {
                 let query = postgres_query(&sql.into(), values);
+                let done = answer(query.execute(&mut **transaction)).await?;
+                Ok(done.rows_affected())
+            }
+        }
+    }
+
+    /// Runs a statement of PostgreSQL that has rows as arrays, one for each column, behind its other values. Returns the
+    /// number of rows that were written.
+    pub(super) async fn execute_rows(
+        &mut self,
+        sql: &str,
+        values: Vec<Value>,
+        columns: &[(&str, ColumnKind)],
+        mut rows: Vec<Vec<Value>>,
+    ) -> Result<u64, StoreError> {
+        match self {
+            Self::Sqlite(_) => Err(StoreError::corrupt("rows as arrays are for PostgreSQL")),
+            Self::Postgres { transaction, .. } => {
+                let query = bind_arrays(postgres_query(sql, values), columns, &mut rows);
                 let done = answer(query.execute(&mut **transaction)).await?;
                 Ok(done.rows_affected())
             }

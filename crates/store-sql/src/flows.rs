@@ -4,6 +4,7 @@ use super::connection::Transaction;
 use super::log_query::{LogQuery, Span};
 use super::read;
 use super::seen::check_batch;
+use super::unwritten::insert;
 use super::value::{Columns, Value, damaged};
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ResourceId};
 use culvert_store::{
@@ -15,10 +16,27 @@ const FLOW: &str = "SELECT seq, at_ms, started_ms, gateway_id, client_id, actor_
                     grant_id, protocol, address, port, application, sent_bytes, sent_packets, \
                     received_bytes, received_packets, flow_end";
 
-const INSERT: &str = "INSERT INTO flow_log (account, seq, at_ms, started_ms, gateway_id, client_id, \
-                      actor_id, resource_id, grant_id, protocol, address, port, application, \
-                      sent_bytes, sent_packets, received_bytes, received_packets, flow_end) \
-                      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+/// The columns of an entry, in the order of [`row`].
+const COLUMNS: [&str; 18] = [
+    "account",
+    "seq",
+    "at_ms",
+    "started_ms",
+    "gateway_id",
+    "client_id",
+    "actor_id",
+    "resource_id",
+    "grant_id",
+    "protocol",
+    "address",
+    "port",
+    "application",
+    "sent_bytes",
+    "sent_packets",
+    "received_bytes",
+    "received_packets",
+    "flow_end",
+];
 
 /// Takes the report as the gateway's last one, unless that one is as new.
 const TAKE: &str = "INSERT INTO flow_source (account, gateway_id, run, batch, lost) \
@@ -35,6 +53,7 @@ pub(super) async fn append(
     let count = batches.iter().map(|batch| batch.flows.len()).sum();
     check_batch(&mut transaction, account, count).await?;
     let mut seq = last_flow(&mut transaction, account).await?;
+    let mut rows = Vec::with_capacity(count);
     for batch in batches {
         let values = vec![
             account.as_bytes().into(),
@@ -48,10 +67,10 @@ pub(super) async fn append(
         }
         for flow in batch.flows {
             seq += 1;
-            let values = row(account, seq, batch.gateway, flow);
-            transaction.execute(INSERT, values).await?;
+            rows.push(row(account, seq, batch.gateway, flow));
         }
     }
+    insert(&mut transaction, "flow_log", &COLUMNS, rows, "").await?;
     let sql = "UPDATE account SET last_flow = ? WHERE account = ?";
     let values = vec![seq.into(), account.as_bytes().into()];
     transaction.execute(sql, values).await?;
