@@ -2,11 +2,13 @@
 
 use super::connection::Transaction;
 use super::read;
+use super::table::{aliased, read_joined};
+use super::value::Columns;
 use super::writing::Writing;
 use culvert_ids::{AccountId, ActorId, TokenId};
 use culvert_store::{
-    Actor, ActorKind, Author, Denial, Entity, EntityId, Holder, Kind, MachineId, Mutation,
-    Principal, SESSION_IDLE_MS, StoreError, Token, TokenScope, TokenUse, TokenUses,
+    Actor, Author, Denial, Entity, EntityKind, Holder, Kind, MachineId, Mutation, Principal,
+    SESSION_IDLE_MS, StoreError, Token, TokenScope, TokenUse, TokenUses,
 };
 use culvert_wire::Timestamp;
 use culvert_wire::token::{SecretDigest, TokenKind};
@@ -20,7 +22,11 @@ pub(super) async fn authenticate(
     kind: TokenKind,
     now: Timestamp,
 ) -> Result<(Principal, Token), StoreError> {
-    let sql = "SELECT account, digest FROM token_digest WHERE id = ?";
+    let sql = format!(
+        "SELECT d.account AS d_account, d.digest AS d_digest, {} FROM token_digest d \
+         LEFT JOIN token t ON t.account = d.account AND t.id = d.id {ACTOR} WHERE d.id = ?",
+        columns()
+    );
     let row = connection
         .fetch_one(sql, vec![token.as_bytes().into()])
         .await?;
@@ -28,17 +34,16 @@ pub(super) async fn authenticate(
         return Err(Denial::UnknownToken.into());
     };
     let row = row.columns();
-    if SecretDigest::from_bytes(row.bytes("digest")?) != *digest {
+    if SecretDigest::from_bytes(row.of("d_").bytes("digest")?) != *digest {
         return Err(Denial::WrongSecret.into());
     }
-    let account = AccountId::from_bytes(row.bytes("account")?);
-    let row = valid(connection, account, token, now).await?;
-    // Before the actor is read: the portal tells more of a disabled actor than of all else that is wrong.
-    if row.scope.kind() != kind {
+    let account = AccountId::from_bytes(row.of("d_").bytes("account")?);
+    let found = Found::read(row)?.valid(now)?;
+    // Before the actor is looked at: the portal tells more of a disabled actor than of all else that is wrong.
+    if found.token.scope.kind() != kind {
         return Err(Denial::WrongKind.into());
     }
-    let principal = principal(connection, account, &row, now).await?;
-    Ok((principal, row))
+    found.principal(account, now)
 }
 
 /// The holder of a token, if it is still accepted. Its secret has been checked before.
@@ -48,82 +53,114 @@ pub(super) async fn current_principal(
     token: TokenId,
     now: Timestamp,
 ) -> Result<(Principal, Token), StoreError> {
-    let row = valid(connection, account, token, now).await?;
-    let principal = principal(connection, account, &row, now).await?;
-    Ok((principal, row))
+    let sql = format!(
+        "SELECT {} FROM token t {ACTOR} WHERE t.account = ? AND t.id = ?",
+        columns()
+    );
+    let values = vec![account.as_bytes().into(), token.as_bytes().into()];
+    let row = connection.fetch_one(sql, values).await?;
+    let row = row.ok_or(Denial::UnknownToken)?;
+    let found = Found::read(row.columns())?;
+    found.valid(now)?.principal(account, now)
 }
 
-/// A token that is neither revoked nor expired.
-async fn valid(
-    connection: &mut Transaction,
-    account: AccountId,
-    token: TokenId,
-    now: Timestamp,
-) -> Result<Token, StoreError> {
-    let found = read::find(connection, account, token.into()).await?;
-    let Some(row) = found.and_then(Token::from_entity) else {
-        return Err(Denial::UnknownToken.into());
-    };
-    if row.revoked.is_some() {
-        return Err(Denial::Revoked.into());
-    }
-    if row.expires.is_some_and(|expires| expires <= now) {
-        return Err(Denial::Expired.into());
-    }
-    Ok(row)
+/// Joins the actor of a token, if it has one.
+pub(super) const ACTOR: &str = "LEFT JOIN actor a ON a.account = t.account AND a.id = t.actor_id";
+
+/// The columns of a token and of its actor, in a statement that calls them `t` and `a`.
+pub(super) fn columns() -> String {
+    let (token, actor) = (EntityKind::Token, EntityKind::Actor);
+    format!("{}, {}", aliased(token, "t"), aliased(actor, "a"))
 }
 
-/// The holder of a valid token, if they are still accepted.
-async fn principal(
-    connection: &mut Transaction,
-    account: AccountId,
-    row: &Token,
-    now: Timestamp,
-) -> Result<Principal, StoreError> {
-    let holder = match row.scope {
-        TokenScope::Setup if row.used.is_some() => return Err(Denial::Used.into()),
-        TokenScope::Setup => Holder::Setup,
-        TokenScope::Api { actor, role } => {
-            let found = enabled(connection, account, actor).await?;
-            // A person's token may do no more than the person. Machines do not sign in.
-            let role = found.sign_in.map_or(role, |person| role.min(person.role));
-            Holder::Api {
-                actor,
-                actor_kind: found.kind,
-                role,
-            }
+/// A token and its actor, as one statement has read them.
+pub(super) struct Found {
+    token: Option<Token>,
+    actor: Option<Actor>,
+}
+
+/// A token that is neither revoked nor expired, and its actor.
+pub(super) struct Valid {
+    token: Token,
+    actor: Option<Actor>,
+}
+
+impl Found {
+    /// Of a row with [`columns`].
+    pub(super) fn read(row: Columns<'_>) -> Result<Self, StoreError> {
+        Ok(Self {
+            token: read_joined(row.of("t_"))?,
+            actor: read_joined(row.of("a_"))?,
+        })
+    }
+
+    pub(super) fn valid(self, now: Timestamp) -> Result<Valid, StoreError> {
+        let Self { token, actor } = self;
+        let token = token.ok_or(Denial::UnknownToken)?;
+        if token.revoked.is_some() {
+            return Err(Denial::Revoked.into());
         }
-        TokenScope::Client { actor } => Holder::Client {
-            actor,
-            actor_kind: actor_kind(connection, account, actor).await?,
-        },
-        TokenScope::Gateway { site } => Holder::Gateway { site },
-        TokenScope::Session { actor } => session(connection, account, actor, row, now).await?,
-    };
-    Ok(Principal {
-        account,
-        token: row.id,
-        holder,
-        expires: row.expires,
-    })
+        if token.expires.is_some_and(|expires| expires <= now) {
+            return Err(Denial::Expired.into());
+        }
+        Ok(Valid { token, actor })
+    }
 }
 
-/// A session ends when nobody uses it, and when its actor no longer signs in.
-async fn session(
-    connection: &mut Transaction,
-    account: AccountId,
-    actor: ActorId,
-    row: &Token,
-    now: Timestamp,
-) -> Result<Holder, StoreError> {
-    let last_used = row.last_used.unwrap_or(row.stamp.created);
-    if now.unix_ms().saturating_sub(last_used.unix_ms()) >= SESSION_IDLE_MS {
-        return Err(Denial::Expired.into());
+impl Valid {
+    /// The holder, if they are still accepted, and the token.
+    pub(super) fn principal(
+        self,
+        account: AccountId,
+        now: Timestamp,
+    ) -> Result<(Principal, Token), StoreError> {
+        let Self { token, actor } = self;
+        let enabled = |id| accepted(account, id, actor);
+        let holder = match token.scope {
+            TokenScope::Setup if token.used.is_some() => return Err(Denial::Used.into()),
+            TokenScope::Setup => Holder::Setup,
+            TokenScope::Api { actor, role } => {
+                let found = enabled(actor)?;
+                // A person's token may do no more than the person. Machines do not sign in.
+                let role = found.sign_in.map_or(role, |person| role.min(person.role));
+                Holder::Api {
+                    actor,
+                    actor_kind: found.kind,
+                    role,
+                }
+            }
+            TokenScope::Client { actor } => Holder::Client {
+                actor,
+                actor_kind: enabled(actor)?.kind,
+            },
+            TokenScope::Gateway { site } => Holder::Gateway { site },
+            TokenScope::Session { actor } => {
+                expect_in_use(&token, now)?;
+                session(actor, &enabled(actor)?)?
+            }
+        };
+        let principal = Principal {
+            account,
+            token: token.id,
+            holder,
+            expires: token.expires,
+        };
+        Ok((principal, token))
     }
-    let found = enabled(connection, account, actor).await?;
-    let Some(sign_in) = found.sign_in else {
-        return Err(Denial::Revoked.into());
-    };
+}
+
+/// A session ends when nobody uses it.
+fn expect_in_use(row: &Token, now: Timestamp) -> Result<(), StoreError> {
+    let last_used = row.last_used.unwrap_or(row.stamp.created);
+    match now.unix_ms().saturating_sub(last_used.unix_ms()) >= SESSION_IDLE_MS {
+        true => Err(Denial::Expired.into()),
+        false => Ok(()),
+    }
+}
+
+/// It also ends when its actor no longer signs in.
+fn session(actor: ActorId, found: &Actor) -> Result<Holder, StoreError> {
+    let sign_in = found.sign_in.ok_or(Denial::Revoked)?;
     Ok(Holder::Session {
         actor,
         actor_kind: found.kind,
@@ -131,26 +168,22 @@ async fn session(
     })
 }
 
-async fn actor_kind(
-    connection: &mut Transaction,
-    account: AccountId,
-    id: ActorId,
-) -> Result<ActorKind, StoreError> {
-    Ok(enabled(connection, account, id).await?.kind)
-}
-
 pub(super) async fn enabled(
     connection: &mut Transaction,
     account: AccountId,
     id: ActorId,
 ) -> Result<Actor, StoreError> {
-    let id = EntityId::from(id);
-    let actor = Actor::from_entity(read::get(connection, account, id).await?);
-    let actor = actor.ok_or(StoreError::NotFound(id))?;
-    if actor.disabled {
-        return Err(Denial::ActorDisabled(account).into());
+    let actor = read::find(connection, account, id.into()).await?;
+    accepted(account, id, actor.and_then(Actor::from_entity))
+}
+
+/// The actor of that id, if it was found and is not disabled.
+fn accepted(account: AccountId, id: ActorId, found: Option<Actor>) -> Result<Actor, StoreError> {
+    let actor = found.ok_or_else(|| StoreError::NotFound(id.into()))?;
+    match actor.disabled {
+        true => Err(Denial::ActorDisabled(account).into()),
+        false => Ok(actor),
     }
-    Ok(actor)
 }
 
 /// Refuses a write whose author is no longer accepted. A request may wait long between the check of

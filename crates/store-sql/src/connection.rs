@@ -158,16 +158,16 @@ impl Rows {
             Self::Sqlite(rows) => (rows.as_slice(), [].as_slice()),
             Self::Postgres(rows) => ([].as_slice(), rows.as_slice()),
         };
-        let sqlite = sqlite.iter().map(Columns::Sqlite);
-        sqlite.chain(postgres.iter().map(Columns::Postgres))
+        let sqlite = sqlite.iter().map(Columns::sqlite);
+        sqlite.chain(postgres.iter().map(Columns::postgres))
     }
 }
 
 impl Row {
     pub(super) const fn columns(&self) -> Columns<'_> {
         match self {
-            Self::Sqlite(row) => Columns::Sqlite(row),
-            Self::Postgres(row) => Columns::Postgres(row),
+            Self::Sqlite(row) => Columns::sqlite(row),
+            Self::Postgres(row) => Columns::postgres(row),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::connection::Transaction;
 use super::read;
-use super::table::{self, Table};
+use super::table::{self, Table, aliased, read_joined};
 use super::value::Value;
 use super::writing::Writing;
 use super::{addresses, auth, seen};
@@ -168,12 +168,30 @@ pub(super) async fn unchanged<T: Machine>(
     now: Timestamp,
 ) -> Result<Option<T>, StoreError> {
     rules::check_software(T::KIND, &machine.seen.software)?;
-    read::last_seq(connection, account).await?;
-    let (principal, token) =
-        auth::current_principal(connection, account, principal.token, now).await?;
-    let owner = T::owner(principal.holder).ok_or(Denial::WrongKind)?;
-    let before = of_machine::<T>(connection, account, owner, &machine.machine).await?;
-    let Some(before) = before else {
+    let before = format!(
+        "SELECT {}, {}, {} FROM account c \
+         LEFT JOIN token t ON t.account = c.account AND t.id = ? {} \
+         LEFT JOIN {} m ON m.account = c.account AND m.{owner} = t.{owner} AND m.machine = ? \
+         WHERE c.account = ?",
+        aliased(EntityKind::Account, "c"),
+        auth::columns(),
+        aliased(T::KIND, "m"),
+        auth::ACTOR,
+        T::TABLE,
+        owner = T::OWNER,
+    );
+    let values = vec![
+        principal.token.as_bytes().into(),
+        machine.machine.as_str().into(),
+        account.as_bytes().into(),
+    ];
+    let row = connection.fetch_one(before, values).await?;
+    let row = row.ok_or(StoreError::NoAccount)?;
+    let row = row.columns();
+    let found = auth::Found::read(row)?.valid(now)?;
+    let (principal, token) = found.principal(account, now)?;
+    T::owner(principal.holder).ok_or(Denial::WrongKind)?;
+    let Some(before) = read_joined::<T>(row.of("m_"))? else {
         return Ok(None);
     };
     if rules::revoked(&before.clone().into()).is_some() {
@@ -182,8 +200,8 @@ pub(super) async fn unchanged<T: Machine>(
     check_token(&token, &before, machine.public_key)?;
     let is_used_up = token.uses != TokenUses::One || token.used.is_some();
     let place = before.place();
-    let ranges = ranges(connection, account).await?;
-    let (range4, range6) = parse(&ranges)?;
+    let settings = table::read_as::<Account>(row.of("c_"))?.settings;
+    let (range4, range6) = parse(&settings.ranges)?;
     let is_same = place.public_key == machine.public_key
         && range4.contains(place.ipv4.into())
         && range6.contains(place.ipv6.into());

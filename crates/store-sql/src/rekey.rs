@@ -119,7 +119,7 @@ async fn status(connection: &mut SqliteConnection) -> Result<SecretsStatus, Stor
         }
         let sql = format!("SELECT count(*) AS rows FROM {table}");
         let row = query(sql, Vec::new()).fetch_one(&mut *connection).await;
-        let number = Columns::Sqlite(&row.map_err(fault)?).number("rows")?;
+        let number = Columns::sqlite(&row.map_err(fault)?).number("rows")?;
         secrets.push((column.contents(), number));
     }
     Ok(SecretsStatus {
@@ -159,7 +159,7 @@ struct StoredSecret {
 
 impl StoredSecret {
     fn read(column: SecretColumn, row: &SqliteRow) -> Result<Self, StoreError> {
-        let row = Columns::Sqlite(row);
+        let row = Columns::sqlite(row);
         let account = match column.has_account() {
             true => row.get("account")?,
             false => Vec::new(),

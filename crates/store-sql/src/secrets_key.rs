@@ -19,7 +19,7 @@ pub(super) async fn key_of(
     let Some(row) = found.map_err(fault)? else {
         return Ok(None);
     };
-    let row = Columns::Sqlite(&row);
+    let row = Columns::sqlite(&row);
     let key = KeyId::from_bytes(row.bytes("key_id")?);
     Ok(Some((key, row.flag("is_clean")?)))
 }
@@ -77,5 +77,5 @@ pub(super) async fn has_table(
 ) -> Result<bool, StoreError> {
     let sql = "SELECT count(*) AS tables FROM sqlite_schema WHERE type = 'table' AND name = ?";
     let row = query(sql, vec![table.into()]).fetch_one(connection).await;
-    Ok(Columns::Sqlite(&row.map_err(fault)?).number("tables")? > 0)
+    Ok(Columns::sqlite(&row.map_err(fault)?).number("tables")? > 0)
 }

@@ -1,7 +1,9 @@
 //! Tables of the rows of each kind.
 
 use super::value::{Columns, Value, damaged, json, word};
-use culvert_ids::{ActorId, ClientId, GatewayId, GroupId, ProviderId, ResourceId, SiteId, TokenId};
+use culvert_ids::{
+    ActorId, ClientId, GatewayId, GroupId, ID_LEN, ProviderId, ResourceId, SiteId, TokenId,
+};
 use culvert_store::rules::name_key;
 use culvert_store::{
     Account, Actor, Client, Entity, EntityId, EntityKind, Gateway, Group, Identity, Kind,
@@ -115,6 +117,24 @@ pub(super) fn select(kind: EntityKind) -> String {
     all.extend(columns);
     all.extend(aside);
     format!("SELECT {} FROM {}", all.join(", "), table(kind))
+}
+
+/// The columns of [`select`] of one table among several, by the alias of the table in the statement. Their names begin
+/// with the alias and `_`.
+pub(super) fn aliased(kind: EntityKind, alias: &str) -> String {
+    let (columns, aside) = for_kind!(kind, Row => (Row::COLUMNS, Row::ASIDE));
+    let stamp = ["id", "version", "created_ms", "updated_ms"];
+    let all = stamp.iter().chain(columns).chain(aside);
+    let all: Vec<_> = all
+        .map(|column| format!("{alias}.{column} AS {alias}_{column}"))
+        .collect();
+    all.join(", ")
+}
+
+/// The row of one table among several that were joined; none where there was none.
+pub(super) fn read_joined<T: Table>(row: Columns<'_>) -> Result<Option<T>, StoreError> {
+    let id = row.optional_bytes::<ID_LEN>("id")?;
+    id.map(|_| read_as(row)).transpose()
 }
 
 pub(super) fn read(kind: EntityKind, row: Columns<'_>) -> Result<Entity, StoreError> {

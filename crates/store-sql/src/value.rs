@@ -167,7 +167,14 @@ pub(super) fn word<T: Serialize>(value: &T) -> Result<Value, StoreError> {
 
 /// A row on its way out. A value that cannot be read as it was written means a damaged database.
 #[derive(Clone, Copy)]
-pub(super) enum Columns<'r> {
+pub(super) struct Columns<'r> {
+    row: AnyRow<'r>,
+    /// Stands before the names of columns: a statement that reads several tables tells them apart by it.
+    prefix: &'static str,
+}
+
+#[derive(Clone, Copy)]
+enum AnyRow<'r> {
     Sqlite(&'r SqliteRow),
     Postgres(&'r PgRow),
 }
@@ -184,10 +191,38 @@ impl<'r, T> Column<'r> for T where
 }
 
 impl<'r> Columns<'r> {
+    pub(super) const fn sqlite(row: &'r SqliteRow) -> Self {
+        Self {
+            row: AnyRow::Sqlite(row),
+            prefix: "",
+        }
+    }
+
+    pub(super) const fn postgres(row: &'r PgRow) -> Self {
+        Self {
+            row: AnyRow::Postgres(row),
+            prefix: "",
+        }
+    }
+
+    /// The columns of one table of several: those whose names begin so.
+    pub(super) const fn of(self, prefix: &'static str) -> Self {
+        let Self { row, .. } = self;
+        Self { row, prefix }
+    }
+
     pub(super) fn get<T: Column<'r>>(self, column: &str) -> Result<T, StoreError> {
-        let value = match self {
-            Self::Sqlite(row) => row.try_get(column),
-            Self::Postgres(row) => row.try_get(column),
+        let named;
+        let name = match self.prefix {
+            "" => column,
+            prefix => {
+                named = format!("{prefix}{column}");
+                &named
+            }
+        };
+        let value = match self.row {
+            AnyRow::Sqlite(row) => row.try_get(name),
+            AnyRow::Postgres(row) => row.try_get(name),
         };
         value.map_err(fault)
     }
@@ -198,9 +233,9 @@ impl<'r> Columns<'r> {
 
     /// The value at a place among the columns of the statement.
     pub(super) fn at<T: Column<'r>>(self, place: usize) -> Result<T, StoreError> {
-        let value = match self {
-            Self::Sqlite(row) => row.try_get(place),
-            Self::Postgres(row) => row.try_get(place),
+        let value = match self.row {
+            AnyRow::Sqlite(row) => row.try_get(place),
+            AnyRow::Postgres(row) => row.try_get(place),
         };
         value.map_err(fault)
     }
