@@ -50,7 +50,7 @@ pub(super) enum Happened {
     Gateway(GatewayEvent),
 }
 
-/// When everybody was served.
+/// The times after which everybody was served.
 pub(super) struct Served {
     pub(super) clients: Spread,
     pub(super) gateways: Spread,
