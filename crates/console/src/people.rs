@@ -61,7 +61,7 @@ pub(super) async fn list(
 fn new_form(name: &str, kind: &str) -> Form {
     let fields = vec![
         Field::line("name", "Name").value(name),
-        Field::choice("kind", "Kind", KINDS).value(kind),
+        Field::choice("kind", "Person or machine", KINDS).value(kind),
     ];
     Form::new("New person or machine", AT, "Create", fields)
 }

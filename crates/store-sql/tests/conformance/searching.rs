@@ -10,7 +10,7 @@ use culvert_store::{
 use culvert_wire::messages::FlowEnd;
 
 /// Rows that a page of a search looks at (`SEARCHED_ROWS` of the SQLite store).
-const SEARCHED_ROWS: usize = 100_000;
+const SEARCHED_ROWS: usize = 50_000;
 
 struct Scene {
     world: World,
