@@ -362,6 +362,11 @@ fn greet(portal: &Portal, state_dir: &Path) -> Result<(), Failure> {
 async fn set_up(portal: &Portal, store: &dyn Store, file: &Path) -> Result<(), Failure> {
     let at = portal.whereabouts();
     print(format!("Portal: {}\n", at.url).as_bytes())?;
+    // Of several that start at once one does it: each set-up token ends the one before.
+    if !matches!(portal.setup(), SetupState::Done) && portal.leads() == Some(false) {
+        let text = "Another portal of the database leads. It does what --set-up says if it was started with it, too.\n";
+        return print(text.as_bytes());
+    }
     let token = match portal.setup() {
         SetupState::Begun(token) => token.token.clone(),
         SetupState::Open => {

@@ -65,6 +65,54 @@ fn start(state: &str, database: &[&str], until: &str) -> (Running, String) {
     (running, said)
 }
 
+/// Starts a portal that sets the account up, or leaves that to another one, and says which.
+fn set_up(directory: &Path, name: &str, url: &str) -> (Running, bool) {
+    let home = directory.join(name);
+    std::fs::create_dir(&home).unwrap();
+    let file = home.join("access.toml");
+    std::fs::write(&file, "[[site]]\nname = 'office'\n").unwrap();
+    let mut child = culvert(&["portal", "run", "--listen", "127.0.0.1:0"])
+        .args(["--log-level", "error", "--database", url, "--state-dir"])
+        .arg(home.join("state"))
+        .arg("--set-up")
+        .arg(&file)
+        .env("HOME", &home)
+        .current_dir(&home)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let output = BufReader::new(child.stdout.take().unwrap());
+    let running = Running(child);
+    for line in output.lines() {
+        let line = line.unwrap();
+        if line.starts_with("Each token is good") {
+            return (running, true);
+        }
+        if line.starts_with("Another portal") || line.starts_with("It has an owner") {
+            return (running, false);
+        }
+    }
+    panic!("{name} ended");
+}
+
+#[test]
+fn of_two_portals_that_set_an_account_up_at_once_one_does_and_both_run() {
+    let server = Process::start();
+    create_database(&server);
+    let socket = server.socket.display();
+    let url = format!("postgres:///culvert?host={socket}&user=culvert");
+    let directory = tempfile::tempdir().unwrap();
+    let (directory, url) = (directory.path(), &url);
+    let (one, two) = std::thread::scope(|scope| {
+        let one = scope.spawn(move || set_up(directory, "one", url));
+        let two = scope.spawn(move || set_up(directory, "two", url));
+        (one.join().unwrap(), two.join().unwrap())
+    });
+    assert_ne!(one.1, two.1, "one of them sets it up");
+    one.0.end();
+    two.0.end();
+}
+
 fn refused(output: &Output, status: i32, says: &[&str]) {
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(status), "{error}");

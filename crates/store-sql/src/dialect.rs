@@ -14,6 +14,15 @@ const SQLITE_PROBE: &[&str] = &[
 /// A commit of PostgreSQL is on the server's disk.
 const POSTGRES_PROBE: &[&str] = &["UPDATE culvert_schema SET probes = probes + 1"];
 
+/// A row finds room in the pages that a table has although no file can grow any more. 64 KiB that are not compressed need
+/// pages of their own.
+const POSTGRES_PROBE_OF_SPACE: &[&str] = &[
+    "INSERT INTO secret (account, name, value) SELECT account, 'probe', \
+     (SELECT string_agg(decode(md5(CAST(random() AS text)), 'hex'), CAST('' AS bytea)) FROM generate_series(1, 4096)) \
+     FROM account ON CONFLICT (account, name) DO NOTHING",
+    "DELETE FROM secret WHERE name = 'probe'",
+];
+
 /// The database whose SQL a statement is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
@@ -90,11 +99,12 @@ impl Dialect {
         }
     }
 
-    /// The statements of a probe, in their order.
-    pub(super) const fn probe(self) -> &'static [&'static str] {
-        match self {
-            Self::Sqlite => SQLITE_PROBE,
-            Self::Postgres => POSTGRES_PROBE,
+    /// The statements of a probe, in their order. `was_full` if there was no room at the last write.
+    pub(super) const fn probe(self, was_full: bool) -> &'static [&'static str] {
+        match (self, was_full) {
+            (Self::Sqlite, _) => SQLITE_PROBE,
+            (Self::Postgres, false) => POSTGRES_PROBE,
+            (Self::Postgres, true) => POSTGRES_PROBE_OF_SPACE,
         }
     }
 

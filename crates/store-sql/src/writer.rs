@@ -94,11 +94,12 @@ impl Writer {
         if self.pool.is_busy() || (still_holds && last_fault.is_none()) {
             return last_fault.map_or(Ok(()), Err);
         }
+        let was_full = matches!(last_fault, Some(StoreError::Full { .. }));
         // This future may be dropped before the write ends, so the fault is remembered ahead.
         self.remember(Some(StoreError::Unavailable(
             "a write does not come to its end".into(),
         )));
-        self.note(self.write_probe().await)?;
+        self.note(self.write_probe(was_full).await)?;
         *probed = Some(Instant::now());
         Ok(())
     }
@@ -114,9 +115,9 @@ impl Writer {
         written
     }
 
-    async fn write_probe(&self) -> Result<(), StoreError> {
+    async fn write_probe(&self, was_full: bool) -> Result<(), StoreError> {
         let mut transaction = self.begin().await?;
-        for sql in transaction.dialect().probe() {
+        for sql in transaction.dialect().probe(was_full) {
             transaction.execute(*sql, Vec::new()).await?;
         }
         transaction.commit().await

@@ -1,10 +1,10 @@
 //! A PostgreSQL server in a namespace.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::chown;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -29,6 +29,7 @@ const STOP_DEADLINE: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub struct Postgres {
     child: Child,
+    output: BufReader<ChildStdout>,
     /// The directory of its socket, and of all that it has.
     socket: PathBuf,
     /// Keeps the namespace at least as long as the server.
@@ -41,6 +42,27 @@ impl Postgres {
     /// # Errors
     /// When PostgreSQL is not installed, or does not start; its own words are on standard error.
     pub fn start(namespace: &Namespace) -> Result<Self> {
+        Self::begin(namespace, &[])
+    }
+
+    /// The same, with a file system of `bytes` at `/mnt`, which the server alone sees: the tablespace `small`, with the
+    /// database `culvert` and an empty one of the name `filler`.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_on_small_disk(namespace: &Namespace, bytes: u64) -> Result<Self> {
+        let mount = format!(
+            "mount -t tmpfs -o size={bytes},uid={NOBODY},gid={NOBODY} tmpfs /mnt && exec \"$@\""
+        );
+        let server = Self::begin(namespace, &["sh", "-c", &mount, "sh"])?;
+        server.ask("postgres", "CREATE TABLESPACE small LOCATION '/mnt'")?;
+        server.ask("postgres", "ALTER DATABASE culvert SET TABLESPACE small")?;
+        server.ask("postgres", "CREATE DATABASE filler TABLESPACE small")?;
+        Ok(server)
+    }
+
+    /// `ip netns exec` gives it a mount namespace of its own. `before` are words before its own.
+    fn begin(namespace: &Namespace, before: &[&str]) -> Result<Self> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         ensure!(
             find("psql").is_some(),
@@ -59,6 +81,7 @@ impl Postgres {
         ];
         let mut child = Command::new("ip")
             .args(["netns", "exec", namespace.name()])
+            .args(before)
             .args(nobody)
             .args(["sh", "-c", SCRIPT, "server.sh", "newest"])
             .env("CULVERT_POSTGRES_IN", &dir)
@@ -69,10 +92,12 @@ impl Postgres {
             .spawn()
             .context("cannot start a PostgreSQL server")?;
         let output = child.stdout.take().context("its output is a pipe")?;
+        let mut output = BufReader::new(output);
         let mut said = String::new();
-        BufReader::new(output).read_line(&mut said)?;
+        output.read_line(&mut said)?;
         let server = Self {
             child,
+            output,
             socket: PathBuf::from(said.trim_end()),
             _namespace: namespace.clone(),
         };
@@ -84,6 +109,31 @@ impl Postgres {
         Ok(server)
     }
 
+    /// Stops it at once, as a crash does.
+    ///
+    /// # Errors
+    /// When the script that runs it has ended.
+    pub fn stop(&mut self) -> Result<()> {
+        self.tell("stop")
+    }
+
+    /// Starts it again on the same data, and waits until it answers.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn start_again(&mut self) -> Result<()> {
+        self.tell("start")
+    }
+
+    fn tell(&mut self, what: &str) -> Result<()> {
+        let input = self.child.stdin.as_mut().context("its input is a pipe")?;
+        writeln!(input, "{what}")?;
+        let mut done = String::new();
+        self.output.read_line(&mut done)?;
+        ensure!(done.trim_end() == what, "the server does not {what}");
+        Ok(())
+    }
+
     /// The answer of the database `culvert`, without a head, its columns divided by `|`.
     ///
     /// # Errors
@@ -92,7 +142,11 @@ impl Postgres {
         self.ask("culvert", sql)
     }
 
-    fn ask(&self, database: &str, sql: &str) -> Result<String> {
+    /// The same of any database.
+    ///
+    /// # Errors
+    /// When the server refuses; with its words.
+    pub fn ask(&self, database: &str, sql: &str) -> Result<String> {
         let host = format!("--host={}", self.socket.display());
         let words = [
             "psql",

@@ -249,6 +249,12 @@ impl Portal {
         self.files.certificate.portal()
     }
 
+    /// True if it leads, and false if another portal of the database does; none while neither can be reached.
+    #[must_use]
+    pub fn leads(&self) -> Option<bool> {
+        self.sessions.leads()
+    }
+
     /// SHA-256 of its certificate.
     #[must_use]
     pub fn pin(&self) -> CertificatePin {

@@ -44,7 +44,21 @@ impl Product {
     /// When the server does not start, or `ip` refuses.
     pub fn with_portals(&mut self, count: u8, front: Front) -> Result<()> {
         let machine = self.on_the_internet(DATABASE_NET)?;
-        self.database = Some(Postgres::start(&machine)?);
+        self.have_portals(count, front, Postgres::start(&machine)?)
+    }
+
+    /// A single portal, whose database is on a small disk of a server.
+    ///
+    /// # Errors
+    /// As [`Self::with_portals`].
+    pub fn with_small_server(&mut self, disk_bytes: u64) -> Result<()> {
+        let machine = self.on_the_internet(DATABASE_NET)?;
+        let server = Postgres::start_on_small_disk(&machine, disk_bytes)?;
+        self.have_portals(1, Front::Urls, server)
+    }
+
+    fn have_portals(&mut self, count: u8, front: Front, server: Postgres) -> Result<()> {
+        self.database = Some(server);
         for number in 1..count {
             let net = Subnet(FELLOW_NETS + number);
             let dir = private_dir(&self.dir, &format!("portal-{}", number + 1))?;

@@ -12,13 +12,13 @@ use std::fs;
 const PASSWORD: &str = "correct horse battery";
 
 /// A browser of the owner, played by curl, on the portal's machine; its cookies are on another disk.
-struct Browser<'a> {
+pub(crate) struct Browser<'a> {
     portal: &'a Portal,
     jar: String,
 }
 
 impl<'a> Browser<'a> {
-    fn new(product: &'a Product, name: &str) -> Self {
+    pub(crate) fn new(product: &'a Product, name: &str) -> Self {
         Self {
             portal: &product.portal,
             jar: product.dir().join(name).display().to_string(),
@@ -36,7 +36,7 @@ impl<'a> Browser<'a> {
         Ok((status.to_owned(), body.to_owned()))
     }
 
-    fn sign_in(&self) -> Result<(String, String)> {
+    pub(crate) fn sign_in(&self) -> Result<(String, String)> {
         let fields = format!("--data-urlencode name=owner --data-urlencode 'password={PASSWORD}'");
         self.ask(&fields, "/sign-in")
     }
@@ -58,7 +58,7 @@ impl<'a> Browser<'a> {
     }
 }
 
-fn let_the_owner_sign_in(portal: &Portal) {
+pub(crate) fn let_the_owner_sign_in(portal: &Portal) {
     let owner = portal.admin("actor show owner --output json").unwrap();
     let owner: Value = serde_json::from_str(&owner).unwrap();
     let script = format!(

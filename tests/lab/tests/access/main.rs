@@ -16,6 +16,7 @@ mod conformance;
 mod country_file;
 mod daemon_logs;
 mod database;
+mod database_server;
 mod day;
 mod disabled;
 mod disk;
