@@ -67,6 +67,7 @@ mod paths;
 mod people;
 mod person;
 mod policies;
+mod portals;
 mod provider_cookie;
 mod provider_sign_in;
 mod provider_templates;

@@ -5,9 +5,9 @@ use super::{
     actor_page, assets, change_log, choices, clients, components, confirm, device, dns, enrolment,
     explain, exports, factors, first, first_steps, flows, gateways, groups, guard, identities,
     invitation_page, invitations, join_groups, live, log_settings, logs, me, new_client,
-    new_gateway, new_provider, overview, own_access, passkeys, people, policies, provider_sign_in,
-    providers, resources, second_step, service_accounts, settings, sites, theme_choice, tokens,
-    verified_gateways,
+    new_gateway, new_provider, overview, own_access, passkeys, people, policies, portals,
+    provider_sign_in, providers, resources, second_step, service_accounts, settings, sites,
+    theme_choice, tokens, verified_gateways,
 };
 use axum::Router;
 use axum::middleware::from_fn_with_state;
@@ -274,6 +274,7 @@ pub fn router(console: Console) -> Router {
             proven(get(first_steps::show).post(first_steps::take)),
         )
         .route("/settings", get(settings::list))
+        .route("/settings/portals", get(portals::list))
         .route(
             "/settings/account",
             get(settings::account).post(settings::change_account),

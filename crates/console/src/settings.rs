@@ -49,6 +49,11 @@ const SECTIONS: &[(&str, &str, &str)] = &[
         "Files and endpoints that get the logs besides",
     ),
     ("/dns", "DNS", "Search domains, and DNS servers for domains"),
+    (
+        super::portals::AT,
+        "Portals",
+        "The portals of the database, which of them leads, and how the database is",
+    ),
 ];
 
 pub(super) async fn list(person: Person) -> Result<Response, Fault> {
@@ -59,7 +64,7 @@ pub(super) async fn list(person: Person) -> Result<Response, Fault> {
     let mut page = person.page("Settings", AT);
     page.sections.push(Section::Table(Table {
         title: "Sections".to_owned(),
-        columns: vec!["Section", "What is set there"],
+        columns: vec!["Section", "What is there"],
         rows: rows.collect(),
         ..Table::default()
     }));

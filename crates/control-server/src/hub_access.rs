@@ -32,6 +32,16 @@ pub(super) enum HubAccess {
     Remote(RemoteHub),
 }
 
+impl HubAccess {
+    /// The epoch of the portal that leads.
+    pub(super) fn epoch(&self) -> u64 {
+        match self {
+            Self::Local(local) => local.epoch,
+            Self::Remote(remote) => remote.epoch(),
+        }
+    }
+}
+
 impl LocalHub {
     /// Hands a machine over.
     pub(super) async fn join(&self, entry: Entry) -> Result<Joined, Refused> {

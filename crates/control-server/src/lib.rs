@@ -43,7 +43,7 @@ pub use reach::Reach;
 use conductor::{CLOSE_TIMEOUT, Conductor, Parts};
 use culvert_hub::{ClientView, Explained, GatewayView, HubStatus};
 use culvert_ids::{AccountId, ClientId, GatewayId, PortalId, ResourceId};
-use culvert_portal_base::{MAX_SESSIONS, Notice, UnwrittenRecords, birth};
+use culvert_portal_base::{Leadership, MAX_SESSIONS, Notice, UnwrittenRecords, birth};
 use culvert_store::{Grant, MachineId, Store};
 use culvert_wire::PortalKey;
 use culvert_wire::messages::PortalSet;
@@ -216,6 +216,14 @@ impl Sessions {
     pub fn leads(&self) -> Option<bool> {
         let access = self.0.access();
         access.map(|access| matches!(access, HubAccess::Local(_)))
+    }
+
+    /// This portal among those of the database.
+    pub fn leadership(&self) -> Leadership {
+        Leadership {
+            leads: *self.0.leading.borrow(),
+            epoch: self.0.access().map(|access| access.epoch()),
+        }
     }
 
     /// The state of the sessions in numbers; none if the portal is stopping, or no leader can be reached.

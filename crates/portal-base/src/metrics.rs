@@ -1,6 +1,7 @@
 //! The portal's metrics, in the text format of Prometheus.
 
 use super::class::Class;
+use super::portal_metrics::PortalMetrics;
 use culvert_hub::HubStatus;
 use culvert_store::StoreError;
 use prometheus_client::encoding::{EncodeLabelSet, text};
@@ -41,6 +42,8 @@ pub struct Metrics {
     pub denied_tokens: Counter,
     /// The state of the sessions.
     pub live: LiveMetrics,
+    /// The state of the portals of the database.
+    pub portals: PortalMetrics,
 }
 
 /// The records of sessions that are not written down.
@@ -253,6 +256,7 @@ impl Metrics {
             rate_limited: Counter::default(),
             denied_tokens: Counter::default(),
             live: LiveMetrics::default(),
+            portals: PortalMetrics::default(),
         };
         metrics.register();
         metrics
@@ -323,6 +327,7 @@ impl Metrics {
             self.denied_tokens.clone(),
         );
         self.live.register(to);
+        self.portals.register(to);
     }
 
     /// Notes a request that was answered. `route` is a pattern of the router.

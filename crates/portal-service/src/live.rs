@@ -7,10 +7,12 @@ use culvert_hub::{ClientView, GatewayView, HubStatus};
 use culvert_ids::{ClientId, GatewayId};
 use culvert_portal_base::{Fault, UnwrittenRecords, obstacle};
 use culvert_store::MAX_CHANGES_READ;
-use culvert_wire::api::{Client, ClientSession, GatewaySession, Page, PortalStatus};
+use culvert_wire::api::{
+    Client, ClientSession, DatabaseStatus, GatewaySession, Page, PortalStatus,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
 /// For how long the database may take over a question that any database answers at once.
@@ -70,6 +72,23 @@ impl Service {
             grants: hub.grants as u64,
             records_waiting: unwritten.waiting,
             records_lost: unwritten.lost,
+            database: self.database_status().await,
+        })
+    }
+
+    /// The database as it answers now; none if it does not.
+    async fn database_status(&self) -> Option<DatabaseStatus> {
+        let began = Instant::now();
+        let facts = self.database.store.database();
+        let facts = timeout(PING_TIMEOUT, self.database.ask("database", facts)).await;
+        let facts = facts.ok()?.ok()?;
+        let answered_in_us = u64::try_from(began.elapsed().as_micros());
+        Some(DatabaseStatus {
+            program: facts.program.to_owned(),
+            version: facts.version,
+            name: facts.name,
+            size_bytes: facts.size_bytes,
+            answered_in_us: answered_in_us.unwrap_or(u64::MAX),
         })
     }
 
@@ -151,6 +170,20 @@ impl Service {
         let tables = [self.oidc.flows.evictions(), self.devices.evictions()];
         let tables = tables.into_iter().chain(self.sign_in.evictions());
         self.metrics.sign_ins_evicted(tables);
+        self.count_portals().await;
+    }
+
+    async fn count_portals(&self) {
+        let metrics = &self.metrics.portals;
+        metrics.set_leadership(self.served.leadership());
+        // A database that does not answer is asked once: whoever collects waits for a few seconds.
+        let Some(database) = self.database_status().await else {
+            return;
+        };
+        metrics.set_database_size(database.size_bytes);
+        if let Ok(Ok(portals)) = timeout(PING_TIMEOUT, self.all_portals()).await {
+            metrics.set_portals(&portals);
+        }
     }
 
     /// The sessions are those of one account.

@@ -9,6 +9,11 @@ impl Service {
     /// The portals of the last day, those that run first. A portal that has its database for itself is the only one.
     pub async fn portals(&self, caller: &Caller) -> Result<Vec<PortalOfDatabase>, Fault> {
         caller.may_read()?;
+        self.all_portals().await
+    }
+
+    /// The same for the metrics.
+    pub(super) async fn all_portals(&self) -> Result<Vec<PortalOfDatabase>, Fault> {
         let (this, leads) = self.served.portal();
         if !self.database.store.is_shared() {
             let now = now();

@@ -3,7 +3,7 @@
 use culvert_control_server::{Listener, Sessions};
 use culvert_hub::{ClientView, Explained, GatewayView, HubStatus};
 use culvert_ids::{AccountId, ClientId, GatewayId, PortalId, ResourceId};
-use culvert_portal_base::{Fault, UnwrittenRecords, now};
+use culvert_portal_base::{Fault, Leadership, UnwrittenRecords, now};
 use culvert_store::{Grant, MachineId};
 use culvert_wire::Timestamp;
 
@@ -67,6 +67,11 @@ impl Served {
     /// This portal among those of the database, and whether it leads.
     pub(super) fn portal(&self) -> (PortalId, bool) {
         (self.sessions.portal(), *self.sessions.leading().borrow())
+    }
+
+    /// The same for the metrics.
+    pub(super) fn leadership(&self) -> Leadership {
+        self.sessions.leadership()
     }
 
     /// Entries of the logs that wait to be written.

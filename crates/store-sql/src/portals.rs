@@ -1,5 +1,6 @@
 //! The portals of a server's database.
 
+use super::dialect::Dialect;
 use super::postgres::{NOW_MS, begin_writing};
 use super::reports::parsed;
 use super::store::SqlStore;
@@ -7,9 +8,18 @@ use super::value::Columns;
 use async_trait::async_trait;
 use culvert_ids::PortalId;
 use culvert_store::{
-    Leading, MAX_PORTALS, PORTAL_SILENCE_MS, PortalReport, PortalRow, Portals, StoreError,
+    DatabaseFacts, Leading, MAX_PORTALS, PORTAL_SILENCE_MS, PortalReport, PortalRow, Portals,
+    StoreError,
 };
 use culvert_wire::token::SecretDigest;
+
+/// The size is that of the whole database, with its indexes.
+const POSTGRES_FACTS: &str = "SELECT current_setting('server_version') AS version, \
+    CAST(current_database() AS text) AS name, pg_database_size(current_database()) AS size_bytes";
+
+/// Pages that are free count, since they are part of the file.
+const SQLITE_FACTS: &str = "SELECT sqlite_version() AS version, NULL AS name, page_count * page_size AS size_bytes \
+    FROM pragma_page_count(), pragma_page_size()";
 
 fn read_row(row: Columns<'_>) -> Result<PortalRow, StoreError> {
     Ok(PortalRow {
@@ -65,6 +75,23 @@ impl Portals for SqlStore {
             .await?;
         let digest = row.map(|row| row.columns().bytes("key_digest"));
         Ok(digest.transpose()?.map(SecretDigest::from_bytes))
+    }
+
+    async fn database(&self) -> Result<DatabaseFacts, StoreError> {
+        let mut transaction = self.reading().await?;
+        let (program, sql) = match transaction.dialect() {
+            Dialect::Postgres => ("PostgreSQL", POSTGRES_FACTS),
+            Dialect::Sqlite => ("SQLite", SQLITE_FACTS),
+        };
+        let row = transaction.fetch_one(sql, Vec::new()).await?;
+        let row = row.ok_or_else(|| StoreError::corrupt("the database says nothing of itself"))?;
+        let row = row.columns();
+        Ok(DatabaseFacts {
+            program,
+            version: row.text("version")?,
+            name: row.get("name")?,
+            size_bytes: row.number("size_bytes")?,
+        })
     }
 
     async fn portals(&self) -> Result<Vec<PortalRow>, StoreError> {

@@ -95,6 +95,19 @@ pub struct PortalRow {
     pub clock_ahead_ms: i64,
 }
 
+/// Facts about a database, by its own word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatabaseFacts {
+    /// The program behind it, such as `PostgreSQL`.
+    pub program: &'static str,
+    /// The version of that program.
+    pub version: String,
+    /// Its name at a server; none of a file.
+    pub name: Option<String>,
+    /// The space that it takes.
+    pub size_bytes: u64,
+}
+
 /// The portals that share a database.
 ///
 /// # Errors
@@ -113,6 +126,9 @@ pub trait Portals: std::fmt::Debug + Send + Sync + 'static {
 
     /// The digest of a portal's key; none if there is no such portal that runs.
     async fn portal_key(&self, portal: PortalId) -> Result<Option<SecretDigest>, StoreError>;
+
+    /// The program behind the database, and the space that it takes.
+    async fn database(&self) -> Result<DatabaseFacts, StoreError>;
 
     /// The portals of the last day, those that run first.
     async fn portals(&self) -> Result<Vec<PortalRow>, StoreError>;

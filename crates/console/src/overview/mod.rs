@@ -46,12 +46,14 @@ pub(super) async fn show(
     let totals = service.access_totals(&person.caller, day_ago).await?;
 
     let outdated = service.outdated(&person.caller).await?;
+    let portals = service.portals(&person.caller).await?;
     add_alerts(&mut page, &person, &status);
     let warnings = warnings::all(
         &(console.certificate)(),
         outdated,
         &status.version,
         status.gateways_awaiting_verification,
+        &portals,
         now(),
     );
     if !warnings.is_empty() {

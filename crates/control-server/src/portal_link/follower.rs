@@ -68,6 +68,11 @@ pub(crate) struct Link {
 }
 
 impl RemoteHub {
+    /// The epoch of the leader at the other end.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.0.leader.epoch
+    }
+
     pub(crate) fn begin(connection: Connection, leader: Leader) -> (Self, Link) {
         let (leaving, left) = mpsc::unbounded_channel();
         let hub = Self(Arc::new(Remote {

@@ -3,12 +3,10 @@
 use super::api::Query;
 use super::output::{Format, instant, print_json, table};
 use super::shell::Shell;
+use super::status::shown;
 use crate::exit::{Failure, print};
 use clap::Subcommand;
-use culvert_wire::api::{Page, PortalOfDatabase};
-
-/// The difference of clocks from which on it is shown: expiries are not exact to less.
-const SHOWN_CLOCK_MS: u64 = 1_000;
+use culvert_wire::api::{Page, PortalOfDatabase, PortalStatus};
 
 /// The portals that share a PostgreSQL database
 #[derive(Debug, Subcommand)]
@@ -32,6 +30,7 @@ pub(super) async fn run(shell: &mut Shell, command: PortalCommand) -> Result<(),
     if shell.format == Format::Json {
         return print_json(page);
     }
+    let status: PortalStatus = shell.api.get("/status", &Query::default()).await?;
     let columns = ["PORTAL", "ADDRESS", "STATE", "VERSION", "SINCE", "CLOCK"];
     let rows = page.items.iter().map(|portal| {
         let address = portal.address.map(|address| address.to_string());
@@ -41,10 +40,19 @@ pub(super) async fn run(shell: &mut Shell, command: PortalCommand) -> Result<(),
             state(portal),
             portal.version.clone(),
             instant(Some(portal.started)),
-            clock(portal.clock_ahead_ms),
+            portal.clock_in_words(),
         ]
     });
-    print(table(&columns, rows).as_bytes())
+    let mut text = table(&columns, rows);
+    let lag = match status.feed_lag {
+        0 => String::new(),
+        lag => format!(", {lag} changes are on their way to machines"),
+    };
+    text += &match &status.database {
+        Some(database) => format!("\nDatabase: {}{lag}\n", shown(database)),
+        None => format!("\nDatabase: no answer{lag}\n"),
+    };
+    print(text.as_bytes())
 }
 
 fn state(portal: &PortalOfDatabase) -> String {
@@ -56,33 +64,5 @@ fn state(portal: &PortalOfDatabase) -> String {
     match portal.answers {
         true => format!("{state} (this one)"),
         false => state,
-    }
-}
-
-/// The difference between the portal's clock and the database's.
-fn clock(ahead_ms: i64) -> String {
-    let seconds = ahead_ms.unsigned_abs() / 1_000;
-    match (ahead_ms.unsigned_abs() < SHOWN_CLOCK_MS, ahead_ms > 0) {
-        (true, _) => "right".to_owned(),
-        (false, true) => format!("{seconds} s ahead"),
-        (false, false) => format!("{seconds} s behind"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_clock_is_told_by_whole_seconds_in_both_directions() {
-        for (ahead_ms, told) in [
-            (0, "right"),
-            (999, "right"),
-            (-999, "right"),
-            (1_000, "1 s ahead"),
-            (-3_600_000, "3600 s behind"),
-        ] {
-            assert_eq!(clock(ahead_ms), told);
-        }
     }
 }

@@ -5,7 +5,9 @@ use super::output::{Format, instant, print_json, record, table};
 use super::shell::Shell;
 use crate::exit::{Failure, print};
 use clap::Args;
-use culvert_wire::api::{Client, ClientSession, Gateway, GatewaySession, PortalStatus};
+use culvert_wire::api::{
+    Client, ClientSession, DatabaseStatus, Gateway, GatewaySession, PortalStatus,
+};
 use serde::Serialize;
 
 /// Show how the portal is, and which gateways and clients are connected
@@ -118,5 +120,44 @@ fn about(url: &str, status: &PortalStatus) -> Vec<(&'static str, String)> {
         );
         fields.push(("records", records));
     }
+    if let Some(database) = &status.database {
+        fields.push(("database", shown(database)));
+    }
     fields
+}
+
+/// The database in words, such as `PostgreSQL 15.14, culvert, 48.1 MB, answers in 1.2 ms`.
+pub(super) fn shown(database: &DatabaseStatus) -> String {
+    let DatabaseStatus {
+        program, version, ..
+    } = database;
+    let name = database.name.iter().map(|name| format!(", {name}"));
+    format!(
+        "{program} {version}{}, {}.{} MB, answers in {}.{} ms",
+        name.collect::<String>(),
+        database.size_bytes / 1_000_000,
+        database.size_bytes % 1_000_000 / 100_000,
+        database.answered_in_us / 1_000,
+        database.answered_in_us % 1_000 / 100,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_is_told_with_its_version_its_size_and_the_time_of_its_answer() {
+        let mut database = DatabaseStatus {
+            program: "PostgreSQL".to_owned(),
+            version: "15.14".to_owned(),
+            name: Some("culvert".to_owned()),
+            size_bytes: 48_190_000,
+            answered_in_us: 1_299,
+        };
+        let told = "PostgreSQL 15.14, culvert, 48.1 MB, answers in 1.2 ms";
+        assert_eq!(shown(&database), told);
+        database.name = None;
+        assert!(shown(&database).starts_with("PostgreSQL 15.14, 48.1 MB,"));
+    }
 }

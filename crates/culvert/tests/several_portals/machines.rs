@@ -10,6 +10,7 @@ use culvert_wire::{
     encode,
 };
 use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{sleep, timeout};
 
 /// The time for any answer.
@@ -28,6 +29,26 @@ pub(crate) struct Gateway {
     connection: Connection,
 }
 
+fn portal(office: &Office, at: usize) -> Portal {
+    let portal = &office.portals[at];
+    let pin = Some(portal.pin.parse().unwrap());
+    Portal::new(&portal.url, pin).unwrap()
+}
+
+/// The metrics of a portal, for an API token that may read them.
+pub(crate) async fn metrics(office: &Office, at: usize, token: &str) -> String {
+    let mut open = culvert_link::open(&portal(office, at)).await.unwrap();
+    let token = token.trim();
+    let request = format!(
+        "GET /metrics HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {token}\r\nconnection: close\r\n\r\n"
+    );
+    open.write_all(request.as_bytes()).await.unwrap();
+    let mut page = Vec::new();
+    // A server may end TCP without a last word of TLS.
+    let _ = open.read_to_end(&mut page).await;
+    String::from_utf8(page).unwrap()
+}
+
 /// Opens a session at a portal, whichever one the token names.
 async fn open(
     office: &Office,
@@ -36,10 +57,8 @@ async fn open(
     hello: String,
 ) -> Result<Connection, String> {
     let token: Token = token.trim().parse().unwrap();
-    let portal = &office.portals[at];
-    let pin = Some(portal.pin.parse().unwrap());
     let destination = Destination {
-        portal: Portal::new(&portal.url, pin).unwrap(),
+        portal: portal(office, at),
         path,
         credential: (&token.bearer).into(),
         mark: None,

@@ -9,7 +9,7 @@ mod machines;
 mod scene;
 
 use culvert_store::LEASE_MS;
-use machines::{Client, Gateway};
+use machines::{Client, Gateway, metrics};
 use scene::Office;
 use std::time::{Duration, Instant};
 
@@ -32,12 +32,26 @@ async fn a_client_at_one_portal_gets_access_through_a_gateway_at_another() {
     office.at(1, "policy delete p --yes").ok();
     assert_eq!(client.revoked().await.unwrap(), granted.unwrap());
     // Each portal shows the portals and the machines of all.
+    let token = office
+        .at(0, "token create --kind api --actor ci --role auditor")
+        .ok();
     for portal in [0, 1, 2] {
         let portals = office.at(portal, "portal list").ok();
         assert_eq!(portals.matches("follows").count(), 2, "{portals}");
         assert_eq!(portals.matches("leads").count(), 1, "{portals}");
         assert_eq!(portals.matches("(this one)").count(), 1, "{portals}");
         assert!(portals.contains("right"), "{portals}");
+        assert!(portals.contains("\nDatabase: PostgreSQL "), "{portals}");
+        let page = metrics(&office, portal, &token).await;
+        let leads = i32::from(portal == office.leader());
+        for line in [
+            format!("culvert_portal_leads {leads}\n"),
+            "culvert_portal_has_leader 1\n".to_owned(),
+            "culvert_portal_portals{state=\"follows\"} 2\n".to_owned(),
+            "culvert_portal_portals{state=\"silent\"} 0\n".to_owned(),
+        ] {
+            assert!(page.contains(&line), "{portal}: no {line}in {page}");
+        }
         let listed = office.at(portal, "gateway list --json").ok();
         assert!(listed.contains("\"connected\":true"), "{portal}: {listed}");
     }

@@ -2,7 +2,7 @@
 
 use crate::browser::{Browser, PASSWORD, fresh, signed_in};
 use crate::console::version_on;
-use crate::support::{Running, enrol_client, enrol_gateway, id_of, make_actor};
+use crate::support::{Running, enrol_client, enrol_gateway, id_of, make_actor, read_metrics};
 use culvert_store::{ActorKind, Role};
 use serde_json::{Value, json};
 
@@ -467,6 +467,35 @@ async fn rules_about_names_are_set_and_what_is_wrong_is_told_by_its_line() {
             .expect(422);
         assert!(refused.text.contains(line), "{line}: {}", refused.text);
     }
+}
+
+#[tokio::test]
+async fn the_page_of_the_portals_says_who_leads_and_how_the_database_is() {
+    let running = Running::start().await;
+    let mut browser = signed_in(&running, Role::Auditor).await;
+    let page = browser.get("/settings/portals").await.expect(200).text;
+    for told in [
+        "leads, shows this page",
+        env!("CARGO_PKG_VERSION"),
+        "SQLite 3.",
+        "kB",
+        "Answers in",
+    ] {
+        assert!(page.contains(told), "{told}: {page}");
+    }
+    assert!(!page.contains("silent"), "{page}");
+    let metrics = read_metrics(&running).await;
+    for line in [
+        "culvert_portal_leads 1\n",
+        "culvert_portal_has_leader 1\n",
+        "culvert_portal_portals{state=\"leads\"} 1\n",
+        "culvert_portal_clock_ahead_seconds 0.0\n",
+        "culvert_portal_database_size_bytes ",
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+    let mut user = signed_in(&running, Role::User).await;
+    user.get("/settings/portals").await.expect(403);
 }
 
 #[tokio::test]

@@ -167,6 +167,10 @@ async fn portals_are_listed_with_their_clocks_and_known_by_their_keys_while_they
     store.report(&report(2), false).await.unwrap();
     let old = "UPDATE portal SET seen_ms = seen_ms - 6000 WHERE address = '192.0.2.2:443'";
     Server::get().run(&database.name, old).await;
+    let facts = store.database().await.unwrap();
+    assert_eq!(facts.program, "PostgreSQL");
+    assert_eq!(facts.name.as_ref(), Some(&database.name));
+    assert!(facts.size_bytes > 1_000_000, "{facts:?}");
     let listed = store.portals().await.unwrap();
     let of = |number: usize| (listed[number].id, listed[number].runs, listed[number].leads);
     assert_eq!(of(0), (report(1).id, true, true));

@@ -29,3 +29,49 @@ pub struct PortalOfDatabase {
     /// The time by which its clock is ahead of the database's, in milliseconds.
     pub clock_ahead_ms: i64,
 }
+
+impl PortalOfDatabase {
+    /// The difference from which on a clock is told of: expiries are not exact to less.
+    pub const CLOCK_SHOWN_MS: u64 = 1_000;
+
+    /// Its clock against the database's: `right`, or the difference.
+    #[must_use]
+    pub fn clock_in_words(&self) -> String {
+        let ahead_ms = self.clock_ahead_ms.unsigned_abs();
+        let seconds = ahead_ms / 1_000;
+        match (ahead_ms < Self::CLOCK_SHOWN_MS, self.clock_ahead_ms > 0) {
+            (true, _) => "right".to_owned(),
+            (false, true) => format!("{seconds} s ahead"),
+            (false, false) => format!("{seconds} s behind"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_is_told_by_whole_seconds_in_both_directions() {
+        for (clock_ahead_ms, told) in [
+            (0, "right"),
+            (999, "right"),
+            (-999, "right"),
+            (1_000, "1 s ahead"),
+            (-3_600_000, "3600 s behind"),
+        ] {
+            let portal = PortalOfDatabase {
+                portal: PortalId::from_bytes([1; 16]),
+                address: None,
+                version: String::new(),
+                started: Timestamp::from_unix_ms(0),
+                seen: Timestamp::from_unix_ms(0),
+                runs: true,
+                leads: true,
+                answers: true,
+                clock_ahead_ms,
+            };
+            assert_eq!(portal.clock_in_words(), told);
+        }
+    }
+}

@@ -36,6 +36,26 @@ pub struct PortalStatus {
     /// Lines of logs and grants that were never written down, since the portal's start: too many waited.
     #[serde(default)]
     pub records_lost: u64,
+    /// The database; none if it does not answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub database: Option<DatabaseStatus>,
+}
+
+/// The database of the portals, as the one that answers sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct DatabaseStatus {
+    /// The program behind it: `PostgreSQL` or `SQLite`.
+    pub program: String,
+    /// The version of that program.
+    pub version: String,
+    /// Its name at a server; none of a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The space that it takes.
+    pub size_bytes: u64,
+    /// The time that it took to say so, in microseconds.
+    pub answered_in_us: u64,
 }
 
 /// A connected client.
