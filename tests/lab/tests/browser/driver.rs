@@ -11,13 +11,16 @@ use serde_json::{Value, json};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The address of the driver; its namespace is its own.
 const DRIVER: &str = "http://127.0.0.1:9515";
 
 /// A page, or the browser's start, may take this long when others compile.
 const SLOW: Duration = Duration::from_secs(60);
+
+/// The browser's word for an element of a page that was replaced.
+const STALE: &str = "stale element reference";
 
 /// The name under which WebDriver hands over elements (W3C WebDriver, section 12.1).
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
@@ -163,6 +166,18 @@ impl Browser {
     pub(crate) fn click(&self, on: &Element) -> Result<()> {
         self.post(&format!("/element/{}/click", on.0), &json!({}))
             .map(drop)
+    }
+
+    /// Follows the link of that name, on a page that a newer state may replace meanwhile.
+    pub(crate) fn follow_by_name(&self, name: &str) -> Result<()> {
+        let until = Instant::now() + SLOW;
+        loop {
+            let followed = self.link(name).and_then(|link| self.follow(&link));
+            match followed {
+                Err(error) if error.to_string().contains(STALE) && Instant::now() < until => {}
+                followed => return followed,
+            }
+        }
     }
 
     /// Puts a text into a field in the place of what is there.

@@ -93,7 +93,6 @@ fn the_overview_draws_who_may_use_what_through_which_gateway_and_how_much_flows(
     assert!(!used.is_empty(), "the lines that were used are wider");
     page::is_usable(&console, "overview-of-a-network").unwrap();
 
-    let link = console.browser.link("gateway-1").unwrap();
-    console.browser.follow(&link).unwrap();
+    console.browser.follow_by_name("gateway-1").unwrap();
     assert!(console.path().unwrap().starts_with("/gateways/gw_"));
 }
