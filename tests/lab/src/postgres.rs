@@ -86,6 +86,8 @@ impl Postgres {
             .args(["sh", "-c", SCRIPT, "server.sh", "newest"])
             .env("CULVERT_POSTGRES_IN", &dir)
             .env("CULVERT_POSTGRES_LISTEN", "*")
+            // A server that is stopped at once loses no commit that it has told of.
+            .env("CULVERT_POSTGRES", "durable")
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
