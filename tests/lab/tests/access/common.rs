@@ -89,6 +89,26 @@ resource = "everything"
     )
 }
 
+/// The same, and the web server over IPv6.
+pub(crate) fn further_access() -> String {
+    format!(
+        r#"{}
+[[resource]]
+name = "web over IPv6"
+site = "lab"
+kind = "address"
+address = "{PRIVATE_V6}"
+filters = [{{ protocol = "tcp", ports = [{WEB_PORT}] }}]
+
+[[policy]]
+name = "staff-web-over-ipv6"
+group = "staff"
+resource = "web over IPv6"
+"#,
+        access()
+    )
+}
+
 impl Bed {
     pub(crate) fn new(gateways: u8) -> Result<Self> {
         Self::with_access(gateways, &access())

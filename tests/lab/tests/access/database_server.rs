@@ -1,6 +1,6 @@
 //! A PostgreSQL server that is away for a while, or whose disk is full.
 
-use crate::common::{Bed, SECOND, SOON, WEB_PORT, access};
+use crate::common::{Bed, SECOND, SOON, WEB_PORT, access, further_access};
 use crate::disk::{FAILED, write_until_full};
 use crate::disk_console::{Browser, let_the_owner_sign_in};
 use culvert_lab::product::{Front, PRIVATE_V4, PRIVATE_V6, Portal, Product};
@@ -27,26 +27,6 @@ fn bed(on_server: impl FnOnce(&mut Product) -> anyhow::Result<()>) -> Bed {
     product.begin(&access()).unwrap();
     let_the_owner_sign_in(&product.portal);
     Bed::around(product).unwrap()
-}
-
-/// Access that nobody has yet.
-fn further_access() -> String {
-    format!(
-        r#"{}
-[[resource]]
-name = "web over IPv6"
-site = "lab"
-kind = "address"
-address = "{PRIVATE_V6}"
-filters = [{{ protocol = "tcp", ports = [{WEB_PORT}] }}]
-
-[[policy]]
-name = "staff-web-over-ipv6"
-group = "staff"
-resource = "web over IPv6"
-"#,
-        access()
-    )
 }
 
 /// Leaves no room for another page.

@@ -1,6 +1,6 @@
 //! A portal whose disk is full.
 
-use crate::common::{Bed, SECOND, SOON, WEB_PORT, access};
+use crate::common::{Bed, SECOND, SOON, WEB_PORT, access, further_access};
 use culvert_lab::product::{PRIVATE_V4, PRIVATE_V6, Portal, Product, SmallDisk};
 use culvert_lab::wait_until;
 use std::time::Duration;
@@ -117,23 +117,7 @@ fn on_a_full_disk_writing_is_refused_while_reading_and_access_go_on_until_there_
     let (is_ready, said) = portal.readiness().unwrap();
     assert!(is_ready, "{said}");
     // The change that is declared now reaches everybody.
-    let six = format!(
-        r#"{}
-[[resource]]
-name = "web over IPv6"
-site = "lab"
-kind = "address"
-address = "{PRIVATE_V6}"
-filters = [{{ protocol = "tcp", ports = [{WEB_PORT}] }}]
-
-[[policy]]
-name = "staff-web-over-ipv6"
-group = "staff"
-resource = "web over IPv6"
-"#,
-        access()
-    );
-    portal.apply(&six).unwrap();
+    portal.apply(&further_access()).unwrap();
     bed.comes_to_reach(PRIVATE_V6, WEB_PORT).unwrap();
 
     let expected = groups(portal);
