@@ -160,6 +160,12 @@ impl<P> Accesses<P> {
         self.grants.get(&grant).copied()
     }
 
+    /// True if a request for the resource is on its way, or waits to be sent.
+    pub(super) fn is_asking(&self, id: ResourceId) -> bool {
+        let access = self.by_resource.get(&id);
+        access.is_some_and(|access| access.ask.is_some())
+    }
+
     /// Forgets the id of a grant. Returns the resource that it was for.
     pub(super) fn forget_grant(&mut self, grant: GrantId) -> Option<ResourceId> {
         self.grants.remove(&grant)

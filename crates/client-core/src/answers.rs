@@ -51,8 +51,14 @@ impl<P> Client<P> {
         let ask = self.accesses.take_answered(request, resource);
         let is_known = self.directory.get(resource).is_some();
         let (Some(ask), true) = (ask, is_known) else {
-            // The request was given up, or the resource went away meanwhile.
-            return self.release(grant);
+            // The request was given up, or the resource went away meanwhile. A request in its place has the same grant as its
+            // answer, or will have: a release would end it.
+            let is_wanted = self.accesses.resource_of(grant).is_some()
+                || (is_known && self.accesses.is_asking(resource));
+            if !is_wanted {
+                self.release(grant);
+            }
+            return;
         };
         let granted = Granted {
             grant,

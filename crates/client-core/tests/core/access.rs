@@ -101,6 +101,29 @@ fn a_request_without_an_answer_is_given_up() {
 }
 
 #[test]
+fn a_late_answer_does_not_release_the_grant_that_answers_the_next_request_too() {
+    for late_first in [true, false] {
+        let mut play = Play::open(&[(1, "10.0.0.0/8")]);
+        play.packet(1, to("10.0.0.1", 80));
+        let (first, ..) = play.take_request();
+        play.pass(ANSWER_LIMIT_MS);
+        play.pass(ANSWER_LIMIT_MS);
+        play.packet(2, to("10.0.0.1", 80));
+        let (second, ..) = play.take_request();
+        // The portal was late with both, and one grant is the answer to both.
+        for request in if late_first {
+            [first, second]
+        } else {
+            [second, first]
+        } {
+            play.grant(request, 1, Granting::through(1, 1));
+        }
+        assert_eq!(play.said, []);
+        assert_eq!(play.way_to("10.0.0.1"), Some(gateway_id(1)));
+    }
+}
+
+#[test]
 fn a_grant_nobody_asked_for_is_released() {
     let mut play = Play::open(&[(1, "10.0.0.0/8")]);
     play.grant(77, 1, Granting::through(1, 1));
