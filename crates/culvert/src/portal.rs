@@ -5,6 +5,7 @@ mod certificate;
 mod common;
 mod database;
 mod migrate;
+mod schema;
 mod secrets;
 
 use crate::admin::FirstStart;
@@ -53,6 +54,7 @@ enum PortalCommand {
     Backup(backup::BackupArguments),
     Restore(backup::RestoreArguments),
     Migrate(migrate::MigrateArguments),
+    Schema(schema::SchemaArguments),
     Certificate(Box<certificate::CertificateArguments>),
     Secrets(secrets::SecretsArguments),
     /// Print the document that describes the REST API (OpenAPI 3.1)
@@ -253,6 +255,7 @@ pub(crate) fn run(arguments: PortalArguments) -> Result<ExitCode, Failure> {
         PortalCommand::Backup(arguments) => runtime.block_on(backup::back_up(&arguments)),
         PortalCommand::Restore(arguments) => runtime.block_on(backup::restore(&arguments)),
         PortalCommand::Migrate(arguments) => runtime.block_on(migrate::run(&arguments)),
+        PortalCommand::Schema(arguments) => runtime.block_on(schema::run(&arguments)),
         PortalCommand::Certificate(arguments) => runtime.block_on(certificate::run(*arguments)),
         PortalCommand::Secrets(arguments) => runtime.block_on(secrets::run(arguments)),
         PortalCommand::Openapi => {

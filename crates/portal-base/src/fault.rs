@@ -130,6 +130,9 @@ pub const fn obstacle(error: &StoreError) -> &'static str {
         StoreError::Locked { .. } => "the database is locked: another process has it open",
         StoreError::ReadOnly { .. } => "the database can't be written: the log says why",
         StoreError::Busy { .. } => "the database is busy: try again",
+        StoreError::LaterValue { .. } | StoreError::NewerSchema { .. } => {
+            "the database is in use by a later version: upgrade this portal"
+        }
         StoreError::Corrupt { .. } => "the database is damaged: restore the last backup",
         _ => "the database does not answer: the log says why",
     }

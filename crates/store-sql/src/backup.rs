@@ -6,6 +6,7 @@
 
 use super::fault::fault;
 use super::open::check;
+use super::schema::Schema;
 use culvert_age::{AgeError, Envelope, Identity};
 use culvert_store::{SecretBytes, StoreError};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteOwnedBuf, SqliteSynchronous};
@@ -226,7 +227,8 @@ async fn open_database(database: &Path) -> Result<SqliteConnection, Copying> {
     let options = SqliteConnectOptions::new().filename(database);
     let connection = options.connect().await.map_err(fault);
     let mut connection = connection.map_err(Copying::Source)?;
-    check(&mut connection).await.map_err(Copying::Source)?;
+    let fits = check(&mut connection, &Schema::of_sqlite()).await;
+    fits.map_err(Copying::Source)?;
     Ok(connection)
 }
 
@@ -346,7 +348,7 @@ async fn detach(from: &Path, to: &Path) -> Result<Vec<BackupFile>, BackupError> 
 
 /// Checks every page, takes the files out, and leaves nothing of them.
 async fn strip(connection: &mut SqliteConnection) -> Result<Vec<BackupFile>, StoreError> {
-    check(connection).await?;
+    check(connection, &Schema::of_sqlite()).await?;
     let found: String = sqlx::query_scalar("PRAGMA integrity_check(1)")
         .fetch_one(&mut *connection)
         .await

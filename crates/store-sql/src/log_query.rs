@@ -108,6 +108,13 @@ impl LogQuery {
         }
     }
 
+    /// Those of them that meet one more condition, of constants alone.
+    pub(super) fn only(mut self, condition: &str) -> Self {
+        self.conditions.push_str(" AND ");
+        self.conditions.push_str(condition);
+        self
+    }
+
     /// The page, and where the next one begins.
     pub(super) async fn page<T, C>(
         &self,

@@ -1,6 +1,7 @@
 //! From a path to connections of a database that is up to date.
 
 use super::fault::fault;
+use super::schema::{Schema, SchemaState, Step, note_later};
 use super::secrets_key;
 use super::value::pragma;
 use crate::sealing::{Sealer, Sealing, SecretsAccess};
@@ -16,27 +17,25 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The schema, from the first version on. A later version appends a script and changes none.
-const MIGRATIONS: [&str; 15] = [
-    include_str!("schema.sql"),
-    include_str!("schema_applications.sql"),
-    include_str!("schema_people.sql"),
-    include_str!("schema_flows.sql"),
-    include_str!("schema_providers.sql"),
-    include_str!("schema_factors.sql"),
-    include_str!("schema_passkeys.sql"),
-    include_str!("schema_within.sql"),
-    include_str!("schema_proofs.sql"),
-    include_str!("schema_gateways.sql"),
-    include_str!("schema_secrets.sql"),
-    include_str!("schema_targets.sql"),
-    include_str!("schema_invitations.sql"),
-    include_str!("schema_log_order.sql"),
-    include_str!("schema_pending.sql"),
+/// The schema, from the first version on. A later version appends a step and changes none.
+const STEPS: [Step; 16] = [
+    Step::Break(include_str!("schema.sql")),
+    Step::Break(include_str!("schema_applications.sql")),
+    Step::Break(include_str!("schema_people.sql")),
+    Step::Break(include_str!("schema_flows.sql")),
+    Step::Break(include_str!("schema_providers.sql")),
+    Step::Break(include_str!("schema_factors.sql")),
+    Step::Break(include_str!("schema_passkeys.sql")),
+    Step::Break(include_str!("schema_within.sql")),
+    Step::Break(include_str!("schema_proofs.sql")),
+    Step::Break(include_str!("schema_gateways.sql")),
+    Step::Break(include_str!("schema_secrets.sql")),
+    Step::Break(include_str!("schema_targets.sql")),
+    Step::Break(include_str!("schema_invitations.sql")),
+    Step::Break(include_str!("schema_log_order.sql")),
+    Step::Break(include_str!("schema_pending.sql")),
+    Step::Expand(include_str!("schema_versions.sql")),
 ];
-
-/// The schema version that this build writes: how many scripts have run.
-const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
 
 /// "CULV": says whose database a file is.
 const APPLICATION_ID: i64 = 0x4355_4c56;
@@ -60,6 +59,13 @@ const EMPTY_CACHE_KIB: u32 = 64 << 10;
 const MODE_FILE: u32 = 0o600;
 const MODE_DIRECTORY: u32 = 0o700;
 
+impl Schema {
+    /// The schema of SQLite's database.
+    pub fn of_sqlite() -> Self {
+        Self::of(&STEPS)
+    }
+}
+
 /// The path of the database and its settings.
 #[derive(Clone, Debug)]
 pub struct SqliteOptions {
@@ -67,6 +73,7 @@ pub struct SqliteOptions {
     busy_timeout: Duration,
     max_bytes: Option<u64>,
     secrets: SecretsAccess,
+    schema: Option<Schema>,
 }
 
 impl SqliteOptions {
@@ -85,6 +92,7 @@ impl SqliteOptions {
             busy_timeout: Duration::from_secs(5),
             max_bytes: None,
             secrets: SecretsAccess::Plain,
+            schema: None,
         }
     }
 
@@ -109,6 +117,17 @@ impl SqliteOptions {
     pub fn secrets(mut self, secrets: SecretsAccess) -> Self {
         self.secrets = secrets;
         self
+    }
+
+    /// The schema of another version of the program; this one's if not said.
+    #[must_use]
+    pub fn schema(mut self, schema: Schema) -> Self {
+        self.schema = Some(schema);
+        self
+    }
+
+    pub(super) fn known_schema(&self) -> Schema {
+        self.schema.clone().unwrap_or_else(Schema::of_sqlite)
     }
 
     /// The path of the database's file, if it is in one.
@@ -162,7 +181,7 @@ pub(super) async fn open(options: &SqliteOptions) -> Result<Opened, StoreError> 
         .await
         .map_err(fault)?;
     let mut connection = writer.acquire().await.map_err(fault)?;
-    migrate(&mut connection).await?;
+    migrate(&mut connection, &options.known_schema()).await?;
     let sealing = sealing(&mut connection, &options.secrets).await?;
     drop(connection);
     let reader = match options.path {
@@ -190,7 +209,10 @@ pub(super) async fn for_rekey(
         .map_or(SecretsAccess::Plain, SecretsAccess::Key);
     look(&options, &access).await?;
     let mut connection = options.connect().connect().await.map_err(fault)?;
-    migrate(&mut connection).await?;
+    let schema = options.known_schema();
+    // A secret in a column of a later version would keep its old key.
+    schema.check_whole(state(&mut connection).await?)?;
+    migrate(&mut connection, &schema).await?;
     Ok(connection)
 }
 
@@ -204,7 +226,7 @@ pub(super) async fn empty(path: &Path) -> Result<SqlitePool, StoreError> {
         .pragma("cache_size", format!("-{EMPTY_CACHE_KIB}"));
     let pool = pool(1).connect_with(options).await.map_err(fault)?;
     let mut connection = pool.acquire().await.map_err(fault)?;
-    migrate(&mut connection).await?;
+    migrate(&mut connection, &Schema::of_sqlite()).await?;
     drop(connection);
     Ok(pool)
 }
@@ -213,7 +235,8 @@ pub(super) async fn empty(path: &Path) -> Result<SqlitePool, StoreError> {
 async fn look(options: &SqliteOptions, access: &SecretsAccess) -> Result<(), StoreError> {
     let mut connection = options.bare().connect().await.map_err(fault)?;
     let fits = async {
-        if check(&mut connection).await? == 0 {
+        let found = check(&mut connection, &options.known_schema()).await?;
+        if found.version == 0 {
             return Ok(());
         }
         expect_access(&mut connection, access).await.map(drop)
@@ -317,47 +340,91 @@ fn is_open_to_others(permissions: &Permissions) -> bool {
     permissions.mode() & 0o077 != 0
 }
 
-/// The schema version of the database, 0 for an empty one.
-pub(super) async fn check(connection: &mut SqliteConnection) -> Result<u32, StoreError> {
-    let found = pragma(connection, "PRAGMA user_version").await?;
-    let application = pragma(connection, "PRAGMA application_id").await?;
-    let tables = pragma(connection, "SELECT count(*) FROM sqlite_schema").await?;
-    if application != APPLICATION_ID && (application, found, tables) != (0, 0, 0) {
-        return Err(StoreError::corrupt("it is a database of another program"));
-    }
-    let found = u32::try_from(found).unwrap_or(u32::MAX);
-    if found > SCHEMA_VERSION {
-        return Err(StoreError::NewerSchema {
-            found,
-            known: SCHEMA_VERSION,
-        });
-    }
+/// The state of a database that programs of the schema may work on.
+pub(super) async fn check(
+    connection: &mut SqliteConnection,
+    schema: &Schema,
+) -> Result<SchemaState, StoreError> {
+    let found = state(connection).await?;
+    schema.check(found)?;
     Ok(found)
 }
 
-/// Runs what is missing of [`MIGRATIONS`], all of it or nothing.
-async fn migrate(connection: &mut SqliteConnection) -> Result<(), StoreError> {
+/// The numbers of the database, those of no database for an empty file.
+pub(super) async fn state(connection: &mut SqliteConnection) -> Result<SchemaState, StoreError> {
+    let readable_by = pragma(connection, "PRAGMA user_version").await?;
+    let application = pragma(connection, "PRAGMA application_id").await?;
+    let tables = pragma(connection, "SELECT count(*) FROM sqlite_schema").await?;
+    if application != APPLICATION_ID && (application, readable_by, tables) != (0, 0, 0) {
+        return Err(StoreError::corrupt("it is a database of another program"));
+    }
+    let readable_by = u32::try_from(readable_by).unwrap_or(u32::MAX);
+    let counted =
+        "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'culvert_schema'";
+    // Before there was such a table, each script ended the programs of earlier versions.
+    let version = match pragma(connection, counted).await? {
+        0 => readable_by,
+        _ => {
+            let scripts = pragma(connection, "SELECT scripts FROM culvert_schema").await?;
+            u32::try_from(scripts).unwrap_or(u32::MAX)
+        }
+    };
+    Ok(SchemaState {
+        version,
+        readable_by,
+    })
+}
+
+/// Runs the scripts that the database lacks, all of them or none.
+async fn migrate(connection: &mut SqliteConnection, schema: &Schema) -> Result<(), StoreError> {
     let mut transaction = connection
         .begin_with("BEGIN EXCLUSIVE")
         .await
         .map_err(fault)?;
-    let found = check(&mut transaction).await?;
-    if found == SCHEMA_VERSION {
+    let found = check(&mut transaction, schema).await?;
+    note_later(found, schema.version());
+    let (scripts, after) = schema.missing(found);
+    if scripts.is_empty() {
         return transaction.rollback().await.map_err(fault);
     }
-    for script in &MIGRATIONS[found as usize..] {
-        sqlx::raw_sql(*script)
-            .execute(&mut *transaction)
+    run(&mut transaction, scripts, after).await?;
+    transaction.commit().await.map_err(fault)
+}
+
+/// Takes away what earlier programs alone need. The caller has the database for itself.
+pub(super) async fn contract(
+    pool: &SqlitePool,
+    schema: &Schema,
+) -> Result<SchemaState, StoreError> {
+    let mut transaction = pool.begin_with("BEGIN EXCLUSIVE").await.map_err(fault)?;
+    let found = check(&mut transaction, schema).await?;
+    let (scripts, after) = schema.contractions(found);
+    if scripts.is_empty() {
+        return Ok(found);
+    }
+    run(&mut transaction, scripts, after).await?;
+    transaction.commit().await.map_err(fault)?;
+    Ok(after)
+}
+
+/// Runs scripts, and marks the database with its numbers.
+async fn run(
+    connection: &mut SqliteConnection,
+    scripts: Vec<&'static str>,
+    after: SchemaState,
+) -> Result<(), StoreError> {
+    let marks = format!(
+        "UPDATE culvert_schema SET scripts = {}; PRAGMA user_version = {}; PRAGMA application_id = {APPLICATION_ID}",
+        after.version, after.readable_by
+    );
+    let scripts = scripts.into_iter().map(str::to_owned);
+    for script in scripts.chain([marks]) {
+        sqlx::raw_sql(sqlx::AssertSqlSafe(script))
+            .execute(&mut *connection)
             .await
             .map_err(fault)?;
     }
-    let marks =
-        format!("PRAGMA user_version = {SCHEMA_VERSION}; PRAGMA application_id = {APPLICATION_ID}");
-    sqlx::raw_sql(sqlx::AssertSqlSafe(marks))
-        .execute(&mut *transaction)
-        .await
-        .map_err(fault)?;
-    transaction.commit().await.map_err(fault)
+    Ok(())
 }
 
 #[cfg(test)]

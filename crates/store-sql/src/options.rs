@@ -2,6 +2,7 @@
 
 use super::open::SqliteOptions;
 use super::postgres::PostgresOptions;
+use std::fmt;
 
 /// The database of a store.
 #[derive(Clone, Debug)]
@@ -12,15 +13,15 @@ pub enum StoreOptions {
     Postgres(Box<PostgresOptions>),
 }
 
-impl StoreOptions {
-    /// The database for people, without a password.
-    pub(super) fn place(&self) -> String {
+/// The database for people, without a password.
+impl fmt::Display for StoreOptions {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Sqlite(options) => match options.path() {
-                Some(path) => path.display().to_string(),
-                None => "in memory".to_owned(),
+                Some(path) => path.display().fmt(out),
+                None => out.write_str("in memory"),
             },
-            Self::Postgres(options) => options.to_string(),
+            Self::Postgres(options) => options.fmt(out),
         }
     }
 }

@@ -8,8 +8,8 @@ use super::value::Columns;
 use async_trait::async_trait;
 use culvert_ids::PortalId;
 use culvert_store::{
-    DatabaseFacts, Leading, MAX_PORTALS, PORTAL_SILENCE_MS, PortalReport, PortalRow, Portals,
-    StoreError,
+    Claim, DatabaseFacts, Leading, MAX_PORTALS, PORTAL_SILENCE_MS, PortalReport, PortalRow,
+    Portals, StoreError,
 };
 use culvert_wire::token::SecretDigest;
 
@@ -40,9 +40,9 @@ impl Portals for SqlStore {
         self.reports.is_some()
     }
 
-    async fn report(&self, report: &PortalReport, takes: bool) -> Result<Leading, StoreError> {
+    async fn report(&self, report: &PortalReport, claim: Claim) -> Result<Leading, StoreError> {
         match &self.reports {
-            Some(reports) => reports.report(report, takes).await,
+            Some(reports) => reports.report(report, claim).await,
             None => Ok(Leading::This { epoch: 1 }),
         }
     }

@@ -3,12 +3,13 @@
 //! Nothing here depends on the state of a session, so a pooler may give each transaction another connection. Every
 //! statement is in a transaction and has no name there. Each transaction sets its limits of time, and locks end with it.
 
+mod earlier;
 mod moving;
 mod open;
 mod url;
 
 pub(super) use moving::{Moving, expect_no_move};
-pub(super) use open::{begin_empty, open};
+pub(super) use open::{begin_empty, contract, open, state};
 pub use url::{PostgresOptions, UrlError};
 
 use super::connection::Transaction;
@@ -75,9 +76,14 @@ pub(super) async fn begin_writing(
 ) -> Result<Transaction, StoreError> {
     let mut transaction = begin(pool, "ISOLATION LEVEL READ COMMITTED", own).await?;
     if let Some(turn) = turn {
-        lock(&mut transaction, number(turn)).await?;
+        take_turn(&mut transaction, turn).await?;
     }
     Ok(transaction)
+}
+
+/// Waits for a turn, which lasts as long as the transaction.
+pub(super) async fn take_turn(transaction: &mut Transaction, turn: Turn) -> Result<(), StoreError> {
+    lock(transaction, number(turn)).await
 }
 
 /// A transaction that keeps all changes of the configuration away.
@@ -87,7 +93,7 @@ pub(super) async fn begin_alone(
 ) -> Result<Transaction, StoreError> {
     let mut transaction = begin_writing(pool, Some(Turn::NewAccount), None).await?;
     for account in accounts {
-        lock(&mut transaction, number(Turn::Account(*account))).await?;
+        take_turn(&mut transaction, Turn::Account(*account)).await?;
     }
     Ok(transaction)
 }

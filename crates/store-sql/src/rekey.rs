@@ -6,6 +6,7 @@
 
 use super::fault::fault;
 use super::open::{self, SqliteOptions};
+use super::schema::Schema;
 use super::secrets_key::{self, clean, has_table, key_of, set_key};
 use super::value::{Columns, Value, query};
 use crate::sealing::{Sealer, Sealing, SecretColumn, SecretRow};
@@ -63,7 +64,8 @@ pub async fn secrets_status(
 ) -> Result<SecretsStatus, StoreError> {
     let options = SqliteOptions::file(database);
     let mut connection = options.bare().connect().await.map_err(fault)?;
-    open::check(&mut connection).await?;
+    let schema = Schema::of_sqlite();
+    schema.check_whole(open::state(&mut connection).await?)?;
     let found = status(&mut connection).await?;
     if let Some(key) = key {
         secrets_key::expect(found.key, Some(key))?;

@@ -2,13 +2,15 @@
 
 use super::connection::Transaction;
 use super::postgres::{NOW_MS, begin_writing, expect_no_move};
+use super::readable::Readable;
 use super::value::{Columns, Value};
 use culvert_ids::PortalId;
 use culvert_store::{
-    LEASE_MS, Leader, Leading, MAX_PORTALS, PORTAL_KEPT_MS, PORTAL_SILENCE_MS, PortalReport,
+    Claim, LEASE_MS, Leader, Leading, MAX_PORTALS, PORTAL_KEPT_MS, PORTAL_SILENCE_MS, PortalReport,
     StoreError,
 };
 use sqlx::PgPool;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The limits of time of a report: it is of no use after the lease.
@@ -24,14 +26,16 @@ pub(super) struct Reports {
     is_portal: bool,
     /// The epoch in which this process leads, or led last; 0 before.
     epoch: AtomicU64,
+    readable: Arc<Readable>,
 }
 
 impl Reports {
-    pub(super) const fn new(pool: PgPool, is_portal: bool) -> Self {
+    pub(super) const fn new(pool: PgPool, is_portal: bool, readable: Arc<Readable>) -> Self {
         Self {
             pool,
             is_portal,
             epoch: AtomicU64::new(0),
+            readable,
         }
     }
 
@@ -42,7 +46,12 @@ impl Reports {
             return Ok(());
         }
         let epoch = self.epoch.load(Ordering::Relaxed);
-        let sql = "SELECT epoch FROM portal_lead WHERE epoch = ? FOR KEY SHARE";
+        // A program that may not work on the database any more does not lead either.
+        let known = self.readable.known();
+        let sql = format!(
+            "SELECT epoch FROM portal_lead WHERE epoch = ? AND (SELECT version FROM culvert_schema) <= {known} \
+             FOR KEY SHARE OF portal_lead"
+        );
         match transaction.fetch_one(sql, vec![epoch.into()]).await? {
             Some(_) if epoch > 0 => Ok(()),
             _ => Err(StoreError::NotLeading),
@@ -56,20 +65,31 @@ impl Reports {
     pub(super) async fn report(
         &self,
         report: &PortalReport,
-        takes: bool,
+        claim: Claim,
     ) -> Result<Leading, StoreError> {
         let mut transaction = begin_writing(&self.pool, None, None).await?;
         transaction.script(LIMITS.to_owned()).await?;
         expect_no_move(&mut transaction).await?;
-        note(&mut transaction, report).await?;
+        self.readable.check_in(&mut transaction).await?;
+        note(&mut transaction, report, self.readable.known()).await?;
         let renew = format!(
             "UPDATE portal_lead SET portal = ?1, until_ms = {NOW_MS} + {LEASE_MS}, \
              epoch = CASE WHEN portal = ?1 THEN epoch ELSE epoch + 1 END \
              WHERE portal = ?1 OR (?2 = 1 AND until_ms < {NOW_MS})"
         );
         let id = report.id.as_bytes();
-        let values = vec![id.into(), u64::from(takes).into()];
-        transaction.execute(renew, values).await?;
+        let takes = u64::from(claim == Claim::Take);
+        match claim {
+            Claim::Leave => {
+                // Its next lead has an epoch of its own.
+                let leave = "UPDATE portal_lead SET until_ms = 0, portal = '' WHERE portal = ?";
+                transaction.execute(leave, vec![id.into()]).await?;
+            }
+            Claim::Renew | Claim::Take => {
+                let values = vec![id.into(), takes.into()];
+                transaction.execute(renew, values).await?;
+            }
+        }
         let leading = leading(&mut transaction, report.id).await?;
         transaction.commit().await?;
         if let Leading::This { epoch } = leading {
@@ -80,10 +100,14 @@ impl Reports {
 }
 
 /// Writes the portal's row.
-async fn note(transaction: &mut Transaction, report: &PortalReport) -> Result<(), StoreError> {
+async fn note(
+    transaction: &mut Transaction,
+    report: &PortalReport,
+    schema: u32,
+) -> Result<(), StoreError> {
     let sql = format!(
         "UPDATE portal SET address = ?2, pin = ?3, key_digest = ?4, software = ?5, seen_ms = {NOW_MS}, \
-         clock_ahead_ms = ?6 - {NOW_MS} WHERE id = ?1"
+         clock_ahead_ms = ?6 - {NOW_MS}, schema_version = ?7 WHERE id = ?1"
     );
     let values = || -> Vec<Value> {
         vec![
@@ -93,6 +117,7 @@ async fn note(transaction: &mut Transaction, report: &PortalReport) -> Result<()
             report.key.as_bytes().as_slice().into(),
             report.version.clone().into(),
             report.now.into(),
+            u64::from(schema).into(),
         ]
     };
     if transaction.execute(sql, values()).await? > 0 {
@@ -114,8 +139,8 @@ async fn note(transaction: &mut Transaction, report: &PortalReport) -> Result<()
         });
     }
     let sql = format!(
-        "INSERT INTO portal (id, address, pin, key_digest, software, started_ms, seen_ms, clock_ahead_ms) \
-         VALUES (?1, ?2, ?3, ?4, ?5, {NOW_MS}, {NOW_MS}, ?6 - {NOW_MS})"
+        "INSERT INTO portal (id, address, pin, key_digest, software, started_ms, seen_ms, clock_ahead_ms, \
+         schema_version) VALUES (?1, ?2, ?3, ?4, ?5, {NOW_MS}, {NOW_MS}, ?6 - {NOW_MS}, ?7)"
     );
     transaction.execute(sql, values()).await.map(drop)
 }

@@ -6,6 +6,7 @@ use super::open;
 use super::options::StoreOptions;
 use super::pool::Pool;
 use super::postgres;
+use super::readable::Readable;
 use super::reports::Reports;
 use super::sealing::Sealing;
 use super::turn::Turn;
@@ -27,6 +28,7 @@ use culvert_wire::Timestamp;
 use culvert_wire::token::{SecretDigest, TokenKind};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 /// A [`Store`] in a database: SQLite's, in a file or in memory, or PostgreSQL's.
 pub struct SqlStore {
@@ -52,13 +54,16 @@ impl SqlStore {
         let (writer, reader, sealing, reports) = match &options {
             StoreOptions::Sqlite(options) => {
                 let opened = open::open(options).await?;
-                let writer = Writer::new(Pool::Sqlite(opened.writer), options.path());
+                let readable = Arc::new(Readable::new(options.known_schema().version()));
+                let writer = Writer::new(Pool::Sqlite(opened.writer), options.path(), readable);
                 (writer, Pool::Sqlite(opened.reader), opened.sealing, None)
             }
             StoreOptions::Postgres(options) => {
                 let opened = postgres::open(options).await?;
-                let writer = Writer::new(Pool::Postgres(opened.writer), None);
-                let reports = Reports::new(opened.reports, options.is_portal);
+                let readable = Arc::new(Readable::new(options.known_schema().version()));
+                let pool = Pool::Postgres(opened.writer);
+                let writer = Writer::new(pool, None, Arc::clone(&readable));
+                let reports = Reports::new(opened.reports, options.is_portal, readable);
                 let reader = Pool::Postgres(opened.reader);
                 (writer, reader, opened.sealing, Some(reports))
             }
@@ -71,6 +76,10 @@ impl SqlStore {
             signal: CommitSignal::new(),
             options,
         })
+    }
+
+    pub(super) const fn options(&self) -> &StoreOptions {
+        &self.options
     }
 
     /// A transaction that sees one state, and writes nothing.

@@ -289,12 +289,22 @@ impl<'r> Columns<'r> {
 
     pub(super) fn json<T: DeserializeOwned>(self, column: &str) -> Result<T, StoreError> {
         let text: &str = self.get(column)?;
-        serde_json::from_str(text).map_err(|error| damaged(column, error))
+        serde_json::from_str(text).map_err(|error| not_read(column, &error))
     }
 
     pub(super) fn word<T: DeserializeOwned>(self, column: &str) -> Result<T, StoreError> {
         let word = serde_json::Value::String(self.text(column)?);
-        serde_json::from_value(word).map_err(|error| damaged(column, error))
+        serde_json::from_value(word).map_err(|error| not_read(column, &error))
+    }
+}
+
+/// JSON that is whole and has another content than this version knows is of a later one.
+pub(super) fn not_read(column: &str, error: &serde_json::Error) -> StoreError {
+    match error.is_data() {
+        true => StoreError::LaterValue {
+            detail: format!("column {column}: {error}"),
+        },
+        false => damaged(column, error),
     }
 }
 

@@ -3,6 +3,7 @@
 use super::connection::Transaction;
 use super::pool::Pool;
 use super::postgres;
+use super::readable::Readable;
 use super::turn::Turn;
 use culvert_store::StoreError;
 use std::fs;
@@ -20,6 +21,7 @@ const PROBE_HOLDS: Duration = Duration::from_secs(1);
 pub(super) struct Writer {
     pub(super) pool: Pool,
     places: Vec<Place>,
+    readable: Arc<Readable>,
     /// The fault of the last write; none if it succeeded.
     last_fault: Mutex<Option<StoreError>>,
     /// The time of the last probe that succeeded; the holder of the lock probes.
@@ -38,7 +40,7 @@ struct Place {
 
 impl Writer {
     /// Of a database in a file that is open, or in memory.
-    pub(super) fn new(pool: Pool, path: Option<&Path>) -> Self {
+    pub(super) fn new(pool: Pool, path: Option<&Path>, readable: Arc<Readable>) -> Self {
         let log = path.map(|path| {
             let mut log = path.as_os_str().to_owned();
             log.push("-wal");
@@ -52,6 +54,7 @@ impl Writer {
         Self {
             pool,
             places: places.collect(),
+            readable,
             last_fault: Mutex::default(),
             probed: tokio::sync::Mutex::default(),
             turn: Arc::default(),
@@ -61,7 +64,7 @@ impl Writer {
 
     /// A transaction that writes what is not configuration. On SQLite it has the writer from its beginning.
     pub(super) async fn begin(&self) -> Result<Transaction, StoreError> {
-        self.check_place()?;
+        self.check()?;
         self.pool.write().await
     }
 
@@ -80,15 +83,19 @@ impl Writer {
     /// A transaction that nobody else's change of that part of the configuration comes between, from its beginning to
     /// its end.
     pub(super) async fn begin_change(&self, turn: Turn) -> Result<Transaction, StoreError> {
-        self.check_place()?;
-        self.pool.change(turn, &self.turn).await
+        self.check()?;
+        let mut transaction = self.pool.change(turn, &self.turn).await?;
+        if let Transaction::Postgres { .. } = transaction {
+            self.readable.check_in(&mut transaction).await?;
+        }
+        Ok(transaction)
     }
 
     /// Succeeds if writing is possible. While others write, the result of the last write is
     /// the answer.
     pub(super) async fn probe(&self) -> Result<(), StoreError> {
         let mut probed = self.probed.lock().await;
-        self.check_place()?;
+        self.check()?;
         let last_fault = self.last_fault();
         let still_holds = still_holds(*probed, Instant::now());
         if self.pool.is_busy() || (still_holds && last_fault.is_none()) {
@@ -136,6 +143,11 @@ impl Writer {
         let last = self.last_fault.lock();
         let last = last.unwrap_or_else(PoisonError::into_inner);
         last.as_ref().and_then(StoreError::again)
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        self.check_place()?;
+        self.readable.check()
     }
 
     /// Nothing may be acknowledged where the file was removed or replaced: it still takes what is written, and nobody

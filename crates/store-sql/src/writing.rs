@@ -225,6 +225,7 @@ impl Writing {
         self.check_room(1)?;
         let seq = Seq(self.seq.0 + 1);
         let change = Change {
+            skipped: 0,
             seq,
             account: self.account,
             at: self.at,

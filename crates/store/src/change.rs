@@ -209,6 +209,10 @@ pub enum Operation {
 pub struct Change {
     /// Its place.
     pub seq: Seq,
+    /// The number of changes right before it that a feed left out: they are of kinds that this version does not know. 0
+    /// elsewhere.
+    #[serde(skip)]
+    pub skipped: u64,
     /// The account whose configuration changed.
     pub account: AccountId,
     /// The time of the change.

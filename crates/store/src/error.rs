@@ -100,14 +100,23 @@ pub enum StoreError {
     },
     /// The database belongs to a later version of the program.
     #[error(
-        "the database has schema version {found}, and this version of culvert knows up to {known}: \
-         run the version that wrote it, or restore the backup that was made before the upgrade"
+        "the database is for schema version {found} and later, and this version of culvert knows up to {known}: \
+         run a later version, or restore the backup that was made before the upgrade was finished"
     )]
     NewerSchema {
-        /// The database's version.
+        /// The oldest version that may work on the database.
         found: u32,
         /// The last that this build knows.
         known: u32,
+    },
+    /// A value of a later version of the program. Nothing may be concluded from the rest of its row.
+    #[error(
+        "the database has a value that this version of culvert does not know: {detail}; run the later version that \
+         wrote it, or restore the last backup if there is no such version"
+    )]
+    LaterValue {
+        /// The column, and the value.
+        detail: String,
     },
     /// The database, or the file system it lies on, can't be written.
     #[error("the database can't be written: {detail}")]
@@ -202,6 +211,7 @@ impl StoreError {
             | Self::Locked { detail }
             | Self::Busy { detail }
             | Self::Unusable { detail }
+            | Self::LaterValue { detail }
             | Self::Corrupt { detail } => detail.clone(),
             Self::Unavailable(source) => source.to_string(),
             other if other.is_local() => other.to_string(),
@@ -213,6 +223,11 @@ impl StoreError {
             Self::Locked { .. } => Self::Locked { detail },
             Self::Busy { .. } => Self::Busy { detail },
             Self::Unusable { .. } => Self::Unusable { detail },
+            Self::LaterValue { .. } => Self::LaterValue { detail },
+            Self::NewerSchema { found, known } => Self::NewerSchema {
+                found: *found,
+                known: *known,
+            },
             Self::Corrupt { .. } => Self::Corrupt { detail },
             _ => Self::Unavailable(detail.into()),
         })
@@ -231,6 +246,7 @@ impl StoreError {
                 | Self::Unavailable(_)
                 | Self::ReadOnly { .. }
                 | Self::NewerSchema { .. }
+                | Self::LaterValue { .. }
         )
     }
 }

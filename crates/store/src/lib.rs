@@ -68,8 +68,8 @@ pub use pending::{
     PendingKind, PendingStore, PutPending, WhenFull, WhenThere,
 };
 pub use portals::{
-    DatabaseFacts, LEASE_MS, Leader, Leading, MAX_PORTALS, PORTAL_KEPT_MS, PORTAL_SILENCE_MS,
-    PortalReport, PortalRow, Portals, REPORT_EVERY_MS,
+    Claim, DatabaseFacts, LEASE_MS, Leader, Leading, MAX_PORTALS, PORTAL_KEPT_MS,
+    PORTAL_SILENCE_MS, PortalReport, PortalRow, Portals, REPORT_EVERY_MS,
 };
 pub use principal::{Holder, Owner, OwnerBy, Principal};
 pub use proof::Proof;

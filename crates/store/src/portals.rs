@@ -60,6 +60,17 @@ pub struct Leader {
     pub pin: CertificatePin,
 }
 
+/// The claim of a portal that reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// It leads on if it led last, even if its lease has ended, unless another one leads by now.
+    Renew,
+    /// It leads from now on where no lease holds.
+    Take,
+    /// It does not lead, and ends its lease.
+    Leave,
+}
+
 /// The answer to a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leading {
@@ -118,8 +129,8 @@ pub trait Portals: std::fmt::Debug + Send + Sync + 'static {
     /// as long as it runs, and reports nothing.
     fn is_shared(&self) -> bool;
 
-    /// Reports that the portal runs, and renews its lease. With `takes`, it leads from now on where no lease holds.
-    async fn report(&self, report: &PortalReport, takes: bool) -> Result<Leading, StoreError>;
+    /// Reports that the portal runs, and claims the lead.
+    async fn report(&self, report: &PortalReport, claim: Claim) -> Result<Leading, StoreError>;
 
     /// The portal stops: it is forgotten, and its lease ends.
     async fn retire(&self, portal: PortalId) -> Result<(), StoreError>;

@@ -47,7 +47,7 @@ impl Feed {
             if change.account != self.account {
                 return Err(FeedError::Foreign(change.seq));
             }
-            if change.seq.0 > last.0 + 1 {
+            if change.seq.0 > last.0.saturating_add(1).saturating_add(change.skipped) {
                 let found = change.seq;
                 return Err(FeedError::Gap { last, found });
             }

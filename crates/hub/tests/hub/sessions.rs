@@ -302,6 +302,7 @@ fn a_gap_in_the_feed_is_noticed_and_nothing_is_applied() {
     world.ask(1, 1);
     let last = world.hub.directory().seq();
     let change = |seq| culvert_store::Change {
+        skipped: 0,
         seq: Seq(seq),
         account: crate::world::ACCOUNT,
         at: world.now,

@@ -176,6 +176,7 @@ impl World {
                 self.rows.insert(id, Entity::Resource(row.clone()));
             }
             changes.push(Change {
+                skipped: 0,
                 seq: Seq(self.seq),
                 account: ACCOUNT,
                 at: self.now,

@@ -8,12 +8,12 @@ use culvert_ids::{
 };
 use culvert_store::{
     AccessEntry, AccessFilter, AccessSeq, AccessTotals, Account, Activity, Actor, AttemptKey,
-    AttemptLimit, Author, Change, ChangeFilter, Client, CommitWatch, DatabaseFacts, Enrolment,
-    Entity, EntityId, EntityKind, FlowBatch, FlowFilter, FlowSeq, Found, Gateway, Grant, Identity,
-    Leading, ListFilter, LogEntries, LoggedAccess, LoggedFlow, Logs, Mutation, NewPending, Owner,
-    Page, PageLimit, Passkey, Pending, PendingBounds, PendingKey, PendingStore, PortalReport,
-    PortalRow, Portals, Position, Principal, PutPending, RecentUse, SecretBytes, SecretName,
-    SeenMachine, Seq, Snapshot, StateSecret, Store, StoreError, WhenThere,
+    AttemptLimit, Author, Change, ChangeFilter, Claim, Client, CommitWatch, DatabaseFacts,
+    Enrolment, Entity, EntityId, EntityKind, FlowBatch, FlowFilter, FlowSeq, Found, Gateway, Grant,
+    Identity, Leading, ListFilter, LogEntries, LoggedAccess, LoggedFlow, Logs, Mutation,
+    NewPending, Owner, Page, PageLimit, Passkey, Pending, PendingBounds, PendingKey, PendingStore,
+    PortalReport, PortalRow, Portals, Position, Principal, PutPending, RecentUse, SecretBytes,
+    SecretName, SeenMachine, Seq, Snapshot, StateSecret, Store, StoreError, WhenThere,
 };
 use culvert_wire::Timestamp;
 use culvert_wire::model::Log;
@@ -327,7 +327,7 @@ passed_on! {
 
 passed_on! {
     Portals {
-        async fn report(report: &PortalReport, takes: bool) -> Answer<Leading>;
+        async fn report(report: &PortalReport, claim: Claim) -> Answer<Leading>;
         async fn retire(portal: PortalId) -> Answer<()>;
         async fn portal_key(portal: PortalId) -> Answer<Option<SecretDigest>>;
         async fn database() -> Answer<DatabaseFacts>;

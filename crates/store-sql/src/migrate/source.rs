@@ -2,6 +2,7 @@
 
 use super::error::MigrateError;
 use crate::connection::Transaction;
+use crate::fault::fault;
 use crate::open;
 use crate::options::StoreOptions;
 use crate::pool::{Pool, begin_immediate};
@@ -38,7 +39,7 @@ pub(super) struct Reading {
 
 impl Source {
     pub(super) async fn open(options: StoreOptions) -> Result<Self, MigrateError> {
-        let place = options.place();
+        let place = options.to_string();
         let opened = Self::connect(options).await;
         let (from, reader) = opened.map_err(|source| MigrateError::database(&place, source))?;
         Ok(Self {
@@ -55,11 +56,19 @@ impl Source {
                 if !exists {
                     return Err(StoreError::Unavailable("there is no such file".into()));
                 }
+                let schema = options.known_schema();
                 let opened = open::open(&options.secrets(SecretsAccess::Nothing)).await?;
+                let mut connection = opened.writer.acquire().await.map_err(fault)?;
+                schema.check_whole(open::state(&mut connection).await?)?;
+                drop(connection);
                 Ok((Origin::Sqlite(opened.writer), Pool::Sqlite(opened.reader)))
             }
             StoreOptions::Postgres(options) => {
+                let schema = options.known_schema();
                 let opened = postgres::open(&options.secrets(SecretsAccess::Nothing)).await?;
+                let mut transaction = postgres::begin_reading(&opened.reader).await?;
+                schema.check_whole(postgres::state(&mut transaction).await?)?;
+                drop(transaction);
                 let pool = opened.writer;
                 let from = Origin::Postgres { pool, moving: None };
                 Ok((from, Pool::Postgres(opened.reader)))

@@ -35,7 +35,7 @@ struct NewFile {
 
 impl Target {
     pub(super) async fn begin(options: &StoreOptions) -> Result<Self, MigrateError> {
-        let place = options.place();
+        let place = options.to_string();
         let failed = |source| MigrateError::database(&place, source);
         let (mut transaction, file) = match options {
             StoreOptions::Sqlite(options) => {

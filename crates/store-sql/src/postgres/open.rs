@@ -1,11 +1,13 @@
 //! From a URL to connections of a database that is up to date.
 
+use super::earlier::expect_no_portal_before;
 use super::moving::{expect_no_move, take, taken};
 use super::{
     CONNECT_TIMEOUT, CONNECTIONS, MAX_LIFETIME, PostgresOptions, SCHEMA_LOCK, begin_writing, lock,
 };
 use crate::connection::Transaction;
 use crate::fault::fault;
+use crate::schema::{Schema, SchemaState, Step, note_later};
 use crate::sealing::{Sealing, SecretsAccess};
 use crate::secrets_key;
 use culvert_secrets::KeyId;
@@ -16,16 +18,14 @@ use std::borrow::Cow;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// The schema, from the first version on. A later version appends a script and changes none.
-const MIGRATIONS: [&str; 4] = [
-    include_str!("schema.sql"),
-    include_str!("../schema_log_order.sql"),
-    include_str!("schema_pending.sql"),
-    include_str!("../schema_portals.sql"),
+/// The schema, from the first version on. A later version appends a step and changes none.
+const STEPS: [Step; 5] = [
+    Step::Break(include_str!("schema.sql")),
+    Step::Break(include_str!("../schema_log_order.sql")),
+    Step::Break(include_str!("schema_pending.sql")),
+    Step::Break(include_str!("../schema_portals.sql")),
+    Step::Expand(include_str!("schema_versions.sql")),
 ];
-
-/// The schema version that this build writes: how many scripts have run.
-const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
 
 /// The text that says whose database it is.
 const MARK: &str = "CULVERT";
@@ -53,6 +53,13 @@ const LOOK: &str = "SELECT current_setting('server_encoding') AS encoding, \
      AND NOT EXISTS (SELECT 1 FROM pg_depend WHERE classid = CAST('pg_class' AS regclass) \
       AND objid = pg_class.oid AND deptype = 'e')) AS tables";
 
+impl Schema {
+    /// The schema of PostgreSQL's database.
+    pub fn of_postgres() -> Self {
+        Self::of(&STEPS)
+    }
+}
+
 /// A database that is open.
 pub(crate) struct Opened {
     /// Connections that write.
@@ -71,7 +78,11 @@ pub(crate) async fn open(options: &PostgresOptions) -> Result<Opened, StoreError
     if options.is_portal {
         expect_no_move(&mut transaction).await?;
     }
-    bring_up_to_date(&mut transaction).await?;
+    let schema = options.known_schema();
+    note_later(
+        bring_up_to_date(&mut transaction, &schema).await?,
+        schema.version(),
+    );
     let sealing = sealing(&mut transaction, &options.secrets).await?;
     transaction.commit().await?;
     Ok(Opened {
@@ -90,7 +101,9 @@ pub(crate) async fn begin_empty(
     let mut transaction = begin_writing(&pool(options, 1), None, None).await?;
     // A server takes a moment to notice the end of a process that had the lock.
     let mut tries = LOCK_TRIES;
-    bring_up_to_date(&mut transaction).await?;
+    let schema = options.known_schema();
+    let state = bring_up_to_date(&mut transaction, &schema).await?;
+    schema.check_whole(state)?;
     while !take(&mut transaction).await? {
         tries -= 1;
         if tries == 0 {
@@ -115,13 +128,41 @@ async fn try_to_connect(options: &PostgresOptions) -> Result<(), StoreError> {
 }
 
 /// Checks the database, and runs what is missing of the schema.
-async fn bring_up_to_date(transaction: &mut Transaction) -> Result<(), StoreError> {
+async fn bring_up_to_date(
+    transaction: &mut Transaction,
+    schema: &Schema,
+) -> Result<SchemaState, StoreError> {
     lock(transaction, SCHEMA_LOCK).await?;
     let found = check(transaction).await?;
-    if found < SCHEMA_VERSION {
-        migrate(transaction, found).await?;
+    schema.check(found)?;
+    let (scripts, after) = schema.missing(found);
+    if !scripts.is_empty() {
+        run(transaction, scripts, after).await?;
     }
-    Ok(())
+    Ok(after)
+}
+
+/// The numbers of the database, as a transaction sees them.
+pub(crate) async fn state(transaction: &mut Transaction) -> Result<SchemaState, StoreError> {
+    let state = marked(transaction).await?;
+    state.ok_or_else(|| StoreError::corrupt("the table culvert_schema"))
+}
+
+/// Takes away what earlier programs alone need, in a transaction that keeps changes of the configuration away.
+pub(crate) async fn contract(
+    transaction: &mut Transaction,
+    schema: &Schema,
+) -> Result<SchemaState, StoreError> {
+    lock(transaction, SCHEMA_LOCK).await?;
+    let found = state(transaction).await?;
+    schema.check(found)?;
+    let (scripts, after) = schema.contractions(found);
+    if scripts.is_empty() {
+        return Ok(found);
+    }
+    expect_no_portal_before(transaction, after.readable_by).await?;
+    run(transaction, scripts, after).await?;
+    Ok(after)
 }
 
 async fn has_account(transaction: &mut Transaction) -> Result<bool, StoreError> {
@@ -165,8 +206,8 @@ fn refused(options: &PostgresOptions, error: sqlx::Error) -> StoreError {
     StoreError::Unavailable(format!("database {options}: {text}; {fix}").into())
 }
 
-/// The schema version of the database, 0 for an empty one. It writes nothing.
-async fn check(transaction: &mut Transaction) -> Result<u32, StoreError> {
+/// The numbers of a database that a portal can have. It writes nothing.
+async fn check(transaction: &mut Transaction) -> Result<SchemaState, StoreError> {
     let row = transaction.fetch_one(LOOK, Vec::new()).await?;
     let row = row.ok_or_else(|| StoreError::corrupt("an answer without a row"))?;
     let row = row.columns();
@@ -199,15 +240,9 @@ async fn check(transaction: &mut Transaction) -> Result<u32, StoreError> {
     };
     let found = match (row.number("marks")?, row.number("tables")?) {
         (2, _) => marked(transaction).await?.ok_or_else(of_another)?,
-        (_, 0) => 0,
+        (_, 0) => SchemaState::default(),
         _ => return Err(of_another()),
     };
-    if found > SCHEMA_VERSION {
-        return Err(StoreError::NewerSchema {
-            found,
-            known: SCHEMA_VERSION,
-        });
-    }
     if row.flag("in_recovery")? {
         return Err(StoreError::ReadOnly {
             detail: "its server is a standby: name the primary in the URL".to_owned(),
@@ -222,10 +257,12 @@ async fn check(transaction: &mut Transaction) -> Result<u32, StoreError> {
     Ok(found)
 }
 
-/// The schema version of a database that has the table of one; none if the table is another program's.
-async fn marked(transaction: &mut Transaction) -> Result<Option<u32>, StoreError> {
-    let sql =
-        "SELECT CAST(mark AS text) AS mark, CAST(version AS bigint) AS version FROM culvert_schema";
+/// The numbers of a database that has the table of them; none if the table is another program's.
+async fn marked(transaction: &mut Transaction) -> Result<Option<SchemaState>, StoreError> {
+    // Before there was a column of scripts, each script ended the programs of earlier versions.
+    let sql = "SELECT CAST(mark AS text) AS mark, CAST(version AS bigint) AS readable_by, \
+               COALESCE(CAST(to_jsonb(culvert_schema) ->> 'scripts' AS bigint), CAST(version AS bigint)) AS version \
+               FROM culvert_schema";
     let Some(row) = transaction.fetch_one(sql, Vec::new()).await? else {
         return Ok(None);
     };
@@ -233,20 +270,31 @@ async fn marked(transaction: &mut Transaction) -> Result<Option<u32>, StoreError
     if row.text("mark")? != MARK {
         return Ok(None);
     }
-    Ok(Some(
-        u32::try_from(row.number("version")?).unwrap_or(u32::MAX),
-    ))
+    let number = |column| -> Result<u32, StoreError> {
+        Ok(u32::try_from(row.number(column)?).unwrap_or(u32::MAX))
+    };
+    Ok(Some(SchemaState {
+        version: number("version")?,
+        readable_by: number("readable_by")?,
+    }))
 }
 
-/// Runs what is missing of [`MIGRATIONS`].
-async fn migrate(transaction: &mut Transaction, found: u32) -> Result<(), StoreError> {
+/// Runs scripts, and marks the database with its numbers.
+async fn run(
+    transaction: &mut Transaction,
+    scripts: Vec<&'static str>,
+    after: SchemaState,
+) -> Result<(), StoreError> {
     // A script may read all rows of a log. Another portal that starts meanwhile waits for the lock.
     let no_limit = "SET LOCAL statement_timeout = 0".to_owned();
     transaction.script(no_limit).await?;
-    for script in &MIGRATIONS[found as usize..] {
-        transaction.script((*script).to_owned()).await?;
+    for script in scripts {
+        transaction.script(script.to_owned()).await?;
     }
-    let sql = format!("UPDATE culvert_schema SET version = {SCHEMA_VERSION}");
+    let sql = format!(
+        "UPDATE culvert_schema SET version = {}, scripts = {}",
+        after.readable_by, after.version
+    );
     transaction.script(sql).await
 }
 

@@ -1,6 +1,7 @@
 //! The URL of a database, and what is not said in it.
 
 use crate::SecretsAccess;
+use crate::schema::Schema;
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use std::fmt;
 use std::net::IpAddr;
@@ -12,6 +13,7 @@ pub struct PostgresOptions {
     pub(super) connect: PgConnectOptions,
     pub(super) secrets: SecretsAccess,
     pub(crate) is_portal: bool,
+    schema: Option<Schema>,
 }
 
 /// The reason for which a text is no URL of a database.
@@ -47,6 +49,17 @@ impl PostgresOptions {
     pub const fn portal(mut self) -> Self {
         self.is_portal = true;
         self
+    }
+
+    /// The schema of another version of the program; this one's if not said.
+    #[must_use]
+    pub fn schema(mut self, schema: Schema) -> Self {
+        self.schema = Some(schema);
+        self
+    }
+
+    pub(crate) fn known_schema(&self) -> Schema {
+        self.schema.clone().unwrap_or_else(Schema::of_postgres)
     }
 
     /// Host and port of the server; none if it is on this machine.
@@ -112,6 +125,7 @@ impl FromStr for PostgresOptions {
             connect,
             secrets,
             is_portal: false,
+            schema: None,
         })
     }
 }

@@ -12,6 +12,9 @@ mod portals;
 mod process;
 mod races;
 mod server;
+mod upgrade;
+#[path = "../upgraded/mod.rs"]
+mod upgraded;
 
 use conformance::Fixture;
 use culvert_store_sql::SqlStore;

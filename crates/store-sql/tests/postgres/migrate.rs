@@ -3,7 +3,7 @@
 use crate::portals::report;
 use crate::server::{Database, Server};
 use culvert_ids::AccountId;
-use culvert_store::{Logs as _, Portals as _, Store as _};
+use culvert_store::{Claim, Logs as _, Portals as _, Store as _};
 use culvert_store_sql::{
     MigrateError, Migrated, Migration, PostgresOptions, SecretsAccess, SqlStore, SqliteOptions,
 };
@@ -76,7 +76,7 @@ async fn number(connection: &mut SqliteConnection, sql: &str) -> i64 {
 }
 
 async fn tables(connection: &mut SqliteConnection) -> Vec<String> {
-    let sql = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name";
+    let sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name <> 'culvert_schema' ORDER BY name";
     let rows = sqlx::query(sql).fetch_all(connection).await.unwrap();
     rows.iter().map(|row| row.get(0)).collect()
 }
@@ -153,7 +153,7 @@ async fn both_databases_have_the_same_columns_so_that_none_is_left_out() {
     let full = Full::new().await;
     let server = Server::get().database().await;
     let sql = "SELECT t.name || '.' || c.name FROM sqlite_schema AS t, pragma_table_info(t.name) AS c \
-               WHERE t.type = 'table'";
+               WHERE t.type = 'table' AND t.name <> 'culvert_schema'";
     let mut connection = connect(&full.path()).await;
     let rows = sqlx::query(sql).fetch_all(&mut connection).await.unwrap();
     let here: BTreeSet<String> = rows.iter().map(|row| row.get(0)).collect();
@@ -324,7 +324,7 @@ async fn a_migration_waits_for_the_portal_of_a_server_and_takes_no_database_from
     let portal =
         || -> PostgresOptions { server.options().secrets(SecretsAccess::Nothing).portal() };
     let running = SqlStore::open(portal()).await.unwrap();
-    running.report(&report(1), true).await.unwrap();
+    running.report(&report(1), Claim::Take).await.unwrap();
     let back = full.other("back.db");
     let begin = || Migration::begin(server.options(), SqliteOptions::file(&back));
     let mut migration = begin().await.unwrap();
@@ -353,7 +353,7 @@ async fn a_migration_waits_for_the_portal_of_a_server_and_takes_no_database_from
 
     let empty = Server::get().database().await;
     let running = SqlStore::open(empty.options().portal()).await.unwrap();
-    running.report(&report(1), true).await.unwrap();
+    running.report(&report(1), Claim::Take).await.unwrap();
     let text = refused(Migration::begin(full.options(), empty.options()).await).await;
     assert!(text.contains("a portal runs on it"), "{text}");
     running.close().await;

@@ -3,8 +3,8 @@
 use crate::server::{Database, Server};
 use culvert_ids::{AccountId, ClientId, GatewayId, GrantId, PolicyId, PortalId, ResourceId};
 use culvert_store::{
-    Account, AccountSettings, Author, Grant, LEASE_MS, Leading, MAX_PORTALS, PortalReport, Portals,
-    Stamp, Store, StoreError,
+    Account, AccountSettings, Author, Claim, Grant, LEASE_MS, Leading, MAX_PORTALS, PortalReport,
+    Portals, Stamp, Store, StoreError,
 };
 use culvert_store_sql::SqlStore;
 use culvert_wire::token::{CertificatePin, SecretDigest};
@@ -64,12 +64,12 @@ async fn create_account(store: &SqlStore) {
 async fn one_portal_leads_until_its_lease_ends_and_the_next_one_has_a_higher_epoch() {
     let database = Server::get().database().await;
     let (one, two) = (portal(&database).await, portal(&database).await);
-    let nobody = one.report(&report(1), false).await.unwrap();
+    let nobody = one.report(&report(1), Claim::Renew).await.unwrap();
     assert_eq!(nobody, Leading::Nobody);
-    let first = one.report(&report(1), true).await.unwrap();
+    let first = one.report(&report(1), Claim::Take).await.unwrap();
     assert_eq!(first, Leading::This { epoch: 1 });
     // However much another one wants it.
-    let led = two.report(&report(2), true).await.unwrap();
+    let led = two.report(&report(2), Claim::Take).await.unwrap();
     let Leading::Other(leader) = led else {
         panic!("{led:?}");
     };
@@ -80,21 +80,21 @@ async fn one_portal_leads_until_its_lease_ends_and_the_next_one_has_a_higher_epo
     );
     // A lease that ran out is renewed as long as nobody has taken it.
     end_lease(&database).await;
-    let nobody = two.report(&report(2), false).await.unwrap();
+    let nobody = two.report(&report(2), Claim::Renew).await.unwrap();
     assert_eq!(nobody, Leading::Nobody);
-    let again = one.report(&report(1), false).await.unwrap();
+    let again = one.report(&report(1), Claim::Renew).await.unwrap();
     assert_eq!(again, Leading::This { epoch: 1 });
     end_lease(&database).await;
-    let taken = two.report(&report(2), true).await.unwrap();
+    let taken = two.report(&report(2), Claim::Take).await.unwrap();
     assert_eq!(taken, Leading::This { epoch: 2 });
-    let led = one.report(&report(1), true).await.unwrap();
+    let led = one.report(&report(1), Claim::Take).await.unwrap();
     assert!(
         matches!(led, Leading::Other(leader) if leader.epoch == 2),
         "{led:?}"
     );
     // A leader that stops is followed at once.
     two.retire(report(2).id).await.unwrap();
-    let back = one.report(&report(1), true).await.unwrap();
+    let back = one.report(&report(1), Claim::Take).await.unwrap();
     assert_eq!(back, Leading::This { epoch: 3 });
 }
 
@@ -102,11 +102,11 @@ async fn one_portal_leads_until_its_lease_ends_and_the_next_one_has_a_higher_epo
 async fn a_portal_that_says_nothing_for_the_time_of_a_lease_is_followed() {
     let database = Server::get().database().await;
     let (one, two) = (portal(&database).await, portal(&database).await);
-    one.report(&report(1), true).await.unwrap();
-    let led = two.report(&report(2), true).await.unwrap();
+    one.report(&report(1), Claim::Take).await.unwrap();
+    let led = two.report(&report(2), Claim::Take).await.unwrap();
     assert!(matches!(led, Leading::Other(_)), "{led:?}");
     tokio::time::sleep(Duration::from_millis(LEASE_MS + 1)).await;
-    let leads = two.report(&report(2), true).await.unwrap();
+    let leads = two.report(&report(2), Claim::Take).await.unwrap();
     assert_eq!(leads, Leading::This { epoch: 2 });
 }
 
@@ -122,7 +122,8 @@ async fn of_many_portals_that_take_the_lead_at_once_exactly_one_has_it() {
         let mut reports = tokio::task::JoinSet::new();
         for (number, portal) in (1..).zip(&portals) {
             let portal = Arc::clone(portal);
-            reports.spawn(async move { portal.report(&report(number), true).await.unwrap() });
+            reports
+                .spawn(async move { portal.report(&report(number), Claim::Take).await.unwrap() });
         }
         let answers = reports.join_all().await;
         let leads = |answer: &&Leading| matches!(answer, Leading::This { .. });
@@ -146,11 +147,11 @@ async fn a_portal_writes_grants_only_while_no_other_one_has_begun_to_lead() {
         );
     };
     refused(one.save_grants(ACCOUNT, vec![grant()]).await);
-    one.report(&report(1), true).await.unwrap();
+    one.report(&report(1), Claim::Take).await.unwrap();
     one.save_grants(ACCOUNT, vec![grant()]).await.unwrap();
     // A late leader that has not heard of its end yet.
     end_lease(&database).await;
-    two.report(&report(2), true).await.unwrap();
+    two.report(&report(2), Claim::Take).await.unwrap();
     refused(one.save_grants(ACCOUNT, vec![grant()]).await);
     refused(one.end_grants(ACCOUNT, vec![grant().id]).await);
     two.save_grants(ACCOUNT, vec![grant()]).await.unwrap();
@@ -163,8 +164,8 @@ async fn a_portal_writes_grants_only_while_no_other_one_has_begun_to_lead() {
 async fn portals_are_listed_with_their_clocks_and_known_by_their_keys_while_they_run() {
     let database = Server::get().database().await;
     let store = portal(&database).await;
-    store.report(&report(1), true).await.unwrap();
-    store.report(&report(2), false).await.unwrap();
+    store.report(&report(1), Claim::Take).await.unwrap();
+    store.report(&report(2), Claim::Renew).await.unwrap();
     let old = "UPDATE portal SET seen_ms = seen_ms - 6000 WHERE address = '192.0.2.2:443'";
     Server::get().run(&database.name, old).await;
     let facts = store.database().await.unwrap();
@@ -196,13 +197,13 @@ async fn portals_are_listed_with_their_clocks_and_known_by_their_keys_while_they
 async fn a_portal_that_was_killed_again_and_again_is_let_in_and_those_that_run_stay_known() {
     let database = Server::get().database().await;
     let store = portal(&database).await;
-    store.report(&report(1), true).await.unwrap();
+    store.report(&report(1), Claim::Take).await.unwrap();
     let killed = format!(
         "INSERT INTO portal SELECT decode(lpad(to_hex(n), 32, '0'), 'hex'), address, pin, key_digest, software, \
          started_ms, seen_ms - 10000 - n, 0 FROM portal, generate_series(1, {MAX_PORTALS}) n"
     );
     Server::get().run(&database.name, &killed).await;
-    let led = store.report(&report(2), false).await.unwrap();
+    let led = store.report(&report(2), Claim::Renew).await.unwrap();
     assert!(
         matches!(led, Leading::Other(leader) if leader.portal == report(1).id),
         "{led:?}"

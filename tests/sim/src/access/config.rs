@@ -132,6 +132,7 @@ impl Config {
             };
             self.seq += 1;
             changes.push(Change {
+                skipped: 0,
                 seq: Seq(self.seq),
                 account: ACCOUNT,
                 at,
