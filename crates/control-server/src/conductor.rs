@@ -1,7 +1,7 @@
 //! Has the hub while this portal leads, and otherwise the link to the portal that does.
 
 use super::country::Countries;
-use super::election::Role;
+use super::election::{Objection, Objections, Role};
 use super::error::StartError;
 use super::feed::Feed;
 use super::hub_access::{HubAccess, LocalHub};
@@ -41,6 +41,7 @@ pub(super) struct Parts {
     pub(super) countries: Arc<dyn Countries>,
     pub(super) recorder: Recorder,
     pub(super) pulse: Pulse,
+    pub(super) objections: Objections,
 }
 
 /// A hub that runs, and its tasks.
@@ -61,7 +62,7 @@ impl Parts {
         let hub = load::hub(self.store.as_ref(), snapshot, self.countries.as_ref()).await?;
         let (recorder, pulse) = (self.recorder.clone(), self.pulse.clone());
         let (hub, acting) = HubHandle::start(hub, recorder, pulse.clone(), lease.clone());
-        let follower = (hub.clone(), pulse);
+        let follower = (hub.clone(), pulse, self.objections.clone());
         let (feed, following) = Feed::start(Arc::clone(&self.store), self.account, seq, follower);
         let mut actor = JoinSet::new();
         actor.spawn(acting);
@@ -74,6 +75,7 @@ impl Parts {
             feed,
             countries: Arc::clone(&self.countries),
             epoch,
+            objections: self.objections.clone(),
         };
         Ok(Running {
             hub,
@@ -115,6 +117,9 @@ impl Conductor {
                         Ok(running) => self.have(running).await,
                         Err(error) => {
                             tracing::error!(%error, "this portal leads, and can't begin to");
+                            if error.is_of_later_version() {
+                                self.parts.objections.make(Objection::LaterVersion);
+                            }
                             sleep(LOAD_PAUSE).await;
                         }
                     }
@@ -209,10 +214,8 @@ impl Conductor {
 /// The epoch of the next leader, once there is one.
 async fn next_epoch(mut roles: watch::Receiver<Role>) -> u64 {
     while roles.changed().await.is_ok() {
-        match &*roles.borrow_and_update() {
-            Role::Leader { epoch, .. } => return *epoch,
-            Role::Follower(leader) => return leader.epoch,
-            Role::Unknown | Role::Stopping => {}
+        if let Some(epoch) = roles.borrow_and_update().epoch() {
+            return epoch;
         }
     }
     std::future::pending().await

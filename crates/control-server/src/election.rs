@@ -1,23 +1,47 @@
-//! The election of the portal that leads: reports to the database, and the roles that follow from the answers.
-//!
-//! This task reports and keeps the lease. Another one does the work of the role (`conductor.rs`).
+//! The task that reports to the database and keeps the lease. The decisions are those of [`Election`], and another task does
+//! the work of the role (`conductor.rs`).
 
 use super::lease::{Lease, Leaseholder};
 use super::reach::Reach;
+use culvert_hub::{Elected, Election};
 use culvert_portal_base::{boot_time, now};
-use culvert_store::{LEASE_MS, Leader, Leading, PortalReport, REPORT_EVERY_MS, Store};
+use culvert_store::{LEASE_MS, Leader, PortalReport, REPORT_EVERY_MS, Store};
 use culvert_wire::PortalKey;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval, timeout};
-
-/// The part of a lease that this portal does not use: clocks of two machines do not run alike, and a decision that was
-/// begun comes to its end.
-const MARGIN: Duration = Duration::from_millis(LEASE_MS / 4);
 
 /// The longest wait for the answer to a report. A later one is of little use, and the next report is due.
 const REPORT_TIMEOUT: Duration = Duration::from_millis(LEASE_MS);
+
+/// Objections that wait: one that finds no room is repeated, or was made already.
+const MAX_OBJECTIONS: usize = 16;
+
+/// A reason for which this portal must not lead.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Objection {
+    /// The database has something that only a later version of the program knows.
+    LaterVersion,
+    /// Another portal leads, in this epoch.
+    Superseded(u64),
+}
+
+/// A handle by which objections are made.
+#[derive(Clone, Debug)]
+pub(super) struct Objections(mpsc::Sender<Objection>);
+
+impl Objections {
+    pub(super) fn new() -> (Self, mpsc::Receiver<Objection>) {
+        let (sender, receiver) = mpsc::channel(MAX_OBJECTIONS);
+        (Self(sender), receiver)
+    }
+
+    pub(super) fn make(&self, objection: Objection) {
+        // A process that has its database for itself leads anyway.
+        let _ = self.0.try_send(objection);
+    }
+}
 
 /// The role of this portal, as far as it knows.
 #[derive(Clone, Debug)]
@@ -33,6 +57,15 @@ pub(super) enum Role {
 }
 
 impl Role {
+    /// The epoch of the leader that it says.
+    pub(super) const fn epoch(&self) -> Option<u64> {
+        match self {
+            Self::Leader { epoch, .. } => Some(*epoch),
+            Self::Follower(leader) => Some(leader.epoch),
+            Self::Unknown | Self::Stopping => None,
+        }
+    }
+
     /// True if the two ask for the same. Another certificate of the same leader ends no link to it.
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
@@ -51,19 +84,34 @@ pub(super) async fn report(
     store: Arc<dyn Store>,
     (key, reach): (PortalKey, Reach),
     roles: watch::Sender<Role>,
-    (mut stop, mut told): (watch::Receiver<bool>, watch::Receiver<u64>),
+    (mut objections, mut stop): (mpsc::Receiver<Objection>, watch::Receiver<bool>),
 ) {
     let mut tick = interval(Duration::from_millis(REPORT_EVERY_MS));
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut held: Option<(u64, Leaseholder)> = None;
-    // At its start a portal takes a lead that nobody has. Later it leaves the last leader an interval to come back, so
-    // that a pause of the database changes nothing.
-    let mut takes = true;
+    let mut election = Election::new();
     let mut has_answer = true;
+    let mut objected = None;
     loop {
-        tokio::select! {
-            _ = tick.tick() => {}
-            _ = stop.wait_for(|stops| *stops) => break,
+        let objection = match objected.take() {
+            Some(objection) => Some(objection),
+            None => tokio::select! {
+                _ = tick.tick() => None,
+                Some(objection) = objections.recv() => Some(objection),
+                _ = stop.wait_for(|stops| *stops) => break,
+            },
+        };
+        match objection {
+            Some(Objection::LaterVersion) => election.handle_misfit(boot_time()),
+            Some(Objection::Superseded(epoch)) => {
+                if election.handle_superseded(epoch) {
+                    end(held.take());
+                    roles.send_replace(Role::Unknown);
+                }
+                // The database may not say who leads: it is asked when the next report is due.
+                continue;
+            }
+            None => {}
         }
         let began = boot_time();
         let report = PortalReport {
@@ -74,12 +122,12 @@ pub(super) async fn report(
             version: env!("CARGO_PKG_VERSION").to_owned(),
             now: now(),
         };
-        let epoch = held.as_ref().map(|(epoch, _)| *epoch);
+        let claim = election.claim(began);
         let answered = tokio::select! {
-            answered = timeout(REPORT_TIMEOUT, store.report(&report, takes)) => answered,
-            () = superseded(epoch, &mut told) => {
-                end(held.take());
-                roles.send_replace(Role::Unknown);
+            answered = timeout(REPORT_TIMEOUT, store.report(&report, claim)) => answered,
+            // A database that can't be reached keeps nobody waiting who is told of the next leader by another portal.
+            Some(objection) = objections.recv() => {
+                objected = Some(objection);
                 continue;
             }
         };
@@ -98,27 +146,28 @@ pub(super) async fn report(
             has_answer = true;
             tracing::info!("the database takes this portal's reports again");
         }
-        takes = matches!(leading, Leading::Nobody);
-        let until = began.saturating_add(Duration::from_millis(LEASE_MS) - MARGIN);
-        let role = match leading {
-            Leading::This { epoch } => match &held {
-                Some((known, holder)) if *known == epoch => {
+        let role = match election.handle_answer(claim, leading, began) {
+            Elected::Renewed { until } => {
+                if let Some((_, holder)) = &held {
                     holder.renew(until);
-                    continue;
                 }
-                _ => {
-                    tracing::info!(epoch, "this portal leads");
-                    let (holder, lease) = Leaseholder::begin(Some(until));
-                    end(held.replace((epoch, holder)));
-                    Role::Leader { epoch, lease }
-                }
-            },
-            Leading::Other(leader) => {
+                continue;
+            }
+            Elected::Leads { epoch, until } => {
+                tracing::info!(epoch, "this portal leads");
+                let (holder, lease) = Leaseholder::begin(Some(until));
+                end(held.replace((epoch, holder)));
+                Role::Leader { epoch, lease }
+            }
+            Elected::Follows(leader) => {
                 end(held.take());
                 Role::Follower(leader)
             }
-            // The lease of this portal, or of the leader that it follows, may be renewed yet.
-            Leading::Nobody => continue,
+            Elected::Left => {
+                end(held.take());
+                Role::Unknown
+            }
+            Elected::Waits => continue,
         };
         roles.send_if_modified(|before| {
             let is_new = !before.is_same(&role);
@@ -128,16 +177,6 @@ pub(super) async fn report(
     }
     end(held);
     roles.send_replace(Role::Stopping);
-}
-
-/// Returns once another portal is told to lead with a newer epoch than this one does. The database alone says who leads:
-/// this portal only gives up what it may have lost.
-async fn superseded(epoch: Option<u64>, told: &mut watch::Receiver<u64>) {
-    let is_newer = |told: &u64| epoch.is_some_and(|epoch| *told > epoch);
-    if told.wait_for(is_newer).await.is_err() {
-        // Without a sender there is nobody who tells.
-        std::future::pending::<()>().await;
-    }
 }
 
 fn end(held: Option<(u64, Leaseholder)>) {

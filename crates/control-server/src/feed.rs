@@ -1,10 +1,11 @@
 //! Follows the store's changes, in their order, and nothing but them: while the database does not
 //! answer, the sessions go on as they are.
 
+use super::election::{Objection, Objections};
 use super::hub_actor::HubHandle;
 use super::pulse::Pulse;
 use culvert_ids::AccountId;
-use culvert_store::{MAX_CHANGES_PER_WRITE, MAX_CHANGES_READ, Seq, Store};
+use culvert_store::{MAX_CHANGES_PER_WRITE, MAX_CHANGES_READ, Seq, Store, StoreError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
@@ -38,7 +39,7 @@ impl Feed {
         store: Arc<dyn Store>,
         account: AccountId,
         seq: Seq,
-        (hub, pulse): (HubHandle, Pulse),
+        (hub, pulse, objections): (HubHandle, Pulse, Objections),
     ) -> (Self, impl Future<Output = ()> + Send) {
         let (sender, looks) = mpsc::channel(MAX_WAITING);
         let health = Arc::new(Mutex::new(Health {
@@ -51,6 +52,7 @@ impl Feed {
             seq,
             hub,
             pulse,
+            objections,
             health: Arc::clone(&health),
         };
         let feed = Self {
@@ -92,6 +94,8 @@ struct Follower {
     seq: Seq,
     hub: HubHandle,
     pulse: Pulse,
+    /// Told of something that only a later version knows: this hub would go on by what was before.
+    objections: Objections,
     health: Arc<Mutex<Health>>,
 }
 
@@ -136,7 +140,12 @@ impl Follower {
                     .store
                     .changes_after(self.account, seq, MAX_CHANGES_READ)
                     .await;
-                let read = read.map_err(|error| error.to_string())?;
+                let read = read.map_err(|error| {
+                    if matches!(error, StoreError::LaterValue { .. }) {
+                        self.objections.make(Objection::LaterVersion);
+                    }
+                    error.to_string()
+                })?;
                 seq = read.last().map_or(seq, |change| change.seq);
                 at_end = read.is_empty();
                 changes.extend(read);

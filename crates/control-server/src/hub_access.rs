@@ -1,6 +1,7 @@
 //! The way to the hub: in this process where it leads, otherwise at the portal that does.
 
 use super::country::Countries;
+use super::election::Objections;
 use super::entry::Entry;
 use super::feed::Feed;
 use super::hello::Refused;
@@ -23,6 +24,7 @@ pub(super) struct LocalHub {
     pub(super) countries: Arc<dyn Countries>,
     /// The leader's epoch.
     pub(super) epoch: u64,
+    pub(super) objections: Objections,
 }
 
 /// The hub, wherever it is.

@@ -4,6 +4,7 @@
 //! nobody led in between.
 
 use culvert_base::BootTime;
+use culvert_hub::Term;
 use culvert_portal_base::boot_time;
 use tokio::sync::watch;
 
@@ -15,16 +16,6 @@ pub(super) struct Lease(watch::Receiver<Term>);
 #[derive(Debug)]
 pub(super) struct Leaseholder(watch::Sender<Term>);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Term {
-    /// The database is this process's alone.
-    Unlimited,
-    /// Until this instant of a clock that runs on while the machine sleeps.
-    Until(BootTime),
-    /// Another portal leads, or this one stops.
-    Over,
-}
-
 impl Leaseholder {
     /// A lease that holds until `until`; without it, until it is given up.
     pub(super) fn begin(until: Option<BootTime>) -> (Self, Lease) {
@@ -34,9 +25,9 @@ impl Leaseholder {
 
     /// The lease holds until then. One that is over stays so.
     pub(super) fn renew(&self, until: BootTime) {
-        self.0.send_if_modified(|term| match term {
-            Term::Until(before) => std::mem::replace(before, until) != until,
-            Term::Unlimited | Term::Over => false,
+        self.0.send_if_modified(|term| {
+            let renewed = term.renewed(until);
+            std::mem::replace(term, renewed) != renewed
         });
     }
 
@@ -63,11 +54,7 @@ impl Lease {
 
     /// True while the lease holds.
     fn holds_now(&self) -> bool {
-        match *self.0.borrow() {
-            Term::Unlimited => true,
-            Term::Until(until) => boot_time() < until,
-            Term::Over => false,
-        }
+        self.0.borrow().holds(boot_time())
     }
 
     /// True once the lease is over for good.

@@ -48,7 +48,7 @@ use culvert_store::{Grant, MachineId, Store};
 use culvert_wire::PortalKey;
 use culvert_wire::messages::PortalSet;
 use culvert_wire::token::{SECRET_LEN, Secret};
-use election::Role;
+use election::{Objections, Role};
 use hub_access::HubAccess;
 use lease::Leaseholder;
 use pace::Pace;
@@ -97,12 +97,14 @@ impl Sessions {
         let pulse = Pulse::new();
         let (recorder, writing) = Recorder::start(Arc::clone(&store), account, pulse.clone());
         let key = portal_key()?;
+        let (objections, objected) = Objections::new();
         let parts = Parts {
             store: Arc::clone(&store),
             account,
             countries: Arc::clone(&countries),
             recorder: recorder.clone(),
             pulse: pulse.clone(),
+            objections,
         };
         let mut tasks = JoinSet::new();
         tasks.spawn(writing);
@@ -110,15 +112,10 @@ impl Sessions {
         let (access, access_there) = watch::channel(None);
         let (leads, leading) = watch::channel(false);
         let (roles, role) = watch::channel(Role::Unknown);
-        let (superseded, told) = watch::channel(0);
         let loaded = if store.is_shared() {
             let own = (key.clone(), reach);
-            tasks.spawn(election::report(
-                Arc::clone(&store),
-                own,
-                roles,
-                (stopped, told),
-            ));
+            let stops = (objected, stopped);
+            tasks.spawn(election::report(Arc::clone(&store), own, roles, stops));
             None
         } else {
             let epoch = 1;
@@ -145,7 +142,6 @@ impl Sessions {
             knows_countries: countries.has_database(),
             access: access_there,
             leading,
-            superseded: Arc::new(superseded),
             recorder,
             pulse,
             places: Arc::new(Semaphore::new(MAX_SESSIONS)),

@@ -28,8 +28,6 @@ pub(super) struct Shared {
     /// The way to the hub, while a portal leads and can be reached.
     pub(super) access: watch::Receiver<Option<HubAccess>>,
     pub(super) leading: watch::Receiver<bool>,
-    /// The newest epoch that another portal has told of.
-    pub(super) superseded: Arc<watch::Sender<u64>>,
     pub(super) recorder: Recorder,
     pub(super) pulse: Pulse,
     pub(super) places: Arc<Semaphore>,

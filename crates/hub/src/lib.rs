@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod directory;
+mod election;
 mod grants;
 mod hub;
 pub mod limits;
@@ -30,6 +31,7 @@ mod timers;
 mod views;
 
 pub use directory::{Directory, FeedError};
+pub use election::{Elected, Election, LEASE_MARGIN, MISFIT_PAUSE, Term};
 pub use hub::{ClientJoin, GatewayJoin, Hub};
 pub use output::{Output, SessionId};
 pub use reasons::OWNER_RETRY_AFTER_S;

@@ -1,6 +1,6 @@
 //! The end of the portal that follows.
 
-use super::frame::{Ask, FromLeader, Number, ToLeader, frame, hello_text, parse};
+use super::frame::{Ask, FromLeader, Number, ToLeader, frame, hello_text, parse, session_of};
 use crate::entry::Entry;
 use crate::hub_actor::{Incoming, Joined, Leaving, Outgoing};
 use crate::pulse::Pulse;
@@ -162,7 +162,10 @@ impl RemoteHub {
     /// Takes a message of the leader; false where the portal at the other end leads no more.
     fn hear(&self, message: &str, pulse: &Pulse) -> bool {
         let Some((line, text)) = parse::<FromLeader>(message) else {
-            // Of a later version, which speaks to this one as well.
+            // Of a later version, which speaks to this one as well. A session that it closes for a reason of its own ends.
+            if let Some(session) = session_of(message, "close") {
+                self.table().sessions.remove(&session);
+            }
             return true;
         };
         match line {

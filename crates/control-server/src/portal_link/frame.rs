@@ -98,6 +98,12 @@ pub(super) fn parse<T: DeserializeOwned>(message: &str) -> Option<(T, &str)> {
     Some((serde_json::from_str(line).ok()?, text))
 }
 
+/// The session of a message of this kind whose other parts this version does not know.
+pub(super) fn session_of(message: &str, kind: &str) -> Option<Number> {
+    let (line, _) = parse::<serde_json::Value>(message)?;
+    line.get(kind)?.get("session")?.as_u64()
+}
+
 /// The text of a hello.
 pub(super) fn hello_text(hello: &Hello) -> String {
     match hello {
@@ -136,5 +142,27 @@ mod tests {
         let unknown = "{\"of_a_later_version\":{}}\nx";
         assert_eq!(parse::<ToLeader>(unknown), None);
         assert_eq!(parse::<FromLeader>(""), None);
+    }
+
+    #[test]
+    fn a_message_of_a_later_version_is_read_as_far_as_it_is_known() {
+        // More is said than this version knows.
+        let more = "{\"leads\":{\"epoch\":7,\"since\":1}}";
+        assert_eq!(
+            parse::<FromLeader>(more),
+            Some((FromLeader::Leads { epoch: 7 }, ""))
+        );
+        let join = "{\"join\":{\"session\":7,\"machine\":{\"relay\":\"x\"}}}\n{}";
+        assert_eq!(parse::<ToLeader>(join), None);
+        assert_eq!(session_of(join, "join"), Some(7));
+        let close = "{\"close\":{\"session\":7,\"reason\":\"of_a_later_version\"}}";
+        assert_eq!(parse::<FromLeader>(close), None);
+        assert_eq!(session_of(close, "close"), Some(7));
+        assert_eq!(session_of(close, "join"), None);
+        assert_eq!(session_of("no JSON", "join"), None);
+        assert_eq!(
+            known::<culvert_wire::messages::FromClient>("{\"type\":\"of_later\"}"),
+            None
+        );
     }
 }

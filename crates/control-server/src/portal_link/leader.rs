@@ -2,9 +2,10 @@
 
 use super::frame::{
     ANSWER_PART_LEN, Ask, FromLeader, MAX_FRAME_LEN, Number, ToLeader, frame, hello_of, known,
-    parse,
+    parse, session_of,
 };
 use crate::conductor::CLOSE_TIMEOUT;
+use crate::election::Objection;
 use crate::entry::Entry;
 use crate::http_refusal::Refused;
 use crate::hub_access::{HubAccess, LocalHub};
@@ -25,7 +26,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_tungstenite::tungstenite::Message;
 
@@ -116,7 +117,6 @@ async fn serve(shared: &Shared, hub: LocalHub, socket: Socket, (portal, from): (
         sessions: BTreeMap::new(),
         questions: Arc::new(Semaphore::new(MAX_QUESTIONS)),
         is_over: Arc::default(),
-        superseded: Arc::clone(&shared.superseded),
     };
     let mut lease = link.hub.hub.lease();
     tokio::select! {
@@ -139,7 +139,6 @@ struct Link {
     questions: Arc<Semaphore>,
     /// True once the portal is gone: its sessions end by no doing of their machines.
     is_over: Arc<AtomicBool>,
-    superseded: Arc<watch::Sender<u64>>,
 }
 
 impl Link {
@@ -156,7 +155,10 @@ impl Link {
 
     async fn hear(&mut self, message: &str) {
         let Some((line, text)) = parse::<ToLeader>(message) else {
-            // Of a later version, which speaks to this one as well.
+            // Of a later version, which speaks to this one as well. A session that would wait for ever is cut.
+            if let Some(session) = session_of(message, "join") {
+                self.tell(&FromLeader::Cut { session }, "").await;
+            }
             return;
         };
         match line {
@@ -191,17 +193,19 @@ impl Link {
             }
             ToLeader::Left { session } => drop(self.sessions.remove(&session)),
             ToLeader::Ask { question } => {
-                if let Ok(ask) = serde_json::from_str(text) {
-                    self.answer(question, ask).await;
+                match serde_json::from_str(text) {
+                    Ok(ask) => self.answer(question, ask).await,
+                    // A question of a later version has no answer here, and its page need not wait for one.
+                    Err(_) => {
+                        let is_last = true;
+                        self.tell(&FromLeader::Answer { question, is_last }, "null")
+                            .await;
+                    }
                 }
             }
             ToLeader::Changed => self.hub.feed.wake(),
             ToLeader::Superseded { epoch } => {
-                self.superseded.send_if_modified(|known| {
-                    let is_newer = *known < epoch;
-                    *known = epoch.max(*known);
-                    is_newer
-                });
+                self.hub.objections.make(Objection::Superseded(epoch));
             }
         }
     }

@@ -136,3 +136,20 @@ async fn a_leader_that_was_paused_grants_nothing_after_another_leads() {
     assert!(gateway.hears_of_no_grant().await);
     office.wait_for_leader(other).await;
 }
+
+#[tokio::test]
+async fn a_leader_that_is_cut_off_from_the_database_sends_its_machines_to_the_next_one() {
+    let office = Office::with_portals(2);
+    let leader = office.leader();
+    let other = 1 - leader;
+    let mut client = Client::join(&office, leader).await.unwrap();
+    office.cut_off(leader);
+    office.wait_for_leader(other).await;
+    // It hears of the next leader from that one alone.
+    assert!(client.is_told_when_to_come_back().await);
+    let until = Instant::now() + SOON;
+    let mut gateway = Gateway::join_again(&office, other, until).await;
+    let mut client = Client::join_again(&office, other, until).await;
+    let (granted, _) = tokio::join!(client.ask(), gateway.accept());
+    granted.unwrap();
+}

@@ -63,6 +63,10 @@ impl Office {
             server,
             directory: tempfile::tempdir().unwrap(),
         };
+        for at in 0..count {
+            let role = format!("CREATE ROLE portal_{at} SUPERUSER LOGIN");
+            office.query("postgres", &role);
+        }
         let (first, greeting) = office.begin(0);
         office.portals.push(first);
         let at = greeting.find("cv_setup_").unwrap();
@@ -107,7 +111,9 @@ impl Office {
             .arg("--state-dir")
             .arg(self.directory.path().join(format!("portal-{at}")))
             .arg("--database")
-            .arg(format!("postgres:///culvert?host={socket}&user=culvert"))
+            .arg(format!(
+                "postgres:///culvert?host={socket}&user=portal_{at}"
+            ))
             .env_remove("CREDENTIALS_DIRECTORY")
             .stdout(Stdio::piped())
             .spawn()
@@ -190,6 +196,13 @@ impl Office {
         let end =
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'culvert'";
         self.query("postgres", end);
+    }
+
+    /// The server refuses one portal, as it does where the way to it is broken.
+    pub(crate) fn cut_off(&self, at: usize) {
+        self.query("postgres", &format!("ALTER ROLE portal_{at} NOLOGIN"));
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename";
+        self.query("postgres", &format!("{end} = 'portal_{at}'"));
     }
 
     pub(crate) fn bring_database_back(&self) {
