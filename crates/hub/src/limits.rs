@@ -75,27 +75,3 @@ pub const MAX_BATCH: usize = culvert_store::MAX_BATCH;
 /// after the change, in milliseconds. The clock may have been set back in between. A gateway that comes
 /// back is then told the resource's filters again, and a grant of the portal's last run is signed anew.
 pub(crate) const CLOCK_RECHECK_MS: u64 = 60_000;
-
-/// Machines that come back in a second after a portal has stopped, or leads no more.
-const COME_BACK_PER_S: usize = 1_000;
-
-/// The longest time over which machines come back, in seconds: more of them come faster.
-const MAX_COME_BACK_S: usize = 10;
-
-/// The time over which so many machines are to come back, in seconds. New access waits for it.
-#[must_use]
-pub fn come_back_within_s(sessions: usize) -> u32 {
-    let seconds = sessions.div_ceil(COME_BACK_PER_S).clamp(1, MAX_COME_BACK_S);
-    u32::try_from(seconds).unwrap_or(u32::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn few_machines_come_back_at_once_and_many_over_ten_seconds() {
-        let seconds = [0, 1, 1_000, 1_001, 10_000, 100_000].map(come_back_within_s);
-        assert_eq!(seconds, [1, 1, 1, 2, 10, 10]);
-    }
-}

@@ -59,6 +59,10 @@ pub(crate) struct Wire {
     /// The life of the machine that has it.
     pub(crate) life: u32,
     pub(crate) session: Option<SessionId>,
+    /// The portal of several whose hub has the session, or that the machine has reached.
+    pub(crate) portal: usize,
+    /// True if the hub's messages do not reach the portal that the machine has reached.
+    pub(crate) is_muted: bool,
     /// True if messages reach nobody any more.
     is_broken: bool,
     machine_end: End,
@@ -326,6 +330,8 @@ impl Net {
             machine,
             life,
             session: None,
+            portal: 0,
+            is_muted: false,
             is_broken: false,
             machine_end: open(),
             portal_end: open(),
@@ -360,7 +366,8 @@ impl Net {
         let Some(wire) = self.wires.get_mut(&id) else {
             return;
         };
-        if wire.is_broken {
+        let is_muted = wire.is_muted && from == Side::Portal && matches!(frame, Frame::Text(_));
+        if wire.is_broken || is_muted {
             return;
         }
         let is_cut = self.cut_control.contains(&wire.machine);

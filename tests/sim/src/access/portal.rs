@@ -9,8 +9,9 @@ use culvert_hub::{
     ClientJoin, Directory, Facts, GatewayJoin, Hub, OWNER_RETRY_AFTER_S, Output, PortalKeys,
     SessionId,
 };
+use culvert_ids::GrantId;
 use culvert_policy::ClientFacts;
-use culvert_store::Change;
+use culvert_store::{Change, Grant};
 use culvert_wire::messages::{
     FromClient, FromGateway, OWNER_DISABLED, Reason, ReasonCode, Sequenced, ToClient, ToGateway,
 };
@@ -27,6 +28,10 @@ const COME_BACK_WITHIN_S: u32 = 10;
 /// The portal.
 pub(crate) struct Portal {
     hub: Option<Hub>,
+    /// Its number among several.
+    number: usize,
+    /// Writes of grants that wait for the fence of the database, of a portal that shares it.
+    unwritten: Option<Vec<GrantWrite>>,
     sessions: BTreeMap<SessionId, WireId>,
     last_session: u64,
     starts: u8,
@@ -37,10 +42,19 @@ pub(crate) struct Portal {
     told: BTreeSet<Machine>,
 }
 
+/// A write of a hub that shares the database.
+#[derive(Clone, Debug)]
+pub(crate) enum GrantWrite {
+    Save(Grant),
+    End(GrantId),
+}
+
 impl Portal {
     pub(crate) fn new(actors: Vec<u16>, sites: Vec<u16>) -> Self {
         Self {
             hub: None,
+            number: 0,
+            unwritten: None,
             sessions: BTreeMap::new(),
             last_session: 0,
             starts: 0,
@@ -48,6 +62,30 @@ impl Portal {
             sites,
             told: BTreeSet::new(),
         }
+    }
+
+    /// One of several portals that share a database.
+    pub(crate) fn of_several(number: usize, actors: Vec<u16>, sites: Vec<u16>) -> Self {
+        Self {
+            number,
+            unwritten: Some(Vec::new()),
+            // The seeds of no two hubs are alike.
+            starts: u8::try_from(number * 80).unwrap_or(u8::MAX),
+            ..Self::new(actors, sites)
+        }
+    }
+
+    /// The actor of each client, and the site of each gateway.
+    pub(crate) fn layout(&self) -> (&[u16], &[u16]) {
+        (&self.actors, &self.sites)
+    }
+
+    /// The writes of grants since this was last taken.
+    pub(crate) fn take_unwritten(&mut self) -> Vec<GrantWrite> {
+        self.unwritten
+            .as_mut()
+            .map(std::mem::take)
+            .unwrap_or_default()
     }
 
     pub(crate) const fn hub(&self) -> Option<&Hub> {
@@ -109,10 +147,12 @@ impl Portal {
             return;
         }
         net.trace(|| "the portal is killed".to_owned());
-        net.is_portal_up = false;
-        net.config.lose_writes(net.now_ms);
+        if self.unwritten.is_none() {
+            net.is_portal_up = false;
+            net.config.lose_writes(net.now_ms);
+        }
         self.sessions.clear();
-        for id in net.wires.keys().copied().collect::<Vec<_>>() {
+        for id in self.wires(net) {
             if net.is_open(id, Side::Portal) {
                 match with_host {
                     true => net.vanish(id, Side::Portal),
@@ -131,11 +171,18 @@ impl Portal {
         self.drain(net);
         self.hub = None;
         self.sessions.clear();
-        net.is_portal_up = false;
-        for id in net.wires.keys().copied().collect::<Vec<_>>() {
+        net.is_portal_up = self.unwritten.is_some();
+        for id in self.wires(net) {
             net.close(id, Side::Portal);
             Self::note_closed(id, net);
         }
+    }
+
+    /// The connections of its machines.
+    fn wires(&self, net: &Net) -> Vec<WireId> {
+        let wires = net.wires.iter();
+        let own = wires.filter(|(_, wire)| wire.portal == self.number);
+        own.map(|(id, _)| *id).collect()
     }
 
     /// Changes the configuration. Returns what has changed, and who was told something.
@@ -150,7 +197,7 @@ impl Portal {
         (changes, std::mem::take(&mut self.told))
     }
 
-    fn follow(&mut self, changes: &[Change], net: &mut Net) {
+    pub(crate) fn follow(&mut self, changes: &[Change], net: &mut Net) {
         if changes.is_empty() {
             return;
         }
@@ -210,6 +257,24 @@ impl Portal {
                 Ok(message) => self.gateway_says(wire, session, message, net),
                 Err(_) => self.lose(wire, net),
             },
+        }
+        self.drain(net);
+    }
+
+    /// The session of a connection.
+    pub(crate) fn session_of(&self, wire: WireId) -> Option<SessionId> {
+        let mut sessions = self.sessions.iter();
+        sessions
+            .find(|(_, of)| **of == wire)
+            .map(|(session, _)| *session)
+    }
+
+    /// A session is over because its way to the hub is broken.
+    pub(crate) fn interrupt(&mut self, session: SessionId, net: &mut Net) {
+        if self.sessions.remove(&session).is_some()
+            && let Some(hub) = &mut self.hub
+        {
+            hub.handle_interrupted(session, now(net));
         }
         self.drain(net);
     }
@@ -406,17 +471,20 @@ impl Portal {
                     }
                 }
                 Output::SaveGrants(grants) => {
-                    for grant in grants {
-                        net.config.save_grant(grant, net.now_ms);
-                    }
+                    self.write(grants.into_iter().map(GrantWrite::Save), net);
                 }
                 Output::EndGrants(grants) => {
-                    for grant in grants {
-                        net.config.end_grant(grant, net.now_ms);
-                    }
+                    self.write(grants.into_iter().map(GrantWrite::End), net);
                 }
                 Output::AccessLog(_) | Output::Flows { .. } | Output::Traffic { .. } => {}
             }
+        }
+    }
+
+    fn write(&mut self, writes: impl Iterator<Item = GrantWrite>, net: &mut Net) {
+        match &mut self.unwritten {
+            Some(unwritten) => unwritten.extend(writes),
+            None => writes.for_each(|write| write.apply(net)),
         }
     }
 
@@ -453,6 +521,16 @@ impl Portal {
     fn note_closed(wire: WireId, net: &mut Net) {
         if let Some(Machine::Gateway(number)) = net.wires.get(&wire).map(|it| it.machine) {
             net.ledger.link_closed(number, wire, net.now_ms);
+        }
+    }
+}
+
+impl GrantWrite {
+    /// The database has it from now on.
+    pub(crate) fn apply(self, net: &mut Net) {
+        match self {
+            Self::Save(grant) => net.config.save_grant(grant, net.now_ms),
+            Self::End(grant) => net.config.end_grant(grant, net.now_ms),
         }
     }
 }

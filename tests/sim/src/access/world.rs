@@ -11,6 +11,7 @@ use super::names::NameServers;
 use super::net::{Event, Frame, Net, Side, Weather};
 use super::packets;
 use super::portal::Portal;
+use super::several::{Leads, Several};
 use super::tally::Tally;
 use super::wire_id::WireId;
 use crate::random::Random;
@@ -39,10 +40,29 @@ pub struct Layout {
     pub skew_ms: u64,
 }
 
+/// Something that happens to one of several portals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strike {
+    /// It starts.
+    Start,
+    /// Its process is killed.
+    Kill,
+    /// Its process stands still.
+    Pause,
+    /// Its process goes on.
+    Resume,
+    /// It does not reach the database, or does again.
+    CutDatabase(bool),
+    /// It and the other portals do not reach each other, or do again.
+    CutOff(bool),
+}
+
 /// A portal, clients and gateways, applications and resources, and the networks between them.
 pub struct World {
     pub(crate) net: Net,
     pub(crate) portal: Portal,
+    /// Several portals in the place of the one.
+    several: Option<Several>,
     pub(crate) clients: Vec<ClientNode>,
     pub(crate) gateways: Vec<GatewayNode>,
     seed: u64,
@@ -65,6 +85,7 @@ impl World {
         Self {
             net,
             portal: Portal::new(layout.clients, layout.gateways),
+            several: None,
             clients,
             gateways,
             seed,
@@ -131,6 +152,9 @@ impl World {
     /// Changes the configuration in one transaction. A machine that is not concerned must not be
     /// told anything.
     pub fn commit(&mut self, edits: Vec<Edit>) {
+        if let Some(several) = &mut self.several {
+            return several.commit(edits, &mut self.net);
+        }
         let before = affected::Before::of(&self.net.config);
         let now_ms = self.net.now_ms;
         let (changes, told) = self.portal.commit(edits, &mut self.net);
@@ -169,7 +193,57 @@ impl World {
 
     /// Starts the portal.
     pub fn start_portal(&mut self) {
+        if let Some(several) = &mut self.several {
+            for node in 0..several.count() {
+                several.start(node, &mut self.net);
+            }
+            return;
+        }
         self.portal.start(&mut self.net);
+    }
+
+    /// Several portals on one database in the place of the one.
+    #[must_use]
+    pub fn with_portals(mut self, count: usize) -> Self {
+        let (actors, sites) = self.portal.layout();
+        self.several = Some(Several::new(count, self.seed, actors, sites));
+        self
+    }
+
+    /// The portals' counters.
+    ///
+    /// # Panics
+    /// If there are not several.
+    pub fn leads(&self) -> Leads {
+        self.several.as_ref().expect("several portals").leads()
+    }
+
+    /// The portal whose lease holds.
+    pub fn leader(&self) -> Option<usize> {
+        self.several.as_ref()?.leader(&self.net)
+    }
+
+    /// True if the process of one of several portals runs.
+    pub fn is_portal_up(&self, portal: usize) -> bool {
+        self.several
+            .as_ref()
+            .is_some_and(|several| several.is_up(portal))
+    }
+
+    /// Something happens to one of several portals.
+    pub fn strike(&mut self, portal: usize, what: Strike) {
+        let Some(several) = &mut self.several else {
+            return;
+        };
+        let net = &mut self.net;
+        match what {
+            Strike::Start => several.start(portal, net),
+            Strike::Kill => several.kill(portal, net),
+            Strike::Pause => several.pause(portal, net),
+            Strike::Resume => several.resume(portal, net),
+            Strike::CutDatabase(is_cut) => several.cut_database(portal, is_cut, net),
+            Strike::CutOff(is_cut) => several.cut_off(portal, is_cut, net),
+        }
     }
 
     /// Kills the portal's process, or its whole host.
@@ -438,7 +512,10 @@ impl World {
     fn next_ms(&self) -> Option<u64> {
         let clients = self.clients.iter().filter_map(|it| it.wake_ms(&self.net));
         let gateways = self.gateways.iter().filter_map(GatewayNode::wake_ms);
-        let portal = self.portal.wake_ms(&self.net);
+        let portal = match &self.several {
+            Some(several) => several.next_ms(&self.net),
+            None => self.portal.wake_ms(&self.net),
+        };
         let wakes = clients.chain(gateways).chain(portal);
         wakes.chain(self.net.next_at()).min()
     }
@@ -449,7 +526,9 @@ impl World {
             self.handle(event);
             return;
         }
-        if self
+        if let Some(several) = &mut self.several {
+            several.turn(&mut self.net);
+        } else if self
             .portal
             .wake_ms(&self.net)
             .is_some_and(|at| at <= now_ms)
@@ -479,7 +558,10 @@ impl World {
                 life,
                 begun_ms,
             } => net.attempt(machine, life, begun_ms),
-            Event::Knock { machine, life } => self.portal.knock(machine, life, net),
+            Event::Knock { machine, life } => match &mut self.several {
+                Some(several) => several.knock(machine, life, net),
+                None => self.portal.knock(machine, life, net),
+            },
             Event::Opened {
                 wire,
                 portal_unix_ms,
@@ -558,13 +640,15 @@ impl World {
         match (side, machine) {
             (Side::Machine, Machine::Client(it)) => self.clients[it].hear(wire, frame, net),
             (Side::Machine, Machine::Gateway(it)) => self.gateways[it].hear(wire, frame, net),
-            (Side::Portal, Machine::Client(it)) => {
-                let address = self.clients[it].address().ip();
-                self.portal.hear(wire, frame, address, net);
-            }
-            (Side::Portal, Machine::Gateway(it)) => {
-                let address = self.gateways[it].address().ip();
-                self.portal.hear(wire, frame, address, net);
+            (Side::Portal, machine) => {
+                let address = match machine {
+                    Machine::Client(it) => self.clients[it].address().ip(),
+                    Machine::Gateway(it) => self.gateways[it].address().ip(),
+                };
+                match &mut self.several {
+                    Some(several) => several.hear(wire, frame, address, net),
+                    None => self.portal.hear(wire, frame, address, net),
+                }
             }
         }
         if is_closed {

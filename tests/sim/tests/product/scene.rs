@@ -28,6 +28,7 @@ pub(crate) struct Scene {
     pub(crate) gateways: usize,
     pub(crate) grant_lifetime_s: u32,
     pub(crate) skew_ms: u64,
+    pub(crate) portals: usize,
 }
 
 impl Scene {
@@ -38,6 +39,7 @@ impl Scene {
             gateways,
             grant_lifetime_s: 300,
             skew_ms: 0,
+            portals: 1,
         }
     }
 
@@ -61,6 +63,9 @@ impl Scene {
             skew_ms: self.skew_ms,
         };
         let mut world = World::new(seed, layout);
+        if self.portals > 1 {
+            world = world.with_portals(self.portals);
+        }
         if is_traced {
             world.trace();
         }
