@@ -108,7 +108,10 @@ fn a_database_of_a_newer_version_is_refused_and_not_touched() {
     rested.overwrite(&newer);
     let line = rested.fails();
     assert!(line.contains("schema version 99"), "{line}");
-    assert!(line.contains("run the version that wrote it"), "{line}");
+    assert!(
+        line.contains("run a later version, or restore the backup"),
+        "{line}"
+    );
     assert_eq!(rested.bytes(), newer);
     rested.overwrite(&before);
     rested.is_whole();
