@@ -155,7 +155,12 @@ mod tests {
         let join = "{\"join\":{\"session\":7,\"machine\":{\"relay\":\"x\"}}}\n{}";
         assert_eq!(parse::<ToLeader>(join), None);
         assert_eq!(session_of(join, "join"), Some(7));
-        let close = "{\"close\":{\"session\":7,\"reason\":\"of_a_later_version\"}}";
+        let reason = ReasonCode::Other;
+        assert_eq!(
+            parse::<FromLeader>("{\"close\":{\"session\":7,\"reason\":\"of_a_later_version\"}}"),
+            Some((FromLeader::Close { session: 7, reason }, ""))
+        );
+        let close = "{\"close\":{\"session\":7,\"reason\":[\"of_a_later_version\"]}}";
         assert_eq!(parse::<FromLeader>(close), None);
         assert_eq!(session_of(close, "close"), Some(7));
         assert_eq!(session_of(close, "join"), None);
