@@ -6,9 +6,11 @@ use super::fault::fault;
 use super::migrate::ColumnKind;
 use super::value::{Columns, Value, postgres_query, query};
 use culvert_store::StoreError;
-use sqlx::postgres::PgRow;
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Postgres, Sqlite};
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::timeout;
@@ -21,10 +23,19 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(35);
 pub(super) enum Transaction {
     Sqlite(sqlx::Transaction<'static, Sqlite>),
     Postgres {
-        transaction: sqlx::Transaction<'static, Postgres>,
+        transaction: PostgresTransaction,
         /// The turn among the changes of the configuration that this process makes.
         _turn: Option<OwnedMutexGuard<()>>,
     },
+}
+
+/// A transaction of PostgreSQL.
+pub(super) enum PostgresTransaction {
+    /// It has begun, and ends with its value.
+    Begun(sqlx::Transaction<'static, Postgres>),
+    /// Each statement is one of its own. A single one that reads needs no `BEGIN` before it and no `ROLLBACK` behind it,
+    /// each of which takes a round trip and as much of the server as the statement.
+    Statement(PoolConnection<Postgres>),
 }
 
 /// The rows of an answer, as the database's library has them.
@@ -124,7 +135,30 @@ impl Transaction {
     pub(super) async fn commit(self) -> Result<(), StoreError> {
         match self {
             Self::Sqlite(transaction) => transaction.commit().await.map_err(fault),
-            Self::Postgres { transaction, .. } => answer(transaction.commit()).await,
+            Self::Postgres { transaction, .. } => match transaction {
+                PostgresTransaction::Begun(transaction) => answer(transaction.commit()).await,
+                PostgresTransaction::Statement(_) => Ok(()),
+            },
+        }
+    }
+}
+
+impl Deref for PostgresTransaction {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        match self {
+            Self::Begun(transaction) => transaction,
+            Self::Statement(connection) => connection,
+        }
+    }
+}
+
+impl DerefMut for PostgresTransaction {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        match self {
+            Self::Begun(transaction) => transaction,
+            Self::Statement(connection) => connection,
         }
     }
 }

@@ -31,6 +31,14 @@ impl Pool {
         }
     }
 
+    /// A transaction of a single statement that writes nothing.
+    pub(super) async fn read_once(&self) -> Result<Transaction, StoreError> {
+        match self {
+            Self::Sqlite(_) => self.read().await,
+            Self::Postgres(pool) => postgres::read_once(pool).await,
+        }
+    }
+
     /// A transaction that writes. On SQLite it has the writer from its beginning.
     pub(super) async fn write(&self) -> Result<Transaction, StoreError> {
         match self {

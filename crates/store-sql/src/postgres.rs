@@ -12,7 +12,7 @@ pub(super) use moving::{Moving, expect_no_move};
 pub(super) use open::{begin_empty, contract, open, state};
 pub use url::{PostgresOptions, UrlError};
 
-use super::connection::Transaction;
+use super::connection::{PostgresTransaction, Transaction};
 use super::fault::fault;
 use super::turn::Turn;
 use culvert_ids::AccountId;
@@ -64,6 +64,16 @@ const PENDING_LOCKS: i64 = LOCKS | 0x100;
 /// A transaction that sees one state, and writes nothing.
 pub(super) async fn begin_reading(pool: &PgPool) -> Result<Transaction, StoreError> {
     begin(pool, "ISOLATION LEVEL REPEATABLE READ READ ONLY", None).await
+}
+
+/// A connection for one statement that writes nothing. The program's own limit of an answer ends it, rather than one of
+/// the server.
+pub(super) async fn read_once(pool: &PgPool) -> Result<Transaction, StoreError> {
+    let connection = pool.acquire().await.map_err(fault)?;
+    Ok(Transaction::Postgres {
+        transaction: PostgresTransaction::Statement(connection),
+        _turn: None,
+    })
 }
 
 /// A transaction that writes. With a turn, nobody else has that one before its end.
@@ -146,7 +156,7 @@ async fn begin(
     let begun = tokio::spawn(async move { pool.begin_with(sqlx::AssertSqlSafe(sql)).await }).await;
     let begun = begun.map_err(|error| StoreError::Unavailable(error.into()))?;
     Ok(Transaction::Postgres {
-        transaction: begun.map_err(fault)?,
+        transaction: PostgresTransaction::Begun(begun.map_err(fault)?),
         _turn: own,
     })
 }

@@ -87,6 +87,11 @@ impl SqlStore {
         self.reader.read().await
     }
 
+    /// A transaction of a single statement that writes nothing.
+    pub(super) async fn reading_once(&self) -> Result<Transaction, StoreError> {
+        self.reader.read_once().await
+    }
+
     /// A transaction that writes what is not configuration.
     pub(super) async fn writing(&self) -> Result<Transaction, StoreError> {
         self.writer.begin().await
@@ -119,7 +124,7 @@ impl SqlStore {
         machine: Enrolment<M::Id>,
         now: Timestamp,
     ) -> Result<M, StoreError> {
-        let mut reading = self.reading().await?;
+        let mut reading = self.reading_once().await?;
         let unchanged = enrol::unchanged(&mut reading, account, principal, &machine, now).await?;
         drop(reading);
         if let Some(unchanged) = unchanged {
@@ -346,7 +351,7 @@ impl Store for SqlStore {
         now: Timestamp,
     ) -> Result<Principal, StoreError> {
         let (principal, _) =
-            auth::authenticate(&mut self.reading().await?, token, digest, kind, now).await?;
+            auth::authenticate(&mut self.reading_once().await?, token, digest, kind, now).await?;
         Ok(principal)
     }
 
@@ -357,7 +362,7 @@ impl Store for SqlStore {
         now: Timestamp,
     ) -> Result<Principal, StoreError> {
         let (principal, _) =
-            auth::current_principal(&mut self.reading().await?, account, token, now).await?;
+            auth::current_principal(&mut self.reading_once().await?, account, token, now).await?;
         Ok(principal)
     }
 
