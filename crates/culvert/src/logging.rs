@@ -62,6 +62,8 @@ pub(crate) fn start_service(level: LogLevel, to: &Destination<'_>) -> Result<(),
     };
     let targets = Targets::new()
         .with_default(libraries)
+        // A line for each request that waits for a connection to the database, when thousands of machines come at once.
+        .with_target("sqlx::pool::acquire", ours.min(LevelFilter::ERROR))
         .with_target("culvert", ours);
     let lines = tracing_subscriber::fmt::layer().with_target(false);
     let registry = tracing_subscriber::registry().with(targets);
