@@ -23,6 +23,8 @@ const MAX_OBJECTIONS: usize = 16;
 pub(super) enum Objection {
     /// The database has something that only a later version of the program knows.
     LaterVersion,
+    /// The database has gone back in time, by a restore or a failover: this hub knows what is no more.
+    WentBack,
     /// Another portal leads, in this epoch.
     Superseded(u64),
 }
@@ -102,7 +104,9 @@ pub(super) async fn report(
             },
         };
         match objection {
-            Some(Objection::LaterVersion) => election.handle_misfit(boot_time()),
+            Some(Objection::LaterVersion | Objection::WentBack) => {
+                election.handle_misfit(boot_time());
+            }
             Some(Objection::Superseded(epoch)) => {
                 if election.handle_superseded(epoch) {
                     end(held.take());

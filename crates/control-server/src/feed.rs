@@ -5,7 +5,10 @@ use super::election::{Objection, Objections};
 use super::hub_actor::HubHandle;
 use super::pulse::Pulse;
 use culvert_ids::AccountId;
-use culvert_store::{MAX_CHANGES_PER_WRITE, MAX_CHANGES_READ, Seq, Store, StoreError};
+use culvert_store::{
+    Change, EntityId, MAX_CHANGES_PER_WRITE, MAX_CHANGES_READ, Seq, Store, StoreError,
+};
+use culvert_wire::Timestamp;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
@@ -50,6 +53,7 @@ impl Feed {
             store,
             account,
             seq,
+            last: None,
             hub,
             pulse,
             objections,
@@ -92,11 +96,31 @@ struct Follower {
     store: Arc<dyn Store>,
     account: AccountId,
     seq: Seq,
+    /// The change of that number, as it was first read. Another one in its place shows that the database was restored.
+    last: Option<Mark>,
     hub: HubHandle,
     pulse: Pulse,
-    /// Told of something that only a later version knows: this hub would go on by what was before.
+    /// Told of something by which this hub must not go on.
     objections: Objections,
     health: Arc<Mutex<Health>>,
+}
+
+/// A change, told from others of its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mark {
+    seq: Seq,
+    at: Timestamp,
+    row: EntityId,
+}
+
+impl Mark {
+    const fn of(change: &Change) -> Self {
+        Self {
+            seq: change.seq,
+            at: change.at,
+            row: change.id,
+        }
+    }
 }
 
 impl Follower {
@@ -132,32 +156,58 @@ impl Follower {
     /// once.
     async fn look(&mut self) -> Result<(), String> {
         loop {
-            let mut changes = Vec::new();
-            let mut seq = self.seq;
-            let mut at_end = false;
+            let mut changes = self.read_on().await?;
+            let mut at_end = changes.is_empty();
             while !at_end && changes.len() < MAX_CHANGES_PER_WRITE {
-                let read = self
-                    .store
-                    .changes_after(self.account, seq, MAX_CHANGES_READ)
-                    .await;
-                let read = read.map_err(|error| {
-                    if matches!(error, StoreError::LaterValue { .. }) {
-                        self.objections.make(Objection::LaterVersion);
-                    }
-                    error.to_string()
-                })?;
-                seq = read.last().map_or(seq, |change| change.seq);
+                let seq = changes.last().map_or(self.seq, |change| change.seq);
+                let read = self.read(seq, MAX_CHANGES_READ).await?;
                 at_end = read.is_empty();
                 changes.extend(read);
             }
-            if !changes.is_empty() {
+            if let Some(last) = changes.last().map(Mark::of) {
                 self.hub.apply(changes).await?;
-                self.seq = seq;
+                self.seq = last.seq;
+                self.last = Some(last);
             }
             if at_end {
                 return Ok(());
             }
         }
+    }
+
+    /// The changes behind the last one, which is read again to see that it is the same. One that is too old to be kept
+    /// can't be compared.
+    async fn read_on(&mut self) -> Result<Vec<Change>, String> {
+        let Some(before) = self.seq.0.checked_sub(1) else {
+            return self.read(self.seq, MAX_CHANGES_READ).await;
+        };
+        let mut read = self.read(Seq(before), MAX_CHANGES_READ).await?;
+        let found = read.first().map(Mark::of).filter(|it| it.seq == self.seq);
+        let Some(found) = found else {
+            return Ok(read);
+        };
+        read.remove(0);
+        if self.last.is_some_and(|last| last != found) {
+            self.objections.make(Objection::WentBack);
+            let number = self.seq.0;
+            return Err(format!(
+                "the database has gone back in time: its change number {number} is another one"
+            ));
+        }
+        self.last = Some(found);
+        Ok(read)
+    }
+
+    async fn read(&self, after: Seq, limit: u32) -> Result<Vec<Change>, String> {
+        let read = self.store.changes_after(self.account, after, limit).await;
+        read.map_err(|error| {
+            match error {
+                StoreError::LaterValue { .. } => self.objections.make(Objection::LaterVersion),
+                StoreError::WentBack { .. } => self.objections.make(Objection::WentBack),
+                _ => {}
+            }
+            error.to_string()
+        })
     }
 
     fn note(&self, fault: Option<String>) {

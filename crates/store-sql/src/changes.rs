@@ -20,7 +20,13 @@ pub(super) async fn after(
     seq: Seq,
     limit: u32,
 ) -> Result<Vec<Change>, StoreError> {
-    last_seq(connection, account).await?;
+    let last = last_seq(connection, account).await?;
+    if last < seq {
+        return Err(StoreError::WentBack {
+            known: seq.0,
+            last: last.0,
+        });
+    }
     let known = of_known_kinds();
     let sql = format!(
         "{CHANGE} FROM change_log WHERE account = ? AND seq > ? AND {known} ORDER BY seq LIMIT ?"

@@ -132,6 +132,17 @@ pub enum StoreError {
         detail: String,
     },
 
+    /// The database has lost changes that this process has seen.
+    #[error(
+        "the database has gone back in time: its last change is number {last}, and this portal knows up to {known}"
+    )]
+    WentBack {
+        /// The number of the last change that was seen.
+        known: u64,
+        /// The number of the last change that it has.
+        last: u64,
+    },
+
     /// The secrets of the database are encrypted, and no key was given.
     #[error(
         "its secrets are encrypted with key {key}, and no key was given: name the file of that key \
@@ -246,6 +257,7 @@ impl StoreError {
                 | Self::Unavailable(_)
                 | Self::ReadOnly { .. }
                 | Self::NewerSchema { .. }
+                | Self::WentBack { .. }
                 | Self::LaterValue { .. }
         )
     }

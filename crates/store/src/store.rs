@@ -153,6 +153,7 @@ pub trait Store: Logs + PendingStore + Portals + Debug + Send + Sync + 'static {
     async fn snapshot(&self, account: AccountId) -> Result<Snapshot, StoreError>;
 
     /// The changes after `seq`, in order, at most `limit` and [`crate::MAX_CHANGES_READ`] of them.
+    /// [`StoreError::WentBack`] if there never was that change, or is none any more.
     async fn changes_after(
         &self,
         account: AccountId,

@@ -138,6 +138,31 @@ async fn a_leader_that_was_paused_grants_nothing_after_another_leads() {
 }
 
 #[tokio::test]
+async fn after_the_database_went_back_in_time_machines_are_told_of_the_state_that_it_has() {
+    let office = Office::with_portals(2);
+    for go_back in [Office::lose_changes, Office::exchange_changes] {
+        let until = Instant::now() + SOON;
+        Client::join_again(&office, 1, until).await;
+        go_back(&office);
+        // A client without a resource is not taken for one.
+        while !Client::join(&office, 1)
+            .await
+            .is_err_and(|why| why == "no resource")
+        {
+            assert!(Instant::now() < until, "the hub goes on by lost changes");
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        office
+            .at(1, "policy create p --group build --resource db")
+            .ok();
+        let mut gateway = Gateway::join_again(&office, 0, until).await;
+        let mut client = Client::join_again(&office, 1, until).await;
+        let (granted, _) = tokio::join!(client.ask(), gateway.accept());
+        granted.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn a_leader_that_is_cut_off_from_the_database_sends_its_machines_to_the_next_one() {
     let office = Office::with_portals(2);
     let leader = office.leader();

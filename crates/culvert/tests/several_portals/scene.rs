@@ -209,6 +209,22 @@ impl Office {
         self.query("postgres", "ALTER DATABASE culvert ALLOW_CONNECTIONS true");
     }
 
+    /// The database as it would be after a restore to a state without a policy: the last changes are lost.
+    pub(crate) fn lose_changes(&self) {
+        self.query(
+            "culvert",
+            "BEGIN; DELETE FROM policy; \
+             DELETE FROM change_log c USING account a WHERE c.account = a.account AND c.seq > a.last_seq - 2; \
+             UPDATE account SET last_seq = last_seq - 2; COMMIT",
+        );
+    }
+
+    /// The same, once as many others were made as were lost.
+    pub(crate) fn exchange_changes(&self) {
+        let other = "BEGIN; DELETE FROM policy; UPDATE change_log SET at_ms = at_ms - 1; COMMIT";
+        self.query("culvert", other);
+    }
+
     fn leading(&self) -> Option<usize> {
         let sql = "SELECT p.address FROM portal p JOIN portal_lead l ON l.portal = p.id \
                    WHERE l.until_ms > extract(epoch FROM clock_timestamp()) * 1000";

@@ -3,7 +3,8 @@
 use super::Fixture;
 use super::world::*;
 use culvert_store::{
-    Author, ChangeFilter, EntityKind, Mutation, Operation, PageLimit, Seq, TokenScope, TokenUses,
+    Author, ChangeFilter, EntityKind, Mutation, Operation, PageLimit, Seq, StoreError, TokenScope,
+    TokenUses,
 };
 use std::sync::Arc;
 
@@ -56,6 +57,12 @@ pub(crate) async fn changes_are_numbered_without_gaps_and_say_who_did_what(
     assert_eq!(rest(2, 100).await.unwrap(), changes[2..]);
     assert_eq!(rest(2, 2).await.unwrap(), changes[2..4]);
     assert_eq!(rest(5, 100).await.unwrap(), []);
+    // A reader that knows more than there is has seen another state of the database.
+    let more = rest(6, 100).await.unwrap_err();
+    assert!(
+        matches!(more, StoreError::WentBack { known: 6, last: 5 }),
+        "{more:?}"
+    );
     // Another account's changes have numbers of their own.
     let other = World::beside(&world.store).await;
     let changes = world.store.changes_after(other.account, Seq(0), 9).await;
