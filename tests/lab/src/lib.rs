@@ -21,6 +21,7 @@ pub mod measure;
 mod named;
 mod namespace;
 mod narrow;
+pub mod nat;
 mod postgres;
 mod process;
 pub mod product;

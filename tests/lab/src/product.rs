@@ -8,6 +8,7 @@
 //!
 //! Or several portals on a PostgreSQL server, with or without HAProxy in front of them.
 
+mod behind_nats;
 mod client;
 mod crowd;
 mod disk;
@@ -19,10 +20,12 @@ mod networks;
 mod numbered;
 mod portal;
 mod private_files;
+mod relay;
 mod servers;
 mod several_portals;
 mod soon;
 
+pub use behind_nats::BehindNats;
 pub use client::Client;
 pub use disk::SmallDisk;
 pub use first_uses::{FirstUse, FirstUses};
@@ -32,6 +35,7 @@ pub use names::{Answer, Names, RecordKind, ask_at};
 pub use networks::{PRIVATE_NAME, PRIVATE_NET, PRIVATE_OTHER_V4, PRIVATE_V4, PRIVATE_V6};
 pub use numbered::{Echo, NumberedStream, Tally};
 pub use portal::Portal;
+pub use relay::Relay;
 pub use servers::{Download, Server};
 pub use several_portals::Front;
 

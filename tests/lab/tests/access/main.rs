@@ -39,6 +39,7 @@ mod marks;
 mod moving;
 mod names;
 mod narrow_path;
+mod nats;
 mod netcheck;
 mod networks;
 mod odd_packets;

@@ -1,0 +1,225 @@
+//! A portal and relays on the internet, and gateways and clients each behind a router of its own.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::Result;
+
+use super::client::Client;
+use super::gateway::Gateway;
+use super::networks::{GATEWAY_NETS, PORTAL_NET, default_route, forward, join};
+use super::portal::Portal;
+use super::private_files::private_dir;
+use super::relay::Relay;
+use super::servers::Server;
+use crate::link::Subnet;
+use crate::namespace::Namespace;
+use crate::nat::{NatKind, RouterNets, Routers};
+use culvert_base::Family;
+
+/// Relay `n` is on the internet by network 60 + n.
+const RELAY_NETS: u8 = 60;
+
+/// The routers of gateway `n` are on the internet by network 100 + n, and those of client `n` by 140 + n.
+const GATEWAY_ROUTERS: u8 = 100;
+const CLIENT_ROUTERS: u8 = 140;
+
+/// The network between two routers is the one on the internet and this.
+const BETWEEN: u8 = 20;
+
+/// Client `n` is in network 180 + n.
+const CLIENT_NETS: u8 = 180;
+
+/// The port of the resources.
+const WEB_PORT: u16 = 80;
+
+/// The scene. Gateway `n` serves a site with one web server, which every client may use.
+#[derive(Debug)]
+pub struct BehindNats {
+    /// The portal.
+    pub portal: Portal,
+    /// The relays.
+    pub relays: Vec<Relay>,
+    /// The gateways.
+    pub gateways: Vec<Gateway>,
+    /// The routers of each.
+    pub gateway_routers: Vec<Routers>,
+    /// The clients.
+    pub clients: Vec<Client>,
+    /// The routers of each.
+    pub client_routers: Vec<Routers>,
+    /// The network that joins them.
+    pub internet: Namespace,
+    _private: Namespace,
+    _servers: Vec<Server>,
+    dir: PathBuf,
+}
+
+impl BehindNats {
+    /// Builds the networks: a gateway behind a router of each of `gateways`, a client behind one of each of `clients`.
+    ///
+    /// # Errors
+    /// When `ip` or `nft` refuses.
+    pub fn new(relays: u8, gateways: &[NatKind], clients: &[NatKind]) -> Result<Self> {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let dir = crate::reaper::process_dir()?.join(format!("nats-{number}"));
+        fs::create_dir_all(&dir)?;
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o700))?;
+        let [internet, portal, private] = [(); 3].map(|()| Namespace::new());
+        let (internet, portal, private) = (internet?, portal?, private?);
+        forward(&internet)?;
+        join(&internet, &portal, PORTAL_NET)?;
+        default_route(&portal, PORTAL_NET)?;
+        let mut scene = Self {
+            portal: Portal::new(portal, PORTAL_NET, private_dir(&dir, "portal")?),
+            relays: Vec::new(),
+            gateways: Vec::new(),
+            gateway_routers: Vec::new(),
+            clients: Vec::new(),
+            client_routers: Vec::new(),
+            internet,
+            _private: private.clone(),
+            _servers: Vec::new(),
+            dir,
+        };
+        for number in 0..relays {
+            scene.add_relay(number)?;
+        }
+        for (number, kind) in (0..).zip(gateways) {
+            scene.add_gateway(number, *kind, &private)?;
+        }
+        for (number, kind) in (0..).zip(clients) {
+            scene.add_client(number, *kind)?;
+        }
+        Ok(scene)
+    }
+
+    fn add_relay(&mut self, number: u8) -> Result<()> {
+        let namespace = Namespace::new()?;
+        let net = Subnet(RELAY_NETS + number);
+        join(&self.internet, &namespace, net)?;
+        default_route(&namespace, net)?;
+        let name = format!("relay-{number}");
+        let mut relay = Relay::new(namespace, &name, private_dir(&self.dir, &name)?);
+        relay.arguments = format!("--address {}", net.host(Family::V4, 2));
+        self.relays.push(relay);
+        Ok(())
+    }
+
+    fn add_gateway(&mut self, number: u8, kind: NatKind, private: &Namespace) -> Result<()> {
+        let nets = RouterNets {
+            outside: Subnet(GATEWAY_ROUTERS + number),
+            between: Subnet(GATEWAY_ROUTERS + BETWEEN + number),
+            inside: Subnet(GATEWAY_NETS + number),
+        };
+        let routers = Routers::new(&self.internet, kind, nets)?;
+        let gateway = Gateway::new(number, &routers.inner, private, &self.dir)?;
+        private.run(&format!("ip address add {} dev lo", web_address(number)))?;
+        let server = Server::start(private, web_address(number).parse()?, WEB_PORT)?;
+        self._servers.push(server);
+        self.gateways.push(gateway);
+        self.gateway_routers.push(routers);
+        Ok(())
+    }
+
+    fn add_client(&mut self, number: u8, kind: NatKind) -> Result<()> {
+        let nets = RouterNets {
+            outside: Subnet(CLIENT_ROUTERS + number),
+            between: Subnet(CLIENT_ROUTERS + BETWEEN + number),
+            inside: Subnet(CLIENT_NETS + number),
+        };
+        let routers = Routers::new(&self.internet, kind, nets)?;
+        let namespace = Namespace::new()?;
+        join(&routers.inner, &namespace, nets.inside)?;
+        default_route(&namespace, nets.inside)?;
+        let name = format!("client-{number}");
+        let mut client = Client::new(namespace, private_dir(&self.dir, &name)?);
+        client.name = name;
+        self.clients.push(client);
+        self.client_routers.push(routers);
+        Ok(())
+    }
+
+    /// Starts everything: afterwards all machines are connected to the portal.
+    ///
+    /// # Errors
+    /// When a step fails; the message holds what the program said.
+    pub fn start(&mut self) -> Result<()> {
+        self.portal.start()?;
+        self.portal.set_up()?;
+        self.portal.apply(&self.access())?;
+        for relay in &mut self.relays {
+            self.portal.token("relay", &relay.token_file())?;
+            relay.start()?;
+        }
+        for (number, gateway) in (0..).zip(&mut self.gateways) {
+            let of = format!("gateway --site {}", site(number));
+            self.portal.token(&of, &gateway.token_file())?;
+            gateway.start()?;
+        }
+        for client in &mut self.clients {
+            let of = format!("client --actor {}", client.name);
+            self.portal.token(&of, &client.token_file())?;
+            client.start()?;
+        }
+        Ok(())
+    }
+
+    fn access(&self) -> String {
+        let mut text = String::new();
+        let mut members = Vec::new();
+        for client in &self.clients {
+            let name = &client.name;
+            let _ = write!(
+                text,
+                "[[actor]]\nname = \"{name}\"\nkind = \"service_account\"\n"
+            );
+            members.push(format!("\"{name}\""));
+        }
+        let members = members.join(", ");
+        let _ = write!(text, "[[group]]\nname = \"all\"\nmembers = [{members}]\n");
+        for number in (0..).take(self.gateways.len()) {
+            let (site, address) = (site(number), web_address(number));
+            let _ = write!(
+                text,
+                "[[site]]\nname = \"{site}\"\n\
+                 [[resource]]\nname = \"{site}\"\nsite = \"{site}\"\nkind = \"address\"\naddress = \"{address}\"\n\
+                 filters = [{{ protocol = \"tcp\", ports = [{WEB_PORT}] }}]\n\
+                 [[policy]]\nname = \"{site}\"\ngroup = \"all\"\nresource = \"{site}\"\n"
+            );
+        }
+        text
+    }
+
+    /// True if a client reaches the web server behind a gateway.
+    #[must_use]
+    pub fn reaches(&self, client: usize, gateway: u8) -> bool {
+        let line = format!("curl -fsS -m 5 http://{}/", web_address(gateway));
+        self.clients[client].namespace.run(&line).is_ok()
+    }
+
+    /// The path of a client to a gateway, as its status has it: `direct`, `relayed` or `none`.
+    #[must_use]
+    pub fn path(&self, client: usize, gateway: usize) -> String {
+        let status = self.clients[client].status().unwrap_or_default();
+        let name = &self.gateways[gateway].name;
+        let gateways = status["gateways"].as_array();
+        let found = gateways
+            .and_then(|all| all.iter().find(|it| it["name"] == name.as_str()))
+            .and_then(|it| it["path"].as_str());
+        found.unwrap_or("none").to_owned()
+    }
+}
+
+fn site(gateway: u8) -> String {
+    format!("site-{gateway}")
+}
+
+/// The address of the web server behind a gateway.
+fn web_address(gateway: u8) -> String {
+    format!("10.50.0.{}", 100 + gateway)
+}

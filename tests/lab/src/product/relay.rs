@@ -1,0 +1,80 @@
+//! A relay.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+
+use super::soon::SOON;
+use crate::culvert_program;
+use crate::namespace::Namespace;
+use crate::process::Process;
+
+/// A relay.
+#[derive(Debug)]
+pub struct Relay {
+    /// Its network namespace.
+    pub namespace: Namespace,
+    /// Its name.
+    pub name: String,
+    /// Further arguments of `culvert relay run`, for every start from here on.
+    pub arguments: String,
+    dir: PathBuf,
+    process: Option<Process>,
+}
+
+impl Relay {
+    pub(super) fn new(namespace: Namespace, name: &str, dir: PathBuf) -> Self {
+        Self {
+            namespace,
+            name: name.to_owned(),
+            arguments: String::new(),
+            dir,
+            process: None,
+        }
+    }
+
+    /// The file with its token.
+    #[must_use]
+    pub fn token_file(&self) -> PathBuf {
+        self.dir.join("token")
+    }
+
+    /// Starts it, for the first time or again, and waits until the portal has welcomed it.
+    ///
+    /// # Errors
+    /// When that does not happen.
+    pub fn start(&mut self) -> Result<()> {
+        let command = format!(
+            "{} relay run --token-file {} --state-dir {} --name {} --status-socket {} {}",
+            culvert_program()?.display(),
+            self.token_file().display(),
+            self.dir.join("state").display(),
+            self.name,
+            self.dir.join("run/relay.sock").display(),
+            self.arguments
+        );
+        let mut process = self.namespace.spawn(&command)?;
+        let welcomed = process.wait_for_output("connected to the portal", SOON);
+        self.process = Some(process);
+        welcomed.with_context(|| self.output())
+    }
+
+    /// Its log so far.
+    #[must_use]
+    pub fn output(&self) -> String {
+        self.process
+            .as_ref()
+            .map_or_else(String::new, Process::output)
+    }
+
+    /// Kills it.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn kill(&mut self) -> Result<()> {
+        self.process
+            .take()
+            .context("the relay does not run")?
+            .kill()
+    }
+}

@@ -1,0 +1,56 @@
+//! Machines behind NAT: by a relay at first, and directly where their routers allow it.
+
+use crate::common::SOON;
+use culvert_lab::nat::NatKind;
+use culvert_lab::product::BehindNats;
+use culvert_lab::{wait_until, workspace_dir};
+use std::fmt::Write as _;
+use std::fs;
+use std::thread;
+
+#[test]
+fn every_pair_of_routers_connects_and_directly_wherever_rfc_4787_says_that_it_can() {
+    let kinds = NatKind::ALL;
+    let mut scene = BehindNats::new(1, &kinds, &kinds).unwrap();
+    scene.start().unwrap();
+    let scene = &scene;
+    thread::scope(|scope| {
+        for client in 0..kinds.len() {
+            scope.spawn(move || {
+                for gateway in 0..kinds.len() {
+                    let number = u8::try_from(gateway).unwrap();
+                    wait_until("an answer", SOON, || scene.reaches(client, number)).unwrap_or_else(
+                        |error| {
+                            let (client, gateway) =
+                                (&scene.clients[client], &scene.gateways[gateway]);
+                            panic!("{error}\n{}\n{}", client.output(), gateway.output())
+                        },
+                    );
+                }
+            });
+        }
+    });
+    for (client, at_client) in kinds.into_iter().enumerate() {
+        for (gateway, at_gateway) in kinds.into_iter().enumerate() {
+            if at_client.is_direct_with(at_gateway) {
+                let is_direct = || scene.path(client, gateway) == "direct";
+                let (one, other) = (at_client.name(), at_gateway.name());
+                wait_until("a direct path", SOON, is_direct)
+                    .unwrap_or_else(|error| panic!("{one} to {other}: {error}"));
+            }
+        }
+    }
+    // All that can be direct is, so the others have had their time.
+    let mut table = "| client, gateway |".to_owned();
+    kinds.map(|kind| write!(table, " {} |", kind.name()).unwrap());
+    table += "\n|---|---|---|---|---|---|---|---|\n";
+    for (client, kind) in kinds.into_iter().enumerate() {
+        write!(table, "| {} |", kind.name()).unwrap();
+        for gateway in 0..kinds.len() {
+            write!(table, " {} |", scene.path(client, gateway)).unwrap();
+        }
+        table.push('\n');
+    }
+    let page = fs::read_to_string(workspace_dir().join("docs/relay.md")).unwrap();
+    assert!(page.contains(&table), "docs/relay.md is to have\n{table}");
+}
