@@ -32,6 +32,7 @@ impl<P> Client<P> {
     pub(super) fn handle_granted(&mut self, message: ToClient, now: BootTime) {
         let ToClient::AccessGranted {
             request,
+            relays: _,
             resource,
             grant,
             expires,

@@ -99,6 +99,7 @@ impl<P> Client<P> {
                 gateway,
                 candidates,
             } => self.move_gateway(gateway, &candidates, now),
+            ToClient::RelayPlacesSet { .. } | ToClient::RelaysSet { .. } => {}
         }
     }
 
@@ -156,6 +157,7 @@ impl<P> Client<P> {
     fn handle_welcome(&mut self, message: ToClient, now: BootTime) {
         let ToClient::Welcome {
             protocol,
+            relays: _,
             client,
             interface,
             ranges,

@@ -108,6 +108,8 @@ ids! {
     PortalId = "portal";
     /// An identity provider, which vouches for people.
     ProviderId = "idp";
+    /// A machine that forwards what ends behind NATs send each other.
+    RelayId = "rly";
     /// A network, an address or a name pattern.
     ResourceId = "res";
     /// A place with resources and gateways.

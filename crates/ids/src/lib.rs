@@ -14,7 +14,7 @@ mod kinds;
 
 pub use kinds::{
     AccountId, ActorId, ClientId, GatewayId, GrantId, GroupId, IdentityId, MembershipId, PolicyId,
-    PortalId, ProviderId, ResourceId, SiteId, TokenId,
+    PortalId, ProviderId, RelayId, ResourceId, SiteId, TokenId,
 };
 
 /// Bytes of an id.

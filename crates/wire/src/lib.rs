@@ -47,5 +47,8 @@ pub const CLIENT_SESSION_PATH: &str = "/api/v1/session/client";
 /// Path of the gateways' sessions on the portal.
 pub const GATEWAY_SESSION_PATH: &str = "/api/v1/session/gateway";
 
+/// Path of the relays' sessions on the portal.
+pub const RELAY_SESSION_PATH: &str = "/api/v1/session/relay";
+
 /// Path of the links of other portals, at the portal that leads.
 pub const PORTAL_LINK_PATH: &str = "/api/v1/session/portal";

@@ -4,12 +4,17 @@ mod client;
 mod flows;
 mod gateway;
 mod portals;
+mod relay;
 mod shared;
 
 pub use client::{ClientFeature, FromClient, MAX_CLIENT_MESSAGE_LEN, ToClient};
 pub use flows::{EndedFlow, FlowEnd, FlowReport, GatewayFeature, MAX_FLOWS_PER_REPORT};
 pub use gateway::{FromGateway, GatewayLoad, GrantLabels, ToGateway};
 pub use portals::{MAX_PORTAL_PINS, MAX_PORTAL_URLS, MAX_STORED_PORTALS_LEN, PortalSet};
+pub use relay::{
+    FromRelay, MAX_RELAY_ADDRESSES, MAX_RELAY_PLACES, PathKind, RELAYS_PER_GATEWAY, RelayAccess,
+    RelayClaims, RelayLoad, RelayPlace, RelayPort, RelayReach, RelayTls, ToRelay,
+};
 pub use shared::{
     Existence, Interface, MAX_NAMES, OWNER_DISABLED, Ranges, Reason, ReasonCode, ResolvedName,
     SITE_DNS_PORT, Sequenced, WantedName, decode_sequenced,

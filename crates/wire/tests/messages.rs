@@ -132,6 +132,7 @@ fn to_client() -> Vec<ToClient> {
     let grant = GrantId::from_bytes([4; 16]);
     vec![
         ToClient::Welcome {
+            relays: Vec::new(),
             protocol: 1,
             client: ClientId::from_bytes([5; 16]),
             interface: INTERFACE,
@@ -155,6 +156,7 @@ fn to_client() -> Vec<ToClient> {
         ToClient::DnsSet { dns: dns() },
         ToClient::PortalsSet { portals: portals() },
         ToClient::AccessGranted {
+            relays: Vec::new(),
             request: 4,
             resource: resource().id,
             grant,

@@ -254,6 +254,7 @@ impl Play {
 
     pub(crate) fn welcome(&mut self, resources: Vec<Resource>, grants: Vec<GrantId>) {
         self.hear(ToClient::Welcome {
+            relays: Vec::new(),
             protocol: 1,
             client: ClientId::from_bytes([9; 16]),
             interface: interface(9),
@@ -288,6 +289,7 @@ impl Play {
 
     pub(crate) fn grant(&mut self, request: u64, resource: u8, granting: Granting) {
         self.hear(ToClient::AccessGranted {
+            relays: Vec::new(),
             request,
             resource: resource_id(resource),
             grant: grant_id(granting.grant),

@@ -98,6 +98,7 @@ impl Gateway {
         let expires = now + Duration::from_secs(3600);
         let expires_ms = u64::try_from(expires.as_millis()).unwrap();
         ToClient::AccessGranted {
+            relays: Vec::new(),
             request,
             resource,
             grant: GrantId::from_bytes([grant; 16]),

@@ -137,6 +137,7 @@ impl Session {
         grants: Vec<culvert_ids::GrantId>,
     ) {
         self.say(ToClient::Welcome {
+            relays: Vec::new(),
             protocol: 1,
             client: ClientId::from_bytes([9; 16]),
             interface: CLIENT,

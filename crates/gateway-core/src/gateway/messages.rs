@@ -103,6 +103,7 @@ impl Gateway {
             ToGateway::Verification { awaited } => self.set_verification_awaited(awaited, now),
             ToGateway::FlowLog { on } => self.want_flows(on, now),
             ToGateway::PortalsSet { portals } => self.learn_portals(portals),
+            ToGateway::RelaysSet { .. } | ToGateway::ClientCandidates { .. } => {}
             ToGateway::FlowsTaken { run, batch } => self.flows_taken(run, batch, now),
             ToGateway::Unsupported { kind } => {
                 let line = LogLine::warn("the portal does not know a message of this gateway");

@@ -89,6 +89,9 @@ impl Hub {
                 self.answer_now((client, resource), request);
             }
             FromClient::ReleaseAccess { grant } => self.release(client, grant, now),
+            FromClient::CandidatesChanged { .. }
+            | FromClient::RelaysReached { .. }
+            | FromClient::PathChanged { .. } => {}
             FromClient::Unsupported { kind } => {
                 let line = LogLine::debug("the client does not know a message")
                     .with("client", client)
@@ -161,6 +164,7 @@ impl Hub {
                 false => Dns::default(),
             },
             portals: self.portals.clone(),
+            relays: Vec::new(),
         };
         self.outbox.tell_client(session, welcome);
         for resource in later {

@@ -175,6 +175,7 @@ impl Hub {
                 let before = gateway.announced.replace_candidates(candidates);
                 self.tell_clients_of_move(id, Some(&before));
             }
+            FromGateway::RelaysReached { .. } => {}
             FromGateway::Draining { on } => gateway.announced.draining = on,
             FromGateway::Unsupported { kind } => {
                 let line = LogLine::debug("the gateway does not know a message")

@@ -493,6 +493,8 @@ impl World {
             ToClient::Refused { .. }
             | ToClient::DnsSet { .. }
             | ToClient::PortalsSet { .. }
+            | ToClient::RelayPlacesSet { .. }
+            | ToClient::RelaysSet { .. }
             | ToClient::GatewayDraining { .. }
             | ToClient::GatewayMoved { .. }
             | ToClient::Unsupported { .. } => {}
@@ -562,6 +564,8 @@ impl World {
             | ToGateway::FlowLog { .. }
             | ToGateway::FlowsTaken { .. }
             | ToGateway::PortalsSet { .. }
+            | ToGateway::RelaysSet { .. }
+            | ToGateway::ClientCandidates { .. }
             | ToGateway::Refused { .. }
             | ToGateway::Unsupported { .. } => {}
         }

@@ -1,10 +1,11 @@
 //! Between client and portal.
 
 use super::portals::PortalSet;
+use super::relay::{PathKind, RelayAccess, RelayPlace, RelayReach};
 use super::shared::{Interface, MAX_NAMES, Ranges, Reason, ResolvedName, WantedName};
 use crate::model::{Dns, Resource, understood};
 use crate::{Cipher, Message, PresharedKey, PublicKey, Timestamp};
-use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId};
+use culvert_ids::{ClientId, GatewayId, GrantId, RelayId, ResourceId};
 use culvert_policy::conditions::OperatingSystem;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -75,6 +76,29 @@ pub enum FromClient {
         /// The grant.
         grant: GrantId,
     },
+    /// The addresses at which gateways may reach the client; said by clients with the feature `relays`.
+    CandidatesChanged {
+        /// All of them.
+        candidates: Vec<SocketAddr>,
+    },
+    /// Relays that the client reaches, and how fast.
+    RelaysReached {
+        /// All of them.
+        relays: Vec<RelayReach>,
+    },
+    /// The path to a gateway is another one.
+    PathChanged {
+        /// The gateway.
+        gateway: GatewayId,
+        /// Its kind.
+        path: PathKind,
+        /// The relay, where it goes through one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        relay: Option<RelayId>,
+        /// The round trip of the path in microseconds, if it is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        round_trip_us: Option<u32>,
+    },
     /// A message of the portal was of a kind that this client does not know.
     Unsupported {
         /// Its `type`.
@@ -92,6 +116,8 @@ pub enum ClientFeature {
     Dns,
     /// It keeps the portal's addresses and certificates, and is told of others.
     Portals,
+    /// It uses relays, and looks for direct paths behind NATs.
+    Relays,
 }
 
 /// A message of the portal to a client, inside [`super::Sequenced`].
@@ -122,6 +148,10 @@ pub enum ToClient {
         /// The portal's addresses from now on; an older portal does not say them.
         #[serde(default, skip_serializing_if = "PortalSet::is_empty")]
         portals: PortalSet,
+        /// The relays of the account, to learn one's own address and to measure them; at most
+        /// [`MAX_RELAY_PLACES`](super::MAX_RELAY_PLACES).
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        relays: Vec<RelayPlace>,
     },
     /// The session does not come about, or ends here; the socket is closed after it.
     Refused {
@@ -182,6 +212,21 @@ pub enum ToClient {
         /// [`SITE_DNS_PORT`](super::SITE_DNS_PORT).
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         answers_dns: bool,
+        /// Relays through which the gateway is reached; at most [`RELAYS_PER_GATEWAY`](super::RELAYS_PER_GATEWAY).
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        relays: Vec<RelayAccess>,
+    },
+    /// The relays of the account are others from now on.
+    RelayPlacesSet {
+        /// All of them.
+        relays: Vec<RelayPlace>,
+    },
+    /// A gateway is reached through other relays from now on, or with other tokens.
+    RelaysSet {
+        /// The gateway.
+        gateway: GatewayId,
+        /// All of them.
+        relays: Vec<RelayAccess>,
     },
     /// Access is denied.
     AccessDenied {
@@ -230,6 +275,9 @@ impl Message for FromClient {
         "request_access",
         "answer_now",
         "release_access",
+        "candidates_changed",
+        "relays_reached",
+        "path_changed",
         "unsupported",
     ];
     const MAX_LEN: usize = MAX_CLIENT_MESSAGE_LEN;
@@ -249,6 +297,8 @@ impl Message for ToClient {
         "gateway_lost",
         "gateway_draining",
         "gateway_moved",
+        "relay_places_set",
+        "relays_set",
         "unsupported",
     ];
 }

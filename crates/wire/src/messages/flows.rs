@@ -24,6 +24,8 @@ pub enum GatewayFeature {
     Dns,
     /// It keeps the portal's addresses and certificates, and is told of others.
     Portals,
+    /// It uses relays, and looks for direct paths behind NATs.
+    Relays,
 }
 
 /// Flows that have ended. It is sent again, unchanged, until `flows_taken` names it: `run` and

@@ -2,10 +2,11 @@
 
 use super::flows::{FlowReport, GatewayFeature};
 use super::portals::PortalSet;
+use super::relay::{RelayAccess, RelayReach};
 use super::shared::{Interface, Ranges, Reason, ResolvedName, WantedName};
 use crate::model::{Filter, Understood, understood};
 use crate::{Cipher, Message, PresharedKey, PublicKey};
-use culvert_ids::{GatewayId, GrantId, ResourceId, SiteId};
+use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId, SiteId};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
@@ -65,6 +66,11 @@ pub enum FromGateway {
     CandidatesChanged {
         /// All of them.
         candidates: Vec<SocketAddr>,
+    },
+    /// Relays that the gateway reaches, and how fast.
+    RelaysReached {
+        /// All of them.
+        relays: Vec<RelayReach>,
     },
     /// It begins or ends to drain.
     Draining {
@@ -211,6 +217,20 @@ pub enum ToGateway {
         /// As they are now.
         portals: PortalSet,
     },
+    /// The relays through which the gateway is reached from now on, with its tokens.
+    RelaysSet {
+        /// All of them; at most [`RELAYS_PER_GATEWAY`](super::RELAYS_PER_GATEWAY).
+        relays: Vec<RelayAccess>,
+    },
+    /// The addresses at which a client may be reached. It comes before the client's first grant, and after each change.
+    ClientCandidates {
+        /// The client.
+        client: ClientId,
+        /// Its key.
+        client_key: PublicKey,
+        /// All of them.
+        candidates: Vec<SocketAddr>,
+    },
     /// A report of flows is in the log, and need not be kept any longer.
     FlowsTaken {
         /// The report's run.
@@ -233,6 +253,7 @@ impl Message for FromGateway {
         "load",
         "flows",
         "candidates_changed",
+        "relays_reached",
         "draining",
         "unsupported",
     ];
@@ -250,6 +271,8 @@ impl Message for ToGateway {
         "verification",
         "flow_log",
         "portals_set",
+        "relays_set",
+        "client_candidates",
         "flows_taken",
         "unsupported",
     ];

@@ -279,6 +279,7 @@ impl Hub {
             cipher: row.cipher,
             names: names.cloned().collect(),
             answers_dns: serving.announced.answers_dns,
+            relays: Vec::new(),
         };
         self.outbox.tell_client(asking.id, granted);
     }
