@@ -29,7 +29,7 @@ pub(super) fn secret_of(issued: &IssuedToken) -> Vec<Section> {
     let ways = match issued.token.kind {
         TokenKind::Client => machine_commands::client_ways(secret),
         TokenKind::Gateway => machine_commands::gateway_ways(secret),
-        TokenKind::Api | TokenKind::Setup | TokenKind::Session => Vec::new(),
+        TokenKind::Api | TokenKind::Relay | TokenKind::Setup | TokenKind::Session => Vec::new(),
     };
     let note = "It is shown this once. Copy it now, and keep it secret.";
     let mut sections = vec![Section::Copy {
@@ -77,7 +77,7 @@ async fn page(console: &Console, person: &Person, token: &Token) -> Result<Page,
     let at = match token.kind {
         TokenKind::Gateway => "/gateways",
         TokenKind::Client => "/clients",
-        TokenKind::Api | TokenKind::Setup | TokenKind::Session => "/settings",
+        TokenKind::Api | TokenKind::Relay | TokenKind::Setup | TokenKind::Session => "/settings",
     };
     let title = format!("Token {}", token.name);
     let mut page = person.live_page(title, at, page_of(token.id), console);

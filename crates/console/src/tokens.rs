@@ -121,7 +121,7 @@ pub(super) fn row(person: &Person, token: &Token, may_change: bool) -> Vec<Cell>
     vec![
         match token.kind {
             TokenKind::Session | TokenKind::Setup => Cell::text(&token.name),
-            TokenKind::Api | TokenKind::Client | TokenKind::Gateway => {
+            TokenKind::Api | TokenKind::Client | TokenKind::Gateway | TokenKind::Relay => {
                 Cell::link(enrolment::page_of(token.id), &token.name)
             }
         },

@@ -442,6 +442,8 @@ impl Table for Token {
             TokenKind::Gateway => TokenScope::Gateway {
                 site: id!(SiteId, row, "site_id"),
             },
+            // Tokens of relays are not kept yet.
+            TokenKind::Relay => return Err(damaged("kind", "a relay's")),
             TokenKind::Session => TokenScope::Session {
                 actor: id!(ActorId, row, "actor_id"),
             },

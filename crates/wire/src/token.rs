@@ -36,17 +36,20 @@ pub enum TokenKind {
     Client,
     /// Connect a gateway of a site.
     Gateway,
+    /// Connect a relay of an account.
+    Relay,
     /// Use the console as an actor who signed in; a browser has it as a cookie.
     Session,
 }
 
 impl TokenKind {
     /// All kinds.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Setup,
         Self::Api,
         Self::Client,
         Self::Gateway,
+        Self::Relay,
         Self::Session,
     ];
 
@@ -57,6 +60,7 @@ impl TokenKind {
             Self::Api => "api",
             Self::Client => "client",
             Self::Gateway => "gateway",
+            Self::Relay => "relay",
             Self::Session => "session",
         }
     }
@@ -208,7 +212,7 @@ pub enum TokenError {
     #[error("a token begins with `cv_`; copy it whole, as the portal showed it")]
     Prefix,
     /// A kind that does not exist.
-    #[error("a token is of kind setup, api, client or gateway")]
+    #[error("a token is of kind setup, api, client, gateway or relay")]
     Kind,
     /// Another kind than the one that is needed.
     #[error("this is a token of kind `{found}`, but one of kind `{expected}` is needed here")]
