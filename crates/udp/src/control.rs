@@ -114,7 +114,8 @@ pub(crate) const ECN_BITS: u8 = 0b11;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Told {
     pub(crate) segment_size: Option<usize>,
-    pub(crate) ecn: u8,
+    /// DSCP, and ECN in the low two bits.
+    pub(crate) class: u8,
     pub(crate) local: Option<LocalAddress>,
 }
 
@@ -128,10 +129,10 @@ pub(crate) fn read(mut messages: &[u8]) -> Told {
             }
             // IP_TOS comes as one byte, IPV6_TCLASS as an int.
             (libc::IPPROTO_IP, libc::IP_TOS) => {
-                told.ecn = data.first().map_or(0, |class| class & ECN_BITS);
+                told.class = data.first().copied().unwrap_or(0);
             }
             (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
-                told.ecn = i32_at(data, 0).map_or(0, |class| class.to_le_bytes()[0] & ECN_BITS);
+                told.class = i32_at(data, 0).map_or(0, |class| class.to_le_bytes()[0]);
             }
             (libc::IPPROTO_IP, libc::IP_PKTINFO) => told.local = read_info_v4(data),
             (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => told.local = read_info_v6(data),

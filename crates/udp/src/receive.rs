@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 use crate::address::{RawAddress, SOCKET_ADDRESS_BYTES};
-use crate::control::{self, CONTROL_BYTES, ControlBuffer};
+use crate::control::{self, CONTROL_BYTES, ControlBuffer, ECN_BITS};
 use crate::socket::Socket;
 use crate::system;
 use culvert_base::LocalAddress;
@@ -32,11 +32,11 @@ struct Entry {
     stride: usize,
     source: SocketAddr,
     local: Option<LocalAddress>,
-    ecn: u8,
+    class: u8,
     truncated: bool,
 }
 
-/// One run of datagrams from one source, all with the same ECN codepoint.
+/// One run of datagrams from one source, all of the same traffic class.
 #[derive(Debug)]
 pub struct Received<'a> {
     /// The datagrams, one after the other, to be opened in place.
@@ -47,8 +47,8 @@ pub struct Received<'a> {
     pub source: SocketAddr,
     /// The address and the interface of ours that they came to.
     pub local: Option<LocalAddress>,
-    /// The ECN codepoint of the outer header: 0 Not-ECT, 1 ECT(1), 2 ECT(0), 3 CE (RFC 3168 §5).
-    pub ecn: u8,
+    /// The traffic class of the outer header: DSCP, and ECN in the low two bits.
+    pub class: u8,
     /// True if a part was cut off; cannot happen with datagrams that a WireGuard peer sends.
     pub truncated: bool,
 }
@@ -99,7 +99,7 @@ impl Entry {
             stride,
             source,
             local,
-            ecn,
+            class,
             truncated,
         } = self;
         Received {
@@ -107,9 +107,16 @@ impl Entry {
             stride,
             source,
             local,
-            ecn,
+            class,
             truncated,
         }
+    }
+}
+
+impl Received<'_> {
+    /// The ECN codepoint of the outer header: 0 Not-ECT, 1 ECT(1), 2 ECT(0), 3 CE (RFC 3168 §5).
+    pub const fn ecn(&self) -> u8 {
+        self.class & ECN_BITS
     }
 }
 
@@ -170,7 +177,7 @@ fn read_entry(message: &libc::mmsghdr, source: &[u8], control: &ControlBuffer) -
         stride: told.segment_size.unwrap_or(bytes).clamp(1, bytes.max(1)),
         source: RawAddress::decode(source).unwrap_or(nobody),
         local: told.local,
-        ecn: told.ecn,
+        class: told.class,
         truncated: header.msg_flags & libc::MSG_TRUNC != 0,
     }
 }

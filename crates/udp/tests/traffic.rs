@@ -24,7 +24,7 @@ struct Run {
     stride: usize,
     source: SocketAddr,
     local: Option<LocalAddress>,
-    ecn: u8,
+    class: u8,
 }
 
 /// Two namespaces joined by a veth pair: 10.7.0.1 and fd07::1 here, 10.7.0.2 and fd07::2 there, interface index 7 at both.
@@ -98,7 +98,7 @@ fn receive(socket: &Socket) -> Vec<Run> {
                 stride,
                 source,
                 local: run.local,
-                ecn: run.ecn,
+                class: run.class,
             }
         })
         .collect()
@@ -120,17 +120,17 @@ fn content(bytes: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_run_arrives_as_one_with_its_stride_ecn_source_and_local_address() {
+fn a_run_arrives_as_one_with_its_stride_class_source_and_local_address() {
     let pair = Pair::new();
     for (family, here, there) in [
         (Family::V4, "10.7.0.1", "10.7.0.2"),
         (Family::V6, "fd07::1", "fd07::2"),
     ] {
         let (sender, receiver) = pair.sockets(family);
-        for (count, last, ecn) in [(44, 1452, 0), (44, 700, 1), (2, 1, 2), (10, 1452, 3)] {
+        for (count, last, class) in [(44, 1452, 0), (44, 700, 0x89), (2, 1, 0x2a), (10, 1452, 3)] {
             let bytes = content((count - 1) * 1452 + last);
             sender
-                .send(&bytes, 1452, &to(there, &receiver), ecn)
+                .send(&bytes, 1452, &to(there, &receiver), class)
                 .expect("sent");
             let source = SocketAddr::new(address(here), sender.local_port());
             let expected = Run {
@@ -138,7 +138,7 @@ fn a_run_arrives_as_one_with_its_stride_ecn_source_and_local_address() {
                 stride: 1452,
                 source,
                 local: from(there, 7),
-                ecn,
+                class,
             };
             assert_eq!(receive(&receiver), [expected]);
         }
@@ -229,7 +229,7 @@ fn datagrams_leave_from_the_source_asked_for() {
                 .expect("sent");
             let runs = receive(&receiver);
             assert_eq!(
-                (runs[0].source.ip(), runs[0].stride, runs[0].ecn),
+                (runs[0].source.ip(), runs[0].stride, runs[0].class),
                 (address(source), 1000, 2)
             );
         }
@@ -356,7 +356,7 @@ fn datagrams_above_the_mtu_are_refused_in_a_run_and_fragmented_alone() {
             .send(&content(3000), 3000, &destination, 3)
             .expect("sent");
         let runs = receive(&receiver);
-        assert_eq!((runs[0].bytes.len(), runs[0].ecn), (3000, 3));
+        assert_eq!((runs[0].bytes.len(), runs[0].class), (3000, 3));
     }
     let (sender, receiver) = pair.sockets(Family::V4);
     let error = sender.send(&content(65_508), 65_508, &to("10.7.0.2", &receiver), 0);

@@ -335,13 +335,14 @@ impl Received for SocketReceived {
 
     fn run(&mut self, run: usize) -> Option<Datagrams<'_>> {
         let received = self.batch.get_mut(run)?;
+        let ecn = Ecn::from_bits(received.ecn());
         Some(Datagrams {
             bytes: received.bytes,
             stride: received.stride,
             is_truncated: received.truncated,
             source: received.source,
             local: received.local,
-            ecn: Ecn::from_bits(received.ecn),
+            ecn,
         })
     }
 }

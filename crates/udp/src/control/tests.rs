@@ -40,7 +40,7 @@ fn what_is_asked_for_reads_back_where_both_ways_have_one_form() {
             buffer.push_class(ip, 0b10);
             buffer.push_source(LocalAddress { ip, interface: 7 });
         }));
-        assert_eq!(told.ecn, 0b10);
+        assert_eq!(told.class, 0b10);
         let interface = if ip.to_string() == "fe80::1" { 7 } else { 0 };
         assert_eq!(
             told.local,
@@ -51,15 +51,15 @@ fn what_is_asked_for_reads_back_where_both_ways_have_one_form() {
 }
 
 #[test]
-fn of_the_class_all_is_sent_and_the_ecn_bits_are_told() {
+fn of_the_class_all_is_sent_and_all_is_told() {
     let mut bytes = written(|buffer| buffer.push_class(Ipv4Addr::LOCALHOST.into(), 0x8b));
     assert_eq!(
         bytes[HEADER_BYTES..HEADER_BYTES + 4],
         0x8b_i32.to_ne_bytes()
     );
-    assert_eq!(read(&bytes).ecn, 3);
+    assert_eq!(read(&bytes).class, 0x8b);
     bytes[HEADER_BYTES] = 0xfe;
-    assert_eq!(read(&bytes).ecn, 2);
+    assert_eq!(read(&bytes).class, 0xfe);
 }
 
 #[test]
