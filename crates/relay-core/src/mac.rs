@@ -56,11 +56,13 @@ impl fmt::Debug for Mac {
     }
 }
 
-/// A key of its own for what `label` names, from the key that two ends share.
-pub(crate) fn derive(key: &[u8; KEY_LEN], label: &[u8]) -> Zeroizing<[u8; KEY_LEN]> {
+/// A key of its own for what the `labels` name together, from a key that two ends share.
+pub(crate) fn derive(key: &[u8; KEY_LEN], labels: &[&[u8]]) -> Zeroizing<[u8; KEY_LEN]> {
     let mut mac = Blake2sMac::<U32>::new_from_slice(key)
         .expect("the key has 32 bytes, and BLAKE2s takes up to 32");
-    mac.update(label);
+    for label in labels {
+        mac.update(label);
+    }
     Zeroizing::new(mac.finalize().into_bytes().into())
 }
 
@@ -72,7 +74,7 @@ mod tests {
     #[test]
     fn a_derived_key_is_keyed_blake2s() {
         let key = std::array::from_fn(|i| i as u8);
-        let hex: String = derive(&key, b"")
+        let hex: String = derive(&key, &[])
             .iter()
             .map(|b| format!("{b:02x}"))
             .collect();

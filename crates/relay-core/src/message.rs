@@ -22,8 +22,9 @@ mod refusal;
 #[cfg(test)]
 mod tests;
 
-use crate::mac::{KEY_LEN, MAC_LEN, Mac};
+use crate::mac::{KEY_LEN, MAC_LEN, Mac, derive};
 use std::net::SocketAddr;
+use zeroize::Zeroizing;
 
 pub use refusal::RefusalReason;
 
@@ -67,7 +68,7 @@ pub const KIND_PROBE: u8 = 9;
 pub const KIND_PROBE_ANSWER: u8 = 10;
 
 /// Bytes of the magic and the kind.
-const HEAD_LEN: usize = 4;
+pub(crate) const HEAD_LEN: usize = 4;
 /// Bytes of a [`Register`] before its token.
 const REGISTER_HEAD_LEN: usize = HEAD_LEN + 16 + 2 * MAC_LEN;
 
@@ -86,6 +87,14 @@ pub fn is_culvert_message(datagram: &[u8]) -> bool {
 /// The random number of a question, which its answer repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transaction(pub [u8; 16]);
+
+impl Transaction {
+    /// The key of the signs of life that follow this registration, of the token's key. Those of an earlier registration
+    /// count no more.
+    pub(crate) fn refresh_key(&self, key: &[u8; KEY_LEN]) -> Zeroizing<[u8; KEY_LEN]> {
+        derive(key, &[b"culvert relay refresh", &self.0])
+    }
+}
 
 /// Four bytes by which a probe's receiver is found, as a record is by its receiver index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -176,7 +185,7 @@ pub struct Unknown {
 /// A sign of life, or its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refresh {
-    /// It rises with every sign of life of a registration.
+    /// It rises with every sign of life of a registration, and begins again with the next one.
     pub counter: u64,
     mac: Mac,
 }
@@ -245,6 +254,13 @@ impl Register<'_> {
         out[36..52].copy_from_slice(mac.as_bytes());
         out[REGISTER_HEAD_LEN..len].copy_from_slice(token.as_bytes());
         Some(len)
+    }
+
+    /// A number that stands for this registration among those of one end: the beginning of its MAC.
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        let [a, b, c, d, e, f, g, h, ..] = *self.mac.as_bytes();
+        u64::from_ne_bytes([a, b, c, d, e, f, g, h])
     }
 
     /// True if the sender has the key that the token names.

@@ -60,7 +60,7 @@ impl PairProbes {
             PairEnd::Client => (client, gateway),
             PairEnd::Gateway => (gateway, client),
         };
-        let key = *derive(preshared.as_bytes(), KEY_LABEL);
+        let key = *derive(preshared.as_bytes(), &[KEY_LABEL]);
         Some(Self { key, own, peer })
     }
 

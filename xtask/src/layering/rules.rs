@@ -84,7 +84,7 @@ pub(super) const PERMITTED: [(&str, &str, &str); 4] = [
 /// The edges that are allowed between crates of the workspace. A crate that is not
 /// listed may not exist. `session` and `policy` never see each other, and nobody pure sees `wire`,
 /// whose types are converted at the border.
-pub(super) const EDGES: [(&str, &[&str]); 47] = [
+pub(super) const EDGES: [(&str, &[&str]); 48] = [
     (
         "culvert",
         &[
@@ -105,6 +105,8 @@ pub(super) const EDGES: [(&str, &[&str]); 47] = [
             "culvert-portal",
             "culvert-portal-base",
             "culvert-portal-service",
+            "culvert-relay",
+            "culvert-relay",
             "culvert-secrets",
             "culvert-session",
             "culvert-store",
@@ -185,6 +187,7 @@ pub(super) const EDGES: [(&str, &[&str]); 47] = [
             "culvert-policy",
             "culvert-portal",
             "culvert-portal-auth",
+            "culvert-relay-core",
             "culvert-secrets",
             "culvert-session",
             "culvert-uapi",
@@ -402,7 +405,28 @@ pub(super) const EDGES: [(&str, &[&str]); 47] = [
             "culvert-wire",
         ],
     ),
-    ("culvert-relay-core", &["culvert-base"]),
+    (
+        "culvert-relay",
+        &[
+            "culvert-base",
+            "culvert-control",
+            "culvert-host",
+            "culvert-ids",
+            "culvert-link",
+            "culvert-relay-core",
+            "culvert-udp",
+            "culvert-wire",
+        ],
+    ),
+    (
+        "culvert-relay-core",
+        &[
+            "culvert-base",
+            "culvert-control",
+            "culvert-ids",
+            "culvert-wire",
+        ],
+    ),
     ("culvert-secrets", &[]),
     (
         "culvert-session",
@@ -486,6 +510,7 @@ pub(super) const HOLDERS: [(&str, &[&str]); 8] = [
             "culvert-portal-auth",
             "culvert-portal-base",
             "culvert-portal-service",
+            "culvert-relay",
         ],
     ),
     (
@@ -509,6 +534,7 @@ pub(super) const HOLDERS: [(&str, &[&str]); 8] = [
             "culvert-io-models",
             "culvert-lab",
             "culvert-portal-base",
+            "culvert-relay",
             "culvert-tun",
             "culvert-udp",
         ],
@@ -531,6 +557,7 @@ pub(super) const HOLDERS: [(&str, &[&str]); 8] = [
             "culvert-portal-auth",
             "culvert-portal-base",
             "culvert-portal-service",
+            "culvert-relay",
             "culvert-store-sql",
         ],
     ),

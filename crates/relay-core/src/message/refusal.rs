@@ -38,6 +38,22 @@ impl RefusalReason {
         Self::TooOften,
     ];
 
+    /// The name in metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cookie => "cookie",
+            Self::Token => "token",
+            Self::Elsewhere => "elsewhere",
+            Self::Expired => "expired",
+            Self::Outdated => "outdated",
+            Self::Draining => "draining",
+            Self::Full => "full",
+            Self::TooOften => "too_often",
+            Self::Other(_) => "other",
+        }
+    }
+
     /// The byte on the wire.
     #[must_use]
     pub const fn to_wire(self) -> u8 {

@@ -192,7 +192,8 @@ proptest! {
         for ip in [std::net::IpAddr::from(v4), std::net::IpAddr::from(v6).to_canonical()] {
             let mapped = SocketAddr::new(ip, port);
             let challenge = Challenge { transaction: TRANSACTION, cookie: COOKIE, mapped };
-            prop_assert_eq!(Message::parse(&challenge.encode()), Some(Message::Challenge(challenge)));
+            let datagram = challenge.encode();
+            prop_assert_eq!(Message::parse(&datagram), Some(Message::Challenge(challenge)));
         }
     }
 }
