@@ -50,12 +50,21 @@ impl Identity {
     /// # Errors
     /// [`HostError::InvalidMachineId`], [`HostError::Damaged`], and those of the files.
     pub fn load(state: &StateDir, given: Option<&str>) -> Result<Self, HostError> {
-        let machine = match given {
-            Some(id) => parse_id(id, "--id")?,
-            None => stored_id(state)?,
-        };
+        let machine = machine_id(state, given)?;
         let key = stored_key(state)?;
         Ok(Self { machine, key })
+    }
+}
+
+/// The id of a machine that has no key: reads it from the state directory, or makes it. `given` stands for the id that
+/// is kept.
+///
+/// # Errors
+/// [`HostError::InvalidMachineId`], and those of the file.
+pub fn machine_id(state: &StateDir, given: Option<&str>) -> Result<String, HostError> {
+    match given {
+        Some(id) => parse_id(id, "--id"),
+        None => stored_id(state),
     }
 }
 

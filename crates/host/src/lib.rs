@@ -31,6 +31,7 @@ mod peer_credentials;
 mod peer_process;
 mod privileges;
 mod probe;
+mod processor_time;
 mod resolver;
 mod retry;
 mod routing;
@@ -63,7 +64,7 @@ pub use firewall::{
 };
 pub use forwarding::{Forwarding, enable_forwarding, forwarding, require_forwarding};
 pub use guests::Guests;
-pub use identity::{Identity, PrivateKeyBytes};
+pub use identity::{Identity, PrivateKeyBytes, machine_id};
 pub use interface_name::{InterfaceName, InvalidInterfaceName};
 pub use log_dir::LogDir;
 pub use name_services::keep_to_built_in_name_services;
@@ -73,6 +74,7 @@ pub use peer_credentials::PeerCredentials;
 pub use peer_process::PeerProcess;
 pub use privileges::{Capability, Confinement, User, confine};
 pub use probe::{require_net_admin, require_nft, require_tun_device};
+pub use processor_time::processor_time_ms;
 pub use resolver::{ResolverChoice, ResolverControl, ResolverMode, ResolverWanted, RoutedDomains};
 pub use routing::{
     Applied, Exemption, MAX_ADDRESSES, MAX_EXEMPTIONS, MAX_PREFIXES, Mark, Network, Note,

@@ -12,19 +12,15 @@ pub(crate) struct Load {
     pub(crate) last: GatewayLoad,
 }
 
-/// Clock ticks of `/proc` in a second (`USER_HZ`), which Linux has fixed for programs.
-const TICKS_PER_S: u64 = 100;
-
 impl Load {
     /// The load since the last look.
     pub(crate) fn next(&mut self, traffic: &TrafficCounts, now: BootTime) -> GatewayLoad {
-        let ticks = processor_ticks().unwrap_or(0);
-        let (then, bytes, then_ticks) = self.looked.unwrap_or((now, traffic.bytes, ticks));
-        self.looked = Some((now, traffic.bytes, ticks));
+        let used_ms = culvert_host::processor_time_ms().unwrap_or(0);
+        let (then, bytes, used_then_ms) = self.looked.unwrap_or((now, traffic.bytes, used_ms));
+        self.looked = Some((now, traffic.bytes, used_ms));
         let elapsed_ms = whole_millis(now.saturating_since(then)).max(1);
         let processors = std::thread::available_parallelism().map_or(1, usize::from) as u64;
-        let used_ms = ticks.saturating_sub(then_ticks) * 1000 / TICKS_PER_S;
-        let permille = used_ms * 1000 / (elapsed_ms * processors);
+        let permille = used_ms.saturating_sub(used_then_ms) * 1000 / (elapsed_ms * processors);
         self.last = GatewayLoad {
             clients: 0,
             flows: u32::try_from(traffic.flows).unwrap_or(u32::MAX),
@@ -34,17 +30,6 @@ impl Load {
         };
         self.last
     }
-}
-
-/// Processor time of this process (`proc_pid_stat(5)`, fields 14 and 15).
-fn processor_ticks() -> Option<u64> {
-    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The second field, the program's name, may hold anything, and ends with the last bracket.
-    let after_name = stat.rsplit_once(')')?.1;
-    let mut fields = after_name.split_whitespace().skip(11);
-    let user: u64 = fields.next()?.parse().ok()?;
-    let system: u64 = fields.next()?.parse().ok()?;
-    Some(user + system)
 }
 
 #[cfg(test)]
@@ -65,10 +50,5 @@ mod tests {
         assert_eq!(second.rate_bytes_per_s, 1_000);
         assert_eq!(second.flows, 3);
         assert_eq!(load.last, second);
-    }
-
-    #[test]
-    fn this_process_has_used_processor_time() {
-        assert!(processor_ticks().is_some());
     }
 }
