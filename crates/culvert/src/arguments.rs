@@ -11,6 +11,7 @@ use crate::help;
 use crate::netcheck::NetcheckArguments;
 use crate::ping::PingArguments;
 use crate::portal::PortalArguments;
+use crate::relay::RelayArguments;
 use crate::resources::ResourcesArguments;
 use crate::run;
 use crate::status::StatusArguments;
@@ -62,6 +63,7 @@ impl Arguments {
         let (role, configured) = match &self.command {
             Command::Client(client) => ("client", client.configured()),
             Command::Gateway(gateway) => ("gateway", gateway.configured()),
+            Command::Relay(relay) => ("relay", relay.configured()),
             _ => return Ok(self),
         };
         let Some((name, named)) = configured else {
@@ -116,6 +118,7 @@ pub(crate) enum Command {
     Portal(PortalArguments),
     Client(ClientArguments),
     Gateway(GatewayArguments),
+    Relay(RelayArguments),
     Status(StatusArguments),
     Resources(ResourcesArguments),
     Ping(PingArguments),
@@ -206,6 +209,7 @@ mod tests {
             &["client", "run", "--dns-listen", "53"],
             &["gateway", "run", "--health", "9588"],
             &["gateway", "run", "--metrics", "9588"],
+            &["relay", "run", "--health", "9590"],
             &["wg", "wg0", "--metrics", "9586"],
         ] {
             let words = ["culvert"].iter().chain(line).map(Into::into);

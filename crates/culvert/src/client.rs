@@ -79,6 +79,7 @@ pub(crate) fn run(arguments: ClientArguments) -> Result<ExitCode, Failure> {
         socket: &settings.status_socket,
         // That of DNS, on the tunnel's addresses.
         has_low_ports: true,
+        has_interface: true,
         has_cgroups: true,
         resolver: Some(settings.dns),
     };

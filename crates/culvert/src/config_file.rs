@@ -343,4 +343,10 @@ mod tests {
         let text = example(include_str!("../../../docs/gateway.md"));
         assert_eq!(defaults(&run_of("gateway"), &text).unwrap().len(), 5);
     }
+
+    #[test]
+    fn the_example_of_a_relay_is_understood() {
+        let text = example(include_str!("../../../docs/relay.md"));
+        assert_eq!(defaults(&run_of("relay"), &text).unwrap().len(), 4);
+    }
 }

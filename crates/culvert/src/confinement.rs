@@ -15,6 +15,8 @@ pub(crate) struct Service<'a> {
     pub(crate) state_dir: &'a Path,
     pub(crate) log_dir: Option<&'a Path>,
     pub(crate) socket: &'a Path,
+    /// True if it has an interface, with routes and a firewall.
+    pub(crate) has_interface: bool,
     /// True if it opens ports below 1024 while it runs.
     pub(crate) has_low_ports: bool,
     /// True if it makes cgroups for applications.
@@ -35,7 +37,10 @@ impl Service<'_> {
             self.make_directories(user).map_err(failure)?;
         }
         // The interface, and the programs that sort its packets into queues and bound those.
-        let mut needed = vec![Capability::NetAdmin, Capability::Bpf];
+        let mut needed = match self.has_interface {
+            true => vec![Capability::NetAdmin, Capability::Bpf],
+            false => Vec::new(),
+        };
         if self.has_low_ports {
             needed.push(Capability::NetBindService);
         }
@@ -44,7 +49,11 @@ impl Service<'_> {
         if self.has_cgroups && user.is_none() {
             needed.push(Capability::DacOverride);
         }
-        confine(user.as_ref(), &needed, &OF_CHILDREN).map_err(failure)
+        let of_children: &[Capability] = match self.has_interface {
+            true => &OF_CHILDREN,
+            false => &[],
+        };
+        confine(user.as_ref(), &needed, of_children).map_err(failure)
     }
 
     /// Closes all that it does not need to this process, unless that is unwanted, and starts the helper that looks

@@ -84,6 +84,7 @@ pub(crate) fn run(arguments: GatewayArguments) -> Result<ExitCode, Failure> {
         state_dir: &settings.state_dir,
         log_dir: log_dir.as_deref(),
         socket: &settings.status_socket,
+        has_interface: true,
         has_cgroups: false,
         has_low_ports: (1..FIRST_UNPRIVILEGED_PORT).contains(&settings.listen_port),
         resolver: None,

@@ -24,7 +24,7 @@ pub(crate) fn teach(command: Command) -> Command {
     let command = command.mut_subcommand("admin", |admin| {
         admin.mut_subcommands(|kind| of_admin(kind, "culvert admin", ""))
     });
-    ["client", "gateway", "portal"]
+    ["client", "gateway", "portal", "relay"]
         .into_iter()
         .fold(command, |command, role| {
             command.mut_subcommand(role, of_role)

@@ -19,6 +19,7 @@ pub(crate) trait HasVersion: Serialize {}
 
 impl HasVersion for culvert_client::status::Status {}
 impl HasVersion for culvert_gateway::status::Status {}
+impl HasVersion for culvert_relay::status::Status {}
 
 /// A line of JSON: the content behind its `schema_version`.
 pub(crate) fn line(content: &impl Serialize) -> Result<String, Failure> {

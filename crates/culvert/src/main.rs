@@ -33,6 +33,7 @@ mod node_metrics;
 mod password_input;
 mod ping;
 mod portal;
+mod relay;
 mod resources;
 mod routing_numbers;
 mod run;
@@ -94,6 +95,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Portal(portal) => portal::run(portal),
         Command::Client(client) => client::run(client),
         Command::Gateway(gateway) => gateway::run(gateway),
+        Command::Relay(relay) => relay::run(relay),
         Command::Status(status) => status::run(&status),
         Command::Resources(resources) => resources::run(&resources),
         Command::Ping(ping) => ping::run(&ping),

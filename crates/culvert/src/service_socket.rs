@@ -1,9 +1,10 @@
-//! The socket on which the client or gateway of this machine answers.
+//! The socket on which the client, gateway or relay of this machine answers.
 
 use crate::client::run_arguments as client;
 use crate::config_file::ConfigFile;
 use crate::exit::Failure;
 use crate::gateway::run_arguments as gateway;
+use crate::relay::run_arguments as relay;
 use clap::{Args, Command};
 use culvert_host::{FileRefusal, read_config_file};
 use std::path::{Path, PathBuf};
@@ -45,6 +46,12 @@ const GATEWAY: Service = Service {
     options: gateway::RunArguments::augment_args,
 };
 
+const RELAY: Service = Service {
+    role: "relay",
+    default_socket: relay::DEFAULT_STATUS_SOCKET,
+    options: relay::RunArguments::augment_args,
+};
+
 /// The client's socket, unless another is named.
 pub(crate) fn of_client(named: Option<&Path>) -> Result<PathBuf, Failure> {
     CLIENT.socket(named)
@@ -53,6 +60,11 @@ pub(crate) fn of_client(named: Option<&Path>) -> Result<PathBuf, Failure> {
 /// The gateway's socket, unless another is named.
 pub(crate) fn of_gateway(named: Option<&Path>) -> Result<PathBuf, Failure> {
     GATEWAY.socket(named)
+}
+
+/// The relay's socket, unless another is named.
+pub(crate) fn of_relay(named: Option<&Path>) -> Result<PathBuf, Failure> {
+    RELAY.socket(named)
 }
 
 impl Service {

@@ -35,6 +35,7 @@ mod message;
 pub mod naive;
 mod pair;
 mod passkey;
+mod relay;
 mod replay_window;
 mod sealed_value;
 mod seeds;
@@ -65,6 +66,7 @@ pub use id_token::id_token;
 pub use ip_view::ip_view;
 pub use message::message;
 pub use passkey::passkey;
+pub use relay::relay;
 pub use replay_window::replay_window;
 pub use sealed_value::sealed_value;
 pub use seeds::seeds;
@@ -75,7 +77,7 @@ pub use uapi::uapi_set;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 23] = [
+pub const TARGETS: [Target; 24] = [
     ("access_toml", access_toml),
     ("aead_batch", aead_batch),
     ("age", age),
@@ -95,6 +97,7 @@ pub const TARGETS: [Target; 23] = [
     ("ip_view", ip_view),
     ("message", message),
     ("passkey", passkey),
+    ("relay", relay),
     ("replay_window", replay_window),
     ("sealed_value", sealed_value),
     ("transport", transport),

@@ -27,6 +27,7 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
         "ip_view" => packets(),
         "message" => message(),
         "passkey" => crate::passkey::seeds(),
+        "relay" => crate::relay::seeds(),
         "replay_window" => replay_window(),
         "sealed_value" => crate::sealed_value::seeds(),
         "transport" => transport(),

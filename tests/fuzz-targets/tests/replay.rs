@@ -65,6 +65,7 @@ replay!(
     ip_view,
     message,
     passkey,
+    relay,
     replay_window,
     sealed_value,
     transport,

@@ -24,7 +24,7 @@ fn every_unit_is_exposed_less_than_promised() {
         assert!(exposure.unwrap() < MOST_EXPOSURE, "{said}");
         seen += 1;
     }
-    assert_eq!(seen, 3, "client, gateway and portal");
+    assert_eq!(seen, 4, "client, gateway, portal and relay");
 }
 
 #[test]

@@ -1,0 +1,29 @@
+//! The relay: forwards WireGuard's records between ends that cannot reach each other.
+//!
+//! `culvert-relay-core` decides and does no I/O. Here are its sockets and threads:
+//!
+//! - A *worker* is a thread with whole gateway ports, and their tables. It carries records in the batches in which the
+//!   kernel joined them, and no tokio is on their road.
+//! - The *event loop* owns the session with the portal. It sends commands to the workers, and reads their reports.
+
+#![forbid(unsafe_code)]
+
+mod clock;
+mod error;
+mod load;
+mod observer;
+mod portal;
+mod settings;
+mod shell;
+mod sockets;
+pub mod status;
+mod worker;
+mod workers;
+
+pub use culvert_host::StatusError;
+pub use error::RelayError;
+pub use observer::{Observed, Observer, ask_status};
+pub use settings::{Enrolment, PortRange, PortRangeError, Settings};
+pub use shell::run;
+pub use sockets::Sockets;
+pub use workers::{Command, Report, SendCounters, Workers};

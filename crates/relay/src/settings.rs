@@ -1,0 +1,161 @@
+//! The settings that a relay gets at its start.
+
+use crate::RelayError;
+use culvert_host::{Confinement, Sandbox};
+use culvert_relay_core::relay::GATEWAY_PORTS_MOST;
+use culvert_wire::token::{Bearer, Portal, Token, TokenKind};
+use std::fmt;
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// The settings that a relay gets at its start.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The directory of the machine's id.
+    pub state_dir: PathBuf,
+    /// The display name of the machine.
+    pub name: String,
+    /// The software's version.
+    pub version: String,
+    /// The machine's id, instead of the one in the state directory.
+    pub id: Option<String>,
+    /// The portal and the relay's credentials there.
+    pub enrolment: Enrolment,
+    /// The main UDP port.
+    pub port: u16,
+    /// The ports of gateways.
+    pub gateway_ports: PortRange,
+    /// The addresses at which ends reach it; those of its interfaces if there are none.
+    pub addresses: Vec<IpAddr>,
+    /// Threads that carry records.
+    pub workers: NonZeroU32,
+    /// Bytes a second that it forwards in all; `None`: without a limit.
+    pub rate_bytes_per_s: Option<u64>,
+    /// The socket that answers `culvert relay status`.
+    pub status_socket: PathBuf,
+    /// True if the first attempt that does not reach the portal ends the relay.
+    pub exit_when_unreachable: bool,
+    /// The limits to which the process was confined, for people.
+    pub confinement: Option<Confinement>,
+    /// The parts of the machine that are closed to the process, for people.
+    pub sandbox: Option<Sandbox>,
+}
+
+/// Ports in a row: `FIRST-LAST`, or one port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortRange {
+    first: u16,
+    last: u16,
+}
+
+/// The text is no range of ports that a relay can have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected FIRST-LAST such as 3479-3542, at most {GATEWAY_PORTS_MOST} ports")]
+pub struct PortRangeError;
+
+impl PortRange {
+    /// The first port.
+    #[must_use]
+    pub const fn first(self) -> u16 {
+        self.first
+    }
+
+    /// The number of ports: at least one.
+    #[must_use]
+    pub const fn count(self) -> u16 {
+        self.last - self.first + 1
+    }
+
+    /// The ports.
+    pub fn iter(self) -> impl Iterator<Item = u16> {
+        self.first..=self.last
+    }
+
+    /// True for one of the ports.
+    #[must_use]
+    pub const fn contains(self, port: u16) -> bool {
+        self.first <= port && port <= self.last
+    }
+}
+
+impl FromStr for PortRange {
+    type Err = PortRangeError;
+
+    fn from_str(text: &str) -> Result<Self, PortRangeError> {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let port = |text: &str| {
+            let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+            let port = is_plain.then(|| text.parse().ok()).flatten();
+            port.ok_or(PortRangeError)
+        };
+        let (first, last): (u16, u16) = (port(first)?, port(last)?);
+        let is_bounded = usize::from(last.saturating_sub(first)) < GATEWAY_PORTS_MOST;
+        if first == 0 || first > last || !is_bounded {
+            return Err(PortRangeError);
+        }
+        Ok(Self { first, last })
+    }
+}
+
+impl fmt::Display for PortRange {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}-{}", self.first, self.last)
+    }
+}
+
+/// The content of a token.
+#[derive(Clone, Debug)]
+pub struct Enrolment {
+    /// The credential that is presented.
+    pub bearer: Bearer,
+    /// The portal to connect to.
+    pub portal: Portal,
+}
+
+impl Enrolment {
+    /// From the text of a token.
+    ///
+    /// # Errors
+    /// [`RelayError::BadToken`] and [`RelayError::NoPortal`].
+    pub fn from_token(text: &str) -> Result<Self, RelayError> {
+        let token = Token::parse_as(text, TokenKind::Relay)?;
+        let portal = token.portal.ok_or(RelayError::NoPortal)?;
+        culvert_link::check_url(&portal).map_err(RelayError::BadUrl)?;
+        Ok(Self {
+            bearer: token.bearer,
+            portal,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_of_ports_is_written_as_it_is_read() {
+        for (text, first, count) in [
+            ("3479-3542", 3479, 64),
+            ("5000-5000", 5000, 1),
+            ("1-1024", 1, 1024),
+            ("64512-65535", 64512, 1024),
+        ] {
+            let range: PortRange = text.parse().unwrap();
+            assert_eq!((range.first(), range.count()), (first, count));
+            assert_eq!(range.to_string(), text);
+            assert!(range.contains(first) && !range.contains(first.wrapping_sub(1)));
+        }
+        assert_eq!("5000".parse::<PortRange>().unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_range_that_is_none_or_too_long_is_refused() {
+        for text in [
+            "", "-", "0-5", "7-5", "1-1025", "1-65536", "a-b", "+1-5", "1-2-3", " 1-2",
+        ] {
+            assert_eq!(text.parse::<PortRange>(), Err(PortRangeError), "{text:?}");
+        }
+    }
+}
