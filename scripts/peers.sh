@@ -29,6 +29,7 @@ resolved       debian systemd-resolved                any                       
 openresolv     debian openresolv                      any                                 sbin/resolvconf
 nginx          debian_libs nginx                     any                                 usr/sbin/nginx
 haproxy        debian_libs haproxy                   any                                 usr/sbin/haproxy
+turnserver     debian_libs coturn                    any                                 usr/bin/turnserver
 caddy          debian_libs caddy                     any                                 usr/bin/caddy
 oidc-provider  npm    tests/openid                    9.13.3                              provider.js
 getent-musl    musl   tests/resolvers                 1                                   getent.c

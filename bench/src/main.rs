@@ -28,6 +28,7 @@ mod plain;
 mod portal;
 mod postgres;
 mod record;
+mod relay;
 mod report;
 mod statistics;
 mod study;
@@ -63,6 +64,9 @@ enum Command {
     Console(console::Arguments),
     Door(door::Arguments),
     Narrow(narrow::Arguments),
+    Relay(relay::Arguments),
+    #[command(hide = true)]
+    RelayWorker(relay::worker::Arguments),
     Study(study::Arguments),
     #[command(hide = true)]
     Proxy(plain::Arguments),
@@ -88,10 +92,15 @@ fn run(arguments: Arguments) -> Result<()> {
                 | Command::Migrate(_)
                 | Command::Portal(_)
                 | Command::Proxy(_)
+                | Command::RelayWorker(_)
         )
     ) {
         culvert_lab::require()?;
-        if !matches!(arguments.command, Some(Command::Calls(_))) {
+        // The relay's worker is in this program.
+        if !matches!(
+            arguments.command,
+            Some(Command::Calls(_) | Command::Relay(_))
+        ) {
             require_release()?;
         }
     }
@@ -102,6 +111,8 @@ fn run(arguments: Arguments) -> Result<()> {
         Some(Command::Console(arguments)) => console::run(&arguments),
         Some(Command::Door(arguments)) => door::run(&arguments),
         Some(Command::Narrow(arguments)) => narrow::run(&arguments),
+        Some(Command::Relay(arguments)) => relay::run(&arguments),
+        Some(Command::RelayWorker(arguments)) => relay::worker::run(&arguments),
         Some(Command::Migrate(arguments)) => migrate::run(&arguments),
         Some(Command::Models(arguments)) => models::run(arguments),
         Some(Command::Calls(arguments)) => calls::run(&arguments),

@@ -218,7 +218,7 @@ impl Client {
                 ToClient::DnsSet { .. } => self.tell(What::Told("dns_set", None)),
                 ToClient::PortalsSet { .. } => self.tell(What::Told("portals_set", None)),
                 ToClient::RelayPlacesSet { .. } | ToClient::RelaysSet { .. } => {
-                    self.tell(What::Told("relays_set", None))
+                    self.tell(What::Told("relays_set", None));
                 }
                 ToClient::Unsupported { kind } => bail!("the portal does not know `{kind}`"),
             }

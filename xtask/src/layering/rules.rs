@@ -133,6 +133,8 @@ pub(super) const EDGES: [(&str, &[&str]); 48] = [
             "culvert-io-models",
             "culvert-lab",
             "culvert-link",
+            "culvert-relay",
+            "culvert-relay-core",
             "culvert-session",
             "culvert-store",
             "culvert-store-sql",

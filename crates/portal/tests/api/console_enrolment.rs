@@ -232,7 +232,7 @@ async fn a_session_has_no_page_of_a_token() {
     for token in snapshot.tokens {
         let status = match token.scope.kind() {
             TokenKind::Session | TokenKind::Setup => 404,
-            TokenKind::Api | TokenKind::Client | TokenKind::Gateway => 200,
+            TokenKind::Api | TokenKind::Client | TokenKind::Gateway | TokenKind::Relay => 200,
         };
         let path = format!("/tokens/{}", token.id);
         browser.get(&path).await.expect(status);

@@ -27,6 +27,7 @@ pub(super) struct Port {
 }
 
 /// A sub-run that grows while records for the same receiver follow.
+#[derive(Clone, Copy)]
 struct Growing {
     start: usize,
     end: usize,
@@ -66,9 +67,9 @@ impl Forwarding<'_> {
         for record in run.bytes.chunks(run.stride.max(1)) {
             let end = start + record.len();
             let way = if from_gateway {
-                self.from_gateway(record, &mut known)
+                self.way_from_gateway(record, &mut known)
             } else {
-                self.from_client(record)
+                self.way_from_client(record)
             };
             match way {
                 Way::To(to) => match &mut growing {
@@ -92,7 +93,7 @@ impl Forwarding<'_> {
     }
 
     /// A client reaches the gateway alone.
-    fn from_client(&mut self, record: &[u8]) -> Way {
+    fn way_from_client(&mut self, record: &[u8]) -> Way {
         let ends = &mut self.port.ends;
         let claimed = match Record::of(record) {
             Record::Malformed => return Way::Dropped(DropReason::Malformed),
@@ -112,7 +113,7 @@ impl Forwarding<'_> {
 
     /// The gateway reaches the client that owns the receiver's number. `known` is that of the record before, so that
     /// a batch for one client takes one look into the table.
-    fn from_gateway(&mut self, record: &[u8], known: &mut Option<(Number, Slot)>) -> Way {
+    fn way_from_gateway(&mut self, record: &[u8], known: &mut Option<(Number, Slot)>) -> Way {
         let ends = &self.port.ends;
         let found = match Record::of(record) {
             Record::Malformed => return Way::Dropped(DropReason::Malformed),
