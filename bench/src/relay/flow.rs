@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// Bytes on their way at most. The relay's receive buffer holds more.
 const WINDOW: usize = 1 << 20;
 
-/// What is on its way counts as lost if nothing comes for this long.
+/// Bytes on their way count as lost if nothing comes for this long.
 const LOST_AFTER: Duration = Duration::from_millis(100);
 
 /// The two ends of a flow, both in this thread.

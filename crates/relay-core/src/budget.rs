@@ -10,7 +10,7 @@ const DEPTH_NS: u64 = NANOS_PER_SECOND;
 
 /// The bytes of one end, kept as the instant at which the bucket is full again.
 ///
-/// What is asked for passes as long as the bucket is not empty: it overdraws by one batch at most.
+/// A batch passes as long as the bucket is not empty: it overdraws by one batch at most.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ByteBucket {
     full_at_ns: u64,

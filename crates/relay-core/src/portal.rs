@@ -40,7 +40,7 @@ pub enum Ending {
     Failed(String),
 }
 
-/// What the relay is to do.
+/// An action for the relay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Connect to the portal.
@@ -67,7 +67,7 @@ pub enum Output {
         /// Tokens up to this time of issue.
         until: Timestamp,
     },
-    /// Whether new ends are refused.
+    /// True if new ends are refused.
     Drain(bool),
     /// The relay ends.
     End(Ending),

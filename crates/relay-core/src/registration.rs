@@ -17,11 +17,12 @@
 //! wait or register again.
 
 mod attempt;
+mod state;
 
 use crate::mac::{KEY_LEN, Mac};
 use crate::message::{Message, Refresh, RefusalReason, Transaction};
-use attempt::Attempt;
 use culvert_base::{BootTime, PresharedKey};
+use state::{Attempt, Registered};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -61,7 +62,7 @@ pub struct Permission {
     pub key: PresharedKey,
 }
 
-/// What the end is to do, or to know.
+/// An action or news for the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Send a datagram.
@@ -99,18 +100,6 @@ pub enum Output {
 /// A datagram of an end.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Datagram(Vec<u8>);
-
-/// The registration in force.
-struct Registered {
-    relay: SocketAddr,
-    key: Zeroizing<[u8; KEY_LEN]>,
-    expires: BootTime,
-    counter: u64,
-    /// The instant of the next sign of life, or of its repetition.
-    due: BootTime,
-    /// Signs of life without an answer, and the instants at which they were sent.
-    unanswered: Vec<(u64, BootTime)>,
-}
 
 /// The registration of an end at one port of a relay.
 pub struct Registration {

@@ -8,6 +8,7 @@
 //! [`Relay::handle_run`] takes a batch of datagrams from one source, and returns [`Decisions`]: the parts of the batch
 //! that go to one address each, and answers to its sender.
 
+mod batch;
 mod claims;
 mod control;
 mod counters;
@@ -16,6 +17,7 @@ mod port;
 mod record;
 mod withdrawn;
 
+pub use batch::{Decisions, Reply, Run, SubRun};
 pub use counters::{Counters, DropReason};
 pub use ends::{INDICES_PER_CLIENT, SILENT_FOR, TAGS_PER_CLIENT};
 pub use port::SEARCHES_PER_S;
@@ -25,18 +27,15 @@ use crate::budget::SharedBudget;
 use crate::cookie::Cookies;
 use crate::hash::HashKey;
 use crate::mac::{KEY_LEN, derive};
-use crate::message::{ASK_LEN, Message};
+use crate::message::Message;
 use crate::token::TokenKeys;
-use culvert_base::{
-    BootTime, Destination, LocalAddress, PresharedKey, TokenBucket, TokenRate, UnixTime,
-};
+use culvert_base::{BootTime, PresharedKey, TokenBucket, TokenRate, UnixTime};
 use culvert_ids::{ClientId, GatewayId, RelayId};
 use culvert_wire::Timestamp;
 use culvert_wire::messages::RelayPort;
 use ends::Ends;
 use port::{Forwarding, Port};
 use record::Record;
-use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::ops::Range;
 use std::sync::Arc;
@@ -65,46 +64,6 @@ pub struct Now {
     pub boot: BootTime,
     /// Of the wall.
     pub unix: UnixTime,
-}
-
-/// A batch of datagrams from one source, all of `stride` bytes but for the last, which may be shorter.
-#[derive(Clone, Copy, Debug)]
-pub struct Run<'a> {
-    /// The sender.
-    pub source: SocketAddr,
-    /// The address of this machine that it sent to, from which it is answered.
-    pub local: Option<LocalAddress>,
-    /// The datagrams, one after the other.
-    pub bytes: &'a [u8],
-    /// Bytes of each of them.
-    pub stride: usize,
-}
-
-/// A part of a batch that goes to one address: whole datagrams, as many as one send takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SubRun {
-    /// The place of its first byte.
-    pub start: usize,
-    /// The place behind its last byte.
-    pub end: usize,
-    /// The receiver.
-    pub to: Destination,
-}
-
-/// An answer to the sender of a batch, at the address from which the batch came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reply {
-    bytes: [u8; ASK_LEN],
-    len: usize,
-}
-
-/// The decisions about a batch.
-#[derive(Debug, Default)]
-pub struct Decisions {
-    /// What is forwarded, in order.
-    pub sends: Vec<SubRun>,
-    /// What is answered.
-    pub replies: Vec<Reply>,
 }
 
 /// A port that a gateway has.
@@ -151,7 +110,7 @@ pub struct Relay {
     control: Vec<Range<usize>>,
 }
 
-/// What is limited in all.
+/// The limits of a whole relay.
 struct Limits {
     refusal_rate: TokenRate,
     refusals: TokenBucket<BootTime>,
@@ -170,43 +129,6 @@ impl Limits {
             refusals: TokenBucket::FULL,
             challenge_rate: part(CHALLENGES_PER_S),
             challenges: TokenBucket::FULL,
-        }
-    }
-}
-
-impl Reply {
-    fn new(message: &[u8]) -> Self {
-        let mut bytes = [0; ASK_LEN];
-        bytes[..message.len()].copy_from_slice(message);
-        Self {
-            bytes,
-            len: message.len(),
-        }
-    }
-
-    /// The answer, for the wire.
-    #[must_use]
-    pub fn datagram(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
-}
-
-impl Decisions {
-    fn clear(&mut self) {
-        self.sends.clear();
-        self.replies.clear();
-    }
-}
-
-impl<'a> Run<'a> {
-    fn records(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        self.bytes.chunks(self.stride.max(1))
-    }
-
-    const fn sender(&self) -> Destination {
-        Destination {
-            address: self.source,
-            source: self.local,
         }
     }
 }
@@ -270,7 +192,7 @@ impl Relay {
         }
     }
 
-    /// Whether new ends are refused. Those that are there stay, and register again.
+    /// True if new ends are refused. Those that are there stay, and register again.
     pub const fn set_draining(&mut self, is_draining: bool) {
         self.is_draining = is_draining;
     }

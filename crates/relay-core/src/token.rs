@@ -55,7 +55,7 @@ impl TokenKeys {
         let claims: RelayClaims =
             serde_json::from_str(opened.payload()).map_err(|_| RefusalReason::Token)?;
         if Some(claims.relay) != relay || claims.port != port {
-            return Err(RefusalReason::Elsewhere);
+            return Err(RefusalReason::OtherRelay);
         }
         if expiry(&claims) <= now || claims.iat.unix_time() > now.saturating_add(CLOCK_SKEW) {
             return Err(RefusalReason::Expired);

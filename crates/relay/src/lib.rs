@@ -10,6 +10,7 @@
 
 mod clock;
 mod error;
+mod exchange;
 mod load;
 mod observer;
 mod portal;
@@ -22,8 +23,9 @@ mod workers;
 
 pub use culvert_host::StatusError;
 pub use error::RelayError;
+pub use exchange::{Command, Report, SendCounters};
 pub use observer::{Observed, Observer, ask_status};
 pub use settings::{Enrolment, PortRange, PortRangeError, Settings};
 pub use shell::run;
 pub use sockets::Sockets;
-pub use workers::{Command, Report, SendCounters, Workers};
+pub use workers::Workers;

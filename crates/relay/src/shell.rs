@@ -5,13 +5,14 @@ mod report;
 
 use crate::RelayError;
 use crate::clock;
+use crate::exchange::Command;
 use crate::load::Load;
 use crate::observer::{Observed, StatusRequest};
 use crate::portal::Portal;
 use crate::settings::Settings;
 use crate::sockets::Sockets;
 use crate::status::SCHEMA_VERSION;
-use crate::workers::{Command, Workers};
+use crate::workers::Workers;
 use culvert_base::BootTime;
 use culvert_host::{
     NetworkWatch, Routing, Shutdown, StateDir, StatusSocket, WatchOptions, machine_id,

@@ -3,7 +3,7 @@
 mod sender;
 
 use crate::clock::TokenClock;
-use crate::workers::{Command, Report};
+use crate::exchange::{Command, Report};
 use culvert_relay_core::Relay;
 use culvert_relay_core::relay::{Decisions, Run};
 use culvert_udp::{ReceiveBatch, Socket};
@@ -11,7 +11,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
-pub use sender::SendCounters;
+pub(crate) use sender::Place;
 use sender::{PortSockets, Sender};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -33,15 +33,6 @@ const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
 /// The event of a command.
 const WAKE: u64 = u64::MAX;
-
-/// The port of a socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// The main port.
-    Main(u16),
-    /// The gateway port at this place of the worker's own.
-    Gateway(usize),
-}
 
 /// The worker's side of its thread.
 pub(crate) struct Worker {
@@ -169,7 +160,7 @@ impl Worker {
                     Place::Gateway(port) => self.relay.handle_run(port, &run, now),
                 };
                 self.sender
-                    .carry_out(*place, &self.sockets, &run, class, decisions);
+                    .execute(*place, &self.sockets, &run, class, decisions);
             }
             if received < RUNS_PER_BATCH {
                 return;

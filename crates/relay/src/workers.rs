@@ -2,14 +2,12 @@
 
 use crate::RelayError;
 use crate::clock::TokenClock;
+use crate::exchange::{Command, Report};
 use crate::sockets::Sockets;
 use crate::worker::{self, Place, Worker};
-use culvert_base::PresharedKey;
-use culvert_ids::{ClientId, GatewayId, RelayId};
 use culvert_relay_core::SharedBudget;
-use culvert_relay_core::relay::{CLIENTS_PER_PORT, Counters, PortView, Relay, RelaySettings};
+use culvert_relay_core::relay::{CLIENTS_PER_PORT, PortView, Relay, RelaySettings};
 use culvert_udp::Socket;
-use culvert_wire::Timestamp;
 use culvert_wire::messages::RelayPort;
 use std::io;
 use std::num::NonZeroU32;
@@ -19,50 +17,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use tokio::sync::mpsc;
 
-pub use crate::worker::SendCounters;
-
 /// Commands that wait for a worker, which looks for them every half second at the latest.
 const WAITING_COMMANDS: usize = 1_024;
-
-/// A command to all workers.
-#[derive(Clone, Debug)]
-pub enum Command {
-    /// The relay is this one, and this is the newest key of its tokens.
-    Identity {
-        /// Its id.
-        relay: RelayId,
-        /// The key.
-        key: PresharedKey,
-    },
-    /// Tokens of a pair count no more.
-    Withdraw {
-        /// The gateway.
-        gateway: GatewayId,
-        /// Its client; `None`: the gateway and all its clients.
-        client: Option<ClientId>,
-        /// Tokens up to this time of issue.
-        until: Timestamp,
-    },
-    /// Whether new ends are refused.
-    Drain(bool),
-    /// End.
-    Stop,
-}
-
-/// The state of one worker, or of all: a second old at most.
-#[derive(Clone, Debug, Default)]
-pub struct Report {
-    /// Records and registrations.
-    pub counters: Counters,
-    /// Datagrams that could not be sent.
-    pub sending: SendCounters,
-    /// Gateways that are registered.
-    pub gateways: usize,
-    /// Clients that are registered.
-    pub clients: usize,
-    /// The ports that gateways have.
-    pub ports: Vec<PortView>,
-}
 
 /// One worker.
 #[derive(Debug)]
@@ -79,18 +35,6 @@ pub struct Workers {
     handles: Vec<Handle>,
     clock: TokenClock,
     ended: mpsc::Receiver<String>,
-}
-
-impl Report {
-    fn add(&mut self, other: &Self) {
-        self.counters.add(&other.counters);
-        self.sending.queue_full += other.sending.queue_full;
-        self.sending.no_family += other.sending.no_family;
-        self.sending.refused += other.sending.refused;
-        self.gateways += other.gateways;
-        self.clients += other.clients;
-        self.ports.extend_from_slice(&other.ports);
-    }
 }
 
 impl Workers {

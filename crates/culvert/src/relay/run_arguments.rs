@@ -66,7 +66,7 @@ pub(crate) struct RunArguments {
 
     /// The most that it forwards in all, in megabits a second [default: no limit]
     ///
-    /// What comes on top of it is dropped. Each end has a limit of its own too, which the portal sets.
+    /// More than that is dropped. Each end has a limit of its own too, which the portal sets.
     #[arg(long, value_name = "MBIT", env = "CULVERT_RELAY_RATE", value_parser = crate::whole_number::whole_number(1..=1_000_000_u32))]
     pub(super) rate: Option<u32>,
 

@@ -10,7 +10,7 @@ pub enum RefusalReason {
     /// The token is none of the portal's for this relay, or the proof does not fit it.
     Token,
     /// The token is for another relay, or for another port of it.
-    Elsewhere,
+    OtherRelay,
     /// The token has expired, or was issued in the future.
     Expired,
     /// The portal withdrew the token, or a later one is in use.
@@ -30,7 +30,7 @@ impl RefusalReason {
     pub const ALL: [Self; 8] = [
         Self::Cookie,
         Self::Token,
-        Self::Elsewhere,
+        Self::OtherRelay,
         Self::Expired,
         Self::Outdated,
         Self::Draining,
@@ -44,7 +44,7 @@ impl RefusalReason {
         match self {
             Self::Cookie => "cookie",
             Self::Token => "token",
-            Self::Elsewhere => "elsewhere",
+            Self::OtherRelay => "other_relay",
             Self::Expired => "expired",
             Self::Outdated => "outdated",
             Self::Draining => "draining",
@@ -60,7 +60,7 @@ impl RefusalReason {
         match self {
             Self::Cookie => 1,
             Self::Token => 2,
-            Self::Elsewhere => 3,
+            Self::OtherRelay => 3,
             Self::Expired => 4,
             Self::Outdated => 5,
             Self::Draining => 6,
@@ -76,7 +76,7 @@ impl RefusalReason {
         match byte {
             1 => Self::Cookie,
             2 => Self::Token,
-            3 => Self::Elsewhere,
+            3 => Self::OtherRelay,
             4 => Self::Expired,
             5 => Self::Outdated,
             6 => Self::Draining,
@@ -92,7 +92,7 @@ impl fmt::Display for RefusalReason {
         let text = match self {
             Self::Cookie => "the cookie is unknown or has expired",
             Self::Token => "the token is not the portal's for this relay",
-            Self::Elsewhere => "the token is for another relay or port",
+            Self::OtherRelay => "the token is for another relay or port",
             Self::Expired => "the token has expired, or its issue lies in the future",
             Self::Outdated => "the token was withdrawn, or a later one is in use",
             Self::Draining => "the relay drains and takes no new ends",

@@ -1,8 +1,9 @@
 //! One attempt to register: ask, then register where the first challenge came from.
 
+use super::state::{Attempt, Phase, Registered};
 use super::{
     AGAIN_AT_MOST_EVERY, ASK_AGAIN, ASK_AGAIN_MOST, ATTEMPTS, Datagram, Output, REFRESH_EVERY,
-    REFUSED_FOR, Registered, Registration,
+    REFUSED_FOR, Registration,
 };
 use crate::mac::Mac;
 use crate::message::{
@@ -11,27 +12,6 @@ use crate::message::{
 use culvert_base::BootTime;
 use std::net::SocketAddr;
 use std::time::Duration;
-
-/// An attempt that runs.
-pub(super) struct Attempt {
-    transaction: Transaction,
-    phase: Phase,
-    /// The instant of the first datagram of the phase.
-    began: BootTime,
-    /// Datagrams of the phase so far.
-    sent: u32,
-    /// The instant at which the phase's datagrams are sent again.
-    pub(super) due: BootTime,
-}
-
-/// The phase of an attempt.
-#[derive(Clone, Copy)]
-enum Phase {
-    /// All addresses were asked.
-    Asks,
-    /// A registration was sent.
-    Registers { relay: SocketAddr, cookie: Mac },
-}
 
 impl Registration {
     /// Begins from the start, now.

@@ -1,8 +1,9 @@
 //! Messages for the relay itself: questions, registrations, signs of life.
 
+use super::batch::{Reply, Run};
 use super::counters::DropReason;
 use super::ends::{Checked, Unchanged};
-use super::{Now, Relay, Reply, Run};
+use super::{Now, Relay};
 use crate::message::{
     Ask, Challenge, Message, Refresh, RefusalReason, Refused, Register, Registered, Unknown,
 };

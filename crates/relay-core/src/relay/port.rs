@@ -1,10 +1,10 @@
 //! The packet road: a batch from one source, cut where its receiver changes.
 
+use super::batch::{Decisions, Run, SubRun};
 use super::claims::Slot;
 use super::counters::{Counters, DropReason};
 use super::ends::Ends;
 use super::record::{Number, Record};
-use super::{Decisions, Run, SubRun};
 use crate::budget::SharedBudget;
 use culvert_base::datagrams::{MAX_GSO_BYTES, MAX_SEGMENTS};
 use culvert_base::{BootTime, TokenBucket, TokenRate};

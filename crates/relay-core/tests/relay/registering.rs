@@ -95,13 +95,13 @@ fn a_truncated_registration_registers_nobody() {
 #[test]
 fn a_token_for_another_relay_or_port_is_refused() {
     let mut world = World::new();
-    let mut elsewhere = of_client(&world);
-    elsewhere.relay = RelayId::from_bytes([77; 16]);
+    let mut other_relay = of_client(&world);
+    other_relay.relay = RelayId::from_bytes([77; 16]);
     let mut other_port = of_client(&world);
     other_port.port = PORT + 1;
-    for claims in [elsewhere, other_port] {
+    for claims in [other_relay, other_port] {
         let refused = world.register(client_at(1), &claims);
-        assert_eq!(refused, Err(RefusalReason::Elsewhere));
+        assert_eq!(refused, Err(RefusalReason::OtherRelay));
     }
 }
 

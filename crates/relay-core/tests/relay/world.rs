@@ -120,7 +120,7 @@ impl World {
         self.receive_at(0, source, bytes, stride)
     }
 
-    /// A batch comes to the gateway port at this place. What is forwarded comes first.
+    /// A batch comes to the gateway port at this place. Forwarded datagrams come first, then answers.
     pub(crate) fn receive_at(
         &mut self,
         port: usize,

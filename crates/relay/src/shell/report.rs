@@ -2,8 +2,8 @@
 
 use super::Shell;
 use crate::clock;
+use crate::exchange::Report;
 use crate::status::{CounterStatus, DropStatus, GatewayPort, LoadStatus, SCHEMA_VERSION, Status};
-use crate::workers::Report;
 use culvert_base::whole_millis;
 use culvert_wire::Timestamp;
 
@@ -116,7 +116,7 @@ fn drops(report: &Report) -> Vec<DropStatus> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workers::SendCounters;
+    use crate::exchange::SendCounters;
 
     #[test]
     fn drops_that_are_zero_are_left_out() {

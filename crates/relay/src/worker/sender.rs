@@ -1,25 +1,23 @@
 //! Sending what a relay decided: whole batches in one system call each.
 
-use super::Place;
+use crate::exchange::SendCounters;
 use culvert_base::datagrams::PRIORITY_CLASS;
 use culvert_base::{Destination, Family};
 use culvert_relay_core::relay::{Decisions, Run};
 use culvert_udp::{SendError, Socket};
 
+/// The port of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// The main port.
+    Main(u16),
+    /// The gateway port at this place of the worker's own.
+    Gateway(usize),
+}
+
 /// The sockets of each gateway port, by their places among the worker's.
 #[derive(Debug)]
 pub(super) struct PortSockets(Vec<[Option<usize>; 2]>);
-
-/// Datagrams that could not be sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SendCounters {
-    /// The send queue was full.
-    pub queue_full: u64,
-    /// This machine has no socket of the receiver's family.
-    pub no_family: u64,
-    /// The system refused them.
-    pub refused: u64,
-}
 
 /// Sends, and counts what could not be sent.
 #[derive(Debug)]
@@ -69,7 +67,7 @@ impl Sender {
     }
 
     /// Sends on what is to be forwarded, with the traffic class that it came with, and answers the sender.
-    pub(super) fn carry_out(
+    pub(super) fn execute(
         &mut self,
         place: Place,
         sockets: &[(Place, Socket)],
