@@ -25,7 +25,7 @@ target_dir := $(or $(CARGO_TARGET_DIR),target)
 BENCH_RUN = CULVERT_BIN="$${CULVERT_BIN:-$$(realpath $(target_dir)/release/culvert)}" cargo run --release -p culvert-bench --
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-ha test test-scripts test-packages packages static release reproducible bench bench-quick bench-console bench-scale day study lint lint-labs lint-containers audit vet vet-import fuzz constant-time handshake-model miri sanitize docs docs-serve rustdoc clean-lab ci rust mutants promises
+.PHONY: help setup demo demo-ha test test-scripts test-packages packages static release reproducible bench bench-quick bench-console bench-relay bench-scale day study lint lint-labs lint-containers audit vet vet-import fuzz constant-time handshake-model miri sanitize docs docs-serve rustdoc clean-lab ci rust mutants promises
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -89,6 +89,10 @@ day: setup ## Half an hour in which everything happens to a product, again and a
 bench-console: setup ## How fast the console's pages of a large account are (over ten minutes)
 	cargo build --release -p culvert
 	$(BENCH_RUN) console
+
+bench-relay: setup ## One core of the relay beside coturn, pings through it under load, 10,000 registrations (a minute)
+	@scripts/peers.sh turnserver
+	$(BENCH_RUN) relay --check
 
 bench-scale: setup ## 10,000 clients and 100 gateways at three portals and at one, and a large portal's move to PostgreSQL
 	cargo build --release -p culvert

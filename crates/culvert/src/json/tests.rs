@@ -16,6 +16,7 @@ const WITHOUT: &[(&str, &str)] = &[
         "what it prints is JSON, in the form of OpenAPI",
     ),
     ("culvert portal run", "a service: it prints a log"),
+    ("culvert relay run", "a service: it prints a log"),
     ("culvert run", "what it prints is another program's"),
 ];
 

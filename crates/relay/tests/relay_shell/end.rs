@@ -72,7 +72,7 @@ impl End {
         let number = client.map_or(0, |client| client.as_bytes()[0]);
         let registration = Registration::new(&[relay], permission, [number; 32], BootTime::ZERO);
         Self {
-            socket: Socket::bind(Family::V4, 0, 0).unwrap(),
+            socket: Socket::bind(Family::of(relay.ip()), 0, 0).unwrap(),
             registration,
             outputs: Vec::new(),
             relay,

@@ -3,7 +3,7 @@
 use crate::end::{End, client};
 use crate::scene::Scene;
 use culvert_relay_core::registration::Output;
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 
 /// A WireGuard record of a kind, with the number behind its kind.
 fn record(kind: u8, number: u32, len: usize) -> Vec<u8> {
@@ -60,6 +60,24 @@ async fn records_pass_in_both_directions_in_their_batches_with_their_class() {
         assert!(bytes == batch, "byte for byte");
         assert!(came.iter().all(|batch| batch.class == 1));
     }
+    scene.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_with_ipv6_reaches_one_with_ipv4() {
+    let scene = Scene::start().await;
+    let port = scene.first_port;
+    let mut gateway = End::new(SocketAddr::from((Ipv6Addr::LOCALHOST, port)), None);
+    gateway.register();
+    let mut end = End::new(scene.at(port), Some(client(1)));
+    end.register();
+    let initiation = record(1, 7, 148);
+    end.send(&initiation, 148, 0x88);
+    assert_eq!(gateway.receive(148)[0].bytes, initiation);
+    let batch = run(7, 20);
+    gateway.send(&batch, 1_420, 0x2b);
+    let came = end.receive(batch.len());
+    assert!(came.iter().all(|batch| batch.class == 0x2b), "{came:?}");
     scene.finish().await;
 }
 
