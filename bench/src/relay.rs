@@ -53,6 +53,9 @@ pub(crate) struct Arguments {
     /// Clients of the storm.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=16_384))]
     clients: u32,
+    /// The load beside the pings, in percent of the measured rate.
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u8).range(1..=100))]
+    load: u8,
     /// Leave the TURN server out.
     #[arg(long)]
     without_turn: bool,
@@ -186,7 +189,7 @@ fn turn_rate(span: Duration) -> Result<Rate> {
     Ok(rate(&carried, turn.cpu()?.saturating_sub(before)))
 }
 
-/// Pings at one port, idle and while another port of the same worker carries half of what it can.
+/// Pings at one port, idle and while another port of the same worker carries a part of what it can.
 fn pings(arguments: &Arguments, gbit_per_s: f64) -> Result<()> {
     let mut out = std::io::stdout();
     let _worker = Worker::start(MAIN_PORT, GATEWAY_PORTS)?;
@@ -206,7 +209,7 @@ fn pings(arguments: &Arguments, gbit_per_s: f64) -> Result<()> {
         stride: RECORD,
         into: &sink.socket,
         arriving: RECORD,
-        rate: Some(gbit_per_s * 1e9 / 8.0 / 2.0),
+        rate: Some(gbit_per_s * 1e9 / 8.0 * f64::from(arguments.load) / 100.0),
     };
     let span = Duration::from_secs(arguments.seconds * 2);
     let (under_load, carried) = std::thread::scope(|scope| {

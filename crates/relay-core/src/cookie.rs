@@ -1,6 +1,7 @@
 //! Cookies: the proof that a sender receives at its address, without a table of addresses.
 
 use crate::mac::{KEY_LEN, Mac, derive};
+use crate::message::{ASK_LEN, Challenge, Message};
 use culvert_base::BootTime;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -38,6 +39,28 @@ impl Cookies {
     pub fn make(&mut self, source: SocketAddr, port: u16, now: BootTime) -> Mac {
         self.turn(now);
         mac(&self.current, source, port)
+    }
+
+    /// The answer to an [`Ask`](crate::message::Ask) of a sender that asks at `port`; `None` for any other datagram.
+    ///
+    /// It is all that a server needs that tells ends their address from outside, and registers nobody.
+    #[must_use]
+    pub fn answer(
+        &mut self,
+        datagram: &[u8],
+        source: SocketAddr,
+        port: u16,
+        now: BootTime,
+    ) -> Option<[u8; ASK_LEN]> {
+        let Some(Message::Ask(ask)) = Message::parse(datagram) else {
+            return None;
+        };
+        let challenge = Challenge {
+            transaction: ask.transaction,
+            cookie: self.make(source, port, now),
+            mapped: source,
+        };
+        Some(challenge.encode())
     }
 
     /// True if it was made for the sender and port, four minutes ago at most.
@@ -78,6 +101,7 @@ fn mac(secret: &[u8; KEY_LEN], source: SocketAddr, port: u16) -> Mac {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::{Ask, Transaction};
 
     const PORT: u16 = 3479;
 
@@ -119,6 +143,25 @@ mod tests {
         let new = cookies.make(ours, PORT, at(1_000));
         assert!(!cookies.is_valid(old, ours, PORT, at(10)));
         assert!(cookies.is_valid(new, ours, PORT, at(10)));
+    }
+
+    #[test]
+    fn a_question_is_answered_with_the_senders_address_and_nothing_else_is() {
+        let mut cookies = Cookies::new([1; KEY_LEN]);
+        let ours = source("198.51.100.7:9");
+        let transaction = Transaction([4; 16]);
+        let question = Ask { transaction }.encode();
+        let answer = cookies.answer(&question, ours, PORT, at(10)).unwrap();
+        let Some(Message::Challenge(challenge)) = Message::parse(&answer) else {
+            panic!("it is a challenge");
+        };
+        assert_eq!(
+            (challenge.transaction, challenge.mapped),
+            (transaction, ours)
+        );
+        assert!(cookies.is_valid(challenge.cookie, ours, PORT, at(10)));
+        assert_eq!(cookies.answer(&answer, ours, PORT, at(10)), None);
+        assert_eq!(cookies.answer(&question[..63], ours, PORT, at(10)), None);
     }
 
     #[test]
