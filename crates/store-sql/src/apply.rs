@@ -38,7 +38,7 @@ impl Writing {
                 let how = match kind {
                     EntityKind::Account => "an account comes into being by create_account",
                     EntityKind::Token => "a token comes into being with its digest",
-                    EntityKind::Client | EntityKind::Gateway => {
+                    EntityKind::Client | EntityKind::Gateway | EntityKind::Relay => {
                         "a machine comes into being when it enrols"
                     }
                     EntityKind::Actor

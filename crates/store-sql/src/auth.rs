@@ -134,6 +134,7 @@ impl Valid {
                 actor_kind: enabled(actor)?.kind,
             },
             TokenScope::Gateway { site } => Holder::Gateway { site },
+            TokenScope::Relay => Holder::Relay,
             TokenScope::Session { actor } => {
                 expect_in_use(&token, now)?;
                 session(actor, &enabled(actor)?)?

@@ -79,7 +79,10 @@ pub(super) async fn software(
     account: AccountId,
     kind: EntityKind,
 ) -> Result<BTreeMap<String, u64>, StoreError> {
-    if !matches!(kind, EntityKind::Client | EntityKind::Gateway) {
+    if !matches!(
+        kind,
+        EntityKind::Client | EntityKind::Gateway | EntityKind::Relay
+    ) {
         return Err(StoreError::Invalid {
             kind,
             field: "software",

@@ -57,6 +57,7 @@ impl Machine for Client {
             Holder::Setup
             | Holder::Api { .. }
             | Holder::Gateway { .. }
+            | Holder::Relay
             | Holder::Session { .. } => None,
         }
     }
@@ -107,9 +108,11 @@ impl Machine for Gateway {
     fn owner(holder: Holder) -> Option<SiteId> {
         match holder {
             Holder::Gateway { site } => Some(site),
-            Holder::Setup | Holder::Api { .. } | Holder::Client { .. } | Holder::Session { .. } => {
-                None
-            }
+            Holder::Setup
+            | Holder::Api { .. }
+            | Holder::Client { .. }
+            | Holder::Relay
+            | Holder::Session { .. } => None,
         }
     }
 
@@ -372,7 +375,7 @@ async fn check_key(
     Ok(())
 }
 
-async fn free_name(
+pub(super) async fn free_name(
     writing: &mut Writing,
     id: EntityId,
     wanted: &str,

@@ -35,6 +35,7 @@ mod counts;
 mod delete;
 mod dialect;
 mod enrol;
+mod enrol_relays;
 mod factors;
 mod fault;
 mod flows;

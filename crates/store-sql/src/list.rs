@@ -104,7 +104,9 @@ fn order(kind: EntityKind, order: Order) -> Result<String, StoreError> {
         OrderBy::Name if has_name(kind) => "name_key".to_owned(),
         OrderBy::Name => return Err(wrong(format!("a {kind} has no name"))),
         OrderBy::Seen => match kind {
-            EntityKind::Client | EntityKind::Gateway => "coalesce(seen_ms, 0)".to_owned(),
+            EntityKind::Client | EntityKind::Gateway | EntityKind::Relay => {
+                "coalesce(seen_ms, 0)".to_owned()
+            }
             EntityKind::Token => "coalesce(last_used_ms, 0)".to_owned(),
             _ => return Err(wrong(format!("a {kind} is never seen"))),
         },
@@ -141,7 +143,8 @@ const fn holder(kind: EntityKind) -> Option<(&'static str, EntityKind)> {
         | EntityKind::Group
         | EntityKind::Membership
         | EntityKind::Site
-        | EntityKind::Provider => None,
+        | EntityKind::Provider
+        | EntityKind::Relay => None,
     }
 }
 
@@ -227,7 +230,11 @@ impl Question {
         let Some(versions) = &filter.software else {
             return Ok(());
         };
-        if !matches!(self.kind, EntityKind::Client | EntityKind::Gateway) {
+        let runs_some = matches!(
+            self.kind,
+            EntityKind::Client | EntityKind::Gateway | EntityKind::Relay
+        );
+        if !runs_some {
             let reason = format!("a {} runs none", self.kind);
             return Err(self.invalid("software", reason));
         }
@@ -311,6 +318,7 @@ fn contains(dialect: Dialect, column: &str, keys: &[String]) -> (String, Vec<Val
 const fn texts(kind: EntityKind) -> &'static [&'static str] {
     match kind {
         EntityKind::Client | EntityKind::Gateway => &["seen_address", "seen_software"],
+        EntityKind::Relay => &["addresses", "seen_address", "seen_software"],
         EntityKind::Provider => &["issuer"],
         EntityKind::Identity => &["subject"],
         EntityKind::Account
@@ -345,7 +353,8 @@ const fn named_by(kind: EntityKind) -> &'static [(&'static str, EntityKind)] {
         | EntityKind::Actor
         | EntityKind::Group
         | EntityKind::Site
-        | EntityKind::Provider => &[],
+        | EntityKind::Provider
+        | EntityKind::Relay => &[],
     }
 }
 
@@ -393,15 +402,16 @@ const fn condition_of(part: Part) -> &'static str {
         Part::VerifiedGateways | Part::VerifiedClients => {
             "verified_ms IS NOT NULL AND revoked_ms IS NULL"
         }
-        Part::RevokedGateways | Part::RevokedClients | Part::RevokedTokens => {
-            "revoked_ms IS NOT NULL"
-        }
+        Part::RevokedGateways
+        | Part::RevokedClients
+        | Part::RevokedTokens
+        | Part::RevokedRelays => "revoked_ms IS NOT NULL",
         Part::DrainingGateways => "draining = 1 AND revoked_ms IS NULL",
         Part::DisabledActors | Part::DisabledPolicies => "disabled = 1",
         Part::InvitedActors => "invitation_ends_ms IS NOT NULL AND password_set_ms IS NULL",
         Part::Administrators => "sign_in_role IN ('admin', 'owner')",
         Part::EnabledPolicies => "disabled = 0",
-        Part::LiveTokens | Part::LiveGateways => "revoked_ms IS NULL",
+        Part::LiveTokens | Part::LiveGateways | Part::LiveRelays => "revoked_ms IS NULL",
     }
 }
 

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The schema, from the first version on. A later version appends a step and changes none.
-const STEPS: [Step; 16] = [
+const STEPS: [Step; 17] = [
     Step::Break(include_str!("schema.sql")),
     Step::Break(include_str!("schema_applications.sql")),
     Step::Break(include_str!("schema_people.sql")),
@@ -35,6 +35,7 @@ const STEPS: [Step; 16] = [
     Step::Break(include_str!("schema_log_order.sql")),
     Step::Break(include_str!("schema_pending.sql")),
     Step::Expand(include_str!("schema_versions.sql")),
+    Step::Expand(include_str!("schema_relays.sql")),
 ];
 
 /// "CULV": says whose database a file is.

@@ -6,7 +6,7 @@ use super::value::{Value, places};
 use culvert_ids::{AccountId, GroupId};
 use culvert_store::{
     Account, Actor, Client, Entity, EntityId, EntityKind, Gateway, Group, MAX_BATCH,
-    MAX_ROWS_PER_KIND, Membership, Page, PageLimit, Policy, Resource, Seq, Site, Snapshot,
+    MAX_ROWS_PER_KIND, Membership, Page, PageLimit, Policy, Relay, Resource, Seq, Site, Snapshot,
     StoreError, Token,
 };
 use culvert_wire::model::Log;
@@ -204,6 +204,7 @@ pub(super) async fn snapshot(
         tokens: all::<Token>(connection, account).await?,
         clients: all::<Client>(connection, account).await?,
         gateways: all::<Gateway>(connection, account).await?,
+        relays: all::<Relay>(connection, account).await?,
     })
 }
 

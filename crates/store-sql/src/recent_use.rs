@@ -134,7 +134,8 @@ fn index(about: EntityId) -> Result<&'static str, StoreError> {
         | EntityId::Policy(_)
         | EntityId::Token(_)
         | EntityId::Provider(_)
-        | EntityId::Identity(_) => Err(StoreError::Invalid {
+        | EntityId::Identity(_)
+        | EntityId::Relay(_) => Err(StoreError::Invalid {
             kind: about.kind(),
             field: "about",
             reason: "no log is about it".to_owned(),

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 /// Columns of text and bytes that are no secrets, by table. Ids, names, instants and numbers tell nothing that
 /// lets anybody in.
-const PUBLIC: [(&str, &str); 33] = [
+const PUBLIC: [(&str, &str); 34] = [
     (
         "access_grant",
         "account id client_id gateway_id resource_id policy_id cipher",
@@ -15,7 +15,7 @@ const PUBLIC: [(&str, &str); 33] = [
         "access_log",
         "account client_id resource_id gateway_id policy_id grant_id decision reason actor_id",
     ),
-    ("account", "account id name name_key settings"),
+    ("account", "account id name name_key settings paths"),
     ("activity", "account"),
     ("actor", "account id kind name name_key sign_in_role"),
     ("actor_group", "account id name name_key"),
@@ -60,6 +60,10 @@ const PUBLIC: [(&str, &str); 33] = [
     ("provider_secret", "account provider_id"),
     ("recovery_code", "account actor_id"),
     (
+        "relay",
+        "account id machine name name_key addresses seen_address seen_software",
+    ),
+    (
         "resource",
         "account id site_id name name_key target filters applications within",
     ),
@@ -67,11 +71,11 @@ const PUBLIC: [(&str, &str); 33] = [
     ("secrets_key", "key_id"),
     ("sink_position", "account sink log"),
     ("sink_secret", "account sink"),
-    ("site", "account id name name_key"),
+    ("site", "account id name name_key relays"),
     ("state_secret", "name"),
     (
         "token",
-        "account id kind actor_id site_id role name name_key uses used_client used_gateway",
+        "account id kind actor_id site_id role name name_key uses used_client used_gateway used_relay",
     ),
     ("token_digest", "id account"),
     ("totp", "account actor_id"),

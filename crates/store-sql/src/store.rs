@@ -13,8 +13,8 @@ use super::turn::Turn;
 use super::writer::Writer;
 use super::writing::Writing;
 use super::{
-    access, auth, changes, counts, enrol, factors, grants, invitations, list, owners, passkeys,
-    passwords, providers, read, secrets, seen,
+    access, auth, changes, counts, enrol, enrol_relays, factors, grants, invitations, list, owners,
+    passkeys, passwords, providers, read, secrets, seen,
 };
 use async_trait::async_trait;
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, GroupId, ProviderId, TokenId};
@@ -22,7 +22,8 @@ use culvert_store::{
     AccessEntry, AccessFilter, AccessSeq, Account, Actor, Author, Change, ChangeFilter, Client,
     CommitWatch, Enrolment, Entity, EntityId, EntityKind, Found, Gateway, Grant, Identity,
     ListFilter, LoggedAccess, Mutation, Owner, Page, PageLimit, Passkey, Position, Principal,
-    SecretBytes, SecretName, SeenMachine, Seq, Snapshot, StateSecret, Store, StoreError,
+    Relay, RelayEnrolment, SecretBytes, SecretName, SeenMachine, Seq, Snapshot, StateSecret, Store,
+    StoreError,
 };
 use culvert_wire::Timestamp;
 use culvert_wire::token::{SecretDigest, TokenKind};
@@ -478,6 +479,29 @@ impl Store for SqlStore {
     ) -> Result<Gateway, StoreError> {
         let written = self.enrol(account, principal, machine, now).await;
         self.writer.note(written)
+    }
+
+    async fn enrol_relay(
+        &self,
+        account: AccountId,
+        principal: &Principal,
+        machine: RelayEnrolment,
+        now: Timestamp,
+    ) -> Result<Relay, StoreError> {
+        let written = async {
+            let mut reading = self.reading().await?;
+            let unchanged =
+                enrol_relays::unchanged(&mut reading, account, principal, &machine, now).await?;
+            drop(reading);
+            if let Some(unchanged) = unchanged {
+                return Ok(unchanged);
+            }
+            let mut writing = self.change(account, principal.author(), now).await?;
+            let enrolled = enrol_relays::enrol(&mut writing, principal, machine).await?;
+            self.finish(writing).await?;
+            Ok(enrolled)
+        };
+        self.writer.note(written.await)
     }
 
     async fn record_seen(

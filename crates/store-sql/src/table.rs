@@ -2,13 +2,13 @@
 
 use super::value::{Columns, Value, damaged, json, word};
 use culvert_ids::{
-    ActorId, ClientId, GatewayId, GroupId, ID_LEN, ProviderId, ResourceId, SiteId, TokenId,
+    ActorId, ClientId, GatewayId, GroupId, ID_LEN, ProviderId, RelayId, ResourceId, SiteId, TokenId,
 };
 use culvert_store::rules::name_key;
 use culvert_store::{
-    Account, Actor, Client, Entity, EntityId, EntityKind, Gateway, Group, Identity, Kind,
-    MachineId, Membership, Policy, Provider, Resource, Seen, SignIn, Site, Stamp, StoreError,
-    Token, TokenScope, TokenUse,
+    Account, AccountSettings, Actor, Client, Entity, EntityId, EntityKind, Gateway, Group,
+    Identity, Kind, MachineId, Membership, Policy, Provider, Relay, Resource, Seen, SignIn, Site,
+    Stamp, StoreError, Token, TokenScope, TokenUse,
 };
 use culvert_wire::PublicKey;
 use culvert_wire::token::TokenKind;
@@ -81,6 +81,10 @@ macro_rules! for_kind {
                 type $row = Identity;
                 $body
             }
+            EntityKind::Relay => {
+                type $row = Relay;
+                $body
+            }
         }
     };
 }
@@ -107,6 +111,7 @@ pub(super) fn values(entity: &Entity) -> Result<Vec<Value>, StoreError> {
         Entity::Gateway(row) => row.values(),
         Entity::Provider(row) => row.values(),
         Entity::Identity(row) => row.values(),
+        Entity::Relay(row) => row.values(),
     }
 }
 
@@ -170,21 +175,25 @@ macro_rules! own {
 
 impl Table for Account {
     const TABLE: &'static str = "account";
-    const COLUMNS: &'static [&'static str] = &["name", "name_key", "settings"];
+    // The rule about paths came later. An older program that writes the settings would lose it there.
+    const COLUMNS: &'static [&'static str] = &["name", "name_key", "settings", "paths"];
 
     fn values(&self) -> Result<Vec<Value>, StoreError> {
         Ok(vec![
             self.name.as_str().into(),
             name_key(&self.name).into(),
             json(&self.settings)?,
+            word(&self.settings.paths)?,
         ])
     }
 
     fn read(id: EntityId, stamp: Stamp, row: Columns<'_>) -> Result<Self, StoreError> {
+        let settings: AccountSettings = row.json("settings")?;
+        let paths = row.word("paths")?;
         Ok(Self {
             id: own!(Account, id),
             name: row.text("name")?,
-            settings: row.json("settings")?,
+            settings: AccountSettings { paths, ..settings },
             stamp,
         })
     }
@@ -295,16 +304,21 @@ impl Table for Membership {
 
 impl Table for Site {
     const TABLE: &'static str = "site";
-    const COLUMNS: &'static [&'static str] = &["name", "name_key"];
+    const COLUMNS: &'static [&'static str] = &["name", "name_key", "relays"];
 
     fn values(&self) -> Result<Vec<Value>, StoreError> {
-        Ok(vec![self.name.as_str().into(), name_key(&self.name).into()])
+        Ok(vec![
+            self.name.as_str().into(),
+            name_key(&self.name).into(),
+            json(&self.relays)?,
+        ])
     }
 
     fn read(id: EntityId, stamp: Stamp, row: Columns<'_>) -> Result<Self, StoreError> {
         Ok(Self {
             id: own!(Site, id),
             name: row.text("name")?,
+            relays: row.json("relays")?,
             stamp,
         })
     }
@@ -398,17 +412,20 @@ impl Table for Token {
         "used_ms",
         "used_client",
         "used_gateway",
+        "used_relay",
         "proven_ms",
     ];
     const ASIDE: &'static [&'static str] = &["last_used_ms"];
 
     fn values(&self) -> Result<Vec<Value>, StoreError> {
         let machine = self.used.and_then(|used| used.machine);
-        let (client, gateway) = match machine {
-            Some(MachineId::Client(id)) => (Some(id), None),
-            Some(MachineId::Gateway(id)) => (None, Some(id)),
-            None => (None, None),
-        };
+        let (mut client, mut gateway, mut relay) = (None, None, None);
+        match machine {
+            Some(MachineId::Client(id)) => client = Some(id),
+            Some(MachineId::Gateway(id)) => gateway = Some(id),
+            Some(MachineId::Relay(id)) => relay = Some(id),
+            None => {}
+        }
         Ok(vec![
             word(&self.scope.kind())?,
             self.scope.actor().map(EntityId::from).into(),
@@ -425,6 +442,7 @@ impl Table for Token {
             self.used.map(|used| used.at).into(),
             client.map(EntityId::from).into(),
             gateway.map(EntityId::from).into(),
+            relay.map(EntityId::from).into(),
             self.proven.into(),
         ])
     }
@@ -442,19 +460,18 @@ impl Table for Token {
             TokenKind::Gateway => TokenScope::Gateway {
                 site: id!(SiteId, row, "site_id"),
             },
-            // Tokens of relays are not kept yet.
-            TokenKind::Relay => return Err(damaged("kind", "a relay's")),
+            TokenKind::Relay => TokenScope::Relay,
             TokenKind::Session => TokenScope::Session {
                 actor: id!(ActorId, row, "actor_id"),
             },
         };
         let client = row.optional_bytes("used_client")?;
         let gateway = row.optional_bytes("used_gateway")?;
-        let machine = match (client, gateway) {
-            (Some(id), _) => Some(MachineId::Client(ClientId::from_bytes(id))),
-            (None, Some(id)) => Some(MachineId::Gateway(GatewayId::from_bytes(id))),
-            (None, None) => None,
-        };
+        let relay = row.optional_bytes("used_relay")?;
+        let client = client.map(|id| MachineId::Client(ClientId::from_bytes(id)));
+        let gateway = gateway.map(|id| MachineId::Gateway(GatewayId::from_bytes(id)));
+        let relay = relay.map(|id| MachineId::Relay(RelayId::from_bytes(id)));
+        let machine = client.or(gateway).or(relay);
         let used = row.optional_time("used_ms")?;
         Ok(Self {
             id: own!(Token, id),
@@ -650,6 +667,43 @@ impl Table for Gateway {
             ipv6: row.bytes::<16>("ipv6")?.into(),
             verified: row.optional_time("verified_ms")?,
             enrolled_with: row.optional_bytes("token_id")?.map(TokenId::from_bytes),
+            draining: row.flag("draining")?,
+            revoked: row.optional_time("revoked_ms")?,
+            seen: read_seen(row)?,
+            stamp,
+        })
+    }
+}
+
+impl Table for Relay {
+    const TABLE: &'static str = "relay";
+    const COLUMNS: &'static [&'static str] = &[
+        "machine",
+        "name",
+        "name_key",
+        "addresses",
+        "draining",
+        "revoked_ms",
+    ];
+    const ASIDE: &'static [&'static str] = SEEN;
+
+    fn values(&self) -> Result<Vec<Value>, StoreError> {
+        Ok(vec![
+            self.machine.as_str().into(),
+            self.name.as_str().into(),
+            name_key(&self.name).into(),
+            json(&self.addresses)?,
+            self.draining.into(),
+            self.revoked.into(),
+        ])
+    }
+
+    fn read(id: EntityId, stamp: Stamp, row: Columns<'_>) -> Result<Self, StoreError> {
+        Ok(Self {
+            id: own!(Relay, id),
+            machine: row.text("machine")?,
+            name: row.text("name")?,
+            addresses: row.json("addresses")?,
             draining: row.flag("draining")?,
             revoked: row.optional_time("revoked_ms")?,
             seen: read_seen(row)?,

@@ -300,6 +300,7 @@ async fn resources_of_the_first_version_are_for_every_application_and_lead_anywh
     let site = Site {
         id: SiteId::from_bytes([2; 16]),
         name: "office".to_owned(),
+        relays: None,
         stamp: Stamp::default(),
     };
     let resource = Resource {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// A change that is asked for.
 #[derive(Clone, Debug)]
 pub enum Mutation {
-    /// A new row. Not of an account, a token, a client or a gateway, which come into being otherwise.
+    /// A new row. Not of an account, a token, a client, a gateway or a relay, which come into being otherwise.
     Create(Entity),
     /// A new token, with the digest of its secret.
     CreateToken {

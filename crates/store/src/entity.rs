@@ -5,15 +5,17 @@ mod actor;
 mod machine;
 mod policy;
 mod provider;
+mod relay;
 mod site;
 mod stamp;
 mod token;
 
-pub use account::{Account, AccountSettings, SecondFactorRule};
+pub use account::{Account, AccountSettings, PathRule, SecondFactorRule};
 pub use actor::{Actor, ActorKind, Group, Membership, SignIn};
 pub use machine::{Client, Gateway, MachineId, Seen};
 pub use policy::Policy;
 pub use provider::{GroupOfClaim, Identity, Provider, ProviderSettings, UnknownPeople};
+pub use relay::Relay;
 pub use site::{Resource, Site};
 pub use stamp::Stamp;
 pub use token::{Role, Token, TokenScope, TokenUse, TokenUses};
@@ -21,7 +23,7 @@ pub use token::{Role, Token, TokenScope, TokenUse, TokenUses};
 use culvert_base::quoted;
 use culvert_ids::{
     AccountId, ActorId, ClientId, GatewayId, GroupId, ID_LEN, IdError, IdentityId, MembershipId,
-    PolicyId, ProviderId, ResourceId, SiteId, TokenId,
+    PolicyId, ProviderId, RelayId, ResourceId, SiteId, TokenId,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -134,7 +136,7 @@ macro_rules! entities {
                 let (prefix, _) = text.split_once('_').unwrap_or((text, ""));
                 match prefix {
                     $($id::PREFIX => text.parse().map(Self::$name),)*
-                    _ => Err(IdError::Prefix { expected: "act_, grp_, site_, res_, pol_, tok_, cli_, idp_, idn_ or gw" }),
+                    _ => Err(IdError::Prefix { expected: "act_, grp_, site_, res_, pol_, tok_, cli_, idp_, idn_, rly_ or gw" }),
                 }
             }
         }
@@ -193,6 +195,8 @@ entities! {
     Provider(ProviderId) = "provider";
     /// A person as a provider knows them, with their actor.
     Identity(IdentityId) = "identity";
+    /// A machine that forwards what ends behind NATs send each other.
+    Relay(RelayId) = "relay";
 }
 
 impl Entity {
@@ -211,6 +215,7 @@ impl Entity {
             Self::Gateway(row) => Some(&row.name),
             Self::Provider(row) => Some(&row.name),
             Self::Identity(_) => None,
+            Self::Relay(row) => Some(&row.name),
         }
     }
 }
@@ -269,6 +274,7 @@ impl From<MachineId> for EntityId {
         match id {
             MachineId::Client(id) => Self::Client(id),
             MachineId::Gateway(id) => Self::Gateway(id),
+            MachineId::Relay(id) => Self::Relay(id),
         }
     }
 }

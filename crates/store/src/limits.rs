@@ -32,6 +32,9 @@ pub const MAX_NAME_CHARS: usize = 100;
 /// Bytes of the text by which a machine is known: a UUID or a host name (253), not a document.
 pub const MAX_MACHINE_LEN: usize = 256;
 
+/// Relays that a site may name: as many as a client is told of in all.
+pub const MAX_SITE_RELAYS: usize = culvert_wire::messages::MAX_RELAY_PLACES;
+
 /// Bytes of a machine's software version.
 pub const MAX_SOFTWARE_LEN: usize = 100;
 

@@ -123,11 +123,15 @@ pub enum Part {
     LiveTokens,
     /// Tokens that are revoked.
     RevokedTokens,
+    /// Relays that are not revoked.
+    LiveRelays,
+    /// Relays that are revoked.
+    RevokedRelays,
 }
 
 impl Part {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::ServiceAccounts,
         Self::MadeTokens,
         Self::Sessions,
@@ -146,6 +150,8 @@ impl Part {
         Self::DisabledPolicies,
         Self::LiveTokens,
         Self::RevokedTokens,
+        Self::LiveRelays,
+        Self::RevokedRelays,
     ];
 
     /// The kind of its rows.
@@ -167,6 +173,7 @@ impl Part {
                 EntityKind::Client
             }
             Self::EnabledPolicies | Self::DisabledPolicies => EntityKind::Policy,
+            Self::LiveRelays | Self::RevokedRelays => EntityKind::Relay,
         }
     }
 }

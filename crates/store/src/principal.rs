@@ -53,6 +53,8 @@ pub enum Holder {
         /// The site.
         site: SiteId,
     },
+    /// The account's, to connect relays.
+    Relay,
 }
 
 /// An actor who is an owner, once for each way.
@@ -91,6 +93,7 @@ impl Holder {
             Self::Api { .. } => TokenKind::Api,
             Self::Client { .. } => TokenKind::Client,
             Self::Gateway { .. } => TokenKind::Gateway,
+            Self::Relay => TokenKind::Relay,
             Self::Session { .. } => TokenKind::Session,
         }
     }
@@ -101,7 +104,7 @@ impl Holder {
             Self::Api { actor, .. } | Self::Client { actor, .. } | Self::Session { actor, .. } => {
                 Some(actor)
             }
-            Self::Setup | Self::Gateway { .. } => None,
+            Self::Setup | Self::Gateway { .. } | Self::Relay => None,
         }
     }
 
@@ -109,7 +112,7 @@ impl Holder {
     pub const fn role(self) -> Option<Role> {
         match self {
             Self::Api { role, .. } | Self::Session { role, .. } => Some(role),
-            Self::Setup | Self::Client { .. } | Self::Gateway { .. } => None,
+            Self::Setup | Self::Client { .. } | Self::Gateway { .. } | Self::Relay => None,
         }
     }
 }

@@ -3,14 +3,17 @@
 pub mod owners;
 
 use crate::limits::{
-    GRANT_LIFETIME_S, MAX_MACHINE_LEN, MAX_NAME_CHARS, MAX_SOFTWARE_LEN, MAX_SUBJECT_LEN,
+    GRANT_LIFETIME_S, MAX_MACHINE_LEN, MAX_NAME_CHARS, MAX_SITE_RELAYS, MAX_SOFTWARE_LEN,
+    MAX_SUBJECT_LEN,
 };
 use crate::range::Range;
 use crate::{
-    Account, Actor, Entity, EntityId, EntityKind, StoreError, Token, TokenScope, TokenUses,
+    Account, Actor, Entity, EntityId, EntityKind, Relay, Site, StoreError, Token, TokenScope,
+    TokenUses,
 };
 use culvert_policy::{composed, deceptive_character, decomposed, is_normalized};
 use culvert_wire::Timestamp;
+use culvert_wire::messages::MAX_RELAY_ADDRESSES;
 
 /// A kind of rows that refer to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +73,8 @@ pub const fn users_of(kind: EntityKind) -> &'static [User] {
         | K::Token
         | K::Client
         | K::Gateway
-        | K::Identity => &[],
+        | K::Identity
+        | K::Relay => &[],
     }
 }
 
@@ -98,7 +102,8 @@ pub fn references(entity: &Entity) -> Vec<EntityId> {
         | Entity::Actor(_)
         | Entity::Group(_)
         | Entity::Site(_)
-        | Entity::Provider(_) => Vec::new(),
+        | Entity::Provider(_)
+        | Entity::Relay(_) => Vec::new(),
     }
 }
 
@@ -113,6 +118,7 @@ pub fn revoked(entity: &Entity) -> Option<Timestamp> {
         Entity::Token(row) => row.revoked,
         Entity::Client(row) => row.revoked,
         Entity::Gateway(row) => row.revoked,
+        Entity::Relay(row) => row.revoked,
         Entity::Account(_)
         | Entity::Actor(_)
         | Entity::Group(_)
@@ -129,7 +135,7 @@ pub fn revoked(entity: &Entity) -> Option<Timestamp> {
 pub const fn can_be_revoked(kind: EntityKind) -> bool {
     matches!(
         kind,
-        EntityKind::Token | EntityKind::Client | EntityKind::Gateway
+        EntityKind::Token | EntityKind::Client | EntityKind::Gateway | EntityKind::Relay
     )
 }
 
@@ -186,11 +192,12 @@ pub fn check(before: Option<&Entity>, entity: &Entity) -> Result<(), StoreError>
         Entity::Token(token) => check_token(token),
         Entity::Client(client) => check_machine(kind, &client.machine),
         Entity::Gateway(gateway) => check_machine(kind, &gateway.machine),
+        Entity::Relay(relay) => check_relay(relay),
+        Entity::Site(site) => check_site(site),
         Entity::Identity(identity) => check_subject(&identity.subject),
         Entity::Actor(_)
         | Entity::Group(_)
         | Entity::Membership(_)
-        | Entity::Site(_)
         | Entity::Resource(_)
         | Entity::Policy(_)
         | Entity::Provider(_) => Ok(()),
@@ -228,6 +235,24 @@ fn check_machine(kind: EntityKind, machine: &str) -> Result<(), StoreError> {
     if machine.is_empty() || machine.len() > MAX_MACHINE_LEN {
         let reason = format!("it has 1 to {MAX_MACHINE_LEN} bytes");
         return Err(invalid(kind, "machine", reason));
+    }
+    Ok(())
+}
+
+fn check_relay(relay: &Relay) -> Result<(), StoreError> {
+    check_machine(EntityKind::Relay, &relay.machine)?;
+    if relay.addresses.len() > MAX_RELAY_ADDRESSES {
+        let reason = format!("it has at most {MAX_RELAY_ADDRESSES}");
+        return Err(invalid(EntityKind::Relay, "addresses", reason));
+    }
+    Ok(())
+}
+
+fn check_site(site: &Site) -> Result<(), StoreError> {
+    let relays = site.relays.as_ref().map_or(0, Vec::len);
+    if relays > MAX_SITE_RELAYS {
+        let reason = format!("a site names at most {MAX_SITE_RELAYS}");
+        return Err(invalid(EntityKind::Site, "relays", reason));
     }
     Ok(())
 }
@@ -308,7 +333,13 @@ fn check_token(token: &Token) -> Result<(), StoreError> {
         (TokenScope::Setup, TokenUses::Many) => "a set-up token has one use",
         (TokenScope::Api { .. }, TokenUses::One) => "an API token is used many times",
         (TokenScope::Session { .. }, TokenUses::One) => "a session is used many times",
-        (TokenScope::Setup | TokenScope::Client { .. } | TokenScope::Gateway { .. }, _)
+        (
+            TokenScope::Setup
+            | TokenScope::Client { .. }
+            | TokenScope::Gateway { .. }
+            | TokenScope::Relay,
+            _,
+        )
         | (TokenScope::Api { .. } | TokenScope::Session { .. }, TokenUses::Many) => {
             return Ok(());
         }
@@ -378,6 +409,13 @@ pub fn merge(before: &Entity, mut wanted: Entity) -> Result<Option<Entity>, Stor
                 ("enrolled_with", was.enrolled_with == is.enrolled_with),
                 ("ipv4", was.ipv4 == is.ipv4),
                 ("ipv6", was.ipv6 == is.ipv6),
+            ])
+        }
+        (Entity::Relay(was), Entity::Relay(is)) => {
+            is.seen.clone_from(&was.seen);
+            first_changed(&[
+                ("machine", was.machine == is.machine),
+                ("addresses", was.addresses == is.addresses),
             ])
         }
         (Entity::Provider(was), Entity::Provider(is)) => {

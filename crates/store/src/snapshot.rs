@@ -1,7 +1,7 @@
 //! The whole configuration of an account at one instant.
 
 use crate::{
-    Account, Actor, Client, Gateway, Group, Membership, Policy, Resource, Seq, Site, Token,
+    Account, Actor, Client, Gateway, Group, Membership, Policy, Relay, Resource, Seq, Site, Token,
 };
 
 /// The configuration of an account that sessions of machines follow, as it was right after the
@@ -32,4 +32,6 @@ pub struct Snapshot {
     pub clients: Vec<Client>,
     /// All gateways, revoked ones included.
     pub gateways: Vec<Gateway>,
+    /// All relays, revoked ones included.
+    pub relays: Vec<Relay>,
 }

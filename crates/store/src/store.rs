@@ -4,14 +4,17 @@ use crate::{
     AccessEntry, AccessFilter, AccessSeq, Account, Actor, Author, Change, ChangeFilter, Client,
     Entity, EntityId, EntityKind, Found, Gateway, Grant, Identity, Kind, ListFilter, LoggedAccess,
     Logs, MachineId, Mutation, Owner, Page, PageLimit, Passkey, PendingStore, Portals, Position,
-    Principal, SecretBytes, SecretName, Seen, Seq, Snapshot, StateSecret, StoreError,
+    Principal, Relay, SecretBytes, SecretName, Seen, Seq, Snapshot, StateSecret, StoreError,
 };
 use async_trait::async_trait;
-use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, GroupId, ProviderId, TokenId};
+use culvert_ids::{
+    AccountId, ActorId, ClientId, GatewayId, GrantId, GroupId, ProviderId, RelayId, TokenId,
+};
 use culvert_wire::token::{SecretDigest, TokenKind};
 use culvert_wire::{PublicKey, Timestamp};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::net::SocketAddr;
 
 /// The portal's database, as `Arc<dyn Store>`.
 ///
@@ -111,7 +114,7 @@ pub trait Store: Logs + PendingStore + Portals + Debug + Send + Sync + 'static {
         to: &[EntityId],
     ) -> Result<BTreeMap<EntityId, u64>, StoreError>;
 
-    /// The number of clients or gateways, without those that are revoked, by the version of the software that they said
+    /// The number of clients, gateways or relays, without those that are revoked, by the version of the software that they said
     /// when they last connected.
     ///
     /// # Errors
@@ -315,6 +318,19 @@ pub trait Store: Logs + PendingStore + Portals + Debug + Send + Sync + 'static {
         now: Timestamp,
     ) -> Result<Gateway, StoreError>;
 
+    /// The relay of the account that this machine is, with the addresses that it has now.
+    ///
+    /// # Errors
+    /// [`StoreError::Denied`] where the token or the relay was revoked or the principal is no relay,
+    /// [`StoreError::Invalid`].
+    async fn enrol_relay(
+        &self,
+        account: AccountId,
+        principal: &Principal,
+        machine: RelayEnrolment,
+        now: Timestamp,
+    ) -> Result<Relay, StoreError>;
+
     /// Notes what was last seen of machines. Returns how many rows that concerned: ids that are not
     /// in the account are passed over, and so is what is older than what is known.
     ///
@@ -428,6 +444,21 @@ pub struct Enrolment<I> {
     pub name: String,
     /// Its key.
     pub public_key: PublicKey,
+    /// The address of its session, and its software.
+    pub seen: Seen,
+}
+
+/// A relay that enrols, as it describes itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RelayEnrolment {
+    /// The id that it gets if it is new.
+    pub new_id: RelayId,
+    /// The text that the machine keeps for itself.
+    pub machine: String,
+    /// The name that people give the machine.
+    pub name: String,
+    /// The addresses at which it is reached.
+    pub addresses: Vec<SocketAddr>,
     /// The address of its session, and its software.
     pub seen: Seen,
 }

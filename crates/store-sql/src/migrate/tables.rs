@@ -25,7 +25,7 @@ pub(super) const ACCOUNTS: Table = Table {
     name: "account",
     key: "account",
     numbers: "version created_ms updated_ms last_seq last_access last_flow",
-    texts: "name name_key settings",
+    texts: "name name_key settings paths",
     bytes: "account id",
 };
 
@@ -55,7 +55,7 @@ pub(super) const LOGS: [Table; 3] = [
 ];
 
 /// All other tables, each behind those that it refers to.
-pub(super) const TABLES: [Table; 29] = [
+pub(super) const TABLES: [Table; 30] = [
     Table {
         name: "actor",
         key: "account id",
@@ -82,7 +82,7 @@ pub(super) const TABLES: [Table; 29] = [
         name: "site",
         key: "account id",
         numbers: "version created_ms updated_ms",
-        texts: "name name_key",
+        texts: "name name_key relays",
         bytes: "account id",
     },
     Table {
@@ -104,7 +104,7 @@ pub(super) const TABLES: [Table; 29] = [
         key: "account id",
         numbers: "version created_ms updated_ms expires_ms revoked_ms used_ms last_used_ms proven_ms",
         texts: "kind role name name_key uses",
-        bytes: "account id actor_id site_id used_client used_gateway",
+        bytes: "account id actor_id site_id used_client used_gateway used_relay",
     },
     Table {
         name: "token_digest",
@@ -126,6 +126,13 @@ pub(super) const TABLES: [Table; 29] = [
         numbers: "version created_ms updated_ms draining revoked_ms seen_ms verified_ms",
         texts: "machine name name_key seen_address seen_software",
         bytes: "account id site_id public_key ipv4 ipv6 token_id",
+    },
+    Table {
+        name: "relay",
+        key: "account id",
+        numbers: "version created_ms updated_ms draining revoked_ms seen_ms",
+        texts: "machine name name_key addresses seen_address seen_software",
+        bytes: "account id",
     },
     Table {
         name: "machine_address",

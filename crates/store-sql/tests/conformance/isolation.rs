@@ -18,6 +18,7 @@ struct Full {
     rows: Vec<Entity>,
     client_key: culvert_store::Principal,
     gateway_key: culvert_store::Principal,
+    relay_key: culvert_store::Principal,
     grant: Grant,
 }
 
@@ -35,6 +36,12 @@ impl Full {
         let client = world.enrol(&client_key, "laptop", 1).await.unwrap();
         let gateway_key = world.gateway_key(site.id).await;
         let gateway = world.enrol_gateway(&gateway_key, "gw", 2).await.unwrap();
+        let relay_key = world.relay_key().await;
+        let machine = relay_enrolment("relay", &["192.0.2.9:3478"]);
+        let relay = world
+            .store
+            .enrol_relay(world.account, &relay_key, machine, NOW);
+        let relay = relay.await.unwrap();
         let grant = Grant {
             id: grant_id(),
             client: client.id,
@@ -73,6 +80,7 @@ impl Full {
             rows,
             client_key,
             gateway_key,
+            relay_key,
             grant,
         }
     }
@@ -195,6 +203,9 @@ async fn machines_of_another_account_do_not_enrol(ours: &Full, theirs: &Full) {
     let machine = enrolment(GatewayId::from_bytes(bytes()), "gw", 7);
     let gateway = store.enrol_gateway(account, &theirs.gateway_key, machine, NOW);
     assert!(matches!(gateway.await, Err(StoreError::Denied(_))));
+    let machine = relay_enrolment("relay", &["192.0.2.9:3478"]);
+    let relay = store.enrol_relay(account, &theirs.relay_key, machine, NOW);
+    assert!(matches!(relay.await, Err(StoreError::Denied(_))));
 }
 
 async fn batches_pass_over_another_account(ours: &Full, theirs: &Full) {
@@ -298,6 +309,10 @@ pub(crate) async fn an_unknown_account_is_an_error_everywhere(factory: impl Asyn
             .map(|_| ()),
         store
             .enrol_gateway(unknown, &key, gateway, NOW)
+            .await
+            .map(|_| ()),
+        store
+            .enrol_relay(unknown, &key, relay_enrolment("relay", &[]), NOW)
             .await
             .map(|_| ()),
         store.record_seen(unknown, Vec::new()).await.map(|_| ()),

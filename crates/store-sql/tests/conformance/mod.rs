@@ -21,6 +21,7 @@ pub(crate) mod people;
 pub(crate) mod proofs;
 pub(crate) mod providers;
 pub(crate) mod recent_use;
+pub(crate) mod relays;
 pub(crate) mod searching;
 pub(crate) mod tokens;
 pub(crate) mod totals;
@@ -164,6 +165,11 @@ macro_rules! conformance {
                 machines::a_machine_outside_of_new_ranges_moves
                 machines::a_one_time_token_belongs_to_the_machine_that_used_it
                 machines::one_machine_that_enrols_many_times_at_once_is_one_client
+                relays::a_relay_that_comes_again_is_the_same_and_writes_nothing
+                relays::a_one_time_token_of_a_relay_belongs_to_the_relay_that_used_it
+                relays::a_revoked_relay_stays_away_and_no_other_token_enrols_one
+                relays::relays_are_listed_by_their_state_and_counted_by_their_software
+                relays::the_rule_about_paths_and_the_relays_of_a_site_are_kept
                 high_rate::what_was_last_seen_is_no_change
                 high_rate::grants_live_until_they_end_or_expire
                 high_rate::the_access_log_is_filtered_and_paged

@@ -37,6 +37,7 @@ pub(crate) async fn a_token_stands_for_its_holder(factory: impl AsyncFn() -> Fix
             TokenUses::One,
             Holder::Gateway { site: site.id },
         ),
+        (TokenScope::Relay, TokenUses::Many, Holder::Relay),
     ];
     for (scope, uses, holder) in holders {
         let key = world.token(scope, uses).await;

@@ -3,13 +3,13 @@
 use super::Fixture;
 use culvert_ids::{
     AccountId, ActorId, ClientId, GatewayId, GrantId, GroupId, IdentityId, MembershipId, PolicyId,
-    ProviderId, ResourceId, SiteId, TokenId,
+    ProviderId, RelayId, ResourceId, SiteId, TokenId,
 };
 use culvert_store::{
     Account, AccountSettings, Actor, ActorKind, Author, Change, Client, Enrolment, Entity,
     EntityId, Gateway, Group, Identity, Membership, Mutation, Policy, Principal, Provider,
-    ProviderSettings, Resource, Role, Seen, Site, Stamp, Store, StoreError, Token, TokenScope,
-    TokenUses,
+    ProviderSettings, RelayEnrolment, Resource, Role, Seen, Site, Stamp, Store, StoreError, Token,
+    TokenScope, TokenUses,
 };
 use culvert_wire::model::{Applications, Filter, Target, TargetKind};
 use culvert_wire::token::{Secret, SecretDigest, TokenKind};
@@ -191,6 +191,11 @@ impl World {
             .await
     }
 
+    pub(crate) async fn relay_key(&self) -> Principal {
+        let key = self.token(TokenScope::Relay, TokenUses::Many).await;
+        self.authenticate(&key, NOW).await.unwrap()
+    }
+
     pub(crate) async fn enrol_gateway(
         &self,
         principal: &Principal,
@@ -201,6 +206,16 @@ impl World {
         self.store
             .enrol_gateway(self.account, principal, machine, NOW)
             .await
+    }
+}
+
+pub(crate) fn relay_enrolment(machine: &str, addresses: &[&str]) -> RelayEnrolment {
+    RelayEnrolment {
+        new_id: RelayId::from_bytes(bytes()),
+        machine: machine.to_owned(),
+        name: "relay".to_owned(),
+        addresses: addresses.iter().map(|at| at.parse().unwrap()).collect(),
+        seen: seen(NOW),
     }
 }
 
@@ -284,6 +299,7 @@ pub(crate) fn site(name: &str) -> Site {
     Site {
         id: SiteId::from_bytes(bytes()),
         name: name.to_owned(),
+        relays: None,
         stamp: Stamp::default(),
     }
 }

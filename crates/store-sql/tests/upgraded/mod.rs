@@ -40,6 +40,7 @@ pub(crate) fn site(number: u8) -> Site {
     Site {
         id: SiteId::from_bytes(id(0x55, number)),
         name: format!("site {number}"),
+        relays: None,
         stamp: Stamp::default(),
     }
 }

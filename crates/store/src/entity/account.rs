@@ -40,6 +40,21 @@ pub struct AccountSettings {
     pub second_factor: SecondFactorRule,
     /// A gateway that no administrator has verified gets no grants.
     pub require_verified_gateways: bool,
+    /// The paths between clients and gateways that are allowed.
+    pub paths: PathRule,
+}
+
+/// The paths between clients and gateways that an account allows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PathRule {
+    /// Direct paths and relays.
+    #[default]
+    Any,
+    /// No relays.
+    Direct,
+    /// Relays alone: neither end is told the other's addresses.
+    Relayed,
 }
 
 /// The people who must have a second factor besides the password with which they sign in.
@@ -81,6 +96,7 @@ impl Default for AccountSettings {
             logs: LogSettings::default(),
             second_factor: SecondFactorRule::Off,
             require_verified_gateways: false,
+            paths: PathRule::Any,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Machines that enrolled.
 
 use super::stamp::Stamp;
-use culvert_ids::{ActorId, ClientId, GatewayId, SiteId, TokenId};
+use culvert_ids::{ActorId, ClientId, GatewayId, RelayId, SiteId, TokenId};
 use culvert_wire::{PublicKey, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -88,7 +88,7 @@ pub struct Seen {
     pub software: String,
 }
 
-/// A client or a gateway.
+/// A client, a gateway or a relay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MachineId {
@@ -96,4 +96,6 @@ pub enum MachineId {
     Client(ClientId),
     /// A gateway.
     Gateway(GatewayId),
+    /// A relay.
+    Relay(RelayId),
 }

@@ -1,7 +1,7 @@
 //! Places and what lies there.
 
 use super::stamp::Stamp;
-use culvert_ids::{ResourceId, SiteId};
+use culvert_ids::{RelayId, ResourceId, SiteId};
 use culvert_wire::model;
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +12,9 @@ pub struct Site {
     pub id: SiteId,
     /// The name that people give it.
     pub name: String,
+    /// The only relays that its gateways use; all of the account where it names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relays: Option<Vec<RelayId>>,
     /// Version and times.
     #[serde(flatten)]
     pub stamp: Stamp,

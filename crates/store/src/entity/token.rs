@@ -60,6 +60,8 @@ pub enum TokenScope {
         /// The site.
         site: SiteId,
     },
+    /// Connects relays of the account.
+    Relay,
     /// A browser in which someone signed in. Its rights are those of the actor's
     /// [`SignIn`](super::SignIn) at that moment.
     Session {
@@ -86,7 +88,7 @@ pub enum Role {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenUses {
-    /// Once. A token of a client or gateway then belongs to the machine that used it: it goes on
+    /// Once. A token of a client, a gateway or a relay then belongs to the machine that used it: it goes on
     /// connecting that machine, with the key that it had, and no other.
     One,
     /// Until it expires or is revoked.
@@ -110,6 +112,7 @@ impl TokenScope {
             Self::Api { .. } => TokenKind::Api,
             Self::Client { .. } => TokenKind::Client,
             Self::Gateway { .. } => TokenKind::Gateway,
+            Self::Relay => TokenKind::Relay,
             Self::Session { .. } => TokenKind::Session,
         }
     }
@@ -120,7 +123,7 @@ impl TokenScope {
             Self::Api { actor, .. } | Self::Client { actor } | Self::Session { actor } => {
                 Some(*actor)
             }
-            Self::Setup | Self::Gateway { .. } => None,
+            Self::Setup | Self::Gateway { .. } | Self::Relay => None,
         }
     }
 
@@ -128,7 +131,11 @@ impl TokenScope {
     pub const fn site(&self) -> Option<SiteId> {
         match self {
             Self::Gateway { site } => Some(*site),
-            Self::Setup | Self::Api { .. } | Self::Client { .. } | Self::Session { .. } => None,
+            Self::Setup
+            | Self::Api { .. }
+            | Self::Client { .. }
+            | Self::Relay
+            | Self::Session { .. } => None,
         }
     }
 
@@ -136,7 +143,11 @@ impl TokenScope {
     pub const fn role(&self) -> Option<Role> {
         match self {
             Self::Api { role, .. } => Some(*role),
-            Self::Setup | Self::Client { .. } | Self::Gateway { .. } | Self::Session { .. } => None,
+            Self::Setup
+            | Self::Client { .. }
+            | Self::Gateway { .. }
+            | Self::Relay
+            | Self::Session { .. } => None,
         }
     }
 }

@@ -8,6 +8,7 @@ fn site(name: &str) -> Entity {
     Entity::Site(Site {
         id: SiteId::from_bytes([1; 16]),
         name: name.to_owned(),
+        relays: None,
         stamp: Stamp::default(),
     })
 }
