@@ -1,12 +1,16 @@
 //! The hub: takes what happens, and coordinates the parts that decide what follows.
 
 mod asks;
+mod candidates;
 mod changes;
 mod clients;
 mod drain;
 mod flows;
 mod gateways;
+mod no_gateway;
 mod portals;
+mod relay_access;
+mod relays;
 mod returning;
 mod review;
 mod verification;
@@ -14,12 +18,14 @@ mod views;
 
 pub use clients::ClientJoin;
 pub use gateways::GatewayJoin;
+pub use relays::RelayJoin;
 
 use super::directory::Directory;
 use super::grants::{Grant, Grants, Stage};
 use super::output::{Outbox, Output, SessionId};
 use super::outside::GatewayRefusals;
 use super::random::Random;
+use super::relays::Relays;
 use super::returning::Returning;
 use super::session::Facts;
 use super::sessions::{Party, Sessions};
@@ -31,8 +37,8 @@ use asks::Asks;
 use culvert_base::LogLine;
 use culvert_ids::ClientId;
 use culvert_wire::Timestamp;
-use culvert_wire::messages::{PortalSet, Reason, ReasonCode, ToClient, ToGateway};
-use std::collections::BTreeMap;
+use culvert_wire::messages::{PortalSet, Reason, ReasonCode, ToClient, ToGateway, ToRelay};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The sessions and grants of one account.
 pub struct Hub {
@@ -48,6 +54,7 @@ pub struct Hub {
     refusals: GatewayRefusals,
     counters: Counters,
     portals: PortalSet,
+    relays: Relays,
 }
 
 impl Hub {
@@ -77,6 +84,7 @@ impl Hub {
             refusals: GatewayRefusals::default(),
             counters: Counters::default(),
             portals: PortalSet::default(),
+            relays: Relays::new(now),
         };
         hub.restore(grants, now);
         hub
@@ -102,6 +110,7 @@ impl Hub {
         match self.sessions.remove(session) {
             Some(Party::Client(client)) => self.drop_asks_of(client),
             Some(Party::Gateway(gateway)) => self.interrupt_gateway(gateway, now),
+            Some(Party::Relay(relay)) => self.expect_relay(relay, now),
             None => {}
         }
         self.end_overflowed(now);
@@ -118,6 +127,10 @@ impl Hub {
                 let answer = ToGateway::Unsupported { kind };
                 self.outbox.tell_gateway(session, answer);
             }
+            Some(Party::Relay(_)) => {
+                let answer = ToRelay::Unsupported { kind };
+                self.outbox.tell_relay(session, answer);
+            }
             None => {}
         }
         self.end_overflowed(now);
@@ -132,6 +145,8 @@ impl Hub {
                 Timer::Token(token) => self.review_token(token, now),
                 Timer::Drained(gateway) => self.end_drained(gateway, now),
                 Timer::Requests => self.serve_waiting(None, now),
+                Timer::Relays(gateway) => self.renew_relays(gateway, now),
+                Timer::RelayReturn(relay) => self.lose_relay_unless_back(relay, now),
                 Timer::Return(gateway) => {
                     self.stop_expecting(gateway);
                     if !self.sessions.gateways.contains(gateway) {
@@ -157,6 +172,13 @@ impl Hub {
                 Some(Party::Gateway(_)) => self.outbox.tell_gateway(
                     *session,
                     ToGateway::Refused {
+                        reason: reason.clone(),
+                        retry_after_s: Some(wait_s),
+                    },
+                ),
+                Some(Party::Relay(_)) => self.outbox.tell_relay(
+                    *session,
+                    ToRelay::Refused {
                         reason: reason.clone(),
                         retry_after_s: Some(wait_s),
                     },
@@ -210,6 +232,7 @@ impl Hub {
                 }
                 self.refuse_gateway(session, reason);
             }
+            Some(Party::Relay(_)) => self.refuse_relay(session, reason),
             None => {}
         }
         self.forget(session, now);
@@ -250,6 +273,7 @@ impl Hub {
         match self.sessions.remove(session) {
             Some(Party::Client(client)) => self.drop_asks_of(client),
             Some(Party::Gateway(gateway)) => self.lose_gateway(gateway, now),
+            Some(Party::Relay(relay)) => self.expect_relay(relay, now),
             None => {}
         }
     }
@@ -258,6 +282,9 @@ impl Hub {
     /// one in use, and those that another gateway has still run out.
     fn restore(&mut self, mut rows: Vec<culvert_store::Grant>, now: Timestamp) {
         rows.sort_by_key(|row| (row.issued, row.id));
+        // Each may have tokens that the portal before made.
+        let pairs: BTreeSet<_> = rows.iter().map(|row| (row.gateway, row.client)).collect();
+        self.relays.pairs.clone_from(&pairs);
         for row in rows.into_iter().rev() {
             let is_known = self.is_still_possible(&row);
             let gateway_is_full =
@@ -291,9 +318,12 @@ impl Hub {
         for client in self.sessions.clients.known() {
             self.watch_token(client);
         }
-        let pairs = self.grants.pairs();
-        for (client, resource) in pairs {
+        let granted = self.grants.pairs();
+        for (client, resource) in granted {
             self.review_grants(client, resource, now);
+        }
+        for (gateway, client) in pairs {
+            self.withdraw_unless_served(gateway, client);
         }
     }
 }

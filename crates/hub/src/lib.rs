@@ -1,4 +1,4 @@
-//! Messages of the portal to clients and gateways: the decisions for all sessions of one account. The
+//! Messages of the portal to clients, gateways and relays: the decisions for all sessions of one account. The
 //! hub has no clock, randomness or I/O of its own, so tests and a simulation run the code that is
 //! shipped.
 //!
@@ -22,6 +22,7 @@ mod output;
 mod outside;
 mod random;
 mod reasons;
+mod relays;
 mod returning;
 mod session;
 mod sessions;
@@ -32,12 +33,12 @@ mod views;
 
 pub use directory::{Directory, FeedError};
 pub use election::{Elected, Election, LEASE_MARGIN, MISFIT_PAUSE, Term};
-pub use hub::{ClientJoin, GatewayJoin, Hub};
+pub use hub::{ClientJoin, GatewayJoin, Hub, RelayJoin};
 pub use output::{Output, SessionId};
 pub use reasons::OWNER_RETRY_AFTER_S;
 pub use session::Facts;
 pub use signing::{PORTAL_SECRET_LEN, PortalKeys, SignError, Signer};
 pub use views::{
-    Bar, ClientView, Counters, Explained, ExplainedPolicies, GatewayView, HubStatus, PolicyView,
-    UnmetKind, UnmetView,
+    Bar, ClientView, Counters, Explained, ExplainedPolicies, GatewayView, HubStatus, PathView,
+    PolicyView, RelayView, UnmetKind, UnmetView,
 };

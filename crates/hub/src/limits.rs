@@ -71,6 +71,41 @@ pub const MAX_DENIALS_REMEMBERED: usize = 64;
 /// Records in one batch for the store.
 pub const MAX_BATCH: usize = culvert_store::MAX_BATCH;
 
+/// The lifetime of a token for a relay, in milliseconds. Another one is made at half of it.
+pub const RELAY_TOKEN_MS: u64 = 60 * 60 * 1_000;
+
+/// Bytes per second that an end may send through a relay: 10 Gbit/s, so that no end takes a larger relay for itself. The
+/// relay has a limit of its own for all ends.
+pub const RELAY_RATE_BYTES_PER_S: u64 = 1_250_000_000;
+
+/// Gateway ports of a relay that are used.
+pub const MAX_RELAY_PORTS: u16 = 1_024;
+
+/// The time for which ends keep a relay whose session is over, in milliseconds. The relay itself may be well. It is twice
+/// the longest wait between two attempts to connect.
+pub const RELAY_RETURN_MS: u64 = 60_000;
+
+/// Clients that get new tokens in one step. At two tokens of some 20 µs each, a step takes 10 ms.
+pub const RELAY_STEP_CLIENTS: usize = 256;
+
+/// The time between two such steps, in milliseconds: [`MAX_GRANTS_PER_GATEWAY`] clients have theirs within 7 s.
+pub const RELAY_STEP_MS: u64 = 100;
+
+/// Withdrawals that are kept for relays that are away: they take 200 kB.
+pub const MAX_WITHDRAWALS: usize = 4_096;
+
+/// Clients whose addresses a gateway is told when it joins: a quarter of its message queue.
+pub const MAX_CANDIDATES_AT_JOIN: usize = MAX_QUEUED_MESSAGES / 4;
+
+/// Clients of a gateway whose round trips count for the choice of its relays: enough for a mean.
+pub(crate) const RELAY_COST_CLIENTS: usize = 256;
+
+/// The round trip to a relay that nobody has measured, in microseconds: one across a continent.
+pub(crate) const UNKNOWN_ROUND_TRIP_US: u64 = 100_000;
+
+/// A gateway changes its relay for one that is closer by this, in microseconds. Less is noise.
+pub(crate) const RELAY_SWITCH_GAIN_US: u64 = 20_000;
+
 /// A grant counts as older than a change of its resource or client, unless it was signed more than this
 /// after the change, in milliseconds. The clock may have been set back in between. A gateway that comes
 /// back is then told the resource's filters again, and a grant of the portal's last run is signed anew.

@@ -4,10 +4,10 @@ use super::limits::{MAX_BATCH, MAX_QUEUED_MESSAGES};
 use culvert_base::{LogLine, LogQueue};
 use culvert_ids::GrantId;
 use culvert_store::{AccessEntry, FlowBatch, Grant};
-use culvert_wire::messages::{ReasonCode, Sequenced, ToClient, ToGateway};
+use culvert_wire::messages::{ReasonCode, Sequenced, ToClient, ToGateway, ToRelay};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// A session of a client or a gateway: the shell's number for it, never used twice.
+/// A session of a client, a gateway or a relay: the shell's number for it, never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u64);
 
@@ -27,6 +27,13 @@ pub enum Output {
         session: SessionId,
         /// The message.
         message: Sequenced<ToGateway>,
+    },
+    /// Send a message to a relay.
+    ToRelay {
+        /// The session over which it is sent.
+        session: SessionId,
+        /// The message.
+        message: Sequenced<ToRelay>,
     },
     /// End a session, once earlier messages to it have left. The hub has forgotten it already.
     Close {
@@ -75,6 +82,7 @@ pub(super) struct Outbox {
 enum Outgoing {
     Client(ToClient),
     Gateway(ToGateway),
+    Relay(ToRelay),
     Close(ReasonCode),
 }
 
@@ -102,6 +110,10 @@ impl Outbox {
 
     pub(super) fn tell_gateway(&mut self, session: SessionId, message: ToGateway) {
         self.push(session, Outgoing::Gateway(message));
+    }
+
+    pub(super) fn tell_relay(&mut self, session: SessionId, message: ToRelay) {
+        self.push(session, Outgoing::Relay(message));
     }
 
     pub(super) fn close(&mut self, session: SessionId, reason: ReasonCode) {
@@ -207,6 +219,14 @@ impl Outbox {
                 },
             },
             Outgoing::Gateway(message) => Output::ToGateway {
+                session,
+                message: Sequenced {
+                    epoch,
+                    seq,
+                    message,
+                },
+            },
+            Outgoing::Relay(message) => Output::ToRelay {
                 session,
                 message: Sequenced {
                     epoch,

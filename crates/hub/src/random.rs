@@ -1,8 +1,8 @@
-//! Ids of grants and epochs of sessions, from a seed: the hub draws nothing itself.
+//! Ids of grants, epochs of sessions and keys for relays, from a seed: the hub draws nothing itself.
 
 use aws_lc_rs::hmac;
 use culvert_ids::{GrantId, RANDOM_LEN};
-use culvert_wire::Timestamp;
+use culvert_wire::{PresharedKey, Timestamp};
 
 /// A stream of bytes that who lacks the seed can't foresee.
 pub(super) struct Random {
@@ -25,6 +25,11 @@ impl Random {
     /// 53 bits, which every reader of JSON takes for the number that it is.
     pub(super) fn epoch(&mut self) -> u64 {
         u64::from_be_bytes(self.bytes()) >> 11
+    }
+
+    /// A key for a relay, or for the proofs of one of its ends.
+    pub(super) fn key(&mut self) -> PresharedKey {
+        PresharedKey::from_bytes(self.bytes())
     }
 
     fn bytes<const N: usize>(&mut self) -> [u8; N] {

@@ -6,9 +6,11 @@ use super::limits::{
 };
 use super::slots::SlotSet;
 use culvert_base::{TokenBucket, TokenRate, UnixTime};
-use culvert_ids::{ResourceId, TokenId};
+use culvert_ids::{GatewayId, RelayId, ResourceId, TokenId};
 use culvert_policy::ClientFacts;
-use culvert_wire::messages::{ClientFeature, GatewayFeature, GatewayLoad, ReasonCode};
+use culvert_wire::messages::{
+    ClientFeature, GatewayFeature, GatewayLoad, PathKind, ReasonCode, RelayAccess,
+};
 use culvert_wire::{Cipher, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -42,6 +44,39 @@ pub(super) struct ClientSession {
     /// Requests that it may still make.
     pub(super) requests: TokenBucket<UnixTime>,
     denials: BTreeMap<(ResourceId, ReasonCode), Timestamp>,
+    pub(super) relaying: ClientRelays,
+}
+
+/// The part of a client's session that relays and paths are about.
+#[derive(Debug, Default)]
+pub(super) struct ClientRelays {
+    /// It uses relays, and tells where it is.
+    pub(super) uses_relays: bool,
+    /// The addresses at which gateways may reach it, at most [`MAX_CANDIDATES`].
+    pub(super) candidates: Vec<SocketAddr>,
+    /// The round trips that it measured, in microseconds.
+    pub(super) reached: BTreeMap<RelayId, u32>,
+    /// The path to each gateway with a grant of the client, as it told.
+    pub(super) paths: BTreeMap<GatewayId, ClientPath>,
+    /// The last tokens for the relays of each such gateway.
+    pub(super) issued: BTreeMap<GatewayId, IssuedRelays>,
+}
+
+/// Tokens that a client was given.
+#[derive(Debug)]
+pub(super) struct IssuedRelays {
+    /// The gateway's round of tokens.
+    pub(super) round: u64,
+    pub(super) relays: Vec<RelayAccess>,
+}
+
+/// The path from a client to a gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ClientPath {
+    pub(super) path: PathKind,
+    pub(super) relay: Option<RelayId>,
+    pub(super) round_trip_us: Option<u32>,
+    pub(super) since: Timestamp,
 }
 
 impl ClientSession {
@@ -61,6 +96,10 @@ impl ClientSession {
             waiting: BTreeSet::new(),
             requests: TokenBucket::FULL,
             denials: BTreeMap::new(),
+            relaying: ClientRelays {
+                uses_relays: features.contains(&ClientFeature::Relays),
+                ..ClientRelays::default()
+            },
         }
     }
 
@@ -98,6 +137,8 @@ pub(super) struct GatewaySession {
     pub(super) verification: Verification,
     pub(super) announced: Announced,
     pub(super) load: Load,
+    /// The round trips to relays that it measured, in microseconds.
+    pub(super) reached: BTreeMap<RelayId, u32>,
 }
 
 /// Facts that a gateway tells of itself.
@@ -115,6 +156,8 @@ pub(super) struct Announced {
     pub(super) answers_dns: bool,
     /// It keeps the portal's addresses, and is told of others.
     pub(super) keeps_portals: bool,
+    /// It uses relays, and looks for clients behind NATs.
+    pub(super) uses_relays: bool,
 }
 
 impl Announced {
@@ -133,6 +176,7 @@ impl Announced {
             keeps_within: features.contains(&GatewayFeature::Within),
             answers_dns: features.contains(&GatewayFeature::Dns),
             keeps_portals: features.contains(&GatewayFeature::Portals),
+            uses_relays: features.contains(&GatewayFeature::Relays),
         };
         announced.replace_candidates(candidates);
         announced

@@ -3,7 +3,7 @@
 use super::SessionId;
 use super::session::{ClientSession, Facts, GatewaySession};
 use super::slots::Slots;
-use culvert_ids::{ClientId, GatewayId, ResourceId, TokenId};
+use culvert_ids::{ClientId, GatewayId, RelayId, ResourceId, TokenId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// At whose end a session is.
@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) enum Party {
     Client(ClientId),
     Gateway(GatewayId),
+    Relay(RelayId),
 }
 
 /// All sessions. A machine has one, or none.
@@ -48,12 +49,18 @@ impl Sessions {
         self.gateways.sessions.insert(id, joined);
     }
 
+    /// A relay has joined. The rest of it is in [`Relays`](super::relays::Relays).
+    pub(super) fn join_relay(&mut self, session: SessionId, id: RelayId) {
+        self.parties.insert(session, Party::Relay(id));
+    }
+
     /// Forgets a session. Returns the machine that had it.
     pub(super) fn remove(&mut self, session: SessionId) -> Option<Party> {
         let party = self.parties.remove(&session)?;
         match party {
             Party::Client(id) => drop(self.clients.sessions.remove(&id)),
             Party::Gateway(id) => drop(self.gateways.sessions.remove(&id)),
+            Party::Relay(_) => {}
         }
         Some(party)
     }
@@ -63,11 +70,14 @@ impl Sessions {
         self.parties.keys().copied().collect()
     }
 
-    /// Every session: gateways, then clients.
+    /// Every session: relays, then gateways, then clients.
     pub(super) fn gateways_first(&self) -> Vec<SessionId> {
         let gateways = self.gateways.sessions.values().map(|gateway| gateway.id);
         let clients = self.clients.sessions.values().map(|client| client.id);
-        gateways.chain(clients).collect()
+        let relays = self.parties.iter();
+        let relays = relays.filter(|(_, party)| matches!(party, Party::Relay(_)));
+        let relays = relays.map(|(session, _)| *session);
+        relays.chain(gateways).chain(clients).collect()
     }
 }
 

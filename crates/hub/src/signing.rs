@@ -4,9 +4,10 @@ use aws_lc_rs::hmac;
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use culvert_wire::messages::RelayClaims;
 use culvert_wire::{GrantClaims, PresharedKey, PublicKey};
-use pasetors::keys::AsymmetricSecretKey;
-use pasetors::version4::{PublicToken, V4};
+use pasetors::keys::{AsymmetricSecretKey, SymmetricKey};
+use pasetors::version4::{LocalToken, PublicToken, V4};
 use std::fmt;
 use zeroize::Zeroizing;
 
@@ -30,11 +31,17 @@ pub trait Signer: fmt::Debug + Send {
     /// The secret that a client and a gateway mix into their handshake: the same for as long as
     /// both keep their keys.
     fn preshared_key(&self, client: &PublicKey, gateway: &PublicKey) -> PresharedKey;
+
+    /// The claims as a PASETO v4.local token under a relay's key, without footer and implicit assertion.
+    ///
+    /// # Errors
+    /// [`SignError`]: the end does not use the relay then.
+    fn seal(&self, key: &PresharedKey, claims: &RelayClaims) -> Result<String, SignError>;
 }
 
-/// A grant could not be signed.
+/// A token could not be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the grant could not be signed")]
+#[error("the token could not be made")]
 pub struct SignError;
 
 /// The secrets of a portal, which all of its replicas share.
@@ -83,6 +90,12 @@ impl Signer for PortalKeys {
         let mut key = Zeroizing::new([0; PORTAL_SECRET_LEN]);
         key.copy_from_slice(context.sign().as_ref());
         PresharedKey::from_bytes(*key)
+    }
+
+    fn seal(&self, key: &PresharedKey, claims: &RelayClaims) -> Result<String, SignError> {
+        let key = SymmetricKey::<V4>::from(key.as_bytes()).map_err(|_| SignError)?;
+        let payload = Zeroizing::new(serde_json::to_vec(claims).map_err(|_| SignError)?);
+        LocalToken::encrypt(&key, &payload, None, None).map_err(|_| SignError)
     }
 }
 

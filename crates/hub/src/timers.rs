@@ -1,6 +1,6 @@
 //! Timers of the hub.
 
-use culvert_ids::{GatewayId, GrantId, TokenId};
+use culvert_ids::{GatewayId, GrantId, RelayId, TokenId};
 use culvert_wire::Timestamp;
 use std::collections::BTreeSet;
 
@@ -19,9 +19,13 @@ pub(super) enum Timer {
     Return(GatewayId),
     /// Requests have waited long enough for a gateway that is expected.
     Requests,
+    /// Ends get other tokens for the relays of a gateway.
+    Relays(GatewayId),
+    /// A relay that was expected has not come back in time.
+    RelayReturn(RelayId),
 }
 
-/// Each at most once a grant, a gateway or an expiry of a token, and bounded with them.
+/// Each at most once a grant, a gateway, a session of a relay or an expiry of a token, and bounded with them.
 #[derive(Debug, Default)]
 pub(super) struct Timers(BTreeSet<(Timestamp, Timer)>);
 

@@ -1,10 +1,10 @@
 //! Views of the hub for administrators and collectors of metrics. They are plain data, which one portal tells another.
 
-use culvert_ids::{ClientId, GatewayId, GroupId, PolicyId};
+use culvert_ids::{ClientId, GatewayId, GroupId, PolicyId, RelayId};
 use culvert_policy::{Decision, Explanation, Unmet};
 use culvert_store::Seq;
 use culvert_wire::Timestamp;
-use culvert_wire::messages::{GatewayLoad, ReasonCode};
+use culvert_wire::messages::{GatewayLoad, PathKind, ReasonCode, RelayLoad};
 use culvert_wire::model::Applications;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -20,6 +20,9 @@ pub struct HubStatus {
     pub gateways: usize,
     /// Those of them that wait to be verified.
     pub gateways_awaiting_verification: usize,
+    /// Connected relays.
+    #[serde(default)]
+    pub relays: usize,
     /// Grants that are out, those that are not answered yet included.
     pub grants: usize,
     /// Requests under way.
@@ -62,6 +65,43 @@ pub struct ClientView {
     pub grants: usize,
     /// Resources that it was told of.
     pub resources: usize,
+    /// The paths that it told, in the order of the gateways' ids.
+    #[serde(default)]
+    pub paths: Vec<PathView>,
+}
+
+/// The path from a client to a gateway, as the client told it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathView {
+    /// The gateway.
+    pub gateway: GatewayId,
+    /// Its kind.
+    pub path: PathKind,
+    /// The relay, where it goes through one.
+    pub relay: Option<RelayId>,
+    /// The round trip in microseconds, if it is known.
+    pub round_trip_us: Option<u32>,
+    /// The time since which it is the path.
+    pub since: Timestamp,
+}
+
+/// A connected relay.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RelayView {
+    /// The relay's id.
+    pub relay: RelayId,
+    /// The start of its session.
+    pub since: Timestamp,
+    /// It gets no new ends: it said so, or an administrator.
+    pub draining: bool,
+    /// The addresses at which it is reached, each with its main port.
+    pub addresses: Vec<SocketAddr>,
+    /// The TCP port of its TLS listener, if it has one.
+    pub tls_port: Option<u16>,
+    /// Gateways that are to be reached through it.
+    pub given: usize,
+    /// Its last report of its load.
+    pub load: RelayLoad,
 }
 
 /// A connected gateway.
@@ -83,6 +123,9 @@ pub struct GatewayView {
     pub grants: usize,
     /// Its last report of its load.
     pub load: GatewayLoad,
+    /// The relays through which it is reached, the best one first.
+    #[serde(default)]
+    pub relays: Vec<RelayId>,
 }
 
 /// An explanation of a client's access to a resource, or of its denial, at this time.

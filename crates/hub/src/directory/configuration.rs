@@ -13,11 +13,12 @@ use super::settings::Settings;
 use super::sites::Sites;
 use super::tokens::Tokens;
 use culvert_ids::{
-    AccountId, ActorId, ClientId, GatewayId, GroupId, PolicyId, ResourceId, SiteId, TokenId,
+    AccountId, ActorId, ClientId, GatewayId, GroupId, PolicyId, RelayId, ResourceId, SiteId,
+    TokenId,
 };
 use culvert_policy::{Policy, PolicyNames};
 use culvert_store::{
-    AccountSettings, Actor, Change, Client, Entity, EntityId, Gateway, Seq, Snapshot, Token,
+    AccountSettings, Actor, Change, Client, Entity, EntityId, Gateway, Relay, Seq, Snapshot, Token,
 };
 use culvert_wire::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +35,7 @@ pub struct Directory {
     tokens: Tokens,
     clients: Clients,
     sites: Sites,
+    relays: BTreeMap<RelayId, Relay>,
     faults: BTreeMap<EntityId, String>,
 }
 
@@ -52,6 +54,7 @@ impl Directory {
             tokens: Tokens::default(),
             clients: Clients::default(),
             sites: Sites::default(),
+            relays: BTreeMap::new(),
             faults: BTreeMap::new(),
         };
         let rows = std::iter::once(Entity::Account(account))
@@ -63,7 +66,8 @@ impl Directory {
             .chain(snapshot.policies.into_iter().map(Entity::from))
             .chain(snapshot.tokens.into_iter().map(Entity::from))
             .chain(snapshot.clients.into_iter().map(Entity::from))
-            .chain(snapshot.gateways.into_iter().map(Entity::from));
+            .chain(snapshot.gateways.into_iter().map(Entity::from))
+            .chain(snapshot.relays.into_iter().map(Entity::from));
         let mut effects = Vec::new();
         for row in rows {
             directory.set(row, &mut effects);
@@ -208,6 +212,21 @@ impl Directory {
             Some(_) => Err(Barred::Revoked),
             None => Ok(gateway),
         }
+    }
+
+    /// The relay, if it may connect.
+    pub(crate) fn admit_relay(&self, id: RelayId) -> Result<&Relay, Barred> {
+        let relay = self.relays.get(&id).ok_or(Barred::Unknown)?;
+        match relay.revoked {
+            Some(_) => Err(Barred::Revoked),
+            None => Ok(relay),
+        }
+    }
+
+    /// True if the gateways of the site may use the relay.
+    pub(crate) fn site_uses_relay(&self, site: SiteId, relay: RelayId) -> bool {
+        let relays = self.sites.relays(site);
+        relays.is_none_or(|relays| relays.contains(&relay))
     }
 
     /// True if the gateway may have grants: it is admitted, and verified if the account requires that.

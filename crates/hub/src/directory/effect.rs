@@ -1,6 +1,6 @@
 //! Items that a change of the configuration affects, so that nothing else is reviewed.
 
-use culvert_ids::{ActorId, ClientId, GatewayId, GroupId, ResourceId, TokenId};
+use culvert_ids::{ActorId, ClientId, GatewayId, GroupId, RelayId, ResourceId, TokenId};
 
 /// An item that a change affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,6 +9,12 @@ pub(crate) enum Effect {
     Ranges,
     /// The account's rules about names are others.
     Dns,
+    /// The account's rule about paths is another one.
+    Paths,
+    /// A site uses other relays.
+    SiteRelays,
+    /// The relay was made, renamed, drained, revoked or deleted.
+    Relay(RelayId),
     /// The flow log was turned on or off.
     FlowLog,
     /// A policy joins the two, or no longer, or under other conditions.

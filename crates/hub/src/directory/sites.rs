@@ -2,13 +2,15 @@
 
 use super::bounds::{MAX, MIN};
 use super::effect::MachineChange;
-use culvert_ids::{GatewayId, SiteId};
+use culvert_ids::{GatewayId, RelayId, SiteId};
 use culvert_store::Gateway;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Default)]
 pub(super) struct Sites {
     names: BTreeMap<SiteId, String>,
+    /// The only relays of a site; sites without an entry use all.
+    relays: BTreeMap<SiteId, Vec<RelayId>>,
     gateways: BTreeMap<GatewayId, Gateway>,
     gateways_of: BTreeSet<(SiteId, GatewayId)>,
 }
@@ -22,7 +24,21 @@ impl Sites {
         self.names.insert(id, name);
     }
 
+    /// The only relays of the site; none where it uses all.
+    pub(super) fn relays(&self, id: SiteId) -> Option<&[RelayId]> {
+        self.relays.get(&id).map(Vec::as_slice)
+    }
+
+    /// True if that changes anything.
+    pub(super) fn set_relays(&mut self, id: SiteId, relays: Option<Vec<RelayId>>) -> bool {
+        match relays {
+            Some(relays) => self.relays.insert(id, relays.clone()) != Some(relays),
+            None => self.relays.remove(&id).is_some(),
+        }
+    }
+
     pub(super) fn remove(&mut self, id: SiteId) {
+        self.relays.remove(&id);
         self.names.remove(&id);
     }
 

@@ -4,7 +4,8 @@ use super::Hub;
 use super::asks::Pair;
 use crate::directory::{Effect, FeedError, MachineChange, ResourceChange};
 use crate::reasons::{self, StatedReason};
-use culvert_ids::{ActorId, ClientId, GatewayId, ResourceId, TokenId};
+use crate::sessions::Party;
+use culvert_ids::{ActorId, ClientId, GatewayId, RelayId, ResourceId, TokenId};
 use culvert_store::{Change, Decision};
 use culvert_wire::Timestamp;
 use culvert_wire::messages::{ReasonCode, ToGateway};
@@ -16,6 +17,9 @@ struct Work {
     ranges: bool,
     dns: bool,
     flow_log: bool,
+    paths: bool,
+    site_relays: bool,
+    relays: BTreeSet<RelayId>,
     pairs: BTreeSet<Pair>,
     resources: BTreeMap<ResourceId, ResourceChange>,
     clients: BTreeMap<ClientId, MachineChange>,
@@ -40,6 +44,14 @@ impl Hub {
         }
         self.review_machines(&work, now);
         self.review_resources(&work, now);
+        for relay in &work.relays {
+            self.review_relay(*relay, now);
+        }
+        if work.paths {
+            self.review_paths(now);
+        } else if work.site_relays {
+            self.review_relays_of_all(None, now);
+        }
         if work.dns {
             self.tell_dns();
         }
@@ -50,6 +62,10 @@ impl Hub {
             let reason = "the networks of the tunnel have changed; connect again";
             let reason = reasons::brief(ReasonCode::TryLater, reason);
             for session in self.sessions.ids() {
+                if matches!(self.sessions.party(session), Some(Party::Relay(_))) {
+                    // It has no address inside the tunnel.
+                    continue;
+                }
                 self.expel(session, reason.clone(), now);
             }
         }
@@ -62,6 +78,11 @@ impl Hub {
             Effect::Ranges => work.ranges = true,
             Effect::Dns => work.dns = true,
             Effect::FlowLog => work.flow_log = true,
+            Effect::Paths => work.paths = true,
+            Effect::SiteRelays => work.site_relays = true,
+            Effect::Relay(relay) => {
+                work.relays.insert(relay);
+            }
             Effect::Policy { group, resource } => {
                 let clients = self.directory.clients_in(group);
                 work.pairs.extend(clients.map(|client| (client, resource)));

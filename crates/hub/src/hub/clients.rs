@@ -6,8 +6,7 @@ use crate::grants::Stage;
 use crate::limits::{MAX_RESOURCES_PER_CLIENT, MAX_WELCOME_RESOURCES_LEN};
 use crate::output::SessionId;
 use crate::reasons::{self, StatedReason};
-use crate::session::ClientSession;
-use crate::session::Facts;
+use crate::session::{ClientPath, ClientSession, Facts};
 use crate::sessions::Party;
 use crate::timers::Timer;
 use culvert_base::LogLine;
@@ -89,9 +88,17 @@ impl Hub {
                 self.answer_now((client, resource), request);
             }
             FromClient::ReleaseAccess { grant } => self.release(client, grant, now),
-            FromClient::CandidatesChanged { .. }
-            | FromClient::RelaysReached { .. }
-            | FromClient::PathChanged { .. } => {}
+            FromClient::CandidatesChanged { candidates } => self.move_client(client, candidates),
+            FromClient::RelaysReached { relays } => self.note_reached(client, relays),
+            FromClient::PathChanged {
+                gateway,
+                path,
+                relay,
+                round_trip_us,
+            } => {
+                let path = ClientPath::told(path, relay, round_trip_us, now);
+                self.note_path(client, gateway, path);
+            }
             FromClient::Unsupported { kind } => {
                 let line = LogLine::debug("the client does not know a message")
                     .with("client", client)
@@ -130,6 +137,7 @@ impl Hub {
     fn welcome_client(&mut self, session: SessionId, client: &Client) {
         let joined = self.sessions.clients.get(client.id);
         let follows_dns = joined.is_some_and(|joined| joined.follows_dns);
+        let uses_relays = joined.is_some_and(|joined| joined.relaying.uses_relays);
         let mut resources = Vec::new();
         let mut later = Vec::new();
         let mut len = 0;
@@ -164,7 +172,10 @@ impl Hub {
                 false => Dns::default(),
             },
             portals: self.portals.clone(),
-            relays: Vec::new(),
+            relays: match uses_relays {
+                true => self.relays.told_places.clone(),
+                false => Vec::new(),
+            },
         };
         self.outbox.tell_client(session, welcome);
         for resource in later {

@@ -61,5 +61,6 @@ impl Hub {
         self.void_grants_through(id, &drained, Decision::Revoked, now);
         // Not before what it had not answered is offered to others.
         self.sessions.gateways.stay(id);
+        self.review_relays(id, true, now);
     }
 }

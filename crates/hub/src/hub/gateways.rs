@@ -2,6 +2,7 @@
 
 use super::Hub;
 use super::asks::Pair;
+use super::no_gateway::NoGateway;
 use crate::directory::Barred;
 use crate::grants::Stage;
 use crate::limits::{CLOCK_RECHECK_MS, MAX_GRANTS_PER_GATEWAY, MAX_OFFERS_PER_GATEWAY};
@@ -17,7 +18,7 @@ use culvert_wire::messages::{
     FromGateway, GatewayFeature, Interface, Reason, ReasonCode, ToClient, ToGateway,
 };
 use culvert_wire::{Cipher, PROTOCOL, PublicKey, Timestamp};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 /// A gateway that has said hello, with a token that was accepted, and was enrolled.
@@ -39,60 +40,6 @@ pub struct GatewayJoin {
     pub grants: Vec<GrantId>,
     /// Optional features that it supports.
     pub features: Vec<GatewayFeature>,
-}
-
-/// No gateway can be given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NoGateway {
-    /// None is connected that was not tried.
-    Absent,
-    /// Those that there are have as many grants as they may.
-    Busy,
-    /// Those that there are would lead the resource's names anywhere.
-    Outdated,
-    /// Those that there are wait to be verified by an administrator.
-    Unverified,
-}
-
-impl NoGateway {
-    pub(super) fn refusal(self, failure: Option<&Reason>) -> StatedReason {
-        match (self, failure) {
-            (_, Some(failure)) if failure.code == ReasonCode::NameUnanswered => StatedReason::new(
-                failure.code,
-                "the site's DNS did not answer for the name",
-                format!("the gateway refused: {}", failure.text),
-            ),
-            (_, Some(failure)) if failure.code == ReasonCode::HostAddress => StatedReason::new(
-                ReasonCode::GatewayRefused,
-                "the resource is on the gateway's own machine, which serves clients only with `--host-access`",
-                format!("the gateway refused: {}", failure.text),
-            ),
-            (_, Some(failure)) => StatedReason::new(
-                ReasonCode::GatewayRefused,
-                "the gateway refused",
-                format!("the gateway refused: {}", failure.text),
-            ),
-            (Self::Absent, None) => StatedReason::plain(
-                ReasonCode::NoGateway,
-                "no gateway of the site can be reached",
-            ),
-            (Self::Busy, None) => {
-                StatedReason::plain(ReasonCode::TryLater, "the site's gateways are too busy")
-            }
-            (Self::Outdated, None) => StatedReason::new(
-                ReasonCode::NoGateway,
-                "no gateway of the site can be used",
-                "the resource says where its names may lead (`within`), and the site's gateways do not see \
-                 to that: update them",
-            ),
-            (Self::Unverified, None) => StatedReason::new(
-                ReasonCode::NoGateway,
-                "no gateway of the site can be used",
-                "the site's gateways wait to be verified by an administrator: compare the fingerprint, then \
-                 `culvert admin gateway verify`",
-            ),
-        }
-    }
 }
 
 impl Hub {
@@ -130,6 +77,7 @@ impl Hub {
             verification: self.verification_of(gateway.id),
             announced: Announced::new(ciphers, candidates, join.draining, &join.features),
             load: Load::default(),
+            reached: BTreeMap::new(),
         };
         let tells_flows = joined.may_tell_flows();
         self.sessions.join_gateway(gateway.id, joined);
@@ -138,6 +86,8 @@ impl Hub {
             self.tell_flow_log(session);
         }
         self.tell_clients_of_move(gateway.id, before.as_deref());
+        self.tell_all_candidates(gateway.id);
+        self.review_relays(gateway.id, true, now);
         for pair in interrupted {
             self.retry_offer(pair, gateway.id, true, now);
         }
@@ -175,7 +125,7 @@ impl Hub {
                 let before = gateway.announced.replace_candidates(candidates);
                 self.tell_clients_of_move(id, Some(&before));
             }
-            FromGateway::RelaysReached { .. } => {}
+            FromGateway::RelaysReached { relays } => self.note_reached_by_gateway(id, relays),
             FromGateway::Draining { on } => gateway.announced.draining = on,
             FromGateway::Unsupported { kind } => {
                 let line = LogLine::debug("the gateway does not know a message")
@@ -193,7 +143,7 @@ impl Hub {
             return;
         };
         let candidates = session.announced.candidates().to_vec();
-        if before == Some(&candidates[..]) {
+        if before == Some(&candidates[..]) || !self.shows_addresses() {
             return;
         }
         for client in self.clients_through(id) {
@@ -219,7 +169,7 @@ impl Hub {
             return Err(NoGateway::Absent);
         };
         let (mut best, mut is_busy) = (None, false);
-        let (mut is_outdated, mut is_unverified) = (false, false);
+        let (mut is_outdated, mut is_unverified, mut is_unrelayed) = (false, false, false);
         let mut is_verified = |id: &GatewayId| {
             let may_serve = self.directory.may_serve(*id);
             is_unverified |= !may_serve;
@@ -239,7 +189,12 @@ impl Hub {
                 && self.directory.admit_gateway(*id).is_ok()
         });
         let present = present.filter(&mut is_verified);
-        let present: Vec<GatewayId> = present.filter(&mut is_capable).collect();
+        let present = present.filter(&mut is_capable).filter(|id| {
+            let is_reached = self.is_reached(*id, client);
+            is_unrelayed |= !is_reached;
+            is_reached
+        });
+        let present: Vec<GatewayId> = present.collect();
         let renewed = self.grants.current(client, resource);
         let renewed = renewed.map(|grant| grant.row.gateway);
         for &id in present.iter().filter(|id| !self.is_draining(**id)) {
@@ -262,6 +217,7 @@ impl Hub {
             None if is_outdated && present.is_empty() => Err(NoGateway::Outdated),
             None if is_busy => Err(NoGateway::Busy),
             None if is_unverified && present.is_empty() => Err(NoGateway::Unverified),
+            None if is_unrelayed && present.is_empty() => Err(NoGateway::Unrelayed),
             None => Err(NoGateway::Absent),
         }
     }
@@ -304,6 +260,8 @@ impl Hub {
         now: Timestamp,
     ) {
         let clients = self.clients_through(gateway);
+        // One word for all of its clients.
+        self.forget_relays_of(gateway);
         let mut offered = Vec::new();
         for id in self.grants_of_gateway(gateway) {
             let Some(grant) = self.drop_grant(id) else {

@@ -2,7 +2,7 @@
 
 use super::Hub;
 use culvert_base::LogLine;
-use culvert_wire::messages::{PortalSet, ToClient, ToGateway};
+use culvert_wire::messages::{PortalSet, ToClient, ToGateway, ToRelay};
 
 impl Hub {
     /// The portal is reached in these ways from now on. Every machine that is connected is told, and every one that
@@ -32,6 +32,15 @@ impl Hub {
             self.outbox
                 .tell_gateway(session, ToGateway::PortalsSet { portals });
             told += 1;
+        }
+        let relays = self.relays.connected();
+        let relays: Vec<_> = relays
+            .filter_map(|(id, _)| self.relays.session(id))
+            .collect();
+        for session in relays {
+            let portals = portals.clone();
+            self.outbox
+                .tell_relay(session, ToRelay::PortalsSet { portals });
         }
         self.portals = portals;
         if told < machines {

@@ -82,11 +82,12 @@ impl Hub {
     pub(super) fn review_token(&mut self, token: TokenId, now: Timestamp) {
         let clients = self.sessions.clients.with_token(token);
         let gateways = self.sessions.gateways.with_token(token);
+        let relays = self.relays.with_token(token);
         let rights = self.directory.admit_token(token, now);
         let expires = rights.ok().and_then(|token| token.expires);
         let rights = rights.map(|_| ());
         if let Some(expires) = expires
-            && !(clients.is_empty() && gateways.is_empty())
+            && !(clients.is_empty() && gateways.is_empty() && relays.is_empty())
         {
             self.timers.set(expires, Timer::Token(token));
         }
@@ -94,7 +95,7 @@ impl Hub {
             self.review_client(client, now);
         }
         if let Err(barred) = rights {
-            for session in gateways {
+            for session in gateways.into_iter().chain(relays) {
                 self.expel(session, reasons::not_admitted(barred.known()), now);
             }
         }
@@ -185,6 +186,7 @@ impl Hub {
         if grant.stage != Stage::Offered {
             self.outbox.end(id);
         }
+        self.withdraw_unless_served(grant.row.gateway, grant.row.client);
         Some(grant)
     }
 

@@ -2,7 +2,8 @@
 
 use super::Hub;
 use crate::grants::{Grant, Stage};
-use crate::views::{Bar, ClientView, Explained, GatewayView, HubStatus};
+use crate::relays::GivenRelays;
+use crate::views::{Bar, ClientView, Explained, GatewayView, HubStatus, PathView, RelayView};
 use culvert_ids::{ClientId, ResourceId};
 use culvert_policy::Explanation;
 use culvert_store::MachineId;
@@ -17,6 +18,7 @@ impl Hub {
             seq: self.directory.seq(),
             clients: self.sessions.clients.len(),
             gateways: self.sessions.gateways.len(),
+            relays: self.relays.connected().count(),
             gateways_awaiting_verification: self.sessions.gateways.awaiting_verification(),
             grants: self.grants.len(),
             asks: self.asks.len(),
@@ -39,6 +41,19 @@ impl Hub {
                     .filter(|grant| grant.stage != Stage::Offered)
                     .count(),
                 resources: session.told.len(),
+                paths: session
+                    .relaying
+                    .paths
+                    .iter()
+                    .filter(|(gateway, _)| self.grants.serves(**gateway, client))
+                    .map(|(gateway, path)| PathView {
+                        gateway: *gateway,
+                        path: path.path,
+                        relay: path.relay,
+                        round_trip_us: path.round_trip_us,
+                        since: path.since,
+                    })
+                    .collect(),
             })
     }
 
@@ -55,7 +70,30 @@ impl Hub {
                 clients: count.clients,
                 grants: count.grants - count.offers,
                 load: session.load.last(),
+                relays: {
+                    let given = self.relays.given.get(&gateway);
+                    let relays = given.iter().flat_map(|given| &given.relays);
+                    relays.map(|(relay, _)| *relay).collect()
+                },
             }
+        })
+    }
+
+    /// Every relay that is connected, in the order of their ids.
+    pub fn relays(&self) -> impl Iterator<Item = RelayView> {
+        self.relays.connected().filter_map(|(id, relay)| {
+            let session = relay.session?;
+            let given = self.relays.given.values();
+            let uses = |given: &&GivenRelays| given.relays.iter().any(|(relay, _)| *relay == id);
+            Some(RelayView {
+                relay: id,
+                since: session.since,
+                draining: self.is_relay_draining(id),
+                addresses: relay.place.addresses.clone(),
+                tls_port: relay.place.tls.as_ref().map(|tls| tls.port),
+                given: given.filter(uses).count(),
+                load: relay.load,
+            })
         })
     }
 
@@ -73,6 +111,7 @@ impl Hub {
                 let grants = self.grants.of_gateway(gateway);
                 grants.filter(in_force).take(limit).map(rows).collect()
             }
+            MachineId::Relay(_) => Vec::new(),
         }
     }
 

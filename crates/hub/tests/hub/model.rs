@@ -6,7 +6,7 @@ use crate::world::{
     resource, site_token,
 };
 use culvert_ids::SiteId;
-use culvert_store::{Entity, EntityId};
+use culvert_store::{Entity, EntityId, PathRule};
 use culvert_wire::messages::{FromClient, FromGateway, ReasonCode};
 use culvert_wire::model::{
     Condition, Filter, TimeWindow, Weekday, WrittenCountries, WrittenExpires,
@@ -21,6 +21,7 @@ const GATEWAYS: u16 = 4;
 const RESOURCES: u16 = 4;
 const GROUPS: u16 = 3;
 const POLICIES: u16 = 6;
+const RELAYS: u16 = 3;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -53,6 +54,13 @@ enum Step {
     SiteToken(bool),
     Manner(u16, u8),
     Forge(u16, u16),
+    JoinRelay(u16),
+    LeaveRelay(u16),
+    DrainRelay(u16, bool),
+    RevokeRelay(u16),
+    Paths(u8),
+    SiteRelays(u8),
+    Candidates(u16, u8),
     Pass(u64),
     /// With a policy that goes while the portal is down, and gateways that come back at once.
     Restart(Option<u16>, bool),
@@ -66,6 +74,7 @@ fn step() -> impl Strategy<Value = Step> {
     let resource = 1..=RESOURCES;
     let group = 1..=GROUPS;
     let policy = 1..=POLICIES;
+    let relay = 1..=RELAYS;
     let gone = proptest::option::weighted(0.3, policy.clone());
     let any_bool = any::<bool>();
     prop_oneof![
@@ -101,6 +110,13 @@ fn step() -> impl Strategy<Value = Step> {
         1 => any_bool.prop_map(SiteToken),
         2 => (gateway.clone(), 0..6_u8).prop_map(|(g, manner)| Manner(g, manner)),
         1 => (gateway, client).prop_map(|(g, c)| Forge(g, c)),
+        4 => relay.clone().prop_map(JoinRelay),
+        1 => relay.clone().prop_map(LeaveRelay),
+        1 => (relay.clone(), any_bool).prop_map(|(r, on)| DrainRelay(r, on)),
+        1 => relay.prop_map(RevokeRelay),
+        1 => (0..5_u8).prop_map(Paths),
+        1 => (0..4_u8).prop_map(SiteRelays),
+        1 => (1..=CLIENTS, 0..3_u8).prop_map(|(c, at)| Candidates(c, at)),
         5 => prop_oneof![1..5_000_u64, 1..100_000_u64, 1..4_000_000_u64].prop_map(Pass),
         2 => (gone, proptest::bool::weighted(0.8)).prop_map(|(gone, back)| Restart(gone, back)),
     ]
@@ -158,6 +174,11 @@ fn world() -> World {
         world.set_network(number, site(number != RESOURCES));
         world.set_policy(number, 1 + number % GROUPS, number, Vec::new());
     }
+    for number in 1..=RELAYS {
+        world.set_relay(number);
+    }
+    // Some machines are of earlier versions.
+    world.use_relays(CLIENTS - 1, GATEWAYS - 1);
     world
 }
 
@@ -316,6 +337,28 @@ fn run(world: &mut World, step: &Step) {
             world.manner(number, manner);
         }
         Step::Forge(number, of) => forge(world, number, of),
+        Step::JoinRelay(number) => {
+            world.join_relay(number);
+        }
+        Step::LeaveRelay(number) => world.leave_relay(number),
+        Step::DrainRelay(number, on) => world.edit_relay(number, |row| row.draining = on),
+        Step::RevokeRelay(number) => world.edit_relay(number, |row| row.revoked = Some(now)),
+        Step::Paths(kind) => world.set_paths(match kind {
+            0 => PathRule::Direct,
+            1 => PathRule::Relayed,
+            _ => PathRule::Any,
+        }),
+        Step::SiteRelays(kind) => world.set_site_relays(match kind {
+            0 => Some(Vec::new()),
+            1 => Some(vec![1, 2]),
+            _ => None,
+        }),
+        Step::Candidates(number, at) => {
+            if let Some(session) = world.clients[&client(number)].session {
+                let candidates = (0..at).map(|at| ([192, 0, 2, at], 1).into()).collect();
+                world.client_says(session, FromClient::CandidatesChanged { candidates });
+            }
+        }
         Step::Pass(ms) => world.pass(ms),
         Step::Restart(gone, back) => restart(world, gone, back),
     }
@@ -360,6 +403,7 @@ fn revive(world: &mut World) {
             Entity::Client(row) if row.revoked.is_some() => Some(EntityId::from(row.id)),
             Entity::Gateway(row) if row.revoked.is_some() => Some(row.id.into()),
             Entity::Token(row) if row.revoked.is_some() => Some(row.id.into()),
+            Entity::Relay(row) if row.revoked.is_some() => Some(row.id.into()),
             _ => None,
         })
         .collect();
@@ -374,6 +418,10 @@ fn revive(world: &mut World) {
                 world.set(row);
             }
             Entity::Token(mut row) => {
+                row.revoked = None;
+                world.set(row);
+            }
+            Entity::Relay(mut row) => {
                 row.revoked = None;
                 world.set(row);
             }

@@ -41,6 +41,7 @@ impl World {
                 }
             }
         }
+        self.check_relays();
     }
 
     /// The reason for which a grant should not be there.

@@ -228,7 +228,7 @@ pub(crate) fn a_policy(number: u16, to: u16, on: u16, conditions: Vec<Condition>
     }
 }
 
-fn token(id: TokenId, scope: TokenScope) -> Token {
+pub(crate) fn token(id: TokenId, scope: TokenScope) -> Token {
     Token {
         id,
         scope,

@@ -1,8 +1,9 @@
 //! A hub with a configuration, and simulated clients and gateways that follow its messages. A record of
 //! the grants that may be in force is kept without it.
 
+use crate::sim_relay::{SimRelay, Told};
 use culvert_hub::{ClientJoin, Directory, Facts, GatewayJoin, Hub, Output, PortalKeys, SessionId};
-use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId, TokenId};
+use culvert_ids::{ClientId, GatewayId, GrantId, RelayId, ResourceId, TokenId};
 use culvert_policy::ClientFacts;
 use culvert_store::{
     AccessEntry, Account, AccountSettings, Author, Change, Entity, EntityId, FlowBatch, Grant,
@@ -65,6 +66,9 @@ pub(crate) struct World {
     pub(crate) rows: BTreeMap<EntityId, Entity>,
     pub(crate) clients: BTreeMap<ClientId, SimClient>,
     pub(crate) gateways: BTreeMap<GatewayId, SimGateway>,
+    pub(crate) relays: BTreeMap<RelayId, SimRelay>,
+    /// Every token for a relay that an end was told.
+    pub(crate) told: Vec<Told>,
     pub(crate) saved: BTreeMap<GrantId, Grant>,
     restarts: u8,
     pub(crate) log: Vec<AccessEntry>,
@@ -84,6 +88,7 @@ pub(crate) struct World {
 enum Party {
     Client(ClientId),
     Gateway(GatewayId),
+    Relay(RelayId),
 }
 
 fn keys() -> Box<PortalKeys> {
@@ -122,6 +127,8 @@ impl World {
             rows: BTreeMap::new(),
             clients: BTreeMap::new(),
             gateways: BTreeMap::new(),
+            relays: BTreeMap::new(),
+            told: Vec::new(),
             saved: BTreeMap::new(),
             restarts: 1,
             log: Vec::new(),
@@ -291,7 +298,11 @@ impl World {
         self.drain();
     }
 
-    fn leave(&mut self, session: Option<SessionId>) {
+    pub(crate) fn new_relay_session(&mut self, id: RelayId) -> SessionId {
+        self.new_session(Party::Relay(id))
+    }
+
+    pub(crate) fn leave(&mut self, session: Option<SessionId>) {
         if let Some(session) = session {
             self.parties.remove(&session);
             self.hub.handle_left(session, self.now);
@@ -389,6 +400,12 @@ impl World {
         for gateway in self.gateways.values_mut() {
             gateway.session = None;
         }
+        for relay in self.relays.values_mut() {
+            // One that was away may not have heard all that the portal before withdrew.
+            if relay.session.take().is_none() {
+                relay.forget();
+            }
+        }
         self.drain();
     }
 
@@ -407,6 +424,12 @@ impl World {
                     self.check_place(session, message.epoch, message.seq);
                     if let Some(Party::Gateway(id)) = self.parties.get(&session).copied() {
                         self.gateway_hears(id, session, message.message);
+                    }
+                }
+                Output::ToRelay { session, message } => {
+                    self.check_place(session, message.epoch, message.seq);
+                    if let Some(Party::Relay(id)) = self.parties.get(&session).copied() {
+                        self.relays.get_mut(&id).unwrap().hear(message.message);
                     }
                 }
                 Output::Close { session, reason } => self.close(session, reason),
@@ -441,6 +464,12 @@ impl World {
                     gateway.session = None;
                 }
             }
+            Some(Party::Relay(id)) => {
+                let relay = self.relays.get_mut(&id).unwrap();
+                if relay.session == Some(session) {
+                    relay.session = None;
+                }
+            }
             None => {}
         }
     }
@@ -453,6 +482,13 @@ impl World {
 
     fn client_hears(&mut self, id: ClientId, session: SessionId, message: ToClient) {
         self.to_clients.push((id, message.clone()));
+        if let ToClient::AccessGranted {
+            gateway, relays, ..
+        }
+        | ToClient::RelaysSet { gateway, relays } = &message
+        {
+            self.note_told(*gateway, Some(id), relays);
+        }
         let client = self.clients.get_mut(&id).unwrap();
         let is_current = client.session == Some(session);
         match message {
@@ -503,6 +539,9 @@ impl World {
 
     fn gateway_hears(&mut self, id: GatewayId, session: SessionId, message: ToGateway) {
         self.to_gateways.push((id, message.clone()));
+        if let ToGateway::RelaysSet { relays } = &message {
+            self.note_told(id, None, relays);
+        }
         let gateway = self.gateways.get_mut(&id).unwrap();
         match message {
             ToGateway::Welcome {
@@ -635,6 +674,7 @@ fn snapshot(rows: &BTreeMap<EntityId, Entity>, seq: u64) -> Snapshot {
         tokens: of(rows),
         clients: of(rows),
         gateways: of(rows),
+        relays: of(rows),
     }
 }
 /// The claims of a grant, after a check of its signature, as a gateway does it first.

@@ -51,7 +51,8 @@ impl Before {
                 | Entity::Site(_)
                 | Entity::Token(_)
                 | Entity::Provider(_)
-                | Entity::Identity(_) => {}
+                | Entity::Identity(_)
+                | Entity::Relay(_) => {}
             }
         }
         before
@@ -97,7 +98,11 @@ impl Concerned<'_> {
     fn add(&mut self, row: &Entity) {
         match row {
             // Nothing of these is told of itself.
-            Entity::Group(_) | Entity::Site(_) | Entity::Provider(_) | Entity::Identity(_) => {}
+            Entity::Group(_)
+            | Entity::Site(_)
+            | Entity::Provider(_)
+            | Entity::Identity(_)
+            | Entity::Relay(_) => {}
             Entity::Account(_) => {
                 for state in self.states {
                     state.clients.iter().for_each(|row| self.client(row.id));

@@ -164,6 +164,7 @@ impl Config {
             tokens: self.all(),
             clients: self.all(),
             gateways: self.all(),
+            relays: self.all(),
         }
     }
 
@@ -382,6 +383,7 @@ fn set_stamp(mut row: Entity, stamp: Stamp) -> Entity {
         Entity::Gateway(row) => row.stamp = stamp,
         Entity::Provider(row) => row.stamp = stamp,
         Entity::Identity(row) => row.stamp = stamp,
+        Entity::Relay(row) => row.stamp = stamp,
     }
     row
 }

@@ -476,7 +476,11 @@ impl Portal {
                 Output::EndGrants(grants) => {
                     self.write(grants.into_iter().map(GrantWrite::End), net);
                 }
-                Output::AccessLog(_) | Output::Flows { .. } | Output::Traffic { .. } => {}
+                // No relay takes part.
+                Output::ToRelay { .. }
+                | Output::AccessLog(_)
+                | Output::Flows { .. }
+                | Output::Traffic { .. } => {}
             }
         }
     }

@@ -23,6 +23,9 @@ impl Directory {
             Entity::Provider(_) | Entity::Identity(_) => {}
             Entity::Site(site) => {
                 self.sites.set_name(site.id, site.name);
+                if self.sites.set_relays(site.id, site.relays) {
+                    effects.push(Effect::SiteRelays);
+                }
             }
             Entity::Membership(membership) => {
                 let before = self.memberships.part(membership.id);
@@ -41,6 +44,10 @@ impl Directory {
             }
             Entity::Client(client) => self.set_client(client, effects),
             Entity::Gateway(gateway) => self.set_gateway(gateway, effects),
+            Entity::Relay(relay) => {
+                effects.push(Effect::Relay(relay.id));
+                self.relays.insert(relay.id, relay);
+            }
         }
     }
 
@@ -71,6 +78,10 @@ impl Directory {
             }
             EntityId::Client(id) => self.remove_client(id, effects),
             EntityId::Gateway(id) => self.remove_gateway(id, effects),
+            EntityId::Relay(id) => {
+                self.relays.remove(&id);
+                effects.push(Effect::Relay(id));
+            }
         }
     }
 
@@ -82,6 +93,9 @@ impl Directory {
         }
         if settings.dns != old.dns {
             effects.push(Effect::Dns);
+        }
+        if settings.paths != old.paths {
+            effects.push(Effect::Paths);
         }
         if settings.logs.flow_log != old.logs.flow_log {
             effects.push(Effect::FlowLog);

@@ -58,6 +58,9 @@ impl Hub {
             labels: self.labels_of(pair),
         };
         let is_new = !self.grants.serves(gateway, pair.0);
+        if is_new {
+            self.tell_client_candidates(gateway, pair.0);
+        }
         let session = self
             .sessions
             .gateways
@@ -190,7 +193,7 @@ impl Hub {
             reason: "a policy allows it".to_owned(),
         });
         for waiter in &ask.wish.waiters {
-            self.answer(&row, waiter, names);
+            self.answer(&row, waiter, names, now);
         }
         if let Some(old) = known_as.filter(|_| is_cut) {
             // Otherwise it would keep to the old one until its flows end.
@@ -247,7 +250,15 @@ impl Hub {
             && self.is_draining(gateway)
     }
 
-    fn answer(&mut self, row: &culvert_store::Grant, waiter: &Waiter, names: &[ResolvedName]) {
+    fn answer(
+        &mut self,
+        row: &culvert_store::Grant,
+        waiter: &Waiter,
+        names: &[ResolvedName],
+        now: Timestamp,
+    ) {
+        let relays = self.client_relays(row.client, row.gateway, now);
+        let candidates = self.shown_candidates(row.gateway);
         let (Some(client), Some(gateway), Some(serving), Some(asking)) = (
             self.directory.client(row.client),
             self.directory.gateway(row.gateway),
@@ -272,14 +283,14 @@ impl Hub {
                 ipv4: gateway.ipv4,
                 ipv6: gateway.ipv6,
             },
-            candidates: serving.announced.candidates().to_vec(),
+            candidates,
             preshared_key: self
                 .signer
                 .preshared_key(&client.public_key, &gateway.public_key),
             cipher: row.cipher,
             names: names.cloned().collect(),
             answers_dns: serving.announced.answers_dns,
-            relays: Vec::new(),
+            relays,
         };
         self.outbox.tell_client(asking.id, granted);
     }
