@@ -8,10 +8,12 @@ use super::shared::Shared;
 use super::visitor::Visitor;
 use crate::recorder::Record;
 use culvert_base::UnixTime;
-use culvert_ids::{ClientId, GatewayId, RANDOM_LEN};
+use culvert_ids::{ClientId, GatewayId, RANDOM_LEN, RelayId};
 use culvert_portal_base::now;
-use culvert_store::{Denial, Enrolment, MAX_MACHINE_LEN, MachineId, Seen, StoreError};
-use culvert_wire::messages::{FromClient, FromGateway, ReasonCode};
+use culvert_store::{
+    Denial, Enrolment, MAX_MACHINE_LEN, MachineId, RelayEnrolment, Seen, StoreError,
+};
+use culvert_wire::messages::{FromClient, FromGateway, FromRelay, MAX_RELAY_ADDRESSES, ReasonCode};
 use culvert_wire::{PROTOCOL, PublicKey};
 use std::time::Instant;
 
@@ -33,6 +35,7 @@ impl Shared {
         let (machine, seen) = match &hello {
             Hello::Client(said) => self.admit_client(visitor, said).await?,
             Hello::Gateway(said) => self.admit_gateway(visitor, said).await?,
+            Hello::Relay(said) => self.admit_relay(visitor, said).await?,
         };
         let entry = Entry {
             machine,
@@ -101,6 +104,46 @@ impl Shared {
         Ok((MachineId::Gateway(gateway.id), seen))
     }
 
+    async fn admit_relay(
+        &self,
+        visitor: &Visitor,
+        hello: &FromRelay,
+    ) -> Result<(MachineId, Seen), Refused> {
+        let FromRelay::Hello {
+            protocols,
+            version,
+            machine,
+            name,
+            addresses,
+            ..
+        } = hello
+        else {
+            return Err(Refused::not_hello());
+        };
+        self.look_at(visitor, protocols, machine)?;
+        if addresses.is_empty() || addresses.len() > MAX_RELAY_ADDRESSES {
+            let text = format!(
+                "a relay says 1 to {MAX_RELAY_ADDRESSES} addresses at which it is reached, not {}",
+                addresses.len()
+            );
+            return Err(Refused::for_good(ReasonCode::Protocol, text));
+        }
+        let seen = seen(visitor, version.clone());
+        let enrolment = RelayEnrolment {
+            new_id: RelayId::new(now().unix_time(), random()?),
+            machine: machine.clone(),
+            name: name.clone(),
+            addresses: addresses.clone(),
+            seen: seen.clone(),
+        };
+        let relay = self
+            .store
+            .enrol_relay(self.account, &visitor.principal, enrolment, now())
+            .await
+            .map_err(|error| refusal(&error))?;
+        Ok((MachineId::Relay(relay.id), seen))
+    }
+
     /// The checks that need no database.
     fn look_at(&self, visitor: &Visitor, protocols: &[u32], machine: &str) -> Result<(), Refused> {
         if !protocols.contains(&PROTOCOL) {
@@ -126,18 +169,23 @@ fn enrolment<I>(
     public_key: PublicKey,
     seen: Seen,
 ) -> Result<Enrolment<I>, Refused> {
-    let mut random = [0; RANDOM_LEN];
-    getrandom::fill(&mut random).map_err(|error| {
-        tracing::error!(%error, "no random bytes");
-        unavailable()
-    })?;
     Ok(Enrolment {
-        new_id: id(now().unix_time(), random),
+        new_id: id(now().unix_time(), random()?),
         machine: machine.to_owned(),
         name: name.to_owned(),
         public_key,
         seen,
     })
+}
+
+/// The random part of a new id.
+fn random() -> Result<[u8; RANDOM_LEN], Refused> {
+    let mut random = [0; RANDOM_LEN];
+    getrandom::fill(&mut random).map_err(|error| {
+        tracing::error!(%error, "no random bytes");
+        unavailable()
+    })?;
+    Ok(random)
 }
 
 fn seen(visitor: &Visitor, software: String) -> Seen {

@@ -13,9 +13,11 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use culvert_portal_base::{Connection, Fault, PublicAddress, UnnamedClient};
 use culvert_store::{Denial, StoreError};
-use culvert_wire::messages::{FromClient, FromGateway};
+use culvert_wire::messages::{FromClient, FromGateway, FromRelay};
 use culvert_wire::token::{Bearer, Token, TokenKind};
-use culvert_wire::{CLIENT_SESSION_PATH, GATEWAY_SESSION_PATH, Message, PORTAL_LINK_PATH};
+use culvert_wire::{
+    CLIENT_SESSION_PATH, GATEWAY_SESSION_PATH, Message, PORTAL_LINK_PATH, RELAY_SESSION_PATH,
+};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -27,11 +29,13 @@ const COME_BACK: Duration = Duration::from_secs(5);
 pub(super) fn router(shared: Arc<Shared>) -> Router {
     let client = |State(shared), request| enter(shared, Side::Client, request);
     let gateway = |State(shared), request| enter(shared, Side::Gateway, request);
+    let relay = |State(shared), request| enter(shared, Side::Relay, request);
     let portal = |State(shared), request| enter_portal(shared, request);
     Router::new()
         .route(PORTAL_LINK_PATH, any(portal))
         .route(CLIENT_SESSION_PATH, any(client))
         .route(GATEWAY_SESSION_PATH, any(gateway))
+        .route(RELAY_SESSION_PATH, any(relay))
         .with_state(shared)
 }
 
@@ -116,6 +120,7 @@ const fn max_message_len(side: Side) -> usize {
     match side {
         Side::Client => FromClient::MAX_LEN,
         Side::Gateway => FromGateway::MAX_LEN,
+        Side::Relay => FromRelay::MAX_LEN,
     }
 }
 
@@ -123,6 +128,7 @@ fn bearer(headers: &HeaderMap, side: Side) -> Option<Bearer> {
     let kind = match side {
         Side::Client => TokenKind::Client,
         Side::Gateway => TokenKind::Gateway,
+        Side::Relay => TokenKind::Relay,
     };
     let text = culvert_portal_base::bearer(headers)?;
     let token = Token::parse_as(text, kind).ok()?;

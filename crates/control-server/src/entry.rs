@@ -3,14 +3,14 @@
 use super::country::Countries;
 use super::hello::Hello;
 use super::hub_actor::Join;
-use culvert_hub::limits::MAX_GRANTS_PER_GATEWAY;
-use culvert_hub::{ClientJoin, GatewayJoin};
+use culvert_hub::limits::{MAX_GRANTS_PER_GATEWAY, MAX_RELAY_PORTS};
+use culvert_hub::{ClientJoin, GatewayJoin, RelayJoin};
 use culvert_ids::TokenId;
 use culvert_policy::ClientFacts;
 use culvert_policy::conditions::OperatingSystem;
 use culvert_store::{MachineId, Seen};
 use culvert_wire::Cipher;
-use culvert_wire::messages::{FromClient, FromGateway};
+use culvert_wire::messages::{FromClient, FromGateway, FromRelay};
 
 /// Suites that a hello may name: there are two.
 const MAX_CIPHERS: usize = 16;
@@ -80,6 +80,31 @@ impl Entry {
                     draining,
                     grants,
                     features,
+                })
+            }
+            (MachineId::Relay(relay), Hello::Relay(hello)) => {
+                let FromRelay::Hello {
+                    addresses,
+                    first_port,
+                    ports,
+                    tls,
+                    draining,
+                    mut assigned,
+                    ..
+                } = hello
+                else {
+                    return None;
+                };
+                assigned.truncate(MAX_RELAY_PORTS.into());
+                Join::Relay(RelayJoin {
+                    relay,
+                    token,
+                    addresses,
+                    tls,
+                    first_port,
+                    ports,
+                    draining,
+                    assigned,
                 })
             }
             _ => return None,

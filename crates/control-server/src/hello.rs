@@ -1,7 +1,9 @@
 //! The first message of a machine, and the reason for which a session does not come about.
 
 use culvert_hub::OWNER_RETRY_AFTER_S;
-use culvert_wire::messages::{FromClient, FromGateway, OWNER_DISABLED, Reason, ReasonCode};
+use culvert_wire::messages::{
+    FromClient, FromGateway, FromRelay, OWNER_DISABLED, Reason, ReasonCode,
+};
 
 /// The reason for which a session does not come about.
 #[derive(Debug)]
@@ -54,4 +56,5 @@ impl Refused {
 pub(super) enum Hello {
     Client(FromClient),
     Gateway(FromGateway),
+    Relay(FromRelay),
 }

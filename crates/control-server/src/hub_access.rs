@@ -7,7 +7,7 @@ use super::feed::Feed;
 use super::hello::Refused;
 use super::hub_actor::{HubHandle, Incoming, Joined};
 use super::portal_link::{Ask, RemoteHub};
-use culvert_hub::{ClientView, Explained, GatewayView, HubStatus, SessionId};
+use culvert_hub::{ClientView, Explained, GatewayView, HubStatus, RelayView, SessionId};
 use culvert_ids::{ClientId, GatewayId, ResourceId};
 use culvert_store::{Grant, MachineId};
 use serde::de::DeserializeOwned;
@@ -84,6 +84,7 @@ impl LocalHub {
             Ask::Status => serde_json::to_string(&hub.status().await),
             Ask::Clients => serde_json::to_string(&hub.clients().await),
             Ask::Gateways => serde_json::to_string(&hub.gateways().await),
+            Ask::Relays => serde_json::to_string(&hub.relays().await),
             Ask::IsDispensable(gateway) => {
                 serde_json::to_string(&self.is_dispensable(gateway).await)
             }
@@ -136,6 +137,13 @@ impl HubAccess {
         match self {
             Self::Local(local) => local.hub.gateways().await,
             Self::Remote(remote) => asked(remote, Ask::Gateways).await,
+        }
+    }
+
+    pub(super) async fn relays(&self) -> Option<Vec<RelayView>> {
+        match self {
+            Self::Local(local) => local.hub.relays().await,
+            Self::Remote(remote) => asked(remote, Ask::Relays).await,
         }
     }
 

@@ -6,14 +6,16 @@ use super::pulse::Pulse;
 use super::recorder::{Record, Recorder, Told, WrittenFlows};
 use culvert_hub::limits::MAX_QUEUED_MESSAGES;
 use culvert_hub::{
-    ClientJoin, ClientView, Explained, GatewayJoin, GatewayView, Hub, HubStatus, Output, SessionId,
+    ClientJoin, ClientView, Explained, GatewayJoin, GatewayView, Hub, HubStatus, Output, RelayJoin,
+    RelayView, SessionId,
 };
 use culvert_ids::{ClientId, GatewayId, ResourceId};
 use culvert_link::write_log;
 use culvert_portal_base::now;
 use culvert_store::{Change, Grant, MachineId, Seen, SeenMachine};
 use culvert_wire::messages::{
-    FromClient, FromGateway, PortalSet, ReasonCode, Sequenced, ToClient, ToGateway,
+    FromClient, FromGateway, FromRelay, PortalSet, ReasonCode, Sequenced, ToClient, ToGateway,
+    ToRelay,
 };
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -48,6 +50,7 @@ const COME_BACK_WITHIN_S: u32 = 10;
 pub(super) enum Outgoing {
     Client(Sequenced<ToClient>),
     Gateway(Sequenced<ToGateway>),
+    Relay(Sequenced<ToRelay>),
     /// A message of a hub that is at another portal.
     Text(String),
     Close(ReasonCode),
@@ -58,6 +61,7 @@ pub(super) enum Outgoing {
 pub(super) enum Incoming {
     Client(FromClient),
     Gateway(FromGateway),
+    Relay(FromRelay),
     Unknown(String),
 }
 
@@ -66,6 +70,7 @@ pub(super) enum Incoming {
 pub(super) enum Join {
     Client(ClientJoin),
     Gateway(GatewayJoin),
+    Relay(RelayJoin),
 }
 
 /// The session's end of what the hub has of it.
@@ -151,6 +156,7 @@ enum Question {
     Status(oneshot::Sender<HubStatus>),
     Clients(oneshot::Sender<Vec<ClientView>>),
     Gateways(oneshot::Sender<Vec<GatewayView>>),
+    Relays(oneshot::Sender<Vec<RelayView>>),
     IsDispensable {
         gateway: GatewayId,
         answer: oneshot::Sender<bool>,
@@ -254,6 +260,10 @@ impl HubHandle {
 
     pub(super) async fn gateways(&self) -> Option<Vec<GatewayView>> {
         self.ask(Question::Gateways).await
+    }
+
+    pub(super) async fn relays(&self) -> Option<Vec<RelayView>> {
+        self.ask(Question::Relays).await
     }
 
     pub(super) async fn grants_of(&self, machine: MachineId, limit: usize) -> Option<Vec<Grant>> {
@@ -432,6 +442,7 @@ impl HubActor {
                 let machine = match &join {
                     Join::Client(join) => MachineId::Client(join.client),
                     Join::Gateway(join) => MachineId::Gateway(join.gateway),
+                    Join::Relay(join) => MachineId::Relay(join.relay),
                 };
                 let end = SessionEnd {
                     machine,
@@ -445,6 +456,7 @@ impl HubActor {
                 match join {
                     Join::Client(join) => self.hub.handle_client_joined(session, join, now),
                     Join::Gateway(join) => self.hub.handle_gateway_joined(session, join, now),
+                    Join::Relay(join) => self.hub.handle_relay_joined(session, join, now),
                 }
                 self.pulse.beat();
             }
@@ -455,6 +467,9 @@ impl HubActor {
                     }
                     Incoming::Gateway(message) => {
                         self.hub.handle_gateway_message(session, message, now);
+                    }
+                    Incoming::Relay(message) => {
+                        self.hub.handle_relay_message(session, message, now);
                     }
                     Incoming::Unknown(kind) => self.hub.handle_unknown(session, kind, now),
                 }
@@ -483,6 +498,7 @@ impl HubActor {
             Question::Status(answer) => drop(answer.send(self.hub.status())),
             Question::Clients(answer) => drop(answer.send(self.hub.clients().collect())),
             Question::Gateways(answer) => drop(answer.send(self.hub.gateways().collect())),
+            Question::Relays(answer) => drop(answer.send(self.hub.relays().collect())),
             Question::IsDispensable { gateway, answer } => {
                 let _gone = answer.send(self.hub.is_dispensable(gateway));
             }
@@ -534,6 +550,9 @@ impl HubActor {
                 }
                 Output::ToGateway { session, message } => {
                     self.post(session, Outgoing::Gateway(message));
+                }
+                Output::ToRelay { session, message } => {
+                    self.post(session, Outgoing::Relay(message));
                 }
                 Output::Close { session, reason } => {
                     self.post(session, Outgoing::Close(reason));

@@ -1,4 +1,5 @@
-//! The control channel from the side of the portal: the WebSockets of clients and gateways around the hub (`culvert_hub`).
+//! The control channel from the side of the portal: the WebSockets of clients, gateways and relays around the hub
+//! (`culvert_hub`).
 //!
 //! A request becomes a session in this order, and ends at the first condition that fails. There is
 //! room. Its token does not come too often. The token is good. Hello comes. The machine is
@@ -41,7 +42,7 @@ pub use pulse::Listener;
 pub use reach::Reach;
 
 use conductor::{CLOSE_TIMEOUT, Conductor, Parts};
-use culvert_hub::{ClientView, Explained, GatewayView, HubStatus};
+use culvert_hub::{ClientView, Explained, GatewayView, HubStatus, RelayView};
 use culvert_ids::{AccountId, ClientId, GatewayId, PortalId, ResourceId};
 use culvert_portal_base::{Leadership, MAX_SESSIONS, Notice, UnwrittenRecords, birth};
 use culvert_store::{Grant, MachineId, Store};
@@ -235,6 +236,11 @@ impl Sessions {
     /// Every gateway that is connected to any portal; none as for [`Self::status`].
     pub async fn gateways(&self) -> Option<Vec<GatewayView>> {
         self.0.access()?.gateways().await
+    }
+
+    /// Every relay that is connected to any portal; none as for [`Self::status`].
+    pub async fn relays(&self) -> Option<Vec<RelayView>> {
+        self.0.access()?.relays().await
     }
 
     /// Grants of a client or a gateway that are in force, at most `limit`; none as for [`Self::status`].

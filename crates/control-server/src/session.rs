@@ -7,7 +7,9 @@ use super::shared::Shared;
 use super::upgrade::Socket;
 use super::visitor::{Side, Visitor};
 use culvert_base::{TokenBucket, TokenRate, Uptime};
-use culvert_wire::messages::{FromClient, FromGateway, ReasonCode, Sequenced, ToClient, ToGateway};
+use culvert_wire::messages::{
+    FromClient, FromGateway, FromRelay, ReasonCode, Sequenced, ToClient, ToGateway, ToRelay,
+};
 use culvert_wire::{DecodeError, Decoded, decode, encode};
 use futures_util::{SinkExt, StreamExt};
 use std::net::IpAddr;
@@ -117,6 +119,7 @@ impl Connection {
                 Ok(Incoming::Gateway(hello @ FromGateway::Hello { .. })) => {
                     Ok(Hello::Gateway(hello))
                 }
+                Ok(Incoming::Relay(hello @ FromRelay::Hello { .. })) => Ok(Hello::Relay(hello)),
                 Ok(_) => Err(Some(Refused::not_hello())),
                 Err(error) => Err(Some(Refused::protocol(error.to_string()))),
             };
@@ -127,6 +130,7 @@ impl Connection {
         match self.side {
             Side::Client => known(decode(text)?, Incoming::Client),
             Side::Gateway => known(decode(text)?, Incoming::Gateway),
+            Side::Relay => known(decode(text)?, Incoming::Relay),
         }
     }
 
@@ -187,6 +191,7 @@ impl Connection {
             let text = match message {
                 Outgoing::Client(message) => encode(&message),
                 Outgoing::Gateway(message) => encode(&message),
+                Outgoing::Relay(message) => encode(&message),
                 Outgoing::Text(text) => text,
                 Outgoing::Close(reason) => {
                     let code = match reason {
@@ -231,6 +236,10 @@ impl Connection {
                 retry_after_s,
             }),
             Side::Gateway => first(ToGateway::Refused {
+                reason,
+                retry_after_s,
+            }),
+            Side::Relay => first(ToRelay::Refused {
                 reason,
                 retry_after_s,
             }),
@@ -302,7 +311,8 @@ struct Rate {
 impl Rate {
     fn of(side: Side) -> Self {
         let (rate_per_s, burst) = match side {
-            Side::Client => (CLIENT_RATE_PER_S, CLIENT_BURST),
+            // A relay says little more than its load.
+            Side::Client | Side::Relay => (CLIENT_RATE_PER_S, CLIENT_BURST),
             Side::Gateway => (GATEWAY_RATE_PER_S, GATEWAY_BURST),
         };
         Self {

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 pub(super) enum Side {
     Client,
     Gateway,
+    Relay,
 }
 
 /// A machine that has come with an accepted token.

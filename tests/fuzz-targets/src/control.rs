@@ -1,6 +1,7 @@
 use culvert_policy::{Filters, MAX_DNS_SERVERS, MAX_DNS_ZONES, MAX_SEARCH_DOMAINS, Resource};
 use culvert_wire::messages::{
-    FromClient, FromGateway, Sequenced, ToClient, ToGateway, decode_sequenced,
+    FromClient, FromGateway, FromRelay, RelayClaims, Sequenced, ToClient, ToGateway, ToRelay,
+    decode_sequenced,
 };
 use culvert_wire::model::{self, Filter, Understood};
 use culvert_wire::{Decoded, GrantClaims, Message, decode, encode};
@@ -29,7 +30,7 @@ pub fn control(data: &[u8]) {
     if text.len() > MAX_TEXT_LEN {
         return;
     }
-    match direction % 5 {
+    match direction % 7 {
         0 => drop(read::<FromClient>(text)),
         1 => drop(read::<FromGateway>(text)),
         2 => match read_placed(text) {
@@ -46,6 +47,8 @@ pub fn control(data: &[u8]) {
                 assert_unknown_allow_nothing(&filters);
             }
         }
+        4 => drop(read::<FromRelay>(text)),
+        5 => drop(read_placed::<ToRelay>(text)),
         _ => claims(text),
     }
 }
@@ -103,6 +106,12 @@ where
 }
 
 fn claims(text: &str) {
+    if let Ok(claims) = serde_json::from_str::<RelayClaims>(text) {
+        let again =
+            serde_json::to_string(&claims).expect("claims hold nothing that JSON can't say");
+        let read: RelayClaims = serde_json::from_str(&again).expect("what was written");
+        assert_eq!(read, claims, "{again}");
+    }
     let Ok(claims) = serde_json::from_str::<GrantClaims>(text) else {
         return;
     };
@@ -148,6 +157,7 @@ fn assert_rules_are_bounded(dns: &model::Dns) {
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     const ID: &str = "00000000000000000000000001";
     let key = "A".repeat(43) + "=";
+    let pin = "A".repeat(43);
     let resource = |rest: &str| {
         format!(r#""resource":{{"id":"res_{ID}","name":"db","site":"site_{ID}",{rest}}}"#)
     };
@@ -161,6 +171,15 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let hello = format!(
         r#"{{"type":"hello","protocols":[1],"version":"1","machine":"m","name":"n","public_key":"{key}","ciphers":["aes256gcm","aegis"]"#
     );
+    let reached = format!(
+        r#"{{"type":"relays_reached","relays":[{{"relay":"rly_{ID}","round_trip_us":900,"registered":true}}]}}"#
+    );
+    let place = format!(
+        r#""relay":"rly_{ID}","name":"r","addresses":["192.0.2.9:3478"],"tls":{{"port":443,"pin":"{pin}"}}"#
+    );
+    let access = format!(
+        r#"{{{place},"port":3479,"token":"v4.local.x","key":"{key}","expires":"2027-01-31T18:00:00Z"}}"#
+    );
     let of_client = [
         format!("{hello}}}"),
         format!(
@@ -168,6 +187,11 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         ),
         format!(r#"{{"type":"answer_now","request":4,"resource":"res_{ID}"}}"#),
         format!(r#"{{"type":"release_access","grant":"grt_{ID}"}}"#),
+        r#"{"type":"candidates_changed","candidates":["192.0.2.7:51820"]}"#.to_owned(),
+        reached.clone(),
+        format!(
+            r#"{{"type":"path_changed","gateway":"gw_{ID}","path":"later","relay":"rly_{ID}","round_trip_us":900}}"#
+        ),
         r#"{"type":"unsupported","kind":"poem"}"#.to_owned(),
         r#"{"type":"poem","lines":[]}"#.to_owned(),
     ];
@@ -180,6 +204,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         r#"{"type":"load","clients":1,"flows":2,"rate_bytes_per_s":3,"processor_permille":4}"#
             .to_owned(),
         r#"{"type":"candidates_changed","candidates":[]}"#.to_owned(),
+        reached,
         r#"{"type":"draining","on":true}"#.to_owned(),
         format!(
             r#"{{"type":"flows","run":9,"batch":1,"lost":2,"flows":[{{"client":"cli_{ID}","resource":"res_{ID}","grant":"grt_{ID}","protocol":6,"address":"10.1.2.3","port":443,"started":"2027-01-31T18:00:00Z","ended":"2027-01-31T18:00:01Z","sent_bytes":1,"sent_packets":2,"received_bytes":3,"received_packets":4,"end":"later"}}]}}"#
@@ -218,6 +243,10 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         format!(
             r#"{{"epoch":7,"seq":2,"type":"gateway_moved","gateway":"gw_{ID}","candidates":[]}}"#
         ),
+        format!(r#"{{"epoch":7,"seq":2,"type":"relay_places_set","relays":[{{{place}}}]}}"#),
+        format!(
+            r#"{{"epoch":7,"seq":2,"type":"relays_set","gateway":"gw_{ID}","relays":[{access}]}}"#
+        ),
         portals.to_owned(),
         r#"{"epoch":7,"seq":2,"type":"poem"}"#.to_owned(),
     ];
@@ -234,16 +263,52 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         format!(
             r#"{{"epoch":7,"seq":2,"type":"filters_changed","resource":"res_{ID}","filters":[{{"protocol":"any"}},{{"protocol":"udp","ports":[],"except":1}},null]}}"#
         ),
+        format!(r#"{{"epoch":7,"seq":2,"type":"relays_set","relays":[{access}]}}"#),
+        format!(
+            r#"{{"epoch":7,"seq":2,"type":"client_candidates","client":"cli_{ID}","client_key":"{key}","candidates":["192.0.2.7:51820"]}}"#
+        ),
         r#"{"epoch":7,"seq":2,"type":"drain","on":true}"#.to_owned(),
         r#"{"epoch":7,"seq":2,"type":"verification","awaited":true}"#.to_owned(),
         r#"{"epoch":7,"seq":2,"type":"flow_log","on":true}"#.to_owned(),
         r#"{"epoch":7,"seq":3,"type":"flows_taken","run":9,"batch":1}"#.to_owned(),
         format!(r#"{{"epoch":7,"seq":1,"type":"refused","reason":{reason}}}"#),
     ];
+    let of_relay = [
+        format!(
+            r#"{{"type":"hello","protocols":[1],"version":"1","machine":"m","name":"n","addresses":["192.0.2.9:3478"],"first_port":3479,"ports":64,"tls":{{"port":443,"pin":"{pin}"}},"draining":false,"assigned":[{{"port":3479,"gateway":"gw_{ID}"}}]}}"#
+        ),
+        r#"{"type":"load","gateways":1,"clients":2,"rate_bytes_per_s":3,"processor_permille":4}"#
+            .to_owned(),
+        r#"{"type":"addresses_changed","addresses":[]}"#.to_owned(),
+        r#"{"type":"draining","on":true}"#.to_owned(),
+    ];
+    let to_relay = [
+        format!(
+            r#"{{"epoch":7,"seq":1,"type":"welcome","protocol":1,"relay":"rly_{ID}","key":"{key}","draining":false}}"#
+        ),
+        format!(r#"{{"epoch":7,"seq":1,"type":"refused","reason":{reason}}}"#),
+        format!(
+            r#"{{"epoch":7,"seq":2,"type":"withdraw","gateway":"gw_{ID}","client":"cli_{ID}","until":"2027-01-31T18:00:00Z"}}"#
+        ),
+        r#"{"epoch":7,"seq":2,"type":"drain","on":true}"#.to_owned(),
+        portals.to_owned(),
+    ];
+    let relay_claims = format!(
+        r#"{{"relay":"rly_{ID}","port":3479,"gateway":"gw_{ID}","client":"cli_{ID}","public_key":"{key}","key":"{key}","rate_bytes_per_s":1,"iat":"2027-01-31T18:00:00Z","exp":"2027-01-31T19:00:00Z"}}"#
+    );
     let claims = [format!(
         r#"{{"grant":"grt_{ID}","client":"cli_{ID}","client_key":"{key}","client_ipv4":"100.64.0.9","client_ipv6":"fd00:2021:1111::9","gateway":"gw_{ID}","resource":"res_{ID}","target":{{"kind":"address","address":"10.1.2.3"}},"filters":[{{"protocol":"udp"}},{{"protocol":"quic"}}],"cipher":"aes256gcm","iat":"2027-01-31T18:00:00Z","exp":"2027-01-31T19:00:00Z"}}"#
     )];
-    let directions: [&[String]; 5] = [&of_client, &of_gateway, &to_client, &to_gateway, &claims];
+    let claims = [claims.concat(), relay_claims];
+    let directions: [&[String]; 7] = [
+        &of_client,
+        &of_gateway,
+        &to_client,
+        &to_gateway,
+        &of_relay,
+        &to_relay,
+        &claims,
+    ];
     let seeds = (0_u8..).zip(directions).flat_map(|(direction, texts)| {
         texts
             .iter()
@@ -266,7 +331,12 @@ mod tests {
                 1 => decode::<FromGateway>(text).is_ok(),
                 2 => decode_sequenced::<ToClient>(text).is_ok(),
                 3 => decode_sequenced::<ToGateway>(text).is_ok(),
-                _ => serde_json::from_str::<GrantClaims>(text).is_ok(),
+                4 => decode::<FromRelay>(text).is_ok(),
+                5 => decode_sequenced::<ToRelay>(text).is_ok(),
+                _ => {
+                    serde_json::from_str::<GrantClaims>(text).is_ok()
+                        || serde_json::from_str::<RelayClaims>(text).is_ok()
+                }
             };
             assert!(is_understood, "{text}");
         }
@@ -280,6 +350,8 @@ mod tests {
             FromGateway::KINDS,
             ToClient::KINDS,
             ToGateway::KINDS,
+            FromRelay::KINDS,
+            ToRelay::KINDS,
         ];
         for (direction, kinds) in (0_u8..).zip(sets) {
             // `unsupported` is one and the same everywhere.

@@ -123,7 +123,7 @@ impl RemoteHub {
         let SessionId(session) = session;
         match message {
             Incoming::Unknown(kind) => self.send(&ToLeader::Unknown { session, kind }, "").await,
-            Incoming::Client(_) | Incoming::Gateway(_) => {
+            Incoming::Client(_) | Incoming::Gateway(_) | Incoming::Relay(_) => {
                 self.send(&ToLeader::Said { session }, text).await
             }
         }

@@ -70,6 +70,7 @@ pub(crate) enum Ask {
     Status,
     Clients,
     Gateways,
+    Relays,
     IsDispensable(GatewayId),
     DrainNow(GatewayId),
     GrantsOf {
@@ -109,6 +110,7 @@ pub(super) fn hello_text(hello: &Hello) -> String {
     match hello {
         Hello::Client(hello) => encode(hello),
         Hello::Gateway(hello) => encode(hello),
+        Hello::Relay(hello) => encode(hello),
     }
 }
 
@@ -117,6 +119,7 @@ pub(super) fn hello_of(machine: MachineId, text: &str) -> Option<Hello> {
     match machine {
         MachineId::Client(_) => known(text).map(Hello::Client),
         MachineId::Gateway(_) => known(text).map(Hello::Gateway),
+        MachineId::Relay(_) => known(text).map(Hello::Relay),
     }
 }
 
@@ -152,7 +155,7 @@ mod tests {
             parse::<FromLeader>(more),
             Some((FromLeader::Leads { epoch: 7 }, ""))
         );
-        let join = "{\"join\":{\"session\":7,\"machine\":{\"relay\":\"x\"}}}\n{}";
+        let join = "{\"join\":{\"session\":7,\"machine\":{\"of_later\":\"x\"}}}\n{}";
         assert_eq!(parse::<ToLeader>(join), None);
         assert_eq!(session_of(join, "join"), Some(7));
         let reason = ReasonCode::Other;

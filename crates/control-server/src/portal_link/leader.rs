@@ -181,6 +181,7 @@ impl Link {
                 let message = self.machine_of(session).and_then(|machine| match machine {
                     MachineId::Client(_) => known(text).map(Incoming::Client),
                     MachineId::Gateway(_) => known(text).map(Incoming::Gateway),
+                    MachineId::Relay(_) => known(text).map(Incoming::Relay),
                 });
                 match message {
                     Some(message) => self.pass(session, message).await,
@@ -305,6 +306,7 @@ async fn relay(
             message = joined.outgoing.recv() => match message {
                 Some(Outgoing::Client(message)) => say(session, &encode(&message)),
                 Some(Outgoing::Gateway(message)) => say(session, &encode(&message)),
+                Some(Outgoing::Relay(message)) => say(session, &encode(&message)),
                 Some(Outgoing::Text(text)) => say(session, &text),
                 Some(Outgoing::Close(reason)) => {
                     let close = frame(&FromLeader::Close { session, reason }, "");

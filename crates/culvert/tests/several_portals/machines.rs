@@ -3,11 +3,13 @@
 use crate::scene::Office;
 use culvert_ids::{GrantId, ResourceId};
 use culvert_link::{Closed, Connection, Destination, connect};
-use culvert_wire::messages::{FromClient, FromGateway, Sequenced, ToClient, ToGateway};
+use culvert_wire::messages::{
+    FromClient, FromGateway, FromRelay, Sequenced, ToClient, ToGateway, ToRelay,
+};
 use culvert_wire::token::{Portal, Token};
 use culvert_wire::{
-    CLIENT_SESSION_PATH, Decoded, GATEWAY_SESSION_PATH, Message, PROTOCOL, PublicKey, decode,
-    encode,
+    CLIENT_SESSION_PATH, Decoded, GATEWAY_SESSION_PATH, Message, PROTOCOL, PublicKey,
+    RELAY_SESSION_PATH, decode, encode,
 };
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -27,6 +29,40 @@ pub(crate) struct Client {
 
 pub(crate) struct Gateway {
     connection: Connection,
+}
+
+pub(crate) struct Relay {
+    connection: Connection,
+}
+
+impl Relay {
+    pub(crate) async fn join(office: &Office, at: usize, token: &str) -> Result<Self, String> {
+        let hello = encode(&FromRelay::Hello {
+            protocols: vec![PROTOCOL],
+            version: "0.1.0".to_owned(),
+            machine: "machine of relay".to_owned(),
+            name: "relay".to_owned(),
+            addresses: vec!["192.0.2.9:3478".parse().unwrap()],
+            first_port: 3_479,
+            ports: 64,
+            tls: None,
+            draining: false,
+            assigned: Vec::new(),
+        });
+        let mut connection = open(office, at, (token, RELAY_SESSION_PATH), hello).await?;
+        match next(&mut connection).await? {
+            ToRelay::Welcome { .. } => Ok(Self { connection }),
+            other => Err(format!("{other:?}")),
+        }
+    }
+
+    /// True once the portal asks it to drain.
+    pub(crate) async fn is_drained(&mut self) -> Result<bool, String> {
+        match next(&mut self.connection).await? {
+            ToRelay::Drain { on } => Ok(on),
+            other => Err(format!("{other:?}")),
+        }
+    }
 }
 
 fn portal(office: &Office, at: usize) -> Portal {

@@ -9,7 +9,7 @@ mod machines;
 mod scene;
 
 use culvert_store::LEASE_MS;
-use machines::{Client, Gateway, metrics};
+use machines::{Client, Gateway, Relay, metrics};
 use scene::Office;
 use std::time::{Duration, Instant};
 
@@ -59,6 +59,24 @@ async fn a_client_at_one_portal_gets_access_through_a_gateway_at_another() {
         .at(0, "explain --client client-2 --resource db")
         .denies();
     assert!(why.contains("no policy"), "{why}");
+}
+
+#[tokio::test]
+async fn a_relay_at_any_portal_is_shown_and_led_by_all() {
+    let office = Office::with_portals(3);
+    let token = office.at(0, "token create --kind relay").ok();
+    for portal in [0, 1, 2] {
+        let mut relay = Relay::join(&office, portal, &token).await.unwrap();
+        for other in [0, 1, 2] {
+            let listed = office.at(other, "relay list --json").ok();
+            assert!(listed.contains("\"connected\":true"), "{other}: {listed}");
+        }
+        let other = (portal + 1) % 3;
+        office.at(other, "relay drain relay").ok();
+        assert_eq!(relay.is_drained().await, Ok(true));
+        office.at(other, "relay undrain relay").ok();
+        assert_eq!(relay.is_drained().await, Ok(false));
+    }
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ mod admission;
 mod faults;
 mod portal;
 mod ranges;
+mod relays;
 mod stop;
 mod storm;
 mod tls;

@@ -54,6 +54,7 @@ pub(crate) const POLICY: PolicyId = PolicyId::from_bytes([5; 16]);
 pub(crate) const MEMBERSHIP: MembershipId = MembershipId::from_bytes([6; 16]);
 pub(crate) const CLIENT_TOKEN: TokenId = TokenId::from_bytes([7; 16]);
 pub(crate) const GATEWAY_TOKEN: TokenId = TokenId::from_bytes([8; 16]);
+pub(crate) const RELAY_TOKEN: TokenId = TokenId::from_bytes([10; 16]);
 
 pub(crate) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
@@ -293,6 +294,7 @@ pub(crate) fn configuration() -> Vec<Mutation> {
             Site {
                 id: SITE,
                 name: "cellar".to_owned(),
+                relays: None,
                 stamp,
             }
             .into(),
@@ -316,6 +318,7 @@ pub(crate) fn configuration() -> Vec<Mutation> {
             "gateways",
             TokenScope::Gateway { site: SITE },
         ),
+        token(RELAY_TOKEN, "relays", TokenScope::Relay),
     ]
 }
 
