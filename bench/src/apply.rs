@@ -140,6 +140,7 @@ impl Rows {
         let site = Site {
             id: SiteId::new(born, random),
             name: "site".to_owned(),
+            relays: None,
             stamp,
         };
         let (born, random) = writer.birth();

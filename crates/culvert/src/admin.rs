@@ -30,6 +30,7 @@ mod policies;
 mod policy_entry;
 mod portals;
 mod providers;
+mod relays;
 mod resources;
 mod retention;
 mod shell;
@@ -94,6 +95,8 @@ enum AdminCommand {
     Client(clients::ClientCommand),
     #[command(subcommand)]
     Gateway(gateways::GatewayCommand),
+    #[command(subcommand)]
+    Relay(relays::RelayCommand),
     Apply(apply::ApplyArguments),
     Explain(explain::ExplainArguments),
     Status(status::StatusArguments),
@@ -174,6 +177,7 @@ async fn dispatch(arguments: AdminArguments) -> Result<ExitCode, Failure> {
         AdminCommand::Token(command) => tokens::run(&mut common.shell()?, command).await,
         AdminCommand::Client(command) => clients::run(&mut common.shell()?, command).await,
         AdminCommand::Gateway(command) => gateways::run(&mut common.shell()?, command).await,
+        AdminCommand::Relay(command) => relays::run(&mut common.shell()?, command).await,
         AdminCommand::Apply(apply) => apply::run(&common, &apply).await,
         AdminCommand::Explain(explain) => {
             return explain::run(&mut common.shell()?, &explain).await;

@@ -53,7 +53,7 @@ fn bash_completes_commands_options_and_their_values() {
         ("culvert admin token create --k", &["--kind"], "--site"),
         (
             "culvert admin token create --kind ",
-            &["api", "client", "gateway"],
+            &["api", "client", "gateway", "relay"],
             "admin",
         ),
         (

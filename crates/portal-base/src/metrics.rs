@@ -61,6 +61,7 @@ pub struct LiveMetrics {
     clients: Gauge,
     gateways: Gauge,
     gateways_awaiting_verification: Gauge,
+    relays: Gauge,
     grants: Gauge,
     asks: Gauge,
     faults: Gauge,
@@ -90,6 +91,7 @@ impl LiveMetrics {
                 &self.gateways_awaiting_verification,
                 hub.gateways_awaiting_verification as u64,
             ),
+            (&self.relays, hub.relays as u64),
             (&self.grants, hub.grants as u64),
             (&self.asks, hub.asks as u64),
             (&self.faults, hub.faults as u64),
@@ -125,6 +127,7 @@ impl LiveMetrics {
                 "gateways_awaiting_verification",
                 "Connected gateways that wait to be verified by an administrator",
             ),
+            (&self.relays, "relays_connected", "Connected relays"),
             (&self.grants, "grants", "Grants that are out"),
             (
                 &self.asks,

@@ -66,6 +66,9 @@ fn fill_in(row: &mut store::Account, patch: &AccountPatch) -> Result<(), Fault> 
     if let Some(require) = patch.require_verified_gateways {
         settings.require_verified_gateways = require;
     }
+    if let Some(rule) = patch.paths {
+        settings.paths = show::path_rule(rule);
+    }
     if patch.dns.is_some() || patch.range4.is_some() || patch.range6.is_some() {
         problems.take(dns_rules::outside_of_the_tunnel("dns.", settings))?;
     }

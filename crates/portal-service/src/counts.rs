@@ -106,6 +106,10 @@ impl Service {
                 let views = self.served.gateways(account).await?;
                 views.into_iter().map(|view| view.gateway.into()).collect()
             }
+            EntityKind::Relay => {
+                let views = self.served.relays(account).await?;
+                views.into_iter().map(|view| view.relay.into()).collect()
+            }
             _ => {
                 let views = self.served.clients(account).await?;
                 views.into_iter().map(|view| view.client.into()).collect()

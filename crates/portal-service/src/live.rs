@@ -3,12 +3,12 @@
 use super::list::{cursor, page_limit};
 use super::{Caller, ListRequest, Service};
 use culvert_control_server::Listener;
-use culvert_hub::{ClientView, GatewayView, HubStatus};
+use culvert_hub::{ClientView, GatewayView, HubStatus, PathView};
 use culvert_ids::{ClientId, GatewayId};
 use culvert_portal_base::{Fault, UnwrittenRecords, obstacle};
 use culvert_store::MAX_CHANGES_READ;
 use culvert_wire::api::{
-    Client, ClientSession, DatabaseStatus, GatewaySession, Page, PortalStatus,
+    Client, ClientPath, ClientSession, DatabaseStatus, GatewaySession, Page, PortalStatus,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -69,6 +69,7 @@ impl Service {
             clients: hub.clients as u64,
             gateways: hub.gateways as u64,
             gateways_awaiting_verification: hub.gateways_awaiting_verification as u64,
+            relays: hub.relays as u64,
             grants: hub.grants as u64,
             records_waiting: unwritten.waiting,
             records_lost: unwritten.lost,
@@ -208,7 +209,7 @@ impl Service {
 
 /// A page of items of which there is one more if there is another page.
 /// Up to `limit` of the items, which are in the order of their ids, that come after the id `after`.
-fn page_after<T, I: Ord + fmt::Display>(
+pub(super) fn page_after<T, I: Ord + fmt::Display>(
     items: impl Iterator<Item = T>,
     after: Option<&I>,
     limit: usize,
@@ -235,6 +236,17 @@ fn client_session(view: &ClientView) -> ClientSession {
         since: view.since,
         grants: view.grants as u64,
         resources: view.resources as u64,
+        paths: view.paths.iter().map(client_path).collect(),
+    }
+}
+
+fn client_path(view: &PathView) -> ClientPath {
+    ClientPath {
+        gateway: view.gateway,
+        path: view.path,
+        relay: view.relay,
+        round_trip_us: view.round_trip_us,
+        since: view.since,
     }
 }
 
@@ -250,6 +262,7 @@ fn gateway_session(view: GatewayView) -> GatewaySession {
         flows: u64::from(view.load.flows),
         processor_permille: view.load.processor_permille,
         rate_bytes_per_s: view.load.rate_bytes_per_s,
+        relays: view.relays,
     }
 }
 

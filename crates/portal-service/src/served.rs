@@ -1,7 +1,7 @@
 //! The account that this portal serves, and its sessions.
 
 use culvert_control_server::{Listener, Sessions};
-use culvert_hub::{ClientView, Explained, GatewayView, HubStatus};
+use culvert_hub::{ClientView, Explained, GatewayView, HubStatus, RelayView};
 use culvert_ids::{AccountId, ClientId, GatewayId, PortalId, ResourceId};
 use culvert_portal_base::{Fault, Leadership, UnwrittenRecords, now};
 use culvert_store::{Grant, MachineId};
@@ -45,6 +45,14 @@ impl Served {
     pub(super) async fn gateways(&self, account: AccountId) -> Result<Vec<GatewayView>, Fault> {
         match self.is(account) {
             true => self.sessions.gateways().await.ok_or_else(|| self.no_hub()),
+            false => Ok(Vec::new()),
+        }
+    }
+
+    /// The connected relays of an account.
+    pub(super) async fn relays(&self, account: AccountId) -> Result<Vec<RelayView>, Fault> {
+        match self.is(account) {
+            true => self.sessions.relays().await.ok_or_else(|| self.no_hub()),
             false => Ok(Vec::new()),
         }
     }

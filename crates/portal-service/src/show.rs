@@ -15,6 +15,7 @@ pub(super) fn account(row: store::Account) -> api::Account {
         dns: row.settings.dns,
         second_factor: api_second_factor_rule(row.settings.second_factor),
         require_verified_gateways: row.settings.require_verified_gateways,
+        paths: api_path_rule(row.settings.paths),
         version: row.stamp.version,
         created: row.stamp.created,
         updated: row.stamp.updated,
@@ -34,6 +35,22 @@ const fn api_second_factor_rule(rule: store::SecondFactorRule) -> api::SecondFac
         store::SecondFactorRule::Off => api::SecondFactorRule::Off,
         store::SecondFactorRule::Administrators => api::SecondFactorRule::Administrators,
         store::SecondFactorRule::Everybody => api::SecondFactorRule::Everybody,
+    }
+}
+
+pub(super) const fn path_rule(rule: api::PathRule) -> store::PathRule {
+    match rule {
+        api::PathRule::Any => store::PathRule::Any,
+        api::PathRule::Direct => store::PathRule::Direct,
+        api::PathRule::Relayed => store::PathRule::Relayed,
+    }
+}
+
+const fn api_path_rule(rule: store::PathRule) -> api::PathRule {
+    match rule {
+        store::PathRule::Any => api::PathRule::Any,
+        store::PathRule::Direct => api::PathRule::Direct,
+        store::PathRule::Relayed => api::PathRule::Relayed,
     }
 }
 
@@ -93,6 +110,7 @@ pub(super) fn site(row: store::Site) -> api::Site {
     api::Site {
         id: row.id,
         name: row.name,
+        relays: row.relays,
         version: row.stamp.version,
         created: row.stamp.created,
         updated: row.stamp.updated,
@@ -166,6 +184,21 @@ pub(super) fn gateway(row: store::Gateway) -> api::Gateway {
         ipv4: row.ipv4,
         ipv6: row.ipv6,
         verified: row.verified,
+        draining: row.draining,
+        revoked: row.revoked,
+        software: row.seen.as_ref().map(|seen| seen.software.clone()),
+        last_seen: row.seen.map(|seen| seen.at),
+        version: row.stamp.version,
+        created: row.stamp.created,
+        updated: row.stamp.updated,
+    }
+}
+
+pub(super) fn relay(row: store::Relay) -> api::Relay {
+    api::Relay {
+        id: row.id,
+        name: row.name,
+        addresses: row.addresses,
         draining: row.draining,
         revoked: row.revoked,
         software: row.seen.as_ref().map(|seen| seen.software.clone()),

@@ -1,8 +1,11 @@
 use super::{Caller, ListRequest, Service, names, show};
-use culvert_ids::SiteId;
+use culvert_ids::{RelayId, SiteId};
 use culvert_portal_base::{Fault, birth};
 use culvert_store::{self as store, Stamp};
 use culvert_wire::api::{NewSite, Page, Site, SitePatch};
+
+/// The word by which a site uses all relays of the account.
+pub(crate) const ANY_RELAY: &str = "any";
 
 impl Service {
     /// A page of the sites that the caller may see.
@@ -21,6 +24,7 @@ impl Service {
         let row = store::Site {
             id: SiteId::new(born, random),
             name: names::name("name", &new.name)?,
+            relays: None,
             stamp: Stamp::default(),
         };
         self.create(caller, row).await.map(show::site)
@@ -34,15 +38,47 @@ impl Service {
         expected: Option<u64>,
         patch: SitePatch,
     ) -> Result<Site, Fault> {
+        let relays = match &patch.relays {
+            Some(written) => Some(self.relays_of_site(caller, written).await?),
+            None => None,
+        };
         let change = |row: &mut store::Site| {
             if let Some(name) = &patch.name {
                 row.name = names::name_after(Some(&row.name), "name", name)?;
+            }
+            if let Some(relays) = &relays {
+                row.relays.clone_from(relays);
             }
             Ok(())
         };
         self.change(caller, id, expected, change)
             .await
             .map(show::site)
+    }
+
+    /// The relays that a site is to use; none where it may use all.
+    async fn relays_of_site(
+        &self,
+        caller: &Caller,
+        written: &[String],
+    ) -> Result<Option<Vec<RelayId>>, Fault> {
+        if written == [ANY_RELAY] {
+            return Ok(None);
+        }
+        let mut relays = Vec::new();
+        for (at, text) in written.iter().enumerate() {
+            let field = format!("relays[{at}]");
+            let id: RelayId = text.parse().map_err(|_| {
+                let detail = format!("write the id of a relay, or `{ANY_RELAY}` alone");
+                Fault::invalid(&field, detail)
+            })?;
+            let found = self.read::<store::Relay>(caller, id).await;
+            let row = found.map_err(|fault| fault.at_field(&field))?;
+            if !relays.contains(&row.id) {
+                relays.push(row.id);
+            }
+        }
+        Ok(Some(relays))
     }
 
     /// Its resources, gateways and tokens go only with `cascade`.

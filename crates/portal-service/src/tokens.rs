@@ -123,7 +123,14 @@ impl Service {
         let both = name.zip(checked);
         let (name, (scope, token, _)) = problems.finish_with(both)?;
         let stamp = Stamp::default();
-        Ok((store::Site { id, name, stamp }, scope, token))
+        let relays = None;
+        let site = store::Site {
+            id,
+            name,
+            relays,
+            stamp,
+        };
+        Ok((site, scope, token))
     }
 
     /// The scope and the name of the new token, and the actor who is to use the API by it; all its wrong fields, if
@@ -172,6 +179,12 @@ impl Service {
         }
         if new.kind == TokenKind::Session {
             return Err(Fault::invalid("kind", "signing in makes sessions"));
+        }
+        if new.kind == TokenKind::Relay {
+            superfluous("actor", new.actor.is_some())?;
+            superfluous("role", new.role.is_some())?;
+            superfluous("site", new.site.is_some())?;
+            return Ok((TokenScope::Relay, None));
         }
         if new.kind == TokenKind::Gateway {
             superfluous("actor", new.actor.is_some())?;

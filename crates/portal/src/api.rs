@@ -24,6 +24,7 @@ mod portals;
 mod problems;
 mod providers;
 mod query;
+mod relays;
 mod resources;
 mod retention;
 mod setup;
@@ -38,7 +39,8 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use collection::{actions, complete, delete, list, machines, show};
 use culvert_wire::api::{
-    Actor, Client, FieldProblem, Gateway, Group, Policy, Problem, Provider, Resource, Site, Token,
+    Actor, Client, FieldProblem, Gateway, Group, Policy, Problem, Provider, Relay, Resource, Site,
+    Token,
 };
 use utoipa::PartialSchema;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
@@ -92,6 +94,7 @@ fn described() -> (axum::Router<Api>, OpenApi) {
         .routes(routes!(sites::gateways))
         .merge(machines::<Gateway>())
         .routes(routes!(gateways::drain))
+        .merge(machines::<Relay>())
         .merge(machines::<Client>())
         .merge(complete::<Resource>())
         .merge(complete::<Policy>())
@@ -115,6 +118,7 @@ fn described() -> (axum::Router<Api>, OpenApi) {
         .routes(routes!(portals::list))
         .routes(routes!(status::clients))
         .routes(routes!(status::gateways))
+        .routes(routes!(status::relays))
         .routes(routes!(status::explain))
         .routes(routes!(apply::apply))
         .routes(routes!(setup::set_up));

@@ -19,6 +19,7 @@ mod policy;
 mod portal;
 mod problem;
 mod provider;
+mod relay;
 mod resource;
 mod retention;
 mod setup;
@@ -27,7 +28,9 @@ mod site;
 mod status;
 mod token;
 
-pub use account::{Account, AccountPatch, DesiredDns, DesiredDnsDomain, SecondFactorRule};
+pub use account::{
+    Account, AccountPatch, DesiredDns, DesiredDnsDomain, PathRule, SecondFactorRule,
+};
 pub use activity::{Activity, ActivitySpan, ActivityStep};
 pub use actor::{
     Actor, ActorKind, ActorPatch, IssuedInvitation, NewActor, NewInvitation, NewPerson, NewSignIn,
@@ -50,6 +53,7 @@ pub use problem::{FieldProblem, PROBLEM_MEDIA_TYPE, Problem, ProblemKind};
 pub use provider::{
     Identity, NewIdentity, NewProvider, Provider, ProviderGroup, ProviderPatch, UnknownPeople,
 };
+pub use relay::{ClientPath, Relay, RelayPatch, RelaySession};
 pub use resource::{NewResource, Resource, ResourcePatch};
 pub use retention::{Retention, RetentionPatch};
 pub use setup::{SetupAnswer, SetupRequest};

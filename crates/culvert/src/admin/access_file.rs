@@ -67,6 +67,7 @@ struct DnsDomainEntry {
 #[serde(deny_unknown_fields)]
 struct SiteEntry {
     name: String,
+    relays: Option<OneOrMore>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -127,9 +128,12 @@ impl AccessFile {
             }
             file.desired.dns = Some(desired);
         }
-        for (line, SiteEntry { name }) in with_lines(written.site, line_of) {
+        for (line, SiteEntry { name, relays }) in with_lines(written.site, line_of) {
             file.lines.sites.push(line);
-            file.desired.sites.push(DesiredSite { name });
+            file.desired.sites.push(DesiredSite {
+                name,
+                relays: relays.map(OneOrMore::into_vec),
+            });
         }
         for (line, actor) in with_lines(written.actor, line_of) {
             file.lines.actors.push(line);

@@ -8,7 +8,7 @@ use super::words::{Lifetime, applications, parse_applications, parse_lifetime};
 use crate::exit::Failure;
 use clap::{Args, Subcommand, ValueEnum};
 use culvert_base::quoted;
-use culvert_wire::api::{AccountPatch, Gateway, SecondFactorRule};
+use culvert_wire::api::{AccountPatch, Gateway, PathRule, SecondFactorRule};
 use culvert_wire::model::Applications;
 
 /// The account: its name, how long grants last, the networks of the tunnel, and who may use it
@@ -59,6 +59,12 @@ pub(super) struct SetArguments {
     /// It verifies none. Gateways that are not verified are listed first, and lose all access at once.
     #[arg(long, value_name = "ON|OFF", value_enum, hide_possible_values = true)]
     require_verified_gateways: Option<Switch>,
+    /// Paths between clients and gateways that are allowed: any, direct (no relays) or relayed (relays alone)
+    ///
+    /// With "relayed", neither end is told the other's addresses. Clients and gateways of earlier versions, and all of
+    /// them without a relay, have no access then.
+    #[arg(long, value_name = "PATHS", value_enum, hide_possible_values = true)]
+    paths: Option<Paths>,
     /// Do not ask whether gateways that are not verified may lose access
     #[arg(long, short, requires = "require_verified_gateways")]
     yes: bool,
@@ -85,6 +91,32 @@ impl From<SecondFactor> for SecondFactorRule {
     }
 }
 
+/// The paths that are allowed, as the command line names them.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum Paths {
+    Any,
+    Direct,
+    Relayed,
+}
+
+impl From<Paths> for PathRule {
+    fn from(paths: Paths) -> Self {
+        match paths {
+            Paths::Any => Self::Any,
+            Paths::Direct => Self::Direct,
+            Paths::Relayed => Self::Relayed,
+        }
+    }
+}
+
+const fn paths(rule: PathRule) -> &'static str {
+    match rule {
+        PathRule::Any => "any",
+        PathRule::Direct => "direct",
+        PathRule::Relayed => "relayed",
+    }
+}
+
 const fn rule(rule: SecondFactorRule) -> &'static str {
     match rule {
         SecondFactorRule::Off => "off",
@@ -101,6 +133,7 @@ Examples:
   culvert admin account set --applications except:browser
   culvert admin account set --second-factor administrators
   culvert admin account set --require-verified-gateways on
+  culvert admin account set --paths direct
   culvert admin account set --name \"Example Ltd\"";
 
 pub(super) async fn run(shell: &mut Shell, command: AccountCommand) -> Result<(), Failure> {
@@ -127,6 +160,7 @@ pub(super) async fn run(shell: &mut Shell, command: AccountCommand) -> Result<()
                         false => "not required".to_owned(),
                     },
                 ),
+                ("paths", paths(found.paths).to_owned()),
                 ("created", instant(Some(found.created))),
                 ("changed", instant(Some(found.updated))),
                 ("version", found.version.to_string()),
@@ -146,6 +180,7 @@ pub(super) async fn run(shell: &mut Shell, command: AccountCommand) -> Result<()
                 dns: None,
                 second_factor: set.second_factor.map(SecondFactorRule::from),
                 require_verified_gateways: require,
+                paths: set.paths.map(PathRule::from),
             })?;
             let version = set.if_version.unwrap_or(found.version);
             let changed = shell.api.change_account(version, &patch).await?;

@@ -5,11 +5,12 @@ use crate::exit::{Failure, Status};
 use crate::json;
 use culvert_base::quoted;
 use culvert_ids::{
-    ActorId, ClientId, GatewayId, GroupId, PolicyId, ProviderId, ResourceId, SiteId, TokenId,
+    ActorId, ClientId, GatewayId, GroupId, PolicyId, ProviderId, RelayId, ResourceId, SiteId,
+    TokenId,
 };
 use culvert_wire::api::{
     Account, AccountPatch, Actor, ChangeLogEntry, Client, Gateway, Group, MAX_PAGE_LEN, PREFIX,
-    Page, Policy, ProblemKind, Provider, Resource, Site, Token,
+    Page, Policy, ProblemKind, Provider, Relay, Resource, Site, Token,
 };
 use hyper::Method;
 use serde::Serialize;
@@ -81,6 +82,7 @@ entities! {
     Group(GroupId) = "group", "/groups";
     Policy(PolicyId) = "policy", "/policies", warnings: warnings;
     Provider(ProviderId) = "identity provider", "/providers";
+    Relay(RelayId) = "relay", "/relays", revoked: revoked;
     Resource(ResourceId) = "resource", "/resources", warnings: warnings;
     Site(SiteId) = "site", "/sites";
     Token(TokenId) = "token", "/tokens", revoked: revoked;
@@ -427,6 +429,7 @@ impl Api {
             "gw" => self.named_as::<Gateway>(id).await,
             "grp" => self.named_as::<Group>(id).await,
             "pol" => self.named_as::<Policy>(id).await,
+            "rly" => self.named_as::<Relay>(id).await,
             "res" => self.named_as::<Resource>(id).await,
             "site" => self.named_as::<Site>(id).await,
             "tok" => self.named_as::<Token>(id).await,

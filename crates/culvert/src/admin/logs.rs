@@ -130,6 +130,7 @@ enum EntityKind {
     Token,
     Client,
     Gateway,
+    Relay,
 }
 
 /// Ends of a request, on the command line.

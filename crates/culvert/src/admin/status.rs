@@ -6,11 +6,12 @@ use super::shell::Shell;
 use crate::exit::{Failure, print};
 use clap::Args;
 use culvert_wire::api::{
-    Client, ClientSession, DatabaseStatus, Gateway, GatewaySession, PortalStatus,
+    Client, ClientSession, DatabaseStatus, Gateway, GatewaySession, PortalStatus, Relay,
+    RelaySession,
 };
 use serde::Serialize;
 
-/// Show how the portal is, and which gateways and clients are connected
+/// Show how the portal is, and which gateways, relays and clients are connected
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct StatusArguments {}
@@ -25,6 +26,7 @@ struct Shown<'a> {
     url: &'a str,
     portal: PortalStatus,
     gateways: Vec<GatewaySession>,
+    relays: Vec<RelaySession>,
     clients: Vec<ClientSession>,
 }
 
@@ -33,6 +35,8 @@ pub(super) async fn run(shell: &mut Shell) -> Result<(), Failure> {
     let portal: PortalStatus = shell.api.get("/status", &all).await?;
     let gateways = shell.api.list_of("/sessions/gateways", &all, MAX_LIST_LEN);
     let gateways: Vec<GatewaySession> = gateways.await?;
+    let relays = shell.api.list_of("/sessions/relays", &all, MAX_LIST_LEN);
+    let relays: Vec<RelaySession> = relays.await?;
     let clients = shell.api.list_of("/sessions/clients", &all, MAX_LIST_LEN);
     let clients: Vec<ClientSession> = clients.await?;
     if shell.format == Format::Json {
@@ -41,6 +45,7 @@ pub(super) async fn run(shell: &mut Shell) -> Result<(), Failure> {
             url,
             portal,
             gateways,
+            relays,
             clients,
         });
     }
@@ -59,6 +64,22 @@ pub(super) async fn run(shell: &mut Shell) -> Result<(), Failure> {
                 session.clients.to_string(),
                 session.grants.to_string(),
                 session.flows.to_string(),
+                format!("{} %", session.processor_permille / 10),
+                session.rate_bytes_per_s.to_string(),
+            ]
+        });
+        text += "\n";
+        text += &table(&columns, rows);
+    }
+    if !relays.is_empty() {
+        let names = shell.api.names::<Relay>().await?;
+        let columns = ["RELAY", "GATEWAYS", "CLIENTS", "CPU", "BYTES/S"];
+        let rows = relays.iter().map(|session| {
+            let drains = if session.draining { " (draining)" } else { "" };
+            vec![
+                format!("{}{drains}", names.of(&session.relay)),
+                session.gateways.to_string(),
+                session.clients.to_string(),
                 format!("{} %", session.processor_permille / 10),
                 session.rate_bytes_per_s.to_string(),
             ]
@@ -101,7 +122,10 @@ fn about(url: &str, status: &PortalStatus) -> Vec<(&'static str, String)> {
         ),
         (
             "connected",
-            format!("{} gateways, {} clients", status.gateways, status.clients),
+            format!(
+                "{} gateways, {} relays, {} clients",
+                status.gateways, status.relays, status.clients
+            ),
         ),
         ("grants", status.grants.to_string()),
     ];

@@ -30,7 +30,7 @@ pub(super) enum TokenCommand {
     ///
     /// It says where the portal is and how its certificate is known, so a machine needs nothing else.
     Create(CreateArguments),
-    /// Refuse a token from now on, for good; clients and gateways that connected with it are cut off
+    /// Refuse a token from now on, for good; clients, gateways and relays that connected with it are cut off
     Revoke(Seen),
     /// Delete a token
     Delete(Delete),
@@ -83,6 +83,8 @@ enum Kind {
     Client,
     /// Connect a gateway of a site
     Gateway,
+    /// Connect a relay of the account
+    Relay,
     /// Use the API as an actor
     Api,
 }
@@ -103,6 +105,7 @@ enum Role {
 const EXAMPLES: &str = "\
 Examples:
   culvert admin token create --kind gateway --site office --out gateway.token
+  culvert admin token create --kind relay --out relay.token
   culvert admin token create --kind client --actor ci --one-time \\
     | ssh ci 'umask 077; cat > /etc/culvert/token'
   culvert admin token create --kind api --actor backup --role auditor --expires 90d
@@ -210,13 +213,20 @@ async fn new_token(shell: &mut Shell, create: &CreateArguments) -> Result<NewTok
     let (kind, word) = match create.kind {
         Kind::Client => (TokenKind::Client, "client"),
         Kind::Gateway => (TokenKind::Gateway, "gateway"),
+        Kind::Relay => (TokenKind::Relay, "relay"),
         Kind::Api => (TokenKind::Api, "API"),
     };
     let is_gateway = kind == TokenKind::Gateway;
     if is_gateway && create.site.is_none() {
         return Err(usage("a gateway token is of a site: add --site SITE"));
     }
-    if !is_gateway && create.actor.is_none() {
+    let is_relay = kind == TokenKind::Relay;
+    if is_relay && (create.site.is_some() || create.actor.is_some()) {
+        return Err(usage(
+            "a relay token is of the account: leave --site and --actor out",
+        ));
+    }
+    if !is_gateway && !is_relay && create.actor.is_none() {
         let message = format_args!("a token of kind {kind} is of an actor: add --actor ACTOR");
         return Err(usage(message));
     }
@@ -226,6 +236,7 @@ async fn new_token(shell: &mut Shell, create: &CreateArguments) -> Result<NewTok
         ));
     }
     let (actor, site, owner) = match (&create.actor, &create.site) {
+        (None, None) => (None, None, String::new()),
         (Some(actor), _) => {
             let actor: Actor = shell.api.find(actor).await?;
             (Some(actor.id), None, actor.name)
@@ -250,7 +261,10 @@ async fn new_token(shell: &mut Shell, create: &CreateArguments) -> Result<NewTok
 /// A name that no other token has. The owner's is cut, so that the whole is a name: 100 characters.
 pub(super) fn default_name(kind: &str, owner: &str, now: Timestamp) -> String {
     let owner: String = owner.chars().take(60).collect();
-    format!("{kind} {owner} {now}")
+    match &*owner {
+        "" => format!("{kind} {now}"),
+        owner => format!("{kind} {owner} {now}"),
+    }
 }
 
 async fn list(shell: &mut Shell, list: &ListArguments) -> Result<(), Failure> {
@@ -285,7 +299,7 @@ async fn show(shell: &mut Shell, which: &Which) -> Result<(), Failure> {
             let site: Site = shell.api.by_id(id).await?;
             ("site", format!("{} ({id})", site.name))
         }
-        (None, None) => ("owner", "-".to_owned()),
+        (None, None) => ("owner", "the account".to_owned()),
     };
     shell.format.record(&token, || {
         vec![

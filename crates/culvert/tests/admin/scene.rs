@@ -2,9 +2,11 @@
 
 use culvert_link::{Connection, Destination, connect};
 use culvert_policy::conditions::OperatingSystem;
-use culvert_wire::messages::{FromClient, FromGateway};
+use culvert_wire::messages::{FromClient, FromGateway, FromRelay};
 use culvert_wire::token::Token;
-use culvert_wire::{CLIENT_SESSION_PATH, GATEWAY_SESSION_PATH, PROTOCOL, PublicKey, encode};
+use culvert_wire::{
+    CLIENT_SESSION_PATH, GATEWAY_SESSION_PATH, PROTOCOL, PublicKey, RELAY_SESSION_PATH, encode,
+};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -332,6 +334,23 @@ fn gateway_hello(name: &str) -> String {
         grants: Vec::new(),
         features: Vec::new(),
     })
+}
+
+/// Enrols a relay by its token, as a relay does, and leaves again.
+pub(crate) fn enrol_relay(token: &str, name: &str) {
+    let hello = encode(&FromRelay::Hello {
+        protocols: vec![PROTOCOL],
+        version: "0.1.0".to_owned(),
+        machine: format!("machine of {name}"),
+        name: name.to_owned(),
+        addresses: vec!["192.0.2.9:3478".parse().unwrap()],
+        first_port: 3_479,
+        ports: 64,
+        tls: None,
+        draining: false,
+        assigned: Vec::new(),
+    });
+    enrol(token, RELAY_SESSION_PATH, hello);
 }
 
 /// A key that nobody else has.

@@ -1,6 +1,6 @@
 //! The exit status of every command: one table of commands with the case of each.
 
-use crate::scene::{Portal, Said, Shell, enrol_client, enrol_gateway};
+use crate::scene::{Portal, Said, Shell, enrol_client, enrol_gateway, enrol_relay};
 
 /// Commands that read, about things that [`filled`] makes.
 const READING: &[&str] = &[
@@ -22,6 +22,8 @@ const READING: &[&str] = &[
     "client show laptop",
     "gateway list --site office",
     "gateway show gate",
+    "relay list",
+    "relay show hub",
     "log changes --actor ada --entity policy",
     "log access --client laptop --resource db --gateway gate",
     "log flows --client laptop --end closed",
@@ -69,6 +71,14 @@ const CHANGING: &[&str] = &[
     "gateway undrain door",
     "gateway revoke door",
     "gateway delete door --yes",
+    "account set --paths any",
+    "site set office --relays hub",
+    "site set office --relays any",
+    "relay set hub --name centre",
+    "relay drain centre",
+    "relay undrain centre",
+    "relay revoke centre",
+    "relay delete centre --yes",
 ];
 
 /// Commands about something that is not there.
@@ -120,6 +130,13 @@ const MISSING: &[&str] = &[
     "gateway revoke no",
     "gateway delete no --yes",
     "gateway list --site no",
+    "relay show no",
+    "relay set no --name x",
+    "relay drain no",
+    "relay undrain no",
+    "relay revoke no",
+    "relay delete no --yes",
+    "site set office --relays no",
     "log changes --actor no",
     "log access --client no",
     "log access --resource no",
@@ -138,6 +155,7 @@ const UNKNOWN: &[(&str, &str)] = &[
     ("token", "tok_"),
     ("client", "cli_"),
     ("gateway", "gw_"),
+    ("relay", "rly_"),
 ];
 
 /// Commands that need more than [`filled`] makes, each with what it needs. `src/json/tests.rs` sees to it that
@@ -214,6 +232,8 @@ fn filled() -> (Portal, Shell) {
     enrol_client(&token.ok(), "laptop");
     let token = shell.line("token create --kind gateway --site office").ok();
     enrol_gateway(&token, "gate");
+    let token = shell.line("token create --kind relay").ok();
+    enrol_relay(&token, "hub");
     (portal, shell)
 }
 

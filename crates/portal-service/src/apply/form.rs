@@ -22,8 +22,13 @@ impl Form {
         self
     }
 
-    pub(super) fn site(name: &str) -> Self {
-        Self::named(name)
+    /// `relays` are the names of the only ones that it uses.
+    pub(super) fn site(name: &str, relays: Option<&[String]>) -> Self {
+        let form = Self::named(name);
+        match relays {
+            None => form,
+            Some(relays) => form.with("relays", relays),
+        }
     }
 
     pub(super) fn actor(name: &str, kind: store::ActorKind, disabled: bool) -> Self {

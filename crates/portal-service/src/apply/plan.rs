@@ -3,9 +3,12 @@
 use super::form::Form;
 use super::index::Index;
 use crate::groups::taken_over;
+use crate::sites::ANY_RELAY;
 use crate::{dns_rules, names, ranges, show, warnings};
 use culvert_base::{UnixTime, quoted};
-use culvert_ids::{ActorId, GroupId, MembershipId, PolicyId, RANDOM_LEN, ResourceId, SiteId};
+use culvert_ids::{
+    ActorId, GroupId, MembershipId, PolicyId, RANDOM_LEN, RelayId, ResourceId, SiteId,
+};
 use culvert_policy::Prefix;
 use culvert_portal_base::{Birth, Fault};
 use culvert_store::{self as store, Entity, EntityId, Kind, Mutation, Snapshot, Stamp};
@@ -182,19 +185,20 @@ where
             let name = names::name_after(name_before, &field, &wanted.name)?;
             let id = self.id_or_new(known, SiteId::new)?;
             self.sites.want(&field, &name, id)?;
-            let form_before = before.map(|row| Form::site(&row.name));
-            let form = Form::site(&name);
+            let form_before = before.map(|row| self.site_form(row));
+            let relays = match &wanted.relays {
+                Some(written) => self.relays_of_site(at, written)?,
+                None => before.and_then(|row| row.relays.clone()),
+            };
             let stamp = before.map(|row| row.stamp);
-            self.put(
-                store::Site {
-                    id,
-                    name,
-                    stamp: Stamp::default(),
-                },
-                stamp,
-                form_before,
-                &form,
-            );
+            let row = store::Site {
+                id,
+                name,
+                relays,
+                stamp: Stamp::default(),
+            };
+            let form = self.site_form(&row);
+            self.put(row, stamp, form_before, &form);
         }
         Ok(())
     }
@@ -519,12 +523,43 @@ where
                 let tokens = self.snapshot.tokens.iter().filter(of_site).count();
                 let gateways = self.snapshot.gateways.iter();
                 let gateways = gateways.filter(|gateway| gateway.site == row.id).count();
-                let form = Form::site(&row.name)
+                let form = self
+                    .site_form(row)
                     .with("tokens", tokens)
                     .with("gateways", gateways);
                 self.drop_row::<store::Site>(row.id.into(), row.stamp, &row.name, &form);
             }
         }
+    }
+
+    fn site_form(&self, row: &store::Site) -> Form {
+        let named = |relays: &Vec<RelayId>| {
+            let relays = relays.iter();
+            let named = relays.map(|id| name_of(&self.snapshot.relays, *id, |row| &row.name));
+            named.collect::<Vec<String>>()
+        };
+        Form::site(&row.name, row.relays.as_ref().map(named).as_deref())
+    }
+
+    /// The relays of a site by their names; none where it may use all.
+    fn relays_of_site(&self, at: usize, written: &[String]) -> Result<Option<Vec<RelayId>>, Fault> {
+        if written == [ANY_RELAY] {
+            return Ok(None);
+        }
+        let live = self.snapshot.relays.iter();
+        let live = live.filter(|row| row.revoked.is_none());
+        let relays = Index::new("relay", live.map(|row| (&*row.name, row.id)));
+        let ids = written.iter().enumerate().map(|(place, name)| {
+            let field = format!("sites[{at}].relays[{place}]");
+            relays.find(name).ok_or_else(|| {
+                let detail = format!(
+                    "there is no relay named {}: relays come by enrolling; mend the name, or write `{ANY_RELAY}` alone",
+                    quoted(name)
+                );
+                Fault::invalid(field, detail)
+            })
+        });
+        ids.collect::<Result<Vec<_>, _>>().map(Some)
     }
 
     fn resource_form(&self, row: &store::Resource) -> Form {

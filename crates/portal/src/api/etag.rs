@@ -7,8 +7,8 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use culvert_portal_base::Fault;
 use culvert_wire::api::{
-    Account, Actor, Client, Gateway, Group, Policy, Provider, Resource, Retention, SinkView, Site,
-    Token,
+    Account, Actor, Client, Gateway, Group, Policy, Provider, Relay, Resource, Retention, SinkView,
+    Site, Token,
 };
 use serde::Serialize;
 
@@ -28,8 +28,8 @@ macro_rules! versioned {
 }
 
 versioned!(
-    Account, Actor, Client, Gateway, Group, Policy, Provider, Resource, Retention, SinkView, Site,
-    Token
+    Account, Actor, Client, Gateway, Group, Policy, Provider, Relay, Resource, Retention, SinkView,
+    Site, Token
 );
 
 /// A thing with its `ETag`.

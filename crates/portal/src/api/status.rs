@@ -3,7 +3,9 @@ use super::problems::Problems;
 use super::query::{PageQuery, Query};
 use culvert_ids::{ClientId, ResourceId};
 use culvert_portal_base::Fault;
-use culvert_wire::api::{ClientSession, Explanation, GatewaySession, Page, PortalStatus};
+use culvert_wire::api::{
+    ClientSession, Explanation, GatewaySession, Page, PortalStatus, RelaySession,
+};
 use serde::Deserialize;
 
 /// Show how the portal is
@@ -45,6 +47,21 @@ pub(super) async fn gateways(
     Query(query): Query<PageQuery>,
 ) -> Result<axum::Json<Page<GatewaySession>>, Fault> {
     let page = service.gateway_sessions(&caller, &query.into()).await?;
+    Ok(axum::Json(page))
+}
+
+/// List the connected relays
+#[utoipa::path(
+    get, path = "/sessions/relays", tag = "status", operation_id = "list_relay_sessions",
+    params(PageQuery),
+    responses((status = 200, description = "A page", body = Page<RelaySession>), Problems),
+    security(("token" = []))
+)]
+pub(super) async fn relays(
+    Call { service, caller }: Call,
+    Query(query): Query<PageQuery>,
+) -> Result<axum::Json<Page<RelaySession>>, Fault> {
+    let page = service.relay_sessions(&caller, &query.into()).await?;
     Ok(axum::Json(page))
 }
 

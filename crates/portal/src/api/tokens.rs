@@ -38,8 +38,8 @@ impl Act for Token {
         action: (),
         verb: "revoke",
         summary: "Revoke a token",
-        description: "It is refused from now on, for good; clients and gateways that connected with it \
-                 are cut off.",
+        description: "It is refused from now on, for good; clients, gateways and relays that \
+                 connected with it are cut off.",
     }];
 
     async fn act(call: &Call, id: TokenId, version: Version, (): ()) -> Answer<Self> {

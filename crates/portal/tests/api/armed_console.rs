@@ -191,6 +191,7 @@ async fn version(world: &World, template: &str, things: &Things) -> (u64, Entity
         }
         "clients" => things.client.into(),
         "gateways" => things.gateway.into(),
+        "relays" => things.relay.into(),
         "groups" => things.group.into(),
         "policies" => things.policy.into(),
         "resources" => things.resource.into(),
@@ -238,6 +239,7 @@ async fn fill(
         ("cut", "yes"),
         ("unknown_people", "refuse"),
         ("grant_lifetime_s", "600"),
+        ("paths", "direct"),
         ("step", "site"),
         ("flow_log", "yes"),
         ("access_days", "30"),
@@ -275,7 +277,7 @@ async fn fill(
         let action = match list {
             "/people" | "/policies" => "disable",
             "/groups" | "/resources" => "delete",
-            "/gateways" => "drain",
+            "/gateways" | "/relays" => "drain",
             _ => "revoke",
         };
         fields.push((thing.to_string().into(), version.to_string()));
@@ -314,8 +316,12 @@ async fn prepare(world: &mut World, template: &str, things: &Things) {
             owner.delete(&path).await.expect(204);
             return;
         }
-        "/clients/{id}/unverify" | "/gateways/{id}/unverify" | "/gateways/{id}/undrain" => {
+        "/clients/{id}/unverify"
+        | "/gateways/{id}/unverify"
+        | "/gateways/{id}/undrain"
+        | "/relays/{id}/undrain" => {
             let path = match template {
+                "/relays/{id}/undrain" => format!("relays/{}/drain", things.relay),
                 "/clients/{id}/unverify" => format!("clients/{}/verify", things.client),
                 "/gateways/{id}/unverify" => format!("gateways/{}/verify", things.gateway),
                 _ => format!("gateways/{}/drain", things.gateway),

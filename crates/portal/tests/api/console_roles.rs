@@ -32,6 +32,7 @@ fn fields(things: &Things, path: &str) -> Vec<(&'static str, String)> {
         ("require_verified_gateways", "no"),
         ("unknown_people", "refuse"),
         ("grant_lifetime_s", "600"),
+        ("paths", "any"),
         ("step", "site"),
     ];
     let fields = fields.map(|(name, value)| (name, value.to_owned()));

@@ -15,13 +15,14 @@ pub(crate) struct Route {
 }
 
 /// The kinds of ids in a path, by the beginning of the path.
-const IDS: [(&str, &str); 19] = [
+const IDS: [(&str, &str); 20] = [
     ("clients", "cli"),
     ("gateways", "gw"),
     ("groups", "grp"),
     ("people", "act"),
     ("actors", "act"),
     ("policies", "pol"),
+    ("relays", "rly"),
     ("resources", "res"),
     ("sites", "site"),
     ("tokens", "tok"),

@@ -12,8 +12,9 @@ use culvert_store::{
     Enrolment, Entity, EntityId, EntityKind, FlowBatch, FlowFilter, FlowSeq, Found, Gateway, Grant,
     Identity, Leading, ListFilter, LogEntries, LoggedAccess, LoggedFlow, Logs, Mutation,
     NewPending, Owner, Page, PageLimit, Passkey, Pending, PendingBounds, PendingKey, PendingStore,
-    PortalReport, PortalRow, Portals, Position, Principal, PutPending, RecentUse, SecretBytes,
-    SecretName, SeenMachine, Seq, Snapshot, StateSecret, Store, StoreError, WhenThere,
+    PortalReport, PortalRow, Portals, Position, Principal, PutPending, RecentUse, Relay,
+    RelayEnrolment, SecretBytes, SecretName, SeenMachine, Seq, Snapshot, StateSecret, Store,
+    StoreError, WhenThere,
 };
 use culvert_wire::Timestamp;
 use culvert_wire::model::Log;
@@ -215,6 +216,7 @@ passed_on! {
         async fn touch_tokens(account: AccountId, uses: Vec<(TokenId, Timestamp)>) -> Answer<u64>;
         async fn enrol_client(account: AccountId, principal: &Principal, machine: Enrolment<ClientId>, now: Timestamp) -> Answer<Client>;
         async fn enrol_gateway(account: AccountId, principal: &Principal, machine: Enrolment<GatewayId>, now: Timestamp) -> Answer<Gateway>;
+        async fn enrol_relay(account: AccountId, principal: &Principal, machine: RelayEnrolment, now: Timestamp) -> Answer<Relay>;
         async fn record_seen(account: AccountId, machines: Vec<SeenMachine>) -> Answer<u64>;
         async fn save_grants(account: AccountId, grants: Vec<Grant>) -> Answer<u64>;
         async fn end_grants(account: AccountId, grants: Vec<GrantId>) -> Answer<u64>;

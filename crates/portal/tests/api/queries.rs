@@ -89,6 +89,7 @@ fn rows(things: &Things, number: u32) -> Vec<Mutation> {
             Site {
                 id: site,
                 name: name("site", number),
+                relays: None,
                 stamp,
             }
             .into(),
@@ -246,6 +247,7 @@ async fn enrol(world: &World, things: &Things, numbers: Range<u32>) {
     for (scope, kind) in [
         (TokenScope::Client { actor }, TokenKind::Client),
         (TokenScope::Gateway { site }, TokenKind::Gateway),
+        (TokenScope::Relay, TokenKind::Relay),
     ] {
         let (_, text) = make_token(store.as_ref(), account, scope).await;
         let bearer = text.parse::<Token>().unwrap().bearer;

@@ -77,6 +77,7 @@ impl Route {
             "policies" => things.policy.to_string(),
             "clients" => things.client.to_string(),
             "gateways" => things.gateway.to_string(),
+            "relays" => things.relay.to_string(),
             "tokens" => things.token.to_string(),
             "providers" => things.provider.to_string(),
             "identities" => things.identity.to_string(),
@@ -118,6 +119,9 @@ impl Route {
                 | "gateways/{id}/drain"
                 | "gateways/{id}/undrain"
                 | "gateways/{id}/revoke"
+                | "relays/{id}/drain"
+                | "relays/{id}/undrain"
+                | "relays/{id}/revoke"
                 | "tokens/{id}/revoke"
                 | "sinks/{name}/test",
             ) => return None,

@@ -126,6 +126,10 @@ async fn a_token_that_can_not_be_is_refused_at_its_field() {
         ),
         (json!({"kind": "gateway", "name": "t"}), "site"),
         (
+            json!({"kind": "relay", "name": "t", "actor": admin}),
+            "actor",
+        ),
+        (
             json!({"kind": "gateway", "name": "t", "actor": admin}),
             "actor",
         ),

@@ -118,7 +118,7 @@ async fn the_document_and_the_source_of_the_console_have_every_route_that_is_ser
     for other in ["/healthz", "/readyz", "/metrics", "/api/v1/openapi.json"] {
         add("GET", other);
     }
-    for side in ["client", "gateway", "portal"] {
+    for side in ["client", "gateway", "portal", "relay"] {
         add(ANY, &format!("/api/v1/session/{side}"));
     }
     let served = served(&running);

@@ -43,7 +43,7 @@ fn is_of_api(route: &Route) -> bool {
     route.template.starts_with("/api/") || route.template == "/metrics"
 }
 
-/// The side of a session, `client` or `gateway`: a token of the other side is not valid there.
+/// The side of a session, `client`, `gateway` or `relay`: a token of the other side is not valid there.
 fn side(template: &str) -> Option<&str> {
     template.strip_prefix("/api/v1/session/")
 }
@@ -75,6 +75,7 @@ async fn cve_2026_29771_no_route_answers_a_stranger_or_a_machine() {
             Some(things.client_secret.as_str()).filter(|_| side(&route.template) != Some("client")),
             Some(things.gateway_secret.as_str())
                 .filter(|_| side(&route.template) != Some("gateway")),
+            Some(things.relay_secret.as_str()).filter(|_| side(&route.template) != Some("relay")),
             Some(setup.as_str()).filter(|_| !route.is_setup()),
             Some(&*api).filter(|_| side(&route.template).is_some() || !is_of_api(&route)),
             Some("cv_api_00000000000000000000000000.AAAA"),

@@ -1,11 +1,11 @@
 //! A portal in a directory of its own, and clients that know it by its pin.
 
 use culvert_base::UnixTime;
-use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, RANDOM_LEN, SiteId, TokenId};
+use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, RANDOM_LEN, RelayId, SiteId, TokenId};
 use culvert_portal::{CertificateFiles, Home, Options, Portal, SetupState};
 use culvert_store::{
-    Account, AccountSettings, Actor, ActorKind, Author, Enrolment, Mutation, Role, Seen, Stamp,
-    Store, Token as TokenRow, TokenScope, TokenUses,
+    Account, AccountSettings, Actor, ActorKind, Author, Enrolment, Mutation, RelayEnrolment, Role,
+    Seen, Stamp, Store, Token as TokenRow, TokenScope, TokenUses,
 };
 use culvert_store_sql::SecretsAccess;
 use culvert_store_sql::{SqlStore, SqliteOptions};
@@ -355,6 +355,30 @@ pub(crate) async fn enrol_gateway(
         .await
         .unwrap();
     (gateway.id, text)
+}
+
+pub(crate) async fn enrol_relay(store: &dyn Store, account: AccountId) -> (RelayId, String) {
+    let (_, text) = make_token(store, account, TokenScope::Relay).await;
+    let bearer = text.parse::<Token>().unwrap().bearer;
+    let digest = bearer.secret.digest();
+    let principal = store
+        .authenticate(bearer.id, &digest, TokenKind::Relay, now())
+        .await
+        .unwrap();
+    let (born, random) = birth();
+    let new_id = RelayId::new(born, random);
+    let machine = RelayEnrolment {
+        new_id,
+        machine: format!("machine of {new_id}"),
+        name: format!("relay {new_id}"),
+        addresses: vec!["192.0.2.9:3478".parse().unwrap()],
+        seen: seen("0.1.0"),
+    };
+    let relay = store
+        .enrol_relay(account, &principal, machine, now())
+        .await
+        .unwrap();
+    (relay.id, text)
 }
 
 /// One connection to the portal.

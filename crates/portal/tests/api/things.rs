@@ -1,9 +1,11 @@
 //! One of everything that an account has.
 
-use crate::support::{birth, enrol_client, enrol_gateway, make_actor, make_token, now};
+use crate::support::{
+    birth, enrol_client, enrol_gateway, enrol_relay, make_actor, make_token, now,
+};
 use culvert_ids::{
     AccountId, ActorId, ClientId, GatewayId, GroupId, IdentityId, MembershipId, PolicyId,
-    ProviderId, ResourceId, SiteId, TokenId,
+    ProviderId, RelayId, ResourceId, SiteId, TokenId,
 };
 use culvert_store::{
     Account, ActorKind, Author, Group, Identity, Membership, Mutation, Policy, Provider,
@@ -21,19 +23,21 @@ pub(crate) struct Things {
     pub(crate) policy: PolicyId,
     pub(crate) client: ClientId,
     pub(crate) gateway: GatewayId,
+    pub(crate) relay: RelayId,
     pub(crate) token: TokenId,
     pub(crate) sink: String,
     pub(crate) provider: ProviderId,
     pub(crate) identity: IdentityId,
     pub(crate) client_secret: String,
     pub(crate) gateway_secret: String,
+    pub(crate) relay_secret: String,
 }
 
 impl Things {
     /// All ids among what it has.
     pub(crate) fn ids(&self) -> Vec<String> {
-        const PREFIXES: [&str; 10] = [
-            "act", "cli", "gw", "grp", "idn", "idp", "pol", "res", "site", "tok",
+        const PREFIXES: [&str; 11] = [
+            "act", "cli", "gw", "grp", "idn", "idp", "pol", "res", "rly", "site", "tok",
         ];
         PREFIXES.iter().map(|prefix| self.id(prefix)).collect()
     }
@@ -49,6 +53,7 @@ impl Things {
             "idp" => self.provider.to_string(),
             "pol" => self.policy.to_string(),
             "res" => self.resource.to_string(),
+            "rly" => self.relay.to_string(),
             "site" => self.site.to_string(),
             "snk" => self.sink.clone(),
             "tok" => self.token.to_string(),
@@ -90,6 +95,7 @@ pub(crate) async fn make_things(store: &dyn Store, account: AccountId) -> Things
             Site {
                 id: site,
                 name: format!("site {site}"),
+                relays: None,
                 stamp,
             }
             .into(),
@@ -155,6 +161,7 @@ pub(crate) async fn make_things(store: &dyn Store, account: AccountId) -> Things
     let (token, _) = make_token(store, account, TokenScope::Api { actor, role }).await;
     let (client, client_secret) = enrol_client(store, account, member).await;
     let (gateway, gateway_secret) = enrol_gateway(store, account, site).await;
+    let (relay, relay_secret) = enrol_relay(store, account).await;
     let sink = format!("sink-{}", make_sink(store, account).await);
     Things {
         sink,
@@ -166,11 +173,13 @@ pub(crate) async fn make_things(store: &dyn Store, account: AccountId) -> Things
         policy,
         client,
         gateway,
+        relay,
         token,
         provider,
         identity,
         client_secret,
         gateway_secret,
+        relay_secret,
     }
 }
 

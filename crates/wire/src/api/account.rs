@@ -29,6 +29,9 @@ pub struct Account {
     /// Gateways that no administrator has verified get no grants, and no client is led to them.
     #[serde(default)]
     pub require_verified_gateways: bool,
+    /// The paths between clients and gateways that are allowed.
+    #[serde(default)]
+    pub paths: PathRule,
     /// Counts its changes; the `ETag`.
     pub version: u64,
     /// The time of creation.
@@ -90,6 +93,23 @@ pub struct AccountPatch {
     /// at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub require_verified_gateways: Option<bool>,
+    /// The paths between clients and gateways that are allowed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paths: Option<PathRule>,
+}
+
+/// The paths between clients and gateways that an account allows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum PathRule {
+    /// Direct paths and relays.
+    #[default]
+    Any,
+    /// No relays.
+    Direct,
+    /// Relays alone: neither end is told the other's addresses.
+    Relayed,
 }
 
 /// The people who must have a second factor besides the password with which they sign in. Anyone who

@@ -36,6 +36,10 @@ pub struct Desired {
 pub struct DesiredSite {
     /// Its name.
     pub name: String,
+    /// The names of the only relays that its gateways use; `["any"]`: all of the account. Left out, they stay as they
+    /// are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relays: Option<Vec<String>>,
 }
 
 /// A wanted actor.

@@ -1,5 +1,5 @@
 use crate::Timestamp;
-use culvert_ids::SiteId;
+use culvert_ids::{RelayId, SiteId};
 use serde::{Deserialize, Serialize};
 
 /// A place with resources, and the gateways that reach them.
@@ -11,6 +11,10 @@ pub struct Site {
     pub id: SiteId,
     /// Unique in the account.
     pub name: String,
+    /// The only relays that its gateways use; absent: all of the account.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>))]
+    pub relays: Option<Vec<RelayId>>,
     /// Counts its changes; the `ETag`.
     pub version: u64,
     /// The time of creation.
@@ -36,4 +40,8 @@ pub struct SitePatch {
     /// Another name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// The ids of the only relays that its gateways use; `["any"]` takes the restriction away, and an empty list leaves
+    /// none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relays: Option<Vec<String>>,
 }

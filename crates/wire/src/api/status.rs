@@ -1,5 +1,6 @@
+use super::ClientPath;
 use crate::Timestamp;
-use culvert_ids::{ClientId, GatewayId};
+use culvert_ids::{ClientId, GatewayId, RelayId};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
@@ -28,6 +29,9 @@ pub struct PortalStatus {
     /// Those of them that wait to be verified by an administrator.
     #[serde(default)]
     pub gateways_awaiting_verification: u64,
+    /// Connected relays.
+    #[serde(default)]
+    pub relays: u64,
     /// Grants that are good now.
     pub grants: u64,
     /// Records that wait for the database, such as lines of the access log; they are tried again.
@@ -71,6 +75,9 @@ pub struct ClientSession {
     pub grants: u64,
     /// Resources that it was told of.
     pub resources: u64,
+    /// The paths to its gateways, as it told them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<ClientPath>,
 }
 
 /// A connected gateway.
@@ -100,4 +107,8 @@ pub struct GatewaySession {
     pub processor_permille: u16,
     /// Traffic in both directions, in bytes per second, as it said last.
     pub rate_bytes_per_s: u64,
+    /// The relays through which it is reached, the best one first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
+    pub relays: Vec<RelayId>,
 }

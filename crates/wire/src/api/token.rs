@@ -68,7 +68,7 @@ pub struct Token {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewToken {
-    /// `api`, `client` or `gateway`.
+    /// `api`, `client`, `gateway` or `relay`.
     pub kind: TokenKind,
     /// The owner, for API and client tokens.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
