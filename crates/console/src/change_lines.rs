@@ -79,6 +79,7 @@ impl Setting {
                 };
             }
             ["settings", "second_factor"] => ("second factor for all", "/people", &[]),
+            ["settings", "paths"] => ("paths that are allowed", ACCOUNT, &[]),
             ["settings", "require_verified_gateways"] => {
                 ("verified gateways", "/settings/verified-gateways", &[])
             }

@@ -2,6 +2,7 @@
 
 use super::answers::{self, PoliciesOf, UseOf};
 use super::asked::Asked;
+use super::client_paths;
 use super::edit::{rename_form, renamed};
 use super::explain::{self, Preset};
 use super::forms::Posted;
@@ -197,6 +198,10 @@ pub(super) async fn show(
                 ("Resources that it knows", Cell::text(session.resources)),
             ],
         });
+    }
+    if let Some(session) = session.filter(|_| person.caller.role() != Role::User) {
+        page.sections
+            .extend(client_paths::section(&console, &person, session).await?);
     }
     if person.caller.role() != Role::User {
         let total = session.map_or(0, |session| session.grants);

@@ -29,7 +29,8 @@ pub(super) fn secret_of(issued: &IssuedToken) -> Vec<Section> {
     let ways = match issued.token.kind {
         TokenKind::Client => machine_commands::client_ways(secret),
         TokenKind::Gateway => machine_commands::gateway_ways(secret),
-        TokenKind::Api | TokenKind::Relay | TokenKind::Setup | TokenKind::Session => Vec::new(),
+        TokenKind::Relay => machine_commands::relay_ways(secret),
+        TokenKind::Api | TokenKind::Setup | TokenKind::Session => Vec::new(),
     };
     let note = "It is shown this once. Copy it now, and keep it secret.";
     let mut sections = vec![Section::Copy {
@@ -76,8 +77,9 @@ pub(super) async fn show(
 async fn page(console: &Console, person: &Person, token: &Token) -> Result<Page, Fault> {
     let at = match token.kind {
         TokenKind::Gateway => "/gateways",
+        TokenKind::Relay => "/relays",
         TokenKind::Client => "/clients",
-        TokenKind::Api | TokenKind::Relay | TokenKind::Setup | TokenKind::Session => "/settings",
+        TokenKind::Api | TokenKind::Setup | TokenKind::Session => "/settings",
     };
     let title = format!("Token {}", token.name);
     let mut page = person.live_page(title, at, page_of(token.id), console);
@@ -91,6 +93,7 @@ async fn page(console: &Console, person: &Person, token: &Token) -> Result<Page,
         (TokenKind::Client, _, Some(actor)) => {
             Some(for_client(console, person, token, actor, &names).await?)
         }
+        (TokenKind::Relay, ..) => Some(for_relay(console, person, token).await?),
         _ => None,
     };
     page.sections.extend(waiting.map(Section::Steps));
@@ -100,7 +103,10 @@ async fn page(console: &Console, person: &Person, token: &Token) -> Result<Page,
                 TokenKind::Gateway => "Site",
                 _ => "Owner",
             },
-            names.maybe(holder),
+            match token.kind {
+                TokenKind::Relay => Cell::text("the account"),
+                _ => names.maybe(holder),
+            },
         ),
         ("State", states::token(token)),
         ("Ends", Cell::time(token.expires)),
@@ -136,7 +142,12 @@ pub(super) fn actions(token: &Token) -> Vec<Action> {
 
 /// The machines of an actor or a site that were seen last.
 fn seen_last(of: impl Into<EntityId>) -> ListRequest {
-    let request = ListRequest {
+    last_seen().referring_to(Some(of))
+}
+
+/// The machines of a kind that were seen last.
+fn last_seen() -> ListRequest {
+    ListRequest {
         limit: Some(MAX_MACHINES),
         position: Some(Position {
             order: Order {
@@ -146,8 +157,7 @@ fn seen_last(of: impl Into<EntityId>) -> ListRequest {
             skipped: 0,
         }),
         ..ListRequest::default()
-    };
-    request.referring_to(Some(of))
+    }
 }
 
 /// A machine that is connected.
@@ -230,6 +240,28 @@ async fn for_client(
         &connected.collect::<Vec<_>>(),
     );
     Ok(waiting("From the token to a connected client", steps))
+}
+
+async fn for_relay(console: &Console, person: &Person, token: &Token) -> Result<Steps, Fault> {
+    let (service, caller) = (&console.service, &person.caller);
+    let found = service.relays(caller, &last_seen()).await?;
+    let sessions = service.sessions_of_relays(caller).await?;
+    // A relay does not say by which token it came: one that has connected since is taken for it.
+    let connected = found.items.iter().filter(|relay| {
+        let session = sessions.get(&relay.id);
+        session.is_some_and(|session| session.since >= token.created)
+    });
+    let connected = connected.map(|relay| Connected {
+        path: format!("/relays/{}", relay.id),
+        name: relay.name.clone(),
+    });
+    let steps = steps(
+        token,
+        ("relay", "The relay is connected"),
+        "for relays of the account",
+        &connected.collect::<Vec<_>>(),
+    );
+    Ok(waiting("From the token to a connected relay", steps))
 }
 
 /// The token, and the machine that comes with it: the kind of machine, and the title of its step.

@@ -10,6 +10,7 @@ impl Icon {
         Self("M5 20V6l8-3v17M13 9l6 3v8M3 20h18M9 8v.01M9 12v.01M9 16v.01M16 16v.01");
     pub(crate) const GATEWAYS: Self =
         Self("M4 20v-8a8 8 0 0 1 16 0v8M9 20v-7.5a3 3 0 0 1 6 0V20M2 20h20");
+    pub(crate) const RELAYS: Self = Self("M3 8h13M12 4l4 4l-4 4M21 16H8M12 12l-4 4l4 4");
     pub(crate) const CLIENTS: Self = Self("M5 5h14v10H5zM2 19h20");
     pub(crate) const DNS: Self = Self(
         "M12 3a9 9 0 1 0 0 18a9 9 0 0 0 0-18M3 12h18M12 3c3.5 3 3.5 15 0 18M12 3c-3.5 3-3.5 15 0 18",

@@ -72,6 +72,19 @@ pub(crate) fn gateway_ways(token: &str) -> Vec<Way> {
     ]
 }
 
+/// Starts a relay with the token in a file.
+pub const RELAY: &str = "sudo culvert relay run --token-file relay.token";
+
+/// The ways in which a relay starts with this token.
+pub(crate) fn relay_ways(token: &str) -> Vec<Way> {
+    vec![Way {
+        name: "One command",
+        note: "On a machine that clients and gateways reach, with UDP ports 3478 to 3542 open. It runs until it is \
+               stopped.",
+        text: to_paste(token, "relay.token", RELAY),
+    }]
+}
+
 /// The ways in which a client starts with this token.
 pub(crate) fn client_ways(token: &str) -> Vec<Way> {
     vec![
@@ -166,6 +179,7 @@ mod tests {
         for way in gateway_ways("cv_secret")
             .into_iter()
             .chain(client_ways("cv_secret"))
+            .chain(relay_ways("cv_secret"))
         {
             let lines: Vec<&str> = way
                 .text

@@ -139,6 +139,7 @@ fn page_of(id: EntityId) -> Option<String> {
         EntityId::Policy(id) => format!("/policies/{id}"),
         EntityId::Client(id) => format!("/clients/{id}"),
         EntityId::Gateway(id) => format!("/gateways/{id}"),
+        EntityId::Relay(id) => format!("/relays/{id}"),
         EntityId::Provider(id) => format!("/settings/providers/{id}"),
         EntityId::Membership(_) | EntityId::Token(_) | EntityId::Identity(_) => return None,
     })

@@ -39,6 +39,7 @@ pub(crate) const ALL: &[Group] = &[
             Entry::new("/", "Overview", Icon::OVERVIEW),
             Entry::new("/sites", "Sites", Icon::SITES),
             Entry::new("/gateways", "Gateways", Icon::GATEWAYS),
+            Entry::new("/relays", "Relays", Icon::RELAYS),
             Entry::new("/clients", "Clients", Icon::CLIENTS),
             Entry::new("/dns", "DNS", Icon::DNS),
         ],

@@ -5,14 +5,14 @@ use super::{
     actor_page, assets, change_log, choices, clients, components, confirm, device, dns, enrolment,
     explain, exports, factors, first, first_steps, flows, gateways, groups, guard, identities,
     invitation_page, invitations, join_groups, live, log_settings, logs, me, new_client,
-    new_gateway, new_provider, overview, own_access, passkeys, people, policies, portals,
-    provider_sign_in, providers, resources, second_step, service_accounts, settings, sites,
-    theme_choice, tokens, verified_gateways,
+    new_gateway, new_provider, new_relay, overview, own_access, passkeys, people, policies,
+    portals, provider_sign_in, providers, relays, resources, second_step, service_accounts,
+    settings, sites, theme_choice, tokens, verified_gateways,
 };
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, get, post};
-use culvert_portal_service::{ClientAction, GatewayAction};
+use culvert_portal_service::{ClientAction, GatewayAction, RelayAction};
 
 /// The pages.
 pub fn router(console: Console) -> Router {
@@ -133,6 +133,25 @@ pub fn router(console: Console) -> Router {
             "/gateways/{id}/revoke",
             post(|console, id, posted| gateways::judge(console, id, posted, GatewayAction::Revoke)),
         )
+        .route("/relays", get(relays::list))
+        .route(
+            "/relays/new",
+            proven(get(new_relay::ask).post(new_relay::create_token)),
+        )
+        .route("/relays/{id}", get(relays::show))
+        .route("/relays/{id}/name", post(relays::rename))
+        .route(
+            "/relays/{id}/drain",
+            post(|console, id, posted| relays::judge(console, id, posted, RelayAction::Drain)),
+        )
+        .route(
+            "/relays/{id}/undrain",
+            post(|console, id, posted| relays::judge(console, id, posted, RelayAction::Undrain)),
+        )
+        .route(
+            "/relays/{id}/revoke",
+            post(|console, id, posted| relays::judge(console, id, posted, RelayAction::Revoke)),
+        )
         .route("/resources", get(resources::list))
         .route(
             "/resources/new",
@@ -239,6 +258,7 @@ pub fn router(console: Console) -> Router {
         .route("/resources/selected", post(resources::change_selected))
         .route("/groups/selected", post(groups::change_selected))
         .route("/gateways/selected", post(gateways::change_selected))
+        .route("/relays/selected", post(relays::change_selected))
         .route("/settings/tokens/selected", post(tokens::change_selected))
         .route("/log/changes", get(change_log::show))
         .route("/log/access", get(logs::access))

@@ -12,7 +12,7 @@ use super::view::{Cell, Field, Form, Page, Section, SelectionBar, Table, listed}
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use culvert_portal_base::Fault;
-use culvert_portal_service::{ClientAction, GatewayAction};
+use culvert_portal_service::{ClientAction, GatewayAction, RelayAction};
 use culvert_store::{self as store, EntityId, EntityKind};
 use culvert_wire::api::{ActorPatch, NewMember, PolicyPatch};
 
@@ -328,6 +328,15 @@ async fn execute(
             done.await.map(drop)
         }
         (EntityId::Gateway(id), Act::Delete) => service.delete_gateway(caller, id, version).await,
+        (EntityId::Relay(id), Act::Drain) => {
+            let done = service.judge_relay(caller, id, version, RelayAction::Drain);
+            done.await.map(drop)
+        }
+        (EntityId::Relay(id), Act::Revoke) => {
+            let done = service.judge_relay(caller, id, version, RelayAction::Revoke);
+            done.await.map(drop)
+        }
+        (EntityId::Relay(id), Act::Delete) => service.delete_relay(caller, id, version).await,
         (EntityId::Actor(id), Act::Disable | Act::Enable) => {
             let patch = disabled(act == Act::Disable);
             service

@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_portal_base::{Fault, Problems};
 use culvert_store::GRANT_LIFETIME_S;
-use culvert_wire::api::{Account, AccountPatch};
+use culvert_wire::api::{Account, AccountPatch, PathRule};
 use culvert_wire::words;
 
 const AT: &str = "/settings";
@@ -71,6 +71,30 @@ pub(super) async fn list(person: Person) -> Result<Response, Fault> {
     Ok(page.into_response())
 }
 
+/// The rules about paths, each by its word and its text.
+const PATHS: &[(&str, &str)] = &[
+    ("any", "direct paths and relays"),
+    ("direct", "direct paths alone, no relays"),
+    (
+        "relayed",
+        "relays alone: neither end is told the other's addresses",
+    ),
+];
+
+const fn path_word(rule: PathRule) -> &'static str {
+    match rule {
+        PathRule::Any => "any",
+        PathRule::Direct => "direct",
+        PathRule::Relayed => "relayed",
+    }
+}
+
+fn path_text(rule: PathRule) -> &'static str {
+    let word = path_word(rule);
+    let found = PATHS.iter().find(|(of, _)| *of == word);
+    found.map_or(word, |(_, text)| text)
+}
+
 /// The values in the form.
 struct Written {
     name: String,
@@ -78,6 +102,7 @@ struct Written {
     range4: String,
     range6: String,
     applications: String,
+    paths: String,
 }
 
 impl Written {
@@ -89,6 +114,7 @@ impl Written {
             range4: text("range4"),
             range6: text("range6"),
             applications: text("applications"),
+            paths: text("paths"),
         }
     }
 
@@ -99,6 +125,7 @@ impl Written {
             range4: String::new(),
             range6: String::new(),
             applications: words::applications(&account.applications),
+            paths: path_word(account.paths).to_owned(),
         }
     }
 
@@ -122,6 +149,7 @@ impl Written {
                 .optional()
                 .hint("any, only:backup,sync or except:browser")
                 .value(&self.applications),
+            Field::choice("paths", "Paths between clients and gateways", PATHS).value(&self.paths),
         ];
         Form::new("Change it", ACCOUNT, "Change", fields)
     }
@@ -135,6 +163,11 @@ impl Written {
         };
         let applications = words::parse_applications(applications)
             .map_err(|error| Fault::invalid("applications", error));
+        let paths = match &*self.paths {
+            // A form from before the field was there.
+            "" => None,
+            _ => problems.take(fields.word("paths"))?,
+        };
         let lifetime_s = fields.number("grant_lifetime_s", &GRANT_LIFETIME_S);
         Ok(AccountPatch {
             name: Some(self.name.clone()),
@@ -142,6 +175,7 @@ impl Written {
             range4: filled("range4"),
             range6: filled("range6"),
             applications: problems.take(applications)?,
+            paths,
             ..AccountPatch::default()
         })
     }
@@ -167,6 +201,10 @@ fn facts(account: &Account) -> Vec<(&'static str, Cell)> {
         (
             "Programs that may use the tunnel",
             Cell::code(words::applications(&account.applications)),
+        ),
+        (
+            "Paths between clients and gateways",
+            Cell::text(path_text(account.paths)),
         ),
     ]
 }

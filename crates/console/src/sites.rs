@@ -7,6 +7,7 @@ use super::edit::{
 use super::forms::{Posted, taken};
 use super::gateways;
 use super::listing::Listing;
+use super::names::Names;
 use super::new_gateway;
 use super::notice::done;
 use super::person::Person;
@@ -173,10 +174,32 @@ async fn site_page(
         next: asked.next(&at, found.next_cursor.as_deref()),
         ..Table::default()
     }));
+    page.sections
+        .extend(relays_of(console, person, &site).await?);
     let rename = rename_form(&at, &site.name).with_version(site.version);
     let delete = delete_form(&at, ALL).with_version(site.version);
     page.sections.extend(person.forms([form, rename, delete]));
     Ok(page)
+}
+
+/// The relays that its gateways use alone; nothing where they use all of the account.
+async fn relays_of(
+    console: &Console,
+    person: &Person,
+    site: &Site,
+) -> Result<Option<Section>, Fault> {
+    let Some(relays) = &site.relays else {
+        return Ok(None);
+    };
+    let names = Names::of(console, person, relays.iter().map(|id| (*id).into())).await?;
+    let rows = relays.iter().map(|id| vec![names.shown(*id)]);
+    Ok(Some(Section::Table(Table {
+        title: "Relays".to_owned(),
+        columns: vec!["Its gateways use these alone"],
+        rows: rows.collect(),
+        empty: "Its gateways use no relay.".into(),
+        ..Table::default()
+    })))
 }
 
 pub(super) async fn make_token(
@@ -208,7 +231,15 @@ pub(super) async fn rename(
     let name = Some(fields.text("name").to_owned());
     let service = &console.service;
     let changed = service
-        .change_site(&person.caller, id, version, SitePatch { name })
+        .change_site(
+            &person.caller,
+            id,
+            version,
+            SitePatch {
+                name,
+                ..SitePatch::default()
+            },
+        )
         .await;
     let at = (AT, format!("{AT}/{id}"));
     renamed(

@@ -1,7 +1,7 @@
 //! The states of things, as lists and pages show them.
 
 use super::view::Cell;
-use culvert_wire::api::{Client, Gateway, GatewaySession, Policy, Token};
+use culvert_wire::api::{Client, Gateway, GatewaySession, Policy, Relay, RelaySession, Token};
 
 /// The state of a policy.
 pub(super) fn policy(policy: &Policy) -> Cell {
@@ -59,6 +59,26 @@ pub(super) fn token(token: &Token) -> Cell {
         (None, None) if token.one_time => Cell::good("good for one machine"),
         (None, None) => Cell::good("good"),
     }
+}
+
+/// The state of a relay: connected, and accepting ends.
+pub(super) fn relay(relay: &Relay, session: Option<&RelaySession>) -> Cell {
+    match (relay.revoked, session) {
+        (Some(_), _) => Cell::bad("revoked"),
+        (None, None) if relay.draining => Cell::warn("not connected, draining"),
+        (None, None) => Cell::plain("not connected"),
+        (None, Some(session)) if session.draining => Cell::warn("draining"),
+        (None, Some(_)) => Cell::good("connected"),
+    }
+}
+
+/// The load of a relay at this moment.
+pub(super) fn relay_load(session: &RelaySession) -> String {
+    format!(
+        "{} %, {}",
+        session.processor_permille / 10,
+        rate(session.rate_bytes_per_s)
+    )
 }
 
 /// The load of a gateway at this moment.

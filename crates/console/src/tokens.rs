@@ -29,6 +29,7 @@ const LIST: &str = "/settings";
 pub(super) enum Machine {
     Client,
     Gateway,
+    Relay,
 }
 
 /// The owner of a machine's token.
@@ -40,6 +41,8 @@ pub(super) enum MachineOwner {
     Site(SiteId),
     /// Of a gateway at a site that is created with the token.
     NewSite(String),
+    /// Of a relay.
+    Account,
 }
 
 /// The fields for the number of a token's uses and its end.
@@ -67,6 +70,7 @@ pub(super) fn machine_form(path: &str, machine: Machine, written: Option<&Fields
     let title = match machine {
         Machine::Client => "Token for clients",
         Machine::Gateway => "Token for gateways of this site",
+        Machine::Relay => "Token for relays",
     };
     Form::new(title, format!("{path}/token"), "Create", form)
 }
@@ -85,7 +89,7 @@ pub(super) async fn create_machine_token(
     let mut problems = Problems::default();
     let owner = problems.take(owner)?;
     let (actor, site, new_site) = match owner {
-        None => (None, None, None),
+        None | Some(MachineOwner::Account) => (None, None, None),
         Some(MachineOwner::Actor(actor)) => (Some(actor), None, None),
         Some(MachineOwner::Site(site)) => (None, Some(site), None),
         Some(MachineOwner::NewSite(name)) => (None, None, Some(NewSite { name })),
@@ -93,6 +97,7 @@ pub(super) async fn create_machine_token(
     let kind = match machine {
         Machine::Client => TokenKind::Client,
         Machine::Gateway => TokenKind::Gateway,
+        Machine::Relay => TokenKind::Relay,
     };
     let new = NewToken {
         kind,
@@ -156,6 +161,7 @@ fn new_form(written: Option<&Fields>) -> Form {
         ("api", "the API, for an actor"),
         ("client", "clients of an actor"),
         ("gateway", "gateways of a site"),
+        ("relay", "relays of the account"),
     ];
     let roles = [
         ("auditor", "auditor: reads everything"),
