@@ -74,6 +74,10 @@ pub const MAX_BATCH: usize = culvert_store::MAX_BATCH;
 /// The lifetime of a token for a relay, in milliseconds. Another one is made at half of it.
 pub const RELAY_TOKEN_MS: u64 = 60 * 60 * 1_000;
 
+/// The clock of the portal that led before may have been ahead by this, in milliseconds. A withdrawal concerns what that
+/// portal issued, too. A portal whose clock is further off is warned of.
+pub(crate) const RELAY_CLOCK_MARGIN_MS: u64 = 5_000;
+
 /// Bytes per second that an end may send through a relay: 10 Gbit/s, so that no end takes a larger relay for itself. The
 /// relay has a limit of its own for all ends.
 pub const RELAY_RATE_BYTES_PER_S: u64 = 1_250_000_000;

@@ -1,6 +1,8 @@
 //! The relays: where each one is, to which gateways its ports belong, and what the ends were told of them.
 
-use super::limits::{MAX_RELAY_PORTS, MAX_WITHDRAWALS, RELAY_TOKEN_MS};
+use super::limits::{
+    MAX_RELAY_PORTS, MAX_WITHDRAWALS, RELAY_CLOCK_MARGIN_MS, RELAY_TOKEN_MS,
+};
 use super::output::SessionId;
 use super::timers::later;
 use culvert_ids::{ClientId, GatewayId, RelayId, TokenId};
@@ -76,8 +78,8 @@ pub(super) enum Progress {
 impl Relays {
     pub(super) fn new(now: Timestamp) -> Self {
         Self {
-            // Tokens of the portal that led before may have been issued until now.
-            last_issued: now,
+            // Tokens of the portal that led before may have been issued until now, by its clock.
+            last_issued: later(now, RELAY_CLOCK_MARGIN_MS),
             ..Self::default()
         }
     }
@@ -256,6 +258,13 @@ impl Ports {
         Some(port)
     }
 
+    /// The port is nobody's: all tokens for it were withdrawn.
+    pub(super) fn release(&mut self, gateway: GatewayId) {
+        if let Some(port) = self.of.remove(&gateway) {
+            self.holders.remove(&port);
+        }
+    }
+
     fn hold(&mut self, port: u16, holder: Holder) {
         if let Some(before) = self.holders.insert(port, holder) {
             self.of.remove(&before.gateway);
@@ -335,14 +344,14 @@ mod tests {
     #[test]
     fn a_token_is_issued_later_than_all_that_was_withdrawn() {
         let mut relays = Relays::new(at(1_000));
-        assert_eq!(relays.issue(at(2_000)), at(2_000));
+        assert_eq!(relays.issue(at(10_000)), at(10_000));
         let (until, sessions) = relays.withdraw(gateway(1), None);
-        assert_eq!((until, sessions), (at(2_000), Vec::new()));
-        assert_eq!(relays.issue(at(2_000)), at(2_001));
+        assert_eq!((until, sessions), (at(10_000), Vec::new()));
+        assert_eq!(relays.issue(at(10_000)), at(10_001));
         // A clock that is set back changes nothing.
-        assert_eq!(relays.issue(at(5)), at(2_001));
-        let kept = relays.withdrawals.recent(at(2_000 + RELAY_TOKEN_MS - 1));
-        assert_eq!(kept, [((gateway(1), None), at(2_000))]);
-        assert_eq!(relays.withdrawals.recent(at(2_000 + RELAY_TOKEN_MS)), []);
+        assert_eq!(relays.issue(at(5)), at(10_001));
+        let kept = relays.withdrawals.recent(at(10_000 + RELAY_TOKEN_MS - 1));
+        assert_eq!(kept, [((gateway(1), None), at(10_000))]);
+        assert_eq!(relays.withdrawals.recent(at(10_000 + RELAY_TOKEN_MS)), []);
     }
 }

@@ -136,6 +136,7 @@ impl Hub {
         for client in located {
             self.tell_gateways_of(client, shown);
         }
+        self.withdraw_forbidden();
         self.review_relays_of_all(None, now);
         self.tell_places();
     }

@@ -50,6 +50,7 @@ impl Hub {
         if work.paths {
             self.review_paths(now);
         } else if work.site_relays {
+            self.withdraw_forbidden();
             self.review_relays_of_all(None, now);
         }
         if work.dns {

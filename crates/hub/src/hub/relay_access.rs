@@ -61,9 +61,7 @@ impl Hub {
         let chosen = self.choose_relays(gateway, now);
         let given = self.relays.given.entry(gateway).or_default();
         let before = std::mem::replace(&mut given.relays, chosen.clone());
-        if before != chosen {
-            self.withdraw_forbidden(gateway, &before);
-        } else if !anew || chosen.is_empty() {
+        if before == chosen && (!anew || chosen.is_empty()) {
             return;
         }
         self.begin_round(gateway, now);
@@ -141,11 +139,34 @@ impl Hub {
         own + sum.checked_div(count).unwrap_or(UNKNOWN_ROUND_TRIP_US)
     }
 
-    /// Tokens for relays that are no longer allowed count no more. Those for relays that only were not chosen again do.
-    fn withdraw_forbidden(&mut self, gateway: GatewayId, before: &[(RelayId, u16)]) {
-        let mut relays = before.iter().map(|(relay, _)| *relay);
-        if relays.any(|relay| !self.may_use_relay(gateway, relay)) {
-            self.withdraw_relays(gateway, None);
+    /// Tokens for relays that the account or the site no longer allows count no more.
+    pub(super) fn withdraw_forbidden(&mut self) {
+        let relays: Vec<RelayId> = self.relays.known.keys().copied().collect();
+        for relay in relays {
+            self.withdraw_forbidden_at(relay);
+        }
+    }
+
+    /// The same at one relay. The gateways keep what they have at others.
+    fn withdraw_forbidden_at(&mut self, relay: RelayId) {
+        let Some(known) = self.relays.known.get(&relay) else {
+            return;
+        };
+        let held = known.ports.held().into_iter();
+        let forbidden = held.filter(|port| !self.may_use_relay(port.gateway, relay));
+        for port in forbidden.collect::<Vec<_>>() {
+            let (until, _) = self.relays.withdraw(port.gateway, None);
+            if let Some(known) = self.relays.known.get_mut(&relay) {
+                known.ports.release(port.gateway);
+            }
+            if let Some(session) = self.relays.session(relay) {
+                let withdraw = ToRelay::Withdraw {
+                    gateway: port.gateway,
+                    client: None,
+                    until,
+                };
+                self.outbox.tell_relay(session, withdraw);
+            }
         }
     }
 
@@ -380,9 +401,6 @@ impl Hub {
         now: Timestamp,
     ) {
         let recent = self.relays.withdrawals.recent(now);
-        let Some(known) = self.relays.known.get(&relay) else {
-            return;
-        };
         for ((gateway, client), until) in recent {
             let withdraw = ToRelay::Withdraw {
                 gateway,
@@ -392,16 +410,6 @@ impl Hub {
             self.outbox.tell_relay(session, withdraw);
         }
         // What is allowed may have changed as well.
-        let held = known.ports.held().into_iter();
-        let forbidden = held.filter(|port| !self.may_use_relay(port.gateway, relay));
-        for port in forbidden.collect::<Vec<_>>() {
-            let (until, _) = self.relays.withdraw(port.gateway, None);
-            let withdraw = ToRelay::Withdraw {
-                gateway: port.gateway,
-                client: None,
-                until,
-            };
-            self.outbox.tell_relay(session, withdraw);
-        }
+        self.withdraw_forbidden_at(relay);
     }
 }
