@@ -1,8 +1,6 @@
 //! The relays: where each one is, to which gateways its ports belong, and what the ends were told of them.
 
-use super::limits::{
-    MAX_RELAY_PORTS, MAX_WITHDRAWALS, RELAY_CLOCK_MARGIN_MS, RELAY_TOKEN_MS,
-};
+use super::limits::{MAX_RELAY_PORTS, MAX_WITHDRAWALS, RELAY_CLOCK_MARGIN_MS, RELAY_TOKEN_MS};
 use super::output::SessionId;
 use super::timers::later;
 use culvert_ids::{ClientId, GatewayId, RelayId, TokenId};

@@ -2,13 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId, SiteId};
+use culvert_ids::{ClientId, GatewayId, GrantId, RelayId, ResourceId, SiteId};
 use culvert_policy::conditions::OperatingSystem;
 use culvert_wire::messages::{
-    ClientFeature, EndedFlow, Existence, FlowEnd, FlowReport, FromClient, FromGateway,
+    ClientFeature, EndedFlow, Existence, FlowEnd, FlowReport, FromClient, FromGateway, FromRelay,
     GatewayFeature, GatewayLoad, GrantLabels, Interface, MAX_CLIENT_MESSAGE_LEN,
-    MAX_FLOWS_PER_REPORT, MAX_NAMES, PortalSet, Ranges, Reason, ReasonCode, ResolvedName,
-    Sequenced, ToClient, ToGateway, WantedName, decode_sequenced,
+    MAX_FLOWS_PER_REPORT, MAX_NAMES, PathKind, PortalSet, Ranges, Reason, ReasonCode, RelayAccess,
+    RelayLoad, RelayPlace, RelayPort, RelayReach, RelayTls, ResolvedName, Sequenced, ToClient,
+    ToGateway, ToRelay, WantedName, decode_sequenced,
 };
 use culvert_wire::model::{
     Applications, Condition, Dns, DnsDomain, Filter, PortRange, Resource, Target, TargetKind,
@@ -21,6 +22,8 @@ use culvert_wire::{
 };
 use proptest::prelude::*;
 use std::fmt::Debug;
+
+const RELAY: RelayId = RelayId::from_bytes([8; 16]);
 
 const INTERFACE: Interface = Interface {
     ipv4: std::net::Ipv4Addr::new(100, 64, 0, 9),
@@ -121,6 +124,18 @@ fn from_client() -> Vec<FromClient> {
         FromClient::ReleaseAccess {
             grant: GrantId::from_bytes([4; 16]),
         },
+        FromClient::CandidatesChanged {
+            candidates: vec!["192.0.2.7:51820".parse().unwrap()],
+        },
+        FromClient::RelaysReached {
+            relays: vec![reached()],
+        },
+        FromClient::PathChanged {
+            gateway: GatewayId::from_bytes([3; 16]),
+            path: PathKind::RelayedTls,
+            relay: Some(RELAY),
+            round_trip_us: Some(900),
+        },
         FromClient::Unsupported {
             kind: "new".to_owned(),
         },
@@ -186,6 +201,13 @@ fn to_client() -> Vec<ToClient> {
             gateway,
             candidates: vec![],
         },
+        ToClient::RelayPlacesSet {
+            relays: vec![place()],
+        },
+        ToClient::RelaysSet {
+            gateway,
+            relays: vec![access()],
+        },
         ToClient::Unsupported {
             kind: "new".to_owned(),
         },
@@ -223,6 +245,9 @@ fn from_gateway() -> Vec<FromGateway> {
         }),
         FromGateway::Flows(flow_report()),
         FromGateway::CandidatesChanged { candidates: vec![] },
+        FromGateway::RelaysReached {
+            relays: vec![reached()],
+        },
         FromGateway::Draining { on: true },
         FromGateway::Unsupported {
             kind: "new".to_owned(),
@@ -313,8 +338,104 @@ fn to_gateway() -> Vec<ToGateway> {
         ToGateway::Verification { awaited: true },
         ToGateway::FlowLog { on: true },
         ToGateway::PortalsSet { portals: portals() },
+        ToGateway::RelaysSet {
+            relays: vec![access()],
+        },
+        ToGateway::ClientCandidates {
+            client: ClientId::from_bytes([7; 16]),
+            client_key: PublicKey::from_bytes([9; 32]),
+            candidates: vec!["192.0.2.7:51820".parse().unwrap()],
+        },
         ToGateway::FlowsTaken { run: 1, batch: 2 },
         ToGateway::Unsupported {
+            kind: "new".to_owned(),
+        },
+    ]
+}
+
+fn reached() -> RelayReach {
+    RelayReach {
+        relay: RELAY,
+        round_trip_us: 900,
+        registered: true,
+        tls: false,
+    }
+}
+
+fn place() -> RelayPlace {
+    RelayPlace {
+        relay: RELAY,
+        name: "relay".to_owned(),
+        addresses: vec!["192.0.2.9:3478".parse().unwrap()],
+        tls: Some(RelayTls {
+            port: 443,
+            pin: CertificatePin::of(b"certificate"),
+        }),
+    }
+}
+
+fn access() -> RelayAccess {
+    RelayAccess {
+        place: place(),
+        port: 3_479,
+        token: "v4.local.x".to_owned(),
+        key: PresharedKey::from_bytes([6; 32]),
+        expires: Timestamp::from_unix_ms(1_800_000_000_000),
+    }
+}
+
+fn from_relay() -> Vec<FromRelay> {
+    vec![
+        FromRelay::Hello {
+            protocols: vec![1],
+            version: "0.1.0".to_owned(),
+            machine: "m".to_owned(),
+            name: "relay".to_owned(),
+            addresses: place().addresses,
+            first_port: 3_479,
+            ports: 64,
+            tls: place().tls,
+            draining: false,
+            assigned: vec![RelayPort {
+                port: 3_479,
+                gateway: GatewayId::from_bytes([3; 16]),
+            }],
+        },
+        FromRelay::Load(RelayLoad {
+            gateways: 1,
+            clients: 2,
+            rate_bytes_per_s: 3,
+            processor_permille: 4,
+        }),
+        FromRelay::AddressesChanged { addresses: vec![] },
+        FromRelay::Draining { on: true },
+        FromRelay::Unsupported {
+            kind: "new".to_owned(),
+        },
+    ]
+}
+
+fn to_relay() -> Vec<ToRelay> {
+    vec![
+        ToRelay::Welcome {
+            protocol: 1,
+            relay: RELAY,
+            key: PresharedKey::from_bytes([6; 32]),
+            draining: false,
+            portals: portals(),
+        },
+        ToRelay::Refused {
+            reason: reason(),
+            retry_after_s: Some(1),
+        },
+        ToRelay::Withdraw {
+            gateway: GatewayId::from_bytes([3; 16]),
+            client: None,
+            until: Timestamp::from_unix_ms(1_800_000_000_000),
+        },
+        ToRelay::Drain { on: true },
+        ToRelay::PortalsSet { portals: portals() },
+        ToRelay::Unsupported {
             kind: "new".to_owned(),
         },
     ]
@@ -338,6 +459,8 @@ fn every_message_survives_its_text() {
     survives(to_client());
     survives(from_gateway());
     survives(to_gateway());
+    survives(from_relay());
+    survives(to_relay());
 }
 
 #[test]

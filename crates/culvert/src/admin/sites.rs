@@ -86,12 +86,15 @@ pub(super) async fn run(shell: &mut Shell, command: SiteCommand) -> Result<(), F
         }
         SiteCommand::Create { name } => shell.create::<Site>(&NewSite { name }).await.map(drop),
         SiteCommand::Set(set) => {
+            if set.name.is_none() && set.relays.is_none() {
+                something(SitePatch::default())?;
+            }
             let relays = match set.relays {
                 Some(written) => Some(relays_of(shell, written).await?),
                 None => None,
             };
             let name = set.name;
-            let patch = |_: &Site| something(SitePatch { name, relays });
+            let patch = |_: &Site| Ok(SitePatch { name, relays });
             shell.change(&set.seen, patch).await
         }
         SiteCommand::Delete(delete) => shell.delete_with_others::<Site>(&delete).await,

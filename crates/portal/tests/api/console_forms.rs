@@ -3,7 +3,9 @@
 use crate::browser::{Browser, encode, signed_in};
 use crate::console_faults::marked;
 use crate::console_routes::{form_shapes, pages, shape};
-use crate::support::{Answer, Running, enrol_client, enrol_gateway, id_of, make_actor};
+use crate::support::{
+    Answer, Running, enrol_client, enrol_gateway, enrol_relay, id_of, make_actor,
+};
 use culvert_store::{ActorKind, Role, Seq};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -168,6 +170,10 @@ async fn everything(running: &Running) -> Vec<String> {
         let path = format!("/api/v1/gateways/{draining}/{word}");
         owner.send("POST", &path, &[], None).await.expect(200);
     }
+    let (relay, _) = enrol_relay(store, account).await;
+    let (drained, _) = enrol_relay(store, account).await;
+    let path = format!("/api/v1/relays/{drained}/drain");
+    owner.send("POST", &path, &[], None).await.expect(200);
     let idle = json!({"name": "idle", "group": group, "resource": resource, "disabled": true});
     owner.post("/api/v1/policies", idle).await.expect(201);
     let disabled = make_actor(store, account, ActorKind::User).await;
@@ -208,6 +214,8 @@ async fn everything(running: &Running) -> Vec<String> {
         format!("/clients/{client}"),
         format!("/gateways/{gateway}"),
         format!("/gateways/{draining}"),
+        format!("/relays/{relay}"),
+        format!("/relays/{drained}"),
     ]);
     paths
 }

@@ -11,7 +11,7 @@ use culvert_store::{ListFilter, PageLimit, Provider, Role, StoreExt, TokenScope}
 use culvert_wire::Timestamp;
 
 /// Forms that wait for a fresh proof.
-const ASKING: [&str; 27] = [
+const ASKING: [&str; 28] = [
     "/clients/new",
     "/clients/selected",
     "/clients/{id}/verify",
@@ -33,6 +33,7 @@ const ASKING: [&str; 27] = [
     "/people/{id}/reset-second-factor",
     "/people/{id}/sign-in",
     "/people/{id}/token",
+    "/relays/new",
     "/settings/providers",
     "/settings/providers/{id}",
     "/settings/providers/{id}/delete",

@@ -4,11 +4,12 @@ use crate::support::{Running, make_token, tls_stream};
 use culvert_ids::{ActorId, GrantId, ResourceId, SiteId};
 use culvert_store::TokenScope;
 use culvert_wire::messages::{
-    ClientFeature, FromClient, FromGateway, ToClient, ToGateway, decode_sequenced,
+    ClientFeature, FromClient, FromGateway, FromRelay, ToClient, ToGateway, ToRelay,
+    decode_sequenced,
 };
 use culvert_wire::{
     CLIENT_SESSION_PATH, Cipher, Decoded, GATEWAY_SESSION_PATH, GrantClaims, Message, PublicKey,
-    encode,
+    RELAY_SESSION_PATH, encode,
 };
 use futures_util::{SinkExt, StreamExt};
 use std::marker::PhantomData;
@@ -93,6 +94,26 @@ pub(crate) async fn gateway_with(running: &Running, token: &str) -> Machine<ToGa
     gateway.say(&hello).await;
     assert!(matches!(gateway.hear().await, ToGateway::Welcome { .. }));
     gateway
+}
+
+/// A relay that comes with this token.
+pub(crate) async fn relay_with(running: &Running, token: &str) -> Machine<ToRelay> {
+    let mut relay = Machine::dial(running, RELAY_SESSION_PATH, token).await;
+    let hello = FromRelay::Hello {
+        protocols: vec![1],
+        version: "0.1.0".to_owned(),
+        machine: "relay".to_owned(),
+        name: "relay".to_owned(),
+        addresses: vec!["192.0.2.9:3478".parse().unwrap()],
+        first_port: 3_479,
+        ports: 64,
+        tls: None,
+        draining: false,
+        assigned: Vec::new(),
+    };
+    relay.say(&hello).await;
+    assert!(matches!(relay.hear().await, ToRelay::Welcome { .. }));
+    relay
 }
 
 /// A client of the actor.

@@ -71,6 +71,7 @@ mod person_roles;
 mod policies;
 mod problems;
 mod queries;
+mod relays;
 mod resources;
 mod roles;
 mod scripted_provider;
