@@ -450,8 +450,8 @@ fn clients_hear_which_relays_there_are_with_their_welcome_and_with_each_change()
             _ => None,
         })
         .collect();
-    assert_eq!(told, [addresses.clone()]);
     assert_eq!(of_gateway(&world)[0].place.addresses, addresses);
+    assert_eq!(told, [addresses]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::Fixture;
 use super::world::*;
-use culvert_ids::{ActorId, ClientId, GatewayId};
+use culvert_ids::{ActorId, ClientId, GatewayId, RelayId};
 use culvert_store::{
     AccessEntry, AccessFilter, Author, ChangeFilter, Decision, Entity, EntityId, EntityKind, Grant,
     ListFilter, MachineId, Mutation, PageLimit, SecretBytes, SecretName, SeenMachine, Seq,
@@ -19,6 +19,7 @@ struct Full {
     client_key: culvert_store::Principal,
     gateway_key: culvert_store::Principal,
     relay_key: culvert_store::Principal,
+    relay: RelayId,
     grant: Grant,
 }
 
@@ -41,7 +42,7 @@ impl Full {
         let relay = world
             .store
             .enrol_relay(world.account, &relay_key, machine, NOW);
-        let relay = relay.await.unwrap();
+        let relay = relay.await.unwrap().id;
         let grant = Grant {
             id: grant_id(),
             client: client.id,
@@ -81,6 +82,7 @@ impl Full {
             client_key,
             gateway_key,
             relay_key,
+            relay,
             grant,
         }
     }
@@ -217,6 +219,7 @@ async fn batches_pass_over_another_account(ours: &Full, theirs: &Full) {
     let machines = vec![
         seen(MachineId::Client(theirs.grant.client)),
         seen(MachineId::Gateway(theirs.grant.gateway)),
+        seen(MachineId::Relay(theirs.relay)),
     ];
     assert_eq!(store.record_seen(account, machines).await.unwrap(), 0);
     let uses = vec![(theirs.client_key.token, later(5))];
