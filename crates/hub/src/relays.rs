@@ -348,8 +348,8 @@ mod tests {
         assert_eq!(relays.issue(at(10_000)), at(10_001));
         // A clock that is set back changes nothing.
         assert_eq!(relays.issue(at(5)), at(10_001));
-        let kept = relays.withdrawals.recent(at(10_000 + RELAY_TOKEN_MS - 1));
-        assert_eq!(kept, [((gateway(1), None), at(10_000))]);
+        let recent = relays.withdrawals.recent(at(10_000 + RELAY_TOKEN_MS - 1));
+        assert_eq!(recent, [((gateway(1), None), at(10_000))]);
         assert_eq!(relays.withdrawals.recent(at(10_000 + RELAY_TOKEN_MS)), []);
     }
 }

@@ -148,7 +148,7 @@ impl Hub {
         }
     }
 
-    /// A gateway measured the relays that it has. What it measured of earlier ones is kept.
+    /// A gateway measured the relays that it has. Earlier measurements of other relays stay.
     pub(super) fn note_reached_by_gateway(&mut self, gateway: GatewayId, relays: Vec<RelayReach>) {
         let known: BTreeSet<RelayId> = self.relays.known.keys().copied().collect();
         if let Some(session) = self.sessions.gateways.get_mut(gateway) {

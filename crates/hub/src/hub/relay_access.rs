@@ -1,4 +1,4 @@
-//! Which relays a gateway is reached through, and the tokens for them.
+//! The relays of each gateway, and the tokens for them.
 //!
 //! A gateway has up to [`RELAYS_PER_GATEWAY`] relays, and its clients use the same. New tokens are made in rounds: for the
 //! gateway at once, and for its clients in steps, so that a large gateway does not hold up the hub.
@@ -409,7 +409,7 @@ impl Hub {
             };
             self.outbox.tell_relay(session, withdraw);
         }
-        // What is allowed may have changed as well.
+        // The account or the site may allow less by now.
         self.withdraw_forbidden_at(relay);
     }
 }

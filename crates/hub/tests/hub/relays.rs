@@ -359,7 +359,7 @@ fn a_drained_relay_is_left_for_another_and_kept_where_there_is_none() {
     world.join_relay(2);
     assert_eq!(ids(&of_client(&world)), [relay(2)]);
     assert_eq!(ids(&of_gateway(&world)), [relay(2)]);
-    // What it has goes on.
+    // Its ends go on with it.
     assert_eq!(withdrawn(&world, 1), []);
     world.edit_relay(1, |row| row.draining = false);
     assert_eq!(of_client(&world).len(), 2);
@@ -415,7 +415,7 @@ fn another_portal_that_leads_keeps_the_ports_that_a_relay_says() {
     world.set_gateway(2, crate::world::SITE);
     let port = of_gateway(&world)[0].port;
     world.restart();
-    // Where the hash alone decided, the first to come would have the first choice.
+    // The first gateway that comes gets no port that another one has.
     world.join_relay(1);
     world.use_relays(0, 2);
     world.join_gateway(2);

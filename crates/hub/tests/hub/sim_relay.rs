@@ -237,7 +237,7 @@ impl World {
         accepted.map(|told| told.claims.clone()).collect()
     }
 
-    /// Whoever a relay would let in has a grant, each port is one gateway's, and the account and the site allow it.
+    /// Every end that a relay would let in has a grant, each port is one gateway's, and the account and the site allow it.
     pub(crate) fn check_relays(&self) {
         let accepted = self.accepted();
         let gateways = accepted.iter().filter(|claims| claims.client.is_none());
