@@ -120,8 +120,8 @@ async fn portals_of_two_versions_share_a_database_until_the_upgrade_is_finished(
     let text = refused.to_string();
     for part in [
         "192.0.2.1:443",
-        "schema version 5",
-        "version 6 is needed",
+        "schema version 6",
+        "version 7 is needed",
         "stop it",
     ] {
         assert!(text.contains(part), "{text}");
