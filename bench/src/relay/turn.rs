@@ -116,20 +116,23 @@ impl Channel {
             body.extend((value.len() as u16).to_be_bytes());
             body.extend(*value);
         }
+        let transaction = [method as u8; 12];
         let mut message = Vec::new();
         message.extend(method.to_be_bytes());
         message.extend((body.len() as u16).to_be_bytes());
         message.extend(COOKIE);
-        message.extend([7; 12]);
+        message.extend(transaction);
         message.extend(body);
         let limit = Instant::now() + SOON;
-        let mut batch = ReceiveBatch::new(1);
+        let mut batch = ReceiveBatch::new(4);
         while Instant::now() < limit {
             // Nobody may listen yet.
             let _refused = self.socket.send(&message, message.len(), &self.server, 0);
             std::thread::sleep(Duration::from_millis(100));
             self.socket.receive_batch(&mut batch)?;
-            if let Some(run) = batch.get_mut(0) {
+            // Repeated answers to an earlier question have another transaction.
+            let mut answers = batch.iter_mut();
+            if let Some(run) = answers.find(|run| run.bytes.get(8..20) == Some(&transaction)) {
                 let kind = run.bytes.first_chunk();
                 let kind = kind.map(|kind| u16::from_be_bytes(*kind));
                 ensure!(
