@@ -28,7 +28,7 @@ const BATCHES_PER_TURN: usize = 4;
 /// Events of one wait.
 const EVENTS: usize = 64;
 
-/// The longest wait for an event. Reports are as old as this at most.
+/// The longest wait for an event.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
 /// The event of a command.
@@ -160,7 +160,7 @@ impl Worker {
                     Place::Gateway(port) => self.relay.handle_run(port, &run, now),
                 };
                 self.sender
-                    .execute(*place, &self.sockets, &run, class, decisions);
+                    .execute(index, &self.sockets, &run, class, decisions);
             }
             if received < RUNS_PER_BATCH {
                 return;

@@ -11,6 +11,7 @@ use culvert_relay_core::registration::{
 };
 use culvert_relay_core::relay::SILENT_FOR;
 use culvert_wire::messages::RelayClaims;
+use proptest::prelude::*;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -357,4 +358,24 @@ fn the_token_is_opaque_on_the_wire() {
     let relay = RELAY.to_string();
     assert!(!String::from_utf8_lossy(&datagram).contains(&relay));
     assert!(!register.is_by(PresharedKey::NONE.as_bytes()));
+}
+
+proptest! {
+    #[test]
+    fn whatever_a_liar_answers_changes_nothing(
+        kind in 0_u8..12,
+        len in proptest::sample::select(vec![12, 21, 28, 36, 38, 64, 200]),
+        bytes in proptest::collection::vec(any::<u8>(), 200),
+    ) {
+        let mut net = Net::new();
+        net.is_relay_dead = true;
+        net.run(SECOND);
+        let mut datagram = bytes;
+        datagram[..4].copy_from_slice(&[b'C', b'V', b'R', kind]);
+        datagram.truncate(len);
+        let now = net.now();
+        prop_assert!(!net.end.handle_datagram(relay_at(), &datagram, now));
+        net.run(SECOND);
+        prop_assert_eq!(&net.outputs, &[]);
+    }
 }

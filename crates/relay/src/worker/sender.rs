@@ -66,16 +66,17 @@ impl Sender {
         self.counters
     }
 
-    /// Sends on what is to be forwarded, with the traffic class that it came with, and answers the sender.
+    /// Forwards with the traffic class that the batch came with, and answers its sender by the socket at which it came.
     pub(super) fn execute(
         &mut self,
-        place: Place,
+        at: usize,
         sockets: &[(Place, Socket)],
         run: &Run<'_>,
         class: u8,
         decisions: &Decisions,
     ) {
-        if let Place::Gateway(port) = place {
+        let (place, came_at) = &sockets[at];
+        if let Place::Gateway(port) = *place {
             for send in &decisions.sends {
                 let datagrams = &run.bytes[send.start..send.end];
                 match self.ports.towards(port, &send.to) {
@@ -94,14 +95,9 @@ impl Sender {
             address: run.source,
             source: run.local,
         };
-        let family = Family::of(to.address.ip().to_canonical());
-        let is_its = |(its, socket): &&(Place, Socket)| *its == place && socket.family() == family;
-        let Some((_, socket)) = sockets.iter().find(is_its) else {
-            return;
-        };
         for reply in &decisions.replies {
             let datagram = reply.datagram();
-            self.send(socket, datagram, datagram.len(), &to, PRIORITY_CLASS);
+            self.send(came_at, datagram, datagram.len(), &to, PRIORITY_CLASS);
         }
     }
 
