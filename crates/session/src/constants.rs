@@ -60,6 +60,14 @@ pub const INITIATION_INTERVAL: Duration = RECHECK_INTERVAL;
 /// people who restart by hand: 3 ms of Diffie-Hellman.
 pub const INITIATION_BURST: u32 = 20;
 
+/// The time for which copies of an initiation from other sources are answered. The copies of one send arrive within the
+/// difference of the paths' delays, and a sender that finds another path within a second or two sends the copy there.
+pub const ANSWER_COPIES_FOR: Duration = REKEY_TIMEOUT;
+
+/// The most sources that one initiation is answered to. Whoever repeats a recorded initiation has at most that many
+/// responses, each shorter than the initiation.
+pub const ANSWERED_SOURCES_MAX: usize = 8;
+
 /// §5.3: the responder's cookie secret "changes every two minutes".
 pub const COOKIE_SECRET_MAX_AGE: Duration = Duration::from_secs(120);
 

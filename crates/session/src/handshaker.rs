@@ -1,5 +1,6 @@
 //! Handshakes, cookies, timers and key slots of all peers of one interface.
 
+mod answered;
 mod initiate;
 mod output;
 mod peer;
@@ -12,7 +13,7 @@ mod timers;
 pub use output::{Destination, HandshakeDatagram, Output};
 
 use crate::activity::Activity;
-use crate::constants::{KEEPALIVE_TIMEOUT, RECHECK_INTERVAL};
+use crate::constants::{ANSWER_COPIES_FOR, KEEPALIVE_TIMEOUT, RECHECK_INTERVAL};
 use crate::cookie::CookieChecker;
 use crate::error::Error;
 use crate::ids::{Index, PeerId};
@@ -373,6 +374,15 @@ impl Handshaker {
         slots.into_iter().flat_map(slots::Slots::receiving).cloned()
     }
 
+    /// The initiation to the peer that waits for its response, for an address that was not known when it left. The peer
+    /// answers copies for [`ANSWER_COPIES_FOR`](crate::ANSWER_COPIES_FOR), so an older one is not worth sending.
+    pub fn waiting_initiation(&self, id: PeerId, now: BootTime) -> Option<HandshakeDatagram> {
+        let peer = self.peers.get(id)?;
+        let sent_at = peer.initiated_at?;
+        let datagram = peer.sent_datagram.as_deref()?;
+        (!now.has_passed(sent_at, ANSWER_COPIES_FOR)).then_some(*datagram)
+    }
+
     /// The index of keys that we made as responder, and that data of the peer would confirm.
     pub fn unconfirmed(&self, id: PeerId) -> Option<Index> {
         let next = self.peers.get(id)?.slots.next()?;
@@ -400,6 +410,8 @@ impl Handshaker {
         let indices: Vec<_> = peer.indices().collect();
         peer.slots = slots::Slots::default();
         peer.sent = None;
+        peer.sent_datagram = None;
+        peer.answered = None;
         peer.zero_keys_at = None;
         peer.handshake_sent_at = None;
         peer.keepalive_asked_at = None;

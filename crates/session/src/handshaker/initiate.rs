@@ -45,6 +45,7 @@ impl Handshaker {
             return;
         };
         let superseded = peer.sent.take();
+        peer.sent_datagram = None;
         // Greater than the last even if the clock was set back or did not move.
         let timestamp = peer
             .timestamp_sent
@@ -75,9 +76,11 @@ impl Handshaker {
                     .saturating_add(REKEY_TIMEOUT)
                     .saturating_add(jitter);
             }
+            let datagram = HandshakeDatagram::new(&message);
+            peer.sent_datagram = Some(Box::new(datagram));
             self.outputs.push_back(Output::Send {
                 peer: id,
-                datagram: HandshakeDatagram::new(&message),
+                datagram,
                 to: Destination::Peer,
             });
         } else {
@@ -112,6 +115,7 @@ impl Handshaker {
             }
             peer.attempt = None;
             peer.last_handshake = Some(clock.wall);
+            peer.sent_datagram = None;
             freed.extend(peer.sent.take().map(|(index, _)| index));
         }
         for index in freed {

@@ -40,11 +40,12 @@ pub enum Output {
         /// The receiver.
         peer: PeerId,
     },
-    /// An authentic handshake message came from `to`: send there from here on.
+    /// The response to an initiation of ours came from `to`, which shows that the path leads there and back: send there
+    /// from here on. A responder moves its peer's endpoint by itself, with the peer's data.
     Roamed {
         /// The peer.
         peer: PeerId,
-        /// The outer source of the message.
+        /// The outer source of the response.
         to: SocketAddr,
     },
     /// The peer does not answer: the source address with which we send to it may be the reason, so

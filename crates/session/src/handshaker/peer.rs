@@ -1,5 +1,7 @@
 //! The state of one peer.
 
+use super::answered::Answered;
+use super::output::HandshakeDatagram;
 use super::slots::Slots;
 use super::stamps::MAX_AGE;
 use crate::activity::Activity;
@@ -30,6 +32,8 @@ pub(super) struct Peer {
 
     /// Our initiation that waits for its response. Independent of what the peer initiates.
     pub(super) sent: Option<(Index, SentInitiation)>,
+    /// That initiation, to be sent to addresses that are found while it waits.
+    pub(super) sent_datagram: Option<Box<HandshakeDatagram>>,
     /// The time at which that was sent.
     pub(super) initiated_at: Option<BootTime>,
     /// We are trying to get a handshake through.
@@ -38,6 +42,8 @@ pub(super) struct Peer {
     pub(super) handshake_sent_at: Option<BootTime>,
     /// The stamp of our last initiation: the next has a greater one even if the clock is set back.
     pub(super) timestamp_sent: Option<Tai64n>,
+    /// The peer's last initiation and its response, while copies of it may come. Few peers have one at a time.
+    pub(super) answered: Option<Box<Answered>>,
     /// §5.1: the greatest stamp received, "kept per peer", also while the peer is removed ([`Stamps`](super::stamps::Stamps)).
     pub(super) timestamp_received: Option<Tai64n>,
     /// The time at which that was received.
@@ -80,10 +86,12 @@ impl Peer {
             activity: Arc::default(),
             slots: Slots::default(),
             sent: None,
+            sent_datagram: None,
             initiated_at: None,
             attempt: None,
             handshake_sent_at: None,
             timestamp_sent: None,
+            answered: None,
             timestamp_received: None,
             stamped_at: BootTime::ZERO,
             is_stamp_old: false,

@@ -1,6 +1,7 @@
 //! Received messages: initiations, responses, cookie replies.
 
 use super::Handshaker;
+use super::answered::Answered;
 use super::output::{Destination, HandshakeDatagram, Output};
 use crate::constants::UNDER_LOAD_AFTER;
 use crate::drop_reason::DropReason;
@@ -130,6 +131,17 @@ impl Handshaker {
         if received.suite() != peer.suite {
             return Err(DropReason::WrongSuite);
         }
+        // The bytes are those of an initiation that was authentic, so this one is.
+        let answered = peer.answered.as_mut();
+        if let Some(response) = answered.and_then(|it| it.to_copy(initiation, source, clock.now)) {
+            peer.activity.any_sent(clock.now);
+            self.outputs.push_back(Output::Send {
+                peer: id,
+                datagram: HandshakeDatagram::new(response),
+                to: Destination::Reply(source),
+            });
+            return Ok(id);
+        }
         let static_static = peer.static_static.as_ref().ok_or(DropReason::LowOrderKey)?;
         let verified = received.verify(static_static, initiation)?;
         peer.accept_initiation(verified.timestamp(), clock.now)?;
@@ -142,12 +154,10 @@ impl Handshaker {
             .respond(&preshared, &ephemeral, index, initiation.sender)
             .inspect_err(|_| self.peers.free_index(index))?;
         self.responded(id, suite, &keys, (index, initiation.sender), clock);
-        self.outputs.push_back(Output::Roamed {
-            peer: id,
-            to: source,
-        });
+        // The endpoint stays. An initiation shows a path that leads here, and not that it leads back; the peer's first
+        // data under the new keys shows both, and moves it.
         self.outputs.push_back(Output::KeysChanged { peer: id });
-        self.send_response(id, message, source, clock.now);
+        self.send_response(id, message, initiation, source, clock.now);
         Ok(id)
     }
 
@@ -175,6 +185,7 @@ impl Handshaker {
         &mut self,
         id: PeerId,
         mut message: [u8; crate::parse::RESPONSE_LEN],
+        initiation: &Initiation<'_>,
         source: SocketAddr,
         now: BootTime,
     ) {
@@ -182,6 +193,8 @@ impl Handshaker {
             return;
         };
         peer.macs.add(&mut message, now);
+        let answered = Answered::new(initiation, message, source, now);
+        peer.answered = Some(Box::new(answered));
         peer.handshake_sent_at = Some(now);
         peer.activity.any_sent(now);
         self.outputs.push_back(Output::Send {
@@ -220,6 +233,7 @@ impl Handshaker {
         ));
         // The index is the transport's from here on.
         peer.sent = None;
+        peer.sent_datagram = None;
         peer.activity.any_received(clock.now);
         let dropped = peer.slots.put_initiated(Arc::clone(&transport));
         self.session_derived(id, clock.now);

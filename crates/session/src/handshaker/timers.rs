@@ -13,11 +13,18 @@ impl Handshaker {
     /// Evaluates the timers of every peer that is due.
     pub fn handle_timeout(&mut self, clock: Clock) {
         for id in self.peers.due(clock.now) {
+            self.forget_answered(id, clock.now);
             self.zero_keys_if_due(id, clock.now);
             self.attempt_if_due(id, clock);
             self.miss_answer_if_due(id, clock);
             self.keepalive_if_due(id, clock);
             self.peers.reschedule(id, self.is_up, clock.now);
+        }
+    }
+
+    fn forget_answered(&mut self, id: PeerId, now: BootTime) {
+        if let Some(peer) = self.peers.get_mut(id) {
+            peer.answered.take_if(|answered| answered.is_over(now));
         }
     }
 

@@ -8,6 +8,7 @@ mod cookies;
 mod crossing;
 mod generations;
 mod handshake;
+mod paths;
 mod peers;
 mod sites;
 mod timers;
