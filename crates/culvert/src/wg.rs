@@ -165,6 +165,7 @@ fn options(name: &InterfaceName, arguments: &RunArguments) -> Options {
         mechanisms: mechanisms(arguments),
         suite: arguments.cipher.0,
         unrouted: None,
+        path_messages: None,
         gated: false,
         masquerades: false,
         listen_port: 0,

@@ -66,6 +66,7 @@ drops! {
     DatagramTruncated, "udp_receive", "truncated", "A datagram longer than the receive buffer.";
     DatagramUnknown, "udp_receive", "unknown_type", "A datagram that is no well-formed WireGuard message.";
     HandshakeQueueFull, "udp_receive", "handshake_queue_full", "More handshake messages than the control thread keeps up with.";
+    PathQueueFull, "udp_receive", "path_queue_full", "More messages about paths (of relays, and probes) than their owner takes at once.";
     UnknownIndex, "open", "unknown_index", "A record for a key that does not exist, or no longer.";
     KeyExpired, "open", "key_expired", "A record for a key past its time or message limit.";
     Replayed, "open", "replayed", "A record whose counter was seen before, or is older than the replay window.";

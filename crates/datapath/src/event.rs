@@ -69,10 +69,22 @@ pub(crate) enum Signal {
     Mtu(MtuMessage),
 }
 
+/// The first bytes of messages about paths: those with relays, and probes between ends. No WireGuard message begins so.
+pub const PATH_MESSAGE_PREFIX: [u8; 3] = *b"CVR";
+
+/// The longest message about paths that an end takes.
+pub const MAX_PATH_MESSAGE_LEN: usize = 64;
+
 /// A handshake message as it was received.
+pub type HandshakeMessage = OuterMessage<INITIATION_LEN>;
+
+/// A message about paths as it was received.
+pub type PathMessage = OuterMessage<MAX_PATH_MESSAGE_LEN>;
+
+/// A datagram of at most `MAX` bytes as it was received.
 #[derive(Clone, Debug)]
-pub struct HandshakeMessage {
-    bytes: [u8; INITIATION_LEN],
+pub struct OuterMessage<const MAX: usize> {
+    bytes: [u8; MAX],
     len: u8,
     /// Its sender.
     pub source: SocketAddr,
@@ -80,11 +92,11 @@ pub struct HandshakeMessage {
     pub local: Option<LocalAddress>,
 }
 
-impl HandshakeMessage {
-    /// Copies `datagram`; `None` where it is longer than any handshake message.
+impl<const MAX: usize> OuterMessage<MAX> {
+    /// Copies `datagram`; `None` where it is too long.
     #[must_use]
     pub fn new(datagram: &[u8], source: SocketAddr, local: Option<LocalAddress>) -> Option<Self> {
-        let mut bytes = [0; INITIATION_LEN];
+        let mut bytes = [0; MAX];
         bytes.get_mut(..datagram.len())?.copy_from_slice(datagram);
         Some(Self {
             bytes,

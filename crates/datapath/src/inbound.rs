@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::counters::Dropped;
 use crate::delivery::Delivery;
-use crate::event::{Event, HandshakeMessage};
+use crate::event::{Event, HandshakeMessage, PATH_MESSAGE_PREFIX, PathMessage};
 use crate::lane::Lane;
 use crate::refusal::RouteRefusal;
 use crate::shell::{Datagrams, Receive, Received, Shell};
@@ -165,7 +165,7 @@ fn open_all<S: Shell>(
                 record_end
             }
             None => {
-                context.counters.count_drop(Dropped::DatagramUnknown, 1);
+                take_other(context, datagram, arrival);
                 record_end
             }
         };
@@ -192,6 +192,22 @@ fn hand_over<S: Shell>(context: &Context<S>, datagram: &[u8], arrival: Arrival) 
     };
     if !context.hand_over(message) {
         context.counters.count_drop(Dropped::HandshakeQueueFull, 1);
+    }
+}
+
+/// Hands a message about paths to its owner. Anything else that is no WireGuard message is dropped.
+#[cold]
+fn take_other<S: Shell>(context: &Context<S>, datagram: &[u8], arrival: Arrival) {
+    let message = Some(datagram)
+        .filter(|bytes| bytes.starts_with(&PATH_MESSAGE_PREFIX))
+        .filter(|_| context.shell.takes_path_messages())
+        .and_then(|bytes| PathMessage::new(bytes, arrival.source, arrival.local));
+    let Some(message) = message else {
+        context.counters.count_drop(Dropped::DatagramUnknown, 1);
+        return;
+    };
+    if !context.shell.hand_over_path(message) {
+        context.counters.count_drop(Dropped::PathQueueFull, 1);
     }
 }
 

@@ -4,6 +4,7 @@
 //! neither works, such as behind a firewall that changes marks on output, every datagram would come back larger than it
 //! left, without end. They are dropped here instead, and the control thread is told.
 
+use crate::event::PATH_MESSAGE_PREFIX;
 use crate::snapshot::Snapshot;
 use culvert_base::LocalAddress;
 use culvert_packet::ip::IpView;
@@ -25,7 +26,7 @@ pub(crate) fn is_from_port(packet: &[u8], port: u16) -> bool {
     port != 0 && udp_header(packet).is_some_and(|udp| udp[..2] == port.to_be_bytes())
 }
 
-/// The destination of a packet from our port, if this device sent it: it is a WireGuard message from an address of this host, to
+/// The destination of a packet from our port, if this device sent it: it is a message of ours from an address of this host, to
 /// the endpoint of a peer where it is data. Nobody else of this host can have the port; a packet that is forwarded can.
 #[cold]
 pub(crate) fn loops_to(
@@ -34,14 +35,16 @@ pub(crate) fn loops_to(
     is_own_address: impl FnOnce(LocalAddress) -> bool,
 ) -> Option<SocketAddr> {
     let udp = udp_header(packet)?;
-    let message = message_type(udp.get(UDP_HEADER_LEN..)?)?;
+    let datagram = udp.get(UDP_HEADER_LEN..)?;
+    let message = message_type(datagram);
     let view = IpView::parse(packet).ok()?;
     let port = u16::from_be_bytes([udp[2], udp[3]]);
     let to = SocketAddr::new(view.destination(), port);
     let is_expected = match message {
         // These go to every address at which a peer may be.
-        MessageType::Initiation | MessageType::Response | MessageType::CookieReply => true,
-        MessageType::Data => is_endpoint(snapshot, to),
+        Some(MessageType::Initiation | MessageType::Response | MessageType::CookieReply) => true,
+        Some(MessageType::Data) => is_endpoint(snapshot, to),
+        None => datagram.starts_with(&PATH_MESSAGE_PREFIX),
     };
     let source = LocalAddress {
         ip: view.source(),

@@ -1,6 +1,6 @@
 //! The machine around a worker's data path.
 
-use crate::event::{Command, Event, HandshakeMessage};
+use crate::event::{Command, Event, HandshakeMessage, PathMessage};
 use crate::lane::Lane;
 use crate::snapshot::Snapshot;
 use crate::unrouted::Unrouted;
@@ -93,6 +93,12 @@ pub trait Shell {
 
     /// Hands a handshake message to the control thread. False where there is no room for its sender.
     fn hand_over(&self, message: HandshakeMessage) -> bool;
+
+    /// True if somebody takes messages about paths.
+    fn takes_path_messages(&self) -> bool;
+
+    /// Hands over such a message. False where there is no room for its sender.
+    fn hand_over_path(&self, message: PathMessage) -> bool;
 
     /// The next request of the control thread.
     fn next_command(&mut self) -> Option<Command>;

@@ -1,6 +1,6 @@
 //! A shell of queues in memory, for unit tests.
 
-use crate::event::{Command, Event, HandshakeMessage};
+use crate::event::{Command, Event, HandshakeMessage, PathMessage};
 use crate::lane::Lane;
 use crate::shell::{
     Datagrams, Ended, QueueCredit, Ready, Receive, Received, Renewed, SendFault, Shell,
@@ -143,6 +143,14 @@ impl Shell for MemoryShell {
 
     fn hand_over(&self, _message: HandshakeMessage) -> bool {
         true
+    }
+
+    fn takes_path_messages(&self) -> bool {
+        false
+    }
+
+    fn hand_over_path(&self, _message: PathMessage) -> bool {
+        false
     }
 
     fn next_command(&mut self) -> Option<Command> {

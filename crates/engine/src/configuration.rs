@@ -28,6 +28,9 @@ pub struct Options {
     /// The receiver of packets that no peer has a route for, or that their peer refuses, instead of their sender: the
     /// channel's bound is how many wait, and what finds it full is dropped.
     pub unrouted: Option<SyncSender<Unrouted>>,
+    /// Is told when messages about paths may wait ([`Device::next_path_message`](crate::Device::next_path_message)): room
+    /// for one is enough. Without it, such messages are dropped as unknown.
+    pub path_messages: Option<SyncSender<()>>,
     /// True if a gate judges every packet. Until it has a table, nothing passes.
     pub gated: bool,
     /// True if packets that the gate lets pass leave this machine under one address for all peers.

@@ -7,15 +7,19 @@ use crate::entropy::random_seed;
 use crate::error::EngineError;
 use crate::flows::TakenFlows;
 use crate::published::Published;
-use crate::sockets::View;
+use crate::sockets::{View, WorkerSockets};
 use crate::status::Status;
 use crate::store::StoredDescriptors;
 use crate::worker::{Worker, WorkerOptions};
+use culvert_base::datagrams::PRIORITY_CLASS;
 use culvert_base::frames::{QueueFault, RESERVED_QUEUES};
-use culvert_datapath::{Gates, Mechanism, RouteRefusal, Snapshot, Unrouted, WorkerCounters};
+use culvert_base::{Destination, LocalAddress, PublicKey};
+use culvert_datapath::{Gates, Mechanism, PathMessage, RouteRefusal, Snapshot, Unrouted, WorkerCounters};
 use culvert_packet::Accept;
 use culvert_tun::{LinkWatch, Queue, QueueCredit, Steering, SteeringState, queue_fault};
+use culvert_udp::SendError;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -80,7 +84,8 @@ impl Device {
             .then(|| make_gates(options.workers, options.masquerades))
             .transpose()?
             .map(Arc::new);
-        let shared = Shared::new(options.workers, published, gates)
+        let waker = options.path_messages.clone();
+        let shared = Shared::new(options.workers, published, gates, waker)
             .map(Arc::new)
             .map_err(EngineError::system("create an event descriptor"))?;
         let seed = random_seed()?;
@@ -158,6 +163,45 @@ impl Device {
         }
     }
 
+    /// The next message about paths that has come, for a device with [`Options::path_messages`]. For one thread alone.
+    pub fn next_path_message(&self) -> Option<PathMessage> {
+        self.shared.next_path_message()
+    }
+
+    /// Sends a message about paths from the first worker's socket, which is the one that records leave from. `source` is
+    /// the address of this host to send from, where that matters. False if it did not leave: such messages are repeated by
+    /// their senders.
+    pub fn send_path_message(
+        &self,
+        datagram: &[u8],
+        to: SocketAddr,
+        source: Option<LocalAddress>,
+    ) -> bool {
+        let view = self.shared.published.newest();
+        let sockets = view.sockets.as_deref().and_then(<[_]>::first);
+        let sent = sockets.is_some_and(|sockets| send_once(sockets, datagram, to, source));
+        self.shared.note_path_message(sent);
+        sent
+    }
+
+    /// Sends to a peer there from now on, with a record at once: the peer follows to where authentic records come from.
+    /// Nothing happens where the peer is unknown, or is reached there already.
+    ///
+    /// # Errors
+    /// [`EngineError::Ended`].
+    pub fn set_endpoint(&self, key: PublicKey, address: SocketAddr) -> Result<(), EngineError> {
+        self.order(Request::SetEndpoint(key, address))
+    }
+
+    /// Sends the initiation that waits for a peer's answer to one more address, which was no way to the peer when it left.
+    /// Nothing happens where none waits.
+    ///
+    /// # Errors
+    /// [`EngineError::Ended`].
+    pub fn repeat_initiation(&self, key: PublicKey, to: SocketAddr) -> Result<(), EngineError> {
+        self.order(Request::RepeatInitiation(key, to))
+    }
+
     /// Ends the device: its interface goes, [`Self::wait`] returns.
     pub fn stop(&self) {
         self.shared.stop();
@@ -199,6 +243,15 @@ impl Device {
         answered.recv().map_err(|_| EngineError::Ended)
     }
 
+    /// Gives an order that needs no answer.
+    fn order(&self, request: Request) -> Result<(), EngineError> {
+        self.requests
+            .send(request)
+            .map_err(|_| EngineError::Ended)?;
+        self.shared.wake_control();
+        Ok(())
+    }
+
     fn spawn(&self, control: Control, workers: Vec<Worker>) -> Result<(), EngineError> {
         let mut threads = self.lock_threads();
         for (number, worker) in workers.into_iter().enumerate() {
@@ -235,6 +288,28 @@ impl Device {
     fn lock_threads(&self) -> std::sync::MutexGuard<'_, Vec<JoinHandle<io::Result<()>>>> {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Sends a datagram, without the source address where that is gone.
+fn send_once(
+    sockets: &WorkerSockets,
+    datagram: &[u8],
+    address: SocketAddr,
+    source: Option<LocalAddress>,
+) -> bool {
+    let Some(socket) = sockets.towards(address) else {
+        return false;
+    };
+    let mut to = Destination { address, source };
+    let mut sent = socket.send(datagram, datagram.len(), &to, PRIORITY_CLASS);
+    if matches!(sent, Err(SendError::SourceGone)) {
+        to.source = None;
+        sent = socket.send(datagram, datagram.len(), &to, PRIORITY_CLASS);
+    }
+    if let Err(error) = &sent {
+        tracing::debug!(%error, %address, "message about paths not sent");
+    }
+    sent.is_ok()
 }
 
 /// The interface that an earlier process left, or a new one.

@@ -39,6 +39,8 @@ pub struct Status {
     pub workers: Vec<WorkerStatus>,
     /// Handshake messages.
     pub handshakes: HandshakeStatus,
+    /// Messages about paths.
+    pub path_messages: PathMessageStatus,
     /// Times all sessions began anew because this machine may be a copy: cloned, restored or asleep.
     pub generation_changes: u64,
     /// Everything that was dropped, over all workers, zero counts included.
@@ -142,6 +144,15 @@ pub struct HandshakeStatus {
     pub send_failures: u64,
     /// Snapshots given to the workers.
     pub snapshots: u64,
+}
+
+/// Counters of messages about paths: those with relays, and probes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathMessageStatus {
+    /// Messages sent.
+    pub sent: u64,
+    /// Messages that could not be sent.
+    pub send_failures: u64,
 }
 
 /// The number of drops for one reason.

@@ -35,6 +35,7 @@ impl Gateway {
                 mechanisms: Mechanisms::ALL,
                 suite: Suite::ChaCha20Poly1305,
                 unrouted: None,
+                path_messages: None,
                 gated: false,
                 masquerades: false,
                 listen_port: 0,

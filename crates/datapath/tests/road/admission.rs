@@ -4,7 +4,7 @@ use crate::device::{Run, START};
 use crate::packets::{HERE, HERE_V6, number_of, numbered, packet_of, syn, udp};
 use crate::remotes::{Remote, endpoint, inner, inner_v6, snapshot};
 use crate::worker::{Setup, Worker};
-use culvert_datapath::{Dropped, Event, Lane};
+use culvert_datapath::{Dropped, Event, Lane, MAX_PATH_MESSAGE_LEN, PATH_MESSAGE_PREFIX};
 use culvert_packet::Accept;
 use culvert_packet::ecn::Ecn;
 use proptest::prelude::*;
@@ -266,6 +266,56 @@ fn handshake_messages_go_to_the_control_thread_and_are_counted_where_it_has_no_r
     worker.arrive(Lane::PriorityV4, run);
     worker.run();
     assert_eq!(worker.drops(), [(Dropped::HandshakeQueueFull, 1)]);
+}
+
+fn path_message(len: usize) -> Run {
+    let mut bytes = vec![9; len];
+    bytes[..3].copy_from_slice(&PATH_MESSAGE_PREFIX);
+    Run {
+        stride: bytes.len(),
+        bytes,
+        is_truncated: false,
+        source: endpoint(7),
+        ecn: Ecn::NotEct,
+    }
+}
+
+#[test]
+fn messages_about_paths_go_to_who_takes_them_and_what_finds_no_room_is_counted() {
+    let mut worker = plain_worker(&[]);
+    let control = &worker.device().control;
+    *control.path_messages.borrow_mut() = Some(Vec::new());
+    let two = Run {
+        bytes: [path_message(36).bytes, path_message(36).bytes].concat(),
+        ..path_message(36)
+    };
+    worker.arrive(Lane::V4, two);
+    worker.run();
+    let taken = worker.device().control.path_messages.replace(Some(Vec::new()));
+    let taken = taken.unwrap();
+    assert_eq!(taken.len(), 2);
+    assert_eq!(taken[0].datagram(), path_message(36).bytes);
+    assert_eq!(taken[0].source, endpoint(7));
+    assert_eq!(worker.drops(), []);
+    worker.device().control.is_full.set(true);
+    worker.arrive(Lane::V4, path_message(36));
+    worker.run();
+    assert_eq!(worker.drops(), [(Dropped::PathQueueFull, 1)]);
+}
+
+#[test]
+fn messages_about_paths_are_unknown_where_nobody_takes_them_or_where_they_are_too_long() {
+    let mut worker = plain_worker(&[]);
+    worker.arrive(Lane::V4, path_message(36));
+    worker.run();
+    assert_eq!(worker.drops(), [(Dropped::DatagramUnknown, 1)]);
+    *worker.device().control.path_messages.borrow_mut() = Some(Vec::new());
+    worker.arrive(Lane::V4, path_message(MAX_PATH_MESSAGE_LEN + 1));
+    worker.run();
+    assert_eq!(worker.drops(), [(Dropped::DatagramUnknown, 2)]);
+    worker.arrive(Lane::V4, path_message(MAX_PATH_MESSAGE_LEN));
+    worker.run();
+    assert_eq!(worker.drops(), [(Dropped::DatagramUnknown, 2)]);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use culvert_base::frames::{MIN_BOUND_BYTES, QueueFault, counted_bytes};
 use culvert_base::{BootTime, Destination, LocalAddress};
 use culvert_datapath::{
-    Command, Datagrams, Ended, Event, HandshakeMessage, Lane, QueueCredit, Ready, Receive,
+    Command, Datagrams, Ended, Event, HandshakeMessage, Lane, PathMessage, QueueCredit, Ready, Receive,
     Received, Renewed, SendFault, Shell, Snapshot, Unrouted,
 };
 use culvert_packet::ecn::Ecn;
@@ -77,6 +77,8 @@ pub(crate) struct Control {
     /// The control thread takes no event.
     pub(crate) is_full: Cell<bool>,
     pub(crate) handshakes: RefCell<Vec<HandshakeMessage>>,
+    /// Messages about paths; `None` where nobody takes them.
+    pub(crate) path_messages: RefCell<Option<Vec<PathMessage>>>,
     pub(crate) commands: VecDeque<Command>,
     published: Option<Published>,
     /// The snapshot that the control thread publishes once the worker has yielded so often.
@@ -307,6 +309,19 @@ impl Shell for Device {
         let takes = !self.control.is_full.get();
         if takes {
             self.control.handshakes.borrow_mut().push(message);
+        }
+        takes
+    }
+
+    fn takes_path_messages(&self) -> bool {
+        self.control.path_messages.borrow().is_some()
+    }
+
+    fn hand_over_path(&self, message: PathMessage) -> bool {
+        let takes = !self.control.is_full.get();
+        let mut messages = self.control.path_messages.borrow_mut();
+        if let Some(messages) = messages.as_mut().filter(|_| takes) {
+            messages.push(message);
         }
         takes
     }

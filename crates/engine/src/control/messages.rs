@@ -3,13 +3,14 @@
 use super::handshakes::Outgoing;
 use super::shared::UNDER_LOAD_MESSAGES;
 use super::thread::Control;
-use culvert_base::Destination;
+use culvert_base::{BootTime, Destination, PublicKey};
 use culvert_base::datagrams::PRIORITY_CLASS;
 use culvert_datapath::{Command, HandshakeMessage, Sending};
 use culvert_session::parse::Message;
 use culvert_session::{Clock, Destination as Towards, Output, PeerId, RATE_PER_SECOND};
 use culvert_udp::SendError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -135,6 +136,35 @@ impl Control {
             sent |= self.send_datagram(datagram, Destination { address, source });
         }
         sent
+    }
+
+    /// Sends to a peer there from now on. Workers look at the endpoint for each batch, so nothing is published.
+    pub(super) fn set_endpoint(&mut self, key: &PublicKey, address: SocketAddr) {
+        let Some(id) = self.handshakes.handshaker.peer_by_key(key) else {
+            return;
+        };
+        let Some(state) = self.peers.get(id) else {
+            return;
+        };
+        if state.shared.endpoint().is_some_and(|to| to.address == address) {
+            return;
+        }
+        state.shared.set_endpoint(address);
+        if self.handshakes.handshaker.sending(id).is_some() {
+            self.workers.command(0, Command::Keepalive(id));
+        }
+    }
+
+    /// Sends the initiation that waits for its answer to one more address.
+    pub(super) fn repeat_initiation(&self, key: &PublicKey, address: SocketAddr, now: BootTime) {
+        let Some(id) = self.handshakes.handshaker.peer_by_key(key) else {
+            return;
+        };
+        let Some(datagram) = self.handshakes.handshaker.waiting_initiation(id, now) else {
+            return;
+        };
+        let source = None;
+        self.send_datagram(datagram.as_bytes(), Destination { address, source });
     }
 
     /// Sends one handshake message from the first worker's socket; once more without its source address

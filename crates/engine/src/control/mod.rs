@@ -6,11 +6,11 @@
 mod configure;
 mod counters;
 mod gating;
-mod handshake_queue;
 mod handshakes;
 mod link;
 mod looping;
 mod machine;
+mod message_queue;
 mod messages;
 mod network;
 mod new_generation;

@@ -5,7 +5,7 @@ use super::peers::PeerState;
 use super::thread::Control;
 use crate::clock;
 use crate::status::{
-    BatchStatus, DropStatus, FeatureStatus, HandshakeStatus, PeerStatus, Status, WorkerStatus,
+    BatchStatus, DropStatus, FeatureStatus, HandshakeStatus, PathMessageStatus, PeerStatus, Status, WorkerStatus,
 };
 use culvert_base::BootTime;
 use culvert_datapath::Gates;
@@ -27,6 +27,7 @@ impl Control {
             .map(|state| self.peer_status(state, now))
             .collect();
         peers.sort_by_key(|peer| peer.public_key);
+        let (path_messages_sent, path_messages_failed) = self.workers.shared().path_messages();
         Status {
             at: Duration::from_nanos(now.as_nanos()),
             interface: self.link.tun().name().to_owned(),
@@ -46,6 +47,10 @@ impl Control {
                 received: self.counters.handshakes_received.read(),
                 send_failures: self.counters.send_failures.read(),
                 snapshots: self.counters.snapshots.read(),
+            },
+            path_messages: PathMessageStatus {
+                sent: path_messages_sent,
+                send_failures: path_messages_failed,
             },
             generation_changes: self.machine.changes(),
             drops: self.drops(),

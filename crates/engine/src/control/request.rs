@@ -4,6 +4,8 @@ use crate::configuration::{Change, Configuration};
 use crate::error::EngineError;
 use crate::flows::TakenFlows;
 use crate::status::Status;
+use culvert_base::PublicKey;
+use std::net::SocketAddr;
 use std::sync::mpsc::SyncSender;
 
 /// A question or an order from outside, with the channel for the answer.
@@ -11,6 +13,8 @@ pub(crate) enum Request {
     Apply(Box<Change>, SyncSender<Result<(), EngineError>>),
     Configuration(SyncSender<Configuration>),
     Status(SyncSender<Box<Status>>),
+    SetEndpoint(PublicKey, SocketAddr),
+    RepeatInitiation(PublicKey, SocketAddr),
     Flows {
         with_lasting: bool,
         answer: SyncSender<TakenFlows>,

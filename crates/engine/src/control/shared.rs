@@ -1,20 +1,30 @@
 //! The channels between threads: bounded mailboxes and wakers.
 
-use super::handshake_queue::HandshakeQueue;
+use super::message_queue::MessageQueue;
 use crate::published::Published;
 use crate::sockets::View;
 use crate::wake_flag::WakeFlag;
 use crossbeam_queue::ArrayQueue;
-use culvert_datapath::{Command, Event, Gates, HandshakeMessage};
+use culvert_datapath::{Command, Event, Gates, HandshakeMessage, MAX_PATH_MESSAGE_LEN, PathMessage};
+use culvert_session::parse::INITIATION_LEN;
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::SyncSender;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Handshake messages that wait from which on senders must prove with a cookie that they own their address: some
 /// 13 ms of work.
 pub(crate) const UNDER_LOAD_MESSAGES: usize = 128;
+
+/// Handshake messages of one lane. One takes some 100 µs to answer, so that all lanes together are 0.4 s of work: the
+/// last of a full lane is answered within that time. With 200 bytes each, a flood takes 800 KB at most.
+const LANE_HANDSHAKES: usize = 128;
+
+/// Messages about paths of one lane. Their owner takes one in some 5 µs. With 150 bytes each, a flood takes 150 KB at
+/// most.
+const LANE_PATH_MESSAGES: usize = 32;
 
 /// Other news from workers. Each peer has at most one request for a handshake and one confirmation
 /// on the way. A request that finds no room is made again by the next packet; a confirmation that
@@ -31,10 +41,21 @@ struct Mailbox {
     commands: ArrayQueue<Command>,
 }
 
+/// Messages about paths that wait for the owner of the device.
+struct PathMessages {
+    queue: MessageQueue<MAX_PATH_MESSAGE_LEN>,
+    /// Holds something while messages may wait.
+    waker: SyncSender<()>,
+}
+
 /// The state that all threads of a device share.
 pub(crate) struct Shared {
     pub(crate) published: Published<View>,
-    handshakes: HandshakeQueue,
+    handshakes: MessageQueue<INITIATION_LEN>,
+    /// Messages about paths, of a device whose owner takes them.
+    path_messages: Option<PathMessages>,
+    path_messages_sent: AtomicU64,
+    path_messages_failed: AtomicU64,
     events: ArrayQueue<Event>,
     control_waker: OwnedFd,
     control_woken: WakeFlag,
@@ -51,6 +72,7 @@ impl Shared {
         workers: usize,
         published: Published<View>,
         gates: Option<Arc<Gates>>,
+        path_messages: Option<SyncSender<()>>,
     ) -> io::Result<Self> {
         let mailbox = || {
             io::Result::Ok(Mailbox {
@@ -60,7 +82,13 @@ impl Shared {
         };
         Ok(Self {
             published,
-            handshakes: HandshakeQueue::new(),
+            handshakes: MessageQueue::new(LANE_HANDSHAKES),
+            path_messages: path_messages.map(|waker| PathMessages {
+                queue: MessageQueue::new(LANE_PATH_MESSAGES),
+                waker,
+            }),
+            path_messages_sent: AtomicU64::new(0),
+            path_messages_failed: AtomicU64::new(0),
             events: ArrayQueue::new(MAX_EVENTS),
             control_waker: waker()?,
             control_woken: WakeFlag::new(),
@@ -83,6 +111,40 @@ impl Shared {
         let taken = self.handshakes.push(message);
         self.wake_control();
         taken
+    }
+
+    pub(crate) const fn takes_path_messages(&self) -> bool {
+        self.path_messages.is_some()
+    }
+
+    /// Hands a message about paths to the owner of the device. False where there is no room for its sender.
+    pub(crate) fn hand_over_path(&self, message: PathMessage) -> bool {
+        let Some(messages) = &self.path_messages else {
+            return false;
+        };
+        let taken = messages.queue.push(message);
+        // A waker that is full wakes already.
+        let _woken = messages.waker.try_send(());
+        taken
+    }
+
+    pub(crate) fn next_path_message(&self) -> Option<PathMessage> {
+        self.path_messages.as_ref()?.queue.pop()
+    }
+
+    /// Counts a message about paths that was sent, or was not.
+    pub(crate) fn note_path_message(&self, sent: bool) {
+        let counter = match sent {
+            true => &self.path_messages_sent,
+            false => &self.path_messages_failed,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Messages about paths that were sent, and those that were not.
+    pub(crate) fn path_messages(&self) -> (u64, u64) {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        (read(&self.path_messages_sent), read(&self.path_messages_failed))
     }
 
     pub(crate) fn next_event(&self) -> Option<Event> {

@@ -8,7 +8,7 @@ use culvert_base::BootTime;
 use culvert_base::frames::QueueFault;
 use culvert_base::{Destination, LocalAddress};
 use culvert_datapath::{
-    Command, Datagrams, Ended, Event, HandshakeMessage, Lane, QueueCredit, Ready, Receive,
+    Command, Datagrams, Ended, Event, HandshakeMessage, Lane, PathMessage, QueueCredit, Ready, Receive,
     Received, Renewed, SendFault, Shell, Unrouted, WorkerCounters,
 };
 use culvert_packet::ecn::Ecn;
@@ -279,6 +279,14 @@ impl Shell for KernelShell {
 
     fn hand_over(&self, message: HandshakeMessage) -> bool {
         self.shared.hand_over(message)
+    }
+
+    fn takes_path_messages(&self) -> bool {
+        self.shared.takes_path_messages()
+    }
+
+    fn hand_over_path(&self, message: PathMessage) -> bool {
+        self.shared.hand_over_path(message)
     }
 
     fn next_command(&mut self) -> Option<Command> {

@@ -62,6 +62,7 @@ impl Tunnel {
             mechanisms: Mechanisms::ALL,
             suite: Suite::ChaCha20Poly1305,
             unrouted: None,
+            path_messages: None,
             gated: true,
             masquerades: settings.source == SourceAddress::Masquerade,
             listen_port: settings.listen_port,

@@ -4,7 +4,7 @@ use culvert_base::BootTime;
 use culvert_base::frames::{ACKNOWLEDGEMENT_QUEUE, PRIORITY_QUEUE, QueueFault, counted_bytes};
 use culvert_base::{Destination, LocalAddress};
 use culvert_datapath::{
-    Command, Datagrams, Ended, Event, HandshakeMessage, Lane, QueueCredit, Ready, Receive,
+    Command, Datagrams, Ended, Event, HandshakeMessage, Lane, PathMessage, QueueCredit, Ready, Receive,
     Received, Renewed, SendFault, Shell, Snapshot, Unrouted,
 };
 use culvert_packet::ecn::Ecn;
@@ -272,6 +272,14 @@ impl Shell for SimShell {
     fn hand_over(&self, message: HandshakeMessage) -> bool {
         self.handshakes.borrow_mut().push_back(message);
         true
+    }
+
+    fn takes_path_messages(&self) -> bool {
+        false
+    }
+
+    fn hand_over_path(&self, _message: PathMessage) -> bool {
+        false
     }
 
     fn next_command(&mut self) -> Option<Command> {
