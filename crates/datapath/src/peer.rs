@@ -18,6 +18,16 @@ const CREDIBLE_ROUND_TRIP_US: u32 = 4_000;
 /// before: as RFC 1191 section 6.3 recommends for an increase.
 const NARROW_FOR: Duration = Duration::from_secs(600);
 
+/// The place that records for a peer go to.
+#[derive(Clone, Copy, Debug, Default)]
+struct Endpoint {
+    to: Option<Destination>,
+    /// Whoever chose it looks at the paths itself: records from elsewhere do not move it.
+    is_pinned: bool,
+    /// The source of the last authentic record, where that is another and the endpoint is pinned.
+    heard_from: Option<SocketAddr>,
+}
+
 /// A peer as the workers see it. Lives as long as anyone still seals for it.
 pub struct Peer {
     /// Its number.
@@ -27,7 +37,7 @@ pub struct Peer {
     /// The news for the timers.
     pub activity: Arc<Activity>,
     /// Locked for the few instructions of a copy or a comparison, once per batch.
-    endpoint: Mutex<Option<Destination>>,
+    endpoint: Mutex<Endpoint>,
     /// Bytes that went to it.
     pub tx_bytes: AtomicU64,
     /// Bytes that came from it.
@@ -63,7 +73,7 @@ impl Peer {
             id,
             public_key,
             activity,
-            endpoint: Mutex::new(None),
+            endpoint: Mutex::default(),
             tx_bytes: AtomicU64::new(0),
             rx_bytes: AtomicU64::new(0),
             handshake_wanted: AtomicBool::new(false),
@@ -91,12 +101,33 @@ impl Peer {
 
     /// The address to send to, and the one of ours to send from.
     pub fn endpoint(&self) -> Option<Destination> {
-        *self.lock()
+        self.lock().to
+    }
+
+    /// Sets the endpoint, and keeps it there whatever the peer's records come from, until [`Self::unpin`]. A handshake
+    /// moves it all the same: its answer shows that the path leads there and back.
+    pub fn pin_endpoint(&self, address: SocketAddr) {
+        self.set_endpoint(address);
+        let mut endpoint = self.lock();
+        endpoint.is_pinned = true;
+        endpoint.heard_from = None;
+    }
+
+    /// Lets the endpoint follow the peer's records again.
+    pub fn unpin_endpoint(&self) {
+        let mut endpoint = self.lock();
+        endpoint.is_pinned = false;
+        endpoint.heard_from = None;
+    }
+
+    /// The source of the last authentic record, if it is not the endpoint, which is pinned.
+    pub fn heard_elsewhere(&self) -> Option<SocketAddr> {
+        self.lock().heard_from
     }
 
     /// Sets the endpoint by configuration: the host chooses the source address anew.
     pub fn set_endpoint(&self, address: SocketAddr) {
-        let before = self.lock().replace(Destination {
+        let before = self.lock().to.replace(Destination {
             address,
             source: None,
         });
@@ -106,19 +137,43 @@ impl Peer {
         }
     }
 
-    /// An authentic message came from `from`, to our address `local`: answer by the same way.
+    /// An authentic record came from `from`, to our address `local`: answer by the same way, unless the endpoint is
+    /// pinned.
     ///
     /// "…the endpoint is … the source IP address and port of the most recent correctly-
     /// authenticated packet" (WireGuard paper, section 2.1).
     pub fn roam(&self, from: SocketAddr, local: Option<LocalAddress>) {
+        let mut endpoint = self.lock();
+        if endpoint.is_pinned {
+            let is_there = endpoint.to.is_some_and(|to| to.address == from);
+            endpoint.heard_from = (!is_there).then_some(from);
+            if !is_there {
+                return;
+            }
+        }
+        self.move_to(endpoint, from, local);
+    }
+
+    /// The answer to a handshake came from `from`, to our address `local`: the path leads there and back.
+    pub fn roam_by_handshake(&self, from: SocketAddr, local: Option<LocalAddress>) {
+        let mut endpoint = self.lock();
+        endpoint.heard_from = None;
+        self.move_to(endpoint, from, local);
+    }
+
+    fn move_to(
+        &self,
+        mut endpoint: MutexGuard<'_, Endpoint>,
+        from: SocketAddr,
+        local: Option<LocalAddress>,
+    ) {
         let heard = Destination {
             address: from,
             source: local,
         };
-        let mut endpoint = self.lock();
-        if *endpoint != Some(heard) {
-            let moved = endpoint.is_none_or(|old| old.address != from);
-            *endpoint = Some(heard);
+        if endpoint.to != Some(heard) {
+            let moved = endpoint.to.is_none_or(|old| old.address != from);
+            endpoint.to = Some(heard);
             drop(endpoint);
             if moved {
                 self.forget_path();
@@ -128,7 +183,7 @@ impl Peer {
 
     /// Lets the host choose the source address of what is sent next.
     pub fn forget_source(&self) {
-        if let Some(endpoint) = self.lock().as_mut() {
+        if let Some(endpoint) = self.lock().to.as_mut() {
             endpoint.source = None;
         }
     }
@@ -249,7 +304,7 @@ impl Peer {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Destination>> {
+    fn lock(&self) -> MutexGuard<'_, Endpoint> {
         self.endpoint.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -10,6 +10,7 @@ use culvert_session::{PresharedKey, PrivateKey, PublicKey};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
+use std::task::Waker;
 use std::time::Duration;
 
 /// The settings that a device starts with. Those that may change while it runs are in [`Change`].
@@ -28,9 +29,9 @@ pub struct Options {
     /// The receiver of packets that no peer has a route for, or that their peer refuses, instead of their sender: the
     /// channel's bound is how many wait, and what finds it full is dropped.
     pub unrouted: Option<SyncSender<Unrouted>>,
-    /// Is told when messages about paths may wait ([`Device::next_path_message`](crate::Device::next_path_message)): room
-    /// for one is enough. Without it, such messages are dropped as unknown.
-    pub path_messages: Option<SyncSender<()>>,
+    /// Is woken when messages about paths may wait ([`Device::next_path_message`](crate::Device::next_path_message)).
+    /// Without it, such messages are dropped as unknown.
+    pub path_messages: Option<Waker>,
     /// True if a gate judges every packet. Until it has a table, nothing passes.
     pub gated: bool,
     /// True if packets that the gate lets pass leave this machine under one address for all peers.
@@ -47,8 +48,8 @@ pub struct Options {
     pub store: Option<Arc<dyn DescriptorStore>>,
 }
 
-/// The most candidates of one peer: a gateway with eight interfaces of two families.
-pub const MAX_CANDIDATES: usize = 16;
+/// The most candidates of one peer: a gateway with eight interfaces of two families, and its relays.
+pub const MAX_CANDIDATES: usize = 20;
 
 /// Queues per worker that flows are spread over, so that a flow rarely stands behind another's
 /// backlog: with eight, two flows share a queue with probability 1/8.

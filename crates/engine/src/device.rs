@@ -185,12 +185,17 @@ impl Device {
     }
 
     /// Sends to a peer there from now on, with a record at once: the peer follows to where authentic records come from.
-    /// Nothing happens where the peer is unknown, or is reached there already.
+    /// The peer's own records move the endpoint no more, wherever they come from; a handshake does, and so does the next
+    /// call. `None` lets the endpoint follow them again. Nothing happens where the peer is unknown.
     ///
     /// # Errors
     /// [`EngineError::Ended`].
-    pub fn set_endpoint(&self, key: PublicKey, address: SocketAddr) -> Result<(), EngineError> {
-        self.order(Request::SetEndpoint(key, address))
+    pub fn pin_endpoint(
+        &self,
+        key: PublicKey,
+        address: Option<SocketAddr>,
+    ) -> Result<(), EngineError> {
+        self.order(Request::PinEndpoint(key, address))
     }
 
     /// Sends the initiation that waits for a peer's answer to one more address, which was no way to the peer when it left.

@@ -173,6 +173,8 @@ pub struct PeerStatus {
     pub public_key: PublicKey,
     /// The address from which it was last heard, or at which it is believed to be.
     pub endpoint: Option<SocketAddr>,
+    /// The source of its last record, if the endpoint is pinned elsewhere.
+    pub heard_elsewhere: Option<SocketAddr>,
     /// Our address that answers go out from, where one is remembered.
     pub source: Option<IpAddr>,
     /// In the order of addresses.

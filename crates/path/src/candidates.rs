@@ -1,15 +1,22 @@
 //! Addresses at which a peer may be reached.
 
 use crate::guard::{CandidateRefusal, Guard, canonical};
+use culvert_ids::RelayId;
 use std::cmp::Reverse;
 use std::net::SocketAddr;
 
-/// The most candidates of one peer: a gateway with eight interfaces of two families.
+/// The most direct candidates of one peer: a gateway with eight interfaces of two families.
 pub const CANDIDATES_MAX: usize = 16;
 
 /// The most of them that were only observed. Nobody expects a roaming peer where it
 /// was four stations ago, and its stations cannot push out what the portal says.
 pub const OBSERVED_MAX: usize = 4;
+
+/// The most relays of one peer: one in use and one to fall back to, of two sets while they change.
+pub const RELAYS_MAX: usize = 4;
+
+/// The most destinations of a handshake initiation.
+pub const TARGETS_MAX: usize = CANDIDATES_MAX + RELAYS_MAX;
 
 /// The origin of a candidate, the most important first. All but relays are direct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,10 +25,22 @@ pub enum Kind {
     Public,
     /// One of its interfaces.
     Interface,
+    /// A relay or a portal saw it there: the address that its NAT gives it.
+    Reflexive,
     /// An authentic packet of it came from there: it roamed, or is behind a NAT.
     Observed,
-    /// A relay: when nothing else works.
-    Relayed,
+    /// The peer's port at this relay: until a direct path is proven, and when none works.
+    Relayed(RelayId),
+}
+
+impl Kind {
+    /// The relay, where it is one.
+    pub const fn relay(self) -> Option<RelayId> {
+        match self {
+            Self::Relayed(relay) => Some(relay),
+            Self::Public | Self::Interface | Self::Reflexive | Self::Observed => None,
+        }
+    }
 }
 
 /// An address at which a peer may be reached.
@@ -35,8 +54,8 @@ pub struct Candidate {
     observed: u64,
 }
 
-/// The candidates of one peer: at most [`CANDIDATES_MAX`] addresses, each once, the most important
-/// first.
+/// The candidates of one peer: at most [`CANDIDATES_MAX`] addresses and [`RELAYS_MAX`] relays, each once, the most
+/// important first.
 #[derive(Clone, Debug, Default)]
 pub struct Candidates {
     guard: Guard,
@@ -68,7 +87,7 @@ impl Candidates {
             kind,
             observed: match kind {
                 Kind::Observed => self.observations,
-                Kind::Public | Kind::Interface | Kind::Relayed => 0,
+                Kind::Public | Kind::Interface | Kind::Reflexive | Kind::Relayed(_) => 0,
             },
         };
         if let Some(known) = self.list.iter_mut().find(|it| it.address == address) {
@@ -85,9 +104,12 @@ impl Candidates {
         if kind == Kind::Observed && self.of_kind(Kind::Observed).count() >= OBSERVED_MAX {
             self.forget_last(Kind::Observed);
         }
-        if self.list.len() >= CANDIDATES_MAX {
-            let last = self.list.last().map(|candidate| candidate.kind);
-            match last.filter(|last| kind < *last) {
+        let is_relay = kind.relay().is_some();
+        let alike = self.list.iter().filter(|it| it.kind.relay().is_some() == is_relay);
+        let bound = if is_relay { RELAYS_MAX } else { CANDIDATES_MAX };
+        if alike.clone().count() >= bound {
+            let last = alike.last().map(|candidate| candidate.kind);
+            match last.filter(|last| kind < *last && !is_relay) {
                 Some(last) => self.forget_last(last),
                 None => return Err(CandidateRefusal::Full),
             }
@@ -112,6 +134,15 @@ impl Candidates {
             }
         }
         refused
+    }
+
+    /// Replaces all relays, in the order of their use. Those beyond [`RELAYS_MAX`], and those that the guard refuses, are
+    /// left out.
+    pub fn replace_relays(&mut self, relays: impl IntoIterator<Item = (RelayId, SocketAddr)>) {
+        self.list.retain(|candidate| candidate.kind.relay().is_none());
+        for (relay, address) in relays.into_iter().take(RELAYS_MAX) {
+            let _ = self.learn(address, Kind::Relayed(relay));
+        }
     }
 
     /// Removes a candidate. Returns whether there was one.

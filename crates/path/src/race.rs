@@ -1,9 +1,9 @@
 //! The decisions when a handshake is raced over all paths, and when a peer is dead.
 
-use crate::CANDIDATES_MAX;
-use crate::candidates::{Candidate, Candidates, Kind};
+use crate::candidates::{Candidate, Candidates, Kind, TARGETS_MAX};
 use crate::guard::{CandidateRefusal, Guard};
 use culvert_base::BootTime;
+use culvert_ids::RelayId;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub const ANSWER: Duration = Duration::from_secs(2);
 /// The time after which an unanswered initiation is followed by another, because one lost datagram
 /// does not make a peer dead. It is half of [`ANSWER`], plus the delay that a control thread may
 /// have. So it is more than the second that `session` leaves between two initiations to one peer
-/// (`RECHECK_INTERVAL`). Relays take part from here on: a direct path that works has answered by now.
+/// (`RECHECK_INTERVAL`).
 pub const SECOND_ATTEMPT: Duration = Duration::from_millis(1100);
 
 /// A deadline that is noticed later than this says nothing about the peer: the machine slept, or had
@@ -108,7 +108,7 @@ impl Race {
         }
     }
 
-    /// Adds a candidate; a relay is kept for when nothing else answers.
+    /// Adds a candidate.
     ///
     /// # Errors
     ///
@@ -271,27 +271,36 @@ impl Race {
         self.outputs.pop_front()
     }
 
-    /// The destinations of a handshake initiation: the path in use and all direct candidates.
-    /// Relays are among them if there are no others, if one is the path in use, and from the second
-    /// attempt of a race on. At most [`CANDIDATES_MAX`], the path in use among them.
+    /// The destinations of a handshake initiation: the path in use, all relays, and all direct candidates. At most
+    /// [`TARGETS_MAX`], the path in use and the relays among them.
+    ///
+    /// Relays take part at once, so that nothing waits for a direct path that may not exist. Where both work the first
+    /// answer wins, and probes take the direct one afterwards.
     pub fn targets(&self) -> Vec<SocketAddr> {
         let candidates = self.candidates.as_slice();
-        let is_direct = |candidate: &Candidate| candidate.kind != Kind::Relayed;
-        let is_second = self.running.is_some_and(|it| it.second_at.is_none());
-        let current_kind = self.current.and_then(|it| self.candidates.kind_of(it));
-        let with_relays =
-            is_second || current_kind == Some(Kind::Relayed) || !candidates.iter().any(is_direct);
-        let mut targets = Vec::with_capacity(CANDIDATES_MAX + 1);
+        let is_relay = |candidate: &&Candidate| candidate.kind.relay().is_some();
+        let relays = candidates.iter().filter(is_relay);
+        let directs = candidates.iter().filter(|it| !is_relay(it));
+        let mut targets = Vec::with_capacity(TARGETS_MAX + 1);
         targets.extend(self.current);
         targets.extend(
-            candidates
-                .iter()
-                .filter(|it| with_relays || is_direct(it))
+            relays
+                .chain(directs)
                 .map(|it| it.address)
                 .filter(|address| Some(*address) != self.current),
         );
-        targets.truncate(CANDIDATES_MAX);
+        targets.truncate(TARGETS_MAX);
         targets
+    }
+
+    /// Replaces all relays, in the order of their use. The path in use stays.
+    pub fn replace_relays(&mut self, relays: &[(RelayId, SocketAddr)]) {
+        let known: Vec<_> = self.addresses().collect();
+        self.candidates.replace_relays(relays.iter().copied());
+        if self.addresses().any(|address| !known.contains(&address)) {
+            self.revive();
+        }
+        self.report_targets();
     }
 
     /// The address at which the peer last proved to be, and its origin.

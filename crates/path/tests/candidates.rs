@@ -2,11 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+use culvert_ids::RelayId;
 use culvert_path::{
-    CANDIDATES_MAX, CandidateRefusal, Candidates, Error, Guard, Kind, OBSERVED_MAX,
+    CANDIDATES_MAX, CandidateRefusal, Candidates, Error, Guard, Kind, OBSERVED_MAX, RELAYS_MAX,
 };
 use proptest::prelude::*;
 use std::net::{IpAddr, SocketAddr};
+
+const RELAYED: Kind = Kind::Relayed(RelayId::from_bytes([1; 16]));
 
 fn at(text: &str) -> SocketAddr {
     text.parse().unwrap()
@@ -91,7 +94,7 @@ fn an_address_is_a_candidate_once_with_the_kind_that_matters_more() {
         Ok(true)
     );
     assert_eq!(
-        candidates.learn(at("192.0.2.1:7"), Kind::Relayed),
+        candidates.learn(at("192.0.2.1:7"), RELAYED),
         Ok(false)
     );
     assert_eq!(candidates.as_slice().len(), 1);
@@ -173,7 +176,7 @@ fn any_address() -> impl Strategy<Value = SocketAddr> {
 }
 
 fn any_kind() -> impl Strategy<Value = Kind> {
-    prop::sample::select(&[Kind::Public, Kind::Interface, Kind::Observed, Kind::Relayed])
+    prop::sample::select(&[Kind::Public, Kind::Interface, Kind::Reflexive, Kind::Observed, RELAYED])
 }
 
 proptest! {
@@ -188,7 +191,7 @@ proptest! {
                 Ok(_) => prop_assert_eq!(
                     candidates.kind_of(address),
                     Some(match known {
-                        Some(Kind::Relayed) if kind == Kind::Observed => Kind::Relayed,
+                        Some(RELAYED) if kind == Kind::Observed => RELAYED,
                         Some(known) => known.min(kind),
                         None => kind,
                     })
@@ -196,7 +199,9 @@ proptest! {
                 Err(_) => prop_assert_eq!(candidates.kind_of(address), known),
             }
             let list = candidates.as_slice();
-            prop_assert!(list.len() <= CANDIDATES_MAX);
+            let relays = list.iter().filter(|it| it.kind.relay().is_some()).count();
+            prop_assert!(relays <= RELAYS_MAX);
+            prop_assert!(list.len() - relays <= CANDIDATES_MAX);
             prop_assert!(list.iter().filter(|it| it.kind == Kind::Observed).count() <= OBSERVED_MAX);
             prop_assert!(list.is_sorted_by_key(|it| it.kind));
             for (index, candidate) in list.iter().enumerate() {

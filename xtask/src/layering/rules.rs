@@ -343,7 +343,10 @@ pub(super) const EDGES: [(&str, &[&str]); 48] = [
     ("culvert-models", &["culvert-session"]),
     ("culvert-netlink", &[]),
     ("culvert-packet", &[]),
-    ("culvert-path", &["culvert-base"]),
+    (
+        "culvert-path",
+        &["culvert-base", "culvert-ids", "culvert-relay-core"],
+    ),
     (
         "culvert-policy",
         &["culvert-base", "culvert-ids", "culvert-packet"],

@@ -28,7 +28,7 @@ use tokio::time::{sleep, timeout};
 const MAX_WAITING_PACKETS: usize = 256;
 
 /// The core gives a peer as many candidates as the engine takes.
-const _: () = assert!(culvert_path::CANDIDATES_MAX <= culvert_engine::MAX_CANDIDATES);
+const _: () = assert!(culvert_path::TARGETS_MAX <= culvert_engine::MAX_CANDIDATES);
 
 /// A gateway that has nothing to send back is heard in time even where one of its keepalives is lost.
 const _: () = assert!(

@@ -138,19 +138,29 @@ impl Control {
         sent
     }
 
-    /// Sends to a peer there from now on. Workers look at the endpoint for each batch, so nothing is published.
-    pub(super) fn set_endpoint(&mut self, key: &PublicKey, address: SocketAddr) {
+    /// Sends to a peer there from now on, and keeps to it; or follows the peer's records again. Workers look at the endpoint
+    /// for each batch, so nothing is published.
+    pub(super) fn pin_endpoint(
+        &mut self,
+        key: &PublicKey,
+        address: Option<SocketAddr>,
+        now: BootTime,
+    ) {
         let Some(id) = self.handshakes.handshaker.peer_by_key(key) else {
             return;
         };
         let Some(state) = self.peers.get(id) else {
             return;
         };
-        if state.shared.endpoint().is_some_and(|to| to.address == address) {
-            return;
+        let Some(address) = address else {
+            return state.shared.unpin_endpoint();
+        };
+        if state.shared.endpoint().is_none_or(|to| to.address != address) {
+            state.shared.pin_endpoint(address);
+            self.repeat_initiation(key, address, now);
         }
-        state.shared.set_endpoint(address);
         if self.handshakes.handshaker.sending(id).is_some() {
+            // The peer follows the records.
             self.workers.command(0, Command::Keepalive(id));
         }
     }
@@ -236,7 +246,7 @@ impl Control {
                 Output::Roamed { peer, to } => {
                     let local = local_of(to);
                     if let Some(state) = self.peers.get(peer) {
-                        state.shared.roam(to, local);
+                        state.shared.roam_by_handshake(to, local);
                     }
                 }
                 Output::ForgetSource { peer } => {

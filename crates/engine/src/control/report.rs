@@ -72,6 +72,7 @@ impl Control {
         PeerStatus {
             public_key: peer.public_key,
             endpoint: endpoint.map(|to| to.address),
+            heard_elsewhere: peer.heard_elsewhere(),
             source: endpoint.and_then(|to| to.source).map(|source| source.ip),
             allowed_ips: state.ranges.iter().copied().collect(),
             suite: state.suite.unwrap_or(self.handshakes.suite()),

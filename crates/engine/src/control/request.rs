@@ -13,7 +13,7 @@ pub(crate) enum Request {
     Apply(Box<Change>, SyncSender<Result<(), EngineError>>),
     Configuration(SyncSender<Configuration>),
     Status(SyncSender<Box<Status>>),
-    SetEndpoint(PublicKey, SocketAddr),
+    PinEndpoint(PublicKey, Option<SocketAddr>),
     RepeatInitiation(PublicKey, SocketAddr),
     Flows {
         with_lasting: bool,

@@ -11,8 +11,8 @@ use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::mpsc::SyncSender;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::Waker;
 
 /// Handshake messages that wait from which on senders must prove with a cookie that they own their address: some
 /// 13 ms of work.
@@ -44,8 +44,7 @@ struct Mailbox {
 /// Messages about paths that wait for the owner of the device.
 struct PathMessages {
     queue: MessageQueue<MAX_PATH_MESSAGE_LEN>,
-    /// Holds something while messages may wait.
-    waker: SyncSender<()>,
+    waker: Waker,
 }
 
 /// The state that all threads of a device share.
@@ -72,7 +71,7 @@ impl Shared {
         workers: usize,
         published: Published<View>,
         gates: Option<Arc<Gates>>,
-        path_messages: Option<SyncSender<()>>,
+        path_messages: Option<Waker>,
     ) -> io::Result<Self> {
         let mailbox = || {
             io::Result::Ok(Mailbox {
@@ -123,8 +122,7 @@ impl Shared {
             return false;
         };
         let taken = messages.queue.push(message);
-        // A waker that is full wakes already.
-        let _woken = messages.waker.try_send(());
+        messages.waker.wake_by_ref();
         taken
     }
 

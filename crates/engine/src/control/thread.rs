@@ -192,7 +192,9 @@ impl Control {
                 Request::Status(answer) => {
                     let _gone = answer.send(Box::new(self.status()));
                 }
-                Request::SetEndpoint(key, address) => self.set_endpoint(&key, address),
+                Request::PinEndpoint(key, address) => {
+                    self.pin_endpoint(&key, address, clock.now);
+                }
                 Request::RepeatInitiation(key, to) => self.repeat_initiation(&key, to, clock.now),
                 Request::Flows {
                     with_lasting,

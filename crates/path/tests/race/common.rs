@@ -1,12 +1,14 @@
 //! A race in virtual time.
 
 use culvert_base::BootTime;
+use culvert_ids::RelayId;
 use culvert_path::{Guard, Kind, Output, Race};
 use std::net::SocketAddr;
 
 pub(crate) const HOME: &str = "192.0.2.1:51820";
 pub(crate) const OFFICE: &str = "10.1.2.3:51820";
 pub(crate) const RELAY: &str = "203.0.113.9:3478";
+pub(crate) const RELAYED: Kind = Kind::Relayed(RelayId::from_bytes([1; 16]));
 
 pub(crate) fn at(text: &str) -> SocketAddr {
     text.parse().unwrap()

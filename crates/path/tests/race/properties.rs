@@ -1,6 +1,6 @@
 //! Properties that hold for any events, in any order.
 
-use crate::common::{Clocked, HOME, RELAY, at};
+use crate::common::{Clocked, HOME, RELAY, RELAYED, at};
 use culvert_path::{Kind, Output};
 use proptest::prelude::*;
 
@@ -107,7 +107,7 @@ proptest! {
         events in prop::collection::vec(any_event(), 0..120),
         late_ms in 0_u64..400,
     ) {
-        let mut peer = Clocked::new(&[(HOME, Kind::Public), (RELAY, Kind::Relayed)]);
+        let mut peer = Clocked::new(&[(HOME, Kind::Public), (RELAY, RELAYED)]);
         peer.late_ms = late_ms;
         let (mut heard_at, mut unanswered, mut deaths) = (None, None, 0);
         for event in events {

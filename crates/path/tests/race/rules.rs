@@ -1,18 +1,18 @@
 //! The rules of races and of silence, one by one.
 
-use crate::common::{Clocked, HOME, OFFICE, RELAY, at, ms};
+use crate::common::{Clocked, HOME, OFFICE, RELAY, RELAYED, at, ms};
 use culvert_path::{CandidateRefusal, Guard, Kind, Output};
 
 #[test]
-fn the_first_packet_begins_a_handshake_at_once_with_all_direct_candidates() {
+fn the_first_packet_begins_a_handshake_at_once_with_all_candidates() {
     let mut peer = Clocked::new(&[
         (OFFICE, Kind::Interface),
         (HOME, Kind::Public),
-        (RELAY, Kind::Relayed),
+        (RELAY, RELAYED),
     ]);
     peer.sent();
     assert_eq!(peer.outputs(), [Output::BeginHandshake]);
-    assert_eq!(peer.race.targets(), [at(HOME), at(OFFICE)]);
+    assert_eq!(peer.race.targets(), [at(RELAY), at(HOME), at(OFFICE)]);
     peer.sent();
     assert_eq!(
         peer.outputs(),
@@ -22,40 +22,28 @@ fn the_first_packet_begins_a_handshake_at_once_with_all_direct_candidates() {
 }
 
 #[test]
-fn relays_take_part_from_the_second_attempt_on() {
-    let mut peer = Clocked::new(&[(HOME, Kind::Public), (RELAY, Kind::Relayed)]);
-    peer.sent();
-    peer.outputs();
-    peer.pass(1099);
-    assert_eq!(peer.race.targets(), [at(HOME)]);
-    assert_eq!(peer.outputs(), []);
-    peer.pass(1);
-    assert_eq!(peer.race.targets(), [at(HOME), at(RELAY)]);
-    let log: Vec<_> = peer.log.iter().map(|(_, output)| *output).collect();
-    assert_eq!(log, [Output::TargetsChanged, Output::BeginHandshake]);
-    peer.confirm(RELAY);
-    assert_eq!(peer.race.current(), Some((at(RELAY), Kind::Relayed)));
-    assert_eq!(
-        peer.race.targets(),
-        [at(RELAY), at(HOME)],
-        "the path in use stays, while it is one"
-    );
-}
-
-#[test]
-fn relays_take_part_at_once_where_nothing_is_direct() {
-    let mut peer = Clocked::new(&[(RELAY, Kind::Relayed)]);
+fn relays_take_part_at_once_and_stay() {
+    let mut peer = Clocked::new(&[(HOME, Kind::Public), (RELAY, RELAYED)]);
     peer.sent();
     assert_eq!(peer.outputs(), [Output::BeginHandshake]);
-    assert_eq!(peer.race.targets(), [at(RELAY)]);
+    assert_eq!(peer.race.targets(), [at(RELAY), at(HOME)]);
+    peer.confirm(RELAY);
+    assert_eq!(peer.race.current(), Some((at(RELAY), RELAYED)));
+    peer.confirm(HOME);
+    assert_eq!(peer.race.targets(), [at(HOME), at(RELAY)]);
 }
 
 #[test]
-fn relays_leave_when_a_direct_path_answers() {
-    let mut peer = Clocked::new(&[(HOME, Kind::Public), (RELAY, Kind::Relayed)]);
+fn a_new_relay_is_a_way_to_a_peer_that_was_dead() {
+    let mut peer = Clocked::new(&[(HOME, Kind::Public)]);
     peer.sent();
-    peer.pass(1500);
-    peer.confirm(HOME);
+    peer.pass(4_000);
+    assert!(peer.race.is_dead());
+    let relay = culvert_ids::RelayId::from_bytes([1; 16]);
+    peer.race.replace_relays(&[(relay, at(RELAY))]);
+    assert!(!peer.race.is_dead());
+    assert_eq!(peer.race.targets(), [at(RELAY), at(HOME)]);
+    peer.race.replace_relays(&[]);
     assert_eq!(peer.race.targets(), [at(HOME)]);
 }
 

@@ -1,0 +1,287 @@
+//! The rules one by one, at one end and without a network.
+
+use crate::world::{ms, relay_id};
+use culvert_base::{BootTime, PresharedKey};
+use culvert_path::{
+    Guard, KEEP_OPEN_EVERY, LEAVE_AFTER, SILENCE, SelectedPath, Selection, SelectionOutput,
+};
+use culvert_relay_core::Message;
+use culvert_relay_core::probe::{AuthenticProbe, PairEnd, PairProbes};
+use std::net::SocketAddr;
+
+const START: BootTime = BootTime::from_nanos(1_000_000_000_000);
+
+fn at(text: &str) -> SocketAddr {
+    text.parse().unwrap()
+}
+
+fn direct() -> SocketAddr {
+    at("192.0.2.1:51820")
+}
+
+fn other() -> SocketAddr {
+    at("192.0.2.2:51820")
+}
+
+fn relay(number: u16) -> SocketAddr {
+    SocketAddr::from(([203, 0, 113, 9], 3479 + number))
+}
+
+/// A client's end, and the gateway's probes.
+struct Client {
+    selection: Selection,
+    gateway: PairProbes,
+    now: BootTime,
+}
+
+impl Client {
+    /// By the first of two relays.
+    fn new() -> Self {
+        let key = PresharedKey::from_bytes([1; 32]);
+        let probes = |end| PairProbes::new(&key, end).unwrap();
+        let client = probes(PairEnd::Client);
+        let mut selection = Selection::new(client, PairEnd::Client, Guard::default(), 1);
+        let relays = [0, 1].map(|number| (relay_id(number), relay(number as u16)));
+        selection.set_relays(&relays, START);
+        selection.set_candidates(&[direct(), other()], START);
+        selection.handle_endpoint(relay(0), START);
+        let mut client = Self {
+            selection,
+            gateway: probes(PairEnd::Gateway),
+            now: START,
+        };
+        client.probed();
+        client
+    }
+
+    fn pass(&mut self, span: std::time::Duration) {
+        let end = self.now.saturating_add(span);
+        while let Some(due) = self.selection.poll_timeout().filter(|due| *due <= end) {
+            self.now = due.max(self.now);
+            self.selection.handle_timeout(self.now);
+        }
+        self.now = end;
+    }
+
+    fn outputs(&mut self) -> Vec<SelectionOutput> {
+        std::iter::from_fn(|| self.selection.poll_output()).collect()
+    }
+
+    /// The addresses that are probed, and their nonces.
+    fn probed(&mut self) -> Vec<(SocketAddr, [u8; 8])> {
+        let outputs = self.outputs().into_iter();
+        let probes = outputs.filter_map(|output| match output {
+            SelectionOutput::Send { datagram, to } => {
+                let message = Message::parse(&datagram)?;
+                match self.gateway.open(&message)? {
+                    AuthenticProbe::Question { nonce } => Some((to, nonce)),
+                    AuthenticProbe::Answer { .. } => None,
+                }
+            }
+            _ => None,
+        });
+        probes.collect()
+    }
+
+    fn answer(&mut self, nonce: [u8; 8], source: SocketAddr) {
+        let answer = self.gateway.answer(nonce);
+        let message = Message::parse(&answer).unwrap();
+        assert!(self.selection.handle_message(&message, source, self.now));
+    }
+
+    /// The gateway answers the probes that went to `to`.
+    fn answer_at(&mut self, to: SocketAddr) -> Vec<SelectionOutput> {
+        let probed = self.probed();
+        let (_, nonce) = *probed.iter().find(|(address, _)| *address == to).unwrap();
+        self.answer(nonce, to);
+        self.outputs()
+    }
+
+    fn used(&self) -> SocketAddr {
+        self.selection.path().unwrap().address
+    }
+}
+
+/// By a direct path that was proven, with all that was asked answered.
+fn settled() -> Client {
+    let mut client = Client::new();
+    client.pass(ms(200));
+    let outputs = client.answer_at(direct());
+    assert!(outputs.contains(&SelectionOutput::Use(direct())));
+    client
+}
+
+#[test]
+fn a_direct_path_is_used_as_soon_as_the_answer_comes_from_where_the_probe_went() {
+    let mut client = Client::new();
+    client.pass(ms(200));
+    let probed = client.probed();
+    let (_, nonce) = *probed.iter().find(|(to, _)| *to == direct()).unwrap();
+    client.answer(nonce, other());
+    assert_eq!(client.outputs(), []);
+    client.pass(ms(35));
+    client.answer(nonce, direct());
+    let outputs = client.outputs();
+    assert_eq!(outputs, [SelectionOutput::Use(direct()), SelectionOutput::Changed]);
+    let path = client.selection.path();
+    let expected = SelectedPath {
+        address: direct(),
+        relay: None,
+        round_trip: Some(ms(35)),
+    };
+    assert_eq!(path, Some(expected));
+    // Once is enough.
+    client.answer(nonce, direct());
+    assert_eq!(client.outputs(), []);
+}
+
+#[test]
+fn an_answer_that_is_older_than_three_seconds_proves_nothing() {
+    let mut client = Client::new();
+    client.pass(ms(200));
+    let probed = client.probed();
+    let (_, nonce) = *probed.iter().find(|(to, _)| *to == direct()).unwrap();
+    client.pass(ms(3_000));
+    client.answer(nonce, direct());
+    assert_eq!(client.used(), relay(0));
+}
+
+#[test]
+fn silence_probes_everything_and_a_path_that_answers_stays() {
+    let mut client = settled();
+    client.pass(ms(5_000));
+    client.outputs();
+    client.selection.handle_unanswered(Some(client.now));
+    client.pass(SILENCE - ms(1));
+    assert_eq!(client.probed(), []);
+    client.pass(ms(1));
+    let probed = client.probed();
+    let to: Vec<SocketAddr> = probed.iter().map(|(to, _)| *to).collect();
+    assert_eq!(to, [direct(), other(), relay(0), relay(1)]);
+    for (to, nonce) in probed {
+        client.answer(nonce, to);
+    }
+    client.pass(LEAVE_AFTER);
+    assert_eq!(client.used(), direct());
+}
+
+#[test]
+fn a_silent_path_is_left_for_the_best_that_answers() {
+    for (answering, expected) in [
+        (vec![other(), relay(0), relay(1)], other()),
+        (vec![relay(0), relay(1)], relay(0)),
+        (vec![relay(1)], relay(1)),
+        (vec![], direct()),
+    ] {
+        let mut client = settled();
+        client.pass(ms(5_000));
+        client.outputs();
+        let since = client.now;
+        client.selection.handle_unanswered(Some(since));
+        client.pass(SILENCE);
+        for (to, nonce) in client.probed() {
+            client.pass(ms(10));
+            if answering.contains(&to) {
+                client.answer(nonce, to);
+            }
+        }
+        let left = LEAVE_AFTER - client.now.saturating_since(since);
+        client.pass(left - ms(1));
+        assert_eq!(client.used(), direct(), "it has until then");
+        client.pass(ms(1));
+        assert_eq!(client.used(), expected);
+    }
+}
+
+#[test]
+fn a_relay_that_is_no_more_is_left_at_once_when_another_answers() {
+    let mut client = Client::new();
+    client.pass(ms(10_000));
+    client.outputs();
+    let rest = [(relay_id(1), relay(1))];
+    client.selection.set_relays(&rest, client.now);
+    client.pass(ms(20));
+    client.answer_at(relay(1));
+    client.pass(LEAVE_AFTER - SILENCE);
+    assert_eq!(client.used(), relay(1));
+}
+
+#[test]
+fn a_probe_from_an_unknown_address_is_answered_and_probed_back() {
+    let mut client = settled();
+    let source = at("198.51.100.7:9");
+    let question = client.gateway.question([9; 8]);
+    let message = Message::parse(&question).unwrap();
+    assert!(client.selection.handle_message(&message, source, client.now));
+    let outputs = client.outputs();
+    let to: Vec<SocketAddr> = outputs
+        .iter()
+        .filter_map(|output| match output {
+            SelectionOutput::Send { to, .. } => Some(*to),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(to, [source, source]);
+}
+
+#[test]
+fn records_from_elsewhere_make_the_peer_followed_or_reminded() {
+    // The peer has moved: only its new address answers.
+    let mut client = settled();
+    client.pass(ms(5_000));
+    client.outputs();
+    let moved = at("198.51.100.7:9");
+    client.selection.handle_heard_from(moved, client.now);
+    client.pass(ms(20));
+    client.answer_at(moved);
+    client.pass(LEAVE_AFTER - SILENCE);
+    assert_eq!(client.used(), moved);
+    // The peer has not heard where this end is: a record tells it.
+    let mut client = settled();
+    client.pass(ms(5_000));
+    client.outputs();
+    client.selection.handle_heard_from(relay(0), client.now);
+    client.pass(ms(20));
+    let outputs = client.answer_at(direct());
+    assert_eq!(outputs, [SelectionOutput::Use(direct())]);
+}
+
+#[test]
+fn a_direct_path_is_kept_open_while_it_is_in_use() {
+    let mut client = settled();
+    client.selection.handle_traffic(client.now);
+    client.outputs();
+    client.pass(KEEP_OPEN_EVERY - ms(1));
+    assert_eq!(client.probed(), []);
+    client.pass(ms(1));
+    let probed = client.probed();
+    assert_eq!(probed.iter().map(|(to, _)| *to).collect::<Vec<_>>(), [direct()]);
+    client.answer(probed[0].1, direct());
+    client.pass(ms(2_000));
+    assert_eq!(client.probed(), []);
+    // An hour later nobody needs it.
+    client.pass(ms(3_600_000));
+    assert!(client.probed().len() <= 10);
+}
+
+/// Some firewalls pass what they do not know, and not WireGuard.
+#[test]
+fn a_path_that_answers_probes_and_not_records_is_not_taken_again_for_a_while() {
+    let mut client = settled();
+    client.pass(ms(5_000));
+    client.selection.handle_unanswered(Some(client.now));
+    client.pass(LEAVE_AFTER);
+    // A handshake found the relay.
+    client.selection.handle_endpoint(relay(0), client.now);
+    client.selection.handle_unanswered(None);
+    client.outputs();
+    client.pass(ms(1_000));
+    client.answer_at(direct());
+    assert_eq!(client.used(), relay(0));
+    client.pass(ms(150_000));
+    client.outputs();
+    client.selection.handle_network_changed(client.now);
+    client.pass(ms(10));
+    client.answer_at(direct());
+    assert_eq!(client.used(), direct());
+}
