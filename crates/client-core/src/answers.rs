@@ -32,7 +32,7 @@ impl<P> Client<P> {
     pub(super) fn handle_granted(&mut self, message: ToClient, now: BootTime) {
         let ToClient::AccessGranted {
             request,
-            relays: _,
+            relays,
             resource,
             grant,
             expires,
@@ -73,6 +73,7 @@ impl<P> Client<P> {
                 candidates,
                 preshared_key,
                 cipher,
+                relays,
             },
             names,
         };

@@ -10,6 +10,7 @@ use super::network::Network;
 use super::options::Options;
 use super::outbox::Outbox;
 use super::output::{Ending, Output};
+use super::paths::Paths;
 use super::portal::{Identity, Portal};
 use super::routes::Routes;
 use culvert_base::Random;
@@ -27,6 +28,7 @@ pub struct Client<P> {
     pub(super) routes: Routes<P>,
     pub(super) guard: Guard,
     pub(super) names: Names,
+    pub(super) paths: Paths,
     pub(super) outbox: Outbox<P>,
 }
 
@@ -57,6 +59,7 @@ impl<P> Client<P> {
             routes: Routes::default(),
             guard: Guard::default(),
             names: Names::new(names, seed, now),
+            paths: Paths::new(seed),
             outbox: Outbox::default(),
         }
     }
@@ -94,6 +97,7 @@ impl<P> Client<P> {
     /// The host's network is another: paths are tried again, and so is the portal.
     pub fn handle_network_changed(&mut self, now: BootTime) {
         self.portal.handle_network_changed(now);
+        self.paths.handle_network_changed(now);
         self.gateways.handle_network_changed(now);
         self.connect_if_due(now);
         self.finish(now);
@@ -106,6 +110,8 @@ impl<P> Client<P> {
         }
         self.handle_due_accesses(now);
         self.names.handle_timeout(now);
+        self.paths.handle_timeout(now);
+        self.gateways.handle_timeout(now);
         self.connect_if_due(now);
         self.finish(now);
     }
@@ -117,6 +123,8 @@ impl<P> Client<P> {
             self.accesses.poll_timeout(),
             self.names.poll_timeout(),
             self.portal.poll_timeout(),
+            self.paths.poll_timeout(),
+            self.gateways.poll_timeout(),
         ];
         parts.into_iter().flatten().min()
     }
@@ -190,7 +198,9 @@ impl<P> Client<P> {
     /// Does what one event may have made necessary for all: send requests, tell the data plane.
     pub(super) fn finish(&mut self, now: BootTime) {
         self.drain_stub(now);
+        self.drive_paths(now);
         self.apply(now);
+        self.drive_paths(now);
         self.send_asks(now);
         self.drain_stub(now);
         self.connect_if_due(now);

@@ -45,6 +45,11 @@ impl<P> Client<P> {
         let guard = || network.map(Network::path_guard).unwrap_or_default();
         let log = self.outbox.log_queue();
         self.gateways.meet(introduction, guard, log, now);
+        let id = introduction.id;
+        self.paths.set_relays(id, &introduction.relays, now);
+        self.follow_relays(id, now);
+        // Access was asked for because somebody wants to send. The relays are ways to the gateway by now.
+        self.gateways.reach(id, now);
     }
 
     /// A gateway is elsewhere.

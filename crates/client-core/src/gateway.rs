@@ -1,8 +1,11 @@
 //! One gateway: its path, and what the data plane reports of it.
 
 use super::grant::Introduction;
+use super::paths::ToldPath;
 use culvert_base::{BootTime, LogLine, LogQueue, UnixTime, whole_millis};
-use culvert_path::{Kind, Race};
+use culvert_ids::RelayId;
+use culvert_path::{Guard, Kind, Race, Selection};
+use culvert_relay_core::probe::{PairEnd, PairProbes};
 use culvert_wire::PublicKey;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -14,6 +17,8 @@ pub struct PeerReport {
     pub key: PublicKey,
     /// The address from which it was last heard.
     pub endpoint: Option<SocketAddr>,
+    /// The source of its last record, if this client sends elsewhere by [`Output::UsePath`](super::Output::UsePath).
+    pub heard_elsewhere: Option<SocketAddr>,
     /// The time of the last completed handshake.
     pub handshake: Option<UnixTime>,
     /// The time at which it was last heard.
@@ -33,6 +38,10 @@ pub struct PeerReport {
 pub(super) struct Gateway {
     pub(super) introduction: Introduction,
     pub(super) race: Race,
+    /// The choice of paths, for a gateway with relays.
+    pub(super) selection: Option<Selection>,
+    /// The path that the portal was told of in this session.
+    pub(super) told_path: Option<ToldPath>,
     /// The time at which it last carried something.
     pub(super) active: BootTime,
     pub(super) report: Option<Report>,
@@ -54,14 +63,12 @@ const RATE_SPAN: Duration = Duration::from_secs(1);
 
 impl Gateway {
     /// A gateway that a grant leads through from now on.
-    pub(super) fn new(
-        introduction: &Introduction,
-        guard: culvert_path::Guard,
-        now: BootTime,
-    ) -> Self {
+    pub(super) fn new(introduction: &Introduction, guard: Guard, now: BootTime) -> Self {
         Self {
             introduction: introduction.clone(),
             race: Race::new(guard),
+            selection: None,
+            told_path: None,
             active: now,
             report: None,
         }
@@ -73,6 +80,57 @@ impl Gateway {
                 .with("address", address)
                 .with("refusal", refusal);
             log.push(line);
+        }
+    }
+
+    /// The relays through which the gateway is reached: those that are known, and those where this client is registered.
+    pub(super) fn set_relays(
+        &mut self,
+        known: &[(RelayId, SocketAddr)],
+        usable: &[(RelayId, SocketAddr)],
+        guard: Guard,
+        seed: u64,
+        now: BootTime,
+    ) {
+        self.race.replace_relays(known);
+        if known.is_empty() {
+            self.selection = None;
+            return;
+        }
+        if self.selection.is_none() {
+            let probes = PairProbes::new(&self.introduction.preshared_key, PairEnd::Client);
+            let made = probes.map(|probes| Selection::new(probes, PairEnd::Client, guard, seed));
+            self.selection = made;
+            self.announce_candidates(now);
+        }
+        if let Some(selection) = &mut self.selection {
+            selection.set_relays(known, usable, now);
+        }
+    }
+
+    /// The selection knows the candidates that the portal told.
+    pub(super) fn announce_candidates(&mut self, now: BootTime) {
+        if let Some(selection) = &mut self.selection {
+            // The race has said which ones are no candidates.
+            let _ = selection.set_candidates(&self.introduction.candidates, now);
+        }
+    }
+
+    /// The data plane's report, for the selection.
+    fn report_paths(&mut self, peer: &PeerReport, now: BootTime) {
+        let Some(selection) = &mut self.selection else {
+            return;
+        };
+        if let (Some(endpoint), Some(received)) = (peer.endpoint, peer.received) {
+            selection.handle_endpoint(endpoint, now);
+            selection.handle_traffic(received);
+        }
+        if let Some(source) = peer.heard_elsewhere {
+            selection.handle_heard_from(source, now);
+        }
+        selection.handle_unanswered(peer.unanswered);
+        if let Some(unanswered) = peer.unanswered {
+            selection.handle_traffic(unanswered);
         }
     }
 
@@ -108,6 +166,7 @@ impl Gateway {
             let sent = unanswered.max(peer.received.map_or(BootTime::ZERO, after));
             self.race.handle_sent(sent);
         }
+        self.report_paths(&peer, now);
         self.note(peer, now);
     }
 

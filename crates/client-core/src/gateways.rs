@@ -6,7 +6,8 @@ use super::log::LogEvent;
 use super::outbox::Outbox;
 use culvert_base::{BootTime, LogLine, LogQueue};
 use culvert_ids::GatewayId;
-use culvert_path::{Guard, Output as RaceOutput};
+use culvert_path::{Guard, Output as RaceOutput, Selection};
+use culvert_relay_core::Message;
 use culvert_wire::PublicKey;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -51,6 +52,50 @@ pub(super) struct Raced {
 impl Gateways {
     pub(super) fn get(&self, id: GatewayId) -> Option<&Gateway> {
         self.by_id.get(&id)
+    }
+
+    pub(super) fn get_mut(&mut self, id: GatewayId) -> Option<&mut Gateway> {
+        self.by_id.get_mut(&id)
+    }
+
+    pub(super) fn ids(&self) -> Vec<GatewayId> {
+        self.by_id.keys().copied().collect()
+    }
+
+    /// A probe came, or the answer to one.
+    pub(super) fn handle_probe(&mut self, source: SocketAddr, datagram: &[u8], now: BootTime) {
+        let Some(message) = Message::parse(datagram) else {
+            return;
+        };
+        let mut selections = self
+            .by_id
+            .values_mut()
+            .filter_map(|it| it.selection.as_mut());
+        selections.any(|selection| selection.handle_message(&message, source, now));
+    }
+
+    /// Selections of paths have something to do.
+    pub(super) fn handle_timeout(&mut self, now: BootTime) {
+        let selections = self
+            .by_id
+            .values_mut()
+            .filter_map(|it| it.selection.as_mut());
+        for selection in selections {
+            selection.handle_timeout(now);
+        }
+    }
+
+    /// The time at which [`Self::handle_timeout`] is due.
+    pub(super) fn poll_timeout(&self) -> Option<BootTime> {
+        let selections = self.by_id.values().filter_map(|it| it.selection.as_ref());
+        selections.filter_map(Selection::poll_timeout).min()
+    }
+
+    /// The portal knows nothing of the paths.
+    pub(super) fn begin_session(&mut self) {
+        for gateway in self.by_id.values_mut() {
+            gateway.told_path = None;
+        }
     }
 
     pub(super) fn contains(&self, id: GatewayId) -> bool {
@@ -134,10 +179,20 @@ impl Gateways {
             .by_id
             .entry(introduction.id)
             .or_insert_with(|| Gateway::new(introduction, guard(), now));
+        if gateway.introduction.preshared_key != introduction.preshared_key {
+            // Its probes are by the secret of the pair.
+            gateway.selection = None;
+        }
         gateway.introduction = introduction.clone();
         gateway.replace_candidates(&introduction.candidates, log);
-        if gateway.race.current().is_none() {
-            // Access was asked for because somebody wants to send.
+        gateway.announce_candidates(now);
+    }
+
+    /// Somebody wants to send through this gateway.
+    pub(super) fn reach(&mut self, id: GatewayId, now: BootTime) {
+        if let Some(gateway) = self.by_id.get_mut(&id)
+            && gateway.race.current().is_none()
+        {
             gateway.race.handle_sent(now);
         }
     }
@@ -155,6 +210,7 @@ impl Gateways {
         };
         gateway.introduction.candidates = candidates.to_vec();
         gateway.replace_candidates(candidates, log);
+        gateway.announce_candidates(now);
         // It may have left the place where it was.
         gateway.race.handle_network_changed(now);
         true
@@ -164,6 +220,9 @@ impl Gateways {
     pub(super) fn handle_network_changed(&mut self, now: BootTime) {
         for gateway in self.by_id.values_mut() {
             gateway.race.handle_network_changed(now);
+            if let Some(selection) = &mut gateway.selection {
+                selection.handle_network_changed(now);
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use culvert_base::BootTime;
 use culvert_dns::{Addresses, Families};
 use culvert_ids::{GatewayId, GrantId};
 use culvert_policy::DomainName;
-use culvert_wire::messages::{Interface, SITE_DNS_PORT};
+use culvert_wire::messages::{Interface, RelayAccess, SITE_DNS_PORT};
 use culvert_wire::{Cipher, PresharedKey, PublicKey};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -39,6 +39,8 @@ pub(super) struct Introduction {
     pub(super) candidates: Vec<SocketAddr>,
     pub(super) preshared_key: PresharedKey,
     pub(super) cipher: Cipher,
+    /// Relays through which it is reached, as the last grant said.
+    pub(super) relays: Vec<RelayAccess>,
 }
 
 impl Introduction {

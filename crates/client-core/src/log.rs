@@ -18,4 +18,6 @@ pub(super) enum LogEvent {
     GatewayDraining(GatewayId),
     /// It does not answer.
     GatewaySilent(GatewayId),
+    /// It is reached by another path.
+    Path(GatewayId),
 }

@@ -99,7 +99,10 @@ impl<P> Client<P> {
                 gateway,
                 candidates,
             } => self.move_gateway(gateway, &candidates, now),
-            ToClient::RelayPlacesSet { .. } | ToClient::RelaysSet { .. } => {}
+            ToClient::RelayPlacesSet { relays } => self.paths.set_places(&relays, now),
+            ToClient::RelaysSet { gateway, relays } => {
+                self.set_gateway_relays(gateway, &relays, now);
+            }
         }
     }
 
@@ -157,7 +160,7 @@ impl<P> Client<P> {
     fn handle_welcome(&mut self, message: ToClient, now: BootTime) {
         let ToClient::Welcome {
             protocol,
-            relays: _,
+            relays,
             client,
             interface,
             ranges,
@@ -195,6 +198,8 @@ impl<P> Client<P> {
             return self.break_off("the portal's ranges for names can't be used", now);
         }
         self.portal.open(now);
+        self.paths.begin_session(&relays, now);
+        self.gateways.begin_session();
         let current: BTreeSet<GrantId> = grants.into_iter().collect();
         self.keep_only(&current, now);
         self.replace_resources(&resources, now);

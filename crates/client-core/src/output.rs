@@ -48,6 +48,27 @@ pub enum Output<P> {
         /// Packets that go on.
         resume: Vec<P>,
     },
+    /// Send this datagram from the tunnel's socket.
+    SendPathMessage {
+        /// The datagram.
+        datagram: Vec<u8>,
+        /// Its destination.
+        to: SocketAddr,
+    },
+    /// Send to a peer there from now on, and one record at once; with `None`, to where its records come from.
+    UsePath {
+        /// The peer.
+        key: PublicKey,
+        /// The address.
+        address: Option<SocketAddr>,
+    },
+    /// Send the initiation that waits for its answer to one more address, if there is one.
+    RepeatInitiation {
+        /// The peer.
+        key: PublicKey,
+        /// The address.
+        to: SocketAddr,
+    },
     /// These packets go nowhere; tell their senders.
     Refuse {
         /// The packets.

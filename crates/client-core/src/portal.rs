@@ -54,6 +54,7 @@ impl Portal {
                 ClientFeature::Applications,
                 ClientFeature::Dns,
                 ClientFeature::Portals,
+                ClientFeature::Relays,
             ],
             os: self.os.clone(),
         })

@@ -11,6 +11,7 @@ use culvert_base::{BootTime, UnixTime, whole_millis};
 use culvert_control::{ControlState, PortalStatus};
 use culvert_ids::ClientId;
 use culvert_ids::ResourceId;
+use culvert_path::Selection;
 use culvert_policy::Resource;
 use culvert_wire::messages::{Interface, ReasonCode};
 use culvert_wire::model::written_filters;
@@ -151,16 +152,27 @@ impl<P> Client<P> {
             let report = gateway.report.as_ref();
             let peer = report.map(|report| report.peer);
             let current = gateway.race.current();
-            let endpoint = peer.and_then(|peer| peer.endpoint);
+            let path = gateway.selection.as_ref().and_then(Selection::path);
+            let relay = path.and_then(|path| path.relay);
+            // The selection may have chosen another one since the report.
+            let selected = path.map(|path| path.address);
+            let endpoint = selected.or(peer.and_then(|peer| peer.endpoint));
             GatewayStatus {
                 id,
                 name: introduction.name.clone(),
                 public_key: introduction.key,
                 path: match current {
-                    Some((_, culvert_path::Kind::Relayed)) => "relayed".to_owned(),
+                    Some(_) if relay.is_some() => "relayed".to_owned(),
                     Some(_) => "direct".to_owned(),
                     None => "none".to_owned(),
                 },
+                relay,
+                relay_name: relay
+                    .and_then(|it| self.paths.name_of(it))
+                    .map(str::to_owned),
+                round_trip_us: path
+                    .and_then(|path| path.round_trip)
+                    .map(|it| u32::try_from(it.as_micros()).unwrap_or(u32::MAX)),
                 endpoint: endpoint.or(current.map(|(address, _)| address)),
                 candidates: introduction.candidates.clone(),
                 cipher: introduction.cipher,

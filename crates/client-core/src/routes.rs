@@ -5,7 +5,7 @@ use super::gateways::Gateways;
 use super::output::{Peer, PeerUpdate};
 use super::packet::PacketFacts;
 use culvert_ids::GatewayId;
-use culvert_path::CANDIDATES_MAX;
+use culvert_path::TARGETS_MAX;
 use culvert_policy::{Prefix, RoutedServices};
 use culvert_wire::PublicKey;
 use std::collections::{BTreeMap, BTreeSet};
@@ -91,7 +91,7 @@ impl<P> Routes<P> {
         for (id, gateway) in gateways.iter() {
             let introduction = &gateway.introduction;
             let mut candidates = gateway.race.targets();
-            candidates.truncate(CANDIDATES_MAX);
+            candidates.truncate(TARGETS_MAX);
             let peer = Peer {
                 gateway: id,
                 key: introduction.key,

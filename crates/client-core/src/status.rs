@@ -1,6 +1,6 @@
 //! The part of the client's status that the core knows.
 
-use culvert_ids::{GatewayId, GrantId, ResourceId, SiteId};
+use culvert_ids::{GatewayId, GrantId, RelayId, ResourceId, SiteId};
 use culvert_wire::{Cipher, PublicKey, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -90,6 +90,15 @@ pub struct GatewayStatus {
     pub public_key: PublicKey,
     /// `direct`, `relayed`, or `none` before it has answered.
     pub path: String,
+    /// The relay, where the path goes through one.
+    #[serde(default)]
+    pub relay: Option<RelayId>,
+    /// Its name, for people.
+    #[serde(default)]
+    pub relay_name: Option<String>,
+    /// The round trip of the path in microseconds, as the last probe found it; only a gateway with relays is probed.
+    #[serde(default)]
+    pub round_trip_us: Option<u32>,
     /// The address at which it is reached.
     pub endpoint: Option<SocketAddr>,
     /// Addresses at which it may be reached.

@@ -58,7 +58,8 @@ pub use allowed_ips::AllowedIps;
 pub use counters::{BatchSizes, Counter, Dropped, WorkerCounters};
 pub use data_path::{DataPath, Options, Rest};
 pub use event::{
-    Command, Event, HandshakeMessage, MAX_PATH_MESSAGE_LEN, OuterMessage, PATH_MESSAGE_PREFIX, PathMessage,
+    Command, Event, HandshakeMessage, MAX_PATH_MESSAGE_LEN, OuterMessage, PATH_MESSAGE_PREFIX,
+    PathMessage,
 };
 pub use gates::{EndedFlow, Gates, SWEEP_INTERVAL};
 pub use interrupt_moderation::PAUSE;

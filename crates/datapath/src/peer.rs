@@ -22,7 +22,7 @@ const NARROW_FOR: Duration = Duration::from_secs(600);
 #[derive(Clone, Copy, Debug, Default)]
 struct Endpoint {
     to: Option<Destination>,
-    /// Whoever chose it looks at the paths itself: records from elsewhere do not move it.
+    /// The owner of the device looks at the paths itself: records from elsewhere do not move it.
     is_pinned: bool,
     /// The source of the last authentic record, where that is another and the endpoint is pinned.
     heard_from: Option<SocketAddr>,

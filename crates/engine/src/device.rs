@@ -14,7 +14,9 @@ use crate::worker::{Worker, WorkerOptions};
 use culvert_base::datagrams::PRIORITY_CLASS;
 use culvert_base::frames::{QueueFault, RESERVED_QUEUES};
 use culvert_base::{Destination, LocalAddress, PublicKey};
-use culvert_datapath::{Gates, Mechanism, PathMessage, RouteRefusal, Snapshot, Unrouted, WorkerCounters};
+use culvert_datapath::{
+    Gates, Mechanism, PathMessage, RouteRefusal, Snapshot, Unrouted, WorkerCounters,
+};
 use culvert_packet::Accept;
 use culvert_tun::{LinkWatch, Queue, QueueCredit, Steering, SteeringState, queue_fault};
 use culvert_udp::SendError;
@@ -177,8 +179,10 @@ impl Device {
         to: SocketAddr,
         source: Option<LocalAddress>,
     ) -> bool {
-        let view = self.shared.published.newest();
-        let sockets = view.sockets.as_deref().and_then(<[_]>::first);
+        // Generations begin with 1.
+        let view = self.shared.published.newer_than(&mut 0);
+        let sockets = view.as_deref().and_then(|view| view.sockets.as_deref());
+        let sockets = sockets.and_then(<[_]>::first);
         let sent = sockets.is_some_and(|sockets| send_once(sockets, datagram, to, source));
         self.shared.note_path_message(sent);
         sent

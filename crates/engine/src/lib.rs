@@ -34,7 +34,7 @@ pub use device::{Device, default_workers};
 pub use error::EngineError;
 pub use flows::TakenFlows;
 pub use status::{
-    BatchStatus, DropStatus, FeatureStatus, ForeignSource, HandshakeStatus, PathMessageStatus, PeerStatus, Status,
-    WorkerStatus,
+    BatchStatus, DropStatus, FeatureStatus, ForeignSource, HandshakeStatus, PathMessageStatus,
+    PeerStatus, Status, WorkerStatus,
 };
 pub use store::{DescriptorStore, StoredDescriptors};

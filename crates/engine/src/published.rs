@@ -31,12 +31,6 @@ impl<T> Published<T> {
         drop(old);
     }
 
-    /// The newest snapshot.
-    pub(crate) fn newest(&self) -> Arc<T> {
-        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(&current)
-    }
-
     /// The newest snapshot, where it is newer than generation `seen`, which is brought up to date.
     pub(crate) fn newer_than(&self, seen: &mut u64) -> Option<Arc<T>> {
         if self.generation.load(Ordering::Acquire) == *seen {

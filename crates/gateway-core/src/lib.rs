@@ -26,6 +26,7 @@ mod network;
 mod options;
 mod output;
 mod outputs;
+mod paths;
 mod persisted;
 mod persistence;
 mod portal;

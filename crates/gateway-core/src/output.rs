@@ -7,6 +7,7 @@ use culvert_policy::DomainName;
 use culvert_policy::gate::GateTable;
 use culvert_wire::messages::{FromGateway, Interface, PortalSet};
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// An effect, to be carried out in the order in which they are polled.
@@ -31,6 +32,13 @@ pub enum Output {
         peers: Vec<PeerUpdate>,
         /// All destinations that clients may reach.
         table: Arc<GateTable>,
+    },
+    /// Send this datagram from the tunnel's socket.
+    SendPathMessage {
+        /// The datagram.
+        datagram: Vec<u8>,
+        /// Its destination.
+        to: SocketAddr,
     },
     /// FilterBar which names have flows; then [`handle_names_in_use`](super::Gateway::handle_names_in_use).
     NamesInUse,

@@ -21,7 +21,10 @@ pub(super) struct Portal {
     pub(super) site: Option<SiteId>,
     /// The name of that site.
     pub(super) site_name: Option<String>,
+    /// The gateway's own addresses.
     pub(super) candidates: Vec<SocketAddr>,
+    /// All addresses of the gateway that the portal was told.
+    pub(super) told_candidates: Vec<SocketAddr>,
     pub(super) drain: Drain,
     /// The portal gives it no grants until an administrator has verified it.
     pub(super) verification_awaited: bool,
@@ -35,6 +38,7 @@ impl Portal {
             site: None,
             site_name: None,
             candidates,
+            told_candidates: Vec::new(),
             drain: Drain::default(),
             verification_awaited: false,
         }

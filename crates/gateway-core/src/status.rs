@@ -1,6 +1,6 @@
 //! The part of the gateway's status that the core knows.
 
-use culvert_ids::{ClientId, GrantId, ResourceId};
+use culvert_ids::{ClientId, GrantId, RelayId, ResourceId};
 use culvert_wire::{Cipher, PublicKey, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -30,6 +30,9 @@ pub struct ClientStatus {
     pub cipher: Cipher,
     /// The address from which it was last heard.
     pub endpoint: Option<SocketAddr>,
+    /// The relay through which it comes, if it comes through one.
+    #[serde(default)]
+    pub relay_name: Option<String>,
     /// The time since the last handshake, in milliseconds.
     pub handshake_age_ms: Option<u64>,
     /// The time since its last packet, in milliseconds.
@@ -46,6 +49,21 @@ pub struct ClientStatus {
     pub grants: Vec<GrantStatus>,
     /// The number of its grants.
     pub grant_count: usize,
+}
+
+/// A relay through which clients come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RelayStatus {
+    /// The relay's id.
+    pub id: RelayId,
+    /// Its name, for people.
+    pub name: String,
+    /// Its address, with the gateway's port.
+    pub address: SocketAddr,
+    /// True if the gateway is registered there.
+    pub registered: bool,
+    /// The round trip to it in microseconds, if it has answered.
+    pub round_trip_us: Option<u32>,
 }
 
 /// A grant in force.

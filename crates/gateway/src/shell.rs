@@ -117,6 +117,8 @@ enum Event {
     Question(Question),
     /// A client's question has its answer.
     Answered(ClientId),
+    /// Messages about paths may wait.
+    Paths,
     NetworkChanged,
     EndpointsChanged,
     Load,
@@ -182,6 +184,7 @@ impl Shell {
                 Some(client) = devices.site_dns.answered.recv() => Event::Answered(client),
                 change = devices.addresses.watch.changed() => { change?; Event::NetworkChanged }
                 Ok(()) = devices.addresses.endpoints.addresses.changed() => Event::EndpointsChanged,
+                () = devices.tunnel.path_messages.woken() => Event::Paths,
                 request = self.observation.next() => Event::Status(request),
                 _ = drain.recv() => Event::Drain,
                 by = devices.host.guard.heard() => Event::Guard(by),
@@ -218,6 +221,12 @@ impl Shell {
             Event::Resolved(name, said) => self.core.handle_resolved(&name, said, now),
             Event::Question(question) => self.take_question(question, now),
             Event::Answered(client) => self.core.handle_question_answered(client),
+            Event::Paths => {
+                for message in self.devices.tunnel.take_path_messages() {
+                    let (source, datagram) = (message.source, message.datagram());
+                    self.core.handle_path_message(source, datagram, now);
+                }
+            }
             Event::NetworkChanged => self.handle_network(now).await?,
             Event::EndpointsChanged => self.set_candidates(now),
             Event::Load => self.handle_load(now).await?,
@@ -254,6 +263,9 @@ impl Shell {
                 Output::End(ending) => self.ending = Some(ending),
                 Output::Interface(interface) => self.set_up(interface).await?,
                 Output::Engine { peers, table } => self.devices.tunnel.apply(peers, table)?,
+                Output::SendPathMessage { datagram, to } => {
+                    self.devices.tunnel.send_path_message(&datagram, to);
+                }
                 Output::NamesInUse => self.look_at_names()?,
                 Output::Resolve(name) => self.devices.resolver.ask(name),
                 Output::Void(grants) => self.devices.journal.void(&grants),

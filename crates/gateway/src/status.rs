@@ -3,6 +3,7 @@
 pub use culvert_control::{CounterStatus, DropStatus, PortalState, PortalStatus};
 pub use culvert_gateway_core::status::{
     ClientStatus, GrantStatus, MAX_LISTED_CLIENTS, MAX_LISTED_GRANTS, MAX_LISTED_NAMES, NameStatus,
+    RelayStatus,
 };
 use culvert_host::Sandbox;
 use culvert_ids::{GatewayId, SiteId};
@@ -53,6 +54,9 @@ pub struct Status {
     pub listen_port: u16,
     /// The addresses at which clients may reach it.
     pub candidates: Vec<SocketAddr>,
+    /// The relays through which clients may come.
+    #[serde(default)]
+    pub relays: Vec<RelayStatus>,
     /// The portal's URL.
     pub portal_url: String,
     /// The session with the portal.

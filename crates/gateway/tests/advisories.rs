@@ -88,7 +88,7 @@ impl Welcomed {
             public_key: PublicKey::from_bytes([9; 32]),
             ciphers: vec![Cipher::ChaCha20Poly1305],
         };
-        let mut gateway = Gateway::new(options, Vec::new(), 1, START);
+        let mut gateway = Gateway::new(options, Vec::new(), [1; 32], START);
         gateway.handle_timeout(START);
         gateway.handle_connected(UnixTime::from_millis(UNIX_MS), START);
         let mut welcomed = Self { gateway, seq: 0 };

@@ -44,6 +44,7 @@ mod sysctl;
 mod system_helper;
 mod table_claim;
 mod token_file;
+mod wake_up;
 mod watch;
 
 pub use addresses::MAX_CANDIDATES;
@@ -92,6 +93,7 @@ pub use token_file::{
     MAX_TOKEN_FILE_BYTES, TokenText, read_credential, read_password_file, read_private_text,
     read_token_file,
 };
+pub use wake_up::WakeUp;
 pub use watch::{DEBOUNCE, MAX_DESTINATIONS, NetworkChange, NetworkWatch, WatchOptions};
 
 #[cfg(test)]

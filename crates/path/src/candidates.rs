@@ -91,9 +91,9 @@ impl Candidates {
             },
         };
         if let Some(known) = self.list.iter_mut().find(|it| it.address == address) {
-            // A relay is a relay, also if packets came from it.
-            let is_announced = known.kind != Kind::Observed;
-            if known.kind < kind || (kind == Kind::Observed && is_announced) {
+            // A relay is a relay, whoever says that it is there and whatever came from it.
+            let is_relay = known.kind.relay().is_some();
+            if known.kind < kind || is_relay {
                 return Ok(false);
             }
             let changed = known.kind != kind;
@@ -105,10 +105,13 @@ impl Candidates {
             self.forget_last(Kind::Observed);
         }
         let is_relay = kind.relay().is_some();
-        let alike = self.list.iter().filter(|it| it.kind.relay().is_some() == is_relay);
+        let mut of_class = self
+            .list
+            .iter()
+            .filter(|it| it.kind.relay().is_some() == is_relay);
         let bound = if is_relay { RELAYS_MAX } else { CANDIDATES_MAX };
-        if alike.clone().count() >= bound {
-            let last = alike.last().map(|candidate| candidate.kind);
+        if of_class.clone().count() >= bound {
+            let last = of_class.next_back().map(|candidate| candidate.kind);
             match last.filter(|last| kind < *last && !is_relay) {
                 Some(last) => self.forget_last(last),
                 None => return Err(CandidateRefusal::Full),
@@ -139,8 +142,12 @@ impl Candidates {
     /// Replaces all relays, in the order of their use. Those beyond [`RELAYS_MAX`], and those that the guard refuses, are
     /// left out.
     pub fn replace_relays(&mut self, relays: impl IntoIterator<Item = (RelayId, SocketAddr)>) {
-        self.list.retain(|candidate| candidate.kind.relay().is_none());
-        for (relay, address) in relays.into_iter().take(RELAYS_MAX) {
+        let relays: Vec<_> = relays.into_iter().take(RELAYS_MAX).collect();
+        let is_relay = |address| relays.iter().any(|(_, at)| canonical(*at) == address);
+        // A relay is no direct path, also if packets came from it before it was known as one.
+        self.list
+            .retain(|it| it.kind.relay().is_none() && !is_relay(it.address));
+        for (relay, address) in relays {
             let _ = self.learn(address, Kind::Relayed(relay));
         }
     }

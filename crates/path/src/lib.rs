@@ -42,11 +42,11 @@ pub use mtu::{
     Probe, RAISE_AFTER, STEP,
 };
 pub use race::{ANSWER, LATE_MAX, LISTEN, Output, Race, SECOND_ATTEMPT};
-pub use selection::{
-    ANSWERS_PER_SECOND, KEEP_OPEN_EVERY, KEEP_OPEN_FOR, LEAVE_AFTER, LOST_EVERY, LOST_FOR, ROUND_EVERY, ROUNDS, SILENCE,
-    SelectedPath, Selection, SelectionOutput,
-};
 pub use relays::{
-    PLACES_MAX, REFLEXIVE_MAX, RELAYS_PER_OWNER, RelayGrant, RelayPlace, RelayReached, Relays, RelaysOutput,
-    SURVEY_EVERY,
+    PLACES_MAX, REFLEXIVE_MAX, RELAYS_PER_OWNER, RelayGrant, RelayPlace, RelayReached, Relays,
+    RelaysOutput, SURVEY_EVERY, ToldReached, relay_grant,
+};
+pub use selection::{
+    ANSWERS_PER_SECOND, KEEP_OPEN_EVERY, KEEP_OPEN_FOR, LEAVE_AFTER, LOST_EVERY, LOST_FOR,
+    ROUND_EVERY, ROUNDS, SILENCE, SelectedPath, Selection, SelectionOutput,
 };

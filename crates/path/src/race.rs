@@ -274,8 +274,8 @@ impl Race {
     /// The destinations of a handshake initiation: the path in use, all relays, and all direct candidates. At most
     /// [`TARGETS_MAX`], the path in use and the relays among them.
     ///
-    /// Relays take part at once, so that nothing waits for a direct path that may not exist. Where both work the first
-    /// answer wins, and probes take the direct one afterwards.
+    /// Relays take part at once, so that nothing waits for a direct path that may not exist. The first answer
+    /// wins, and probes take a direct path afterwards.
     pub fn targets(&self) -> Vec<SocketAddr> {
         let candidates = self.candidates.as_slice();
         let is_relay = |candidate: &&Candidate| candidate.kind.relay().is_some();

@@ -93,10 +93,7 @@ fn an_address_is_a_candidate_once_with_the_kind_that_matters_more() {
         candidates.learn(at("[::ffff:192.0.2.1]:7"), Kind::Interface),
         Ok(true)
     );
-    assert_eq!(
-        candidates.learn(at("192.0.2.1:7"), RELAYED),
-        Ok(false)
-    );
+    assert_eq!(candidates.learn(at("192.0.2.1:7"), RELAYED), Ok(false));
     assert_eq!(candidates.as_slice().len(), 1);
     assert_eq!(
         candidates.kind_of(at("[::ffff:192.0.2.1]:7")),
@@ -176,7 +173,13 @@ fn any_address() -> impl Strategy<Value = SocketAddr> {
 }
 
 fn any_kind() -> impl Strategy<Value = Kind> {
-    prop::sample::select(&[Kind::Public, Kind::Interface, Kind::Reflexive, Kind::Observed, RELAYED])
+    prop::sample::select(&[
+        Kind::Public,
+        Kind::Interface,
+        Kind::Reflexive,
+        Kind::Observed,
+        RELAYED,
+    ])
 }
 
 proptest! {
@@ -191,7 +194,7 @@ proptest! {
                 Ok(_) => prop_assert_eq!(
                     candidates.kind_of(address),
                     Some(match known {
-                        Some(RELAYED) if kind == Kind::Observed => RELAYED,
+                        Some(RELAYED) => RELAYED,
                         Some(known) => known.min(kind),
                         None => kind,
                     })

@@ -64,8 +64,8 @@ pub const INITIATION_BURST: u32 = 20;
 /// difference of the paths' delays, and a sender that finds another path within a second or two sends the copy there.
 pub const ANSWER_COPIES_FOR: Duration = REKEY_TIMEOUT;
 
-/// The most sources that one initiation is answered to. Whoever repeats a recorded initiation has at most that many
-/// responses, each shorter than the initiation.
+/// The most sources that one initiation is answered to. A stranger who repeats a recorded initiation has at most
+/// that many responses, each shorter than the initiation.
 pub const ANSWERED_SOURCES_MAX: usize = 8;
 
 /// §5.3: the responder's cookie secret "changes every two minutes".

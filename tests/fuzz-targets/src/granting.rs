@@ -114,7 +114,7 @@ impl Granting {
             ciphers: vec![Cipher::ChaCha20Poly1305, Cipher::Aes256Gcm],
         };
         let mut granting = Self {
-            gateway: Gateway::new(options, Vec::new(), 1, BootTime::from_millis(NOW_MS)),
+            gateway: Gateway::new(options, Vec::new(), [1; 32], BootTime::from_millis(NOW_MS)),
             seq: 0,
             now_ms: NOW_MS,
             table: Arc::default(),

@@ -225,6 +225,7 @@ pub(super) const EDGES: [(&str, &[&str]); 48] = [
             "culvert-packet",
             "culvert-path",
             "culvert-policy",
+            "culvert-relay-core",
             "culvert-session",
             "culvert-wire",
         ],
@@ -280,7 +281,9 @@ pub(super) const EDGES: [(&str, &[&str]); 48] = [
             "culvert-control",
             "culvert-ids",
             "culvert-packet",
+            "culvert-path",
             "culvert-policy",
+            "culvert-relay-core",
             "culvert-wire",
         ],
     ),
@@ -345,7 +348,12 @@ pub(super) const EDGES: [(&str, &[&str]); 48] = [
     ("culvert-packet", &[]),
     (
         "culvert-path",
-        &["culvert-base", "culvert-ids", "culvert-relay-core"],
+        &[
+            "culvert-base",
+            "culvert-ids",
+            "culvert-relay-core",
+            "culvert-wire",
+        ],
     ),
     (
         "culvert-policy",

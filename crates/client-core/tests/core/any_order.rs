@@ -186,6 +186,7 @@ impl Model {
                     rx_bytes: play.now_ms,
                     tx_bytes: play.now_ms,
                     measured_mtu_bytes: None,
+                    heard_elsewhere: None,
                 };
                 play.report(report);
             }
@@ -266,6 +267,8 @@ impl Model {
             request,
             resource.as_bytes()[0],
             Granting {
+                relays: Vec::new(),
+                is_hidden: false,
                 answers_dns: life_s.is_multiple_of(3),
                 grant: self.next_grant,
                 gateway,

@@ -18,6 +18,7 @@ fn silent(play: &Play, gateway: u8, since_ms: u64) -> PeerReport {
         rx_bytes: 0,
         tx_bytes: play.now_ms,
         measured_mtu_bytes: None,
+        heard_elsewhere: None,
     }
 }
 

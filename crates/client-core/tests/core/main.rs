@@ -13,5 +13,6 @@ mod one_way;
 mod packets;
 mod play;
 mod portals;
+mod relays;
 mod services;
 mod session;

@@ -89,6 +89,7 @@ impl Tunnel {
             rx_bytes: 0,
             tx_bytes: now_ms,
             measured_mtu_bytes: None,
+            heard_elsewhere: None,
         }
     }
 }

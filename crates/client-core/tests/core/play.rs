@@ -53,6 +53,14 @@ pub(crate) struct Play {
     /// The resolvers that were asked.
     pub(crate) upstreams: Vec<SocketAddr>,
     pub(crate) begun: Vec<PublicKey>,
+    /// Datagrams about paths.
+    pub(crate) sent: Vec<(SocketAddr, Vec<u8>)>,
+    /// Paths that are to be used.
+    pub(crate) used: Vec<(PublicKey, Option<SocketAddr>)>,
+    /// Addresses to which the initiation that waits is to go too.
+    pub(crate) repeated: Vec<SocketAddr>,
+    /// The relays in `welcome`.
+    pub(crate) places: Vec<culvert_wire::messages::RelayPlace>,
     /// The data plane.
     pub(crate) peers: BTreeMap<PublicKey, Peer>,
     /// Ranges whose routes are for some services alone.
@@ -147,6 +155,9 @@ pub(crate) struct Granting {
     pub(crate) life_ms: u64,
     pub(crate) names: Vec<ResolvedName>,
     pub(crate) answers_dns: bool,
+    pub(crate) relays: Vec<culvert_wire::messages::RelayAccess>,
+    /// The gateway has no address that the portal knows.
+    pub(crate) is_hidden: bool,
 }
 
 impl Granting {
@@ -158,6 +169,8 @@ impl Granting {
             life_ms: HOUR_MS,
             names: Vec::new(),
             answers_dns: false,
+            relays: Vec::new(),
+            is_hidden: false,
         }
     }
 }
@@ -191,6 +204,10 @@ impl Play {
             forwarded: 0,
             upstreams: Vec::new(),
             begun: Vec::new(),
+            sent: Vec::new(),
+            used: Vec::new(),
+            repeated: Vec::new(),
+            places: Vec::new(),
             peers: BTreeMap::new(),
             services: BTreeMap::new(),
         }
@@ -254,7 +271,7 @@ impl Play {
 
     pub(crate) fn welcome(&mut self, resources: Vec<Resource>, grants: Vec<GrantId>) {
         self.hear(ToClient::Welcome {
-            relays: Vec::new(),
+            relays: self.places.clone(),
             protocol: 1,
             client: ClientId::from_bytes([9; 16]),
             interface: interface(9),
@@ -289,7 +306,7 @@ impl Play {
 
     pub(crate) fn grant(&mut self, request: u64, resource: u8, granting: Granting) {
         self.hear(ToClient::AccessGranted {
-            relays: Vec::new(),
+            relays: granting.relays,
             request,
             resource: resource_id(resource),
             grant: grant_id(granting.grant),
@@ -298,7 +315,10 @@ impl Play {
             gateway_name: format!("gateway {}", granting.gateway),
             gateway_key: key(granting.key),
             gateway_interface: interface(granting.gateway),
-            candidates: vec![candidate(granting.gateway)],
+            candidates: match granting.is_hidden {
+                true => Vec::new(),
+                false => vec![candidate(granting.gateway)],
+            },
             preshared_key: PresharedKey::from_bytes([granting.gateway; 32]),
             cipher: Cipher::Aes256Gcm,
             names: granting.names,
@@ -388,6 +408,7 @@ impl Play {
             rx_bytes: bytes,
             tx_bytes: bytes,
             measured_mtu_bytes: None,
+            heard_elsewhere: None,
         };
         self.report(report);
     }
@@ -478,6 +499,9 @@ impl Play {
                     }
                     self.resumed.extend(resume);
                 }
+                Output::SendPathMessage { datagram, to } => self.sent.push((to, datagram)),
+                Output::UsePath { key, address } => self.used.push((key, address)),
+                Output::RepeatInitiation { to, .. } => self.repeated.push(to),
                 Output::Refuse { packets, refusal } => {
                     let refused = packets.into_iter().map(|packet| (packet, refusal));
                     self.refused.extend(refused);

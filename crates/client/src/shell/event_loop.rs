@@ -75,6 +75,8 @@ enum Event {
     PortalAddresses,
     Resolver,
     Guard(GuardEvent),
+    /// Messages about paths may wait.
+    Paths,
     DeviceEnded(Option<culvert_engine::EngineError>),
     BootTime,
 }
@@ -141,6 +143,7 @@ impl<'a> EventLoop<'a> {
                 Some(event) = self.devices.firewall.events.recv() => Event::Guard(event),
                 asked = self.observed.next() => Event::Asked(asked),
                 () = sleep(rest) => Event::BootTime,
+                () = self.devices.tunnel.path_messages.woken() => Event::Paths,
                 Some(packet) = self.devices.tunnel.unrouted.recv() => Event::Packet(packet),
                 Some(event) = self.answering.received.recv() => Event::Dns(event),
             };
@@ -149,6 +152,7 @@ impl<'a> EventLoop<'a> {
                 Event::DeviceEnded(Some(error)) => return Err(error.into()),
                 Event::DeviceEnded(None) => return Err(ClientError::InterfaceGone),
                 Event::Portal(event) => self.handle_portal(event)?,
+                Event::Paths => self.handle_path_messages(),
                 Event::Packet(packet) => self.handle_packets(packet),
                 Event::Dns(event) => self.handle_dns(event),
                 Event::Asked(asked) => {
@@ -274,6 +278,13 @@ impl<'a> EventLoop<'a> {
                 } => {
                     self.devices.tunnel.apply(peers, services, resume)?;
                     self.devices.host.set_destinations(self.core.destinations());
+                }
+                Output::SendPathMessage { datagram, to } => {
+                    self.devices.tunnel.send_path_message(&datagram, to);
+                }
+                Output::UsePath { key, address } => self.devices.tunnel.use_path(key, address)?,
+                Output::RepeatInitiation { key, to } => {
+                    self.devices.tunnel.repeat_initiation(key, to)?;
                 }
                 Output::Refuse { packets, refusal } => self.devices.tunnel.refuse(packets, refusal),
                 Output::Answer {

@@ -37,6 +37,8 @@ pub(crate) struct Host {
     pub(crate) state: watch::Receiver<HostState>,
     /// Tells of a network that has changed.
     pub(crate) changed: mpsc::Receiver<NetworkChange>,
+    /// The addresses under which others may reach this host, as last seen.
+    addresses: watch::Receiver<Vec<IpAddr>>,
     tasks: [JoinHandle<()>; 2],
     /// The last problem of the watch.
     watch_problem: Arc<Mutex<Option<String>>>,
@@ -52,9 +54,17 @@ impl Host {
         // One change says that something has changed, and so do two.
         let (notify, changed) = mpsc::channel(1);
         let watch_problem: Arc<Mutex<Option<String>>> = Arc::default();
+        let (found, addresses) = watch::channel(Vec::new());
+        let observer = Observer {
+            options,
+            sought,
+            notify,
+            found,
+            problem: Arc::clone(&watch_problem),
+        };
         let tasks = [
             tokio::spawn(reconcile(wishes, repeat, told)),
-            tokio::spawn(observe(options, sought, notify, Arc::clone(&watch_problem))),
+            tokio::spawn(observer.run()),
         ];
         Self {
             wanted,
@@ -62,6 +72,7 @@ impl Host {
             again,
             state,
             changed,
+            addresses,
             tasks,
             watch_problem,
         }
@@ -84,6 +95,11 @@ impl Host {
             *before = destinations;
             is_new
         });
+    }
+
+    /// The addresses under which others may reach this host.
+    pub(crate) fn addresses(&self) -> Vec<IpAddr> {
+        self.addresses.borrow().clone()
     }
 
     /// The reason why nothing is led into the tunnel.
@@ -198,49 +214,59 @@ async fn apply(wanted: &Wanted, was_fulfilled: bool, told: &watch::Sender<HostSt
     }
 }
 
-/// Tells of changes of the network; begins again where watching fails.
-async fn observe(
+/// Watches the network around the tunnel.
+struct Observer {
     options: WatchOptions,
-    mut sought: watch::Receiver<Vec<IpAddr>>,
+    sought: watch::Receiver<Vec<IpAddr>>,
     notify: mpsc::Sender<NetworkChange>,
+    found: watch::Sender<Vec<IpAddr>>,
     problem: Arc<Mutex<Option<String>>>,
-) {
-    loop {
-        let ended = observe_once(&options, &mut sought, &notify, &problem).await;
-        let Err(error) = ended else { return };
-        let text = format!("changes of the network are not noticed: {error}");
-        tracing::warn!("{text}");
-        *problem.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
-        tokio::time::sleep(RETRY_AFTER).await;
-    }
 }
 
-async fn observe_once(
-    options: &WatchOptions,
-    sought: &mut watch::Receiver<Vec<IpAddr>>,
-    notify: &mpsc::Sender<NetworkChange>,
-    problem: &Arc<Mutex<Option<String>>>,
-) -> Result<(), HostError> {
-    let mut options = options.clone();
-    options.destinations.clone_from(&sought.borrow_and_update());
-    let mut watch = NetworkWatch::open(options).await?;
-    *problem.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    loop {
-        tokio::select! {
-            change = watch.changed() => {
-                let change = change?;
-                tracing::debug!(?change, "the network has changed");
-                if notify.send(change).await.is_err() {
-                    return Ok(());
+impl Observer {
+    /// Tells of changes of the network; begins again where watching fails.
+    async fn run(mut self) {
+        loop {
+            let Err(error) = self.run_once().await else {
+                return;
+            };
+            let text = format!("changes of the network are not noticed: {error}");
+            tracing::warn!("{text}");
+            self.set_problem(Some(text));
+            tokio::time::sleep(RETRY_AFTER).await;
+        }
+    }
+
+    async fn run_once(&mut self) -> Result<(), HostError> {
+        let mut options = self.options.clone();
+        options
+            .destinations
+            .clone_from(&self.sought.borrow_and_update());
+        let mut watch = NetworkWatch::open(options).await?;
+        self.set_problem(None);
+        self.found.send_replace(watch.candidates());
+        loop {
+            tokio::select! {
+                change = watch.changed() => {
+                    let change = change?;
+                    tracing::debug!(?change, "the network has changed");
+                    self.found.send_replace(watch.candidates());
+                    if self.notify.send(change).await.is_err() {
+                        return Ok(());
+                    }
                 }
-            }
-            changed = sought.changed() => {
-                if changed.is_err() {
-                    return Ok(());
+                changed = self.sought.changed() => {
+                    if changed.is_err() {
+                        return Ok(());
+                    }
+                    let destinations = self.sought.borrow_and_update().clone();
+                    watch.set_destinations(destinations).await?;
                 }
-                let destinations = sought.borrow_and_update().clone();
-                watch.set_destinations(destinations).await?;
             }
         }
+    }
+
+    fn set_problem(&self, problem: Option<String>) {
+        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
     }
 }

@@ -6,16 +6,17 @@ use crate::{ClientError, Settings};
 use culvert_base::Prefix;
 use culvert_base::{BootTime, UnixTime};
 use culvert_client_core::{PacketRefusal, Peer, PeerReport, PeerUpdate};
-use culvert_datapath::{Inside, Mechanisms, ServiceRoutes, Unrouted};
+use culvert_datapath::{Inside, Mechanisms, PathMessage, ServiceRoutes, Unrouted};
 use culvert_engine::{
     AllowedIpChange, Change, Device, EngineError, ForeignSource, Options, PeerChange,
 };
-use culvert_host::InterfaceName;
+use culvert_host::{InterfaceName, WakeUp};
 use culvert_policy::RoutedServices;
 use culvert_session::{PrivateKey, Suite};
-use culvert_wire::Cipher;
 use culvert_wire::messages::Interface;
+use culvert_wire::{Cipher, PublicKey};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
@@ -26,6 +27,9 @@ use tokio::time::{sleep, timeout};
 /// Packets without a route that wait to be looked at. The core takes one in microseconds; at most
 /// that many of 64 KiB are 16 MiB, and a burst of first packets fits.
 const MAX_WAITING_PACKETS: usize = 256;
+
+/// Messages about paths that are taken in one turn of the event loop.
+const PATH_MESSAGES_PER_TURN: usize = 64;
 
 /// The core gives a peer as many candidates as the engine takes.
 const _: () = assert!(culvert_path::TARGETS_MAX <= culvert_engine::MAX_CANDIDATES);
@@ -46,6 +50,8 @@ pub(crate) struct Tunnel {
     device: Arc<Device>,
     /// Packets without a route.
     pub(crate) unrouted: mpsc::Receiver<Unrouted>,
+    /// Woken when messages about paths may wait.
+    pub(crate) path_messages: WakeUp,
     /// Told when the device has ended, and why where it failed.
     pub(crate) ended: oneshot::Receiver<Option<EngineError>>,
 }
@@ -57,6 +63,8 @@ pub(crate) struct Told {
     pub(crate) drops: Vec<DropStatus>,
     /// The number of times that all sessions began anew, because the machine may be a copy.
     pub(crate) generation_changes: u64,
+    /// Messages to relays, and probes, that were sent, and those that could not be.
+    pub(crate) path_messages: [(&'static str, u64); 2],
     /// Problems, each a line with its fix.
     pub(crate) problems: Vec<String>,
 }
@@ -65,6 +73,7 @@ impl Tunnel {
     /// Makes the interface, down, with a key and a mark; or takes over the one that an earlier process left.
     pub(crate) fn start(settings: &Settings, key: PrivateKey) -> Result<Self, ClientError> {
         let (packets, received) = sync_channel(MAX_WAITING_PACKETS);
+        let path_messages = WakeUp::default();
         let device = Arc::new(Device::start(Options {
             interface: settings.interface.as_str().to_owned(),
             workers: settings.workers,
@@ -72,6 +81,7 @@ impl Tunnel {
             mechanisms: Mechanisms::ALL,
             suite: Suite::ChaCha20Poly1305,
             unrouted: Some(packets),
+            path_messages: Some(path_messages.waker()),
             gated: false,
             masquerades: false,
             listen_port: 0,
@@ -93,6 +103,7 @@ impl Tunnel {
         Ok(Self {
             device,
             unrouted,
+            path_messages,
             ended,
         })
     }
@@ -132,6 +143,39 @@ impl Tunnel {
         })
     }
 
+    /// Messages of relays, and probes, that have come: some of them where many wait.
+    pub(crate) fn take_path_messages(&self) -> Vec<PathMessage> {
+        let waiting = std::iter::from_fn(|| self.device.next_path_message());
+        let taken: Vec<PathMessage> = waiting.take(PATH_MESSAGES_PER_TURN).collect();
+        if taken.len() == PATH_MESSAGES_PER_TURN {
+            self.path_messages.waker().wake();
+        }
+        taken
+    }
+
+    /// Sends a message to a relay, or a probe. One that does not leave is repeated by the core.
+    pub(crate) fn send_path_message(&self, datagram: &[u8], to: SocketAddr) {
+        self.device.send_path_message(datagram, to, None);
+    }
+
+    /// Sends to a peer there from now on.
+    pub(crate) fn use_path(
+        &self,
+        key: PublicKey,
+        address: Option<SocketAddr>,
+    ) -> Result<(), EngineError> {
+        self.device.pin_endpoint(key, address)
+    }
+
+    /// Sends the initiation that waits to one more address.
+    pub(crate) fn repeat_initiation(
+        &self,
+        key: PublicKey,
+        to: SocketAddr,
+    ) -> Result<(), EngineError> {
+        self.device.repeat_initiation(key, to)
+    }
+
     /// Tells the senders of packets that they go nowhere.
     pub(crate) fn refuse(&self, packets: Vec<Unrouted>, refusal: PacketRefusal) {
         let refusal = match refusal {
@@ -160,6 +204,7 @@ impl Tunnel {
             rx_bytes: peer.rx_bytes,
             tx_bytes: peer.tx_bytes,
             measured_mtu_bytes: peer.measured_mtu,
+            heard_elsewhere: peer.heard_elsewhere,
         };
         let reports = status.peers.iter().map(report).collect();
         Ok((reports, port_of(&status)))
@@ -182,6 +227,10 @@ impl Tunnel {
         Told {
             drops: told.collect(),
             generation_changes: status.generation_changes,
+            path_messages: [
+                ("path_messages_sent", status.path_messages.sent),
+                ("path_messages_unsent", status.path_messages.send_failures),
+            ],
             problems: problems.into_iter().flatten().collect(),
         }
     }

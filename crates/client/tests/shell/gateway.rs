@@ -5,18 +5,22 @@ use anyhow::Result;
 use culvert_base::Prefix;
 use culvert_datapath::Mechanisms;
 use culvert_engine::{AllowedIpChange, Change, Device, Options, PeerChange};
+use culvert_host::WakeUp;
 use culvert_ids::{GatewayId, GrantId, ResourceId};
 use culvert_lab::Namespace;
 use culvert_session::{PresharedKey, PrivateKey, PublicKey, Suite};
 use culvert_wire::messages::{Existence, Interface, ResolvedName, ToClient, WantedName};
 use culvert_wire::{Cipher, Timestamp};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Behind the gateway.
 pub(crate) const BEHIND: &str = "10.77.0.1";
 
 pub(crate) struct Gateway {
-    device: Device,
+    pub(crate) device: Arc<Device>,
+    /// Woken when messages about paths wait in the device.
+    pub(crate) path_messages: Arc<WakeUp>,
     number: u8,
     key: PrivateKey,
     namespace: Namespace,
@@ -27,6 +31,7 @@ impl Gateway {
     pub(crate) fn start(namespace: &Namespace, number: u8, client: PublicKey) -> Self {
         let key = PrivateKey::from_bytes([number; 32]);
         let interface = format!("gw{number}");
+        let path_messages = Arc::new(WakeUp::default());
         let device = namespace.inside(|| {
             let device = Device::start(Options {
                 interface: interface.clone(),
@@ -35,7 +40,7 @@ impl Gateway {
                 mechanisms: Mechanisms::ALL,
                 suite: Suite::ChaCha20Poly1305,
                 unrouted: None,
-                path_messages: None,
+                path_messages: Some(path_messages.waker()),
                 gated: false,
                 masquerades: false,
                 listen_port: 0,
@@ -66,11 +71,16 @@ impl Gateway {
             namespace.run(&line).unwrap();
         }
         Self {
-            device,
+            device: Arc::new(device),
+            path_messages,
             number,
             key,
             namespace: namespace.clone(),
         }
+    }
+
+    pub(crate) fn public_key(&self) -> PublicKey {
+        self.key.public_key()
     }
 
     /// Ends without a word.

@@ -6,5 +6,7 @@
 mod enrolment;
 mod gateway;
 mod portal;
+mod relay;
+mod relayed;
 mod scene;
 mod tunnel;

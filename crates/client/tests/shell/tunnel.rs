@@ -15,7 +15,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
 /// A client of this portal that is ready, its session, and its key.
-async fn begin(portal: &FakePortal, resources: &[(u8, &str)]) -> (Running, Session, PublicKey) {
+pub(crate) async fn begin(
+    portal: &FakePortal,
+    resources: &[(u8, &str)],
+) -> (Running, Session, PublicKey) {
     let mut client = Running::start(portal, |_| {});
     let (mut session, hello) = portal.accept(1).await;
     let FromClient::Hello {
@@ -37,7 +40,7 @@ async fn begin(portal: &FakePortal, resources: &[(u8, &str)]) -> (Running, Sessi
     (client, session, public_key)
 }
 
-async fn request(session: &mut Session) -> (u64, ResourceId, Vec<WantedName>) {
+pub(crate) async fn request(session: &mut Session) -> (u64, ResourceId, Vec<WantedName>) {
     loop {
         if let FromClient::RequestAccess {
             request,

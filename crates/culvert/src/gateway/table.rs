@@ -1,7 +1,9 @@
 //! The gateway's state for people.
 
-use crate::status::table::{cipher, columns, drops, line, portal, rate, sandbox, span};
-use culvert_gateway::status::{ClientStatus, FirewallState, NameStatus, Status};
+use crate::status::table::{
+    cipher, columns, drops, in_round_trip, line, portal, rate, sandbox, span,
+};
+use culvert_gateway::status::{ClientStatus, FirewallState, NameStatus, RelayStatus, Status};
 use std::fmt::Display;
 
 /// The maximum number of grants of one client that are written out.
@@ -50,6 +52,9 @@ fn machine(status: &Status, text: &mut String) {
     if !candidates.is_empty() {
         line(text, format_args!("reached    {}", candidates.join(", ")));
     }
+    for relay in &status.relays {
+        line(text, format_args!("relay      {}", relay_line(relay)));
+    }
     line(text, format_args!("firewall   {}", firewall(status)));
     let load = status.load;
     line(
@@ -68,6 +73,15 @@ fn machine(status: &Status, text: &mut String) {
         text,
         format_args!("running    {running}, culvert {}", status.version),
     );
+}
+
+fn relay_line(relay: &RelayStatus) -> String {
+    let state = match relay.registered {
+        true => "registered",
+        false => "not registered yet",
+    };
+    let round_trip = in_round_trip(relay.round_trip_us);
+    format!("{} ({}): {state}{round_trip}", relay.name, relay.address)
 }
 
 fn firewall(status: &Status) -> String {
@@ -94,7 +108,10 @@ fn clients(status: &Status, text: &mut String) {
     let rows = status.clients.iter().map(|client| {
         vec![
             client.id.to_string(),
-            or_dash(client.endpoint),
+            match &client.relay_name {
+                Some(relay) => format!("relayed by {relay}"),
+                None => or_dash(client.endpoint),
+            },
             match client.handshake_age_ms {
                 Some(age_ms) => format!("handshake {} ago", span(age_ms)),
                 None => "no handshake yet".to_owned(),

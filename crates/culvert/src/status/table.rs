@@ -281,8 +281,20 @@ fn path(gateway: &GatewayStatus) -> String {
     match gateway.silent_for_ms {
         // Every answer takes a moment.
         Some(silent_ms) if silent_ms >= 2_000 => format!("silent for {}", span(silent_ms)),
-        _ => gateway.path.clone(),
+        _ => match (&gateway.relay_name, gateway.round_trip_us) {
+            (Some(relay), round_trip) => {
+                format!("relayed by {relay}{}", in_round_trip(round_trip))
+            }
+            (None, round_trip) => format!("{}{}", gateway.path, in_round_trip(round_trip)),
+        },
     }
+}
+
+/// The round trip of a path, if it is known.
+pub(crate) fn in_round_trip(us: Option<u32>) -> String {
+    us.map_or_else(String::new, |us| {
+        format!(" in {}.{} ms", us / 1_000, us % 1_000 / 100)
+    })
 }
 
 fn names(status: &Status, text: &mut String) {

@@ -291,7 +291,11 @@ fn messages_about_paths_go_to_who_takes_them_and_what_finds_no_room_is_counted()
     };
     worker.arrive(Lane::V4, two);
     worker.run();
-    let taken = worker.device().control.path_messages.replace(Some(Vec::new()));
+    let taken = worker
+        .device()
+        .control
+        .path_messages
+        .replace(Some(Vec::new()));
     let taken = taken.unwrap();
     assert_eq!(taken.len(), 2);
     assert_eq!(taken[0].datagram(), path_message(36).bytes);

@@ -4,8 +4,8 @@
 use culvert_base::frames::{MIN_BOUND_BYTES, QueueFault, counted_bytes};
 use culvert_base::{BootTime, Destination, LocalAddress};
 use culvert_datapath::{
-    Command, Datagrams, Ended, Event, HandshakeMessage, Lane, PathMessage, QueueCredit, Ready, Receive,
-    Received, Renewed, SendFault, Shell, Snapshot, Unrouted,
+    Command, Datagrams, Ended, Event, HandshakeMessage, Lane, PathMessage, QueueCredit, Ready,
+    Receive, Received, Renewed, SendFault, Shell, Snapshot, Unrouted,
 };
 use culvert_packet::ecn::Ecn;
 use culvert_session::ClockOffset;

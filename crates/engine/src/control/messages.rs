@@ -3,8 +3,8 @@
 use super::handshakes::Outgoing;
 use super::shared::UNDER_LOAD_MESSAGES;
 use super::thread::Control;
-use culvert_base::{BootTime, Destination, PublicKey};
 use culvert_base::datagrams::PRIORITY_CLASS;
+use culvert_base::{BootTime, Destination, PublicKey};
 use culvert_datapath::{Command, HandshakeMessage, Sending};
 use culvert_session::parse::Message;
 use culvert_session::{Clock, Destination as Towards, Output, PeerId, RATE_PER_SECOND};
@@ -155,7 +155,11 @@ impl Control {
         let Some(address) = address else {
             return state.shared.unpin_endpoint();
         };
-        if state.shared.endpoint().is_none_or(|to| to.address != address) {
+        if state
+            .shared
+            .endpoint()
+            .is_none_or(|to| to.address != address)
+        {
             state.shared.pin_endpoint(address);
             self.repeat_initiation(key, address, now);
         }

@@ -5,7 +5,8 @@ use super::peers::PeerState;
 use super::thread::Control;
 use crate::clock;
 use crate::status::{
-    BatchStatus, DropStatus, FeatureStatus, HandshakeStatus, PathMessageStatus, PeerStatus, Status, WorkerStatus,
+    BatchStatus, DropStatus, FeatureStatus, HandshakeStatus, PathMessageStatus, PeerStatus, Status,
+    WorkerStatus,
 };
 use culvert_base::BootTime;
 use culvert_datapath::Gates;

@@ -5,7 +5,9 @@ use crate::published::Published;
 use crate::sockets::View;
 use crate::wake_flag::WakeFlag;
 use crossbeam_queue::ArrayQueue;
-use culvert_datapath::{Command, Event, Gates, HandshakeMessage, MAX_PATH_MESSAGE_LEN, PathMessage};
+use culvert_datapath::{
+    Command, Event, Gates, HandshakeMessage, MAX_PATH_MESSAGE_LEN, PathMessage,
+};
 use culvert_session::parse::INITIATION_LEN;
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
@@ -142,7 +144,10 @@ impl Shared {
     /// Messages about paths that were sent, and those that were not.
     pub(crate) fn path_messages(&self) -> (u64, u64) {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        (read(&self.path_messages_sent), read(&self.path_messages_failed))
+        (
+            read(&self.path_messages_sent),
+            read(&self.path_messages_failed),
+        )
     }
 
     pub(crate) fn next_event(&self) -> Option<Event> {

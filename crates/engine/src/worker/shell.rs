@@ -8,8 +8,8 @@ use culvert_base::BootTime;
 use culvert_base::frames::QueueFault;
 use culvert_base::{Destination, LocalAddress};
 use culvert_datapath::{
-    Command, Datagrams, Ended, Event, HandshakeMessage, Lane, PathMessage, QueueCredit, Ready, Receive,
-    Received, Renewed, SendFault, Shell, Unrouted, WorkerCounters,
+    Command, Datagrams, Ended, Event, HandshakeMessage, Lane, PathMessage, QueueCredit, Ready,
+    Receive, Received, Renewed, SendFault, Shell, Unrouted, WorkerCounters,
 };
 use culvert_packet::ecn::Ecn;
 use culvert_tun::{Queue, queue_fault};

@@ -72,6 +72,7 @@ impl Gateway {
                 self.portal.site = site;
                 self.portal.site_name = site_name.as_deref().map(tidy);
                 self.portal.session.open(now);
+                self.paths.begin_session();
                 self.retain_grants(&grants.into_iter().collect(), now);
                 self.portal.drain.portal = draining;
                 self.set_verification_awaited(verification_awaited, now);
@@ -103,7 +104,12 @@ impl Gateway {
             ToGateway::Verification { awaited } => self.set_verification_awaited(awaited, now),
             ToGateway::FlowLog { on } => self.want_flows(on, now),
             ToGateway::PortalsSet { portals } => self.learn_portals(portals),
-            ToGateway::RelaysSet { .. } | ToGateway::ClientCandidates { .. } => {}
+            ToGateway::RelaysSet { relays } => self.paths.set_relays(&relays, now),
+            ToGateway::ClientCandidates {
+                client: _,
+                client_key,
+                candidates,
+            } => self.paths.set_candidates(client_key, candidates, now),
             ToGateway::FlowsTaken { run, batch } => self.flows_taken(run, batch, now),
             ToGateway::Unsupported { kind } => {
                 let line = LogLine::warn("the portal does not know a message of this gateway");
@@ -178,6 +184,7 @@ impl Gateway {
             names,
             keys,
         });
+        self.guard_paths();
         if has_moved {
             self.outputs.push(Output::Interface(interface));
         }

@@ -5,6 +5,7 @@ mod grants;
 mod host_addresses;
 mod messages;
 mod names;
+mod paths;
 mod persisted;
 mod report;
 mod room;
@@ -23,6 +24,7 @@ use crate::network::Network;
 use crate::options::Options;
 use crate::output::{Ending, Output};
 use crate::outputs::Outputs;
+use crate::paths::Paths;
 use crate::persistence::Persistence;
 use crate::portal::Portal;
 use culvert_base::{BootTime, LogLine, UnixTime};
@@ -42,22 +44,31 @@ pub struct Gateway {
     dns: Dns,
     flows: Flows,
     data_plane: DataPlane,
+    paths: Paths,
     persistence: Persistence,
     outputs: Outputs,
     journal: Journal,
 }
 
 impl Gateway {
-    /// A gateway that will connect at once. `seed` spreads its attempts; it is no secret.
-    pub fn new(options: Options, candidates: Vec<SocketAddr>, seed: u64, now: BootTime) -> Self {
+    /// A gateway that will connect at once. `seed` is secret and random.
+    pub fn new(
+        options: Options,
+        candidates: Vec<SocketAddr>,
+        seed: [u8; 32],
+        now: BootTime,
+    ) -> Self {
+        let [a, b, c, d, e, f, g, h, ..] = seed;
+        let spread = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
         Self {
             options,
-            portal: Portal::new(candidates, seed, now),
+            portal: Portal::new(candidates, spread, now),
             network: None,
             grants: Grants::default(),
             dns: Dns::default(),
-            flows: Flows::new(seed),
+            flows: Flows::new(spread),
             data_plane: DataPlane::new(),
+            paths: Paths::new(seed, spread),
             persistence: Persistence::default(),
             outputs: Outputs::default(),
             journal: Journal::default(),
@@ -70,6 +81,8 @@ impl Gateway {
         if !self.portal.session.connected(portal, now) {
             return;
         }
+        let candidates = self.candidates();
+        self.portal.told_candidates.clone_from(&candidates);
         let hello = FromGateway::Hello {
             protocols: vec![PROTOCOL],
             version: self.options.version.clone(),
@@ -77,7 +90,7 @@ impl Gateway {
             name: self.options.name.clone(),
             public_key: self.options.public_key,
             ciphers: self.options.ciphers.clone(),
-            candidates: self.portal.candidates.clone(),
+            candidates,
             draining: self.portal.drain.own,
             grants: self.grants.ids().collect(),
             features: vec![
@@ -85,6 +98,7 @@ impl Gateway {
                 GatewayFeature::Within,
                 GatewayFeature::Dns,
                 GatewayFeature::Portals,
+                GatewayFeature::Relays,
             ],
         };
         self.outputs.push(Output::ToPortal(hello));
@@ -113,8 +127,11 @@ impl Gateway {
         if self.portal.candidates == candidates {
             return;
         }
-        self.portal.candidates = candidates.clone();
+        self.portal.candidates = candidates;
+        let candidates = self.candidates();
+        self.portal.told_candidates.clone_from(&candidates);
         self.tell(FromGateway::CandidatesChanged { candidates });
+        self.paths.handle_network_changed(now);
         self.portal.session.network_changed(now);
         self.finish(now);
     }
@@ -149,6 +166,7 @@ impl Gateway {
         self.expire_grants(now);
         self.come_due(now);
         self.renew_names(now);
+        self.paths.handle_timeout(now);
         self.tell_flows(now);
         self.finish(now);
     }
@@ -163,6 +181,7 @@ impl Gateway {
             self.dns.names.next_renewal(),
             self.persistence.next_timeout(),
             self.flows.next_timeout(),
+            self.paths.poll_timeout(),
         ];
         times.into_iter().flatten().min()
     }
@@ -280,9 +299,11 @@ impl Gateway {
             self.outputs.push_before_acceptances(Output::Void(void));
         }
         if let Some((peers, table)) = self.data_plane.poll_update() {
+            self.follow_peers(&peers, now);
             let engine = Output::Engine { peers, table };
             self.outputs.push_before_acceptances(engine);
         }
+        self.drive_paths(now);
         if std::mem::take(&mut self.dns.wants_look) {
             self.outputs.push(Output::NamesInUse);
         }

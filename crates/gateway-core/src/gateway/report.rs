@@ -4,6 +4,7 @@ use super::Gateway;
 use crate::counters::Counters;
 use crate::status::{
     ClientStatus, GrantStatus, MAX_LISTED_CLIENTS, MAX_LISTED_GRANTS, MAX_LISTED_NAMES, NameStatus,
+    RelayStatus,
 };
 use culvert_base::{BootTime, UnixTime, whole_millis};
 use culvert_control::PortalStatus;
@@ -25,6 +26,8 @@ pub struct View {
     pub interface: Option<Interface>,
     /// The addresses at which clients may reach it.
     pub candidates: Vec<SocketAddr>,
+    /// The relays through which clients may come.
+    pub relays: Vec<RelayStatus>,
     /// The session with the portal.
     pub portal: PortalStatus,
     /// Clients that hold a grant, not more than [`MAX_LISTED_CLIENTS`].
@@ -69,7 +72,8 @@ impl Gateway {
             site: self.portal.site,
             site_name: self.portal.site_name.clone(),
             interface: self.network.as_ref().map(|network| network.interface),
-            candidates: self.portal.candidates.clone(),
+            candidates: self.candidates(),
+            relays: self.relay_statuses(),
             portal: self.portal.session.status(now, unix),
             clients: self.client_statuses(now, unix),
             client_count: self.data_plane.clients().len(),
@@ -136,6 +140,7 @@ impl Gateway {
                 ipv6: client.ipv6,
                 cipher: client.cipher,
                 endpoint: None,
+                relay_name: None,
                 handshake_age_ms: None,
                 heard_ms_ago: None,
                 rx_bytes: 0,

@@ -289,7 +289,8 @@ fn perform(play: &mut Play, portal: &mut Portal, step: &Step) {
             let mut next = Play::begin();
             next.now_ms = play.now_ms;
             let options = crate::play::options();
-            next.gateway = culvert_gateway_core::Gateway::new(options, Vec::new(), 9, next.now());
+            next.gateway =
+                culvert_gateway_core::Gateway::new(options, Vec::new(), [9; 32], next.now());
             let unix_ms = next.unix_ms();
             next.gateway
                 .handle_persisted(grants_file, UnixTime::from_millis(unix_ms), next.now());

@@ -16,6 +16,7 @@ mod persisted;
 mod play;
 mod portals;
 mod questions;
+mod relays;
 mod report;
 mod room;
 mod session;

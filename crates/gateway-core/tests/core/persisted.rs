@@ -29,7 +29,7 @@ pub(crate) fn restart(before: &Play, later_ms: u64) -> Play {
 fn restart_with(before: &Play, grants_file: &PersistedGrants, later_ms: u64) -> Play {
     let mut play = Play::begin();
     play.now_ms = before.now_ms + later_ms;
-    play.gateway = Gateway::new(options(), candidates(), 8, play.now());
+    play.gateway = Gateway::new(options(), candidates(), [8; 32], play.now());
     let unix_ms = play.unix_ms();
     play.gateway.handle_persisted(
         grants_file.clone(),
@@ -135,7 +135,7 @@ fn the_portals_clock_corrects_the_machines() {
     play.pass(1_000);
     let grants_file = play.grants_file.clone().unwrap();
     let mut play = Play::begin();
-    play.gateway = Gateway::new(options(), candidates(), 8, play.now());
+    play.gateway = Gateway::new(options(), candidates(), [8; 32], play.now());
     // The machine woke up with a clock that is slow by a year.
     let slow_ms = START_UNIX_MS - 365 * 24 * HOUR_MS;
     play.gateway

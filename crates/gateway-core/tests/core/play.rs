@@ -174,6 +174,8 @@ pub(crate) struct Play {
     pub(crate) asked: Vec<DomainName>,
     /// The number of questions to the shell for the names in use.
     pub(crate) looks: usize,
+    /// Datagrams about paths.
+    pub(crate) sent: Vec<(SocketAddr, Vec<u8>)>,
     /// With what has become void since.
     pub(crate) grants_file: Option<PersistedGrants>,
     pub(crate) peers: BTreeMap<PublicKey, Peer>,
@@ -186,7 +188,12 @@ impl Play {
     /// A gateway that has been told nothing, and wants to connect.
     pub(crate) fn begin() -> Self {
         let mut play = Self {
-            gateway: Gateway::new(options(), candidates(), 7, BootTime::from_millis(START_MS)),
+            gateway: Gateway::new(
+                options(),
+                candidates(),
+                [7; 32],
+                BootTime::from_millis(START_MS),
+            ),
             portal: Signer::new(7),
             now_ms: START_MS,
             epoch: 100,
@@ -199,6 +206,7 @@ impl Play {
             interfaces: Vec::new(),
             asked: Vec::new(),
             looks: 0,
+            sent: Vec::new(),
             grants_file: None,
             peers: BTreeMap::new(),
             table: Arc::default(),
@@ -372,6 +380,7 @@ impl Play {
                     peers.into_iter().for_each(|update| self.update(update));
                     self.table = table;
                 }
+                Output::SendPathMessage { datagram, to } => self.sent.push((to, datagram)),
                 Output::NamesInUse => self.looks += 1,
                 Output::Resolve(name) => self.asked.push(name),
                 Output::Void(grants) => {

@@ -57,6 +57,6 @@ fn candidates(public: Vec<SocketAddr>, own: Vec<IpAddr>, port: u16) -> Vec<Socke
             candidates.push(candidate);
         }
     }
-    candidates.truncate(culvert_engine::MAX_CANDIDATES);
+    candidates.truncate(culvert_path::CANDIDATES_MAX);
     candidates
 }

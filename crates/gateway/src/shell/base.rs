@@ -44,7 +44,8 @@ impl Base {
             public_key: self.public_key,
             ciphers: ciphers(),
         };
-        let seed = getrandom::u64()
+        let mut seed = [0; 32];
+        getrandom::fill(&mut seed)
             .map_err(std::io::Error::other)
             .map_err(GatewayError::system("draw random bytes"))?;
         let now = culvert_engine::boot_time();

@@ -46,6 +46,7 @@ impl Shell {
             ipv6: view.interface.map(|interface| interface.ipv6),
             listen_port: base.settings.listen_port,
             candidates: view.candidates,
+            relays: view.relays,
             portal_url: self.devices.portal.link.url().to_owned(),
             portal: view.portal,
             ready: not_ready_because.is_none(),
@@ -93,6 +94,7 @@ impl Shell {
             let handshake = peer.handshake;
             let rates = self.meter.rates(&client.public_key);
             client.endpoint = peer.endpoint;
+            client.relay_name = peer.endpoint.and_then(|at| self.core.relay_at(at));
             client.handshake_age_ms = handshake.map(|at| whole_millis(unix.saturating_since(at)));
             client.heard_ms_ago = peer.heard_ms_ago;
             client.rx_bytes = peer.rx_bytes;
@@ -142,6 +144,8 @@ fn counter_list(counters: &Counters, traffic: &TrafficCounts) -> Vec<CounterStat
         ),
         ("flows_evicted_when_full", traffic.flows_evicted.full),
         ("generation_changes", traffic.generation_changes),
+        ("path_messages_sent", traffic.path_messages.0),
+        ("path_messages_unsent", traffic.path_messages.1),
     ];
     let counters = list.into_iter().map(|(name, count)| CounterStatus {
         name: name.to_owned(),

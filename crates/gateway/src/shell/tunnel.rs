@@ -6,12 +6,12 @@ use crate::status::DropStatus;
 use culvert_aead::Suite;
 use culvert_base::Prefix;
 use culvert_base::{UnixTime, whole_millis};
-use culvert_datapath::Mechanisms;
+use culvert_datapath::{Mechanisms, PathMessage};
 use culvert_engine::{
     AllowedIpChange, Change, Device, EngineError, Options, PeerChange, PeerStatus, TakenFlows,
 };
 use culvert_gateway_core::PeerUpdate;
-use culvert_host::SourceAddress;
+use culvert_host::{SourceAddress, WakeUp};
 use culvert_policy::gate::{Evicted, GateTable};
 use culvert_session::PrivateKey;
 use culvert_wire::Cipher;
@@ -19,9 +19,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
+/// Messages about paths that are taken in one turn of the event loop.
+const PATH_MESSAGES_PER_TURN: usize = 256;
+
 /// The engine's device.
 pub(crate) struct Tunnel {
     device: Arc<Device>,
+    /// Woken when messages about paths may wait.
+    pub(crate) path_messages: WakeUp,
     /// Told when the device has ended, and why where it failed.
     pub(crate) ended: oneshot::Receiver<Option<EngineError>>,
 }
@@ -38,6 +43,8 @@ pub(crate) struct TrafficCounts {
     /// The number of times that all sessions of clients began anew, because the machine may be a
     /// copy.
     pub(crate) generation_changes: u64,
+    /// Messages to relays, and probes, that were sent, and those that could not be.
+    pub(crate) path_messages: (u64, u64),
 }
 
 /// The device's counters and state of one peer.
@@ -55,6 +62,7 @@ impl Tunnel {
     /// Makes the interface, down, with a key, a port and a mark; or takes over the one that an earlier process left.
     /// Nothing passes it yet.
     pub(crate) fn start(settings: &Settings, key: PrivateKey) -> Result<Self, GatewayError> {
+        let path_messages = WakeUp::default();
         let device = Arc::new(Device::start(Options {
             interface: settings.interface.as_str().to_owned(),
             workers: settings.workers,
@@ -62,7 +70,7 @@ impl Tunnel {
             mechanisms: Mechanisms::ALL,
             suite: Suite::ChaCha20Poly1305,
             unrouted: None,
-            path_messages: None,
+            path_messages: Some(path_messages.waker()),
             gated: true,
             masquerades: settings.source == SourceAddress::Masquerade,
             listen_port: settings.listen_port,
@@ -83,7 +91,11 @@ impl Tunnel {
                 let _unheard = end.send(watched.wait().err());
             })
             .map_err(GatewayError::system("start a thread"))?;
-        Ok(Self { device, ended })
+        Ok(Self {
+            device,
+            path_messages,
+            ended,
+        })
     }
 
     /// Stamps handshakes by the boot-time clock, which showed zero at that Unix time.
@@ -119,6 +131,10 @@ impl Tunnel {
             flows: status.flows.unwrap_or(0),
             flows_evicted: status.flows_evicted.unwrap_or_default(),
             generation_changes: status.generation_changes,
+            path_messages: (
+                status.path_messages.sent,
+                status.path_messages.send_failures,
+            ),
             peers: peers.map(peer_traffic).collect(),
             drops: drops
                 .map(|drop| DropStatus {
@@ -128,6 +144,21 @@ impl Tunnel {
                 })
                 .collect(),
         })
+    }
+
+    /// Messages of relays, and probes of clients, that have come: some of them where many wait.
+    pub(crate) fn take_path_messages(&self) -> Vec<PathMessage> {
+        let waiting = std::iter::from_fn(|| self.device.next_path_message());
+        let taken: Vec<PathMessage> = waiting.take(PATH_MESSAGES_PER_TURN).collect();
+        if taken.len() == PATH_MESSAGES_PER_TURN {
+            self.path_messages.waker().wake();
+        }
+        taken
+    }
+
+    /// Sends a message to a relay, or a probe. One that does not leave is repeated by the core, or by the client.
+    pub(crate) fn send_path_message(&self, datagram: &[u8], to: SocketAddr) {
+        self.device.send_path_message(datagram, to, None);
     }
 
     /// Flows that have ended since the last time; with `with_lasting` those that last as well.

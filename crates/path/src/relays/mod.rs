@@ -5,6 +5,7 @@
 //!
 //! Events and time go in through `handle_*`; call [`Relays::poll_output`] after each until it returns `None`.
 
+mod messages;
 mod survey;
 
 use culvert_base::BootTime;
@@ -12,7 +13,9 @@ use culvert_ids::RelayId;
 use culvert_relay_core::mac::Mac;
 use culvert_relay_core::message::{KIND_REGISTER, RefusalReason};
 use culvert_relay_core::registration::{Output as RegistrationOutput, Permission, Registration};
+pub use messages::{ToldReached, relay_grant};
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 use survey::Survey;
@@ -91,6 +94,14 @@ struct Entry {
     mapped: Option<SocketAddr>,
 }
 
+impl<K> fmt::Debug for Relays<K> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Relays")
+            .field("registrations", &self.entries.len())
+            .finish_non_exhaustive()
+    }
+}
+
 impl<K: Copy + Ord> Relays<K> {
     /// None yet. `seed` is secret and random.
     pub fn new(seed: [u8; 32]) -> Self {
@@ -128,8 +139,7 @@ impl<K: Copy + Ord> Relays<K> {
                 entry.grant = grant;
             } else {
                 let permission = grant.permission.clone();
-                let mut registration =
-                    Registration::new(&grant.addresses, permission, seed, now);
+                let mut registration = Registration::new(&grant.addresses, permission, seed, now);
                 registration.handle_timeout(now);
                 let entry = Entry {
                     registration,
@@ -215,7 +225,10 @@ impl<K: Copy + Ord> Relays<K> {
             })
             .collect();
         usable.sort_unstable();
-        usable.into_iter().map(|(_, relay, at)| (relay, at)).collect()
+        usable
+            .into_iter()
+            .map(|(_, relay, at)| (relay, at))
+            .collect()
     }
 
     /// The relays of the owner: where this end is registered, and where it is about to be.
@@ -324,7 +337,10 @@ impl<K: Copy + Ord> Relays<K> {
         self.registrations += 1;
         let number = self.registrations.to_be_bytes();
         let half = |label: &[u8]| Mac::of(&self.seed, &[label, &number]);
-        let (one, other) = (half(b"culvert relays, one half"), half(b"culvert relays, other half"));
+        let (one, other) = (
+            half(b"culvert relays, one half"),
+            half(b"culvert relays, other half"),
+        );
         let mut seed = [0; 32];
         seed[..16].copy_from_slice(one.as_bytes());
         seed[16..].copy_from_slice(other.as_bytes());

@@ -9,16 +9,19 @@
 //! | it came from an unknown address | the address is a candidate, and is probed at once |
 //! | an answer from where the probe went | the path is proven in both directions; nothing else proves one |
 //! | the path in use is relayed, a direct one is proven | the direct one is used |
-//! | data unanswered for [`SILENCE`] | all paths are probed; the path in use has until [`LEAVE_AFTER`] to answer |
+//! | data unanswered for [`SILENCE`] | the path in use and the relays are probed; it has until [`LEAVE_AFTER`] to answer |
 //! | it does not, another does | the other is used: a direct one first, then the relay with the shortest round trip |
+//! | nothing answers | all paths are probed, every [`SILENCE`] and then less and less often |
 //! | new candidates, another network | rounds of probes at [`ROUNDS`] |
 //! | a direct path was lost | a round every [`LOST_EVERY`] for [`LOST_FOR`] |
 //!
 //! A round opens the NATs on the way, so both ends make theirs at the same time. The client's rounds go through the
 //! relays too, and tell the gateway when to make its own.
 
+mod leaving;
 mod probing;
 mod schedule;
+mod suspicion;
 
 use crate::candidates::{Candidate, Candidates, Kind};
 use crate::guard::{CandidateRefusal, Guard, canonical};
@@ -26,12 +29,14 @@ use culvert_base::{BootTime, Random, TokenBucket, TokenRate};
 use culvert_ids::RelayId;
 use culvert_relay_core::message::{Message, PROBE_LEN, Tag};
 use culvert_relay_core::probe::{AuthenticProbe, PairEnd, PairProbes};
-use probing::{Proof, Probing};
-pub use schedule::{LOST_EVERY, LOST_FOR, ROUNDS, ROUND_EVERY};
+use probing::Probing;
 use schedule::Schedule;
+pub use schedule::{LOST_EVERY, LOST_FOR, ROUND_EVERY, ROUNDS};
 use std::collections::VecDeque;
+use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
+use suspicion::{Cause, Suspicion};
 
 /// The time for which data stays unanswered until the path in use is probed. A peer answers within a round trip, or
 /// sends a keepalive after 750 ms.
@@ -40,9 +45,6 @@ pub const SILENCE: Duration = Duration::from_millis(500);
 /// The time for which data stays unanswered until the path in use is left: [`SILENCE`], and a round trip of 400 ms.
 /// A path whose known round trip is longer has twice that to answer.
 pub const LEAVE_AFTER: Duration = Duration::from_millis(900);
-
-/// The longest time that a probe of the path in use may take: two of the longest round trips in use (satellites).
-const LONGEST_ANSWER: Duration = Duration::from_secs(2);
 
 /// The interval of probes that keep the NATs on a direct path open. NATs forget a UDP mapping after 30 s in the worst
 /// common case (RFC 4787 asks for two minutes).
@@ -54,14 +56,8 @@ pub const KEEP_OPEN_FOR: Duration = Duration::from_secs(180);
 /// The time that the answer to such a probe may take.
 const KEEP_OPEN_ANSWER: Duration = Duration::from_secs(1);
 
-/// A path is suspected for this long at most; then other rules look for another one.
-const SUSPICION_MAX: Duration = Duration::from_secs(60);
-
 /// A direct path that answers probes and not records is not promoted for this long: some firewall knows WireGuard.
 const DISTRUST_FOR: Duration = Duration::from_secs(120);
-
-/// The least time between two records that only show the peer where this end is.
-const REMIND_EVERY: Duration = Duration::from_secs(1);
 
 /// Answers to probes, and probes of observed addresses, in a second.
 pub const ANSWERS_PER_SECOND: u32 = 64;
@@ -69,7 +65,10 @@ pub const ANSWERS_PER_SECOND: u32 = 64;
 const ANSWER_RATE: TokenRate = TokenRate::per_second(ANSWERS_PER_SECOND, ANSWERS_PER_SECOND);
 
 /// The least time between two rounds that the peer's probes through a relay ask for.
-const ASKED_ROUND_EVERY: Duration = Duration::from_millis(150);
+///
+/// A little less than [`LOST_EVERY`], so that each round of a peer that looks for a lost path is met by one. A client that
+/// names others' addresses as its own has no more than that sent to them.
+const ASKED_ROUND_EVERY: Duration = Duration::from_millis(900);
 
 /// An effect, to be carried out in the order in which [`Selection::poll_output`] returns them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +104,10 @@ pub struct Selection {
     candidates: Candidates,
     /// The address that records are sent to, as far as is known.
     current: Option<SocketAddr>,
+    /// The relay that it belongs to, also once the portal names that relay no more.
+    current_relay: Option<RelayId>,
+    /// The relays at which this end is registered.
+    usable: Vec<SocketAddr>,
     probing: Probing,
     schedule: Schedule,
     /// The path in use is suspected.
@@ -127,28 +130,6 @@ pub struct Selection {
     outputs: VecDeque<SelectionOutput>,
 }
 
-/// The path in use may be dead.
-#[derive(Clone, Copy, Debug)]
-struct Suspicion {
-    cause: Cause,
-    /// Only what was proven since counts.
-    since: BootTime,
-    /// The time from which another path is taken, unless this one has answered; `None` once that time is over.
-    until: Option<BootTime>,
-    /// The time of the next round.
-    again: BootTime,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cause {
-    /// Data is not answered.
-    Silence,
-    /// The peer's records come from elsewhere.
-    HeardElsewhere,
-    /// The host's network is another one, the relay in use is gone, or a probe was not answered.
-    Network,
-}
-
 impl Selection {
     /// The paths of a pair of which nothing is known yet. `seed` is random: no two runs of an end have the same.
     pub fn new(probes: PairProbes, end: PairEnd, guard: Guard, seed: u64) -> Self {
@@ -157,6 +138,8 @@ impl Selection {
             probes,
             candidates: Candidates::new(guard),
             current: None,
+            current_relay: None,
+            usable: Vec::new(),
             probing: Probing::default(),
             schedule: Schedule::default(),
             suspicion: None,
@@ -195,20 +178,28 @@ impl Selection {
         refused
     }
 
-    /// The relays that lead to the peer: those where this end is registered. If the one in use is no longer among them,
-    /// another path is looked for.
-    pub fn set_relays(&mut self, relays: &[(RelayId, SocketAddr)], now: BootTime) {
-        let before = self.relays();
-        self.candidates.replace_relays(relays.iter().copied());
-        let after = self.relays();
-        if before == after {
-            return;
-        }
-        let is_gone = |address: SocketAddr| before.contains(&address) && !after.contains(&address);
+    /// The relays that lead to the peer, and those of them where this end is registered, which are used. If the one in use
+    /// is no longer among those, another path is looked for.
+    pub fn set_relays(
+        &mut self,
+        known: &[(RelayId, SocketAddr)],
+        usable: &[(RelayId, SocketAddr)],
+        now: BootTime,
+    ) {
+        self.candidates.replace_relays(known.iter().copied());
+        let is_known = |address: &SocketAddr| self.is_relay(*address);
+        let usable = usable.iter().map(|(_, address)| canonical(*address));
+        let usable: Vec<SocketAddr> = usable.filter(is_known).collect();
+        let before = std::mem::replace(&mut self.usable, usable);
+        let current_kind = self.current.and_then(|it| self.candidates.kind_of(it));
+        self.current_relay = current_kind.and_then(Kind::relay).or(self.current_relay);
+        let is_gone =
+            |address: SocketAddr| before.contains(&address) && !self.usable.contains(&address);
         if self.current.is_some_and(is_gone) && self.suspicion.is_none() {
             self.suspect(Cause::Network, now, now);
         }
-        if after.iter().any(|address| !before.contains(address)) && !self.is_direct() {
+        let is_new = |address: &SocketAddr| !before.contains(address);
+        if self.usable.iter().any(is_new) && !self.is_direct() {
             self.search(now);
         }
     }
@@ -341,7 +332,7 @@ impl Selection {
         let address = self.current?;
         Some(SelectedPath {
             address,
-            relay: self.candidates.kind_of(address).and_then(Kind::relay),
+            relay: self.current_relay,
             round_trip: self.probing.proof(address).map(|proof| proof.round_trip),
         })
     }
@@ -349,6 +340,15 @@ impl Selection {
     /// All candidates, what matters most first.
     pub fn candidates(&self) -> &[Candidate] {
         self.candidates.as_slice()
+    }
+}
+
+impl fmt::Debug for Selection {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Selection")
+            .field("end", &self.end)
+            .field("path", &self.path())
+            .finish_non_exhaustive()
     }
 }
 
@@ -411,49 +411,6 @@ impl Selection {
         }
     }
 
-    /// The peer sends to where this end was before: a record shows it where this end is.
-    fn remind(&mut self, current: SocketAddr, now: BootTime) {
-        if now.has_passed(self.reminded, REMIND_EVERY) {
-            self.reminded = now;
-            self.outputs.push_back(SelectionOutput::Use(current));
-        }
-    }
-
-    /// Takes another path if the one in use had time to answer and another has answered.
-    fn check_suspicion(&mut self, now: BootTime) {
-        let Some(mut suspicion) = self.suspicion else {
-            return;
-        };
-        suspicion.until.take_if(|until| *until <= now);
-        self.suspicion = Some(suspicion);
-        if suspicion.until.is_none() {
-            if let Some(other) = self.best_since(suspicion.since) {
-                return self.take(other, now);
-            }
-            let is_answered = suspicion.cause == Cause::Silence && self.unanswered.is_none();
-            if is_answered || now.has_passed(suspicion.since, SUSPICION_MAX) {
-                self.suspicion = None;
-                return;
-            }
-        }
-        if suspicion.again <= now {
-            // The longer it takes the less it matters when it ends.
-            let pause = now.saturating_since(suspicion.since) / 2;
-            suspicion.again = now.saturating_add(pause.max(SILENCE));
-            self.suspicion = Some(suspicion);
-            self.probe_all(now);
-        }
-    }
-
-    /// The best other path that was proven since: a direct one before relays, a short one before a long one.
-    fn best_since(&self, since: BootTime) -> Option<SocketAddr> {
-        let proven = self.probing.proofs().filter(|proof| proof.at >= since);
-        let others = proven.filter(|proof| Some(proof.address) != self.current);
-        let known = others.filter(|proof| self.candidates.kind_of(proof.address).is_some());
-        let rank = |proof: &&Proof| (self.is_relay(proof.address), proof.round_trip);
-        known.min_by_key(rank).map(|proof| proof.address)
-    }
-
     fn take(&mut self, address: SocketAddr, now: BootTime) {
         self.outputs.push_back(SelectionOutput::Use(address));
         self.become_current(address, now);
@@ -463,6 +420,7 @@ impl Selection {
     fn become_current(&mut self, address: SocketAddr, now: BootTime) {
         let was_direct = self.is_direct();
         self.current = Some(address);
+        self.current_relay = self.candidates.kind_of(address).and_then(Kind::relay);
         self.suspicion = None;
         self.kept_open = now;
         self.keep_open_answer = None;
@@ -475,25 +433,6 @@ impl Selection {
         if !self.outputs.contains(&SelectionOutput::Changed) {
             self.outputs.push_back(SelectionOutput::Changed);
         }
-    }
-
-    /// The path in use may be dead since `since`.
-    fn suspect(&mut self, cause: Cause, since: BootTime, now: BootTime) {
-        if self.end == PairEnd::Gateway {
-            return;
-        }
-        let known = self.current.and_then(|it| self.probing.proof(it));
-        let round_trips = known.map_or(Duration::ZERO, |proof| 2 * proof.round_trip);
-        let answer = round_trips.clamp(LEAVE_AFTER - SILENCE, LONGEST_ANSWER);
-        let begun = now.max(since.saturating_add(SILENCE));
-        let begun = if cause == Cause::Silence { begun } else { now };
-        self.suspicion = Some(Suspicion {
-            cause,
-            since: now,
-            until: Some(begun.saturating_add(answer)),
-            again: now.saturating_add(SILENCE),
-        });
-        self.probe_all(now);
     }
 
     /// Probes begin anew by the schedule.
@@ -515,7 +454,7 @@ impl Selection {
         let mut targets = self.directs();
         // The gateway's probes through a relay would tell the client nothing: it decides by its own.
         if self.end == PairEnd::Client {
-            targets.extend(self.relays());
+            targets.extend(&self.usable);
         }
         if let Some(current) = self.current.filter(|current| !targets.contains(current)) {
             targets.push(current);
@@ -534,21 +473,6 @@ impl Selection {
         });
     }
 
-    /// The time since which the path in use is silent, as far as that is known.
-    fn silent_since(&self) -> Option<BootTime> {
-        let current = self.current?;
-        let proven = self.probing.proof(current).map(|proof| proof.at);
-        Some(self.unanswered?.max(proven.unwrap_or(BootTime::ZERO)))
-    }
-
-    /// The time at which the path in use is suspected.
-    fn silent_at(&self) -> Option<BootTime> {
-        if self.suspicion.is_some() || self.end == PairEnd::Gateway {
-            return None;
-        }
-        Some(self.silent_since()?.saturating_add(SILENCE))
-    }
-
     /// The time at which the path in use is probed so that it stays open.
     fn keep_open_at(&self) -> Option<BootTime> {
         let at = self.kept_open.saturating_add(KEEP_OPEN_EVERY);
@@ -562,20 +486,12 @@ impl Selection {
     }
 
     fn is_direct(&self) -> bool {
-        self.current.is_some_and(|current| !self.is_relay(current))
+        self.current.is_some() && self.current_relay.is_none()
     }
 
     fn directs(&self) -> Vec<SocketAddr> {
-        self.of(|kind| kind.relay().is_none())
-    }
-
-    fn relays(&self) -> Vec<SocketAddr> {
-        self.of(|kind| kind.relay().is_some())
-    }
-
-    fn of(&self, is_wanted: impl Fn(Kind) -> bool) -> Vec<SocketAddr> {
         let candidates = self.candidates.as_slice().iter();
-        let wanted = candidates.filter(|candidate| is_wanted(candidate.kind));
-        wanted.map(|candidate| candidate.address).collect()
+        let directs = candidates.filter(|candidate| candidate.kind.relay().is_none());
+        directs.map(|candidate| candidate.address).collect()
     }
 }

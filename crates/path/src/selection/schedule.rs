@@ -25,7 +25,7 @@ pub const LOST_EVERY: Duration = Duration::from_secs(1);
 /// The time for which they are that close.
 pub const LOST_FOR: Duration = Duration::from_secs(30);
 
-/// When the next round is due.
+/// The time of the next round.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Schedule {
     course: Option<Course>,

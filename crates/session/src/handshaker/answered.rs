@@ -36,7 +36,7 @@ impl Answered {
     }
 
     /// The response, if this is the same initiation from a source that has not been answered, in time.
-    pub(super) fn to_copy(
+    pub(super) fn answer_copy(
         &mut self,
         initiation: &Initiation<'_>,
         source: SocketAddr,
@@ -77,7 +77,7 @@ mod tests {
         let mut answered = Answered::new(&first, [7; RESPONSE_LEN], source(1), NOW);
         change(&mut datagram);
         let copy = Initiation::parse(&datagram).unwrap();
-        answered.to_copy(&copy, source(2), NOW).copied()
+        answered.answer_copy(&copy, source(2), NOW).copied()
     }
 
     #[test]

@@ -133,7 +133,9 @@ impl Handshaker {
         }
         // The bytes are those of an initiation that was authentic, so this one is.
         let answered = peer.answered.as_mut();
-        if let Some(response) = answered.and_then(|it| it.to_copy(initiation, source, clock.now)) {
+        if let Some(response) =
+            answered.and_then(|it| it.answer_copy(initiation, source, clock.now))
+        {
             peer.activity.any_sent(clock.now);
             self.outputs.push_back(Output::Send {
                 peer: id,

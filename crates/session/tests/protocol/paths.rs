@@ -20,7 +20,9 @@ fn answer(
         Output::Send { datagram, to, .. } => Some((datagram, to)),
         _ => None,
     });
-    Ok(sent.next().expect("an initiation that is taken is answered"))
+    Ok(sent
+        .next()
+        .expect("an initiation that is taken is answered"))
 }
 
 fn initiation(a: &mut End, clock: Clock) -> HandshakeDatagram {
@@ -39,7 +41,7 @@ fn a_path_that_leads_one_way_costs_neither_the_handshake_nor_what_is_sent_meanwh
     assert_eq!(b.receives(&initiation, dead, clock), Ok(b.peer));
     let outputs = b.drain();
     let moves = |output: &&Output| matches!(output, Output::Roamed { .. });
-    // What b sends under the keys of before goes on to where a was heard.
+    // Data of b under the keys of before goes on to where a was heard.
     assert_eq!(outputs.iter().find(moves), None);
 
     let later = clock_at(Duration::from_millis(80));
@@ -90,7 +92,12 @@ fn a_copy_that_comes_late_is_a_replay() {
     assert!(first.is_ok());
     let just_early = ANSWER_COPIES_FOR - Duration::from_nanos(1);
     assert!(answer(&mut b, &initiation, address(12), clock_at(just_early)).is_ok());
-    let late = answer(&mut b, &initiation, address(13), clock_at(ANSWER_COPIES_FOR));
+    let late = answer(
+        &mut b,
+        &initiation,
+        address(13),
+        clock_at(ANSWER_COPIES_FOR),
+    );
     assert_eq!(late, Err(DropReason::ReplayedInitiation));
     // Memory is freed when the time is over, whatever comes.
     b.run_timers(seconds(30));

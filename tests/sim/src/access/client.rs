@@ -268,6 +268,7 @@ impl ClientNode {
                     rx_bytes: tunnel.map_or(0, |it| it.rx_bytes),
                     tx_bytes: tunnel.map_or(0, |it| it.tx_bytes),
                     measured_mtu_bytes: None,
+                    heard_elsewhere: None,
                 }
             })
             .collect();
@@ -641,7 +642,12 @@ impl ClientNode {
             Output::Interface(interface) => self.interface = Some(interface),
             Output::Routes(routes) => self.routes = routes,
             // No portal of the simulation moves.
-            Output::Domains { .. } | Output::Portals(_) => {}
+            // Nobody has relays here.
+            Output::Domains { .. }
+            | Output::Portals(_)
+            | Output::SendPathMessage { .. }
+            | Output::UsePath { .. }
+            | Output::RepeatInitiation { .. } => {}
             // No resource of the simulation has a rule about applications.
             Output::Guard(rules) => net.fail(&format!("rules about applications: {rules:?}")),
             Output::Engine {

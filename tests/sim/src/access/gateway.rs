@@ -137,7 +137,9 @@ impl GatewayNode {
             ciphers: self.ciphers.clone(),
         };
         let now = self.boot_time(net);
-        let mut core = Gateway::new(options, self.candidates(), net.random.draw(), now);
+        let mut seed = [0; 32];
+        seed[..8].copy_from_slice(&net.random.draw().to_le_bytes());
+        let mut core = Gateway::new(options, self.candidates(), seed, now);
         if let Some(persisted) = &self.persisted {
             let mut persisted: PersistedGrants =
                 serde_json::from_str(persisted).expect("what was kept can be read");
@@ -546,7 +548,7 @@ impl GatewayNode {
                 }
             }
             // No portal of the simulation moves.
-            Output::Portals(_) => {}
+            Output::Portals(_) | Output::SendPathMessage { .. } => {}
             Output::End(ending) => {
                 net.trace(|| format!("gateway {} ends: {ending}", self.number));
                 self.ending = Some(ending);

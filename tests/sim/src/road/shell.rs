@@ -4,8 +4,8 @@ use culvert_base::BootTime;
 use culvert_base::frames::{ACKNOWLEDGEMENT_QUEUE, PRIORITY_QUEUE, QueueFault, counted_bytes};
 use culvert_base::{Destination, LocalAddress};
 use culvert_datapath::{
-    Command, Datagrams, Ended, Event, HandshakeMessage, Lane, PathMessage, QueueCredit, Ready, Receive,
-    Received, Renewed, SendFault, Shell, Snapshot, Unrouted,
+    Command, Datagrams, Ended, Event, HandshakeMessage, Lane, PathMessage, QueueCredit, Ready,
+    Receive, Received, Renewed, SendFault, Shell, Snapshot, Unrouted,
 };
 use culvert_packet::ecn::Ecn;
 use std::cell::{Cell, RefCell};

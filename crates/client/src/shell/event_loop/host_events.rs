@@ -23,8 +23,30 @@ impl EventLoop<'_> {
                 self.disconnect();
                 self.core.handle_disconnected(why.to_owned(), None, now);
             }
+            self.tell_own_addresses();
             self.core.handle_network_changed(now);
         }
+    }
+
+    /// Takes in messages of relays, and probes.
+    pub(super) fn handle_path_messages(&mut self) {
+        let now = Now::read().boot;
+        for message in self.devices.tunnel.take_path_messages() {
+            let (source, datagram) = (message.source, message.datagram());
+            self.core.handle_path_message(source, datagram, now);
+        }
+    }
+
+    /// Tells the core where gateways of the same network may reach this machine.
+    pub(super) fn tell_own_addresses(&mut self) {
+        let addresses = self.devices.host.addresses();
+        let port = self.host_wish.port();
+        let own = port.into_iter().flat_map(|port| {
+            let with_port = move |ip: &IpAddr| SocketAddr::new(*ip, port);
+            addresses.iter().map(with_port)
+        });
+        let own = own.collect();
+        self.core.handle_own_addresses(own, Now::read().boot);
     }
 
     /// Asks for what the core wants of the host, once it knows both addresses and routes.
@@ -38,7 +60,7 @@ impl EventLoop<'_> {
         if self.host_wish.lacks_port() {
             // An interface that was taken over is up already. One that has failed is heard of elsewhere.
             let port = self.devices.tunnel.port().unwrap_or(None);
-            self.host_wish.set_port(port);
+            self.note_port_early(port);
         }
         let portal = self.devices.portal_addresses.borrow();
         if let Some(wanted) = self.host_wish.wanted(&self.base.settings, &portal) {
@@ -46,10 +68,22 @@ impl EventLoop<'_> {
         }
     }
 
+    /// The same before the host was asked for anything.
+    fn note_port_early(&mut self, port: Option<u16>) {
+        self.host_wish.set_port(port);
+        if port.is_some() {
+            self.tell_own_addresses();
+        }
+    }
+
     /// Takes in the port of the tunnel's sockets.
     pub(super) fn note_port(&mut self, port: Option<u16>) {
+        let is_other = self.host_wish.port() != port;
         if self.host_wish.set_port(port) {
             self.want_host();
+        }
+        if is_other {
+            self.tell_own_addresses();
         }
     }
 

@@ -50,6 +50,11 @@ impl HostWish {
         is_new && self.has_wanted
     }
 
+    /// The port of the tunnel's sockets, while they are open.
+    pub(super) const fn port(&self) -> Option<u16> {
+        self.tunnel_port
+    }
+
     /// True if the port of the tunnel is to be looked up.
     pub(super) const fn lacks_port(&self) -> bool {
         self.tunnel_port.is_none()

@@ -3,7 +3,7 @@ use culvert_gateway::status::{
     CounterStatus, DropStatus, FirewallStatus, GrantStatus, LoadStatus, PortalState, PortalStatus,
     SCHEMA_VERSION,
 };
-use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId, SiteId};
+use culvert_ids::{ClientId, GatewayId, GrantId, RelayId, ResourceId, SiteId};
 use culvert_wire::{Cipher, PublicKey, Timestamp};
 
 const NOW_MS: u64 = 1_800_000_000_000;
@@ -28,6 +28,7 @@ pub(in super::super) fn status() -> Status {
         ipv6: Some("fd00:2021:1111::1".parse().unwrap()),
         listen_port: 51_820,
         candidates: vec!["192.0.2.20:51820".parse().unwrap()],
+        relays: Vec::new(),
         portal_url: "https://192.0.2.10:8443".to_owned(),
         portal: PortalStatus {
             owner_disabled: false,
@@ -93,6 +94,7 @@ fn client() -> ClientStatus {
         ipv4: "100.64.1.1".parse().unwrap(),
         ipv6: "fd00:2021:1111::101".parse().unwrap(),
         cipher: Cipher::Aes256Gcm,
+        relay_name: None,
         endpoint: Some("198.51.100.7:4000".parse().unwrap()),
         handshake_age_ms: Some(61_000),
         heard_ms_ago: Some(10),
@@ -103,6 +105,33 @@ fn client() -> ClientStatus {
         grants: vec![grant(1, "10.0.1.0/24"), grant(2, "db.corp.example")],
         grant_count: 3,
     }
+}
+
+#[test]
+fn relays_and_clients_that_come_through_them_are_told() {
+    let mut status = status();
+    let relay = |name: &str, registered, round_trip_us| RelayStatus {
+        id: RelayId::from_bytes([5; 16]),
+        name: name.to_owned(),
+        address: "203.0.113.9:3479".parse().unwrap(),
+        registered,
+        round_trip_us,
+    };
+    status.relays = vec![
+        relay("fra-1", true, Some(12_345)),
+        relay("ams-1", false, None),
+    ];
+    status.clients[0].relay_name = Some("fra-1".to_owned());
+    let text = render(&status);
+    let expected = "\
+relay      fra-1 (203.0.113.9:3479): registered in 12.3 ms
+relay      ams-1 (203.0.113.9:3479): not registered yet
+";
+    assert!(text.contains(expected), "{text}");
+    assert!(
+        text.contains("  relayed by fra-1  handshake 1 min"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -74,6 +74,9 @@ pub(crate) fn status() -> Status {
             name: "office-1".to_owned(),
             public_key: PublicKey::from_bytes([4; 32]),
             path: "direct".to_owned(),
+            relay: None,
+            relay_name: None,
+            round_trip_us: None,
             endpoint: "192.0.2.1:51820".parse().ok(),
             candidates: Vec::new(),
             cipher: Cipher::Aes256Gcm,
@@ -239,4 +242,22 @@ fn the_json_form_reads_what_it_writes() {
     let text = serde_json::to_string(&status).unwrap();
     assert_eq!(serde_json::from_str::<Status>(&text).unwrap(), status);
     assert!(text.starts_with("{\"schema_version\":1,"), "{text}");
+}
+
+#[test]
+fn the_path_to_a_gateway_is_told_with_its_relay_and_its_round_trip() {
+    let mut status = status();
+    status.gateways[0].round_trip_us = Some(8_250);
+    let text = render(&status);
+    assert!(
+        text.contains("  office-1  direct in 8.2 ms  192.0.2.1:51820"),
+        "{text}"
+    );
+    status.gateways[0].path = "relayed".to_owned();
+    status.gateways[0].relay_name = Some("fra-1".to_owned());
+    let text = render(&status);
+    assert!(
+        text.contains("  office-1  relayed by fra-1 in 8.2 ms  192"),
+        "{text}"
+    );
 }

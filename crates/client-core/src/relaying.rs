@@ -1,0 +1,160 @@
+//! The rules between relays, gateways and the portal: each of them hears what the others found.
+
+use super::client::Client;
+use super::gateway::Gateway;
+use super::log::LogEvent;
+use super::output::Output;
+use super::paths::ToldPath;
+use culvert_base::{BootTime, LogLine};
+use culvert_ids::GatewayId;
+use culvert_path::{RelaysOutput, SelectedPath, SelectionOutput};
+use culvert_wire::messages::{FromClient, RelayAccess};
+use std::net::SocketAddr;
+
+impl<P> Client<P> {
+    /// A datagram that is no WireGuard message came to the tunnel's socket: a relay's answer, or a gateway's probe.
+    pub fn handle_path_message(&mut self, source: SocketAddr, datagram: &[u8], now: BootTime) {
+        if !self.paths.relays.handle_datagram(source, datagram, now) {
+            self.gateways.handle_probe(source, datagram, now);
+        }
+        self.finish(now);
+    }
+
+    /// The addresses of this machine's interfaces, with the port of the tunnel's socket; none while that is closed.
+    pub fn handle_own_addresses(&mut self, addresses: Vec<SocketAddr>, now: BootTime) {
+        if self.paths.own != addresses {
+            self.paths.own = addresses;
+            // Questions of before may have found no socket, or came from another one.
+            self.paths.handle_network_changed(now);
+            self.finish(now);
+        }
+    }
+
+    /// A gateway is reached through other relays, or by other tokens.
+    pub(super) fn set_gateway_relays(
+        &mut self,
+        gateway: GatewayId,
+        relays: &[RelayAccess],
+        now: BootTime,
+    ) {
+        if self.gateways.contains(gateway) {
+            self.paths.set_relays(gateway, relays, now);
+            self.follow_relays(gateway, now);
+        }
+    }
+
+    /// A gateway has a selection of paths as long as it has relays.
+    pub(super) fn follow_relays(&mut self, id: GatewayId, now: BootTime) {
+        let (known, usable) = (self.paths.relays.known(id), self.paths.relays.usable(id));
+        let has_selection = |gateway: &Gateway| gateway.selection.is_some();
+        let had_selection = self.gateways.get(id).is_some_and(has_selection);
+        if known.is_empty() && !had_selection {
+            return;
+        }
+        let network = self.network.as_ref();
+        let guard = network.map(super::network::Network::path_guard);
+        let seed = self.random.next();
+        if let Some(gateway) = self.gateways.get_mut(id) {
+            gateway.set_relays(&known, &usable, guard.unwrap_or_default(), seed, now);
+            if had_selection && gateway.selection.is_none() {
+                let key = gateway.introduction.key;
+                self.outbox.push(Output::UsePath { key, address: None });
+            }
+        }
+    }
+
+    /// Carries out what relays and selections of paths want, and tells the portal what is news.
+    pub(super) fn drive_paths(&mut self, now: BootTime) {
+        let gateways = &self.gateways;
+        self.paths.relays.keep_only(|id| gateways.contains(id));
+        let mut has_changed = false;
+        while let Some(output) = self.paths.relays.poll_output() {
+            match output {
+                RelaysOutput::Send { datagram, to } => {
+                    self.outbox.push(Output::SendPathMessage { datagram, to });
+                }
+                RelaysOutput::Registering { owner, address } => {
+                    if let Some(gateway) = self.gateways.get(owner) {
+                        let key = gateway.introduction.key;
+                        self.outbox
+                            .push(Output::RepeatInitiation { key, to: address });
+                    }
+                }
+                RelaysOutput::Refused { relay, reason } => {
+                    let name = self.paths.name_of(relay).unwrap_or_default().to_owned();
+                    let line = LogLine::warn("a relay refuses this client: it is tried again")
+                        .with_text("relay", &name)
+                        .with("reason", reason);
+                    self.outbox.log(line);
+                }
+                RelaysOutput::Changed => has_changed = true,
+            }
+        }
+        if has_changed {
+            for id in self.gateways.ids() {
+                self.follow_relays(id, now);
+            }
+        }
+        for id in self.gateways.ids() {
+            self.drive_selection(id, now);
+        }
+        if self.portal.is_open() {
+            for message in self.paths.poll_news(now) {
+                self.outbox.tell_portal(message);
+            }
+        }
+    }
+
+    fn drive_selection(&mut self, id: GatewayId, now: BootTime) {
+        let Some(gateway) = self.gateways.get_mut(id) else {
+            return;
+        };
+        let key = gateway.introduction.key;
+        let Some(selection) = &mut gateway.selection else {
+            return;
+        };
+        while let Some(output) = selection.poll_output() {
+            match output {
+                SelectionOutput::Send { datagram, to } => {
+                    let datagram = datagram.to_vec();
+                    self.outbox.push(Output::SendPathMessage { datagram, to });
+                }
+                SelectionOutput::Use(address) => self.outbox.push(Output::UsePath {
+                    key,
+                    address: Some(address),
+                }),
+                SelectionOutput::Changed => {}
+            }
+        }
+        if let Some(path) = selection.path() {
+            self.tell_path(id, path, now);
+        }
+    }
+
+    /// Tells the portal, and the log, of a path that is another one.
+    fn tell_path(&mut self, id: GatewayId, path: SelectedPath, now: BootTime) {
+        let told = ToldPath::of(&path);
+        let Some(gateway) = self.gateways.get_mut(id).filter(|_| self.portal.is_open()) else {
+            return;
+        };
+        if gateway.told_path.replace(told) == Some(told) {
+            return;
+        }
+        let name = &gateway.introduction.name;
+        self.outbox.log_event(LogEvent::Path(id), now, || {
+            LogLine::info(match path.relay {
+                Some(_) => "a gateway is reached through a relay",
+                None => "a gateway is reached directly",
+            })
+            .with_text("gateway", name)
+            .with("address", path.address)
+        });
+        let round_trip = path.round_trip.map(|it| it.as_micros());
+        self.outbox.tell_portal(FromClient::PathChanged {
+            gateway: id,
+            path: told.kind,
+            relay: told.relay,
+            round_trip_us: round_trip.map(|us| u32::try_from(us).unwrap_or(u32::MAX)),
+        });
+    }
+}

@@ -1,0 +1,342 @@
+//! Relays and direct paths: registrations, probes, and what the portal hears of them.
+
+use super::play::{Granting, Play, candidate, gateway_id, key, resource, to};
+use culvert_base::UnixTime;
+use culvert_client_core::PeerReport;
+use culvert_ids::RelayId;
+use culvert_relay_core::Message;
+use culvert_relay_core::mac::Mac;
+use culvert_relay_core::message::{Challenge, Registered};
+use culvert_relay_core::probe::{AuthenticProbe, PairEnd, PairProbes};
+use culvert_wire::messages::{
+    ClientFeature, FromClient, PathKind, RelayAccess, RelayPlace, RelayReach, ToClient,
+};
+use culvert_wire::{PresharedKey, Timestamp};
+use std::net::SocketAddr;
+
+const MAIN_PORT: u16 = 3478;
+const GATEWAY_PORT: u16 = 3481;
+
+fn relay_id(number: u8) -> RelayId {
+    RelayId::from_bytes([number; 16])
+}
+
+fn relay_at(number: u8, port: u16) -> SocketAddr {
+    SocketAddr::from(([203, 0, 113, number], port))
+}
+
+/// The address of this client behind its NAT.
+fn mapped() -> SocketAddr {
+    "198.51.100.7:40001".parse().unwrap()
+}
+
+fn place(number: u8) -> RelayPlace {
+    RelayPlace {
+        relay: relay_id(number),
+        name: format!("relay {number}"),
+        addresses: vec![relay_at(number, MAIN_PORT)],
+        tls: None,
+    }
+}
+
+fn access(number: u8) -> RelayAccess {
+    RelayAccess {
+        place: place(number),
+        port: GATEWAY_PORT,
+        token: "v4.local.abc".to_owned(),
+        key: PresharedKey::from_bytes([number; 32]),
+        expires: Timestamp::from_unix_ms(4_000_000_000_000),
+    }
+}
+
+fn through(gateway: u8, relays: &[u8]) -> Granting {
+    Granting {
+        relays: relays.iter().map(|number| access(*number)).collect(),
+        is_hidden: true,
+        ..Granting::through(gateway, 1)
+    }
+}
+
+/// Asks for access to the resource, with a packet that waits, and is granted it.
+fn gain(play: &mut Play, granting: Granting) {
+    play.packet(1, to("10.0.0.1", 443));
+    let (request, ..) = play.take_request();
+    play.grant(request, 1, granting);
+}
+
+impl Play {
+    fn hear_datagram(&mut self, source: SocketAddr, datagram: &[u8]) {
+        let now = self.now();
+        self.client.handle_path_message(source, datagram, now);
+        self.poll();
+    }
+
+    /// Answers every question that was sent to a relay, as it would.
+    fn answer_as_relays(&mut self) {
+        while let Some(place) = self
+            .sent
+            .iter()
+            .position(|(to, _)| to.ip().to_string().starts_with("203."))
+        {
+            let (at, datagram) = self.sent.remove(place);
+            let [_, _, _, number] = match at.ip() {
+                std::net::IpAddr::V4(v4) => v4.octets(),
+                std::net::IpAddr::V6(_) => unreachable!("relays have IPv4 here"),
+            };
+            match Message::parse(&datagram) {
+                Some(Message::Ask(ask)) => {
+                    let challenge = Challenge {
+                        transaction: ask.transaction,
+                        cookie: Mac::from_bytes([1; 16]),
+                        mapped: mapped(),
+                    };
+                    self.hear_datagram(at, &challenge.encode());
+                }
+                Some(Message::Register(register)) => {
+                    assert_eq!(at.port(), GATEWAY_PORT);
+                    assert_eq!(register.token, "v4.local.abc");
+                    let key = [number; 32];
+                    let registered = Registered::new(register.transaction, 3_600, &key);
+                    self.hear_datagram(at, &registered.encode());
+                }
+                // A probe by the relay: the gateway's business.
+                _ => {}
+            }
+        }
+    }
+
+    /// The data plane has a session with the gateway, by `endpoint`.
+    fn report_from(&mut self, endpoint: SocketAddr) {
+        let report = PeerReport {
+            key: key(1),
+            endpoint: Some(endpoint),
+            heard_elsewhere: None,
+            handshake: Some(UnixTime::from_millis(self.unix_ms())),
+            received: Some(self.now()),
+            unanswered: None,
+            rx_bytes: self.now_ms,
+            tx_bytes: self.now_ms,
+            measured_mtu_bytes: None,
+        };
+        self.report(report);
+    }
+}
+
+fn gateway_probes() -> PairProbes {
+    PairProbes::new(&PresharedKey::from_bytes([1; 32]), PairEnd::Gateway).unwrap()
+}
+
+/// A client whose first packet waits for a gateway that is reached through a relay alone.
+fn granted() -> Play {
+    let mut play = Play::new();
+    play.places = vec![place(7)];
+    play.client.handle_timeout(play.now());
+    play.poll();
+    play.connect();
+    play.welcome(vec![resource(1, "10.0.0.0/8")], Vec::new());
+    play.answer_as_relays();
+    play.said.clear();
+    gain(&mut play, through(1, &[7]));
+    play
+}
+
+/// The same with a session through the relay.
+fn relayed() -> Play {
+    let mut play = granted();
+    play.answer_as_relays();
+    play.said.clear();
+    play.report_from(relay_at(7, GATEWAY_PORT));
+    play
+}
+
+#[test]
+fn the_client_says_that_it_uses_relays() {
+    let mut play = Play::new();
+    play.client.handle_timeout(play.now());
+    play.poll();
+    play.connect();
+    let said = play.said.iter().find_map(|message| match message {
+        FromClient::Hello { features, .. } => Some(features.clone()),
+        _ => None,
+    });
+    assert!(said.unwrap().contains(&ClientFeature::Relays));
+}
+
+#[test]
+fn a_client_learns_its_own_address_from_the_relays_of_the_account_and_tells_it() {
+    let mut play = Play::new();
+    play.places = vec![place(7), place(8)];
+    play.client.handle_timeout(play.now());
+    play.poll();
+    play.connect();
+    play.welcome(Vec::new(), Vec::new());
+    let asked: Vec<SocketAddr> = play.sent.iter().map(|(to, _)| *to).collect();
+    assert_eq!(asked, [relay_at(7, MAIN_PORT), relay_at(8, MAIN_PORT)]);
+    play.said.clear();
+    play.now_ms += 12;
+    play.answer_as_relays();
+    assert!(play.said.contains(&FromClient::CandidatesChanged {
+        candidates: vec![mapped()]
+    }));
+    let reach = |number| RelayReach {
+        relay: relay_id(number),
+        round_trip_us: 12_000,
+        registered: false,
+        tls: false,
+    };
+    let reached = FromClient::RelaysReached {
+        relays: vec![reach(7), reach(8)],
+    };
+    assert!(play.said.contains(&reached), "{:?}", play.said);
+    // Its interfaces come after.
+    play.said.clear();
+    let own: SocketAddr = "10.1.2.3:51820".parse().unwrap();
+    play.client.handle_own_addresses(vec![own], play.now());
+    play.poll();
+    assert_eq!(
+        play.said,
+        [FromClient::CandidatesChanged {
+            candidates: vec![mapped(), own]
+        }]
+    );
+}
+
+#[test]
+fn a_portal_without_relays_hears_nothing_of_them() {
+    let mut play = Play::open(&[(1, "10.0.0.0/8")]);
+    let own = vec!["10.1.2.3:51820".parse().unwrap()];
+    play.client.handle_own_addresses(own, play.now());
+    play.poll();
+    play.gain("10.0.0.1", 1, Granting::through(1, 1));
+    play.report_alive(1, 100);
+    play.pass(60_000);
+    assert_eq!(play.sent, []);
+    let is_of_paths = |message: &&FromClient| {
+        matches!(
+            message,
+            FromClient::CandidatesChanged { .. }
+                | FromClient::RelaysReached { .. }
+                | FromClient::PathChanged { .. }
+        )
+    };
+    assert_eq!(play.said.iter().find(is_of_paths), None);
+}
+
+#[test]
+fn the_first_packet_goes_through_the_relay_as_soon_as_the_registration_has_left() {
+    let mut play = granted();
+    let at = relay_at(7, GATEWAY_PORT);
+    let peer = &play.peers[&key(1)];
+    assert_eq!(peer.candidates, [at], "a gateway without an address");
+    assert_eq!(play.begun, [key(1)]);
+    assert_eq!(play.resumed, [1]);
+    assert_eq!(play.repeated, []);
+    play.answer_as_relays();
+    assert_eq!(
+        play.repeated,
+        [at],
+        "after the registration, without its answer"
+    );
+
+    play.said.clear();
+    play.report_from(at);
+    assert!(play.said.contains(&FromClient::PathChanged {
+        gateway: gateway_id(1),
+        path: PathKind::Relayed,
+        relay: Some(relay_id(7)),
+        round_trip_us: None,
+    }));
+    let view = play.client.view(play.now(), play.unix());
+    assert_eq!(view.gateways[0].path, "relayed");
+    assert_eq!(view.gateways[0].relay_name.as_deref(), Some("relay 7"));
+}
+
+#[test]
+fn a_direct_path_is_used_once_it_is_proven_and_the_portal_hears_of_it() {
+    let mut play = relayed();
+    play.said.clear();
+    play.sent.clear();
+    let direct = candidate(1);
+    play.hear(ToClient::GatewayMoved {
+        gateway: gateway_id(1),
+        candidates: vec![direct],
+    });
+    play.step();
+    let gateway = gateway_probes();
+    let nonce = play.sent.iter().find_map(|(to, datagram)| {
+        let message = Message::parse(datagram)?;
+        match gateway.open(&message)? {
+            AuthenticProbe::Question { nonce } if *to == direct => Some(nonce),
+            _ => None,
+        }
+    });
+    play.now_ms += 9;
+    play.hear_datagram(direct, &gateway.answer(nonce.unwrap()));
+    assert_eq!(play.used, [(key(1), Some(direct))]);
+    let changed = play
+        .said
+        .iter()
+        .find(|it| matches!(it, FromClient::PathChanged { .. }));
+    let expected = FromClient::PathChanged {
+        gateway: gateway_id(1),
+        path: PathKind::Direct,
+        relay: None,
+        round_trip_us: Some(9_000),
+    };
+    assert_eq!(changed, Some(&expected));
+    play.report_from(direct);
+    let view = play.client.view(play.now(), play.unix());
+    assert_eq!(view.gateways[0].path, "direct");
+    assert_eq!(view.gateways[0].round_trip_us, Some(9_000));
+}
+
+#[test]
+fn a_probe_of_the_gateway_is_answered_and_one_of_a_stranger_is_not() {
+    let mut play = relayed();
+    play.sent.clear();
+    let source: SocketAddr = "192.0.2.99:7".parse().unwrap();
+    play.hear_datagram(source, &gateway_probes().question([5; 8]));
+    assert!(!play.sent.is_empty());
+    assert!(play.sent.iter().all(|(to, _)| *to == source));
+    play.sent.clear();
+    let other = PairProbes::new(&PresharedKey::from_bytes([2; 32]), PairEnd::Gateway).unwrap();
+    play.hear_datagram(source, &other.question([5; 8]));
+    play.hear_datagram(source, b"CVR");
+    play.hear_datagram(source, &[0; 64]);
+    assert_eq!(play.sent, []);
+}
+
+#[test]
+fn a_gateway_that_loses_its_relays_is_reached_as_before() {
+    let mut play = relayed();
+    play.used.clear();
+    play.hear(ToClient::RelaysSet {
+        gateway: gateway_id(1),
+        relays: Vec::new(),
+    });
+    assert_eq!(play.used, [(key(1), None)]);
+    play.sent.clear();
+    play.pass(100_000);
+    let to_relay = |(to, _): &&(SocketAddr, Vec<u8>)| to.port() == GATEWAY_PORT;
+    assert_eq!(play.sent.iter().find(to_relay), None);
+}
+
+#[test]
+fn relays_that_are_set_anew_are_registered_at_and_the_portal_hears_of_it() {
+    let mut play = relayed();
+    play.said.clear();
+    play.hear(ToClient::RelaysSet {
+        gateway: gateway_id(1),
+        relays: vec![access(7), access(8)],
+    });
+    play.answer_as_relays();
+    let registered = play.said.iter().any(|message| match message {
+        FromClient::RelaysReached { relays } => {
+            relays.iter().filter(|relay| relay.registered).count() == 2
+        }
+        _ => false,
+    });
+    assert!(registered, "{:?}", play.said);
+    let peer = &play.peers[&key(1)];
+    assert!(peer.candidates.contains(&relay_at(8, GATEWAY_PORT)));
+}

@@ -1,0 +1,110 @@
+//! A path in use that may be dead: it is probed, and left if another one answers and it does not.
+
+use super::probing::Proof;
+use super::suspicion::{Cause, Suspicion};
+use super::{LEAVE_AFTER, SILENCE, Selection, SelectionOutput};
+use crate::candidates::Kind;
+use culvert_base::BootTime;
+use culvert_relay_core::probe::PairEnd;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// The longest time that a probe of the path in use may take: two of the longest round trips in use (satellites).
+const LONGEST_ANSWER: Duration = Duration::from_secs(2);
+
+/// A path is suspected for this long at most; then other rules look for another one.
+const SUSPICION_MAX: Duration = Duration::from_secs(60);
+
+/// The least time between two records that only show the peer where this end is.
+const REMIND_EVERY: Duration = Duration::from_secs(1);
+
+impl Selection {
+    /// The peer sends to where this end was before: a record shows it where this end is.
+    pub(super) fn remind(&mut self, current: SocketAddr, now: BootTime) {
+        if now.has_passed(self.reminded, REMIND_EVERY) {
+            self.reminded = now;
+            self.outputs.push_back(SelectionOutput::Use(current));
+        }
+    }
+
+    /// Takes another path if the one in use had time to answer and another has answered.
+    pub(super) fn check_suspicion(&mut self, now: BootTime) {
+        let Some(mut suspicion) = self.suspicion else {
+            return;
+        };
+        suspicion.until.take_if(|until| *until <= now);
+        self.suspicion = Some(suspicion);
+        if suspicion.until.is_none() {
+            if let Some(other) = self.best_since(suspicion.since) {
+                return self.take(other, now);
+            }
+            let is_answered = suspicion.cause == Cause::Silence && self.unanswered.is_none();
+            if is_answered || now.has_passed(suspicion.since, SUSPICION_MAX) {
+                self.suspicion = None;
+                return;
+            }
+        }
+        if suspicion.again <= now {
+            // The longer it takes the less it matters when it ends.
+            let pause = now.saturating_since(suspicion.since) / 2;
+            suspicion.again = now.saturating_add(pause.max(SILENCE));
+            self.suspicion = Some(suspicion);
+            self.probe_all(now);
+        }
+    }
+
+    /// The best other path that was proven since: a direct one before relays, a short one before a long one.
+    fn best_since(&self, since: BootTime) -> Option<SocketAddr> {
+        let proven = self.probing.proofs().filter(|proof| proof.at >= since);
+        let others = proven.filter(|proof| Some(proof.address) != self.current);
+        let known = others.filter(|proof| match self.candidates.kind_of(proof.address) {
+            Some(Kind::Relayed(_)) => self.usable.contains(&proof.address),
+            kind => kind.is_some(),
+        });
+        let rank = |proof: &&Proof| (self.is_relay(proof.address), proof.round_trip);
+        known.min_by_key(rank).map(|proof| proof.address)
+    }
+
+    /// The path in use may be dead since `since`.
+    pub(super) fn suspect(&mut self, cause: Cause, since: BootTime, now: BootTime) {
+        if self.end == PairEnd::Gateway {
+            return;
+        }
+        let known = self.current.and_then(|it| self.probing.proof(it));
+        let round_trips = known.map_or(Duration::ZERO, |proof| 2 * proof.round_trip);
+        let answer = round_trips.clamp(LEAVE_AFTER - SILENCE, LONGEST_ANSWER);
+        let begun = now.max(since.saturating_add(SILENCE));
+        let begun = if cause == Cause::Silence { begun } else { now };
+        self.suspicion = Some(Suspicion {
+            cause,
+            since: now,
+            until: Some(begun.saturating_add(answer)),
+            again: now.saturating_add(SILENCE),
+        });
+        match cause {
+            // A peer that has nothing to send back is silent for longer, again and again.
+            Cause::Silence => {
+                let current = self.current.filter(|it| !self.usable.contains(it));
+                for address in current.into_iter().chain(self.usable.clone()) {
+                    self.probe(address, now);
+                }
+            }
+            Cause::HeardElsewhere | Cause::Network => self.probe_all(now),
+        }
+    }
+
+    /// The time since which the path in use is silent, as far as that is known.
+    pub(super) fn silent_since(&self) -> Option<BootTime> {
+        let current = self.current?;
+        let proven = self.probing.proof(current).map(|proof| proof.at);
+        Some(self.unanswered?.max(proven.unwrap_or(BootTime::ZERO)))
+    }
+
+    /// The time at which the path in use is suspected.
+    pub(super) fn silent_at(&self) -> Option<BootTime> {
+        if self.suspicion.is_some() || self.end == PairEnd::Gateway {
+            return None;
+        }
+        Some(self.silent_since()?.saturating_add(SILENCE))
+    }
+}
