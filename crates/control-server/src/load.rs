@@ -1,6 +1,7 @@
 //! The hub as the database has it.
 
 use super::{Countries, StartError};
+use culvert_hub::limits::RELAY_TOKEN_MS;
 use culvert_hub::{Directory, Facts, Hub, PORTAL_SECRET_LEN, PortalKeys};
 use culvert_ids::AccountId;
 use culvert_policy::ClientFacts;
@@ -18,7 +19,12 @@ pub(super) async fn hub(
 ) -> Result<Hub, StartError> {
     let account = snapshot.account.id;
     let now = now();
-    let grants = live_grants(store, account, now).await?;
+    // With those that ended a while ago: their clients may have tokens for relays, which nobody has withdrawn.
+    let since = match snapshot.relays.is_empty() {
+        true => now,
+        false => Timestamp::from_unix_ms(now.unix_ms().saturating_sub(RELAY_TOKEN_MS)),
+    };
+    let grants = live_grants(store, account, since).await?;
     let clients = snapshot.clients.iter();
     let facts: BTreeMap<_, _> = clients
         .map(|client| {
@@ -50,16 +56,17 @@ pub(super) async fn hub(
     ))
 }
 
+/// The grants that held at `since` or later.
 async fn live_grants(
     store: &dyn Store,
     account: AccountId,
-    now: Timestamp,
+    since: Timestamp,
 ) -> Result<Vec<Grant>, StoreError> {
     let mut grants = Vec::new();
     let mut after = None;
     loop {
         let page = store
-            .live_grants(account, now, after, PageLimit::MAX)
+            .live_grants(account, since, after, PageLimit::MAX)
             .await?;
         grants.extend(page.items);
         after = page.next;

@@ -60,8 +60,8 @@ pub struct Hub {
 impl Hub {
     /// The hub of an account whose machines are all yet to come.
     ///
-    /// `grants` are those that lived when the portal last ran, and `facts` the last ones known of
-    /// their clients: with these, a restart cuts no access. `seed` is random.
+    /// `grants` are those that lived when the portal last ran, or until [`RELAY_TOKEN_MS`](limits::RELAY_TOKEN_MS) ago,
+    /// and `facts` the last ones known of their clients: with these, a restart cuts no access. `seed` is random.
     #[must_use]
     pub fn new(
         directory: Directory,

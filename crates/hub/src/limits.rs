@@ -75,7 +75,8 @@ pub const MAX_BATCH: usize = culvert_store::MAX_BATCH;
 pub const RELAY_TOKEN_MS: u64 = 60 * 60 * 1_000;
 
 /// The clock of the portal that led before may have been ahead by this, in milliseconds. A withdrawal concerns what that
-/// portal issued, too. A portal whose clock is further off is warned of.
+/// portal issued, too. A portal whose clock is further off is warned of. That one's own margin is made up for by the time
+/// that it led; if a portal leads for less than the clocks differ by, a token that is withdrawn may count until it ends.
 pub(crate) const RELAY_CLOCK_MARGIN_MS: u64 = 5_000;
 
 /// Bytes per second that an end may send through a relay: 10 Gbit/s, so that no end takes a larger relay for itself. The

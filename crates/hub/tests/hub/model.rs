@@ -371,6 +371,8 @@ fn restart(world: &mut World, gone: Option<u16>, back: bool) {
     if let Some(number) = gone {
         world.rows.remove(&policy(number).into());
     }
+    // A start takes its time: a portal's last tokens for relays are not from the same moment as the next one's first.
+    world.now = Timestamp::from_unix_ms(world.now.unix_ms() + 1_000);
     world.restart();
     for number in connected.into_iter().filter(|_| back) {
         world.join_gateway(number);

@@ -2,6 +2,7 @@
 //! the grants that may be in force is kept without it.
 
 use crate::sim_relay::{SimRelay, Told};
+use culvert_hub::limits::RELAY_TOKEN_MS;
 use culvert_hub::{ClientJoin, Directory, Facts, GatewayJoin, Hub, Output, PortalKeys, SessionId};
 use culvert_ids::{ClientId, GatewayId, GrantId, RelayId, ResourceId, TokenId};
 use culvert_policy::ClientFacts;
@@ -384,13 +385,15 @@ impl World {
             (*id, facts)
         });
         let facts = facts.collect();
-        let live = self.saved.values().filter(|grant| self.now < grant.expires);
-        let live = live.cloned().collect();
+        let ends = |grant: &&Grant| grant.expires.unix_ms() + RELAY_TOKEN_MS;
+        let recent = self.saved.values();
+        let recent = recent.filter(|grant| self.now.unix_ms() < ends(grant));
+        let recent = recent.cloned().collect();
         let directory = Directory::new(snapshot(&self.rows, self.seq));
         // No two lives of a portal draw the same numbers.
         self.restarts = self.restarts.wrapping_add(1);
         let seed = [self.restarts; 32];
-        self.hub = Hub::new(directory, keys(), &seed, live, facts, self.now);
+        self.hub = Hub::new(directory, keys(), &seed, recent, facts, self.now);
         self.parties.clear();
         self.places.clear();
         for client in self.clients.values_mut() {
