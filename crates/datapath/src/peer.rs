@@ -104,7 +104,7 @@ impl Peer {
         self.lock().to
     }
 
-    /// Sets the endpoint, and keeps it there whatever the peer's records come from, until [`Self::unpin`]. A handshake
+    /// Sets the endpoint, and keeps it there whatever the peer's records come from, until [`Self::unpin_endpoint`]. A handshake
     /// moves it all the same: its answer shows that the path leads there and back.
     pub fn pin_endpoint(&self, address: SocketAddr) {
         self.set_endpoint(address);

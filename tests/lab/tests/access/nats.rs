@@ -42,7 +42,9 @@ fn every_pair_of_routers_connects_and_directly_wherever_rfc_4787_says_that_it_ca
     }
     // All that can be direct is, so the others have had their time.
     let mut table = "| client, gateway |".to_owned();
-    kinds.map(|kind| write!(table, " {} |", kind.name()).unwrap());
+    for kind in kinds {
+        write!(table, " {} |", kind.name()).unwrap();
+    }
     table += "\n|---|---|---|---|---|---|---|---|\n";
     for (client, kind) in kinds.into_iter().enumerate() {
         write!(table, "| {} |", kind.name()).unwrap();
