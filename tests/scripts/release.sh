@@ -122,7 +122,7 @@ expect "none of them left a release" \
 
 out=$work/target/release-$version
 expect "a release is made and verified" \
-    0 "verified: 9 files, signed by culvert-release" release "$version" "$work/key"
+    0 "verified: 10 files, signed by culvert-release" release "$version" "$work/key"
 # Without one, all else fails too, and says nothing.
 [ -d "$out" ] || finish release
 bill=$out/culvert-$version.cdx.json
@@ -148,7 +148,7 @@ file = open(sys.argv[1], "r+b"); data = bytearray(file.read()); data[len(data) /
 }
 fresh_copy
 expect "a release is verified by its public key" \
-    0 "verified: 9 files, signed by culvert-release" verify
+    0 "verified: 10 files, signed by culvert-release" verify
 for path in "$out"/*; do
     file=$(basename "$path")
     fresh_copy
