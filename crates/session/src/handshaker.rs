@@ -375,7 +375,7 @@ impl Handshaker {
     }
 
     /// The initiation to the peer that waits for its response, for an address that was not known when it left. The peer
-    /// answers copies for [`ANSWER_COPIES_FOR`](crate::ANSWER_COPIES_FOR), so an older one is not worth sending.
+    /// answers copies for [`ANSWER_COPIES_FOR`], so an older one is not worth sending.
     pub fn waiting_initiation(&self, id: PeerId, now: BootTime) -> Option<HandshakeDatagram> {
         let peer = self.peers.get(id)?;
         let sent_at = peer.initiated_at?;
