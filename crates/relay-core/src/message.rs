@@ -12,7 +12,7 @@
 //! | 5 [`Refused`] | its answer | 21 |
 //! | 6 [`Unknown`] | relay to the sender of something that it does not know | 12 |
 //! | 7 [`Refresh`] | end to relay: "I am still here, are you?" | 28 |
-//! | 8 [`Refreshed`] | its answer | 28 |
+//! | 8 `Refreshed` | its answer | 28 |
 //! | 9 [`Probe`] | end to end, direct or through a relay | 36 |
 //! | 10 [`ProbeAnswer`](Message::ProbeAnswer) | its answer | 36 |
 
@@ -60,7 +60,7 @@ pub const KIND_REFUSED: u8 = 5;
 pub const KIND_UNKNOWN: u8 = 6;
 /// The kind byte of a [`Refresh`].
 pub const KIND_REFRESH: u8 = 7;
-/// The kind byte of a [`Refreshed`].
+/// The kind byte of a `Refreshed`.
 pub const KIND_REFRESHED: u8 = 8;
 /// The kind byte of a [`Probe`].
 pub const KIND_PROBE: u8 = 9;
