@@ -14,7 +14,7 @@ use super::networks::{GATEWAY_NETS, PORTAL_NET, default_route, forward, join};
 use super::portal::Portal;
 use super::private_files::private_dir;
 use super::relay::Relay;
-use super::servers::Server;
+use super::servers::{Download, Server};
 use crate::link::Subnet;
 use crate::namespace::Namespace;
 use crate::nat::{NatKind, RouterNets, Routers};
@@ -202,16 +202,62 @@ impl BehindNats {
         self.clients[client].namespace.run(&line).is_ok()
     }
 
+    /// A download of a client from the web server behind a gateway.
+    ///
+    /// # Errors
+    /// When nobody answers.
+    pub fn download(&self, client: usize, gateway: u8) -> Result<Download> {
+        let address = web_address(gateway).parse()?;
+        Download::start(&self.clients[client].namespace, address, WEB_PORT)
+    }
+
+    /// Drops every datagram between the networks of a client and a gateway, so that only relays join them.
+    ///
+    /// # Errors
+    /// When `nft` refuses.
+    pub fn cut(&self, client: u8, gateway: u8) -> Result<()> {
+        let [client, gateway] = [CLIENT_ROUTERS + client, GATEWAY_ROUTERS + gateway].map(Subnet);
+        let [client, gateway] = [client, gateway].map(|net| net.network(Family::V4));
+        self.internet
+            .shell(&format!(
+                "nft 'add table ip cut; add chain ip cut forward {{ type filter hook forward priority filter; }}; \
+                 add rule ip cut forward ip saddr {client} ip daddr {gateway} drop; \
+                 add rule ip cut forward ip saddr {gateway} ip daddr {client} drop'"
+            ))
+            .map(drop)
+    }
+
+    /// Ends what [`Self::cut`] began.
+    ///
+    /// # Errors
+    /// When nothing was cut.
+    pub fn heal(&self) -> Result<()> {
+        self.internet.run("nft delete table ip cut").map(drop)
+    }
+
+    /// The name of the relay between a client and a gateway, if there is one.
+    #[must_use]
+    pub fn relay_between(&self, client: usize, gateway: usize) -> Option<String> {
+        let name = self.gateway_status(client, gateway)["relay_name"].take();
+        name.as_str().map(str::to_owned)
+    }
+
     /// The path of a client to a gateway, as its status has it: `direct`, `relayed` or `none`.
     #[must_use]
     pub fn path(&self, client: usize, gateway: usize) -> String {
+        let status = self.gateway_status(client, gateway);
+        status["path"].as_str().unwrap_or("none").to_owned()
+    }
+
+    /// The part of a client's status about a gateway; empty without one.
+    fn gateway_status(&self, client: usize, gateway: usize) -> serde_json::Value {
         let status = self.clients[client].status().unwrap_or_default();
-        let name = &self.gateways[gateway].name;
-        let gateways = status["gateways"].as_array();
-        let found = gateways
-            .and_then(|all| all.iter().find(|it| it["name"] == name.as_str()))
-            .and_then(|it| it["path"].as_str());
-        found.unwrap_or("none").to_owned()
+        let name = self.gateways[gateway].name.as_str();
+        let mut gateways = status["gateways"].as_array().into_iter().flatten();
+        gateways
+            .find(|it| it["name"] == name)
+            .cloned()
+            .unwrap_or_default()
     }
 }
 

@@ -7,6 +7,7 @@ use culvert_lab::{wait_until, workspace_dir};
 use std::fmt::Write as _;
 use std::fs;
 use std::thread;
+use std::time::Instant;
 
 #[test]
 fn every_pair_of_routers_connects_and_directly_wherever_rfc_4787_says_that_it_can() {
@@ -55,4 +56,56 @@ fn every_pair_of_routers_connects_and_directly_wherever_rfc_4787_says_that_it_ca
     }
     let page = fs::read_to_string(workspace_dir().join("docs/relay.md")).unwrap();
     assert!(page.contains(&table), "docs/relay.md is to have\n{table}");
+}
+
+#[test]
+fn a_connection_outlives_the_end_of_its_direct_path_which_comes_back() {
+    let home = NatKind::PortDependent;
+    let mut scene = BehindNats::new(1, &[home], &[home]).unwrap();
+    scene.start().unwrap();
+    wait_until("an answer", SOON, || scene.reaches(0, 0)).unwrap();
+    let path = || scene.path(0, 0);
+    wait_until("a direct path", SOON, || path() == "direct").unwrap();
+    let download = scene.download(0, 0).unwrap();
+    scene.cut(0, 0).unwrap();
+    let cut = Instant::now();
+    wait_until("the relay", SOON, || path() == "relayed").unwrap();
+    println!("relayed {:.1} s after the cut", cut.elapsed().as_secs_f32());
+    download.goes_on(SOON).unwrap();
+    println!("at most {:?} without a byte", download.longest_gap());
+    scene.heal().unwrap();
+    let healed = Instant::now();
+    wait_until("a direct path", SOON, || path() == "direct").unwrap();
+    println!(
+        "direct {:.1} s after it healed",
+        healed.elapsed().as_secs_f32()
+    );
+    download.goes_on(SOON).unwrap();
+}
+
+#[test]
+fn a_connection_outlives_the_relay_that_carries_it() {
+    // No direct path is possible between the two.
+    let (gateway, client) = (NatKind::PortDependent, NatKind::Symmetric);
+    let mut scene = BehindNats::new(2, &[gateway], &[client]).unwrap();
+    scene.start().unwrap();
+    wait_until("an answer", SOON, || scene.reaches(0, 0)).unwrap();
+    let download = scene.download(0, 0).unwrap();
+    let used = || scene.relay_between(0, 0);
+    wait_until("a relay", SOON, || used().is_some()).unwrap();
+    let first = used().unwrap();
+    let relay = scene.relays.iter().position(|it| it.name == first).unwrap();
+    scene.relays[relay].kill().unwrap();
+    let killed = Instant::now();
+    let used = || scene.relay_between(0, 0);
+    wait_until("the other relay", SOON, || {
+        used().is_some_and(|name| name != first)
+    })
+    .unwrap_or_else(|error| panic!("{error}: {}", scene.clients[0].output()));
+    println!(
+        "the other {:.1} s after the kill",
+        killed.elapsed().as_secs_f32()
+    );
+    download.goes_on(SOON).unwrap();
+    println!("at most {:?} without a byte", download.longest_gap());
 }
