@@ -119,10 +119,17 @@ impl<P> Client<P> {
                     let datagram = datagram.to_vec();
                     self.outbox.push(Output::SendPathMessage { datagram, to });
                 }
-                SelectionOutput::Use(address) => self.outbox.push(Output::UsePath {
-                    key,
-                    address: Some(address),
-                }),
+                SelectionOutput::Use(address) => {
+                    self.outbox.push(Output::UsePath {
+                        key,
+                        address: Some(address),
+                    });
+                    // A relay forwards to this end only what is for an index that it saw in a handshake.
+                    let by_relay = selection.path().is_some_and(|path| path.relay.is_some());
+                    if by_relay && gateway.told_path.is_some() {
+                        gateway.race.handle_network_changed(now);
+                    }
+                }
                 SelectionOutput::Changed => {}
             }
         }
