@@ -31,13 +31,40 @@ pub enum Kind {
     Observed,
     /// The peer's port at this relay: until a direct path is proven, and when none works.
     Relayed(RelayId),
+    /// The same relay through a TLS stream: a loopback address of this host stands for it.
+    RelayedTls(RelayId),
+}
+
+/// The address that stands for the peer's port at a relay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RelayPath {
+    /// The relay.
+    pub relay: RelayId,
+    /// The address that records are sent to.
+    pub address: SocketAddr,
+    /// It is the end of a TLS stream to the relay, on this host.
+    pub by_tls: bool,
+}
+
+impl RelayPath {
+    const fn kind(self) -> Kind {
+        match self.by_tls {
+            false => Kind::Relayed(self.relay),
+            true => Kind::RelayedTls(self.relay),
+        }
+    }
 }
 
 impl Kind {
+    /// It is a relay behind a TLS stream.
+    pub const fn by_tls(self) -> bool {
+        matches!(self, Self::RelayedTls(_))
+    }
+
     /// The relay, where it is one.
     pub const fn relay(self) -> Option<RelayId> {
         match self {
-            Self::Relayed(relay) => Some(relay),
+            Self::Relayed(relay) | Self::RelayedTls(relay) => Some(relay),
             Self::Public | Self::Interface | Self::Reflexive | Self::Observed => None,
         }
     }
@@ -87,7 +114,11 @@ impl Candidates {
             kind,
             observed: match kind {
                 Kind::Observed => self.observations,
-                Kind::Public | Kind::Interface | Kind::Reflexive | Kind::Relayed(_) => 0,
+                Kind::Public
+                | Kind::Interface
+                | Kind::Reflexive
+                | Kind::Relayed(_)
+                | Kind::RelayedTls(_) => 0,
             },
         };
         if let Some(known) = self.list.iter_mut().find(|it| it.address == address) {
@@ -140,15 +171,17 @@ impl Candidates {
     }
 
     /// Replaces all relays, in the order of their use. Those beyond [`RELAYS_MAX`], and those that the guard refuses, are
-    /// left out.
-    pub fn replace_relays(&mut self, relays: impl IntoIterator<Item = (RelayId, SocketAddr)>) {
+    /// left out. Of loopback the guard lets pass exactly the addresses of these that are reached by TLS.
+    pub fn replace_relays(&mut self, relays: impl IntoIterator<Item = RelayPath>) {
         let relays: Vec<_> = relays.into_iter().take(RELAYS_MAX).collect();
-        let is_relay = |address| relays.iter().any(|(_, at)| canonical(*at) == address);
+        let bridges = relays.iter().filter(|path| path.by_tls);
+        self.guard.set_bridges(bridges.map(|path| path.address));
+        let is_relay = |address| relays.iter().any(|path| canonical(path.address) == address);
         // A relay is no direct path, also if packets came from it before it was known as one.
         self.list
             .retain(|it| it.kind.relay().is_none() && !is_relay(it.address));
-        for (relay, address) in relays {
-            let _ = self.learn(address, Kind::Relayed(relay));
+        for path in relays {
+            let _ = self.learn(path.address, path.kind());
         }
     }
 
@@ -161,8 +194,8 @@ impl Candidates {
 
     /// Another guard: the tunnel's ranges changed. Candidates that it refuses are removed.
     pub fn set_guard(&mut self, guard: Guard) {
-        self.list.retain(|it| guard.admit(it.address).is_ok());
-        self.guard = guard;
+        self.guard.set_ranges_of(guard);
+        self.list.retain(|it| self.guard.admit(it.address).is_ok());
     }
 
     /// Checks an address with `guard`.

@@ -7,6 +7,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 /// many again while they are changed, with room to double.
 pub const OWN_RANGES_MAX: usize = 32;
 
+/// Loopback addresses that stand for a relay behind a TLS stream: one for each relay of a peer.
+pub(crate) const BRIDGES_MAX: usize = crate::candidates::RELAYS_MAX;
+
 /// The reason why an address is no candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum CandidateRefusal {
@@ -69,6 +72,8 @@ pub enum Error {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guard {
     own_ranges: Vec<IpNet>,
+    /// The loopback addresses that lead to a relay.
+    bridges: Vec<SocketAddr>,
 }
 
 impl Guard {
@@ -80,7 +85,23 @@ impl Guard {
         if own_ranges.len() > OWN_RANGES_MAX {
             return Err(Error::TooManyRanges(own_ranges.len()));
         }
-        Ok(Self { own_ranges })
+        Ok(Self {
+            own_ranges,
+            bridges: Vec::new(),
+        })
+    }
+
+    /// Exactly these loopback addresses lead to a relay, through a TLS stream; at most [`BRIDGES_MAX`] count, and addresses
+    /// that are not loopback change nothing.
+    pub(crate) fn set_bridges(&mut self, bridges: impl IntoIterator<Item = SocketAddr>) {
+        let bridges = bridges.into_iter().map(canonical);
+        let bridges = bridges.filter(|bridge| bridge.ip().is_loopback());
+        self.bridges = bridges.take(BRIDGES_MAX).collect();
+    }
+
+    /// Other ranges, and the same bridges.
+    pub(crate) fn set_ranges_of(&mut self, other: Self) {
+        self.own_ranges = other.own_ranges;
     }
 
     /// The one form of an address in which candidates are compared: IPv4 in IPv6 is IPv4.
@@ -97,7 +118,7 @@ impl Guard {
         if is_unspecified(ip) {
             return Err(CandidateRefusal::Unspecified);
         }
-        if ip.is_loopback() {
+        if ip.is_loopback() && !self.bridges.contains(&address) {
             return Err(CandidateRefusal::Loopback);
         }
         if ip.is_multicast() {

@@ -34,7 +34,7 @@ mod relays;
 mod selection;
 
 pub use candidates::{
-    CANDIDATES_MAX, Candidate, Candidates, Kind, OBSERVED_MAX, RELAYS_MAX, TARGETS_MAX,
+    CANDIDATES_MAX, Candidate, Candidates, Kind, OBSERVED_MAX, RELAYS_MAX, RelayPath, TARGETS_MAX,
 };
 pub use guard::{CandidateRefusal, Error, Guard, OWN_RANGES_MAX};
 pub use mtu::{
@@ -44,7 +44,8 @@ pub use mtu::{
 pub use race::{ANSWER, LATE_MAX, LISTEN, Output, Race, SECOND_ATTEMPT};
 pub use relays::{
     PLACES_MAX, REFLEXIVE_MAX, RELAYS_PER_OWNER, RelayGrant, RelayPlace, RelayReached, Relays,
-    RelaysOutput, SURVEY_EVERY, ToldReached, relay_grant,
+    RelaysOutput, SURVEY_EVERY, TLS_AFTER, TLS_LEFT_OPEN, TLS_SILENT, TLS_STREAMS_MAX, TlsPlace,
+    ToldReached, relay_grant,
 };
 pub use selection::{
     ANSWERS_PER_SECOND, KEEP_OPEN_EVERY, KEEP_OPEN_FOR, LEAVE_AFTER, LOST_EVERY, LOST_FOR,

@@ -1,9 +1,8 @@
 //! The decisions when a handshake is raced over all paths, and when a peer is dead.
 
-use crate::candidates::{Candidate, Candidates, Kind, TARGETS_MAX};
+use crate::candidates::{Candidate, Candidates, Kind, RelayPath, TARGETS_MAX};
 use crate::guard::{CandidateRefusal, Guard};
 use culvert_base::BootTime;
-use culvert_ids::RelayId;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -139,8 +138,9 @@ impl Race {
 
     /// The tunnel's ranges changed: what is inside them is no candidate any more, and no path.
     pub fn set_guard(&mut self, guard: Guard) {
-        self.current = self.current.filter(|it| guard.admit(*it).is_ok());
         self.candidates.set_guard(guard);
+        let candidates = &self.candidates;
+        self.current = self.current.filter(|it| candidates.admit(*it).is_ok());
         self.report_targets();
     }
 
@@ -294,7 +294,7 @@ impl Race {
     }
 
     /// Replaces all relays, in the order of their use. The path in use stays.
-    pub fn replace_relays(&mut self, relays: &[(RelayId, SocketAddr)]) {
+    pub fn replace_relays(&mut self, relays: &[RelayPath]) {
         let known: Vec<_> = self.addresses().collect();
         self.candidates.replace_relays(relays.iter().copied());
         if self.addresses().any(|address| !known.contains(&address)) {

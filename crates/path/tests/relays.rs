@@ -5,12 +5,14 @@
 use culvert_base::{BootTime, PresharedKey};
 use culvert_ids::RelayId;
 use culvert_path::{
-    PLACES_MAX, RELAYS_PER_OWNER, RelayGrant, RelayPlace, Relays, RelaysOutput, SURVEY_EVERY,
+    PLACES_MAX, RELAYS_PER_OWNER, RelayGrant, RelayPath, RelayPlace, Relays, RelaysOutput,
+    SURVEY_EVERY, TLS_AFTER, TLS_LEFT_OPEN, TLS_SILENT, TLS_STREAMS_MAX, TlsPlace,
 };
 use culvert_relay_core::Message;
 use culvert_relay_core::mac::Mac;
 use culvert_relay_core::message::{Challenge, Registered};
 use culvert_relay_core::registration::Permission;
+use culvert_wire::token::CertificatePin;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -40,6 +42,7 @@ fn grant(number: u8) -> RelayGrant {
     RelayGrant {
         relay: relay_id(number),
         addresses: vec![at(number, GATEWAY_PORT)],
+        tls: None,
         permission: Permission {
             token: "v4.local.abc".to_owned(),
             key: PresharedKey::from_bytes([number; 32]),
@@ -52,6 +55,9 @@ struct End {
     relays: Relays<char>,
     now: BootTime,
     registering: Vec<(char, SocketAddr)>,
+    /// Orders about streams: true opens one.
+    streams: Vec<(char, RelayId, bool)>,
+    failures: Vec<String>,
 }
 
 impl End {
@@ -60,6 +66,8 @@ impl End {
             relays: Relays::new([1; 32]),
             now: BootTime::from_millis(1_000_000),
             registering: Vec::new(),
+            streams: Vec::new(),
+            failures: Vec::new(),
         }
     }
 
@@ -72,6 +80,18 @@ impl End {
                 RelaysOutput::Registering { owner, address } => {
                     self.registering.push((owner, address));
                 }
+                RelaysOutput::OpenTls {
+                    owner,
+                    relay,
+                    place,
+                } => {
+                    assert_eq!(place.gateway_port, GATEWAY_PORT);
+                    self.streams.push((owner, relay, true));
+                }
+                RelaysOutput::CloseTls { owner, relay } => {
+                    self.streams.push((owner, relay, false));
+                }
+                RelaysOutput::TlsFailed { why, .. } => self.failures.push(why),
                 RelaysOutput::Refused { .. } | RelaysOutput::Changed => {}
             }
         }
@@ -85,6 +105,22 @@ impl End {
     fn pass(&mut self, span: Duration) {
         self.now = self.now.saturating_add(span);
         self.relays.handle_timeout(self.now);
+    }
+
+    /// Lets time pass, and loses all that is sent.
+    fn pass_in_silence(&mut self, span: Duration) {
+        let end = self.now.saturating_add(span);
+        while let Some(due) = self.relays.poll_timeout().filter(|due| *due <= end) {
+            self.now = due.max(self.now);
+            self.relays.handle_timeout(self.now);
+            self.sent();
+        }
+        self.now = end;
+    }
+
+    fn take_streams(&mut self) -> Vec<(char, RelayId, bool)> {
+        self.sent();
+        std::mem::take(&mut self.streams)
     }
 
     /// Answers everything that was sent, each relay after its own time.
@@ -187,7 +223,11 @@ fn the_nearest_relay_comes_first_and_each_registration_is_told_as_it_leaves() {
         true => Duration::from_millis(40),
         false => Duration::from_millis(10),
     });
-    let expected = [2, 1].map(|number| (relay_id(number), at(number, GATEWAY_PORT)));
+    let expected = [2, 1].map(|number| RelayPath {
+        relay: relay_id(number),
+        address: at(number, GATEWAY_PORT),
+        by_tls: false,
+    });
     assert_eq!(end.relays.usable('a'), expected);
     assert_eq!(end.relays.usable('b'), []);
     assert_eq!(end.relays.reflexive(), [mapped(0)]);
@@ -232,4 +272,178 @@ fn another_network_begins_everything_again() {
     let mut asked = end.destinations();
     asked.sort_unstable();
     assert_eq!(asked, [at(1, MAIN_PORT), at(2, GATEWAY_PORT)]);
+}
+
+fn bridge() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 50_000))
+}
+
+fn with_tls(number: u8) -> RelayGrant {
+    RelayGrant {
+        tls: Some(TlsPlace {
+            addresses: vec![at(number, 443)],
+            pin: CertificatePin::of(&[number]),
+            gateway_port: GATEWAY_PORT,
+        }),
+        ..grant(number)
+    }
+}
+
+/// An end that is registered through a stream, since UDP is blocked.
+fn by_tls() -> End {
+    let mut end = End::new();
+    end.relays.set('a', vec![with_tls(1)], end.now);
+    end.pass_in_silence(TLS_AFTER);
+    assert_eq!(end.take_streams(), [('a', relay_id(1), true)]);
+    end.relays
+        .handle_tls_opened('a', relay_id(1), bridge(), end.now);
+    end.answer_bridge();
+    end
+}
+
+impl End {
+    /// Answers what is sent through the stream, and nothing else.
+    fn answer_bridge(&mut self) {
+        loop {
+            let sent = self.sent().into_iter();
+            let sent: Vec<_> = sent.filter(|(to, _)| *to == bridge()).collect();
+            if sent.is_empty() {
+                return;
+            }
+            for (to, datagram) in sent {
+                // The relay sees a loopback address of its own.
+                let seen = SocketAddr::from(([127, 0, 0, 1], 60_000));
+                let number = [1; 32];
+                let answer = match Message::parse(&datagram).unwrap() {
+                    Message::Register(register) => {
+                        let it = Registered::new(register.transaction, 3_600, &number);
+                        it.encode().to_vec()
+                    }
+                    _ => answer_to(to, &datagram, seen),
+                };
+                assert!(self.relays.handle_datagram(to, &answer, self.now));
+            }
+        }
+    }
+
+    fn is_by_tls(&self) -> bool {
+        let usable = self.relays.usable('a');
+        usable.len() == 1 && usable[0].by_tls && usable[0].address == bridge()
+    }
+}
+
+#[test]
+fn a_relay_that_is_silent_by_udp_is_reached_by_tls_and_only_if_it_has_a_port_for_it() {
+    let end = by_tls();
+    assert!(end.is_by_tls());
+    assert_eq!(end.relays.reflexive(), [], "loopback is no address");
+    let reached = end.relays.reached();
+    assert!(reached[0].by_tls && reached[0].is_registered);
+    assert_eq!(end.relays.known('a').len(), 2);
+
+    let mut end = End::new();
+    end.relays.set('a', vec![grant(1)], end.now);
+    end.pass_in_silence(Duration::from_secs(60));
+    assert_eq!(end.take_streams(), []);
+}
+
+#[test]
+fn no_stream_is_opened_to_a_relay_that_answers_by_udp() {
+    let mut end = End::new();
+    end.relays.set('a', vec![with_tls(1)], end.now);
+    end.answer(|_| Duration::from_millis(5));
+    end.pass(Duration::from_secs(10));
+    assert_eq!(end.take_streams(), []);
+    assert!(!end.relays.usable('a')[0].by_tls);
+}
+
+#[test]
+fn udp_wins_as_soon_as_it_answers_and_the_stream_is_closed_later() {
+    let mut end = by_tls();
+    // UDP is asked for ever.
+    let mut asked = Vec::new();
+    while asked.is_empty() {
+        end.now = end.relays.poll_timeout().unwrap().max(end.now);
+        end.relays.handle_timeout(end.now);
+        let sent = end.sent().into_iter();
+        asked = sent.filter(|(to, _)| *to == at(1, GATEWAY_PORT)).collect();
+    }
+    let (to, datagram) = asked.remove(0);
+    let challenge = answer_to(to, &datagram, mapped(0));
+    assert!(end.relays.handle_datagram(to, &challenge, end.now));
+    assert!(end.is_by_tls(), "a challenge proves nothing");
+    end.answer(|_| Duration::from_millis(5));
+    assert!(!end.relays.usable('a')[0].by_tls);
+    assert_eq!(end.take_streams(), []);
+    end.pass(TLS_LEFT_OPEN);
+    assert_eq!(end.take_streams(), [('a', relay_id(1), false)]);
+    assert_eq!(end.relays.known('a').len(), 1);
+}
+
+#[test]
+fn a_stream_that_fails_is_opened_again_later_and_later() {
+    let mut end = End::new();
+    end.relays.set('a', vec![with_tls(1)], end.now);
+    let (mut times, begun) = (Vec::new(), end.now);
+    for _ in 0..10 {
+        while end.streams.is_empty() {
+            end.now = end.relays.poll_timeout().unwrap();
+            end.relays.handle_timeout(end.now);
+            end.sent();
+        }
+        end.streams.clear();
+        times.push(end.now.saturating_since(begun).as_millis());
+        let why = "the proxy says no".to_owned();
+        end.relays
+            .handle_tls_ended('a', relay_id(1), why, end.now);
+        end.sent();
+    }
+    let waits: Vec<u128> = times.windows(2).map(|two| two[1] - two[0]).collect();
+    let (s, most) = (1_000, 60_000);
+    let expected = [s, 2 * s, 4 * s, 8 * s, 16 * s, 32 * s, most, most, most];
+    assert_eq!(waits, expected);
+    assert_eq!(times[0], TLS_AFTER.as_millis());
+    // It is told once.
+    assert_eq!(end.failures, ["the proxy says no"]);
+    let troubles: Vec<_> = end.relays.troubles().collect();
+    assert_eq!(troubles, [(relay_id(1), "the proxy says no")]);
+}
+
+#[test]
+fn a_stream_through_which_nothing_comes_is_closed() {
+    let mut end = End::new();
+    end.relays.set('a', vec![with_tls(1)], end.now);
+    end.pass_in_silence(TLS_AFTER);
+    end.take_streams();
+    end.relays
+        .handle_tls_opened('a', relay_id(1), bridge(), end.now);
+    end.pass_in_silence(TLS_SILENT);
+    assert_eq!(end.take_streams(), [('a', relay_id(1), false)]);
+    assert_eq!(end.relays.usable('a'), []);
+    assert_eq!(end.relays.troubles().count(), 1);
+}
+
+#[test]
+fn a_stream_ends_with_its_owner_and_one_that_opens_too_late_is_closed() {
+    let mut end = by_tls();
+    end.relays.keep_only(|_| false);
+    assert_eq!(end.take_streams(), [('a', relay_id(1), false)]);
+    end.relays
+        .handle_tls_opened('a', relay_id(1), bridge(), end.now);
+    assert_eq!(end.take_streams(), [('a', relay_id(1), false)]);
+    end.relays
+        .handle_tls_ended('a', relay_id(1), String::new(), end.now);
+    assert_eq!(end.take_streams(), []);
+}
+
+#[test]
+fn the_number_of_streams_is_bounded() {
+    let mut end = End::new();
+    let owners = ('a'..='z').chain('A'..='Z');
+    for owner in owners {
+        end.relays.set(owner, vec![with_tls(1)], end.now);
+    }
+    end.pass_in_silence(TLS_AFTER);
+    let opened = end.take_streams().len();
+    assert_eq!(opened, TLS_STREAMS_MAX);
 }

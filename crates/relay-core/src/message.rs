@@ -91,7 +91,8 @@ pub struct Transaction(pub [u8; 16]);
 impl Transaction {
     /// The key of the signs of life that follow this registration, of the token's key. Those of an earlier registration
     /// count no more.
-    pub(crate) fn refresh_key(&self, key: &[u8; KEY_LEN]) -> Zeroizing<[u8; KEY_LEN]> {
+    #[must_use]
+    pub fn refresh_key(&self, key: &[u8; KEY_LEN]) -> Zeroizing<[u8; KEY_LEN]> {
         derive(key, &[b"culvert relay refresh", &self.0])
     }
 }

@@ -116,6 +116,8 @@ pub struct Registration {
     /// The number of the latest question.
     asked: Option<Transaction>,
     registered: Option<Registered>,
+    /// The first question since the relay's last answer.
+    unanswered_since: Option<BootTime>,
     outputs: VecDeque<Output>,
 }
 
@@ -158,6 +160,7 @@ impl Registration {
             refused_until: now,
             asked: None,
             registered: None,
+            unanswered_since: None,
             outputs: VecDeque::new(),
         }
     }
@@ -182,7 +185,25 @@ impl Registration {
 
     /// The network of this host changed: its address from outside may be another one.
     pub fn handle_network_change(&mut self, now: BootTime) {
+        self.unanswered_since = None;
         self.begin_again(now);
+    }
+
+    /// The end has registered with the same token from another address. A relay keeps one registration of an end, so this
+    /// one is over. It goes on asking, and takes over again once the relay answers.
+    pub fn handle_superseded(&mut self, now: BootTime) {
+        if self.registered.take().is_some() {
+            self.outputs.push_back(Output::Lost);
+        }
+        // Without the cookie that it has: sent once more, it would take over although no answer arrives.
+        self.begin_again(now);
+    }
+
+    /// The time of the first question that waits for an answer of the relay. A challenge is none: anybody on the way can
+    /// make one.
+    #[must_use]
+    pub fn unanswered_since(&self) -> Option<BootTime> {
+        self.unanswered_since
     }
 
     /// The relay's address, while the end is registered.
@@ -248,6 +269,7 @@ impl Registration {
         }
         registered.unanswered.clear();
         registered.due = now.saturating_add(REFRESH_EVERY);
+        self.unanswered_since = None;
         let round_trip = now.saturating_since(sent_at);
         self.outputs.push_back(Output::Alive { round_trip });
         true
@@ -305,6 +327,7 @@ impl Registration {
         registered.counter += 1;
         registered.unanswered.push((registered.counter, now));
         registered.due = now.saturating_add(ANSWER);
+        self.unanswered_since.get_or_insert(now);
         let question = Refresh::question(registered.counter, &registered.key);
         let to = registered.relay;
         let datagram = Datagram::new(&question.encode_question());

@@ -1,6 +1,6 @@
 //! Relays in the messages of the portal, for clients and gateways alike.
 
-use super::{RelayGrant, RelayReached};
+use super::{RelayGrant, RelayReached, TlsPlace};
 use culvert_base::BootTime;
 use culvert_relay_core::registration::Permission;
 use culvert_wire::messages::{RelayAccess, RelayReach};
@@ -13,12 +13,19 @@ const REACHED_EVERY: Duration = Duration::from_secs(60);
 /// The permission to use a relay, as the portal gives it.
 #[must_use]
 pub fn relay_grant(access: &RelayAccess) -> RelayGrant {
-    let addresses = access.place.addresses.iter();
+    let with_port = |port: u16| {
+        let addresses = access.place.addresses.iter();
+        let addresses = addresses.map(move |address| SocketAddr::new(address.ip(), port));
+        addresses.collect()
+    };
     RelayGrant {
         relay: access.place.relay,
-        addresses: addresses
-            .map(|address| SocketAddr::new(address.ip(), access.port))
-            .collect(),
+        addresses: with_port(access.port),
+        tls: access.place.tls.as_ref().map(|tls| TlsPlace {
+            addresses: with_port(tls.port),
+            pin: tls.pin,
+            gateway_port: access.port,
+        }),
         permission: Permission {
             token: access.token.clone(),
             key: access.key.clone(),
@@ -47,7 +54,8 @@ impl ToldReached {
         let is_told = |(one, other): (&RelayReach, &RelayReach)| {
             let difference = one.round_trip_us.abs_diff(other.round_trip_us);
             let is_near = is_early || difference <= other.round_trip_us / 4;
-            (one.relay, one.registered) == (other.relay, other.registered) && is_near
+            let kind = |reach: &RelayReach| (reach.relay, reach.registered, reach.tls);
+            kind(one) == kind(other) && is_near
         };
         let are_told =
             reached.len() == self.told.len() && reached.iter().zip(&self.told).all(is_told);
@@ -65,7 +73,7 @@ fn reach(reached: &RelayReached) -> RelayReach {
         relay: reached.relay,
         round_trip_us: u32::try_from(reached.round_trip.as_micros()).unwrap_or(u32::MAX),
         registered: reached.is_registered,
-        tls: false,
+        tls: reached.by_tls,
     }
 }
 
@@ -79,6 +87,7 @@ mod tests {
             relay: RelayId::from_bytes([1; 16]),
             round_trip: Duration::from_millis(round_trip_ms),
             is_registered,
+            by_tls: false,
         }]
     }
 

@@ -3,21 +3,32 @@
 //! A client has registrations at the relays of each gateway in use, a gateway at its own: `K` tells them apart. Both send
 //! from the socket of WireGuard, so what a relay sees is the address that a NAT gives to records.
 //!
+//! A relay that gives no answer by UDP is reached by TLS, if it has a port for that. The owner opens the stream
+//! ([`RelaysOutput::OpenTls`]) and names a loopback address that stands for the relay. The end registers there a second
+//! time, which moves its one registration at the relay. UDP is asked for ever, and the registration moves back with its
+//! first answer.
+//!
 //! Events and time go in through `handle_*`; call [`Relays::poll_output`] after each until it returns `None`.
 
+mod entry;
 mod messages;
+mod seeds;
+mod stream;
 mod survey;
 
+use crate::candidates::RelayPath;
 use culvert_base::BootTime;
 use culvert_ids::RelayId;
-use culvert_relay_core::mac::Mac;
-use culvert_relay_core::message::{KIND_REGISTER, RefusalReason};
-use culvert_relay_core::registration::{Output as RegistrationOutput, Permission, Registration};
+use culvert_relay_core::message::RefusalReason;
+use culvert_relay_core::registration::Permission;
+use entry::Entry;
 pub use messages::{ToldReached, relay_grant};
+use seeds::Seeds;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
+pub use stream::{TLS_AFTER, TLS_LEFT_OPEN, TLS_SILENT, TLS_STREAMS_MAX, TlsPlace};
 use survey::Survey;
 pub use survey::{PLACES_MAX, RelayPlace, SURVEY_EVERY};
 
@@ -34,6 +45,8 @@ pub struct RelayGrant {
     pub relay: RelayId,
     /// Its addresses, each with the gateway's port.
     pub addresses: Vec<SocketAddr>,
+    /// Its TLS port, if it has one.
+    pub tls: Option<TlsPlace>,
     /// The token, and the key of the proofs.
     pub permission: Permission,
 }
@@ -62,6 +75,29 @@ pub enum RelaysOutput<K> {
         /// The reason.
         reason: RefusalReason,
     },
+    /// Open a TLS stream to the relay; then [`Relays::handle_tls_opened`] or [`Relays::handle_tls_ended`].
+    OpenTls {
+        /// The owner of the stream.
+        owner: K,
+        /// The relay.
+        relay: RelayId,
+        /// Its TLS port.
+        place: TlsPlace,
+    },
+    /// Close the owner's stream to the relay, or give its opening up. Nothing is to be reported of it any more.
+    CloseTls {
+        /// The owner of the stream.
+        owner: K,
+        /// The relay.
+        relay: RelayId,
+    },
+    /// The relay gives no answer by UDP, and is not reached by TLS either. It is tried again.
+    TlsFailed {
+        /// The relay.
+        relay: RelayId,
+        /// The reason.
+        why: String,
+    },
     /// Registrations, round trips or reflexive addresses are others now.
     Changed,
 }
@@ -75,23 +111,16 @@ pub struct RelayReached {
     pub round_trip: Duration,
     /// The end is registered there.
     pub is_registered: bool,
+    /// It is reached by TLS only.
+    pub by_tls: bool,
 }
 
 /// The relays of an end.
 pub struct Relays<K> {
     entries: BTreeMap<(K, RelayId), Entry>,
     survey: Survey,
-    seed: [u8; 32],
-    registrations: u64,
+    seeds: Seeds,
     outputs: VecDeque<RelaysOutput<K>>,
-}
-
-struct Entry {
-    registration: Registration,
-    grant: RelayGrant,
-    round_trip: Duration,
-    /// The address of this end, as the relay sees it.
-    mapped: Option<SocketAddr>,
 }
 
 impl<K> fmt::Debug for Relays<K> {
@@ -105,53 +134,32 @@ impl<K> fmt::Debug for Relays<K> {
 impl<K: Copy + Ord> Relays<K> {
     /// None yet. `seed` is secret and random.
     pub fn new(seed: [u8; 32]) -> Self {
-        let mut relays = Self {
+        let mut seeds = Seeds::new(seed);
+        Self {
             entries: BTreeMap::new(),
-            survey: Survey::default(),
-            seed,
-            registrations: 0,
+            survey: Survey::new(seeds.next()),
+            seeds,
             outputs: VecDeque::new(),
-        };
-        let seed = relays.next_seed();
-        relays.survey = Survey::new(seed);
-        relays
+        }
     }
 
     /// The relays that may be used for this owner: all of them, at most [`RELAYS_PER_OWNER`]. Registrations at the others
     /// end.
     pub fn set(&mut self, owner: K, grants: Vec<RelayGrant>, now: BootTime) {
         let wanted: Vec<RelayGrant> = grants.into_iter().take(RELAYS_PER_OWNER).collect();
-        let before = self.entries.len();
         let is_wanted = |relay: RelayId| wanted.iter().any(|grant| grant.relay == relay);
-        self.entries
-            .retain(|(of, relay), _| *of != owner || is_wanted(*relay));
-        let mut has_changed = self.entries.len() != before;
+        let mut has_changed = self.retain(|of, relay| of != owner || is_wanted(relay));
         for grant in wanted {
             let key = (owner, grant.relay);
-            let seed = self.next_seed();
             if let Some(entry) = self.entries.get_mut(&key) {
-                if entry.grant.addresses != grant.addresses {
-                    entry.registration.set_addresses(&grant.addresses, now);
-                }
-                entry
-                    .registration
-                    .set_permission(grant.permission.clone(), now);
-                entry.grant = grant;
+                entry.set_grant(grant, now);
             } else {
-                let permission = grant.permission.clone();
-                let mut registration = Registration::new(&grant.addresses, permission, seed, now);
-                registration.handle_timeout(now);
-                let entry = Entry {
-                    registration,
-                    grant,
-                    round_trip: Duration::MAX,
-                    mapped: None,
-                };
-                self.entries.insert(key, entry);
+                let seeds = Seeds::new(self.seeds.next());
+                self.entries.insert(key, Entry::new(grant, seeds, now));
                 has_changed = true;
             }
         }
-        self.drain();
+        self.drain(now);
         if has_changed {
             self.note_change();
         }
@@ -159,9 +167,7 @@ impl<K: Copy + Ord> Relays<K> {
 
     /// Registrations of other owners end.
     pub fn keep_only(&mut self, is_live: impl Fn(K) -> bool) {
-        let before = self.entries.len();
-        self.entries.retain(|(owner, _), _| is_live(*owner));
-        if self.entries.len() != before {
+        if self.retain(|owner, _| is_live(owner)) {
             self.note_change();
         }
     }
@@ -169,14 +175,13 @@ impl<K: Copy + Ord> Relays<K> {
     /// The relays there are, to learn from them where this end is and how far they are; at most [`PLACES_MAX`] count.
     pub fn set_places(&mut self, places: Vec<RelayPlace>, now: BootTime) {
         self.survey.set_places(places, now);
-        self.drain();
+        self.drain(now);
     }
 
     /// The host's network is another one: everything begins again.
     pub fn handle_network_changed(&mut self, now: BootTime) {
         for entry in self.entries.values_mut() {
-            entry.registration.handle_network_change(now);
-            entry.mapped = None;
+            entry.handle_network_changed(now);
         }
         self.survey.begin(now);
         self.handle_timeout(now);
@@ -186,27 +191,55 @@ impl<K: Copy + Ord> Relays<K> {
     pub fn handle_datagram(&mut self, source: SocketAddr, datagram: &[u8], now: BootTime) -> bool {
         let mut of_source = self.entries.values_mut();
         let taken = of_source
-            .any(|entry| entry.registration.handle_datagram(source, datagram, now))
+            .any(|entry| entry.handle_datagram(source, datagram, now))
             || self.survey.handle_datagram(source, datagram, now);
-        self.drain();
+        self.drain(now);
         taken
+    }
+
+    /// The owner's paths may be dead: its relays are asked whether they live, unless they have been asked already.
+    pub fn check(&mut self, owner: K, now: BootTime) {
+        for ((of, _), entry) in &mut self.entries {
+            if *of == owner {
+                entry.check(now);
+            }
+        }
+        self.drain(now);
+    }
+
+    /// The stream that [`RelaysOutput::OpenTls`] asked for is open: `local` stands for the relay.
+    pub fn handle_tls_opened(&mut self, owner: K, relay: RelayId, local: SocketAddr, now: BootTime) {
+        match self.entries.get_mut(&(owner, relay)) {
+            Some(entry) => entry.handle_opened(local, now),
+            None => self
+                .outputs
+                .push_back(RelaysOutput::CloseTls { owner, relay }),
+        }
+        self.drain(now);
+        self.note_change();
+    }
+
+    /// The stream has ended, or could not be opened.
+    pub fn handle_tls_ended(&mut self, owner: K, relay: RelayId, why: String, now: BootTime) {
+        if let Some(entry) = self.entries.get_mut(&(owner, relay)) {
+            entry.handle_ended(why, now);
+            self.drain(now);
+            self.note_change();
+        }
     }
 
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: BootTime) {
         for entry in self.entries.values_mut() {
-            if entry.registration.poll_timeout() <= now {
-                entry.registration.handle_timeout(now);
-            }
+            entry.handle_timeout(now);
         }
         self.survey.handle_timeout(now);
-        self.drain();
+        self.drain(now);
     }
 
     /// The time at which [`Self::handle_timeout`] has something to do.
     pub fn poll_timeout(&self) -> Option<BootTime> {
-        let registrations = self.entries.values();
-        let registrations = registrations.map(|entry| entry.registration.poll_timeout());
+        let registrations = self.entries.values().map(Entry::poll_timeout);
         registrations.chain(self.survey.poll_timeout()).min()
     }
 
@@ -215,37 +248,32 @@ impl<K: Copy + Ord> Relays<K> {
         self.outputs.pop_front()
     }
 
-    /// The relays at which this end is registered for the owner, the nearest first.
-    pub fn usable(&self, owner: K) -> Vec<(RelayId, SocketAddr)> {
-        let mut usable: Vec<_> = self
-            .of(owner)
-            .filter_map(|(relay, entry)| {
-                let address = entry.registration.relay()?;
-                Some((entry.round_trip, relay, address))
-            })
-            .collect();
-        usable.sort_unstable();
-        usable
-            .into_iter()
-            .map(|(_, relay, at)| (relay, at))
-            .collect()
+    /// The paths through relays at which this end is registered for the owner: UDP before TLS, then the nearest first.
+    pub fn usable(&self, owner: K) -> Vec<RelayPath> {
+        let mut usable: Vec<_> = self.of(owner).filter_map(Entry::usable).collect();
+        usable.sort_by_key(|(path, round_trip)| (path.by_tls, *round_trip, path.relay));
+        usable.into_iter().map(|(path, _)| path).collect()
     }
 
-    /// The relays of the owner: where this end is registered, and where it is about to be.
-    pub fn known(&self, owner: K) -> Vec<(RelayId, SocketAddr)> {
-        let known = self.of(owner).filter_map(|(relay, entry)| {
-            let first = entry.grant.addresses.first().copied();
-            Some((relay, entry.registration.relay().or(first)?))
-        });
-        known.collect()
+    /// The paths through relays of the owner: where this end is registered, where it is about to be, and where it was
+    /// until lately.
+    pub fn known(&self, owner: K) -> Vec<RelayPath> {
+        self.of(owner).flat_map(Entry::known).collect()
     }
 
-    /// The addresses at which this end is seen, as relays say.
+    /// The relays that are reached neither by UDP nor by TLS, each with the reason of the second.
+    pub fn troubles(&self) -> impl Iterator<Item = (RelayId, &str)> {
+        let entries = self.entries.iter();
+        entries.filter_map(|((_, relay), entry)| Some((*relay, entry.trouble()?)))
+    }
+
+    /// The addresses at which this end is seen, as relays say. A relay on this host says nothing of that.
     pub fn reflexive(&self) -> Vec<SocketAddr> {
-        let registered = self.entries.values().filter_map(|entry| entry.mapped);
+        let registered = self.entries.values().filter_map(Entry::mapped);
         let mut addresses = Vec::new();
         for address in registered.chain(self.survey.mapped()) {
-            if !addresses.contains(&address) && addresses.len() < REFLEXIVE_MAX {
+            let is_new = !address.ip().is_loopback() && !addresses.contains(&address);
+            if is_new && addresses.len() < REFLEXIVE_MAX {
                 addresses.push(address);
             }
         }
@@ -260,62 +288,51 @@ impl<K: Copy + Ord> Relays<K> {
                 relay,
                 round_trip,
                 is_registered: false,
+                by_tls: false,
             };
             reached.insert(relay, found);
         }
-        for ((_, relay), entry) in &self.entries {
-            if entry.registration.relay().is_some() {
-                let found = RelayReached {
-                    relay: *relay,
-                    round_trip: entry.round_trip,
-                    is_registered: true,
-                };
-                reached.insert(*relay, found);
-            }
+        for (path, round_trip) in self.entries.values().filter_map(Entry::usable) {
+            let found = RelayReached {
+                relay: path.relay,
+                round_trip,
+                is_registered: true,
+                by_tls: path.by_tls,
+            };
+            reached.insert(path.relay, found);
         }
         reached.into_values().collect()
     }
 
-    fn of(&self, owner: K) -> impl Iterator<Item = (RelayId, &Entry)> {
+    fn of(&self, owner: K) -> impl Iterator<Item = &Entry> {
         let of_owner = self.entries.iter().filter(move |((of, _), _)| *of == owner);
-        of_owner.map(|((_, relay), entry)| (*relay, entry))
+        of_owner.map(|(_, entry)| entry)
+    }
+
+    /// Keeps these entries. True if others went.
+    fn retain(&mut self, is_kept: impl Fn(K, RelayId) -> bool) -> bool {
+        let before = self.entries.len();
+        let outputs = &mut self.outputs;
+        self.entries.retain(|(owner, relay), entry| {
+            let is_kept = is_kept(*owner, *relay);
+            if !is_kept {
+                outputs.extend(entry.end(*owner));
+            }
+            is_kept
+        });
+        self.entries.len() != before
     }
 
     /// Takes in what the registrations and the survey say.
-    fn drain(&mut self) {
+    fn drain(&mut self, now: BootTime) {
         let mut has_changed = false;
-        for ((owner, relay), entry) in &mut self.entries {
-            while let Some(output) = entry.registration.poll_output() {
-                match output {
-                    RegistrationOutput::Send { to, datagram } => {
-                        let registers = datagram.as_bytes().get(3) == Some(&KIND_REGISTER);
-                        self.outputs.push_back(RelaysOutput::Send {
-                            datagram: datagram.as_bytes().to_vec(),
-                            to,
-                        });
-                        if registers {
-                            let (owner, address) = (*owner, to);
-                            self.outputs
-                                .push_back(RelaysOutput::Registering { owner, address });
-                        }
-                    }
-                    RegistrationOutput::Mapped { address, .. } => {
-                        has_changed |= entry.mapped != Some(address);
-                        entry.mapped = Some(address);
-                    }
-                    RegistrationOutput::Registered { round_trip, .. } => {
-                        entry.round_trip = round_trip;
-                        has_changed = true;
-                    }
-                    RegistrationOutput::Alive { round_trip } => entry.round_trip = round_trip,
-                    RegistrationOutput::Lost => has_changed = true,
-                    RegistrationOutput::Refused(reason) => {
-                        let relay = *relay;
-                        self.outputs
-                            .push_back(RelaysOutput::Refused { relay, reason });
-                    }
-                }
+        let mut streams = self.entries.values().filter(|it| it.has_stream()).count();
+        for ((owner, _), entry) in &mut self.entries {
+            if entry.asks_for_stream() && streams > TLS_STREAMS_MAX {
+                entry.refuse_stream(now);
+                streams -= 1;
             }
+            has_changed |= entry.drain(*owner, &mut self.outputs, now);
         }
         while let Some((to, datagram)) = self.survey.poll_send() {
             let datagram = datagram.to_vec();
@@ -330,20 +347,5 @@ impl<K: Copy + Ord> Relays<K> {
         if !matches!(self.outputs.back(), Some(RelaysOutput::Changed)) {
             self.outputs.push_back(RelaysOutput::Changed);
         }
-    }
-
-    /// A seed that no other part has.
-    fn next_seed(&mut self) -> [u8; 32] {
-        self.registrations += 1;
-        let number = self.registrations.to_be_bytes();
-        let half = |label: &[u8]| Mac::of(&self.seed, &[label, &number]);
-        let (one, other) = (
-            half(b"culvert relays, one half"),
-            half(b"culvert relays, other half"),
-        );
-        let mut seed = [0; 32];
-        seed[..16].copy_from_slice(one.as_bytes());
-        seed[16..].copy_from_slice(other.as_bytes());
-        seed
     }
 }

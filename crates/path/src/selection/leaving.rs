@@ -3,7 +3,6 @@
 use super::probing::Proof;
 use super::suspicion::{Cause, Suspicion};
 use super::{LEAVE_AFTER, SILENCE, Selection, SelectionOutput};
-use crate::candidates::Kind;
 use culvert_base::BootTime;
 use culvert_relay_core::probe::PairEnd;
 use std::net::SocketAddr;
@@ -14,6 +13,10 @@ const LONGEST_ANSWER: Duration = Duration::from_secs(2);
 
 /// A path is suspected for this long at most; then other rules look for another one.
 const SUSPICION_MAX: Duration = Duration::from_secs(60);
+
+/// All paths are probed at the shortest interval for this long: an end whose network begins to block UDP is reached by TLS
+/// after 2 to 3 s.
+const QUICK_FOR: Duration = Duration::from_secs(4);
 
 /// The least time between two records that only show the peer where this end is.
 const REMIND_EVERY: Duration = Duration::from_secs(1);
@@ -45,23 +48,23 @@ impl Selection {
             }
         }
         if suspicion.again <= now {
+            let so_far = now.saturating_since(suspicion.since);
             // The longer it takes the less it matters when it ends.
-            let pause = now.saturating_since(suspicion.since) / 2;
-            suspicion.again = now.saturating_add(pause.max(SILENCE));
+            let pause = if so_far < QUICK_FOR { SILENCE } else { so_far / 2 };
+            suspicion.again = now.saturating_add(pause);
             self.suspicion = Some(suspicion);
             self.probe_all(now);
         }
     }
 
-    /// The best other path that was proven since: a direct one before relays, a short one before a long one.
+    /// The best other path that was proven since: a direct one before relays, UDP before TLS, a short one before a long one.
     fn best_since(&self, since: BootTime) -> Option<SocketAddr> {
         let proven = self.probing.proofs().filter(|proof| proof.at >= since);
         let others = proven.filter(|proof| Some(proof.address) != self.current);
-        let known = others.filter(|proof| match self.candidates.kind_of(proof.address) {
-            Some(Kind::Relayed(_)) => self.usable.contains(&proof.address),
-            kind => kind.is_some(),
+        let known = others.filter(|proof| {
+            self.candidates.kind_of(proof.address).is_some() && self.may_use(proof.address)
         });
-        let rank = |proof: &&Proof| (self.is_relay(proof.address), proof.round_trip);
+        let rank = |proof: &&Proof| (self.rank(proof.address), proof.round_trip);
         known.min_by_key(rank).map(|proof| proof.address)
     }
 
@@ -81,6 +84,7 @@ impl Selection {
             until: Some(begun.saturating_add(answer)),
             again: now.saturating_add(SILENCE),
         });
+        self.outputs.push_back(SelectionOutput::CheckRelays);
         match cause {
             // A peer that has nothing to send back is silent for longer, again and again.
             Cause::Silence => {

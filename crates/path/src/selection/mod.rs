@@ -9,8 +9,10 @@
 //! | it came from an unknown address | the address is a candidate, and is probed at once |
 //! | an answer from where the probe went | the path is proven in both directions; nothing else proves one |
 //! | the path in use is relayed, a direct one is proven | the direct one is used |
+//! | the path in use goes through TLS, one by UDP is proven | the one by UDP is used |
+//! | the end's registration at the relay in use moves between UDP and TLS | the path moves with it |
 //! | data unanswered for [`SILENCE`] | the path in use and the relays are probed; it has until [`LEAVE_AFTER`] to answer |
-//! | it does not, another does | the other is used: a direct one first, then the relay with the shortest round trip |
+//! | it does not, another does | the other is used: a direct one first, then the relay with the shortest round trip, then TLS |
 //! | nothing answers | all paths are probed, every [`SILENCE`] and then less and less often |
 //! | new candidates, another network | rounds of probes at [`ROUNDS`] |
 //! | a direct path was lost | a round every [`LOST_EVERY`] for [`LOST_FOR`] |
@@ -23,7 +25,7 @@ mod probing;
 mod schedule;
 mod suspicion;
 
-use crate::candidates::{Candidate, Candidates, Kind};
+use crate::candidates::{Candidate, Candidates, Kind, RelayPath};
 use crate::guard::{CandidateRefusal, Guard, canonical};
 use culvert_base::{BootTime, Random, TokenBucket, TokenRate};
 use culvert_ids::RelayId;
@@ -82,8 +84,29 @@ pub enum SelectionOutput {
     },
     /// Send records there from now on, and one at once, so that the peer follows.
     Use(SocketAddr),
+    /// The path in use may be dead: ask the relays whether they live ([`Relays::check`](crate::Relays::check)).
+    CheckRelays,
     /// The path is another one now: [`Selection::path`].
     Changed,
+}
+
+/// The kinds of paths, the best first. None is left for a better one before that one is proven, and a path through TLS is
+/// taken only where none of the others lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Direct,
+    Relay,
+    Tls,
+}
+
+impl Rank {
+    fn of(kind: Option<Kind>) -> Self {
+        match kind {
+            Some(Kind::RelayedTls(_)) => Self::Tls,
+            Some(Kind::Relayed(_)) => Self::Relay,
+            _ => Self::Direct,
+        }
+    }
 }
 
 /// The path in use.
@@ -93,6 +116,8 @@ pub struct SelectedPath {
     pub address: SocketAddr,
     /// The relay that it belongs to, if it is one.
     pub relay: Option<RelayId>,
+    /// The relay is reached by TLS, since UDP gets no answer.
+    pub by_tls: bool,
     /// The round trip that the last probe found.
     pub round_trip: Option<Duration>,
 }
@@ -105,7 +130,7 @@ pub struct Selection {
     /// The address that records are sent to, as far as is known.
     current: Option<SocketAddr>,
     /// The relay that it belongs to, also once the portal names that relay no more.
-    current_relay: Option<RelayId>,
+    current_relay: Option<Kind>,
     /// The relays at which this end is registered.
     usable: Vec<SocketAddr>,
     probing: Probing,
@@ -180,28 +205,47 @@ impl Selection {
 
     /// The relays that lead to the peer, and those of them where this end is registered, which are used. If the one in use
     /// is no longer among those, another path is looked for.
-    pub fn set_relays(
-        &mut self,
-        known: &[(RelayId, SocketAddr)],
-        usable: &[(RelayId, SocketAddr)],
-        now: BootTime,
-    ) {
+    pub fn set_relays(&mut self, known: &[RelayPath], usable: &[RelayPath], now: BootTime) {
         self.candidates.replace_relays(known.iter().copied());
         let is_known = |address: &SocketAddr| self.is_relay(*address);
-        let usable = usable.iter().map(|(_, address)| canonical(*address));
-        let usable: Vec<SocketAddr> = usable.filter(is_known).collect();
-        let before = std::mem::replace(&mut self.usable, usable);
+        let addresses = usable.iter().map(|path| canonical(path.address));
+        let addresses: Vec<SocketAddr> = addresses.filter(is_known).collect();
+        let before = std::mem::replace(&mut self.usable, addresses);
         let current_kind = self.current.and_then(|it| self.candidates.kind_of(it));
-        self.current_relay = current_kind.and_then(Kind::relay).or(self.current_relay);
+        let relay_kind = current_kind.filter(|kind| kind.relay().is_some());
+        self.current_relay = relay_kind.or(self.current_relay);
+        if let Some(moved) = self.moved_registration(usable) {
+            return self.take(moved, now);
+        }
         let is_gone =
             |address: SocketAddr| before.contains(&address) && !self.usable.contains(&address);
         if self.current.is_some_and(is_gone) && self.suspicion.is_none() {
             self.suspect(Cause::Network, now, now);
         }
         let is_new = |address: &SocketAddr| !before.contains(address);
-        if self.usable.iter().any(is_new) && !self.is_direct() {
-            self.search(now);
+        if !self.usable.iter().any(is_new) {
+            return;
         }
+        if !self.is_direct() {
+            self.search(now);
+        } else if self.suspicion.is_some() {
+            // It may be the only path that is left.
+            self.probe_all(now);
+        }
+    }
+
+    /// The address that stands for the relay in use since the registration there moved between UDP and TLS.
+    ///
+    /// The relay forwards from that address alone now. It has answered there, and its way to the peer is the same.
+    fn moved_registration(&self, usable: &[RelayPath]) -> Option<SocketAddr> {
+        let current = self.current.filter(|it| !self.usable.contains(it))?;
+        let relay = self.current_relay.and_then(Kind::relay)?;
+        if self.end == PairEnd::Gateway {
+            return None;
+        }
+        let moved = usable.iter().find(|path| path.relay == relay)?;
+        let address = canonical(moved.address);
+        (address != current && self.usable.contains(&address)).then_some(address)
     }
 
     /// The tunnel's ranges changed: nothing inside them is a path.
@@ -332,7 +376,8 @@ impl Selection {
         let address = self.current?;
         Some(SelectedPath {
             address,
-            relay: self.current_relay,
+            relay: self.current_relay.and_then(Kind::relay),
+            by_tls: self.current_relay.is_some_and(Kind::by_tls),
             round_trip: self.probing.proof(address).map(|proof| proof.round_trip),
         })
     }
@@ -363,7 +408,7 @@ impl Selection {
         });
         match self.candidates.kind_of(source) {
             // The peer looks for a path: this end's probes open the NATs for it.
-            Some(Kind::Relayed(_)) => self.handle_asked_round(now),
+            Some(Kind::Relayed(_) | Kind::RelayedTls(_)) => self.handle_asked_round(now),
             Some(_) => {}
             None => {
                 let learned = self.candidates.learn(source, Kind::Observed);
@@ -401,10 +446,10 @@ impl Selection {
             return;
         }
         let is_distrusted = |(it, until): (SocketAddr, BootTime)| it == address && now < until;
-        let is_direct = !self.is_relay(address);
-        let is_better = is_direct && !self.is_direct();
-        let is_better = is_better && !self.distrusted.is_some_and(is_distrusted);
-        if is_better {
+        // Before the first record nothing is known but that a relay is there.
+        let in_use = self.current.map_or(Rank::Relay, |_| self.current_rank());
+        let is_better = self.rank(address) < in_use && self.may_use(address);
+        if is_better && !self.distrusted.is_some_and(is_distrusted) {
             self.take(address, now);
         } else {
             self.check_suspicion(now);
@@ -420,7 +465,8 @@ impl Selection {
     fn become_current(&mut self, address: SocketAddr, now: BootTime) {
         let was_direct = self.is_direct();
         self.current = Some(address);
-        self.current_relay = self.candidates.kind_of(address).and_then(Kind::relay);
+        let kind = self.candidates.kind_of(address);
+        self.current_relay = kind.filter(|kind| kind.relay().is_some());
         self.suspicion = None;
         self.kept_open = now;
         self.keep_open_answer = None;
@@ -478,6 +524,20 @@ impl Selection {
         let at = self.kept_open.saturating_add(KEEP_OPEN_EVERY);
         let is_in_use = at <= self.traffic.saturating_add(KEEP_OPEN_FOR);
         (self.end == PairEnd::Client && self.is_direct() && is_in_use).then_some(at)
+    }
+
+    fn rank(&self, address: SocketAddr) -> Rank {
+        Rank::of(self.candidates.kind_of(address))
+    }
+
+    /// The rank of the path in use, also once the portal names its relay no more.
+    fn current_rank(&self) -> Rank {
+        Rank::of(self.current_relay)
+    }
+
+    /// True for a direct path, and for a relay where this end is registered.
+    fn may_use(&self, address: SocketAddr) -> bool {
+        !self.is_relay(address) || self.usable.contains(&address)
     }
 
     fn is_relay(&self, address: SocketAddr) -> bool {

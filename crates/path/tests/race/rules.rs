@@ -1,7 +1,7 @@
 //! The rules of races and of silence, one by one.
 
 use crate::common::{Clocked, HOME, OFFICE, RELAY, RELAYED, at, ms};
-use culvert_path::{CandidateRefusal, Guard, Kind, Output};
+use culvert_path::{CandidateRefusal, Guard, Kind, Output, RelayPath};
 
 #[test]
 fn the_first_packet_begins_a_handshake_at_once_with_all_candidates() {
@@ -40,11 +40,25 @@ fn a_new_relay_is_a_way_to_a_peer_that_was_dead() {
     peer.pass(4_000);
     assert!(peer.race.is_dead());
     let relay = culvert_ids::RelayId::from_bytes([1; 16]);
-    peer.race.replace_relays(&[(relay, at(RELAY))]);
+    let path = |address, by_tls| RelayPath {
+        relay,
+        address,
+        by_tls,
+    };
+    peer.race.replace_relays(&[path(at(RELAY), false)]);
     assert!(!peer.race.is_dead());
     assert_eq!(peer.race.targets(), [at(RELAY), at(HOME)]);
     peer.race.replace_relays(&[]);
     assert_eq!(peer.race.targets(), [at(HOME)]);
+
+    // Through a TLS stream, for which an address of this host stands.
+    let (bridge, now) = (at("127.0.0.1:50000"), ms(peer.now));
+    let refused = Err(CandidateRefusal::Loopback);
+    assert_eq!(peer.race.handle_confirmed(bridge, now), refused);
+    peer.race.replace_relays(&[path(bridge, true)]);
+    assert_eq!(peer.race.handle_confirmed(bridge, now), Ok(()));
+    let expected = Some((bridge, Kind::RelayedTls(relay)));
+    assert_eq!(peer.race.current(), expected);
 }
 
 #[test]

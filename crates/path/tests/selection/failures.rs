@@ -153,7 +153,7 @@ fn history(seed: u64) {
     world.loss_per_mille = random.up_to(100);
     world.run(seconds(2));
     for _ in 0..random.up_to(6) {
-        match random.up_to(5) {
+        match random.up_to(7) {
             0 => world.deaf[usize::try_from(random.up_to(1)).unwrap()] ^= true,
             1 => world.deaf = [true, true],
             2 => {
@@ -165,6 +165,8 @@ fn history(seed: u64) {
                 world.nats[nat].rebind();
             }
             4 => world.sends_data ^= true,
+            5 => world.is_udp_blocked[usize::try_from(random.up_to(1)).unwrap()] ^= true,
+            6 => world.break_streams(usize::try_from(random.up_to(1)).unwrap()),
             _ => {
                 let now = world.now;
                 world.ends[CLIENT].selection.handle_network_changed(now);
@@ -174,6 +176,7 @@ fn history(seed: u64) {
     }
     world.loss_per_mille = 0;
     world.deaf = [false, false];
+    world.is_udp_blocked = [false; 2];
     world
         .relays
         .iter_mut()

@@ -22,6 +22,9 @@ fn whole(home: &Home) -> Option<Behaviour> {
 /// RFC 4787: hole punching works where both NATs map independently of the endpoint, and where only one does if that
 /// one lets in other ports of an address.
 fn can_be_direct(one: &Home, other: &Home) -> bool {
+    if one.blocks_udp || other.blocks_udp {
+        return false;
+    }
     let (Some(one), Some(other)) = (whole(one), whole(other)) else {
         return true;
     };
@@ -50,6 +53,7 @@ fn every_pair_of_homes_is_connected_and_directly_wherever_it_can_be() {
                 expected,
                 "{number}: {client:?} to {gateway:?}"
             );
+            assert_eq!(world.is_by_tls(), client.blocks_udp, "{client:?} to {gateway:?}");
             world.sends_data = false;
             world.run(seconds(1));
             let (sent, answered) = world.traffic();
@@ -64,7 +68,7 @@ fn every_pair_of_homes_is_connected_and_directly_wherever_it_can_be() {
             direct += u64::from(expected);
         }
     }
-    assert_eq!(pairs, 43 * 43);
+    assert_eq!(pairs, 44 * 44);
     assert!(direct > 500, "{direct}");
 }
 
@@ -84,6 +88,7 @@ fn two_homes_behind_one_provider_that_does_not_hairpin_are_connected_by_the_rela
     let gateway = Home {
         nats: vec![FRIENDLY],
         shares_outermost: true,
+        ..Home::default()
     };
     let mut world = World::new([behind(&[FRIENDLY, FRIENDLY]), gateway], 1, 1);
     world.run(seconds(10));
@@ -95,8 +100,8 @@ fn two_homes_behind_one_provider_that_does_not_hairpin_are_connected_by_the_rela
 #[test]
 fn two_machines_of_one_network_meet_there() {
     let gateway = Home {
-        nats: Vec::new(),
         shares_outermost: true,
+        ..Home::default()
     };
     let mut world = World::new([behind(&[FRIENDLY]), gateway], 1, 1);
     world.run(seconds(3));
@@ -113,6 +118,12 @@ fn with_losses_the_same_pairs_are_direct_in_the_end() {
         world.loss_per_mille = 200;
         // Six rounds of four datagrams, of which none gets through but once in ten thousand pairs; then once a second.
         world.run(seconds(130));
+        // The path may just have been left since three of its datagrams were lost.
+        for _ in 0..10 {
+            if !world.is_direct() {
+                world.run(seconds(1));
+            }
+        }
         assert!(world.is_direct(), "seed {seed}");
     }
 }

@@ -3,7 +3,8 @@
 use crate::world::{ms, relay_id};
 use culvert_base::{BootTime, PresharedKey};
 use culvert_path::{
-    Guard, KEEP_OPEN_EVERY, LEAVE_AFTER, SILENCE, SelectedPath, Selection, SelectionOutput,
+    Guard, KEEP_OPEN_EVERY, LEAVE_AFTER, RelayPath, SILENCE, SelectedPath, Selection,
+    SelectionOutput,
 };
 use culvert_relay_core::Message;
 use culvert_relay_core::probe::{AuthenticProbe, PairEnd, PairProbes};
@@ -27,6 +28,23 @@ fn relay(number: u16) -> SocketAddr {
     SocketAddr::from(([203, 0, 113, 9], 3479 + number))
 }
 
+fn by_udp(number: usize, address: SocketAddr) -> RelayPath {
+    RelayPath {
+        relay: relay_id(number),
+        address,
+        by_tls: false,
+    }
+}
+
+/// Through the TLS stream to a relay.
+fn by_tls(number: usize) -> RelayPath {
+    RelayPath {
+        relay: relay_id(number),
+        address: SocketAddr::from(([127, 0, 0, 1], 50_000 + number as u16)),
+        by_tls: true,
+    }
+}
+
 /// A client's end, and the gateway's probes.
 struct Client {
     selection: Selection,
@@ -41,7 +59,7 @@ impl Client {
         let probes = |end| PairProbes::new(&key, end).unwrap();
         let client = probes(PairEnd::Client);
         let mut selection = Selection::new(client, PairEnd::Client, Guard::default(), 1);
-        let relays = [0, 1].map(|number| (relay_id(number), relay(number as u16)));
+        let relays = [0, 1].map(|number| by_udp(number, relay(number as u16)));
         selection.set_relays(&relays, &relays, START);
         selection.set_candidates(&[direct(), other()], START);
         selection.handle_endpoint(relay(0), START);
@@ -130,6 +148,7 @@ fn a_direct_path_is_used_as_soon_as_the_answer_comes_from_where_the_probe_went()
     let expected = SelectedPath {
         address: direct(),
         relay: None,
+        by_tls: false,
         round_trip: Some(ms(35)),
     };
     assert_eq!(path, Some(expected));
@@ -213,7 +232,7 @@ fn a_relay_that_is_no_more_is_left_at_once_when_another_answers() {
     let mut client = Client::new();
     client.pass(ms(10_000));
     client.outputs();
-    let rest = [(relay_id(1), relay(1))];
+    let rest = [by_udp(1, relay(1))];
     client.selection.set_relays(&rest, &rest, client.now);
     client.pass(ms(20));
     client.answer_at(relay(1));
@@ -311,4 +330,72 @@ fn a_path_that_answers_probes_and_not_records_is_not_taken_again_for_a_while() {
     client.pass(ms(10));
     client.answer_at(direct());
     assert_eq!(client.used(), direct());
+}
+
+#[test]
+fn the_path_moves_with_the_registration_at_the_relay_in_use() {
+    let mut client = Client::new();
+    client.pass(ms(10_000));
+    client.outputs();
+    let (udp, tls) = (by_udp(0, relay(0)), by_tls(0));
+    client.selection.set_relays(&[udp, tls], &[tls], client.now);
+    assert_eq!(client.used(), tls.address);
+    let path = client.selection.path().unwrap();
+    assert_eq!((path.relay, path.by_tls), (Some(relay_id(0)), true));
+    client.selection.set_relays(&[udp, tls], &[udp], client.now);
+    assert_eq!(client.used(), relay(0));
+    assert!(!client.selection.path().unwrap().by_tls);
+}
+
+#[test]
+fn a_path_through_tls_is_not_taken_while_one_by_udp_lives_and_gives_way_to_it() {
+    let mut client = Client::new();
+    client.pass(ms(10_000));
+    client.outputs();
+    // The other relay is reached by TLS only.
+    let relays = [by_udp(0, relay(0)), by_tls(1)];
+    client.selection.set_relays(&relays, &relays, client.now);
+    client.pass(ms(1));
+    client.answer_at(by_tls(1).address);
+    assert_eq!(client.selection.path().unwrap().address, relay(0));
+    // It is the only one that is left, and then the first comes back.
+    client.selection.set_relays(&relays[1..], &relays[1..], client.now);
+    client.pass(ms(20));
+    client.answer_at(by_tls(1).address);
+    client.pass(LEAVE_AFTER - SILENCE);
+    assert_eq!(client.used(), by_tls(1).address);
+    client.selection.set_relays(&relays, &relays, client.now);
+    client.pass(ms(1));
+    let outputs = client.answer_at(relay(0));
+    assert!(outputs.contains(&SelectionOutput::Use(relay(0))));
+}
+
+#[test]
+fn a_loopback_address_is_a_path_while_it_stands_for_a_relay_and_only_then() {
+    let mut client = Client::new();
+    let (tls, stranger) = (by_tls(0), at("127.0.0.1:50007"));
+    client.selection.set_relays(&[tls], &[tls], client.now);
+    let refused = client.selection.set_candidates(&[stranger, tls.address], client.now);
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert_eq!(refused[0].0, stranger);
+    let is_direct = |client: &Client| {
+        let candidates = client.selection.candidates().iter();
+        let mut loopback = candidates.filter(|it| it.address.ip().is_loopback());
+        loopback.any(|it| it.kind.relay().is_none())
+    };
+    assert!(!is_direct(&client));
+    client.selection.set_relays(&[], &[], client.now);
+    let refused = client.selection.set_candidates(&[tls.address], client.now);
+    assert_eq!(refused.len(), 1);
+    assert_eq!(client.selection.candidates(), []);
+}
+
+#[test]
+fn a_suspected_path_makes_the_end_ask_its_relays() {
+    let mut client = Client::new();
+    client.pass(ms(10_000));
+    client.outputs();
+    client.selection.handle_unanswered(Some(client.now));
+    client.pass(SILENCE);
+    assert!(client.outputs().contains(&SelectionOutput::CheckRelays));
 }

@@ -21,7 +21,15 @@ pub(crate) const fn seconds(seconds: u64) -> Duration {
 pub(crate) fn behind(nats: &[Behaviour]) -> Home {
     Home {
         nats: nats.to_vec(),
-        shares_outermost: false,
+        ..Home::default()
+    }
+}
+
+/// A network that passes TCP only.
+pub(crate) fn without_udp() -> Home {
+    Home {
+        blocks_udp: true,
+        ..Home::default()
     }
 }
 
@@ -41,13 +49,14 @@ pub(crate) fn relayed(relays: usize, seed: u64) -> World {
     world
 }
 
-/// No NAT, one, and two.
+/// No NAT, one, two, and a network that blocks UDP.
 pub(crate) fn all_homes() -> Vec<Home> {
     let mut homes = vec![behind(&[])];
     homes.extend(BEHAVIOURS.iter().map(|one| behind(&[*one])));
     for inner in BEHAVIOURS {
         homes.extend(BEHAVIOURS.iter().map(|outer| behind(&[inner, *outer])));
     }
+    homes.push(without_udp());
     homes
 }
 

@@ -1,23 +1,25 @@
 //! A small Internet: a client, a gateway, their NATs, and relays.
 
+mod relay;
+mod wires;
+
 use crate::nat::{Behaviour, Nat};
 use culvert_base::{BootTime, PresharedKey, Random};
-use culvert_ids::RelayId;
-use culvert_path::{Guard, Selection, SelectionOutput};
+use culvert_path::{Guard, Relays, RelaysOutput, SILENCE, Selection, SelectionOutput};
 use culvert_relay_core::Message;
 use culvert_relay_core::probe::{PairEnd, PairProbes};
+pub(crate) use relay::{Relay, relay_id};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 /// The time between two looks of an end at its data plane.
 const REPORT_EVERY: Duration = Duration::from_millis(250);
-/// The time between two signs of life to a relay.
-const REFRESH_EVERY: Duration = Duration::from_secs(5);
-/// A relay that has not answered for this long is not used.
-const RELAY_GONE_AFTER: Duration = Duration::from_secs(12);
 /// The time that the portal takes to hand on addresses.
 const PORTAL_DELAY: Duration = Duration::from_millis(30);
+
+/// The time that a TLS stream takes to open: TCP's and TLS's round trips, and one to the relay.
+const TLS_OPENS: Duration = ms(150);
 
 pub(crate) const CLIENT: usize = 0;
 pub(crate) const GATEWAY: usize = 1;
@@ -33,8 +35,8 @@ enum Payload {
     Data {
         number: u64,
     },
-    Register(usize),
-    Registered,
+    /// Between an end and a relay.
+    Control(Vec<u8>),
 }
 
 #[derive(Clone, Debug)]
@@ -47,7 +49,8 @@ enum Event {
     Injected(usize, SocketAddr, Vec<u8>),
     Data,
     Report,
-    Refresh,
+    /// A stream of an end to a relay is open, or could not be opened.
+    Opened(usize, usize),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -64,17 +67,22 @@ pub(crate) struct End {
     is_pinned: bool,
     heard_elsewhere: Option<SocketAddr>,
     unanswered: Option<BootTime>,
-    /// By relay: the last answer, and the address that the relay saw.
-    registered: Vec<Option<(BootTime, SocketAddr)>>,
+    relays: Relays<()>,
+    /// By relay: the loopback address of the stream, while one is open.
+    pub(crate) streams: Vec<Option<SocketAddr>>,
+    /// By relay: the address that leads there, also while the end is not registered.
+    relay_addresses: Vec<Option<SocketAddr>>,
+    /// By relay: a stream is being opened.
+    opening: Vec<bool>,
     announced: Vec<SocketAddr>,
     pub(crate) received: Vec<(BootTime, u64)>,
 }
 
-pub(crate) struct Relay {
-    pub(crate) address: SocketAddr,
-    pub(crate) is_dead: bool,
-    ends: [Option<SocketAddr>; 2],
-    delay: Duration,
+impl End {
+    fn timers(&self) -> impl Iterator<Item = BootTime> {
+        let (selection, relays) = (self.selection.poll_timeout(), self.relays.poll_timeout());
+        selection.into_iter().chain(relays)
+    }
 }
 
 pub(crate) struct World {
@@ -91,6 +99,12 @@ pub(crate) struct World {
     /// A stranger repeats each probe and answer, and is faster.
     pub(crate) repeated_by: Option<SocketAddr>,
     pub(crate) sends_data: bool,
+    /// By end: UDP passes in neither direction.
+    pub(crate) is_udp_blocked: [bool; 2],
+    /// By end: no TLS stream can be opened.
+    pub(crate) is_tls_blocked: [bool; 2],
+    /// By loopback address: the relay to which the stream leads, or led.
+    stream_relays: BTreeMap<SocketAddr, usize>,
     sent: u64,
     /// By address that the client probed: the last time at which such a probe arrived at the gateway.
     reached: BTreeMap<SocketAddr, BootTime>,
@@ -109,6 +123,8 @@ pub(crate) struct Home {
     pub(crate) nats: Vec<Behaviour>,
     /// It is behind the other end's outermost NAT instead of one of its own.
     pub(crate) shares_outermost: bool,
+    /// Only TCP passes.
+    pub(crate) blocks_udp: bool,
 }
 
 impl World {
@@ -118,6 +134,7 @@ impl World {
         let mut outermost = None;
         let mut ends = Vec::new();
         let key = PresharedKey::from_bytes([7; 32]);
+        let is_udp_blocked = [&homes[0], &homes[1]].map(|home| home.blocks_udp);
         for (number, home) in homes.into_iter().enumerate() {
             let host = u8::try_from(number).unwrap() + 1;
             let mut behind = outermost.filter(|_| home.shares_outermost);
@@ -150,17 +167,14 @@ impl World {
                 is_pinned: false,
                 heard_elsewhere: None,
                 unanswered: None,
-                registered: vec![None; relays],
+                relays: Relays::new([u8::try_from(number).unwrap(); 32]),
+                streams: vec![None; relays],
+                relay_addresses: vec![None; relays],
+                opening: vec![false; relays],
                 announced: Vec::new(),
                 received: Vec::new(),
             });
         }
-        let relay = |number: usize| Relay {
-            address: SocketAddr::from(([192, 0, 2, u8::try_from(number).unwrap() + 1], 3479)),
-            is_dead: false,
-            ends: [None; 2],
-            delay: ms(15 + 10 * number as u64),
-        };
         let mut world = Self {
             now: BootTime::from_nanos(1_000_000_000_000),
             events: BTreeMap::new(),
@@ -168,18 +182,25 @@ impl World {
             random,
             nats,
             ends,
-            relays: (0..relays).map(relay).collect(),
+            relays: (0..relays).map(Relay::new).collect(),
             loss_per_mille: 0,
             deaf: [false; 2],
             repeated_by: None,
             sends_data: true,
+            is_udp_blocked,
+            is_tls_blocked: [false; 2],
+            stream_relays: BTreeMap::new(),
             sent: 0,
             reached: BTreeMap::new(),
             came: BTreeMap::new(),
             chosen: Vec::new(),
             overheard: Vec::new(),
         };
-        world.at(Duration::ZERO, Event::Refresh);
+        for (number, end) in world.ends.iter_mut().enumerate() {
+            let grants = world.relays.iter().enumerate();
+            let grants = grants.map(|(relay, it)| it.grant(relay, number));
+            end.relays.set((), grants.collect(), world.now);
+        }
         world.at(ms(200), Event::Report);
         world.at(ms(250), Event::Data);
         world
@@ -195,10 +216,8 @@ impl World {
     pub(crate) fn run(&mut self, span: Duration) {
         let end = self.now.saturating_add(span);
         loop {
-            let timer = self
-                .ends
-                .iter()
-                .filter_map(|it| it.selection.poll_timeout());
+            self.execute();
+            let timer = self.ends.iter().flat_map(End::timers);
             let timer = timer.min().map(|at| at.max(self.now));
             let event = self.events.first_key_value().map(|((at, _), _)| *at);
             let Some(next) = timer
@@ -214,13 +233,14 @@ impl World {
                 let (_, event) = self.events.pop_first().unwrap();
                 self.handle(event);
             } else {
-                for end in 0..2 {
-                    self.ends[end].selection.handle_timeout(next);
+                for end in &mut self.ends {
+                    end.selection.handle_timeout(next);
+                    end.relays.handle_timeout(next);
                 }
-                let is_met = |end: &End| end.selection.poll_timeout().is_none_or(|at| at > next);
-                assert!(self.ends.iter().all(is_met), "a deadline is met once");
+                let is_met = |at: BootTime| at > next;
+                let mut timers = self.ends.iter().flat_map(End::timers);
+                assert!(timers.all(is_met), "a deadline is met once");
             }
-            self.execute();
         }
         self.now = end;
     }
@@ -252,14 +272,35 @@ impl World {
                 self.report();
                 self.at(REPORT_EVERY, Event::Report);
             }
-            Event::Refresh => {
-                for end in 0..2 {
-                    for relay in 0..self.relays.len() {
-                        let to = self.relays[relay].address;
-                        self.send(end, to, Payload::Register(end));
-                    }
-                }
-                self.at(REFRESH_EVERY, Event::Refresh);
+            Event::Opened(end, relay) => self.handle_opened(end, relay),
+        }
+    }
+
+    fn handle_opened(&mut self, end: usize, relay: usize) {
+        if !std::mem::take(&mut self.ends[end].opening[relay]) {
+            return;
+        }
+        let (now, id) = (self.now, relay_id(relay));
+        let it = &mut self.ends[end];
+        if self.is_tls_blocked[end] || self.relays[relay].is_dead {
+            let why = "connection refused".to_owned();
+            return it.relays.handle_tls_ended((), id, why, now);
+        }
+        let number = u16::try_from(self.stream_relays.len()).unwrap();
+        let local = SocketAddr::from(([127, 0, 0, 1], 10_000 + number));
+        self.stream_relays.insert(local, relay);
+        it.streams[relay] = Some(local);
+        it.relays.handle_tls_opened((), id, local, now);
+    }
+
+    /// All streams of an end break off.
+    pub(crate) fn break_streams(&mut self, end: usize) {
+        let now = self.now;
+        let it = &mut self.ends[end];
+        for relay in 0..it.streams.len() {
+            if it.streams[relay].take().is_some() {
+                let why = "the connection broke off".to_owned();
+                it.relays.handle_tls_ended((), relay_id(relay), why, now);
             }
         }
     }
@@ -289,33 +330,32 @@ impl World {
         if self.sends_data {
             end.selection.handle_traffic(now);
         }
+        let gateway = &mut self.ends[GATEWAY];
+        let is_silent = |since: BootTime| now.has_passed(since, SILENCE);
+        // An idle client would send a keepalive.
+        if self.sends_data && gateway.unanswered.is_some_and(is_silent) {
+            gateway.relays.check((), now);
+        }
     }
 
-    /// Each end uses the relays that have answered of late.
+    /// The handshake goes through a relay where both ends are registered.
     fn use_relays(&mut self) {
-        let now = self.now;
-        let known = self.relays.iter().enumerate();
-        let known: Vec<_> = known
-            .map(|(number, relay)| (relay_id(number), relay.address))
-            .collect();
-        for end in &mut self.ends {
-            let mut relays = Vec::new();
-            for (number, relay) in self.relays.iter().enumerate() {
-                let lives = |(at, _): (BootTime, _)| !now.has_passed(at, RELAY_GONE_AFTER);
-                if end.registered[number].is_some_and(lives) {
-                    relays.push((relay_id(number), relay.address));
-                }
-            }
-            end.selection.set_relays(&known, &relays, now);
-            // The handshake went through the first relay.
-            if end.endpoint.is_none() {
-                end.endpoint = relays.first().map(|(_, address)| *address);
-            }
+        let usable = |end: &End| end.relays.usable(());
+        let (clients, gateways) = (usable(&self.ends[CLIENT]), usable(&self.ends[GATEWAY]));
+        let meets = |relay| gateways.iter().any(|path| path.relay == relay);
+        let first = clients.iter().find(|path| meets(path.relay));
+        let client = &mut self.ends[CLIENT];
+        if client.endpoint.is_none() {
+            client.endpoint = first.map(|path| path.address);
         }
     }
 
     fn receive(&mut self, end: usize, source: SocketAddr, payload: Payload) {
         let now = self.now;
+        if source.ip().is_loopback() && !self.ends[end].streams.contains(&Some(source)) {
+            // The stream was closed meanwhile.
+            return;
+        }
         match payload {
             Payload::Probe(bytes) => {
                 let message = Message::parse(&bytes).unwrap();
@@ -338,20 +378,14 @@ impl World {
                     it.endpoint = Some(source);
                 }
                 if end == GATEWAY {
-                    self.send(GATEWAY, source, Payload::Data { number });
+                    it.unanswered = Some(now);
+                    let to = it.endpoint.unwrap_or(source);
+                    self.send(GATEWAY, to, Payload::Data { number });
                 }
             }
-            Payload::Registered => {
-                let relay = self
-                    .relays
-                    .iter()
-                    .position(|it| it.address == source)
-                    .unwrap();
-                let seen = self.relays[relay].ends[end].unwrap();
-                self.ends[end].registered[relay] = Some((now, seen));
-                self.announce(end);
+            Payload::Control(bytes) => {
+                self.ends[end].relays.handle_datagram(source, &bytes, now);
             }
-            Payload::Register(_) => {}
         }
     }
 
@@ -359,7 +393,7 @@ impl World {
     fn announce(&mut self, end: usize) {
         let it = &mut self.ends[end];
         let mut candidates = vec![it.address];
-        candidates.extend(it.registered.iter().flatten().map(|(_, seen)| *seen));
+        candidates.extend(it.relays.reflexive());
         candidates.dedup();
         if candidates != it.announced {
             it.announced.clone_from(&candidates);
@@ -367,117 +401,105 @@ impl World {
         }
     }
 
-    /// At a relay.
-    fn forward(&mut self, relay: usize, source: SocketAddr, payload: Payload) {
-        let it = &mut self.relays[relay];
-        if it.is_dead {
-            return;
-        }
-        let (address, delay) = (it.address, it.delay);
-        if let Payload::Register(end) = payload {
-            it.ends[end] = Some(source);
-            return self.route(None, address, source, Payload::Registered, delay);
-        }
-        let sender = it.ends.iter().position(|end| *end == Some(source));
-        if let Some(to) = sender.and_then(|sender| it.ends[1 - sender]) {
-            self.route(None, address, to, payload, delay);
-        }
-    }
-
-    fn send(&mut self, end: usize, to: SocketAddr, payload: Payload) {
-        let (behind, source) = (self.ends[end].behind, self.ends[end].address);
-        self.route(behind, source, to, payload, ms(20));
-    }
-
-    /// Carries a datagram from the network behind a NAT, or from the Internet, to where it leads.
-    fn route(
-        &mut self,
-        from: Option<usize>,
-        source: SocketAddr,
-        to: SocketAddr,
-        payload: Payload,
-        delay: Duration,
-    ) {
-        if self.random.up_to(999) < self.loss_per_mille {
-            return;
-        }
-        let Some((place, source)) = self.lead(from, source, to) else {
-            return;
-        };
-        let is_relays = |it: SocketAddr| self.relays.iter().any(|relay| relay.address == it);
-        if let Place::End(end) = place
-            && self.deaf[end]
-            && !is_relays(source)
-        {
-            return;
-        }
-        if let (Place::End(end), Payload::Probe(bytes)) = (place, payload.clone()) {
-            self.overheard.push((source, end, bytes.clone()));
-            if let Some(stranger) = self.repeated_by {
-                let bytes = bytes.clone();
-                self.at(ms(1), Event::Injected(end, stranger, bytes));
-            }
-            if end == GATEWAY {
-                let at = self.now.saturating_add(delay);
-                self.reached.insert(to, at);
-                if let Some(relay) = self.relays.iter().find(|it| it.address == source) {
-                    self.reached.insert(relay.address, at);
-                }
-            }
-        }
-        self.at(delay, Event::Arrives(place, source, payload));
-    }
-
-    fn lead(
-        &mut self,
-        from: Option<usize>,
-        mut source: SocketAddr,
-        mut to: SocketAddr,
-    ) -> Option<(Place, SocketAddr)> {
-        let (mut network, now) = (from, self.now);
-        // At most up through all NATs and down through all.
-        for _ in 0..=2 * self.nats.len() {
-            let is_here = |end: &End| end.behind == network && end.address == to;
-            if let Some(end) = self.ends.iter().position(is_here) {
-                return Some((Place::End(end), source));
-            }
-            let at_relay = self.relays.iter().position(|relay| relay.address == to);
-            if let (None, Some(relay)) = (network, at_relay) {
-                return Some((Place::Relay(relay), source));
-            }
-            let is_below = |nat: &Nat| nat.behind == network && nat.outside == to.ip();
-            if let Some(below) = self.nats.iter().position(is_below) {
-                to = self.nats[below].inbound(source, to, now)?;
-                network = Some(below);
-                continue;
-            }
-            let above = &mut self.nats[network?];
-            if above.outside == to.ip() {
-                return None;
-            }
-            source = above.outbound(source, to, now);
-            network = above.behind;
-        }
-        None
-    }
-
     fn execute(&mut self) {
         for end in 0..2 {
-            while let Some(output) = self.ends[end].selection.poll_output() {
-                match output {
-                    SelectionOutput::Send { datagram, to } => {
-                        self.send(end, to, Payload::Probe(datagram.to_vec()));
-                    }
-                    SelectionOutput::Use(address) => self.choose(end, address),
-                    SelectionOutput::Changed => {}
+            // What one of the two says is news for the other, and the other way round: at most twice.
+            for _ in 0..4 {
+                self.execute_selection(end);
+                self.execute_relays(end);
+            }
+            assert_eq!(self.ends[end].selection.poll_output(), None);
+        }
+    }
+
+    fn execute_selection(&mut self, end: usize) {
+        while let Some(output) = self.ends[end].selection.poll_output() {
+            match output {
+                SelectionOutput::Send { datagram, to } => {
+                    self.send(end, to, Payload::Probe(datagram.to_vec()));
                 }
+                SelectionOutput::Use(address) => self.choose(end, address),
+                SelectionOutput::CheckRelays => self.ends[end].relays.check((), self.now),
+                SelectionOutput::Changed => {}
             }
         }
+    }
+
+    fn execute_relays(&mut self, end: usize) {
+        while let Some(output) = self.ends[end].relays.poll_output() {
+            match output {
+                RelaysOutput::Send { datagram, to } => {
+                    self.send(end, to, Payload::Control(datagram));
+                }
+                RelaysOutput::OpenTls { relay, .. } => {
+                    let relay = self.number_of(relay);
+                    self.ends[end].opening[relay] = true;
+                    self.at(TLS_OPENS, Event::Opened(end, relay));
+                }
+                RelaysOutput::CloseTls { relay, .. } => {
+                    let relay = self.number_of(relay);
+                    self.ends[end].opening[relay] = false;
+                    self.ends[end].streams[relay] = None;
+                }
+                RelaysOutput::Changed => {
+                    self.move_gateways_client(end);
+                    let (it, now) = (&mut self.ends[end], self.now);
+                    let (known, usable) = (it.relays.known(()), it.relays.usable(()));
+                    it.selection.set_relays(&known, &usable, now);
+                    self.announce(end);
+                }
+                RelaysOutput::TlsFailed { .. } | RelaysOutput::Registering { .. } => {}
+                RelaysOutput::Refused { reason, .. } => panic!("refused: {reason}"),
+            }
+        }
+    }
+
+    /// The gateway sends to its client by where the relay is now.
+    fn move_gateways_client(&mut self, end: usize) {
+        for path in self.ends[end].relays.usable(()) {
+            let relay = self.number_of(path.relay);
+            let it = &mut self.ends[end];
+            let before = it.relay_addresses[relay].replace(path.address);
+            if end == GATEWAY && before.is_some() && it.endpoint == before {
+                it.endpoint = Some(path.address);
+            }
+        }
+    }
+
+    fn number_of(&self, relay: culvert_ids::RelayId) -> usize {
+        let mut numbers = 0..self.relays.len();
+        numbers.find(|number| relay_id(*number) == relay).unwrap()
     }
 
     /// The client takes a path: it must be proven in both directions.
     fn choose(&mut self, end: usize, address: SocketAddr) {
         assert_eq!(end, CLIENT, "the gateway follows");
+        let before = self.ends[CLIENT].endpoint;
+        if !self.has_moved_with_registration(before, address) {
+            self.assert_proven(address);
+        }
+        self.chosen.push((self.now, address));
+        let client = &mut self.ends[CLIENT];
+        client.endpoint = Some(address);
+        client.is_pinned = true;
+        client.heard_elsewhere = None;
+        // A record at once, so that the gateway follows. It is no data that is counted.
+        self.send(CLIENT, address, Payload::Data { number: 0 });
+    }
+
+    /// The registration at one relay has moved to another address.
+    fn has_moved_with_registration(&self, before: Option<SocketAddr>, to: SocketAddr) -> bool {
+        let usable = self.ends[CLIENT].relays.usable(());
+        let is_usable = |at| usable.iter().any(|path| path.address == at);
+        let relay_of = |at: SocketAddr| {
+            let by_udp = self.relays.iter().position(|relay| relay.address == at);
+            by_udp.or_else(|| self.stream_relays.get(&at).copied())
+        };
+        let moves = |before| !is_usable(before) && relay_of(before) == relay_of(to);
+        before.is_some_and(moves) && is_usable(to) && relay_of(to).is_some()
+    }
+
+    fn assert_proven(&self, address: SocketAddr) {
         let lately =
             |at: Option<&BootTime>| at.is_some_and(|at| !self.now.has_passed(*at, ms(4_000)));
         assert!(
@@ -488,18 +510,22 @@ impl World {
             lately(self.came.get(&address)),
             "the gateway's answers do not come from {address}"
         );
-        self.chosen.push((self.now, address));
-        let client = &mut self.ends[CLIENT];
-        client.endpoint = Some(address);
-        client.is_pinned = true;
-        client.heard_elsewhere = None;
-        // A record at once, so that the gateway follows. It is no data that is counted.
-        self.send(CLIENT, address, Payload::Data { number: 0 });
     }
 
     /// A datagram that a stranger sends to an end, from whatever address. It passes all NATs.
     pub(crate) fn inject(&mut self, source: SocketAddr, end: usize, bytes: Vec<u8>) {
         self.at(ms(1), Event::Injected(end, source, bytes));
+    }
+
+    pub(crate) fn is_by_tls(&self) -> bool {
+        let path = self.ends[CLIENT].selection.path();
+        path.is_some_and(|path| path.by_tls)
+    }
+
+    /// The end is registered at a relay through a stream.
+    pub(crate) fn is_registered_by_tls(&self, end: usize) -> bool {
+        let usable = self.ends[end].relays.usable(());
+        usable.iter().any(|path| path.by_tls)
     }
 
     pub(crate) fn is_direct(&self) -> bool {
@@ -515,8 +541,4 @@ impl World {
         answered.dedup();
         (self.sent, answered.len())
     }
-}
-
-pub(crate) fn relay_id(number: usize) -> RelayId {
-    RelayId::from_bytes([u8::try_from(number).unwrap() + 1; 16])
 }

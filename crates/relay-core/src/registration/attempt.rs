@@ -61,6 +61,7 @@ impl Registration {
         let wait = ASK_AGAIN.saturating_mul(1 << attempt.sent.min(8));
         attempt.sent = attempt.sent.saturating_add(1);
         attempt.due = now.saturating_add(wait.min(ASK_AGAIN_MOST));
+        self.unanswered_since.get_or_insert(now);
         match phase {
             Phase::Asks => {
                 for &to in &self.addresses {
@@ -141,6 +142,7 @@ impl Registration {
             unanswered: Vec::new(),
         });
         self.attempt = None;
+        self.unanswered_since = None;
         self.outputs.push_back(Output::Registered {
             relay: source,
             round_trip,
@@ -157,6 +159,7 @@ impl Registration {
         if self.registering(source, refused.transaction).is_none() {
             return false;
         }
+        self.unanswered_since = None;
         if refused.reason == RefusalReason::Cookie {
             self.attempt = None;
             self.begin_soon(now);
