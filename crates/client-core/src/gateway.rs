@@ -3,8 +3,7 @@
 use super::grant::Introduction;
 use super::paths::ToldPath;
 use culvert_base::{BootTime, LogLine, LogQueue, UnixTime, whole_millis};
-use culvert_ids::RelayId;
-use culvert_path::{Guard, Kind, Race, Selection};
+use culvert_path::{Guard, Kind, Race, RelayPath, Selection};
 use culvert_relay_core::probe::{PairEnd, PairProbes};
 use culvert_wire::PublicKey;
 use std::net::SocketAddr;
@@ -86,8 +85,8 @@ impl Gateway {
     /// The relays through which the gateway is reached: those that are known, and those where this client is registered.
     pub(super) fn set_relays(
         &mut self,
-        known: &[(RelayId, SocketAddr)],
-        usable: &[(RelayId, SocketAddr)],
+        known: &[RelayPath],
+        usable: &[RelayPath],
         guard: Guard,
         seed: u64,
         now: BootTime,

@@ -4,7 +4,8 @@ use super::domains::Domains;
 use super::guard::GuardRules;
 use super::packet::PacketRefusal;
 use culvert_dns::{ForwardId, Transport, Via};
-use culvert_ids::GatewayId;
+use culvert_ids::{GatewayId, RelayId};
+use culvert_path::TlsPlace;
 use culvert_policy::{DomainName, Prefix, RoutedServices};
 use culvert_wire::messages::{FromClient, Interface, PortalSet};
 use culvert_wire::{Cipher, PresharedKey, PublicKey};
@@ -61,6 +62,23 @@ pub enum Output<P> {
         key: PublicKey,
         /// The address.
         address: Option<SocketAddr>,
+    },
+    /// Open a TLS stream to a relay that gives no answer by UDP; then
+    /// [`handle_tls_opened`](super::Client::handle_tls_opened) or [`handle_tls_ended`](super::Client::handle_tls_ended).
+    OpenTls {
+        /// The gateway that the stream is for.
+        gateway: GatewayId,
+        /// The relay.
+        relay: RelayId,
+        /// Its TLS port.
+        place: TlsPlace,
+    },
+    /// Close that stream, or give its opening up. Nothing is to be reported of it any more.
+    CloseTls {
+        /// The gateway that the stream was for.
+        gateway: GatewayId,
+        /// The relay.
+        relay: RelayId,
     },
     /// Send the initiation that waits for its answer to one more address, if there is one.
     RepeatInitiation {

@@ -4,7 +4,7 @@ use culvert_base::BootTime;
 use culvert_ids::{GatewayId, RelayId};
 use culvert_path::{RelayPlace as Place, Relays, SelectedPath, ToldReached, relay_grant};
 use culvert_wire::messages::{FromClient, PathKind, RelayAccess, RelayPlace};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 /// Addresses of this client that are told: those of its interfaces, and those that relays see.
@@ -35,6 +35,7 @@ impl ToldPath {
     pub(super) const fn of(path: &SelectedPath) -> Self {
         Self {
             kind: match path.relay {
+                Some(_) if path.by_tls => PathKind::RelayedTls,
                 Some(_) => PathKind::Relayed,
                 None => PathKind::Direct,
             },
@@ -91,6 +92,17 @@ impl Paths {
     /// The name of a relay, for people.
     pub(super) fn name_of(&self, relay: RelayId) -> Option<&str> {
         self.names.get(&relay).map(String::as_str)
+    }
+
+    /// Relays that are not reached at all, each as a line.
+    pub(super) fn problems(&self) -> Vec<String> {
+        let problems = self.relays.troubles().map(|(relay, why)| {
+            let name = self.name_of(relay).unwrap_or_default();
+            format!("relay {name} gives no answer by UDP, and is not reached by TLS either: {why}")
+        });
+        // A relay of several gateways is told once.
+        let problems: BTreeSet<String> = problems.collect();
+        problems.into_iter().collect()
     }
 
     pub(super) fn handle_network_changed(&mut self, now: BootTime) {

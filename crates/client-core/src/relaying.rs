@@ -6,10 +6,14 @@ use super::log::LogEvent;
 use super::output::Output;
 use super::paths::ToldPath;
 use culvert_base::{BootTime, LogLine};
-use culvert_ids::GatewayId;
+use culvert_ids::{GatewayId, RelayId};
 use culvert_path::{RelaysOutput, SelectedPath, SelectionOutput};
 use culvert_wire::messages::{FromClient, RelayAccess};
 use std::net::SocketAddr;
+
+/// Turns between selections and relays, in each of which one may have news for the other: a suspected path makes the
+/// relays answer for themselves, and what they say changes the paths.
+const PATH_TURNS_MAX: usize = 4;
 
 impl<P> Client<P> {
     /// A datagram that is no WireGuard message came to the tunnel's socket: a relay's answer, or a gateway's probe.
@@ -18,6 +22,37 @@ impl<P> Client<P> {
             self.gateways.handle_probe(source, datagram, now);
         }
         self.finish(now);
+    }
+
+    /// The stream to a relay is open: `local` stands for the relay.
+    pub fn handle_tls_opened(
+        &mut self,
+        gateway: GatewayId,
+        relay: RelayId,
+        local: SocketAddr,
+        now: BootTime,
+    ) {
+        let relays = &mut self.paths.relays;
+        relays.handle_tls_opened(gateway, relay, local, now);
+        self.finish(now);
+    }
+
+    /// The stream to a relay has ended, or could not be opened.
+    pub fn handle_tls_ended(
+        &mut self,
+        gateway: GatewayId,
+        relay: RelayId,
+        why: String,
+        now: BootTime,
+    ) {
+        self.paths.relays.handle_tls_ended(gateway, relay, why, now);
+        self.finish(now);
+    }
+
+    /// Relays that are not reached at all, each as a line for the status.
+    #[must_use]
+    pub fn path_problems(&self) -> Vec<String> {
+        self.paths.problems()
     }
 
     /// The addresses of this machine's interfaces, with the port of the tunnel's socket; none while that is closed.
@@ -67,6 +102,23 @@ impl<P> Client<P> {
     pub(super) fn drive_paths(&mut self, now: BootTime) {
         let gateways = &self.gateways;
         self.paths.relays.keep_only(|id| gateways.contains(id));
+        for _ in 0..PATH_TURNS_MAX {
+            for id in self.gateways.ids() {
+                self.drive_selection(id, now);
+            }
+            if !self.drive_relays(now) {
+                break;
+            }
+        }
+        if self.portal.is_open() {
+            for message in self.paths.poll_news(now) {
+                self.outbox.tell_portal(message);
+            }
+        }
+    }
+
+    /// Carries out what relays want. True if selections may have something to do for it.
+    fn drive_relays(&mut self, now: BootTime) -> bool {
         let mut has_changed = false;
         while let Some(output) = self.paths.relays.poll_output() {
             match output {
@@ -87,6 +139,28 @@ impl<P> Client<P> {
                         .with("reason", reason);
                     self.outbox.log(line);
                 }
+                RelaysOutput::OpenTls {
+                    owner: gateway,
+                    relay,
+                    place,
+                } => self.outbox.push(Output::OpenTls {
+                    gateway,
+                    relay,
+                    place,
+                }),
+                RelaysOutput::CloseTls {
+                    owner: gateway,
+                    relay,
+                } => self.outbox.push(Output::CloseTls { gateway, relay }),
+                RelaysOutput::TlsFailed { relay, why } => {
+                    let name = self.paths.name_of(relay).unwrap_or_default().to_owned();
+                    let line = LogLine::warn(
+                        "a relay gives no answer by UDP, and is not reached by TLS: it is tried again",
+                    )
+                    .with_text("relay", &name)
+                    .with_text("why", &why);
+                    self.outbox.log(line);
+                }
                 RelaysOutput::Changed => has_changed = true,
             }
         }
@@ -95,14 +169,7 @@ impl<P> Client<P> {
                 self.follow_relays(id, now);
             }
         }
-        for id in self.gateways.ids() {
-            self.drive_selection(id, now);
-        }
-        if self.portal.is_open() {
-            for message in self.paths.poll_news(now) {
-                self.outbox.tell_portal(message);
-            }
-        }
+        has_changed
     }
 
     fn drive_selection(&mut self, id: GatewayId, now: BootTime) {
@@ -130,6 +197,7 @@ impl<P> Client<P> {
                         gateway.race.handle_network_changed(now);
                     }
                 }
+                SelectionOutput::CheckRelays => self.paths.relays.check(id, now),
                 SelectionOutput::Changed => {}
             }
         }
@@ -150,6 +218,9 @@ impl<P> Client<P> {
         let name = &gateway.introduction.name;
         self.outbox.log_event(LogEvent::Path(id), now, || {
             LogLine::info(match path.relay {
+                Some(_) if path.by_tls => {
+                    "a gateway is reached through a relay by TLS: UDP gets no answer"
+                }
                 Some(_) => "a gateway is reached through a relay",
                 None => "a gateway is reached directly",
             })

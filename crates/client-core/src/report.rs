@@ -170,6 +170,7 @@ impl<P> Client<P> {
                 relay_name: relay
                     .and_then(|it| self.paths.name_of(it))
                     .map(str::to_owned),
+                by_tls: path.is_some_and(|path| path.by_tls),
                 round_trip_us: path
                     .and_then(|path| path.round_trip)
                     .map(|it| u32::try_from(it.as_micros()).unwrap_or(u32::MAX)),

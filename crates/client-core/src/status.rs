@@ -96,6 +96,9 @@ pub struct GatewayStatus {
     /// Its name, for people.
     #[serde(default)]
     pub relay_name: Option<String>,
+    /// The relay is reached by TLS, since UDP gets no answer.
+    #[serde(default)]
+    pub by_tls: bool,
     /// The round trip of the path in microseconds, as the last probe found it; only a gateway with relays is probed.
     #[serde(default)]
     pub round_trip_us: Option<u32>,

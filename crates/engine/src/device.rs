@@ -22,10 +22,12 @@ use culvert_tun::{LinkWatch, Queue, QueueCredit, Steering, SteeringState, queue_
 use culvert_udp::SendError;
 use std::io;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 /// Most workers where the number is not given. One carries several Gbit/s, and each has memory and
 /// TUN queues of its own: more than four is for whoever asks.
@@ -144,6 +146,15 @@ impl Device {
         self.ask(Request::Status)
     }
 
+    /// True if data that was sent to some peer has been unanswered for a time in `span`. Much cheaper than
+    /// [`Self::status`].
+    ///
+    /// # Errors
+    /// [`EngineError::Ended`].
+    pub fn has_silent_peer(&self, span: Range<Duration>) -> Result<bool, EngineError> {
+        self.ask(|answer| Request::HasSilentPeer(span, answer))
+    }
+
     /// Flows that have ended since the last call, as the gates know them; with `with_lasting` those
     /// that have not as well. Nothing where there is no gate.
     ///
@@ -200,6 +211,15 @@ impl Device {
         address: Option<SocketAddr>,
     ) -> Result<(), EngineError> {
         self.order(Request::PinEndpoint(key, address))
+    }
+
+    /// Sends to all peers at the address `from` by the address `to` from now on, since both lead to the same relay and
+    /// the first does so no more. Their records move the endpoint as before.
+    ///
+    /// # Errors
+    /// [`EngineError::Ended`].
+    pub fn move_endpoints(&self, from: SocketAddr, to: SocketAddr) -> Result<(), EngineError> {
+        self.order(Request::MoveEndpoints { from, to })
     }
 
     /// Sends the initiation that waits for a peer's answer to one more address, which was no way to the peer when it left.

@@ -2,7 +2,8 @@
 
 use super::clients::PeerUpdate;
 use super::persisted::PersistedGrants;
-use culvert_ids::GrantId;
+use culvert_ids::{GrantId, RelayId};
+use culvert_path::TlsPlace;
 use culvert_policy::DomainName;
 use culvert_policy::gate::GateTable;
 use culvert_wire::messages::{FromGateway, Interface, PortalSet};
@@ -38,6 +39,24 @@ pub enum Output {
         /// The datagram.
         datagram: Vec<u8>,
         /// Its destination.
+        to: SocketAddr,
+    },
+    /// Open a TLS stream to a relay that gives no answer by UDP; then
+    /// [`handle_tls_opened`](super::Gateway::handle_tls_opened) or
+    /// [`handle_tls_ended`](super::Gateway::handle_tls_ended).
+    OpenTls {
+        /// The relay.
+        relay: RelayId,
+        /// Its TLS port.
+        place: TlsPlace,
+    },
+    /// Close that stream, or give its opening up. Nothing is to be reported of it any more.
+    CloseTls(RelayId),
+    /// Send to the clients at the address `from` by the address `to` from now on: both lead to the same relay.
+    MoveClients {
+        /// The address of before.
+        from: SocketAddr,
+        /// The address from now on.
         to: SocketAddr,
     },
     /// FilterBar which names have flows; then [`handle_names_in_use`](super::Gateway::handle_names_in_use).

@@ -4,7 +4,7 @@ use super::status::RelayStatus;
 use culvert_base::{BootTime, Random};
 use culvert_ids::RelayId;
 use culvert_path::{
-    Guard, Relays, RelaysOutput, Selection, SelectionOutput, ToldReached, relay_grant,
+    Guard, RelayPath, Relays, RelaysOutput, Selection, SelectionOutput, TlsPlace, ToldReached, relay_grant,
 };
 use culvert_relay_core::Message;
 use culvert_relay_core::message::{RefusalReason, Tag};
@@ -31,6 +31,8 @@ pub(super) struct Paths {
     by_tag: BTreeSet<(Tag, PublicKey)>,
     due: BTreeSet<(BootTime, PublicKey)>,
     outputs: VecDeque<News>,
+    /// By relay: the address that leads there, also while the gateway is not registered.
+    relay_addresses: BTreeMap<RelayId, SocketAddr>,
     told: ToldReached,
 }
 
@@ -47,6 +49,17 @@ pub(super) enum News {
     Send(Vec<u8>, SocketAddr),
     /// A relay refuses the gateway.
     Refused(String, RefusalReason),
+    /// Open a TLS stream to the relay.
+    OpenTls(RelayId, TlsPlace),
+    /// Close it.
+    CloseTls(RelayId),
+    /// A relay is reached neither by UDP nor by TLS.
+    TlsFailed(String, String),
+    /// The same relay is at another address now.
+    MoveClients {
+        from: SocketAddr,
+        to: SocketAddr,
+    },
 }
 
 impl Paths {
@@ -61,6 +74,7 @@ impl Paths {
             by_tag: BTreeSet::new(),
             due: BTreeSet::new(),
             outputs: VecDeque::new(),
+            relay_addresses: BTreeMap::new(),
             told: ToldReached::default(),
         }
     }
@@ -160,6 +174,39 @@ impl Paths {
         }
     }
 
+    /// The stream to a relay is open.
+    pub(super) fn handle_tls_opened(&mut self, relay: RelayId, local: SocketAddr, now: BootTime) {
+        self.relays.handle_tls_opened((), relay, local, now);
+    }
+
+    /// The stream to a relay has ended, or could not be opened.
+    pub(super) fn handle_tls_ended(&mut self, relay: RelayId, why: String, now: BootTime) {
+        self.relays.handle_tls_ended((), relay, why, now);
+    }
+
+    /// Clients that were heard do not answer: the relays are asked whether they live.
+    pub(super) fn check_relays(&mut self, now: BootTime) {
+        self.relays.check((), now);
+    }
+
+    /// True if there are relays, and clients that may come through them.
+    pub(super) fn has_pairs(&self) -> bool {
+        !self.clients.is_empty() && !self.relays.known(()).is_empty()
+    }
+
+    /// Relays that are not reached at all, each as a line.
+    pub(super) fn problems(&self) -> Vec<String> {
+        let problems = self.relays.troubles().map(|(relay, why)| {
+            let name = self.name_of(relay);
+            format!("relay {name} gives no answer by UDP, and is not reached by TLS either: {why}")
+        });
+        problems.collect()
+    }
+
+    fn name_of(&self, relay: RelayId) -> String {
+        self.names.get(&relay).cloned().unwrap_or_default()
+    }
+
     pub(super) fn handle_network_changed(&mut self, now: BootTime) {
         self.relays.handle_network_changed(now);
         for key in self.clients.keys().copied().collect::<Vec<_>>() {
@@ -194,16 +241,22 @@ impl Paths {
 
     /// The relays of the gateway, for its status.
     pub(super) fn statuses(&self) -> Vec<RelayStatus> {
-        let reached = self.relays.reached();
-        let known = self.relays.known(()).into_iter();
-        let statuses = known.map(|(id, address)| {
-            let found = reached.iter().find(|it| it.relay == id);
+        let (reached, usable) = (self.relays.reached(), self.relays.usable(()));
+        let mut known = self.relays.known(());
+        // Each relay once, by the path in use.
+        known.retain(|path| {
+            let of_relay = usable.iter().find(|it| it.relay == path.relay);
+            of_relay.map_or(!path.by_tls, |it| it == path)
+        });
+        let statuses = known.into_iter().map(|path| {
+            let found = reached.iter().find(|it| it.relay == path.relay);
             let round_trip = found.map(|it| it.round_trip.as_micros());
             RelayStatus {
-                id,
-                name: self.names.get(&id).cloned().unwrap_or_default(),
-                address,
+                id: path.relay,
+                name: self.name_of(path.relay),
+                address: path.address,
                 registered: found.is_some_and(|it| it.is_registered),
+                by_tls: path.by_tls,
                 round_trip_us: round_trip.map(|us| u32::try_from(us).unwrap_or(u32::MAX)),
             }
         });
@@ -213,8 +266,8 @@ impl Paths {
     /// The name of the relay at this address.
     pub(super) fn relay_at(&self, address: SocketAddr) -> Option<String> {
         let mut known = self.relays.known(()).into_iter();
-        let (relay, _) = known.find(|(_, at)| *at == address)?;
-        Some(self.names.get(&relay).cloned().unwrap_or_default())
+        let path = known.find(|path| path.address == address)?;
+        Some(self.name_of(path.relay))
     }
 
     /// Takes in what the relays say. True if addresses or relays are others than before.
@@ -226,8 +279,18 @@ impl Paths {
                     self.outputs.push_back(News::Send(datagram, to));
                 }
                 RelaysOutput::Refused { relay, reason } => {
-                    let name = self.names.get(&relay).cloned().unwrap_or_default();
+                    let name = self.name_of(relay);
                     self.outputs.push_back(News::Refused(name, reason));
+                }
+                RelaysOutput::OpenTls { relay, place, .. } => {
+                    self.outputs.push_back(News::OpenTls(relay, place));
+                }
+                RelaysOutput::CloseTls { relay, .. } => {
+                    self.outputs.push_back(News::CloseTls(relay));
+                }
+                RelaysOutput::TlsFailed { relay, why } => {
+                    let name = self.name_of(relay);
+                    self.outputs.push_back(News::TlsFailed(name, why));
                 }
                 // The gateway begins no handshake.
                 RelaysOutput::Registering { .. } => {}
@@ -250,8 +313,23 @@ impl Paths {
         self.told.poll(&self.relays.reached(), now)
     }
 
+    /// Clients that come through a relay are sent to where the relay is now, by UDP or by TLS: it forwards from there alone.
+    fn move_clients(&mut self, usable: &[RelayPath]) {
+        for path in usable {
+            let before = self.relay_addresses.insert(path.relay, path.address);
+            if let Some(from) = before.filter(|before| *before != path.address) {
+                let to = path.address;
+                self.outputs.push_back(News::MoveClients { from, to });
+            }
+        }
+        let names = &self.names;
+        self.relay_addresses
+            .retain(|relay, _| names.contains_key(relay));
+    }
+
     fn follow_relays(&mut self, now: BootTime) {
         let (known, usable) = (self.relays.known(()), self.relays.usable(()));
+        self.move_clients(&usable);
         for key in self.clients.keys().copied().collect::<Vec<_>>() {
             if let Some(pair) = self.clients.get_mut(&key) {
                 pair.selection.set_relays(&known, &usable, now);

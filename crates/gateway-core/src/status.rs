@@ -62,6 +62,9 @@ pub struct RelayStatus {
     pub address: SocketAddr,
     /// True if the gateway is registered there.
     pub registered: bool,
+    /// It is reached by TLS, since UDP gets no answer.
+    #[serde(default)]
+    pub by_tls: bool,
     /// The round trip to it in microseconds, if it has answered.
     pub round_trip_us: Option<u32>,
 }

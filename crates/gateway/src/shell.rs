@@ -21,6 +21,7 @@ mod report;
 mod resolver;
 mod revocations;
 mod site_dns;
+mod streams;
 mod traffic;
 mod tunnel;
 mod tunnel_events;
@@ -34,6 +35,7 @@ use culvert_gateway_core::{Ending, Gateway, Output, Resolution};
 use culvert_host::{Shutdown, StateDir, TableClaim, notify_stopping};
 use culvert_ids::ClientId;
 use culvert_link::{PortalEvent, write_log};
+use culvert_relay_tls::StreamNews;
 use culvert_session::PrivateKey;
 use culvert_wire::encode;
 use devices::Devices;
@@ -119,6 +121,10 @@ enum Event {
     Answered(ClientId),
     /// Messages about paths may wait.
     Paths,
+    /// A stream to a relay is open, or has ended.
+    Stream(StreamNews<()>),
+    /// It is time to look for clients that do not answer.
+    Silence,
     NetworkChanged,
     EndpointsChanged,
     Load,
@@ -163,9 +169,11 @@ impl Shell {
         let mut load = interval(LOAD_INTERVAL);
         let mut guard = interval(GUARD_INTERVAL);
         let mut flows = interval(FLOWS_INTERVAL);
+        let mut silence = interval(streams::SILENCE_INTERVAL);
         flows.set_missed_tick_behavior(MissedTickBehavior::Delay);
         load.set_missed_tick_behavior(MissedTickBehavior::Delay);
         guard.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        silence.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let drain_signal = tokio::signal::unix::SignalKind::user_defined1();
         let mut drain = tokio::signal::unix::signal(drain_signal)
             .map_err(GatewayError::system("wait for a signal"))?;
@@ -185,12 +193,14 @@ impl Shell {
                 change = devices.addresses.watch.changed() => { change?; Event::NetworkChanged }
                 Ok(()) = devices.addresses.endpoints.addresses.changed() => Event::EndpointsChanged,
                 () = devices.tunnel.path_messages.woken() => Event::Paths,
+                news = devices.streams.next() => Event::Stream(news),
                 request = self.observation.next() => Event::Status(request),
                 _ = drain.recv() => Event::Drain,
                 by = devices.host.guard.heard() => Event::Guard(by),
                 _ = guard.tick() => Event::Guard(None),
                 _ = load.tick() => Event::Load,
                 _ = flows.tick() => Event::Flows,
+                _ = silence.tick() => Event::Silence,
                 () = sleep_until(wake_up) => Event::Timeout,
             };
             if let Some(shutdown) = self.handle(event).await? {
@@ -227,6 +237,8 @@ impl Shell {
                     self.core.handle_path_message(source, datagram, now);
                 }
             }
+            Event::Stream(news) => self.handle_stream(news, now),
+            Event::Silence => self.watch_for_silence(now)?,
             Event::NetworkChanged => self.handle_network(now).await?,
             Event::EndpointsChanged => self.set_candidates(now),
             Event::Load => self.handle_load(now).await?,
@@ -266,6 +278,9 @@ impl Shell {
                 Output::SendPathMessage { datagram, to } => {
                     self.devices.tunnel.send_path_message(&datagram, to);
                 }
+                Output::OpenTls { relay, place } => self.open_stream(relay, place),
+                Output::MoveClients { from, to } => self.devices.tunnel.move_clients(from, to)?,
+                Output::CloseTls(relay) => self.devices.streams.close((), relay),
                 Output::NamesInUse => self.look_at_names()?,
                 Output::Resolve(name) => self.devices.resolver.ask(name),
                 Output::Void(grants) => self.devices.journal.void(&grants),

@@ -5,7 +5,7 @@ use culvert_client_core::{
     Client, Domains, Ending, GuardRules, Options, Output, PacketFacts, PacketRefusal, Peer,
     PeerReport, PeerUpdate,
 };
-use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId, SiteId};
+use culvert_ids::{ClientId, GatewayId, GrantId, RelayId, ResourceId, SiteId};
 use culvert_policy::{Prefix, RoutedServices, Service};
 use culvert_wire::messages::{
     FromClient, Interface, Ranges, Reason, ReasonCode, ResolvedName, Sequenced, ToClient,
@@ -59,6 +59,8 @@ pub(crate) struct Play {
     pub(crate) used: Vec<(PublicKey, Option<SocketAddr>)>,
     /// Addresses to which the initiation that waits is to go too.
     pub(crate) repeated: Vec<SocketAddr>,
+    /// Streams to relays: true opens one, false closes it.
+    pub(crate) streams: Vec<(GatewayId, RelayId, bool)>,
     /// The relays in `welcome`.
     pub(crate) places: Vec<culvert_wire::messages::RelayPlace>,
     /// The data plane.
@@ -207,6 +209,7 @@ impl Play {
             sent: Vec::new(),
             used: Vec::new(),
             repeated: Vec::new(),
+            streams: Vec::new(),
             places: Vec::new(),
             peers: BTreeMap::new(),
             services: BTreeMap::new(),
@@ -501,6 +504,8 @@ impl Play {
                 }
                 Output::SendPathMessage { datagram, to } => self.sent.push((to, datagram)),
                 Output::UsePath { key, address } => self.used.push((key, address)),
+                Output::OpenTls { gateway, relay, .. } => self.streams.push((gateway, relay, true)),
+                Output::CloseTls { gateway, relay } => self.streams.push((gateway, relay, false)),
                 Output::RepeatInitiation { to, .. } => self.repeated.push(to),
                 Output::Refuse { packets, refusal } => {
                     let refused = packets.into_iter().map(|packet| (packet, refusal));

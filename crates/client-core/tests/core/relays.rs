@@ -9,9 +9,10 @@ use culvert_relay_core::mac::Mac;
 use culvert_relay_core::message::{Challenge, Registered};
 use culvert_relay_core::probe::{AuthenticProbe, PairEnd, PairProbes};
 use culvert_wire::messages::{
-    ClientFeature, FromClient, PathKind, RelayAccess, RelayPlace, RelayReach, ToClient,
+    ClientFeature, FromClient, PathKind, RelayAccess, RelayPlace, RelayReach, RelayTls, ToClient,
 };
 use culvert_wire::{PresharedKey, Timestamp};
+use culvert_wire::token::CertificatePin;
 use std::net::SocketAddr;
 
 const MAIN_PORT: u16 = 3478;
@@ -339,4 +340,107 @@ fn relays_that_are_set_anew_are_registered_at_and_the_portal_hears_of_it() {
     assert!(registered, "{:?}", play.said);
     let peer = &play.peers[&key(1)];
     assert!(peer.candidates.contains(&relay_at(8, GATEWAY_PORT)));
+}
+
+fn bridge() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 50_000))
+}
+
+/// A client whose relay has a TLS port, and gives no answer by UDP.
+fn without_udp() -> Play {
+    let mut play = granted();
+    let mut relay = access(7);
+    relay.place.tls = Some(RelayTls {
+        port: 443,
+        pin: CertificatePin::of(b"a certificate"),
+    });
+    play.hear(ToClient::RelaysSet {
+        gateway: gateway_id(1),
+        relays: vec![relay],
+    });
+    play.pass(3_000);
+    play
+}
+
+/// Answers questions that were sent into the stream, as the relay would.
+fn answer_in_stream(play: &mut Play) {
+    while let Some(place) = play.sent.iter().position(|(to, _)| *to == bridge()) {
+        let (_, datagram) = play.sent.remove(place);
+        match Message::parse(&datagram) {
+            Some(Message::Ask(ask)) => {
+                let challenge = Challenge {
+                    transaction: ask.transaction,
+                    cookie: Mac::from_bytes([1; 16]),
+                    mapped: SocketAddr::from(([127, 0, 0, 1], 60_000)),
+                };
+                play.hear_datagram(bridge(), &challenge.encode());
+            }
+            Some(Message::Register(register)) => {
+                let registered = Registered::new(register.transaction, 3_600, &[7; 32]);
+                play.hear_datagram(bridge(), &registered.encode());
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_relay_that_is_silent_by_udp_is_reached_by_tls_and_the_portal_and_the_status_say_so() {
+    let mut play = without_udp();
+    let stream = (gateway_id(1), relay_id(7));
+    assert_eq!(play.streams, [(stream.0, stream.1, true)]);
+    play.said.clear();
+    let now = play.now();
+    play.client.handle_tls_opened(stream.0, stream.1, bridge(), now);
+    play.poll();
+    answer_in_stream(&mut play);
+    assert!(play.repeated.contains(&bridge()), "{:?}", play.repeated);
+    let reached = play.said.iter().find_map(|message| match message {
+        FromClient::RelaysReached { relays } => relays.iter().find(|it| it.relay == relay_id(7)),
+        _ => None,
+    });
+    assert!(reached.is_some_and(|reach| reach.tls && reach.registered));
+    play.report_from(bridge());
+    let changed = play.said.iter().find_map(|message| match message {
+        FromClient::PathChanged { path, relay, .. } => Some((*path, *relay)),
+        _ => None,
+    });
+    assert_eq!(changed, Some((PathKind::RelayedTls, Some(relay_id(7)))));
+    let no_loopback = |message: &FromClient| match message {
+        FromClient::CandidatesChanged { candidates } => {
+            candidates.iter().all(|it| !it.ip().is_loopback())
+        }
+        _ => true,
+    };
+    assert!(play.said.iter().all(no_loopback), "{:?}", play.said);
+    let view = play.client.view(play.now(), play.unix());
+    assert_eq!(view.gateways[0].path, "relayed");
+    assert!(view.gateways[0].by_tls);
+
+    play.hear(ToClient::RelaysSet {
+        gateway: gateway_id(1),
+        relays: Vec::new(),
+    });
+    assert_eq!(play.streams.last(), Some(&(stream.0, stream.1, false)));
+}
+
+#[test]
+fn a_relay_that_is_not_reached_at_all_is_a_problem_that_the_log_tells_once() {
+    let mut play = without_udp();
+    let why = "another certificate than the portal names";
+    for _ in 0..3 {
+        let now = play.now();
+        let (gateway, relay) = (gateway_id(1), relay_id(7));
+        play.client.handle_tls_ended(gateway, relay, why.to_owned(), now);
+        play.poll();
+        play.pass(10_000);
+    }
+    let problems = play.client.path_problems();
+    assert_eq!(
+        problems,
+        [format!("relay relay 7 gives no answer by UDP, and is not reached by TLS either: {why}")]
+    );
+    let lines = std::iter::from_fn(|| play.client.poll_log()).map(|line| line.to_string());
+    let lines: Vec<String> = lines.filter(|line| line.contains(why)).collect();
+    assert_eq!(lines.len(), 1, "{lines:?}");
 }

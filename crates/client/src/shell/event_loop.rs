@@ -8,6 +8,7 @@ mod host_wish;
 mod packets;
 mod portal_events;
 mod report;
+mod streams;
 
 pub(super) use devices::Closing;
 
@@ -25,7 +26,9 @@ use culvert_control::Repeats;
 use culvert_datapath::Unrouted;
 use culvert_dns::Via;
 use culvert_host::{NetworkChange, Shutdown};
+use culvert_ids::GatewayId;
 use culvert_link::{PortalEvent, write_log};
+use culvert_relay_tls::StreamNews;
 use devices::Devices;
 use host_wish::HostWish;
 use std::future::Future;
@@ -77,6 +80,8 @@ enum Event {
     Guard(GuardEvent),
     /// Messages about paths may wait.
     Paths,
+    /// A stream to a relay is open, or has ended.
+    Stream(StreamNews<GatewayId>),
     DeviceEnded(Option<culvert_engine::EngineError>),
     BootTime,
 }
@@ -144,6 +149,7 @@ impl<'a> EventLoop<'a> {
                 asked = self.observed.next() => Event::Asked(asked),
                 () = sleep(rest) => Event::BootTime,
                 () = self.devices.tunnel.path_messages.woken() => Event::Paths,
+                news = self.devices.streams.next() => Event::Stream(news),
                 Some(packet) = self.devices.tunnel.unrouted.recv() => Event::Packet(packet),
                 Some(event) = self.answering.received.recv() => Event::Dns(event),
             };
@@ -153,6 +159,7 @@ impl<'a> EventLoop<'a> {
                 Event::DeviceEnded(None) => return Err(ClientError::InterfaceGone),
                 Event::Portal(event) => self.handle_portal(event)?,
                 Event::Paths => self.handle_path_messages(),
+                Event::Stream(news) => self.handle_stream(news),
                 Event::Packet(packet) => self.handle_packets(packet),
                 Event::Dns(event) => self.handle_dns(event),
                 Event::Asked(asked) => {
@@ -283,6 +290,12 @@ impl<'a> EventLoop<'a> {
                     self.devices.tunnel.send_path_message(&datagram, to);
                 }
                 Output::UsePath { key, address } => self.devices.tunnel.use_path(key, address)?,
+                Output::OpenTls {
+                    gateway,
+                    relay,
+                    place,
+                } => self.open_stream(gateway, relay, place),
+                Output::CloseTls { gateway, relay } => self.close_stream(gateway, relay),
                 Output::RepeatInitiation { key, to } => {
                     self.devices.tunnel.repeat_initiation(key, to)?;
                 }

@@ -103,6 +103,7 @@ impl RunningRelay {
         let grant = RelayGrant {
             relay: RELAY,
             addresses: vec![SocketAddr::new(self.at, GATEWAY_PORT)],
+            tls: None,
             permission: Permission {
                 token: access.token,
                 key: access.key,

@@ -81,6 +81,11 @@ fn relay_line(relay: &RelayStatus) -> String {
         false => "not registered yet",
     };
     let round_trip = in_round_trip(relay.round_trip_us);
+    if relay.by_tls {
+        // The address is of this host.
+        let name = &relay.name;
+        return format!("{name}: {state} by TLS{round_trip}, UDP gets no answer");
+    }
     format!("{} ({}): {state}{round_trip}", relay.name, relay.address)
 }
 

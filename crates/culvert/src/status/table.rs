@@ -282,6 +282,10 @@ fn path(gateway: &GatewayStatus) -> String {
         // Every answer takes a moment.
         Some(silent_ms) if silent_ms >= 2_000 => format!("silent for {}", span(silent_ms)),
         _ => match (&gateway.relay_name, gateway.round_trip_us) {
+            (Some(relay), round_trip) if gateway.by_tls => {
+                let round_trip = in_round_trip(round_trip);
+                format!("through relay {relay} by TLS{round_trip}: UDP gets no answer")
+            }
             (Some(relay), round_trip) => {
                 format!("relayed by {relay}{}", in_round_trip(round_trip))
             }

@@ -169,6 +169,16 @@ impl Control {
         }
     }
 
+    /// Sends to the peers at one address by another one from now on.
+    pub(super) fn move_endpoints(&self, from: SocketAddr, to: SocketAddr) {
+        for state in self.peers.iter() {
+            let endpoint = state.shared.endpoint();
+            if endpoint.is_some_and(|endpoint| endpoint.address == from) {
+                state.shared.set_endpoint(to);
+            }
+        }
+    }
+
     /// Sends the initiation that waits for its answer to one more address.
     pub(super) fn repeat_initiation(&self, key: &PublicKey, address: SocketAddr, now: BootTime) {
         let Some(id) = self.handshakes.handshaker.peer_by_key(key) else {

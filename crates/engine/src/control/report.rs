@@ -16,6 +16,7 @@ use culvert_packet::Accept;
 use culvert_session::DropReason;
 use culvert_tun::{BoundState, Feature, SteeringState};
 use culvert_udp::Features;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -64,6 +65,16 @@ impl Control {
             flows_evicted: self.workers.shared().gates.as_deref().map(Gates::evicted),
             peers,
         }
+    }
+
+    /// True if data to some peer has been unanswered for a time in `span`.
+    pub(super) fn has_silent_peer(&self, span: &Range<Duration>) -> bool {
+        let now = clock::now();
+        let mut peers = self.peers.iter();
+        peers.any(|state| {
+            let unanswered = state.shared.activity.unanswered_since();
+            unanswered.is_some_and(|since| span.contains(&now.saturating_since(since)))
+        })
     }
 
     fn peer_status(&self, state: &PeerState, now: BootTime) -> PeerStatus {

@@ -6,14 +6,18 @@ use crate::flows::TakenFlows;
 use crate::status::Status;
 use culvert_base::PublicKey;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::mpsc::SyncSender;
+use std::time::Duration;
 
 /// A question or an order from outside, with the channel for the answer.
 pub(crate) enum Request {
     Apply(Box<Change>, SyncSender<Result<(), EngineError>>),
     Configuration(SyncSender<Configuration>),
     Status(SyncSender<Box<Status>>),
+    HasSilentPeer(Range<Duration>, SyncSender<bool>),
     PinEndpoint(PublicKey, Option<SocketAddr>),
+    MoveEndpoints { from: SocketAddr, to: SocketAddr },
     RepeatInitiation(PublicKey, SocketAddr),
     Flows {
         with_lasting: bool,

@@ -192,9 +192,13 @@ impl Control {
                 Request::Status(answer) => {
                     let _gone = answer.send(Box::new(self.status()));
                 }
+                Request::HasSilentPeer(span, answer) => {
+                    let _gone = answer.send(self.has_silent_peer(&span));
+                }
                 Request::PinEndpoint(key, address) => {
                     self.pin_endpoint(&key, address, clock.now);
                 }
+                Request::MoveEndpoints { from, to } => self.move_endpoints(from, to),
                 Request::RepeatInitiation(key, to) => self.repeat_initiation(&key, to, clock.now),
                 Request::Flows {
                     with_lasting,

@@ -7,6 +7,7 @@ use crate::output::Output;
 use crate::paths::News;
 use crate::status::RelayStatus;
 use culvert_base::{BootTime, LogLine};
+use culvert_ids::RelayId;
 use culvert_path::CANDIDATES_MAX;
 use culvert_wire::messages::FromGateway;
 use ipnet::IpNet;
@@ -17,6 +18,36 @@ impl Gateway {
     pub fn handle_path_message(&mut self, source: SocketAddr, datagram: &[u8], now: BootTime) {
         self.paths.handle_message(source, datagram, now);
         self.finish(now);
+    }
+
+    /// The stream to a relay is open: `local` stands for the relay.
+    pub fn handle_tls_opened(&mut self, relay: RelayId, local: SocketAddr, now: BootTime) {
+        self.paths.handle_tls_opened(relay, local, now);
+        self.finish(now);
+    }
+
+    /// The stream to a relay has ended, or could not be opened.
+    pub fn handle_tls_ended(&mut self, relay: RelayId, why: String, now: BootTime) {
+        self.paths.handle_tls_ended(relay, why, now);
+        self.finish(now);
+    }
+
+    /// A client does not answer what was sent to it: its path may be dead, or the gateway's own to the relays.
+    pub fn handle_silent_client(&mut self, now: BootTime) {
+        self.paths.check_relays(now);
+        self.finish(now);
+    }
+
+    /// True while it matters whether clients answer: there are clients, and relays through which they may come.
+    #[must_use]
+    pub fn watches_for_silence(&self) -> bool {
+        self.paths.has_pairs()
+    }
+
+    /// Relays that are not reached at all, each as a line for the status.
+    #[must_use]
+    pub fn path_problems(&self) -> Vec<String> {
+        self.paths.problems()
     }
 
     /// The name of the relay through which records of this source come, if it is one.
@@ -72,6 +103,19 @@ impl Gateway {
                     let line = LogLine::warn("a relay refuses this gateway: it is tried again")
                         .with_text("relay", &name)
                         .with("reason", reason);
+                    self.journal.log.push(line);
+                }
+                News::OpenTls(relay, place) => self.outputs.push(Output::OpenTls { relay, place }),
+                News::MoveClients { from, to } => {
+                    self.outputs.push(Output::MoveClients { from, to });
+                }
+                News::CloseTls(relay) => self.outputs.push(Output::CloseTls(relay)),
+                News::TlsFailed(name, why) => {
+                    let line = LogLine::warn(
+                        "a relay gives no answer by UDP, and is not reached by TLS: it is tried again",
+                    )
+                    .with_text("relay", &name)
+                    .with_text("why", &why);
                     self.journal.log.push(line);
                 }
             }

@@ -7,7 +7,7 @@ use culvert_base::{BootTime, UnixTime};
 use culvert_gateway_core::{
     Ending, Gateway, Options, Output, PeerUpdate, PersistedGrants, Resolution,
 };
-use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId, SiteId};
+use culvert_ids::{ClientId, GatewayId, GrantId, RelayId, ResourceId, SiteId};
 use culvert_policy::DomainName;
 use culvert_policy::gate::{DropReason, Frame, Gate, GateTable, PeerKey, Seed, Verdict};
 use culvert_wire::messages::{
@@ -176,6 +176,10 @@ pub(crate) struct Play {
     pub(crate) looks: usize,
     /// Datagrams about paths.
     pub(crate) sent: Vec<(SocketAddr, Vec<u8>)>,
+    /// Streams to relays: true opens one, false closes it.
+    pub(crate) streams: Vec<(RelayId, bool)>,
+    /// Addresses of a relay, and those that it has instead.
+    pub(crate) moved: Vec<(SocketAddr, SocketAddr)>,
     /// With what has become void since.
     pub(crate) grants_file: Option<PersistedGrants>,
     pub(crate) peers: BTreeMap<PublicKey, Peer>,
@@ -207,6 +211,8 @@ impl Play {
             asked: Vec::new(),
             looks: 0,
             sent: Vec::new(),
+            streams: Vec::new(),
+            moved: Vec::new(),
             grants_file: None,
             peers: BTreeMap::new(),
             table: Arc::default(),
@@ -381,6 +387,9 @@ impl Play {
                     self.table = table;
                 }
                 Output::SendPathMessage { datagram, to } => self.sent.push((to, datagram)),
+                Output::OpenTls { relay, .. } => self.streams.push((relay, true)),
+                Output::MoveClients { from, to } => self.moved.push((from, to)),
+                Output::CloseTls(relay) => self.streams.push((relay, false)),
                 Output::NamesInUse => self.looks += 1,
                 Output::Resolve(name) => self.asked.push(name),
                 Output::Void(grants) => {

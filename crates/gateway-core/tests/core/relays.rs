@@ -7,8 +7,9 @@ use culvert_relay_core::mac::Mac;
 use culvert_relay_core::message::{Challenge, Registered};
 use culvert_relay_core::probe::{AuthenticProbe, PairEnd, PairProbes};
 use culvert_wire::messages::{
-    FromGateway, GatewayFeature, RelayAccess, RelayPlace, RelayReach, ToGateway,
+    FromGateway, GatewayFeature, RelayAccess, RelayPlace, RelayReach, RelayTls, ToGateway,
 };
+use culvert_wire::token::CertificatePin;
 use culvert_wire::{PresharedKey, Timestamp};
 use std::net::SocketAddr;
 
@@ -207,4 +208,102 @@ fn a_client_without_a_grant_is_answered_no_more() {
     play.sent.clear();
     play.hear_datagram(client_at(), &client_probes(3).question([6; 8]));
     assert_eq!(play.sent, []);
+}
+
+fn bridge() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 50_000))
+}
+
+/// Answers questions that were sent into the stream, as the relay would.
+fn answer_in_stream(play: &mut Play) {
+    while let Some(place) = play.sent.iter().position(|(to, _)| *to == bridge()) {
+        let (_, datagram) = play.sent.remove(place);
+        match Message::parse(&datagram) {
+            Some(Message::Ask(ask)) => {
+                let challenge = Challenge {
+                    transaction: ask.transaction,
+                    cookie: Mac::from_bytes([1; 16]),
+                    mapped: SocketAddr::from(([127, 0, 0, 1], 60_000)),
+                };
+                play.hear_datagram(bridge(), &challenge.encode());
+            }
+            Some(Message::Register(register)) => {
+                let answer = Registered::new(register.transaction, 3_600, &[7; 32]);
+                play.hear_datagram(bridge(), &answer.encode());
+            }
+            _ => {}
+        }
+    }
+}
+
+fn relay_with_tls() -> RelayAccess {
+    let mut relay = relay();
+    relay.place.tls = Some(RelayTls {
+        port: 443,
+        pin: CertificatePin::of(b"a certificate"),
+    });
+    relay
+}
+
+#[test]
+fn a_relay_that_is_silent_by_udp_is_reached_by_tls() {
+    let mut play = Play::open();
+    play.hear(ToGateway::RelaysSet {
+        relays: vec![relay_with_tls()],
+    });
+    play.pass(3_000);
+    let id = RelayId::from_bytes([7; 16]);
+    assert_eq!(play.streams, [(id, true)]);
+    play.sent.clear();
+    let now = play.now();
+    play.gateway.handle_tls_opened(id, bridge(), now);
+    play.execute();
+    answer_in_stream(&mut play);
+    let is_told = |message: &FromGateway| match message {
+        FromGateway::RelaysReached { relays } => relays[0].tls && relays[0].registered,
+        _ => false,
+    };
+    assert!(play.said.iter().any(is_told), "{:?}", play.said);
+    let unix = culvert_base::UnixTime::from_millis(0);
+    let view = play.gateway.view(play.now(), unix);
+    assert_eq!(view.relays.len(), 1);
+    assert!(view.relays[0].by_tls && view.relays[0].registered);
+    assert_eq!(view.candidates, candidates(), "no address of loopback");
+    assert_eq!(play.gateway.relay_at(bridge()).as_deref(), Some("fra-1"));
+
+    let now = play.now();
+    let why = "the proxy broke off".to_owned();
+    play.gateway.handle_tls_ended(id, why, now);
+    play.execute();
+    assert_eq!(
+        play.gateway.path_problems(),
+        ["relay fra-1 gives no answer by UDP, and is not reached by TLS either: the proxy broke off"]
+    );
+}
+
+#[test]
+fn a_silent_client_makes_the_gateway_ask_its_relays_and_open_a_stream_if_they_are_silent_too() {
+    let mut play = Play::open();
+    play.hear(ToGateway::RelaysSet {
+        relays: vec![relay_with_tls()],
+    });
+    play.answer_as_relay();
+    assert!(!play.gateway.watches_for_silence(), "there is no client");
+    play.grant(&claims(1, 3, 1));
+    play.assert_accepted(1);
+    assert!(play.gateway.watches_for_silence());
+    play.sent.clear();
+    let now = play.now();
+    play.gateway.handle_silent_client(now);
+    play.execute();
+    let asked = play.sent.iter().filter(|(to, _)| *to == relay_at());
+    assert_eq!(asked.count(), 1);
+    play.pass(2_000);
+    let id = RelayId::from_bytes([7; 16]);
+    assert_eq!(play.streams, [(id, true)]);
+    let now = play.now();
+    play.gateway.handle_tls_opened(id, bridge(), now);
+    play.execute();
+    answer_in_stream(&mut play);
+    assert_eq!(play.moved, [(relay_at(), bridge())], "its clients are there now");
 }

@@ -11,6 +11,7 @@ use crate::GatewayError;
 use crate::settings::Settings;
 use culvert_gateway_core::PersistedGrants;
 use culvert_host::{Shutdown, StateDir};
+use culvert_relay_tls::Streams;
 use culvert_session::PrivateKey;
 
 /// Everything that the core's outputs go to, and events come from.
@@ -22,6 +23,8 @@ pub(super) struct Devices {
     pub(super) site_dns: SiteDns,
     pub(super) portal: Portal,
     pub(super) journal: GrantJournal,
+    /// TLS streams to relays.
+    pub(super) streams: Streams<()>,
 }
 
 impl Devices {
@@ -42,6 +45,7 @@ impl Devices {
             site_dns: SiteDns::new(),
             portal: Portal::new(settings, StateDir::open(&settings.state_dir)?)?,
             journal: GrantJournal::start(state)?,
+            streams: Streams::new(),
         };
         Ok((devices, persisted))
     }

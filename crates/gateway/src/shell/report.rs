@@ -24,6 +24,7 @@ impl Shell {
         problems.extend(self.devices.site_dns.problem());
         problems.extend(view.portal.clock_problem());
         problems.extend(self.core.host_problems(now));
+        problems.extend(self.core.path_problems());
         problems.extend(host_address_problem(&traffic));
         let not_ready_because = self.not_ready();
         let (base, load) = (&self.base, self.meter.load());

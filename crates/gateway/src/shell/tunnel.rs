@@ -16,7 +16,9 @@ use culvert_policy::gate::{Evicted, GateTable};
 use culvert_session::PrivateKey;
 use culvert_wire::Cipher;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// Messages about paths that are taken in one turn of the event loop.
@@ -159,6 +161,16 @@ impl Tunnel {
     /// Sends a message to a relay, or a probe. One that does not leave is repeated by the core, or by the client.
     pub(crate) fn send_path_message(&self, datagram: &[u8], to: SocketAddr) {
         self.device.send_path_message(datagram, to, None);
+    }
+
+    /// Sends to the clients at one address by another one from now on.
+    pub(crate) fn move_clients(&self, from: SocketAddr, to: SocketAddr) -> Result<(), EngineError> {
+        self.device.move_endpoints(from, to)
+    }
+
+    /// True if data that was sent to some client has been unanswered for a time in `span`.
+    pub(crate) fn has_silent_peer(&self, span: Range<Duration>) -> Result<bool, EngineError> {
+        self.device.has_silent_peer(span)
     }
 
     /// Flows that have ended since the last time; with `with_lasting` those that last as well.

@@ -9,7 +9,9 @@ use crate::shell::resolver::Resolver;
 use crate::shell::tunnel::Tunnel;
 use crate::{ClientError, Enrolment};
 use culvert_host::{Guests, InterfaceName, ResolverControl, StateDir, WatchOptions};
+use culvert_ids::GatewayId;
 use culvert_link::{Destination, PortalLink};
+use culvert_relay_tls::Streams;
 use culvert_session::PrivateKey;
 use std::net::SocketAddr;
 use tokio::sync::watch;
@@ -26,6 +28,8 @@ pub(in crate::shell) struct Devices {
     pub(super) portal_addresses: watch::Receiver<Vec<SocketAddr>>,
     pub(super) listeners: Listeners,
     pub(super) tls_servers: TlsServers,
+    /// TLS streams to relays.
+    pub(super) streams: Streams<GatewayId>,
 }
 
 impl Devices {
@@ -78,6 +82,7 @@ impl Devices {
             portal_addresses,
             listeners,
             tls_servers: TlsServers::start(&settings.dns_upstreams),
+            streams: Streams::new(),
         })
     }
 

@@ -15,6 +15,8 @@ pub(super) struct HostWish {
     routes: Option<BTreeSet<Prefix>>,
     /// The port of the tunnel's sockets, while they are open.
     tunnel_port: Option<u16>,
+    /// The TLS ports of relays to which there are streams.
+    relays: BTreeSet<SocketAddr>,
     /// Something was asked of the host.
     has_wanted: bool,
     /// Rules about applications were asked for of which nothing has been heard.
@@ -47,6 +49,13 @@ impl HostWish {
     pub(super) fn set_port(&mut self, port: Option<u16>) -> bool {
         let is_new = self.tunnel_port != port;
         self.tunnel_port = port;
+        is_new && self.has_wanted
+    }
+
+    /// Takes in to which relays there are streams. True if the host has to be told.
+    pub(super) fn set_relays(&mut self, relays: BTreeSet<SocketAddr>) -> bool {
+        let is_new = self.relays != relays;
+        self.relays = relays;
         is_new && self.has_wanted
     }
 
@@ -92,8 +101,9 @@ impl HostWish {
     /// Packets that must stay out of the tunnel, whatever their mark.
     fn exemptions(&self, portal: &[SocketAddr]) -> Vec<Exemption> {
         let tunnel = self.tunnel_port.map(Exemption::UdpFrom).into_iter();
-        let portal = portal.iter().copied().map(Exemption::TcpTo);
-        tunnel.chain(portal).take(MAX_EXEMPTIONS).collect()
+        let streams = portal.iter().chain(&self.relays);
+        let streams = streams.copied().map(Exemption::TcpTo);
+        tunnel.chain(streams).take(MAX_EXEMPTIONS).collect()
     }
 }
 

@@ -30,6 +30,7 @@ impl EventLoop<'_> {
         let resolver = self.devices.resolver.state.borrow();
         problems.extend(resolver.problem.clone());
         problems.extend(view.portal.clock_problem());
+        problems.extend(self.core.path_problems());
         problems.extend(self.core.guard_fault().map(|why| {
             format!("resources that only some applications may use can't be reached: {why}")
         }));

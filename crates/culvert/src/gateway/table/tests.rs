@@ -115,17 +115,23 @@ fn relays_and_clients_that_come_through_them_are_told() {
         name: name.to_owned(),
         address: "203.0.113.9:3479".parse().unwrap(),
         registered,
+        by_tls: false,
         round_trip_us,
     };
     status.relays = vec![
         relay("fra-1", true, Some(12_345)),
         relay("ams-1", false, None),
+        RelayStatus {
+            by_tls: true,
+            ..relay("ber-1", true, Some(9_000))
+        },
     ];
     status.clients[0].relay_name = Some("fra-1".to_owned());
     let text = render(&status);
     let expected = "\
 relay      fra-1 (203.0.113.9:3479): registered in 12.3 ms
 relay      ams-1 (203.0.113.9:3479): not registered yet
+relay      ber-1: registered by TLS in 9.0 ms, UDP gets no answer
 ";
     assert!(text.contains(expected), "{text}");
     assert!(

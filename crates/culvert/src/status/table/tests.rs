@@ -76,6 +76,7 @@ pub(crate) fn status() -> Status {
             path: "direct".to_owned(),
             relay: None,
             relay_name: None,
+            by_tls: false,
             round_trip_us: None,
             endpoint: "192.0.2.1:51820".parse().ok(),
             candidates: Vec::new(),
@@ -260,4 +261,8 @@ fn the_path_to_a_gateway_is_told_with_its_relay_and_its_round_trip() {
         text.contains("  office-1  relayed by fra-1 in 8.2 ms  192"),
         "{text}"
     );
+    status.gateways[0].by_tls = true;
+    let text = render(&status);
+    let expected = "  office-1  through relay fra-1 by TLS in 8.2 ms: UDP gets no answer  192";
+    assert!(text.contains(expected), "{text}");
 }
