@@ -1,4 +1,4 @@
-//! Routers with NAT, of the kinds that RFC 4787 tells apart.
+//! Routers with NAT, of the kinds that RFC 4787 tells apart, and one that passes no UDP at all.
 //!
 //! A rule of masquerade alone is none of them. It makes an entry of an unsolicited datagram from outside, and
 //! a later flow from inside to that sender then leaves from another port. Routers drop such datagrams, and so do these.
@@ -26,11 +26,13 @@ pub enum NatKind {
     Double,
     /// A port-dependent router behind the endpoint-independent one of a carrier.
     CarrierGrade,
+    /// A router that passes no UDP.
+    UdpBlocked,
 }
 
 impl NatKind {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::None,
         Self::EndpointIndependent,
         Self::AddressDependent,
@@ -38,6 +40,7 @@ impl NatKind {
         Self::Symmetric,
         Self::Double,
         Self::CarrierGrade,
+        Self::UdpBlocked,
     ];
 
     /// Its name in tables.
@@ -51,6 +54,7 @@ impl NatKind {
             Self::Symmetric => "symmetric",
             Self::Double => "double",
             Self::CarrierGrade => "carrier-grade",
+            Self::UdpBlocked => "UDP blocked",
         }
     }
 
@@ -58,15 +62,20 @@ impl NatKind {
         match self {
             Self::None | Self::EndpointIndependent => Filter::Nothing,
             Self::AddressDependent => Filter::Addresses,
-            Self::PortDependent | Self::Symmetric | Self::Double | Self::CarrierGrade => {
-                Filter::Ports
-            }
+            Self::PortDependent
+            | Self::Symmetric
+            | Self::Double
+            | Self::CarrierGrade
+            | Self::UdpBlocked => Filter::Ports,
         }
     }
 
     /// True if machines behind the two can reach each other directly, once each has sent to the other.
     #[must_use]
     pub fn is_direct_with(self, other: Self) -> bool {
+        if self == Self::UdpBlocked || other == Self::UdpBlocked {
+            return false;
+        }
         let passes = |symmetric: Self, to: Self| {
             symmetric != Self::Symmetric || (to != Self::Symmetric && to.filter() != Filter::Ports)
         };
@@ -141,6 +150,44 @@ impl Routers {
             interface,
         })
     }
+
+    /// Passes no UDP from now on.
+    ///
+    /// # Errors
+    /// When `nft` refuses.
+    pub fn block_udp(&self) -> Result<()> {
+        self.restrict("meta l4proto udp drop")
+    }
+
+    /// Passes nothing from now on but TCP to this address and port, and its answers.
+    ///
+    /// # Errors
+    /// When `nft` refuses.
+    pub fn allow_only(&self, to: std::net::SocketAddr) -> Result<()> {
+        let (address, port) = (to.ip(), to.port());
+        self.restrict(&format!(
+            "ip daddr {address} tcp dport {port} accept; \
+             add rule ip restriction forward ip saddr {address} tcp sport {port} accept; \
+             add rule ip restriction forward drop"
+        ))
+    }
+
+    fn restrict(&self, rules: &str) -> Result<()> {
+        let script = format!(
+            "nft 'add table ip restriction; \
+             add chain ip restriction forward {{ type filter hook forward priority filter; }}; \
+             add rule ip restriction forward {rules}'"
+        );
+        self.outer.shell(&script).map(drop)
+    }
+
+    /// Passes everything again.
+    ///
+    /// # Errors
+    /// When nothing was restricted.
+    pub fn lift_restrictions(&self) -> Result<()> {
+        self.outer.run("nft delete table ip restriction").map(drop)
+    }
 }
 
 /// A router behind `upstream`.
@@ -168,6 +215,10 @@ fn translate(router: &Namespace, kind: NatKind, outside: Subnet, inside: Subnet)
         }
         Filter::Ports => "counter".to_owned(),
     };
+    let forwarded = match kind {
+        NatKind::UdpBlocked => "meta l4proto udp drop".to_owned(),
+        _ => format!("oifname {interface} meta l4proto udp update @peers {{ ip daddr }}"),
+    };
     let rules = format!(
         "table ip nat {{
              set peers {{ type ipv4_addr; flags dynamic,timeout; timeout 60s; }}
@@ -181,7 +232,7 @@ fn translate(router: &Namespace, kind: NatKind, outside: Subnet, inside: Subnet)
              }}
              chain forwarded {{
                  type filter hook forward priority filter;
-                 oifname {interface} meta l4proto udp update @peers {{ ip daddr }}
+                 {forwarded}
              }}
              chain input {{
                  type filter hook input priority filter;
@@ -205,11 +256,12 @@ mod tests {
             .flat_map(|one| NatKind::ALL.map(|other| (one, other)))
             .filter(|(one, other)| !one.is_direct_with(*other))
             .collect();
-        // Symmetric with itself, and with three others in both orders.
-        assert_eq!(relayed.len(), 7);
+        // Symmetric with itself, and with three others in both orders; all with the one that blocks UDP.
+        assert_eq!(relayed.len(), 7 + 15);
         for (one, other) in relayed {
             assert!(other.is_direct_with(one) == one.is_direct_with(other));
-            assert!(one == NatKind::Symmetric || other == NatKind::Symmetric);
+            let causes = [NatKind::Symmetric, NatKind::UdpBlocked];
+            assert!(causes.contains(&one) || causes.contains(&other));
         }
     }
 }

@@ -9,11 +9,13 @@
 //! Or several portals on a PostgreSQL server, with or without HAProxy in front of them.
 
 mod behind_nats;
+mod captive;
 mod client;
 mod crowd;
 mod disk;
 mod first_uses;
 mod gateway;
+mod http_proxy;
 mod leader_killed;
 mod names;
 mod networks;
@@ -26,10 +28,12 @@ mod several_portals;
 mod soon;
 
 pub use behind_nats::BehindNats;
+pub use captive::{CAPTIVE_TCP_PORT, CaptiveNetwork};
 pub use client::Client;
 pub use disk::SmallDisk;
 pub use first_uses::{FirstUse, FirstUses};
 pub use gateway::Gateway;
+pub use http_proxy::HttpProxy;
 pub use leader_killed::LeaderKilled;
 pub use names::{Answer, Names, RecordKind, ask_at};
 pub use networks::{PRIVATE_NAME, PRIVATE_NET, PRIVATE_OTHER_V4, PRIVATE_V4, PRIVATE_V6};

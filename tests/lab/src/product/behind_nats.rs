@@ -2,14 +2,17 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Result;
 
+use super::captive::CaptiveNetwork;
 use super::client::Client;
 use super::gateway::Gateway;
+use super::http_proxy::HttpProxy;
 use super::networks::{GATEWAY_NETS, PORTAL_NET, default_route, forward, join};
 use super::portal::Portal;
 use super::private_files::private_dir;
@@ -32,6 +35,15 @@ const BETWEEN: u8 = 20;
 
 /// Client `n` is in network 180 + n.
 const CLIENT_NETS: u8 = 180;
+
+/// The network in which client `n` is captive.
+const CAPTIVE_NETS: u8 = 220;
+
+/// The network of the HTTP proxy.
+const PROXY_NET: Subnet = Subnet(90);
+
+/// The port of the HTTP proxy.
+const PROXY_PORT: u16 = 3128;
 
 /// The port of the resources.
 const WEB_PORT: u16 = 80;
@@ -235,6 +247,53 @@ impl BehindNats {
         self.internet.run("nft delete table ip cut").map(drop)
     }
 
+    /// An HTTP proxy on the internet, and its address.
+    ///
+    /// # Errors
+    /// When it can't listen.
+    pub fn proxy(&self) -> Result<(HttpProxy, SocketAddr)> {
+        let namespace = Namespace::new()?;
+        join(&self.internet, &namespace, PROXY_NET)?;
+        default_route(&namespace, PROXY_NET)?;
+        let address = PROXY_NET.host(Family::V4, 2);
+        let proxy = HttpProxy::start(&namespace, address, PROXY_PORT)?;
+        Ok((proxy, SocketAddr::new(address, PROXY_PORT)))
+    }
+
+    /// Writes a file that belongs to its owner alone, and returns its path.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn private_file(&self, name: &str, content: &str) -> Result<PathBuf> {
+        let path = self.dir.join(name);
+        fs::write(&path, content)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+        Ok(path)
+    }
+
+    /// Moves a client to a network that answers everything itself.
+    ///
+    /// # Errors
+    /// When `ip` or `nft` refuses.
+    pub fn make_captive(&self, client: u8) -> Result<CaptiveNetwork> {
+        let machine = &self.clients[usize::from(client)].namespace;
+        let captive = CaptiveNetwork::new(machine, Subnet(CAPTIVE_NETS + client))?;
+        machine.run(&format!("ip route replace default via {}", captive.via()))?;
+        Ok(captive)
+    }
+
+    /// Moves a client back from it.
+    ///
+    /// # Errors
+    /// When `ip` refuses.
+    pub fn release(&self, client: u8) -> Result<()> {
+        let machine = &self.clients[usize::from(client)].namespace;
+        let home = Subnet(CLIENT_NETS + client).host(Family::V4, 1);
+        let interface = format!("veth{}", CAPTIVE_NETS + client);
+        machine.run(&format!("ip route replace default via {home}"))?;
+        machine.run(&format!("ip link delete {interface}")).map(drop)
+    }
+
     /// The name of the relay between a client and a gateway, if there is one.
     #[must_use]
     pub fn relay_between(&self, client: usize, gateway: usize) -> Option<String> {
@@ -242,11 +301,31 @@ impl BehindNats {
         name.as_str().map(str::to_owned)
     }
 
-    /// The path of a client to a gateway, as its status has it: `direct`, `relayed` or `none`.
+    /// The path of a client to a gateway, as its status has it: `direct`, `relayed` or `none`; `TLS` if one of the two
+    /// reaches the relay by TLS only.
     #[must_use]
     pub fn path(&self, client: usize, gateway: usize) -> String {
         let status = self.gateway_status(client, gateway);
-        status["path"].as_str().unwrap_or("none").to_owned()
+        let path = status["path"].as_str().unwrap_or("none");
+        let by_tls = status["by_tls"] == true || self.is_gateway_by_tls(gateway);
+        match path {
+            "relayed" if by_tls => "TLS".to_owned(),
+            path => path.to_owned(),
+        }
+    }
+
+    /// True if a client reaches the relay to a gateway by TLS, since UDP gets no answer.
+    #[must_use]
+    pub fn is_client_by_tls(&self, client: usize, gateway: usize) -> bool {
+        self.gateway_status(client, gateway)["by_tls"] == true
+    }
+
+    /// True if a gateway reaches its relays by TLS, since UDP gets no answer.
+    #[must_use]
+    pub fn is_gateway_by_tls(&self, gateway: usize) -> bool {
+        let status = self.gateways[gateway].status().unwrap_or_default();
+        let mut relays = status["relays"].as_array().into_iter().flatten();
+        relays.any(|relay| relay["by_tls"] == true)
     }
 
     /// The part of a client's status about a gateway; empty without one.

@@ -9,6 +9,9 @@ use crate::culvert_program;
 use crate::namespace::Namespace;
 use crate::process::Process;
 
+/// The port that it takes by itself.
+const TLS_PORT: u16 = 443;
+
 /// A relay.
 #[derive(Debug)]
 pub struct Relay {
@@ -16,6 +19,8 @@ pub struct Relay {
     pub namespace: Namespace,
     /// Its name.
     pub name: String,
+    /// Its TCP port for ends whose network blocks UDP.
+    pub tls_port: u16,
     /// Further arguments of `culvert relay run`, for every start from here on.
     pub arguments: String,
     dir: PathBuf,
@@ -27,6 +32,7 @@ impl Relay {
         Self {
             namespace,
             name: name.to_owned(),
+            tls_port: TLS_PORT,
             arguments: String::new(),
             dir,
             process: None,

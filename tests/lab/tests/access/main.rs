@@ -40,6 +40,7 @@ mod moving;
 mod names;
 mod narrow_path;
 mod nats;
+mod nats_tls;
 mod netcheck;
 mod networks;
 mod odd_packets;
