@@ -207,6 +207,43 @@ fn a_check_of_a_relay_that_lives_tells_its_round_trip() {
 }
 
 #[test]
+fn silence_counts_from_the_first_question_and_no_challenge_ends_it() {
+    let mut net = Net::new();
+    net.lost = vec![KIND_REGISTER];
+    let begun = net.now();
+    net.run(2 * SECOND);
+    assert!(net.sent(KIND_REGISTER) > 0, "it was challenged");
+    assert_eq!(net.end.unanswered_since(), Some(begun));
+    net.lost.clear();
+    net.run(4 * SECOND);
+    assert_eq!(net.end.unanswered_since(), None);
+    net.is_relay_dead = true;
+    let asked = net.now();
+    net.end.check(asked);
+    net.run(SECOND);
+    assert_eq!(net.end.unanswered_since(), Some(asked));
+    net.is_relay_dead = false;
+    net.run(SECOND);
+    assert_eq!(net.end.unanswered_since(), None);
+}
+
+/// By a TLS stream, while UDP is blocked.
+#[test]
+fn an_end_that_has_registered_elsewhere_takes_over_once_its_questions_are_answered() {
+    let mut net = Net::registered();
+    net.is_relay_dead = true;
+    let (now, registered) = (net.now(), net.sent(KIND_REGISTER));
+    net.end.handle_superseded(now);
+    net.run(10 * SECOND);
+    assert_eq!(net.outputs, [Output::Lost]);
+    assert_eq!(net.end.relay(), None);
+    assert_eq!(net.sent(KIND_REGISTER), registered);
+    net.is_relay_dead = false;
+    net.run(ASK_AGAIN_MOST);
+    assert_eq!(net.end.relay(), Some(relay_at()));
+}
+
+#[test]
 fn an_end_whose_nat_moved_it_registers_again() {
     let mut net = Net::registered();
     net.nat = mapped(2_000);
