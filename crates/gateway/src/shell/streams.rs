@@ -24,6 +24,7 @@ impl Shell {
             tunnel_port: settings.listen_port,
             proxy: settings.proxy.clone(),
             mark: Some(settings.routing.mark.get()),
+            look_up: |host, port| Box::pin(culvert_host::look_up(host, port)),
         };
         self.devices.streams.open((), relay, settings);
     }

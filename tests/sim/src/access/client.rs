@@ -647,6 +647,8 @@ impl ClientNode {
             | Output::Portals(_)
             | Output::SendPathMessage { .. }
             | Output::UsePath { .. }
+            | Output::OpenTls { .. }
+            | Output::CloseTls { .. }
             | Output::RepeatInitiation { .. } => {}
             // No resource of the simulation has a rule about applications.
             Output::Guard(rules) => net.fail(&format!("rules about applications: {rules:?}")),

@@ -548,7 +548,11 @@ impl GatewayNode {
                 }
             }
             // No portal of the simulation moves.
-            Output::Portals(_) | Output::SendPathMessage { .. } => {}
+            Output::Portals(_)
+            | Output::SendPathMessage { .. }
+            | Output::OpenTls { .. }
+            | Output::CloseTls(_)
+            | Output::MoveClients { .. } => {}
             Output::End(ending) => {
                 net.trace(|| format!("gateway {} ends: {ending}", self.number));
                 self.ending = Some(ending);

@@ -21,6 +21,7 @@ impl EventLoop<'_> {
             tunnel_port,
             proxy: self.base.settings.proxy.clone(),
             mark: Some(self.base.settings.routing.mark.get()),
+            look_up: |host, port| Box::pin(culvert_host::look_up(host, port)),
         };
         self.devices.streams.open(gateway, relay, settings);
         self.exempt_streams();
