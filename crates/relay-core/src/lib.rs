@@ -8,6 +8,7 @@
 //! - [`portal`] is the relay's session with the portal.
 //! - [`cookie`] proves that a sender receives at its address.
 //! - [`probe`] authenticates the two messages by which the ends of a pair test a path.
+//! - [`stream`] carries datagrams in a TLS stream, where a network blocks UDP.
 //!
 //! There is no socket, clock or source of randomness in here: datagrams, time and random bytes are arguments.
 
@@ -22,6 +23,7 @@ pub mod portal;
 pub mod probe;
 pub mod registration;
 pub mod relay;
+pub mod stream;
 mod token;
 
 pub use budget::SharedBudget;

@@ -36,6 +36,7 @@ pub mod naive;
 mod pair;
 mod passkey;
 mod relay;
+mod relay_stream;
 mod replay_window;
 mod sealed_value;
 mod seeds;
@@ -67,6 +68,7 @@ pub use ip_view::ip_view;
 pub use message::message;
 pub use passkey::passkey;
 pub use relay::relay;
+pub use relay_stream::relay_stream;
 pub use replay_window::replay_window;
 pub use sealed_value::sealed_value;
 pub use seeds::seeds;
@@ -77,7 +79,7 @@ pub use uapi::uapi_set;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 24] = [
+pub const TARGETS: [Target; 25] = [
     ("access_toml", access_toml),
     ("aead_batch", aead_batch),
     ("age", age),
@@ -98,6 +100,7 @@ pub const TARGETS: [Target; 24] = [
     ("message", message),
     ("passkey", passkey),
     ("relay", relay),
+    ("relay_stream", relay_stream),
     ("replay_window", replay_window),
     ("sealed_value", sealed_value),
     ("transport", transport),

@@ -28,6 +28,7 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
         "message" => message(),
         "passkey" => crate::passkey::seeds(),
         "relay" => crate::relay::seeds(),
+        "relay_stream" => crate::relay_stream::seeds(),
         "replay_window" => replay_window(),
         "sealed_value" => crate::sealed_value::seeds(),
         "transport" => transport(),

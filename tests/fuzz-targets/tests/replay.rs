@@ -66,6 +66,7 @@ replay!(
     message,
     passkey,
     relay,
+    relay_stream,
     replay_window,
     sealed_value,
     transport,
