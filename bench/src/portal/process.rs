@@ -212,6 +212,7 @@ impl Process {
             credential: (&token.bearer).into(),
             mark: None,
             look_up: culvert_link::system_look_up,
+            proxy: None,
             addresses: None,
         })
     }

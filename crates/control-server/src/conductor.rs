@@ -191,6 +191,7 @@ impl Conductor {
             credential: (&self.key).into(),
             mark: None,
             look_up: system_look_up,
+            proxy: None,
             addresses: None,
         };
         match connect(&destination).await {

@@ -2,6 +2,7 @@
 
 use crate::connection::Connection;
 use crate::look_up::{LookUp, system_look_up};
+use crate::proxy::HttpProxy;
 use crate::tcp::{self, Dial};
 use crate::{ConnectError, tls};
 use culvert_base::{UnixTime, whole_millis};
@@ -44,9 +45,11 @@ pub struct Destination {
     pub credential: Credential,
     /// `SO_MARK` of the connection, so that it stays out of the tunnel.
     pub mark: Option<u32>,
-    /// The look-up of the portal's name.
+    /// The look-up of the portal's name, and of the proxy's.
     pub look_up: LookUp,
-    /// Told the addresses of the portal that are tried from now on, at most eight.
+    /// The proxy that connects to the portal; without one, this machine does.
+    pub proxy: Option<HttpProxy>,
+    /// Told the addresses that are tried from now on, at most eight: those of the portal, or of the proxy.
     pub addresses: Option<watch::Sender<Vec<SocketAddr>>>,
 }
 
@@ -124,6 +127,7 @@ async fn connect_in_time(
     let dial = Dial {
         mark: destination.mark,
         look_up: destination.look_up,
+        proxy: destination.proxy.as_ref(),
         addresses: destination.addresses.as_ref(),
         earlier: attempt.earlier,
     };
@@ -194,6 +198,7 @@ pub async fn open(portal: &Portal) -> Result<TlsStream<TcpStream>, ConnectError>
     let dial = Dial {
         mark: None,
         look_up: system_look_up,
+        proxy: None,
         addresses: None,
         earlier: 0,
     };

@@ -48,6 +48,44 @@ pub enum ConnectError {
         source: io::Error,
     },
 
+    /// No address of the proxy accepts a connection, or it broke off before its answer.
+    #[error("the proxy {proxy} does not answer: {source}")]
+    ProxyBroke {
+        /// The proxy.
+        proxy: String,
+        /// The error of the last attempt.
+        source: io::Error,
+    },
+
+    /// Configuration: the proxy wants credentials, or other ones.
+    #[error("the proxy {proxy} {}", credentials_wanted(*given))]
+    ProxyCredentials {
+        /// The proxy.
+        proxy: String,
+        /// True if it was given some.
+        given: bool,
+    },
+
+    /// Peer: the proxy does not connect to the host.
+    #[error("the proxy {proxy} does not connect to {authority}: HTTP {status}{}", proxy_hint(*status))]
+    ProxyRefused {
+        /// The proxy.
+        proxy: String,
+        /// Host and port.
+        authority: String,
+        /// The HTTP status.
+        status: u16,
+    },
+
+    /// Peer: what answers is no proxy.
+    #[error("{proxy} does not answer as an HTTP proxy does: {reason}; check --proxy")]
+    NoProxy {
+        /// The proxy.
+        proxy: String,
+        /// The fault of the answer.
+        reason: &'static str,
+    },
+
     /// Peer or configuration: the portal's certificate is another one than the token names.
     #[error(
         "{authority} has another certificate than the token names: either it is not the portal, or \
@@ -126,6 +164,27 @@ const fn hint(status: u16) -> &'static str {
     }
 }
 
+const fn credentials_wanted(given: bool) -> &'static str {
+    match given {
+        true => {
+            "refuses the credentials (HTTP 407): correct the file of --proxy-credentials-file and start again"
+        }
+        false => {
+            "wants credentials (HTTP 407): write USER:PASSWORD into a file with mode 0600, and name it by --proxy-credentials-file"
+        }
+    }
+}
+
+/// The usual cause of a proxy's status.
+const fn proxy_hint(status: u16) -> &'static str {
+    match status {
+        403 => ", its rules forbid it: ask its administrator to allow this host and port",
+        405 | 501 => ", it does not know CONNECT: check --proxy",
+        502..=504 => ", it does not reach that host",
+        _ => "",
+    }
+}
+
 /// The shortest wait after another machine answered in the portal's place. A captive portal goes away when
 /// somebody has logged in there.
 const WRONG_PORTAL_WAIT_MS: u64 = 10_000;
@@ -137,7 +196,10 @@ impl ConnectError {
     pub const fn retry_after_ms(&self) -> Option<u64> {
         match self {
             Self::Refused { retry_after_ms, .. } => *retry_after_ms,
-            Self::WrongCertificate { .. } => Some(WRONG_PORTAL_WAIT_MS),
+            // A proxy that is asked again and again with a wrong password may lock the user out.
+            Self::WrongCertificate { .. } | Self::ProxyCredentials { .. } => {
+                Some(WRONG_PORTAL_WAIT_MS)
+            }
             _ => None,
         }
     }

@@ -1,10 +1,10 @@
-//! The control channel of clients and gateways, from their side: a WebSocket over TLS 1.3 to the
+//! The control channel of clients, gateways and relays, from their side: a WebSocket over TLS 1.3 to the
 //! portal, and how long to wait before the next attempt. `docs/access.md` describes it.
 //!
 //! [`connect()`] and [`connect_over`] make a [`Connection`], which carries texts: what they mean is for `culvert-wire` and
 //! the roles. A [`PortalLink`] holds one attempt or one connection after the other. [`open`] stops at TLS, for whoever speaks HTTP with the portal; [`probe()`] says
-//! which step of the way fails, and [`race`] connects to whichever address answers first. [`trusting_authorities`] is
-//! the TLS of other servers. [`write_log`] writes the lines of a core. Its state without I/O is in `culvert-control`.
+//! which step of the way fails, and [`race`] connects to whichever address answers first. [`connect_tcp`] does so through
+//! an [`HttpProxy`] too. [`trusting_authorities`] and [`pinned`] are the TLS of other servers. [`write_log`] writes the lines of a core. Its state without I/O is in `culvert-control`.
 
 #![forbid(unsafe_code)]
 
@@ -15,6 +15,7 @@ mod log;
 mod look_up;
 mod portal_link;
 mod probe;
+mod proxy;
 mod tcp;
 mod tls;
 
@@ -27,5 +28,6 @@ pub use log::write_log;
 pub use look_up::{LookUp, system_look_up};
 pub use portal_link::{PortalEvent, PortalLink};
 pub use probe::{PortalAnswer, Probe, probe};
-pub use tcp::race;
-pub use tls::trusting_authorities;
+pub use proxy::{HttpProxy, ProxyCredentials, ProxyCredentialsError, ProxyUrlError};
+pub use tcp::{Way, connect_tcp, race};
+pub use tls::{is_wrong_certificate, pinned, trusting_authorities};

@@ -2,7 +2,9 @@
 
 use crate::ConnectError;
 use crate::look_up::LookUp;
+use crate::proxy::HttpProxy;
 use socket2::SockRef;
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -22,21 +24,85 @@ pub(crate) struct Dial<'a> {
     /// Of the socket: it must not be led into the tunnel that the portal is needed for.
     pub(crate) mark: Option<u32>,
     pub(crate) look_up: LookUp,
-    /// Told which addresses are tried.
+    /// The proxy that connects to the portal; without one, this machine does.
+    pub(crate) proxy: Option<&'a HttpProxy>,
+    /// Told which addresses are tried: those of the proxy, if there is one.
     pub(crate) addresses: Option<&'a watch::Sender<Vec<SocketAddr>>>,
     /// Attempts at the same URL that have failed: each one begins with another address.
     pub(crate) earlier: usize,
 }
 
-/// Connects to `host`.
+/// The way on which connections leave this machine.
+#[derive(Clone, Debug)]
+pub struct Way {
+    /// The proxy that makes them; without one, this machine does.
+    pub proxy: Option<HttpProxy>,
+    /// `SO_MARK` of the connection, so that it stays out of the tunnel.
+    pub mark: Option<u32>,
+    /// The look-up of the proxy's name.
+    pub look_up: LookUp,
+}
+
+/// Connects to whichever of the addresses answers first, at most eight of them, as [`race`] does.
+///
+/// # Errors
+/// The one of the last address that failed. Silent addresses are waited for: the caller has a time limit.
+pub async fn connect_tcp(addresses: Vec<SocketAddr>, way: &Way) -> Result<TcpStream, ConnectError> {
+    let attempts = race_attempts(addresses, |address| {
+        let way = way.clone();
+        async move {
+            let dial = Dial {
+                mark: way.mark,
+                look_up: way.look_up,
+                proxy: way.proxy.as_ref(),
+                addresses: None,
+                earlier: 0,
+            };
+            let host = address.ip().to_string();
+            connect(&host, address.port(), &dial).await
+        }
+    });
+    attempts.await.map_err(|last| {
+        last.unwrap_or_else(|| ConnectError::Local {
+            what: "connect to a host without an address",
+            source: io::ErrorKind::AddrNotAvailable.into(),
+        })
+    })
+}
+
+/// Connects to `host`, through the proxy if there is one.
 pub(crate) async fn connect(
     host: &str,
     port: u16,
     dial: &Dial<'_>,
 ) -> Result<TcpStream, ConnectError> {
-    let mark = dial.mark;
     // Brackets belong to a URL, not to an address.
     let host = host.trim_start_matches('[').trim_end_matches(']');
+    let Some(proxy) = dial.proxy else {
+        return connect_directly(host, port, dial).await;
+    };
+    let connected = connect_directly(proxy.host(), proxy.port(), dial).await;
+    let mut stream = connected.map_err(|error| match error {
+        ConnectError::Unreachable { source, .. } => ConnectError::ProxyBroke {
+            proxy: proxy.to_string(),
+            source,
+        },
+        error => error,
+    })?;
+    let authority = match host.contains(':') {
+        true => format!("[{host}]:{port}"),
+        false => format!("{host}:{port}"),
+    };
+    proxy.connect(&mut stream, &authority).await?;
+    Ok(stream)
+}
+
+async fn connect_directly(
+    host: &str,
+    port: u16,
+    dial: &Dial<'_>,
+) -> Result<TcpStream, ConnectError> {
+    let mark = dial.mark;
     let resolved = (dial.look_up)(host.to_owned(), port).await;
     let resolved = resolved.map_err(|source| ConnectError::Resolve {
         host: host.to_owned(),
@@ -76,22 +142,32 @@ pub async fn race(
     addresses: Vec<SocketAddr>,
     mut open: impl FnMut(SocketAddr) -> io::Result<TcpSocket>,
 ) -> io::Result<TcpStream> {
+    let connected = race_attempts(addresses, |address| {
+        let socket = open(address);
+        async move { socket?.connect(address).await }
+    });
+    let connected = connected.await;
+    connected.map_err(|last| last.unwrap_or_else(|| io::ErrorKind::AddrNotAvailable.into()))
+}
+
+/// The first of the attempts that succeeds, each at one address. They begin as [`race`] says.
+async fn race_attempts<T, E, F>(
+    addresses: Vec<SocketAddr>,
+    mut begin: impl FnMut(SocketAddr) -> F,
+) -> Result<T, Option<E>>
+where
+    T: Send + 'static,
+    E: Send + 'static,
+    F: Future<Output = Result<T, E>> + Send + 'static,
+{
     let mut attempts = JoinSet::new();
     let mut addresses = alternate(addresses).into_iter().take(MAX_ADDRESSES);
-    let mut last_error = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    let mut last_error = None;
     loop {
         let next = addresses.next();
         let is_last = next.is_none();
         if let Some(address) = next {
-            match open(address) {
-                Ok(socket) => {
-                    attempts.spawn(async move { socket.connect(address).await });
-                }
-                Err(error) => {
-                    last_error = error;
-                    continue;
-                }
-            }
+            attempts.spawn(begin(address));
         }
         // The last address is waited for without end: the whole attempt has a limit of its own.
         let stagger = async {
@@ -102,8 +178,8 @@ pub async fn race(
         };
         tokio::select! {
             joined = attempts.join_next() => match joined {
-                Some(Ok(Ok(stream))) => return Ok(stream),
-                Some(Ok(Err(error))) => last_error = error,
+                Some(Ok(Ok(connected))) => return Ok(connected),
+                Some(Ok(Err(error))) => last_error = Some(error),
                 Some(Err(_aborted)) => {}
                 None if is_last => return Err(last_error),
                 None => {}
@@ -156,7 +232,7 @@ fn open(address: SocketAddr, mark: Option<u32>) -> Result<TcpSocket, (&'static s
         .map_err(failed("set TCP_NODELAY"))?;
     if let Some(mark) = mark {
         let marked = SockRef::from(&socket).set_mark(mark);
-        marked.map_err(failed("mark the connection to the portal (CAP_NET_ADMIN)"))?;
+        marked.map_err(failed("mark the connection (CAP_NET_ADMIN)"))?;
     }
     Ok(socket)
 }

@@ -54,6 +54,25 @@ pub fn trusting_authorities() -> Result<ClientConfig, ConnectError> {
         .with_no_client_auth())
 }
 
+/// TLS 1.3 to a server whose certificate is this one and no other, with these protocols (ALPN, RFC 7301).
+///
+/// # Errors
+/// [`ConnectError::Local`].
+pub fn pinned(pin: CertificatePin, protocols: Vec<Vec<u8>>) -> Result<ClientConfig, ConnectError> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let verifier = PinnedCertificate {
+        pins: vec![pin],
+        authorities: None,
+        provider: Arc::clone(&provider),
+    };
+    let mut configuration = builder(&provider)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_no_client_auth();
+    configuration.alpn_protocols = protocols;
+    Ok(configuration)
+}
+
 fn by_authorities(
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<WebPkiServerVerifier>, ConnectError> {
@@ -77,7 +96,8 @@ fn builder(
 }
 
 /// True if a handshake failed because the certificate is not the pinned one.
-pub(crate) fn is_wrong_certificate(error: &std::io::Error) -> bool {
+#[must_use]
+pub fn is_wrong_certificate(error: &std::io::Error) -> bool {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
     matches!(
         inner,

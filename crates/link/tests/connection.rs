@@ -60,6 +60,7 @@ impl Server {
             credential: (&bearer()).into(),
             mark: None,
             look_up: culvert_link::system_look_up,
+            proxy: None,
             addresses: None,
         }
     }

@@ -1,7 +1,7 @@
 //! Opening a socket, and what can be changed while it is in use.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -27,7 +27,7 @@ pub struct Features {
     pub receive_offload: bool,
 }
 
-/// A non-blocking UDP socket on a wildcard address.
+/// A non-blocking UDP socket, on a wildcard address or on loopback.
 #[derive(Debug)]
 pub struct Socket {
     pub(crate) socket: OwnedFd,
@@ -45,7 +45,22 @@ impl Socket {
     /// [`UdpError`], for the configuration or this machine. Missing offloads are no error: see
     /// [`features`](Self::features).
     pub fn bind(family: Family, port: u16, mark: u32) -> Result<Self, UdpError> {
-        Self::open(family, port, mark, false)
+        let wildcard = SocketAddr::new(family.wildcard(), port);
+        Self::open(wildcard, mark, false)
+    }
+
+    /// Opens a socket on a free port of 127.0.0.1 that exchanges datagrams with `peer_port` there, and with nobody else.
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind).
+    pub fn bind_loopback(peer_port: u16) -> Result<Self, UdpError> {
+        let socket = Self::open((Ipv4Addr::LOCALHOST, 0).into(), 0, false)?;
+        let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, peer_port));
+        rustix::net::connect(&socket.socket, &peer).map_err(|error| UdpError::System {
+            action: "connect the UDP socket",
+            source: error.into(),
+        })?;
+        Ok(socket)
     }
 
     /// Opens the sockets of `group` on one `port`: one for each worker, then the priority socket of each. All datagrams of
@@ -68,7 +83,7 @@ impl Socket {
     ) -> Result<Vec<Self>, UdpError> {
         let first = Self::bind(family, port, mark)?;
         let count = group.sockets();
-        let port = first.port;
+        let wildcard = SocketAddr::new(family.wildcard(), first.port);
         let mut sockets = vec![first];
         if count == 1 {
             return Ok(sockets);
@@ -80,7 +95,7 @@ impl Socket {
             }
         })?;
         for _ in 1..count {
-            sockets.push(Self::open(family, port, mark, true)?);
+            sockets.push(Self::open(wildcard, mark, true)?);
         }
         share_out(&mut sockets, group)?;
         Ok(sockets)
@@ -179,7 +194,8 @@ impl Socket {
         Ok(descriptors[0].revents().contains(PollFlags::OUT))
     }
 
-    fn open(family: Family, port: u16, mark: u32, share: bool) -> Result<Self, UdpError> {
+    fn open(at: SocketAddr, mark: u32, share: bool) -> Result<Self, UdpError> {
+        let (family, port) = (Family::of(at.ip()), at.port());
         let socket = new_socket(family).map_err(|error| match error {
             Errno::AFNOSUPPORT => UdpError::NoSuchFamily {
                 family: family.name(),
@@ -209,13 +225,12 @@ impl Socket {
                 action: "set up the UDP socket",
                 source,
             })?;
-        let wildcard = SocketAddr::new(family.wildcard(), port);
         let bound = if share {
             sockopt::set_socket_reuseport(&socket, true)
         } else {
             Ok(())
         }
-        .and_then(|()| rustix::net::bind(&socket, &wildcard));
+        .and_then(|()| rustix::net::bind(&socket, &at));
         bound.map_err(|error| match error {
             Errno::ADDRINUSE => UdpError::PortTaken { port },
             Errno::ACCESS => UdpError::PortReserved { port },

@@ -84,7 +84,7 @@ pub(super) const PERMITTED: [(&str, &str, &str); 4] = [
 /// The edges that are allowed between crates of the workspace. A crate that is not
 /// listed may not exist. `session` and `policy` never see each other, and nobody pure sees `wire`,
 /// whose types are converted at the border.
-pub(super) const EDGES: [(&str, &[&str]); 48] = [
+pub(super) const EDGES: [(&str, &[&str]); 49] = [
     (
         "culvert",
         &[
@@ -135,6 +135,7 @@ pub(super) const EDGES: [(&str, &[&str]); 48] = [
             "culvert-link",
             "culvert-relay",
             "culvert-relay-core",
+            "culvert-relay-tls",
             "culvert-session",
             "culvert-store",
             "culvert-store-sql",
@@ -211,6 +212,7 @@ pub(super) const EDGES: [(&str, &[&str]); 48] = [
             "culvert-packet",
             "culvert-path",
             "culvert-policy",
+            "culvert-relay-tls",
             "culvert-session",
             "culvert-wire",
         ],
@@ -270,6 +272,7 @@ pub(super) const EDGES: [(&str, &[&str]); 48] = [
             "culvert-link",
             "culvert-path",
             "culvert-policy",
+            "culvert-relay-tls",
             "culvert-session",
             "culvert-wire",
         ],
@@ -427,6 +430,7 @@ pub(super) const EDGES: [(&str, &[&str]); 48] = [
             "culvert-ids",
             "culvert-link",
             "culvert-relay-core",
+            "culvert-relay-tls",
             "culvert-udp",
             "culvert-wire",
         ],
@@ -437,6 +441,17 @@ pub(super) const EDGES: [(&str, &[&str]); 48] = [
             "culvert-base",
             "culvert-control",
             "culvert-ids",
+            "culvert-wire",
+        ],
+    ),
+    (
+        "culvert-relay-tls",
+        &[
+            "culvert-base",
+            "culvert-fair",
+            "culvert-link",
+            "culvert-relay-core",
+            "culvert-udp",
             "culvert-wire",
         ],
     ),
@@ -552,7 +567,7 @@ pub(super) const HOLDERS: [(&str, &[&str]); 8] = [
             "culvert-udp",
         ],
     ),
-    ("socket2", &["culvert-link"]),
+    ("socket2", &["culvert-link", "culvert-relay-tls"]),
     (
         "tokio",
         &[
@@ -571,6 +586,7 @@ pub(super) const HOLDERS: [(&str, &[&str]); 8] = [
             "culvert-portal-base",
             "culvert-portal-service",
             "culvert-relay",
+            "culvert-relay-tls",
             "culvert-store-sql",
         ],
     ),

@@ -382,6 +382,7 @@ fn begin(token: &str, path: &'static str, hello: String) -> Session {
         credential: (&token.bearer).into(),
         mark: None,
         look_up: culvert_link::system_look_up,
+        proxy: None,
         addresses: None,
     };
     let runtime = tokio::runtime::Builder::new_current_thread()

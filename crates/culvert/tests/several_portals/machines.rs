@@ -99,6 +99,7 @@ async fn open(
         credential: (&token.bearer).into(),
         mark: None,
         look_up: culvert_link::system_look_up,
+        proxy: None,
         addresses: None,
     };
     let connected = connect(&destination).await;
