@@ -3,6 +3,7 @@
 use crate::{ClientError, Upstream};
 use culvert_engine::DescriptorStore;
 use culvert_host::{Confinement, InterfaceName, ResolverChoice, Routing, Sandbox};
+use culvert_link::HttpProxy;
 use culvert_wire::token::{Bearer, Portal, Token, TokenKind};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -42,6 +43,8 @@ pub struct Settings {
     pub dns_upstreams: Vec<Upstream>,
     /// The socket that answers `culvert status` and takes commands.
     pub status_socket: PathBuf,
+    /// The HTTP proxy by which it connects to the portal; without one, it does so itself.
+    pub proxy: Option<HttpProxy>,
     /// True if the first attempt that does not reach the portal ends the client.
     pub exit_when_unreachable: bool,
     /// The limits to which the process was confined, for people.

@@ -10,6 +10,7 @@ use crate::end::told_to_end;
 use crate::exit::{Failure, Status};
 use crate::host_name::host_name;
 use crate::listeners::Listeners;
+use crate::proxy::proxy;
 use crate::routing_numbers::routing;
 use crate::stored_descriptors::Store;
 use crate::workers::default_workers;
@@ -127,6 +128,10 @@ fn settings(arguments: RunArguments) -> Result<Settings, Failure> {
     let routing = routing(Routing::CLIENT, arguments.mark, arguments.table)
         .map_err(|error| Failure::new(Status::Usage, error))?;
     check_upstreams(&arguments.dns_upstream).map_err(|error| Failure::new(Status::Usage, error))?;
+    let proxy = proxy(
+        arguments.proxy.as_deref(),
+        arguments.proxy_credentials_file.as_deref(),
+    )?;
     Ok(Settings {
         interface: arguments.interface,
         state_dir: arguments.state_dir,
@@ -142,6 +147,7 @@ fn settings(arguments: RunArguments) -> Result<Settings, Failure> {
         dns_listen: arguments.dns_listen,
         dns_upstreams: arguments.dns_upstream,
         status_socket: arguments.status_socket,
+        proxy,
         exit_when_unreachable: arguments.exit_when_unreachable,
         confinement: None,
         sandbox: None,

@@ -88,6 +88,7 @@ impl Form {
         let parsed = option.get_value_parser().type_id();
         let numbers = [
             TypeId::of::<u16>(),
+            TypeId::of::<u32>(),
             TypeId::of::<usize>(),
             TypeId::of::<Mark>(),
             TypeId::of::<Table>(),

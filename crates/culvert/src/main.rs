@@ -33,6 +33,7 @@ mod node_metrics;
 mod password_input;
 mod ping;
 mod portal;
+mod proxy;
 mod relay;
 mod resources;
 mod routing_numbers;

@@ -8,26 +8,34 @@ mod table;
 
 use crate::confinement::Service;
 use crate::end::told_to_end;
-use crate::exit::Failure;
+use crate::exit::{Failure, Status};
 use crate::host_name::host_name;
 use crate::listeners::Listeners;
+use crate::proxy::proxy;
 use crate::workers::default_workers;
 use crate::{logging, token_source};
 use clap::{Args, Subcommand};
 use culvert_host::{SystemHelper, observe};
-use culvert_relay::{Enrolment, Settings, Sockets};
+use culvert_relay::{Certificates, Enrolment, Settings, Sockets, TlsListen, TlsSettings};
 use failure::failure;
 use run_arguments::{EXIT_STATUS, RunArguments};
 use status::StatusArguments;
+use std::fs::File;
+use std::io::Read;
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
+use zeroize::Zeroizing;
 
 /// The default path of a relay's token file.
 const DEFAULT_TOKEN_FILE: &str = "/etc/culvert/relay-token";
 
 /// Threads besides the workers: one owns the session with the portal, the other carries what waits for the network.
 const RUNTIME_THREADS: usize = 2;
+
+/// The most bytes of a certificate's file, or of a key's: a chain of a few certificates has some kilobytes.
+const PEM_MOST: u64 = 1 << 20;
 
 /// Bytes in a megabit.
 const BYTES_PER_MEGABIT: u64 = 125_000;
@@ -113,6 +121,31 @@ async fn serve(
     }
 }
 
+/// The certificate for TLS, if files of it are named.
+fn certificates(files: Option<(&Path, &Path)>) -> Result<Option<Arc<Certificates>>, Failure> {
+    let Some((chain, key)) = files else {
+        return Ok(None);
+    };
+    let chain_pem = read_pem(chain)?;
+    let key_pem = Zeroizing::new(read_pem(key)?);
+    let certificates = Certificates::from_pem(&chain_pem, &key_pem).map_err(|error| {
+        let (chain, key) = (chain.display(), key.display());
+        Failure::new(
+            Status::Failed,
+            format_args!("--tls-cert {chain} and --tls-key {key}: {error}"),
+        )
+    })?;
+    Ok(Some(Arc::new(certificates)))
+}
+
+/// A file of PEM, as far as it may be long: one that is longer is cut and no PEM then.
+fn read_pem(path: &Path) -> Result<Vec<u8>, Failure> {
+    let mut content = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(PEM_MOST).read_to_end(&mut content));
+    read.map_err(|error| Failure::io(format_args!("reading {}", path.display()), &error))?;
+    Ok(content)
+}
+
 fn settings(arguments: RunArguments) -> Result<Settings, Failure> {
     let usual = Path::new(DEFAULT_TOKEN_FILE);
     let found = token_source::token(arguments.token_file.as_deref(), usual, "relay")?
@@ -121,6 +154,16 @@ fn settings(arguments: RunArguments) -> Result<Settings, Failure> {
         .map_err(|error| failure(&error).about(&found.source))?;
     let workers = arguments.workers.unwrap_or_else(default_workers);
     let workers = u32::try_from(workers).ok().and_then(NonZeroU32::new);
+    let proxy = proxy(
+        arguments.proxy.as_deref(),
+        arguments.proxy_credentials_file.as_deref(),
+    )?;
+    let certificates = certificates(
+        arguments
+            .tls_cert
+            .as_deref()
+            .zip(arguments.tls_key.as_deref()),
+    )?;
     Ok(Settings {
         state_dir: arguments.state_dir,
         name: arguments.name.unwrap_or_else(host_name),
@@ -130,11 +173,16 @@ fn settings(arguments: RunArguments) -> Result<Settings, Failure> {
         port: arguments.port,
         gateway_ports: arguments.gateway_ports,
         addresses: arguments.address,
+        tls: TlsSettings {
+            listen: arguments.tls.unwrap_or(TlsListen::Usual),
+            certificates,
+        },
         workers: workers.unwrap_or(NonZeroU32::MIN),
         rate_bytes_per_s: arguments
             .rate
             .map(|rate| u64::from(rate) * BYTES_PER_MEGABIT),
         status_socket: arguments.status_socket,
+        proxy,
         exit_when_unreachable: arguments.exit_when_unreachable,
         confinement: None,
         sandbox: None,

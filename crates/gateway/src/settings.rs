@@ -3,6 +3,7 @@
 use crate::GatewayError;
 use culvert_engine::DescriptorStore;
 use culvert_host::{Confinement, HostAccess, InterfaceName, Routing, Sandbox, SourceAddress};
+use culvert_link::HttpProxy;
 use culvert_wire::token::{Bearer, Portal, Token, TokenKind};
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::PathBuf;
@@ -42,6 +43,8 @@ pub struct Settings {
     pub enable_forwarding: bool,
     /// The socket that answers `culvert gateway status`.
     pub status_socket: PathBuf,
+    /// The HTTP proxy by which it connects to the portal; without one, it does so itself.
+    pub proxy: Option<HttpProxy>,
     /// True if the first attempt that does not reach the portal ends the gateway.
     pub exit_when_unreachable: bool,
     /// The limits to which the process was confined, for people.

@@ -90,8 +90,8 @@ pub use system_helper::{
 };
 pub use table_claim::TableClaim;
 pub use token_file::{
-    MAX_TOKEN_FILE_BYTES, TokenText, read_credential, read_password_file, read_private_text,
-    read_token_file,
+    MAX_TOKEN_FILE_BYTES, TokenText, read_credential, read_password_credential, read_password_file,
+    read_private_text, read_token_file,
 };
 pub use wake_up::WakeUp;
 pub use watch::{DEBOUNCE, MAX_DESTINATIONS, NetworkChange, NetworkWatch, WatchOptions};

@@ -65,11 +65,14 @@ pub fn read_token_file(path: &Path) -> Result<TokenText, HostError> {
 /// # Errors
 /// As [`read_token_file`]; [`FileRefusal::Missing`] where there is no such credential.
 pub fn read_credential(directory: &Path, name: &str) -> Result<TokenText, HostError> {
-    let dir = open_checked(CWD, directory, Kind::Directory, Others::MayRead, directory)?;
     let path = directory.join(name);
+    read_token(open_credential(directory, name, &path)?, &path)
+}
+
+fn open_credential(directory: &Path, name: &str, path: &Path) -> Result<File, HostError> {
+    let dir = open_checked(CWD, directory, Kind::Directory, Others::MayRead, directory)?;
     let others = Others::ExcludedFromCredential;
-    let file = open_checked(&dir, Path::new(name), Kind::File, others, &path)?;
-    read_token(file, &path)
+    open_checked(&dir, Path::new(name), Kind::File, others, path)
 }
 
 /// Reads a password: one line of text, of which the line break at its end alone is left out.
@@ -79,7 +82,19 @@ pub fn read_credential(directory: &Path, name: &str) -> Result<TokenText, HostEr
 /// # Errors
 /// As [`read_token_file`].
 pub fn read_password_file(path: &Path) -> Result<TokenText, HostError> {
-    let file = open_private(CWD, path, Kind::File, path)?;
+    read_password(open_private(CWD, path, Kind::File, path)?, path)
+}
+
+/// Reads a password that a service manager hands over, as [`read_credential`] reads a token.
+///
+/// # Errors
+/// As [`read_credential`].
+pub fn read_password_credential(directory: &Path, name: &str) -> Result<TokenText, HostError> {
+    let path = directory.join(name);
+    read_password(open_credential(directory, name, &path)?, &path)
+}
+
+fn read_password(file: File, path: &Path) -> Result<TokenText, HostError> {
     let content = read_bounded(file, MAX_TOKEN_FILE_BYTES, path)?;
     let Ok(text) = std::str::from_utf8(content.expose()) else {
         return Err(refuse(path, FileRefusal::NotOneLine));

@@ -7,8 +7,8 @@ use culvert_base::{BootTime, PresharedKey, Random, UnixTime};
 use culvert_control::{ControlSession, ControlState};
 use culvert_ids::{ClientId, GatewayId, RelayId};
 use culvert_wire::messages::{
-    FromRelay, MAX_RELAY_ADDRESSES, PortalSet, Reason, ReasonCode, RelayLoad, RelayPort, ToRelay,
-    decode_sequenced,
+    FromRelay, MAX_RELAY_ADDRESSES, PortalSet, Reason, ReasonCode, RelayLoad, RelayPort, RelayTls,
+    ToRelay, decode_sequenced,
 };
 use culvert_wire::{Decoded, PROTOCOL, Timestamp};
 use std::collections::VecDeque;
@@ -77,6 +77,7 @@ pub enum Output {
 pub struct PortalSession {
     machine: Machine,
     addresses: Vec<SocketAddr>,
+    tls: Option<RelayTls>,
     random: Random,
     session: ControlSession,
     relay: Option<RelayId>,
@@ -92,6 +93,7 @@ impl PortalSession {
         Self {
             machine,
             addresses: bounded(addresses),
+            tls: None,
             random: Random::new(seed),
             session: ControlSession::new(now),
             relay: None,
@@ -156,7 +158,7 @@ impl PortalSession {
             addresses: self.addresses.clone(),
             first_port: machine.first_port,
             ports: machine.ports,
-            tls: None,
+            tls: self.tls.clone(),
             draining: self.drains_itself,
             assigned,
         });
@@ -267,6 +269,17 @@ impl PortalSession {
         if self.addresses != addresses {
             self.addresses.clone_from(&addresses);
             self.send_if_open(FromRelay::AddressesChanged { addresses });
+        }
+    }
+
+    /// The relay listens for TLS there, and shows that certificate, from now on. The portal hears it by the next hello, so
+    /// a session that is there begins anew.
+    pub fn handle_tls(&mut self, tls: Option<RelayTls>, now: BootTime) {
+        if self.tls != tls {
+            self.tls = tls;
+            if self.session.is_connected() {
+                self.break_off("the portal is told of another certificate for TLS", now);
+            }
         }
     }
 

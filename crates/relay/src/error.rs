@@ -37,6 +37,10 @@ pub enum RelayError {
         source: culvert_udp::UdpError,
     },
 
+    /// Configuration: the TLS listener, with its fix.
+    #[error("{0}")]
+    Tls(String),
+
     /// Local: a worker ended.
     #[error("a worker ended: {0}")]
     Worker(String),

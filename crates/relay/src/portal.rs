@@ -39,6 +39,7 @@ impl Portal {
             credential: (&enrolment.bearer).into(),
             mark: None,
             look_up: |host, port| Box::pin(culvert_host::look_up(host, port)),
+            proxy: settings.proxy.clone(),
             addresses: None,
         };
         Ok(Self {

@@ -2,13 +2,16 @@
 
 use crate::RelayError;
 use culvert_host::{Confinement, Sandbox};
+use culvert_link::HttpProxy;
 use culvert_relay_core::relay::GATEWAY_PORTS_MOST;
+use culvert_relay_tls::Certificates;
 use culvert_wire::token::{Bearer, Portal, Token, TokenKind};
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// The settings that a relay gets at its start.
 #[derive(Clone, Debug)]
@@ -29,18 +32,80 @@ pub struct Settings {
     pub gateway_ports: PortRange,
     /// The addresses at which ends reach it; those of its interfaces if there are none.
     pub addresses: Vec<IpAddr>,
-    /// Threads that carry records.
+    /// TLS, for ends whose networks block UDP.
+    pub tls: TlsSettings,
+    /// Threads that carry records, and as many that carry TLS streams.
     pub workers: NonZeroU32,
     /// Bytes a second that it forwards in all; `None`: without a limit.
     pub rate_bytes_per_s: Option<u64>,
     /// The socket that answers `culvert relay status`.
     pub status_socket: PathBuf,
+    /// The HTTP proxy by which it connects to the portal; without one, it does so itself.
+    pub proxy: Option<HttpProxy>,
     /// True if the first attempt that does not reach the portal ends the relay.
     pub exit_when_unreachable: bool,
     /// The limits to which the process was confined, for people.
     pub confinement: Option<Confinement>,
     /// The parts of the machine that are closed to the process, for people.
     pub sandbox: Option<Sandbox>,
+}
+
+/// The settings of the TLS listener.
+#[derive(Clone, Debug)]
+pub struct TlsSettings {
+    /// The place where it listens.
+    pub listen: TlsListen,
+    /// The certificate that it shows; without it, the relay makes its own.
+    pub certificates: Option<Arc<Certificates>>,
+}
+
+/// The place where the relay listens for TLS: `off`, a port, or an address with its port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsListen {
+    /// Nowhere.
+    Off,
+    /// At [`Self::USUAL_PORT`] of all addresses, if that can be had.
+    Usual,
+    /// At this port of all addresses.
+    Port(u16),
+    /// At this address alone.
+    Address(SocketAddr),
+}
+
+/// The text is no place to listen.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected a port such as 443, an address with a port such as 192.0.2.7:443, or off")]
+pub struct TlsListenError;
+
+impl TlsListen {
+    /// The port that networks let through that block UDP.
+    pub const USUAL_PORT: u16 = 443;
+
+    /// The port, if there is one.
+    #[must_use]
+    pub const fn port(self) -> Option<u16> {
+        match self {
+            Self::Off => None,
+            Self::Usual => Some(Self::USUAL_PORT),
+            Self::Port(port) => Some(port),
+            Self::Address(address) => Some(address.port()),
+        }
+    }
+}
+
+impl FromStr for TlsListen {
+    type Err = TlsListenError;
+
+    fn from_str(text: &str) -> Result<Self, TlsListenError> {
+        if text == "off" {
+            return Ok(Self::Off);
+        }
+        if text.bytes().all(|byte| byte.is_ascii_digit()) {
+            let port = text.parse().ok().filter(|port| *port != 0);
+            return port.map(Self::Port).ok_or(TlsListenError);
+        }
+        text.parse().map(Self::Address).map_err(|_| TlsListenError)
+    }
 }
 
 /// Ports in a row: `FIRST-LAST`, or one port.
@@ -60,6 +125,12 @@ impl PortRange {
     #[must_use]
     pub const fn first(self) -> u16 {
         self.first
+    }
+
+    /// The last port.
+    #[must_use]
+    pub const fn last(self) -> u16 {
+        self.last
     }
 
     /// The number of ports: at least one.
@@ -148,6 +219,25 @@ mod tests {
             assert!(range.contains(first) && !range.contains(first.wrapping_sub(1)));
         }
         assert_eq!("5000".parse::<PortRange>().unwrap().count(), 1);
+    }
+
+    #[test]
+    fn tls_listens_at_a_port_at_an_address_or_nowhere() {
+        for (text, expected) in [
+            ("off", Ok(TlsListen::Off)),
+            ("443", Ok(TlsListen::Port(443))),
+            (
+                "[::1]:8443",
+                Ok(TlsListen::Address("[::1]:8443".parse().unwrap())),
+            ),
+            ("0", Err(TlsListenError)),
+            ("65536", Err(TlsListenError)),
+            ("192.0.2.7", Err(TlsListenError)),
+            ("on", Err(TlsListenError)),
+            ("", Err(TlsListenError)),
+        ] {
+            assert_eq!(text.parse(), expected, "{text}");
+        }
     }
 
     #[test]

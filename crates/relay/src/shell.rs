@@ -12,6 +12,7 @@ use crate::portal::Portal;
 use crate::settings::Settings;
 use crate::sockets::Sockets;
 use crate::status::SCHEMA_VERSION;
+use crate::tls::Tls;
 use crate::workers::Workers;
 use culvert_base::BootTime;
 use culvert_host::{
@@ -23,6 +24,7 @@ use culvert_relay_core::portal::{Ending, Machine, Output, PortalSession};
 use culvert_wire::encode;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
@@ -64,6 +66,7 @@ struct Shell {
     core: PortalSession,
     portal: Portal,
     workers: Workers,
+    tls: Tls,
     watch: NetworkWatch,
     load: Load,
     observed: Observed,
@@ -96,7 +99,7 @@ enum Event {
 impl Shell {
     async fn start(
         settings: Settings,
-        sockets: Sockets,
+        mut sockets: Sockets,
         state: StateDir,
         observed: Observed,
     ) -> Result<Self, RelayError> {
@@ -113,7 +116,16 @@ impl Shell {
             debounce: culvert_host::DEBOUNCE,
         })
         .await?;
-        let core = PortalSession::new(
+        let ports = settings.gateway_ports;
+        let threads = NonZeroUsize::try_from(settings.workers).unwrap_or(NonZeroUsize::MIN);
+        let tls = Tls::start(
+            &settings.tls,
+            std::mem::take(&mut sockets.tls),
+            StateDir::open(&settings.state_dir)?,
+            ports.first()..=ports.last(),
+            threads,
+        )?;
+        let mut core = PortalSession::new(
             Machine {
                 machine: machine.clone(),
                 name: settings.name.clone(),
@@ -125,6 +137,7 @@ impl Shell {
             seed,
             began,
         );
+        core.handle_tls(tls.place(), began);
         let status_socket = observed
             .bind(&settings.status_socket, SCHEMA_VERSION)
             .map_err(|error| {
@@ -141,6 +154,7 @@ impl Shell {
             core,
             portal,
             workers,
+            tls,
             watch,
             load: Load::default(),
             observed,
@@ -198,6 +212,9 @@ impl Shell {
                 let ends = (report.gateways, report.clients);
                 let load = self.load.look(ends, report.counters.bytes);
                 self.core.handle_load(load);
+                if self.tls.renew(clock::unix_time()) {
+                    self.core.handle_tls(self.tls.place(), now);
+                }
             }
             Event::Drain => {
                 let on = !self.core.drains_itself();
@@ -278,6 +295,7 @@ impl Shell {
     /// Leaves: the portal hears it at once and gives ends another relay, then the workers end.
     async fn finish(mut self) {
         self.portal.link.disconnect().await;
+        self.tls.stop();
         self.workers.stop();
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::RelayError;
 use crate::settings::{PortRange, Settings};
+use crate::tls::TlsSockets;
 use culvert_base::Family;
 use culvert_udp::{Socket, UdpError};
 
@@ -11,18 +12,22 @@ use culvert_udp::{Socket, UdpError};
 pub struct Sockets {
     pub(crate) main: Vec<Socket>,
     pub(crate) gateway_ports: Vec<(u16, Vec<Socket>)>,
+    pub(crate) tls: TlsSockets,
 }
 
 impl Sockets {
     /// Opens them.
     ///
     /// # Errors
-    /// [`RelayError::Socket`] names the port, and [`RelayError::SamePort`].
+    /// [`RelayError::Socket`] and [`RelayError::Tls`] name the port, and [`RelayError::SamePort`].
     pub fn bind(settings: &Settings) -> Result<Self, RelayError> {
-        Self::bind_ports(settings.port, settings.gateway_ports)
+        Ok(Self {
+            tls: TlsSockets::bind(settings.tls.listen)?,
+            ..Self::bind_ports(settings.port, settings.gateway_ports)?
+        })
     }
 
-    /// The same for given ports.
+    /// The same for given UDP ports, without TLS.
     ///
     /// # Errors
     /// As [`Self::bind`].
@@ -36,6 +41,7 @@ impl Sockets {
         Ok(Self {
             main,
             gateway_ports,
+            tls: TlsSockets::default(),
         })
     }
 }

@@ -4,6 +4,7 @@ pub use culvert_control::{CounterStatus, DropStatus, PortalState, PortalStatus};
 use culvert_host::Sandbox;
 use culvert_ids::{GatewayId, RelayId};
 use culvert_wire::Timestamp;
+use culvert_wire::token::CertificatePin;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
@@ -35,6 +36,9 @@ pub struct Status {
     pub first_gateway_port: u16,
     /// The number of its gateway ports.
     pub gateway_ports: u16,
+    /// The TLS listener, if there is one.
+    #[serde(default)]
+    pub tls: Option<TlsStatus>,
     /// Threads that carry records.
     pub workers: u32,
     /// The most that it forwards, in bytes a second.
@@ -68,6 +72,19 @@ pub struct Status {
     pub counters: Vec<CounterStatus>,
     /// The problems on this machine at the moment, each a line with its fix.
     pub problems: Vec<String>,
+}
+
+/// The TLS listener of a relay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TlsStatus {
+    /// Its TCP port.
+    pub port: u16,
+    /// SHA-256 of its certificate.
+    pub pin: CertificatePin,
+    /// Streams of ends that are registered.
+    pub streams: u64,
+    /// Streams that have not registered yet.
+    pub newcomers: u64,
 }
 
 /// A port that a gateway has.

@@ -93,6 +93,7 @@ pub(crate) fn settings(directory: &tempfile::TempDir, token: &str) -> Settings {
         dns_scope: DnsScope::Split,
         dns_upstreams: Vec::new(),
         status_socket: directory.path().join("client.sock"),
+        proxy: None,
         exit_when_unreachable: false,
         confinement: None,
         sandbox: None,

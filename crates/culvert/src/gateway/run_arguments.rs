@@ -141,6 +141,23 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "ADDR:PORT", env = "CULVERT_GATEWAY_METRICS", value_parser = crate::listen_address::listen_address)]
     pub(super) metrics: Option<SocketAddr>,
 
+    /// HTTP proxy by which it connects to the portal, and to relays by TLS,
+    ///
+    /// The proxy must allow CONNECT, and looks up names. The tunnel goes through it only in a TLS stream to a relay.
+    #[arg(long, value_name = "http://HOST:PORT", env = "CULVERT_GATEWAY_PROXY")]
+    pub(super) proxy: Option<String>,
+
+    /// The file with USER:PASSWORD for the proxy, mode 0600 [default: /etc/culvert/proxy-credentials, where there is one]
+    ///
+    /// Without it, systemd may hand it over as the credential "proxy-credentials"
+    /// (LoadCredential=proxy-credentials:FILE).
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "CULVERT_GATEWAY_PROXY_CREDENTIALS_FILE"
+    )]
+    pub(super) proxy_credentials_file: Option<PathBuf>,
+
     /// End with status 4 if the portal cannot be reached at the start
     #[arg(long, env = "CULVERT_GATEWAY_EXIT_WHEN_UNREACHABLE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     pub(super) exit_when_unreachable: bool,

@@ -16,6 +16,7 @@ pub(super) fn render(status: &Status, format: Format) -> String {
         &mut text,
     );
     node_metrics::drops(&status.drops, &mut text);
+    tls(status, &mut text);
     load(status, &mut text);
     text.finish()
 }
@@ -55,6 +56,16 @@ fn ends(status: &Status, text: &mut Exposition<'_>) {
     }
 }
 
+fn tls(status: &Status, text: &mut Exposition<'_>) {
+    let Some(tls) = &status.tls else {
+        return;
+    };
+    text.gauge("tls_streams", "TLS streams, by their state.");
+    for (state, count) in [("registered", tls.streams), ("new", tls.newcomers)] {
+        text.sample("tls_streams", &[("state", state)], count);
+    }
+}
+
 fn load(status: &Status, text: &mut Exposition<'_>) {
     text.gauge("rate_bytes_per_second", "Bytes a second that it forwards.");
     text.sample("rate_bytes_per_second", &[], status.load.bytes_per_s);
@@ -88,6 +99,7 @@ mod tests {
             r#"culvert_relay_drops_total{stage="relay",reason="unknown_receiver"} 3"#,
             r#"culvert_relay_events_total{event="records_forwarded"} 9"#,
             "culvert_relay_clients 7",
+            r#"culvert_relay_tls_streams{state="registered"} 12"#,
             "culvert_relay_processor_ratio 0.125",
         ] {
             assert!(text.lines().any(|it| it == line), "{line}\n{text}");

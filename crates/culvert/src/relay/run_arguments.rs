@@ -3,7 +3,7 @@
 use crate::log_level::LogLevel;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args};
-use culvert_relay::PortRange;
+use culvert_relay::{PortRange, TlsListen};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
@@ -59,6 +59,33 @@ pub(crate) struct RunArguments {
         value_delimiter = ','
     )]
     pub(super) address: Vec<IpAddr>,
+
+    /// TCP port for TLS, or ADDR:PORT, or "off" [default: 443 where it can be had]
+    ///
+    /// Ends whose networks block UDP reach the relay there. Port 443 takes CAP_NET_BIND_SERVICE.
+    #[arg(long, value_name = "PORT", env = "CULVERT_RELAY_TLS")]
+    pub(super) tls: Option<TlsListen>,
+
+    /// The certificate for TLS, in PEM, with the chain behind it [default: its own]
+    ///
+    /// Ends know it by its hash, which the portal tells them: neither its name nor its dates matter. It is read at the
+    /// start.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "CULVERT_RELAY_TLS_CERT",
+        requires = "tls_key"
+    )]
+    pub(super) tls_cert: Option<PathBuf>,
+
+    /// The private key of --tls-cert, in PEM
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "CULVERT_RELAY_TLS_KEY",
+        requires = "tls_cert"
+    )]
+    pub(super) tls_key: Option<PathBuf>,
 
     /// Threads that carry records, each with a share of the gateway ports
     #[arg(long, value_name = "N", env = "CULVERT_RELAY_WORKERS", value_parser = crate::workers::worker_count)]
@@ -118,6 +145,23 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "ADDR:PORT", env = "CULVERT_RELAY_METRICS", value_parser = crate::listen_address::listen_address)]
     pub(super) metrics: Option<SocketAddr>,
 
+    /// HTTP proxy by which it connects to the portal
+    ///
+    /// The proxy must allow CONNECT. It looks up the portal's name. Records that are forwarded never go through it.
+    #[arg(long, value_name = "http://HOST:PORT", env = "CULVERT_RELAY_PROXY")]
+    pub(super) proxy: Option<String>,
+
+    /// The file with USER:PASSWORD for the proxy, mode 0600 [default: /etc/culvert/proxy-credentials, where there is one]
+    ///
+    /// Without it, systemd may hand it over as the credential "proxy-credentials"
+    /// (LoadCredential=proxy-credentials:FILE).
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "CULVERT_RELAY_PROXY_CREDENTIALS_FILE"
+    )]
+    pub(super) proxy_credentials_file: Option<PathBuf>,
+
     /// End with status 4 if the portal cannot be reached at the start
     #[arg(long, env = "CULVERT_RELAY_EXIT_WHEN_UNREACHABLE", action = ArgAction::SetTrue, value_parser = FalseyValueParser::new())]
     pub(super) exit_when_unreachable: bool,
@@ -162,6 +206,9 @@ Examples:
 
   On a machine of a cloud, whose public address is not its own:
     culvert relay run --address 203.0.113.7
+
+  Beside a portal that has port 443 of this machine:
+    culvert relay run --tls 8443
 
   With fewer ports to open in a firewall, and 500 Mbit/s at most:
     culvert relay run --gateway-ports 3479-3486 --rate 500

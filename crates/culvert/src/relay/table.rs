@@ -42,6 +42,10 @@ fn machine(status: &Status, text: &mut String) {
             status.port, status.first_gateway_port, status.workers
         ),
     );
+    if let Some(tls) = &status.tls {
+        let streams = format_args!("TCP {}, {} streams", tls.port, tls.streams);
+        line(text, format_args!("TLS        {streams}"));
+    }
     let limit = status.rate_limit_bytes_per_s;
     let limit = limit.map_or_else(String::new, |limit| format!(" of {}", rate(limit)));
     line(
@@ -89,9 +93,10 @@ pub(super) mod tests {
     use super::*;
     use culvert_ids::{GatewayId, RelayId};
     use culvert_relay::status::{
-        CounterStatus, DropStatus, LoadStatus, PortalStatus, SCHEMA_VERSION,
+        CounterStatus, DropStatus, LoadStatus, PortalStatus, SCHEMA_VERSION, TlsStatus,
     };
     use culvert_wire::Timestamp;
+    use culvert_wire::token::CertificatePin;
 
     /// A relay with one gateway.
     pub(crate) fn status() -> Status {
@@ -107,6 +112,12 @@ pub(super) mod tests {
             port: 3478,
             first_gateway_port: 3479,
             gateway_ports: 64,
+            tls: Some(TlsStatus {
+                port: 443,
+                pin: CertificatePin::of(b"test"),
+                streams: 12,
+                newcomers: 1,
+            }),
             workers: 2,
             rate_limit_bytes_per_s: Some(125_000_000),
             portal_url: "https://portal.example".to_owned(),
@@ -150,6 +161,7 @@ pub(super) mod tests {
             "not ready: it drains",
             "203.0.113.7:3478",
             "UDP 3478 and 3479-3542, 2 workers",
+            "TCP 443, 12 streams",
             "1 gateways, 7 clients",
             "processors 12.5 %",
             "3481",

@@ -41,6 +41,7 @@ impl Portal {
             credential: (&enrolment.bearer).into(),
             mark: Some(settings.routing.mark.get()),
             look_up: |host, port| Box::pin(culvert_host::look_up(host, port)),
+            proxy: settings.proxy.clone(),
             addresses: None,
         };
         Ok(Self {

@@ -5,6 +5,7 @@ use crate::clock;
 use crate::exchange::Report;
 use crate::status::{CounterStatus, DropStatus, GatewayPort, LoadStatus, SCHEMA_VERSION, Status};
 use culvert_base::whole_millis;
+use culvert_relay_tls::Report as TlsReport;
 use culvert_wire::Timestamp;
 
 impl Shell {
@@ -25,6 +26,8 @@ impl Shell {
         if self.core.addresses().is_empty() {
             problems.push(NO_ADDRESS.to_owned());
         }
+        problems.extend(self.tls.problem.clone());
+        let tls_report = self.tls.report();
         let settings = &self.settings;
         Status {
             schema_version: SCHEMA_VERSION,
@@ -38,6 +41,7 @@ impl Shell {
             port: settings.port,
             first_gateway_port: settings.gateway_ports.first(),
             gateway_ports: settings.gateway_ports.count(),
+            tls: self.tls.status(),
             workers: settings.workers.get(),
             rate_limit_bytes_per_s: settings.rate_bytes_per_s,
             portal_url: self.portal.link.url().to_owned(),
@@ -54,8 +58,8 @@ impl Shell {
                 processor_permille: self.load.last.processor_permille,
             },
             sandbox: settings.sandbox.clone(),
-            drops: drops(&report),
-            counters: counters(&report),
+            drops: drops(&report, &tls_report),
+            counters: counters(&report, &tls_report),
             problems,
         }
     }
@@ -74,7 +78,7 @@ fn gateway_ports(report: &Report) -> Vec<GatewayPort> {
     ports.collect()
 }
 
-fn counters(report: &Report) -> Vec<CounterStatus> {
+fn counters(report: &Report, tls: &TlsReport) -> Vec<CounterStatus> {
     let counters = &report.counters;
     let list = [
         ("records_forwarded", counters.records),
@@ -82,6 +86,11 @@ fn counters(report: &Report) -> Vec<CounterStatus> {
         ("batches_forwarded", counters.batches),
         ("registered", counters.registered),
         ("left", counters.left),
+        ("tls_connections", tls.connections),
+        ("tls_datagrams_in", tls.datagrams_in),
+        ("tls_bytes_in", tls.bytes_in),
+        ("tls_datagrams_out", tls.datagrams_out),
+        ("tls_bytes_out", tls.bytes_out),
     ];
     let counters = list.into_iter().map(|(name, count)| CounterStatus {
         name: name.to_owned(),
@@ -90,7 +99,7 @@ fn counters(report: &Report) -> Vec<CounterStatus> {
     counters.collect()
 }
 
-fn drops(report: &Report) -> Vec<DropStatus> {
+fn drops(report: &Report, tls: &TlsReport) -> Vec<DropStatus> {
     let drop = |stage: &str, reason: String, count: u64| {
         (count > 0).then(|| DropStatus {
             stage: stage.to_owned(),
@@ -110,7 +119,18 @@ fn drops(report: &Report) -> Vec<DropStatus> {
         ("refused", sending.refused),
     ];
     let unsent = unsent.map(|(reason, count)| drop("send", reason.to_owned(), count));
-    dropped.chain(refused).chain(unsent).flatten().collect()
+    let tls = [
+        ("too_slow", tls.too_slow),
+        ("not_delivered", tls.not_delivered),
+        ("too_many_streams", tls.too_many),
+        ("failed_handshake", tls.failed_handshakes),
+        ("wrong_port", tls.wrong_ports),
+        ("unregistered", tls.unregistered),
+        ("broken", tls.broken),
+    ];
+    let tls = tls.map(|(reason, count)| drop("tls", reason.to_owned(), count));
+    let all = dropped.chain(refused).chain(unsent).chain(tls);
+    all.flatten().collect()
 }
 
 #[cfg(test)]
@@ -121,13 +141,16 @@ mod tests {
     #[test]
     fn drops_that_are_zero_are_left_out() {
         let mut report = Report::default();
-        assert_eq!(drops(&report), []);
+        let mut tls = TlsReport::default();
+        assert_eq!(drops(&report, &tls), []);
+        tls.too_slow = 4;
         report.sending = SendCounters {
             queue_full: 3,
             ..SendCounters::default()
         };
-        let told = drops(&report);
-        assert_eq!(told.len(), 1);
+        let told = drops(&report, &tls);
+        assert_eq!(told.len(), 2);
+        assert_eq!((told[1].stage.as_str(), told[1].count), ("tls", 4));
         assert_eq!(
             (told[0].stage.as_str(), told[0].reason.as_str()),
             ("send", "queue_full")

@@ -3,7 +3,9 @@
 use crate::portal::{DEADLINE, FakePortal, Session};
 use culvert_host::{Shutdown, observe};
 use culvert_relay::status::Status;
-use culvert_relay::{Enrolment, Observer, PortRange, RelayError, Settings, Sockets};
+use culvert_relay::{
+    Enrolment, Observer, PortRange, RelayError, Settings, Sockets, TlsListen, TlsSettings,
+};
 use culvert_wire::messages::FromRelay;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
@@ -58,9 +60,14 @@ impl Scene {
             port,
             gateway_ports,
             addresses: vec!["127.0.0.1".parse().unwrap()],
+            tls: TlsSettings {
+                listen: TlsListen::Address("127.0.0.1:0".parse().unwrap()),
+                certificates: None,
+            },
             workers: NonZeroU32::new(2).unwrap(),
             rate_bytes_per_s: None,
             status_socket: directory.path().join("relay.sock"),
+            proxy: None,
             exit_when_unreachable: false,
             confinement: None,
             sandbox: None,

@@ -69,6 +69,7 @@ impl Devices {
             credential: (&enrolment.bearer).into(),
             mark: Some(settings.routing.mark.get()),
             look_up: |host, port| Box::pin(culvert_host::look_up(host, port)),
+            proxy: settings.proxy.clone(),
             addresses: Some(found),
         };
         let portal = PortalLink::new(destination, addresses);
