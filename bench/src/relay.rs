@@ -9,6 +9,7 @@ mod ends;
 mod flow;
 mod ping;
 mod storm;
+mod tls;
 mod turn;
 pub(crate) mod worker;
 
@@ -38,6 +39,8 @@ const BATCH: usize = 44;
 const LEAST_GBIT: f64 = 8.0;
 const LEAST_TIMES_TURN: f64 = 4.0;
 const MOST_PING_RATIO: f64 = 2.0;
+const LEAST_TLS_GBIT: f64 = 2.0;
+const MOST_TLS_PING: Duration = Duration::from_millis(30);
 const MOST_STORM: Duration = Duration::from_secs(10);
 const MOST_BYTES_PER_CLIENT: u64 = 1_024;
 
@@ -56,6 +59,9 @@ pub(crate) struct Arguments {
     /// The load beside the pings, in percent of the measured rate.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u8).range(1..=100))]
     load: u8,
+    /// Measure TLS alone.
+    #[arg(long)]
+    tls: bool,
     /// Leave the TURN server out.
     #[arg(long)]
     without_turn: bool,
@@ -88,6 +94,9 @@ fn measure(arguments: &Arguments) -> Result<()> {
         );
     }
     let span = Duration::from_secs(arguments.seconds);
+    if arguments.tls {
+        return tls(arguments);
+    }
     let (mut relays, mut turns) = (Vec::new(), Vec::new());
     for round in 1..=arguments.rounds {
         let relay = relay_rate(span)?;
@@ -115,6 +124,7 @@ fn measure(arguments: &Arguments) -> Result<()> {
         "less than {LEAST_GBIT} Gbit/s on one core"
     );
     pings(arguments, relay.gbit_per_s)?;
+    tls(arguments)?;
     storm(arguments)
 }
 
@@ -232,6 +242,42 @@ fn pings(arguments: &Arguments, gbit_per_s: f64) -> Result<()> {
     ensure!(
         !arguments.check || ratio <= MOST_PING_RATIO,
         "pings take more than {MOST_PING_RATIO} times as long"
+    );
+    Ok(())
+}
+
+/// A client's records through a TLS stream to its gateway, with pings in the same stream.
+fn tls(arguments: &Arguments) -> Result<()> {
+    let mut out = std::io::stdout();
+    let span = Duration::from_secs(arguments.seconds);
+    let mut measured = Vec::new();
+    for round in 1..=arguments.rounds {
+        let one = tls::measure(span, None)?;
+        eprintln!("round {round}: TLS {}", line(&one.rate));
+        measured.push(one);
+    }
+    measured.sort_by(|a, b| a.rate.gbit_per_s.total_cmp(&b.rate.gbit_per_s));
+    let middle = measured
+        .get(measured.len() / 2)
+        .context("there is a round")?;
+    // Close to nothing beside the pings.
+    let idle = tls::measure(span, Some(0.0))?;
+    writeln!(out, "TLS      {}", line(&middle.rate))?;
+    writeln!(
+        out,
+        "TLS ping {} µs idle, {} µs beside the transfer in its stream, {} µs of the slowest hundredth",
+        idle.ping[0].as_micros(),
+        middle.ping[0].as_micros(),
+        middle.ping[1].as_micros(),
+    )?;
+    ensure!(
+        !arguments.check || middle.rate.gbit_per_s >= LEAST_TLS_GBIT,
+        "less than {LEAST_TLS_GBIT} Gbit/s through TLS"
+    );
+    ensure!(
+        !arguments.check || middle.ping[0] <= MOST_TLS_PING,
+        "pings take more than {} ms beside a transfer through TLS",
+        MOST_TLS_PING.as_millis()
     );
     Ok(())
 }

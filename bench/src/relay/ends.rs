@@ -60,13 +60,24 @@ pub(super) fn permission(port: u16, client: Option<u32>) -> Result<Permission> {
 impl End {
     /// Registers a client, or with `None` the gateway.
     pub(super) fn register(relay: SocketAddr, client: Option<u32>) -> Result<Self> {
+        let socket = Socket::bind(Family::V4, 0, 0)?;
+        Self::register_from(socket, relay, relay.port(), client)
+    }
+
+    /// The same from a given socket, with the relay's gateway port at another address.
+    pub(super) fn register_from(
+        socket: Socket,
+        relay: SocketAddr,
+        gateway_port: u16,
+        client: Option<u32>,
+    ) -> Result<Self> {
         let began = Instant::now();
         let now = || BootTime::ZERO.saturating_add(began.elapsed());
         let seed = [client.unwrap_or(0) as u8; 32];
-        let permission = permission(relay.port(), client)?;
+        let permission = permission(gateway_port, client)?;
         let mut registration = Registration::new(&[relay], permission, seed, now());
         let end = Self {
-            socket: Socket::bind(Family::V4, 0, 0)?,
+            socket,
             relay: Destination {
                 address: relay,
                 source: None,
