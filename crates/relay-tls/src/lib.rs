@@ -17,6 +17,7 @@ mod counters;
 mod error;
 mod listen;
 mod pump;
+mod streams;
 mod tcp;
 
 pub use acceptor::{Acceptor, AcceptorSettings};
@@ -25,4 +26,5 @@ pub use bridge::{Bridge, BridgeSettings, OPEN_LIMIT};
 pub use certificate::{CertificateError, Certificates, PREVIOUS_FOR};
 pub use counters::Report;
 pub use error::{BridgeError, StreamEnd};
+pub use streams::{StreamEvent, StreamNews, Streams};
 pub use listen::{listen, listen_everywhere};
