@@ -20,4 +20,6 @@ pub(super) enum LogEvent {
     GatewaySilent(GatewayId),
     /// It is reached by another path.
     Path(GatewayId),
+    /// It is reached by TLS, since UDP is blocked.
+    PathByTls(GatewayId),
 }

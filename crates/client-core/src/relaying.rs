@@ -216,7 +216,11 @@ impl<P> Client<P> {
             return;
         }
         let name = &gateway.introduction.name;
-        self.outbox.log_event(LogEvent::Path(id), now, || {
+        let event = match path.by_tls {
+            false => LogEvent::Path(id),
+            true => LogEvent::PathByTls(id),
+        };
+        self.outbox.log_event(event, now, || {
             LogLine::info(match path.relay {
                 Some(_) if path.by_tls => {
                     "a gateway is reached through a relay by TLS: UDP gets no answer"
