@@ -135,11 +135,14 @@ impl Gateways {
         }
         let races = self.by_id.values().filter_map(|it| it.race.poll_timeout());
         let race = races.min().unwrap_or(BootTime::MAX);
+        let selections = self.by_id.values().filter_map(|it| it.selection.as_ref());
+        let judgement = selections.filter_map(Selection::poll_judgement).min();
+        let judgement = judgement.unwrap_or(BootTime::MAX);
         let last = self.by_id.values().map(|gateway| {
             let last = gateway.report.map(|report| report.at);
             last.map_or(now, |at| at.saturating_add(REPORT_EVERY))
         });
-        Some(last.min().unwrap_or(now).min(race))
+        Some(last.min().unwrap_or(now).min(race).min(judgement))
     }
 
     /// The addresses at which the gateways may be.

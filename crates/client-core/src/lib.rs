@@ -4,7 +4,7 @@
 //! and the time through `handle_*`, and says what is to be done through [`Client::poll_output`]. Call
 //! any `handle_*`, then [`Client::poll_output`] until it returns `None`, and carry out the outputs in
 //! that order; then sleep until [`Client::poll_timeout`] at the latest and call
-//! [`Client::handle_timeout`]. At [`Client::poll_report`], tell it of the peers.
+//! [`Client::handle_timeout`]. At [`Client::poll_report`], tell it of the peers; first of the two if both are due.
 //!
 //! Instants are those of the host's boot-time clock ([`BootTime`](culvert_base::BootTime)), and random
 //! numbers come from a seed. A packet is any type of its owner (`P`): the core looks at its

@@ -225,14 +225,15 @@ impl<'a> EventLoop<'a> {
 
     async fn handle_time(&mut self) -> Result<(), ClientError> {
         let now = Now::read();
-        if self.core.poll_timeout().is_some_and(|due| due <= now.boot) {
-            self.core.handle_timeout(now.boot);
-        }
         let is_due = |due| due <= now.boot;
+        // Before the time: a path is judged by what was answered until now.
         if self.core.poll_report(now.boot).is_some_and(is_due) {
             let (reports, port) = self.devices.tunnel.reports()?;
             self.note_port(port);
             self.core.handle_peers(&reports, now.boot);
+        }
+        if self.core.poll_timeout().is_some_and(is_due) {
+            self.core.handle_timeout(now.boot);
         }
         if self.answering.retry().is_some_and(is_due) {
             self.bind_dns().await;

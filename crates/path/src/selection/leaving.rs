@@ -2,7 +2,7 @@
 
 use super::probing::Proof;
 use super::suspicion::{Cause, Suspicion};
-use super::{LEAVE_AFTER, SILENCE, Selection, SelectionOutput};
+use super::{LEAVE_AFTER, PROBE_AGAIN, SILENCE, Selection, SelectionOutput};
 use culvert_base::BootTime;
 use culvert_relay_core::probe::PairEnd;
 use std::net::SocketAddr;
@@ -35,25 +35,36 @@ impl Selection {
         let Some(mut suspicion) = self.suspicion else {
             return;
         };
-        suspicion.until.take_if(|until| *until <= now);
+        if suspicion.until.take_if(|until| *until <= now).is_some() {
+            suspicion.again = now;
+        }
         self.suspicion = Some(suspicion);
         if suspicion.until.is_none() {
-            if let Some(other) = self.best_since(suspicion.since) {
-                return self.take(other, now);
-            }
+            // Probes may be lost where records are not.
             let is_answered = suspicion.cause == Cause::Silence && self.unanswered.is_none();
             if is_answered || now.has_passed(suspicion.since, SUSPICION_MAX) {
                 self.suspicion = None;
+                self.silence_from = now;
                 return;
+            }
+            if let Some(other) = self.best_since(suspicion.since) {
+                return self.take(other, now);
             }
         }
         if suspicion.again <= now {
             let so_far = now.saturating_since(suspicion.since);
-            // The longer it takes the less it matters when it ends.
-            let pause = if so_far < QUICK_FOR { SILENCE } else { so_far / 2 };
+            let pause = match suspicion.until {
+                Some(until) => pause_before(until, now),
+                None if so_far < QUICK_FOR => SILENCE,
+                // The longer it takes the less it matters when it ends.
+                None => so_far / 2,
+            };
             suspicion.again = now.saturating_add(pause);
             self.suspicion = Some(suspicion);
-            self.probe_all(now);
+            match suspicion.until {
+                Some(_) => self.probe_in_use(now),
+                None => self.probe_all(now),
+            }
         }
     }
 
@@ -78,22 +89,26 @@ impl Selection {
         let answer = round_trips.clamp(LEAVE_AFTER - SILENCE, LONGEST_ANSWER);
         let begun = now.max(since.saturating_add(SILENCE));
         let begun = if cause == Cause::Silence { begun } else { now };
+        let until = begun.saturating_add(answer);
         self.suspicion = Some(Suspicion {
             cause,
             since: now,
-            until: Some(begun.saturating_add(answer)),
-            again: now.saturating_add(SILENCE),
+            until: Some(until),
+            again: now.saturating_add(pause_before(until, now)),
         });
         self.outputs.push_back(SelectionOutput::CheckRelays);
         match cause {
             // A peer that has nothing to send back is silent for longer, again and again.
-            Cause::Silence => {
-                let current = self.current.filter(|it| !self.usable.contains(it));
-                for address in current.into_iter().chain(self.usable.clone()) {
-                    self.probe(address, now);
-                }
-            }
+            Cause::Silence => self.probe_in_use(now),
             Cause::HeardElsewhere | Cause::Network => self.probe_all(now),
+        }
+    }
+
+    /// Probes the path in use, and the relays.
+    fn probe_in_use(&mut self, now: BootTime) {
+        let current = self.current.filter(|it| !self.usable.contains(it));
+        for address in current.into_iter().chain(self.usable.clone()) {
+            self.probe(address, now);
         }
     }
 
@@ -101,7 +116,8 @@ impl Selection {
     pub(super) fn silent_since(&self) -> Option<BootTime> {
         let current = self.current?;
         let proven = self.probing.proof(current).map(|proof| proof.at);
-        Some(self.unanswered?.max(proven.unwrap_or(BootTime::ZERO)))
+        let answered = proven.unwrap_or(BootTime::ZERO).max(self.silence_from);
+        Some(self.unanswered?.max(answered))
     }
 
     /// The time at which the path in use is suspected.
@@ -111,4 +127,9 @@ impl Selection {
         }
         Some(self.silent_since()?.saturating_add(SILENCE))
     }
+}
+
+/// The pause until the next probe of a path that has to answer by `until`: closer and closer.
+fn pause_before(until: BootTime, now: BootTime) -> Duration {
+    (until.saturating_since(now) / 2).max(PROBE_AGAIN)
 }

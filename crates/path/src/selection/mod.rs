@@ -41,12 +41,19 @@ use std::time::Duration;
 use suspicion::{Cause, Suspicion};
 
 /// The time for which data stays unanswered until the path in use is probed. A peer answers within a round trip, or
-/// sends a keepalive after 750 ms.
-pub const SILENCE: Duration = Duration::from_millis(500);
+/// sends a keepalive after 750 ms: one that only receives is probed a few times a second.
+pub const SILENCE: Duration = Duration::from_millis(250);
 
-/// The time for which data stays unanswered until the path in use is left: [`SILENCE`], and a round trip of 400 ms.
-/// A path whose known round trip is longer has twice that to answer.
-pub const LEAVE_AFTER: Duration = Duration::from_millis(900);
+/// The time for which data stays unanswered until the path in use is left: [`SILENCE`], and a round trip of 200 ms.
+/// A path whose known round trip is longer than 100 ms has twice that to answer.
+///
+/// TCP sends again after about 200, 600 and 1,400 ms (RFC 6298 with the kernel's least timeout). The second of these
+/// must find the other path, and the peer's next record has to cross it before.
+pub const LEAVE_AFTER: Duration = Duration::from_millis(450);
+
+/// The least time between two probes of a path that is suspected. One lost probe is no reason to leave it, so there are
+/// three until [`LEAVE_AFTER`].
+const PROBE_AGAIN: Duration = Duration::from_millis(60);
 
 /// The interval of probes that keep the NATs on a direct path open. NATs forget a UDP mapping after 30 s in the worst
 /// common case (RFC 4787 asks for two minutes).
@@ -139,6 +146,8 @@ pub struct Selection {
     suspicion: Option<Suspicion>,
     /// The first data since which nothing was heard.
     unanswered: Option<BootTime>,
+    /// Silence counts from here at the earliest: the path was taken, or a suspicion ended.
+    silence_from: BootTime,
     /// The last packet of the pair in either direction.
     traffic: BootTime,
     /// The time at which the direct path in use was last probed to keep it open, or was taken.
@@ -169,6 +178,7 @@ impl Selection {
             schedule: Schedule::default(),
             suspicion: None,
             unanswered: None,
+            silence_from: BootTime::ZERO,
             traffic: BootTime::ZERO,
             kept_open: BootTime::ZERO,
             keep_open_answer: None,
@@ -366,6 +376,13 @@ impl Selection {
         parts.into_iter().flatten().min()
     }
 
+    /// The time at which the path in use is judged. [`Self::handle_unanswered`] must be told just before, since what it
+    /// was told last may have been answered meanwhile.
+    pub fn poll_judgement(&self) -> Option<BootTime> {
+        let until = self.suspicion.and_then(|suspicion| suspicion.until);
+        [self.silent_at(), until].into_iter().flatten().min()
+    }
+
     /// The next output, if there is one.
     pub fn poll_output(&mut self) -> Option<SelectionOutput> {
         self.outputs.pop_front()
@@ -468,6 +485,7 @@ impl Selection {
         let kind = self.candidates.kind_of(address);
         self.current_relay = kind.filter(|kind| kind.relay().is_some());
         self.suspicion = None;
+        self.silence_from = now;
         self.kept_open = now;
         self.keep_open_answer = None;
         match (was_direct, self.is_direct()) {

@@ -107,10 +107,10 @@ impl Client {
         assert!(self.selection.handle_message(&message, source, self.now));
     }
 
-    /// The gateway answers the probes that went to `to`.
+    /// The gateway answers the last probe that went to `to`.
     fn answer_at(&mut self, to: SocketAddr) -> Vec<SelectionOutput> {
         let probed = self.probed();
-        let (_, nonce) = *probed.iter().find(|(address, _)| *address == to).unwrap();
+        let (_, nonce) = *probed.iter().rfind(|(address, _)| *address == to).unwrap();
         self.answer(nonce, to);
         self.outputs()
     }
@@ -222,7 +222,7 @@ fn another_direct_path_is_found_where_no_relay_answers() {
     client.selection.handle_unanswered(Some(client.now));
     client.pass(SILENCE);
     client.outputs();
-    client.pass(SILENCE);
+    client.pass(LEAVE_AFTER - SILENCE);
     let outputs = client.answer_at(other());
     assert!(outputs.contains(&SelectionOutput::Use(other())));
 }
