@@ -47,6 +47,10 @@ pub enum DropReason {
     /// No handshake or key pair of ours has the receiver index.
     #[error("unknown receiver index")]
     UnknownIndex,
+    /// A response to an initiation that was answered before. The copies of an initiation that went by several paths are
+    /// each answered, and one answer is enough.
+    #[error("the initiation was answered before")]
+    DuplicateResponse,
     /// A cookie reply that answers nothing we sent, or does not decrypt.
     #[error("invalid cookie reply")]
     InvalidCookieReply,
@@ -54,7 +58,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// Every reason, in order, for tables of counters.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Down,
         Self::NoPrivateKey,
         Self::Malformed,
@@ -68,6 +72,7 @@ impl DropReason {
         Self::ReplayedInitiation,
         Self::InitiationFlood,
         Self::UnknownIndex,
+        Self::DuplicateResponse,
         Self::InvalidCookieReply,
     ];
 
@@ -92,6 +97,7 @@ impl DropReason {
             Self::ReplayedInitiation => "replayed_initiation",
             Self::InitiationFlood => "initiation_flood",
             Self::UnknownIndex => "unknown_index",
+            Self::DuplicateResponse => "duplicate_response",
             Self::InvalidCookieReply => "invalid_cookie_reply",
         }
     }

@@ -222,7 +222,8 @@ impl Handshaker {
             .sent
             .as_ref()
             .filter(|(index, _)| *index == response.receiver)
-            .ok_or(DropReason::UnknownIndex)?;
+            // The index is that of keys by now, which an earlier response made.
+            .ok_or(DropReason::DuplicateResponse)?;
         let keys = sent.read_response(&local.identity, &peer.preshared_key, response)?;
 
         let transport = Arc::new(Transport::new(

@@ -359,7 +359,7 @@ fn every_refusal_has_its_reason() {
     a.receives(&response, b.address, clock).unwrap();
     assert_eq!(
         a.receives(&response, b.address, clock),
-        Err(DropReason::UnknownIndex)
+        Err(DropReason::DuplicateResponse)
     );
 
     let mut keyless = Handshaker::new([4; 32]);

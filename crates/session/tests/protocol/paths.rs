@@ -67,7 +67,7 @@ fn copies_of_one_initiation_have_the_same_response_and_make_no_other_keys() {
     a.receives(&first, address(21), clock).unwrap();
     a.drain();
     let late = a.receives(&second, address(22), clock);
-    assert_eq!(late, Err(DropReason::UnknownIndex));
+    assert_eq!(late, Err(DropReason::DuplicateResponse));
     assert_eq!(a.drain(), []);
 }
 
