@@ -40,6 +40,7 @@ mod relay_stream;
 mod replay_window;
 mod sealed_value;
 mod seeds;
+mod selection;
 mod signer;
 mod transport;
 mod uapi;
@@ -72,6 +73,7 @@ pub use relay_stream::relay_stream;
 pub use replay_window::replay_window;
 pub use sealed_value::sealed_value;
 pub use seeds::seeds;
+pub use selection::selection;
 pub use transport::transport;
 pub use uapi::uapi_set;
 
@@ -103,6 +105,7 @@ pub const TARGETS: [Target; 25] = [
     ("relay_stream", relay_stream),
     ("replay_window", replay_window),
     ("sealed_value", sealed_value),
+    ("selection", selection),
     ("transport", transport),
     ("uapi_set", uapi_set),
 ];

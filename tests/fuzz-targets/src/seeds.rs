@@ -31,6 +31,7 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
         "relay_stream" => crate::relay_stream::seeds(),
         "replay_window" => replay_window(),
         "sealed_value" => crate::sealed_value::seeds(),
+        "selection" => crate::selection::seeds(),
         "transport" => transport(),
         "uapi_set" => uapi_set(),
         _ => Vec::new(),

@@ -69,6 +69,7 @@ replay!(
     relay_stream,
     replay_window,
     sealed_value,
+    selection,
     transport,
     uapi_set,
 );
