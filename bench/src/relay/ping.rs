@@ -3,6 +3,7 @@
 use super::ends::{End, record};
 use anyhow::Result;
 use culvert_udp::{ReceiveBatch, Socket};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use std::time::{Duration, Instant};
 
 /// The receiver index of the client.
@@ -41,15 +42,18 @@ pub(super) fn median(client: &End, gateway: &End, count: usize) -> Result<Durati
     Ok(trips[trips.len() / 2])
 }
 
-/// Waits for a datagram; false if none comes.
+/// Waits for a datagram; false if none comes. It sleeps meanwhile, as `ping` does: a thread that looks again and again
+/// would wait for a processor behind those that carry the load.
 fn wait(socket: &Socket) -> Result<bool> {
     let mut batch = ReceiveBatch::new(1);
     let began = Instant::now();
-    while began.elapsed() < LOST_AFTER {
+    while let Some(rest) = LOST_AFTER.checked_sub(began.elapsed()) {
+        let rest = Timespec::try_from(rest)?;
+        let mut fds = [PollFd::new(socket, PollFlags::IN)];
+        rustix::event::poll(&mut fds, Some(&rest))?;
         if socket.receive_batch(&mut batch)? > 0 {
             return Ok(true);
         }
-        std::thread::yield_now();
     }
     Ok(false)
 }

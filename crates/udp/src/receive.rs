@@ -126,8 +126,16 @@ impl Socket {
     /// # Errors
     /// The kernel's, from `recvmmsg`. An empty socket is no error.
     pub fn receive_batch(&self, batch: &mut ReceiveBatch) -> io::Result<usize> {
+        self.receive_some(batch, MAX_ENTRIES)
+    }
+
+    /// [`Self::receive_batch`] with `most` runs at most, for an owner that has to be somewhere else soon.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn receive_some(&self, batch: &mut ReceiveBatch, most: usize) -> io::Result<usize> {
         batch.entries.clear();
-        let capacity = batch.controls.len();
+        let capacity = batch.controls.len().min(most.max(1));
         let mut parts = [libc::iovec {
             iov_base: std::ptr::null_mut(),
             iov_len: 0,
