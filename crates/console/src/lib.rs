@@ -84,6 +84,7 @@ mod selected;
 mod service_accounts;
 mod settings;
 mod sign_in_page;
+mod site_relays;
 mod sites;
 mod state;
 mod states;

@@ -7,7 +7,7 @@ use super::{
     invitation_page, invitations, join_groups, live, log_settings, logs, me, new_client,
     new_gateway, new_provider, new_relay, overview, own_access, passkeys, people, policies,
     portals, provider_sign_in, providers, relays, resources, second_step, service_accounts,
-    settings, sites, theme_choice, tokens, verified_gateways,
+    settings, site_relays, sites, theme_choice, tokens, verified_gateways,
 };
 use axum::Router;
 use axum::middleware::from_fn_with_state;
@@ -94,6 +94,7 @@ pub fn router(console: Console) -> Router {
         .route("/sites/{id}", get(sites::show))
         .route("/sites/{id}/token", proven(post(sites::make_token)))
         .route("/sites/{id}/name", post(sites::rename))
+        .route("/sites/{id}/relays", post(site_relays::choose))
         .route("/sites/{id}/delete", post(sites::delete))
         .route("/gateways", get(gateways::list))
         .route(

@@ -11,6 +11,7 @@ use super::names::Names;
 use super::new_gateway;
 use super::notice::done;
 use super::person::Person;
+use super::site_relays;
 use super::state::Console;
 use super::states;
 use super::tokens::{self, Machine, MachineOwner};
@@ -23,7 +24,7 @@ use culvert_portal_service::{Caller, ListRequest};
 use culvert_store::{EntityKind, OrderBy};
 use culvert_wire::api::{NewSite, Site, SitePatch};
 
-const AT: &str = "/sites";
+pub(super) const AT: &str = "/sites";
 
 /// The things that are deleted with a site.
 const ALL: &str = "with its gateways, resources, their policies, and tokens";
@@ -178,7 +179,10 @@ async fn site_page(
         .extend(relays_of(console, person, &site).await?);
     let rename = rename_form(&at, &site.name).with_version(site.version);
     let delete = delete_form(&at, ALL).with_version(site.version);
-    page.sections.extend(person.forms([form, rename, delete]));
+    let relays = site_relays::form(console, person, &site, None).await?;
+    let forms = [Some(form), relays, Some(rename), Some(delete)];
+    page.sections
+        .extend(person.forms(forms.into_iter().flatten()));
     Ok(page)
 }
 

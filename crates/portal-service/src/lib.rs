@@ -90,3 +90,4 @@ pub use second_factor::{Enrolment, OwnFactors};
 pub use service::Service;
 pub use setup::{SetupToken, issue_setup_token, new_setup_token};
 pub use signed_in::{Mark, SignedIn};
+pub use sites::ANY_RELAY;

@@ -5,7 +5,7 @@ use culvert_store::{self as store, Stamp};
 use culvert_wire::api::{NewSite, Page, Site, SitePatch};
 
 /// The word by which a site uses all relays of the account.
-pub(crate) const ANY_RELAY: &str = "any";
+pub const ANY_RELAY: &str = "any";
 
 impl Service {
     /// A page of the sites that the caller may see.

@@ -3,6 +3,7 @@
 use super::unwritten::{Unwritten, may_wait};
 use super::writing::Writing;
 use super::{addresses, table};
+use culvert_ids::RelayId;
 use culvert_store::rules;
 use culvert_store::{
     Entity, EntityId, EntityKind, MAX_CHANGES_PER_WRITE, MAX_ROWS_PER_KIND, MAX_USERS_NAMED,
@@ -69,7 +70,7 @@ impl Writing {
         }
         let mut going = Vec::new();
         let mut staying = Vec::new();
-        let mut total = 0;
+        let mut total: u64 = 0;
         for user in rules::users_of(id.kind()) {
             let goes = cascade || user.always_cascades;
             // Rows that stay are only named. Each of their kinds has names.
@@ -99,6 +100,11 @@ impl Writing {
                 }
             }
         }
+        if let EntityId::Relay(relay) = id {
+            let sites = self.sites_that_name(relay).await?;
+            total += sites.len() as u64;
+            staying.extend(sites.into_iter().take(MAX_USERS_NAMED));
+        }
         if staying.is_empty() {
             return Ok(going);
         }
@@ -108,5 +114,27 @@ impl Writing {
             by: staying,
             total,
         })
+    }
+
+    /// The sites whose gateways may use this relay, as one of a list. No column refers to it alone.
+    ///
+    /// They stay: a site whose last relay went would use no relay, or all of them, and nobody chose either.
+    async fn sites_that_name(&mut self, relay: RelayId) -> Result<Vec<NamedRow>, StoreError> {
+        let select = table::select(EntityKind::Site);
+        let sql = format!("{select} WHERE account = ? AND relays IS NOT NULL ORDER BY id LIMIT ?");
+        let limit = u64::from(MAX_ROWS_PER_KIND).into();
+        let values = vec![self.account().as_bytes().into(), limit];
+        let mut sites = Vec::new();
+        for row in self.connection().await?.fetch(sql, values).await?.iter() {
+            if let Entity::Site(site) = table::read(EntityKind::Site, row)?
+                && site.relays.is_some_and(|relays| relays.contains(&relay))
+            {
+                sites.push(NamedRow {
+                    id: site.id.into(),
+                    name: site.name,
+                });
+            }
+        }
+        Ok(sites)
     }
 }

@@ -13,7 +13,7 @@ fn led(answer: &crate::support::Answer) -> String {
 }
 
 /// The version in the first form of the page that goes to `action`.
-fn version_for(text: &str, action: &str) -> String {
+pub(crate) fn version_for(text: &str, action: &str) -> String {
     let (_, form) = text.split_once(&format!("action=\"{action}\"")).unwrap();
     version_on(form)
 }

@@ -1,6 +1,7 @@
 //! Relays by the API and the console: rows, sites and settings that name them, and those that are connected.
 
 use crate::browser::signed_in;
+use crate::console_pages::version_for;
 use crate::live_machines::relay_with;
 use crate::support::{Client, Running, enrol_relay, id_of};
 use culvert_store::Role;
@@ -88,6 +89,54 @@ async fn a_site_names_relays_and_the_account_the_paths_that_are_allowed() {
     }
     let body = json!({"paths": "sideways"});
     owner.patch("/api/v1/account", "*", body).await.problem(422);
+}
+
+#[tokio::test]
+async fn the_relays_of_a_site_are_chosen_in_the_console_and_none_of_them_is_deleted() {
+    let running = Running::start().await;
+    let mut browser = signed_in(&running, Role::Admin).await;
+    let mut owner = running.owner().await;
+    let site = owner.post("/api/v1/sites", json!({"name": "office"})).await;
+    let page = format!("/sites/{}", id_of(&site.expect(201).json()));
+    let action = format!("{page}/relays");
+    // There is nothing to choose yet.
+    let without = browser.get(&page).await.expect(200).text;
+    assert!(!without.contains(&action), "{without}");
+    let (id, _) = enrol_relay(running.store.as_ref(), running.account()).await;
+    let boxed = format!("relays.{id}");
+    let api = format!("/api/v1{page}");
+    for (fields, shown) in [
+        (
+            vec![("use", "chosen"), (&*boxed, "yes")],
+            Some(json!([id.to_string()])),
+        ),
+        (vec![("use", "chosen")], Some(json!([]))),
+        (vec![("use", "any"), (&*boxed, "yes")], None),
+        (
+            vec![("use", "chosen"), (&*boxed, "yes")],
+            Some(json!([id.to_string()])),
+        ),
+    ] {
+        let form = browser.get(&page).await.expect(200).text;
+        let version = version_for(&form, &action);
+        let fields = [fields, vec![("version", &*version)]].concat();
+        browser.submit(&action, &fields).await.expect(303);
+        assert_eq!(one(&mut owner, &api).await.get("relays"), shown.as_ref());
+        let late = browser.submit(&action, &fields).await.expect(409);
+        assert!(late.text.contains("How it is now"), "{}", late.text);
+    }
+    let refused = owner.delete(&format!("/api/v1/relays/{id}")).await;
+    let refused = refused.problem(409).to_string();
+    assert!(refused.contains("office"), "{refused}");
+    let form = browser.get(&page).await.expect(200).text;
+    let version = version_for(&form, &action);
+    let wrong = [
+        ("version", &*version),
+        ("use", "chosen"),
+        ("relays.frankfurt", "yes"),
+    ];
+    let wrong = browser.submit(&action, &wrong).await.expect(422).text;
+    assert!(wrong.contains("write the id of a relay"), "{wrong}");
 }
 
 #[tokio::test]

@@ -169,6 +169,7 @@ macro_rules! conformance {
                 relays::a_one_time_token_of_a_relay_belongs_to_the_relay_that_used_it
                 relays::a_revoked_relay_stays_away_and_no_other_token_enrols_one
                 relays::relays_are_listed_by_their_state_and_counted_by_their_software
+                relays::a_relay_that_a_site_names_is_not_deleted
                 relays::the_rule_about_paths_and_the_relays_of_a_site_are_kept
                 high_rate::what_was_last_seen_is_no_change
                 high_rate::grants_live_until_they_end_or_expire

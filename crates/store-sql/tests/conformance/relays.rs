@@ -225,3 +225,24 @@ pub(crate) async fn the_rule_about_paths_and_the_relays_of_a_site_are_kept(
         "{refused:?}"
     );
 }
+
+pub(crate) async fn a_relay_that_a_site_names_is_not_deleted(factory: impl AsyncFn() -> Fixture) {
+    let world = World::new(factory().await).await;
+    let key = key(&world, TokenUses::Many).await;
+    let named = enrol(&world, &key, "m1", &[ADDRESS]).await.unwrap();
+    let other = enrol(&world, &key, "m2", &[ADDRESS]).await.unwrap();
+    let mut site = world.site("Berlin").await;
+    site.relays = Some(vec![named.id]);
+    world.write(vec![update(site.clone())]).await.unwrap();
+    for cascade in [false, true] {
+        let refused = world.write(vec![delete(named.id, cascade)]).await;
+        let Err(StoreError::InUse { by, total: 1, .. }) = refused else {
+            panic!("{refused:?}");
+        };
+        assert_eq!((by[0].id, &*by[0].name), (site.id.into(), "Berlin"));
+    }
+    world.write(vec![delete(other.id, false)]).await.unwrap();
+    site.relays = Some(Vec::new());
+    world.write(vec![update(site)]).await.unwrap();
+    world.write(vec![delete(named.id, false)]).await.unwrap();
+}
