@@ -63,6 +63,7 @@ impl Hub {
         let joined = ClientSession::new(session, join.ciphers, &join.features, now);
         self.sessions.join_client(id, joined);
         self.welcome_client(session, &client);
+        self.tell_relays_in_use(id, now);
         self.end_overflowed(now);
     }
 

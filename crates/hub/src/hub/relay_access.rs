@@ -245,6 +245,19 @@ impl Hub {
         }
     }
 
+    /// Tells a client that has come of the relays of the gateways that it uses: what it knows from before may be of keys
+    /// that count no more. A gateway that is not back yet brings its relays with it.
+    pub(super) fn tell_relays_in_use(&mut self, client: ClientId, now: Timestamp) {
+        let grants = self.grants.of_client(client);
+        let gateways: BTreeSet<GatewayId> = grants.map(|grant| grant.row.gateway).collect();
+        for gateway in gateways {
+            let given = self.relays.given.get(&gateway);
+            if given.is_some_and(|given| !given.relays.is_empty()) {
+                self.tell_relays(client, gateway, now);
+            }
+        }
+    }
+
     /// Tells a client of the relays of a gateway, unless it knows them.
     fn tell_relays(&mut self, client: ClientId, gateway: GatewayId, now: Timestamp) {
         let round = self.relays.given.get(&gateway).map(|given| given.round);

@@ -125,6 +125,28 @@ fn both_ends_get_tokens_for_the_same_port_and_the_relay_reads_them() {
 }
 
 #[test]
+fn a_client_that_comes_back_is_told_of_the_relays_of_the_gateways_that_it_uses() {
+    // The portal and its relay start anew, so earlier tokens count no more.
+    for client_comes in 0..3 {
+        let mut world = granted(1);
+        world.restart();
+        world.forget_messages();
+        for step in 0..3 {
+            if step == client_comes {
+                world.join_client(1);
+            }
+            match step {
+                0 => drop(world.join_relay(1)),
+                1 => drop(world.join_gateway(1)),
+                _ => {}
+            }
+        }
+        assert_eq!(ids(&of_client(&world)), [relay(1)], "{client_comes}");
+        world.check_relays();
+    }
+}
+
+#[test]
 fn machines_of_an_earlier_version_are_told_nothing_of_relays() {
     let mut world = World::simple();
     world.set_relay(1);
