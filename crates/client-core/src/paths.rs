@@ -20,6 +20,8 @@ pub(super) struct Paths {
     pub(super) own: Vec<SocketAddr>,
     /// The portal knows of relays: an older one would not understand what it is told of them.
     is_portal_asked: bool,
+    /// The portal tells this client its address, so it knows what to do with it.
+    tells_address: bool,
     told_candidates: Vec<SocketAddr>,
     told_reached: ToldReached,
 }
@@ -51,9 +53,16 @@ impl Paths {
             names: BTreeMap::new(),
             own: Vec::new(),
             is_portal_asked: false,
+            tells_address: false,
             told_candidates: Vec::new(),
             told_reached: ToldReached::default(),
         }
+    }
+
+    /// The UDP address at which the portal tells from where it sees this client.
+    pub(super) fn set_portal(&mut self, at: Option<SocketAddr>, now: BootTime) {
+        self.tells_address = at.is_some();
+        self.relays.set_portal(at, now);
     }
 
     /// A session begins: the portal is told everything anew.
@@ -87,6 +96,10 @@ impl Paths {
         }
         let grants = relays.iter().map(relay_grant).collect();
         self.relays.set(gateway, grants, now);
+        if relays.is_empty() {
+            // The gateway is about to send to the address that it was told of this client.
+            self.relays.ask_portal(now);
+        }
     }
 
     /// The name of a relay, for people.
@@ -132,7 +145,7 @@ impl Paths {
     /// The news for the portal.
     pub(super) fn poll_news(&mut self, now: BootTime) -> Vec<FromClient> {
         let mut news = Vec::new();
-        if !self.is_portal_asked {
+        if !self.is_portal_asked && !self.tells_address {
             return news;
         }
         let candidates = self.candidates();

@@ -55,6 +55,12 @@ impl<P> Client<P> {
         self.paths.problems()
     }
 
+    /// The UDP address at which the portal tells from where it sees this client; none if it does not.
+    pub fn handle_portal_udp(&mut self, at: Option<SocketAddr>, now: BootTime) {
+        self.paths.set_portal(at, now);
+        self.finish(now);
+    }
+
     /// The addresses of this machine's interfaces, with the port of the tunnel's socket; none while that is closed.
     pub fn handle_own_addresses(&mut self, addresses: Vec<SocketAddr>, now: BootTime) {
         if self.paths.own != addresses {

@@ -34,6 +34,8 @@ pub(super) struct Paths {
     /// By relay: the address that leads there, also while the gateway is not registered.
     relay_addresses: BTreeMap<RelayId, SocketAddr>,
     told: ToldReached,
+    /// Addresses or relays have changed since the portal was told last.
+    is_news: bool,
 }
 
 /// The paths to one client.
@@ -65,7 +67,7 @@ pub(super) enum News {
 impl Paths {
     pub(super) fn new(seed: [u8; 32], random: u64) -> Self {
         Self {
-            relays: Relays::new(seed),
+            relays: Relays::new(seed).keeping_mapping(),
             names: BTreeMap::new(),
             random: Random::new(random),
             guard: Guard::default(),
@@ -76,6 +78,7 @@ impl Paths {
             outputs: VecDeque::new(),
             relay_addresses: BTreeMap::new(),
             told: ToldReached::default(),
+            is_news: false,
         }
     }
 
@@ -85,6 +88,11 @@ impl Paths {
             pair.selection.set_guard(guard.clone());
         }
         self.guard = guard;
+    }
+
+    /// The UDP address at which the portal tells from where it sees the gateway; none if it does not.
+    pub(super) fn set_portal(&mut self, at: Option<SocketAddr>, now: BootTime) {
+        self.relays.set_portal(at, now);
     }
 
     /// The portal is told of the relays anew.
@@ -270,8 +278,8 @@ impl Paths {
         Some(self.name_of(path.relay))
     }
 
-    /// Takes in what the relays say. True if addresses or relays are others than before.
-    pub(super) fn drain_relays(&mut self, now: BootTime) -> bool {
+    /// Takes in what the relays say.
+    pub(super) fn drain_relays(&mut self, now: BootTime) {
         let mut has_changed = false;
         while let Some(output) = self.relays.poll_output() {
             match output {
@@ -298,9 +306,14 @@ impl Paths {
             }
         }
         if has_changed {
+            self.is_news = true;
             self.follow_relays(now);
         }
-        has_changed
+    }
+
+    /// True, once, if addresses or relays are others than before.
+    pub(super) fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.is_news)
     }
 
     /// The next thing to be done.

@@ -8,7 +8,7 @@ use crate::{ConnectError, tls};
 use culvert_base::{UnixTime, whole_millis};
 use culvert_control::{ATTEMPT_LIMIT, Attempt, Trust};
 use culvert_wire::token::{Bearer, CertificatePin, Portal};
-use culvert_wire::{MAX_MESSAGE_LEN, PortalKey, Timestamp};
+use culvert_wire::{MAX_MESSAGE_LEN, PortalKey, Timestamp, UDP_PORT_HEADER};
 use rustls::pki_types::ServerName;
 use std::fmt;
 use std::net::SocketAddr;
@@ -84,6 +84,8 @@ pub struct Connected {
     pub portal_time: Option<UnixTime>,
     /// The pin by which the portal was known; none where an authority vouches for it.
     pub pin: Option<CertificatePin>,
+    /// The UDP port at which the portal tells ends their own address, if it has one.
+    pub udp_port: Option<u16>,
 }
 
 /// Connects to the portal of the destination, within 10 s.
@@ -178,7 +180,14 @@ async fn upgrade(
         connection: Connection::start(socket),
         portal_time: date(&response),
         pin,
+        udp_port: udp_port(&response),
     })
+}
+
+/// The port in [`UDP_PORT_HEADER`]; an older portal has none.
+fn udp_port<B>(response: &tungstenite::http::Response<B>) -> Option<u16> {
+    let port = text(response.headers().get(UDP_PORT_HEADER))?;
+    port.trim().parse().ok().filter(|port| *port > 0)
 }
 
 /// The pin of the certificate that the portal has shown, if it counts.

@@ -62,6 +62,8 @@ pub struct Connection {
     task: JoinHandle<()>,
     /// The address of this machine that it was made from.
     local: Option<IpAddr>,
+    /// The address that it was made to.
+    remote: Option<IpAddr>,
 }
 
 /// The way out of a [`Connection`], for several holders.
@@ -89,6 +91,7 @@ impl Connection {
     pub(crate) fn start(socket: Socket) -> Self {
         let (stream, _) = socket.get_ref().get_ref();
         let local = stream.local_addr().ok().map(|local| local.ip());
+        let remote = stream.peer_addr().ok().map(|remote| remote.ip());
         let (outgoing, to_send) = mpsc::channel(MAX_WAITING_MESSAGES);
         let (received, incoming) = mpsc::channel(MAX_WAITING_MESSAGES);
         let task = tokio::spawn(run_messages(socket, to_send, received));
@@ -97,6 +100,7 @@ impl Connection {
             incoming,
             task,
             local,
+            remote,
         }
     }
 
@@ -109,6 +113,12 @@ impl Connection {
             let bound = std::net::UdpSocket::bind((local, 0));
             !bound.is_err_and(|error| error.kind() == ErrorKind::AddrNotAvailable)
         })
+    }
+
+    /// The address that it was made to: the portal's, or that of a proxy in front of it.
+    #[must_use]
+    pub const fn remote(&self) -> Option<IpAddr> {
+        self.remote
     }
 
     /// The way out.

@@ -7,6 +7,7 @@ use culvert_control::PortalAddresses;
 use culvert_wire::messages::PortalSet;
 use culvert_wire::token::CertificatePin;
 use std::future::Future;
+use std::net::SocketAddr;
 use tokio::task::{JoinError, JoinHandle};
 
 /// The link of a client or gateway to its portal. Dropping it ends a running attempt and closes a connection.
@@ -16,6 +17,8 @@ pub struct PortalLink {
     addresses: PortalAddresses,
     /// The pin by which the portal was known at the last connection.
     pin: Option<CertificatePin>,
+    /// The portal's UDP port at the last connection.
+    udp_port: Option<u16>,
     state: State,
 }
 
@@ -58,6 +61,7 @@ impl PortalLink {
             destination,
             addresses,
             pin,
+            udp_port: None,
             state: State::Idle,
         }
     }
@@ -115,6 +119,15 @@ impl PortalLink {
         }
     }
 
+    /// The UDP address at which the portal of this connection tells ends their own address; none without one.
+    #[must_use]
+    pub fn udp_address(&self) -> Option<SocketAddr> {
+        let State::Open(connection) = &self.state else {
+            return None;
+        };
+        Some(SocketAddr::new(connection.remote()?, self.udp_port?))
+    }
+
     /// True if there is a connection from an address that this machine no longer has.
     #[must_use]
     pub fn has_lost_its_address(&self) -> bool {
@@ -167,6 +180,7 @@ impl PortalLink {
             Ok(Ok(connected)) => {
                 self.state = State::Open(connected.connection);
                 self.pin = connected.pin;
+                self.udp_port = connected.udp_port;
                 PortalEvent::Opened(connected.portal_time)
             }
             Ok(Err(error)) => PortalEvent::Failed(error),

@@ -1,6 +1,7 @@
 //! The process around the API and the sessions: TLS, limits, the state directory, health, metrics.
 
 mod address;
+mod address_port;
 mod backup;
 mod certificate;
 mod health;

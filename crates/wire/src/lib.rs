@@ -50,5 +50,9 @@ pub const GATEWAY_SESSION_PATH: &str = "/api/v1/session/gateway";
 /// Path of the relays' sessions on the portal.
 pub const RELAY_SESSION_PATH: &str = "/api/v1/session/relay";
 
+/// The header with the UDP port at which the portal tells ends their own address, in the answer that opens a session. It
+/// is of the portal that the end has reached, which another one may lead.
+pub const UDP_PORT_HEADER: &str = "culvert-udp-port";
+
 /// Path of the links of other portals, at the portal that leads.
 pub const PORTAL_LINK_PATH: &str = "/api/v1/session/portal";

@@ -50,6 +50,12 @@ impl Gateway {
         self.paths.problems()
     }
 
+    /// The UDP address at which the portal tells from where it sees the gateway; none if it does not.
+    pub fn handle_portal_udp(&mut self, at: Option<SocketAddr>, now: BootTime) {
+        self.paths.set_portal(at, now);
+        self.finish(now);
+    }
+
     /// The name of the relay through which records of this source come, if it is one.
     #[must_use]
     pub fn relay_at(&self, source: SocketAddr) -> Option<String> {
@@ -93,7 +99,7 @@ impl Gateway {
 
     /// Carries out what relays and selections of paths want, and tells the portal what is news.
     pub(super) fn drive_paths(&mut self, now: BootTime) {
-        let has_changed = self.paths.drain_relays(now);
+        self.paths.drain_relays(now);
         while let Some(news) = self.paths.poll_news() {
             match news {
                 News::Send(datagram, to) => {
@@ -124,7 +130,7 @@ impl Gateway {
             return;
         }
         let candidates = self.candidates();
-        if has_changed && candidates != self.portal.told_candidates {
+        if self.paths.take_news() && candidates != self.portal.told_candidates {
             self.portal.told_candidates.clone_from(&candidates);
             self.tell(FromGateway::CandidatesChanged { candidates });
         }

@@ -17,6 +17,8 @@ impl Shell {
                 let own = culvert_engine::unix_time();
                 let epoch = stamp_epoch(told, own, now);
                 self.devices.tunnel.stamp_from(epoch)?;
+                let udp = self.devices.portal.link.udp_address();
+                self.core.handle_portal_udp(udp, now);
                 self.core.handle_connected(told.unwrap_or(own), now);
             }
             PortalEvent::Failed(error) => return self.handle_failed(&error, now),

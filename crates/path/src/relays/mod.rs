@@ -12,6 +12,7 @@
 
 mod entry;
 mod messages;
+mod portal_port;
 mod seeds;
 mod stream;
 mod survey;
@@ -23,6 +24,8 @@ use culvert_relay_core::message::RefusalReason;
 use culvert_relay_core::registration::Permission;
 use entry::Entry;
 pub use messages::{ToldReached, relay_grant};
+pub use portal_port::KEEP_MAPPING_EVERY;
+use portal_port::PortalPort;
 use seeds::Seeds;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -119,6 +122,9 @@ pub struct RelayReached {
 pub struct Relays<K> {
     entries: BTreeMap<(K, RelayId), Entry>,
     survey: Survey,
+    portal: PortalPort,
+    /// True if a NAT's mapping is to be kept while there is no registration, which keeps it otherwise.
+    keeps_mapping: bool,
     seeds: Seeds,
     outputs: VecDeque<RelaysOutput<K>>,
 }
@@ -138,9 +144,34 @@ impl<K: Copy + Ord> Relays<K> {
         Self {
             entries: BTreeMap::new(),
             survey: Survey::new(seeds.next()),
+            portal: PortalPort::new(seeds.next()),
+            keeps_mapping: false,
             seeds,
             outputs: VecDeque::new(),
         }
+    }
+
+    /// The same for an end that others begin to reach: while it is registered nowhere, it asks the portal so often that
+    /// a NAT keeps its mapping.
+    #[must_use]
+    pub fn keeping_mapping(self) -> Self {
+        Self {
+            keeps_mapping: true,
+            ..self
+        }
+    }
+
+    /// A session with the portal begins: the portal tells at this UDP address from where it sees this end, if it does.
+    pub fn set_portal(&mut self, at: Option<SocketAddr>, now: BootTime) {
+        self.keep_mapping(now);
+        self.portal.set(at, now);
+        self.drain(now);
+    }
+
+    /// Asks the portal, unless it was asked a moment ago: the NAT may have another mapping since the last time.
+    pub fn ask_portal(&mut self, now: BootTime) {
+        self.portal.refresh(now);
+        self.drain(now);
     }
 
     /// The relays that may be used for this owner: all of them, at most [`RELAYS_PER_OWNER`]. Registrations at the others
@@ -159,6 +190,7 @@ impl<K: Copy + Ord> Relays<K> {
                 has_changed = true;
             }
         }
+        self.keep_mapping(now);
         self.drain(now);
         if has_changed {
             self.note_change();
@@ -184,6 +216,7 @@ impl<K: Copy + Ord> Relays<K> {
             entry.handle_network_changed(now);
         }
         self.survey.begin(now);
+        self.portal.begin(now);
         self.handle_timeout(now);
     }
 
@@ -192,7 +225,8 @@ impl<K: Copy + Ord> Relays<K> {
         let mut of_source = self.entries.values_mut();
         let taken = of_source
             .any(|entry| entry.handle_datagram(source, datagram, now))
-            || self.survey.handle_datagram(source, datagram, now);
+            || self.survey.handle_datagram(source, datagram, now)
+            || self.portal.handle_datagram(source, datagram, now);
         self.drain(now);
         taken
     }
@@ -234,13 +268,17 @@ impl<K: Copy + Ord> Relays<K> {
             entry.handle_timeout(now);
         }
         self.survey.handle_timeout(now);
+        self.portal.handle_timeout(now);
         self.drain(now);
     }
 
     /// The time at which [`Self::handle_timeout`] has something to do.
     pub fn poll_timeout(&self) -> Option<BootTime> {
         let registrations = self.entries.values().map(Entry::poll_timeout);
-        registrations.chain(self.survey.poll_timeout()).min()
+        registrations
+            .chain(self.survey.poll_timeout())
+            .chain(self.portal.poll_timeout())
+            .min()
     }
 
     /// The next output, if there is one.
@@ -267,11 +305,12 @@ impl<K: Copy + Ord> Relays<K> {
         entries.filter_map(|((_, relay), entry)| Some((*relay, entry.trouble()?)))
     }
 
-    /// The addresses at which this end is seen, as relays say. A relay on this host says nothing of that.
+    /// The addresses at which this end is seen, as relays and the portal say. A relay on this host says nothing of that.
     pub fn reflexive(&self) -> Vec<SocketAddr> {
         let registered = self.entries.values().filter_map(Entry::mapped);
         let mut addresses = Vec::new();
-        for address in registered.chain(self.survey.mapped()) {
+        let told = registered.chain(self.survey.mapped());
+        for address in told.chain(self.portal.mapped()) {
             let is_new = !address.ip().is_loopback() && !addresses.contains(&address);
             if is_new && addresses.len() < REFLEXIVE_MAX {
                 addresses.push(address);
@@ -338,9 +377,19 @@ impl<K: Copy + Ord> Relays<K> {
             let datagram = datagram.to_vec();
             self.outputs.push_back(RelaysOutput::Send { datagram, to });
         }
-        if has_changed || self.survey.take_changed() {
+        if let Some((to, datagram)) = self.portal.poll_send() {
+            let datagram = datagram.to_vec();
+            self.outputs.push_back(RelaysOutput::Send { datagram, to });
+        }
+        let are_others = self.survey.take_changed() | self.portal.take_changed();
+        if has_changed || are_others {
             self.note_change();
         }
+    }
+
+    fn keep_mapping(&mut self, now: BootTime) {
+        let keeps = self.keeps_mapping && self.entries.is_empty();
+        self.portal.keep_mapping(keeps, now);
     }
 
     fn note_change(&mut self) {

@@ -3,6 +3,7 @@
 use super::address::{
     Whereabouts, also, check_tokens, is_behind_another, reachable_address, whereabouts,
 };
+use super::address_port::AddressPort;
 use super::certificate::{Certificate, FileLook, Given};
 use super::health::{Health, guarded_metrics, health_routes, open_metrics};
 use super::hello::HelloNotices;
@@ -14,7 +15,9 @@ use super::request::{Gatekeeper, around};
 use crate::PortalError;
 use crate::api::{self, Api};
 use axum::Router;
-use axum::middleware::from_fn_with_state;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::middleware::{from_fn_with_state, map_response};
+use axum::response::Response;
 use culvert_console::{self as console, Console};
 use culvert_control_server::{Countries, CountryFile, NoCountries, Reach, Sessions};
 use culvert_ids::AccountId;
@@ -23,7 +26,9 @@ use culvert_policy::Prefix;
 use culvert_portal_base::{Bounds, DESCRIPTORS_NEEDED, Limits, Metrics, birth, now};
 use culvert_portal_service::{Service, SetupToken, new_setup_token};
 use culvert_store::{Account, AccountSettings, Author, PageLimit, Stamp, Store, StoreError};
+use culvert_wire::UDP_PORT_HEADER;
 use culvert_wire::token::{CertificatePin, Portal as PortalUrl};
+use std::future::ready;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -183,7 +188,17 @@ impl Portal {
             streams: console::Streams::default(),
             refusals: Arc::default(),
         };
-        let router = main_router(&sessions, health.clone(), gatekeeper, console);
+        let address_port = AddressPort::open(address).unwrap_or_else(|why| {
+            tracing::warn!(
+                why,
+                "UDP port {} does not tell machines from which address they come; those behind NAT learn it from relays \
+                 alone",
+                address.port()
+            );
+            None
+        });
+        let udp_port = address_port.as_ref().map(AddressPort::port);
+        let router = main_router(&sessions, health.clone(), gatekeeper, console, udp_port);
         let server = Server {
             router: router.clone(),
             tls: Some(tls),
@@ -207,6 +222,10 @@ impl Portal {
             });
         }
         tasks.spawn(serve(listener, Arc::new(server), stopped.clone()));
+        if let Some(port) = address_port {
+            let stopped = stopped.clone();
+            tasks.spawn_blocking(move || port.serve(&stopped));
+        }
         tasks.spawn(note_uses(Arc::clone(&service), stopped.clone()));
         tasks.spawn(run_sinks(sinks, sessions.leading(), stopped.clone()));
         let metrics_address = metrics_listener
@@ -411,19 +430,35 @@ fn main_router(
     health: Health,
     gatekeeper: Gatekeeper,
     console: Console,
+    udp_port: Option<u16>,
 ) -> Router {
     let api = Api {
         service: Arc::clone(&health.service),
     };
     let (routes, _document) = api::router(api.clone());
     routes
-        .merge(sessions.router())
+        .merge(tell_udp_port(sessions.router(), udp_port))
         .merge(health_routes(health.clone()))
         .merge(guarded_metrics(api, health))
         .merge(console::router(console.clone()))
         .fallback(console::nowhere(console.clone()))
         .method_not_allowed_fallback(console::other_method(console))
         .layer(from_fn_with_state(Arc::new(gatekeeper), around))
+}
+
+/// Has each answer that opens a session name the port of [`AddressPort`].
+fn tell_udp_port(sessions: Router, port: Option<u16>) -> Router {
+    let Some(port) = port else {
+        return sessions;
+    };
+    let name = HeaderName::from_static(UDP_PORT_HEADER);
+    let value = HeaderValue::from(port);
+    sessions.layer(map_response(move |mut response: Response| {
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            response.headers_mut().insert(name.clone(), value.clone());
+        }
+        ready(response)
+    }))
 }
 
 /// Metrics and health for everyone who reaches the listener.

@@ -64,6 +64,23 @@ fn every_pair_of_routers_connects_and_directly_wherever_rfc_4787_says_that_it_ca
 }
 
 #[test]
+fn an_account_without_relays_has_direct_paths_through_the_same_routers() {
+    let clients = [NatKind::PortDependent, NatKind::EndpointIndependent];
+    let mut scene = BehindNats::new(0, &[NatKind::PortDependent], &clients).unwrap();
+    scene.start().unwrap();
+    scene.portal.admin("account set --paths direct").unwrap();
+    for client in 0..clients.len() {
+        let began = Instant::now();
+        wait_until("an answer", SOON, || scene.reaches(client, 0)).unwrap_or_else(|error| {
+            let (client, gateway) = (scene.clients[client].output(), scene.gateways[0].output());
+            panic!("{error}\n{client}\n{gateway}")
+        });
+        println!("reached after {:.1} s", began.elapsed().as_secs_f32());
+        wait_until("a direct path", SOON, || scene.path(client, 0) == "direct").unwrap();
+    }
+}
+
+#[test]
 fn a_connection_outlives_the_end_of_its_direct_path_which_comes_back() {
     let home = NatKind::PortDependent;
     let mut scene = BehindNats::new(1, &[home], &[home]).unwrap();

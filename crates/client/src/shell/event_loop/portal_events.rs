@@ -29,6 +29,8 @@ impl EventLoop<'_> {
                 self.devices.tunnel.stamp_from(epoch)?;
                 let portal = told.unwrap_or(now.unix);
                 self.read_operating_system(now.boot);
+                let udp = self.devices.portal.udp_address();
+                self.core.handle_portal_udp(udp, now.boot);
                 self.core.handle_connected(portal, now.boot);
             }
             PortalEvent::Text(text) => self.core.handle_portal_message(&text, now.boot),
