@@ -58,6 +58,29 @@ pub(crate) fn told_to_end(
     Ok((stop, lost))
 }
 
+/// The same for a process that another one ends, which `asked` tells, and no signal.
+pub(crate) fn ended_by(
+    helper: Option<SystemHelper>,
+    asked: impl Future<Output = ()>,
+) -> (impl Future<Output = Shutdown>, HelperLost) {
+    let lost = HelperLost::default();
+    let is_lost = Arc::clone(&lost.0);
+    let stop = async move {
+        tokio::select! {
+            () = asked => {
+                tracing::info!("ending");
+                Shutdown::ForGood
+            }
+            () = ended(helper) => {
+                is_lost.store(true, Ordering::Relaxed);
+                tracing::error!("the helper that looks up names and files has ended: this process ends too");
+                Shutdown::ForRestart
+            }
+        }
+    };
+    (stop, lost)
+}
+
 /// Returns once the helper has ended; never where there is none.
 async fn ended(helper: Option<SystemHelper>) {
     let Some(helper) = helper else {

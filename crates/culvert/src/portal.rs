@@ -5,6 +5,7 @@ mod certificate;
 mod common;
 mod database;
 mod migrate;
+mod own_relay;
 mod schema;
 mod secrets;
 
@@ -24,6 +25,7 @@ use culvert_store::{EntityKind, ListFilter, PageLimit, Store, StoreError};
 use culvert_store_sql::SecretsAccess;
 use culvert_wire::Timestamp;
 use culvert_wire::token::Portal as PortalUrl;
+use own_relay::PlannedRelay;
 use serde::Serialize;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -156,6 +158,9 @@ struct RunArguments {
     trusted_proxy: Vec<Prefix>,
 
     #[command(flatten)]
+    own_relay: own_relay::OwnRelayArguments,
+
+    #[command(flatten)]
     secrets: secrets::KeySource,
 
     /// A database of countries (.mmdb), for policies with a condition on the country
@@ -206,6 +211,9 @@ Examples:
   Behind a reverse proxy on the same machine, which has the same certificate:
     culvert portal run --listen 127.0.0.1:8443 --url https://portal.example --trusted-proxy 127.0.0.1 \\
       --cert /etc/culvert/portal.pem --key /etc/culvert/portal.key
+
+  With a relay on the same machine, for clients and gateways that are both behind NAT:
+    culvert portal run --relay
 
   With metrics for a collector on the same machine:
     culvert portal run --metrics 127.0.0.1:9587
@@ -268,6 +276,7 @@ pub(crate) fn run(arguments: PortalArguments) -> Result<ExitCode, Failure> {
 async fn serve(arguments: RunArguments, descriptors: Option<u64>) -> Result<ExitCode, Failure> {
     let mut signals = Signals::new()?;
     let access = arguments.secrets.access()?;
+    let planned_relay = arguments.own_relay.plan(arguments.log_level)?;
     let database::Opened {
         home,
         store,
@@ -291,6 +300,7 @@ async fn serve(arguments: RunArguments, descriptors: Option<u64>) -> Result<Exit
         geoip: arguments.geoip,
         descriptors,
         sets_up: arguments.set_up.is_some(),
+        own_relay: planned_relay.as_ref().map(PlannedRelay::status),
     };
     let state_dir = arguments.state.state_dir;
     let portal = Portal::start(options, home, Arc::clone(&store)).await;
@@ -299,6 +309,13 @@ async fn serve(arguments: RunArguments, descriptors: Option<u64>) -> Result<Exit
         Some(file) => set_up(&portal, store.as_ref(), file).await?,
         None => greet(&portal, &state_dir)?,
     }
+    let relay = match planned_relay {
+        Some(planned) => {
+            print(planned.greeting().as_bytes())?;
+            Some(planned.start(&portal, Arc::clone(&store), &state_dir)?)
+        }
+        None => None,
+    };
     let serving = format!("serving {}", portal.whereabouts().url);
     tracing::info!(
         listening = %portal.address(),
@@ -317,6 +334,10 @@ async fn serve(arguments: RunArguments, descriptors: Option<u64>) -> Result<Exit
     }
     notify_stopping("finishing what is under way");
     tracing::info!("ending");
+    // While this portal serves still, so that machines hear of another relay.
+    if let Some(relay) = relay {
+        relay.stop().await;
+    }
     portal.stop().await;
     store.close().await;
     Ok(ExitCode::SUCCESS)

@@ -2,12 +2,13 @@
 
 mod failure;
 mod metrics;
+mod of_portal;
 pub(crate) mod run_arguments;
 mod status;
 mod table;
 
 use crate::confinement::Service;
-use crate::end::told_to_end;
+use crate::end::{ended_by, told_to_end};
 use crate::exit::{Failure, Status};
 use crate::host_name::host_name;
 use crate::listeners::Listeners;
@@ -18,6 +19,7 @@ use clap::{Args, Subcommand};
 use culvert_host::{SystemHelper, observe};
 use culvert_relay::{Certificates, Enrolment, Settings, Sockets, TlsListen, TlsSettings};
 use failure::failure;
+pub(crate) use of_portal::OF_PORTAL_VARIABLE;
 use run_arguments::{EXIT_STATUS, RunArguments};
 use status::StatusArguments;
 use std::fs::File;
@@ -62,6 +64,8 @@ impl RelayArguments {
     /// The name of the command, and the configuration file that was named for it, where there is one.
     pub(crate) fn configured(&self) -> Option<(&'static str, Option<&Path>)> {
         match &self.command {
+            // The portal says all that there is to say.
+            RelayCommand::Run(_) if of_portal::is_of_portal() => None,
             RelayCommand::Run(run) => Some(("run", run.config.as_deref())),
             RelayCommand::Status(_) => None,
         }
@@ -112,10 +116,18 @@ async fn serve(
     listeners: Listeners,
     helper: Option<SystemHelper>,
 ) -> Result<ExitCode, Failure> {
-    let (stop, lost) = told_to_end(helper)?;
     let (observer, observed) = observe();
     listeners.serve(&observer, metrics::render)?;
-    match culvert_relay::run(settings, sockets, observed, stop).await {
+    let (ended, lost) = if of_portal::is_of_portal() {
+        let (stop, lost) = ended_by(helper, of_portal::told_by_portal()?);
+        let ended = culvert_relay::run(settings, sockets, observed, stop).await;
+        (ended, lost)
+    } else {
+        let (stop, lost) = told_to_end(helper)?;
+        let ended = culvert_relay::run(settings, sockets, observed, stop).await;
+        (ended, lost)
+    };
+    match ended {
         Ok(()) => lost.exit(),
         Err(error) => Err(failure(&error)),
     }
@@ -148,8 +160,11 @@ fn read_pem(path: &Path) -> Result<Vec<u8>, Failure> {
 
 fn settings(arguments: RunArguments) -> Result<Settings, Failure> {
     let usual = Path::new(DEFAULT_TOKEN_FILE);
-    let found = token_source::token(arguments.token_file.as_deref(), usual, "relay")?
-        .ok_or_else(|| token_source::missing(usual, "relay"))?;
+    let found = match of_portal::is_of_portal() {
+        true => of_portal::token()?,
+        false => token_source::token(arguments.token_file.as_deref(), usual, "relay")?
+            .ok_or_else(|| token_source::missing(usual, "relay"))?,
+    };
     let enrolment = Enrolment::from_token(&found.token)
         .map_err(|error| failure(&error).about(&found.source))?;
     let workers = arguments.workers.unwrap_or_else(default_workers);

@@ -74,6 +74,10 @@ impl Service {
             records_waiting: unwritten.waiting,
             records_lost: unwritten.lost,
             database: self.database_status().await,
+            own_relay: match self.serves(caller) {
+                true => self.own_relay_status(),
+                false => None,
+            },
         })
     }
 

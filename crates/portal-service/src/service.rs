@@ -13,10 +13,12 @@ use culvert_portal_auth::device_codes::DeviceCodes;
 use culvert_portal_auth::oidc::Oidc;
 use culvert_portal_base::{Fault, Metrics};
 use culvert_store::Store;
+use culvert_wire::api::OwnRelayStatus;
 use culvert_wire::token::Portal;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 
 /// The rules around the store and the sessions.
 pub struct Service {
@@ -33,6 +35,8 @@ pub struct Service {
     pub(super) devices: DeviceCodes,
     /// The portal's URL, as tokens tell it to machines.
     pub(super) portal: Box<dyn Fn() -> Portal + Send + Sync>,
+    /// The relay beside the portal, if it has one.
+    pub(super) own_relay: Option<watch::Receiver<OwnRelayStatus>>,
 }
 
 impl Service {
@@ -56,7 +60,14 @@ impl Service {
             oidc: Oidc::default(),
             devices: DeviceCodes::default(),
             portal: Box::new(portal),
+            own_relay: None,
         }
+    }
+
+    /// The same with a relay beside the portal, whose state `own_relay` tells.
+    #[must_use]
+    pub fn with_own_relay(self, own_relay: Option<watch::Receiver<OwnRelayStatus>>) -> Self {
+        Self { own_relay, ..self }
     }
 
     /// The rows of what waits for a next step, which all portals of the database have in common.

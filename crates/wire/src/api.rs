@@ -59,7 +59,7 @@ pub use retention::{Retention, RetentionPatch};
 pub use setup::{SetupAnswer, SetupRequest};
 pub use sink::{NewSink, SinkList, SinkPatch, SinkTest, SinkView};
 pub use site::{NewSite, Site, SitePatch};
-pub use status::{ClientSession, DatabaseStatus, GatewaySession, PortalStatus};
+pub use status::{ClientSession, DatabaseStatus, GatewaySession, OwnRelayStatus, PortalStatus};
 pub use token::{ApiRole, IssuedToken, NewToken, Token};
 
 /// The prefix of every path of the API.

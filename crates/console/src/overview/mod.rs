@@ -11,8 +11,8 @@ use super::gateways::rate;
 use super::names::Names;
 use super::person::Person;
 use super::state::Console;
-use super::view::{Cell, Link, Page, Section, Table};
-use super::{first_steps, gateways, own_access};
+use super::view::{Cell, Link, Page, Section, Table, Warning};
+use super::{first_steps, gateways, own_access, relays};
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use culvert_ids::GatewayId;
@@ -88,6 +88,18 @@ pub(super) async fn show(
 fn add_alerts(page: &mut Page, person: &Person, status: &PortalStatus) {
     let reasons = status.reasons.iter().cloned();
     page.sections.extend(reasons.map(Section::Alert));
+    let problems = status
+        .own_relay
+        .iter()
+        .flat_map(|relay| &relay.problems)
+        .map(|problem| Warning {
+            text: format!("The relay beside this portal: {problem}"),
+            link: Some((relays::AT.to_owned(), "Relays")),
+        });
+    let problems: Vec<_> = problems.collect();
+    if !problems.is_empty() {
+        page.sections.push(Section::Warnings(problems));
+    }
     if person.may_change() && (status.clients == 0 || status.gateways == 0) {
         page.sections.push(Section::Links(vec![Link {
             path: first_steps::AT,
@@ -97,6 +109,13 @@ fn add_alerts(page: &mut Page, person: &Person, status: &PortalStatus) {
 }
 
 fn portal_facts(status: PortalStatus, total_bytes_per_s: u64) -> Section {
+    let relay = status.own_relay.map(|relay| {
+        let cell = match relay.ready {
+            true => Cell::good("ready"),
+            false => Cell::bad("not ready"),
+        };
+        ("Relay beside the portal", cell)
+    });
     Section::Facts {
         title: "Portal".to_owned(),
         facts: vec![
@@ -116,7 +135,10 @@ fn portal_facts(status: PortalStatus, total_bytes_per_s: u64) -> Section {
             ("Log records lost", Cell::text(status.records_lost)),
             ("Version", Cell::text(status.version)),
             ("Started", Cell::time(Some(status.started))),
-        ],
+        ]
+        .into_iter()
+        .chain(relay)
+        .collect(),
     }
 }
 

@@ -6,8 +6,8 @@ use super::shell::Shell;
 use crate::exit::{Failure, print};
 use clap::Args;
 use culvert_wire::api::{
-    Client, ClientSession, DatabaseStatus, Gateway, GatewaySession, PortalStatus, Relay,
-    RelaySession,
+    Client, ClientSession, DatabaseStatus, Gateway, GatewaySession, OwnRelayStatus, PortalStatus,
+    Relay, RelaySession,
 };
 use serde::Serialize;
 
@@ -147,7 +147,26 @@ fn about(url: &str, status: &PortalStatus) -> Vec<(&'static str, String)> {
     if let Some(database) = &status.database {
         fields.push(("database", shown(database)));
     }
+    if let Some(relay) = &status.own_relay {
+        fields.push(("relay", own_relay(relay)));
+    }
     fields
+}
+
+/// The relay beside the portal in words, such as `ready, 203.0.113.7:3478, UDP ports 3478 and 3479-3542`.
+fn own_relay(relay: &OwnRelayStatus) -> String {
+    let state = match relay.ready {
+        true => "ready",
+        false => "not ready",
+    };
+    let addresses = relay.addresses.iter().map(|address| format!(", {address}"));
+    let problems = relay.problems.iter().map(|problem| format!("; {problem}"));
+    format!(
+        "{state}{}, UDP ports {}{}",
+        addresses.collect::<String>(),
+        relay.ports,
+        problems.collect::<String>()
+    )
 }
 
 /// The database in words, such as `PostgreSQL 15.14, culvert, 48.1 MB, answers in 1.2 ms`.

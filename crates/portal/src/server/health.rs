@@ -52,12 +52,21 @@ async fn alive() -> Response {
 
 async fn ready(State(health): State<Health>) -> Response {
     match health.service.readiness().await {
-        Ok(()) => text(StatusCode::OK, "ready\n"),
+        Ok(()) => text(StatusCode::OK, ready_text(&health.service)),
         Err(reasons) => {
             let lines: Vec<_> = reasons.iter().map(|reason| format!("{reason}\n")).collect();
             text(StatusCode::SERVICE_UNAVAILABLE, lines.concat())
         }
     }
+}
+
+/// That the portal is ready. It is so without its relay, whose problems are told besides.
+fn ready_text(service: &Service) -> String {
+    let problems = service
+        .own_relay_status()
+        .map_or_else(Vec::new, |relay| relay.problems);
+    let problems = problems.iter().map(|problem| format!("relay: {problem}\n"));
+    format!("ready\n{}", problems.collect::<String>())
 }
 
 async fn collect(State(health): State<Health>) -> Result<Response, Fault> {

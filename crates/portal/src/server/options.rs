@@ -1,7 +1,9 @@
 use culvert_policy::Prefix;
+use culvert_wire::api::OwnRelayStatus;
 use culvert_wire::token::Portal as PortalUrl;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use tokio::sync::watch;
 
 /// Options of a portal.
 #[derive(Clone, Debug)]
@@ -29,6 +31,8 @@ pub struct Options {
     pub descriptors: Option<u64>,
     /// Tokens for machines are written at once: a URL or a certificate that makes them useless is refused.
     pub sets_up: bool,
+    /// The state of the relay beside it, if it has one.
+    pub own_relay: Option<watch::Receiver<OwnRelayStatus>>,
 }
 
 /// A certificate and its key, in PEM.
@@ -56,6 +60,7 @@ impl Options {
             geoip: None,
             descriptors: None,
             sets_up: false,
+            own_relay: None,
         }
     }
 }

@@ -165,7 +165,7 @@ impl Portal {
         let whereabouts = Arc::clone(&certificate);
         let sinks = Sinks::new(Arc::clone(&store), account, home.sink_dir());
         let sinks = Arc::new(sinks);
-        let service = Arc::new(Service::new(
+        let service = Service::new(
             store,
             Arc::clone(&metrics),
             sessions.clone(),
@@ -173,7 +173,8 @@ impl Portal {
             Arc::clone(&sinks),
             &browser_key,
             move || whereabouts.portal(),
-        ));
+        );
+        let service = Arc::new(service.with_own_relay(options.own_relay));
         let health = Health {
             service: Arc::clone(&service),
             metrics: Arc::clone(&metrics),

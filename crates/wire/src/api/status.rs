@@ -43,6 +43,28 @@ pub struct PortalStatus {
     /// The database; none if it does not answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub database: Option<DatabaseStatus>,
+    /// The relay that the portal which answers runs beside itself (`--relay`); none if it runs none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_relay: Option<OwnRelayStatus>,
+}
+
+/// The relay that a portal runs beside itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct OwnRelayStatus {
+    /// The relay, once it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub relay: Option<RelayId>,
+    /// Ends may be sent to it.
+    pub ready: bool,
+    /// The addresses at which ends reach it, each with its main port.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
+    pub addresses: Vec<SocketAddr>,
+    /// The UDP ports that a firewall must let in: the main one, and those of gateways, such as `3478 and 3479-3542`.
+    pub ports: String,
+    /// Each a line with its fix: the reason why it is not ready, and its other problems.
+    pub problems: Vec<String>,
 }
 
 /// The database of the portals, as the one that answers sees it.

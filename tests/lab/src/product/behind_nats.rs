@@ -65,7 +65,8 @@ pub struct BehindNats {
     pub client_routers: Vec<Routers>,
     /// The network that joins them.
     pub internet: Namespace,
-    _private: Namespace,
+    /// Behind the gateways.
+    pub private: Namespace,
     _servers: Vec<Server>,
     dir: PathBuf,
 }
@@ -94,7 +95,7 @@ impl BehindNats {
             clients: Vec::new(),
             client_routers: Vec::new(),
             internet,
-            _private: private.clone(),
+            private: private.clone(),
             _servers: Vec::new(),
             dir,
         };
@@ -181,7 +182,9 @@ impl BehindNats {
         Ok(())
     }
 
-    fn access(&self) -> String {
+    /// Access of every client to the web server behind each gateway.
+    #[must_use]
+    pub fn access(&self) -> String {
         let mut text = String::new();
         let mut members = Vec::new();
         for client in &self.clients {

@@ -98,6 +98,20 @@ impl Portal {
         ))
     }
 
+    /// The state of the relay beside it, as that tells it.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub fn relay_status(&self) -> Result<serde_json::Value> {
+        let socket = self.state_dir().join("relay/relay.sock");
+        let line = format!(
+            "{} relay status --json --socket {}",
+            culvert_program()?.display(),
+            socket.display()
+        );
+        Ok(serde_json::from_str(&self.namespace.run(&line)?)?)
+    }
+
     /// True if it reports that it is ready, with the text of the report.
     ///
     /// # Errors

@@ -48,6 +48,7 @@ mod one_time;
 mod options;
 mod outage;
 mod portal_moves;
+mod portal_relay;
 mod private_keys;
 mod privileges;
 mod proxies;

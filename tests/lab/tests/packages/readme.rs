@@ -1,7 +1,8 @@
 //! README's first chapter, followed word by word by somebody who knows nothing else, on three fresh machines.
 
 use crate::scene::SOON;
-use culvert_lab::product::{PRIVATE_V4, Product, Server};
+use culvert_lab::nat::NatKind;
+use culvert_lab::product::{BehindNats, PRIVATE_V4, Server};
 use culvert_lab::{Machine, culvert_program, wait_until, workspace_dir};
 use std::fs;
 use std::io::Write as _;
@@ -75,7 +76,11 @@ fn three_commands_of_the_readme_lead_to_the_first_page_on_fresh_machines() {
         panic!("the chapter has other commands: {blocks:?}");
     };
 
-    let product = Product::networks(1).unwrap();
+    // Client and gateway are both at homes: nobody reaches them from outside.
+    let home = NatKind::PortDependent;
+    let product = BehindNats::new(0, &[home], &[home]).unwrap();
+    let address = format!("ip address add {PRIVATE_V4} dev lo");
+    product.private.run(&address).unwrap();
     let _server =
         Server::start(&product.private, PRIVATE_V4.parse().unwrap(), README_PORT).unwrap();
     let program = culvert_program().unwrap();
@@ -88,7 +93,7 @@ fn three_commands_of_the_readme_lead_to_the_first_page_on_fresh_machines() {
     };
     let at_portal = boot(&product.portal.namespace, "portal");
     let at_gateway = boot(&product.gateways[0].namespace, "gateway");
-    let at_client = boot(&product.client.namespace, "laptop");
+    let at_client = boot(&product.clients[0].namespace, "laptop");
 
     let began = Instant::now();
     at_portal.write("/root/access.toml", "644", access).unwrap();

@@ -93,9 +93,10 @@ impl Scene {
     /// Makes the administrator, declares access, and starts all three services with tokens, as
     /// docs/install.md says.
     pub(crate) fn begin(&self) {
-        let url = format!("CULVERT_PORTAL_URL={}\n", self.product.portal.url());
+        let url = self.product.portal.url();
+        let options = format!("CULVERT_PORTAL_URL={url}\nCULVERT_PORTAL_RELAY=true\n");
         self.portal
-            .write("/etc/culvert/portal.env", "644", &url)
+            .write("/etc/culvert/portal.env", "644", &options)
             .unwrap();
         enable(&self.portal, "portal");
         self.portal

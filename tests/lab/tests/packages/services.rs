@@ -299,6 +299,18 @@ fn what_they_do_not_need_is_closed_to_them(scene: &Scene) {
             assert_eq!(status["sandbox"][barrier]["state"], "closed", "{status}");
         }
     }
+    let socket = "/var/lib/culvert/portal/relay/relay.sock";
+    let command = format!("culvert relay status --json --socket {socket}");
+    let mut status = serde_json::Value::Null;
+    wait_until("the relay beside the portal to be connected", SOON, || {
+        let told = scene.portal.run(&command).unwrap_or_default();
+        status = serde_json::from_str(&told).unwrap_or_default();
+        status["portal"]["state"] == "connected"
+    })
+    .unwrap_or_else(|error| panic!("{error}\n{}", scene.portal.journal("culvert-portal")));
+    for barrier in ["files", "system_calls"] {
+        assert_eq!(status["sandbox"][barrier]["state"], "closed", "{status}");
+    }
 }
 
 fn the_journal_has_no_token(scene: &Scene) {
