@@ -33,7 +33,7 @@ help: ## This list
 setup: ## Install the Debian packages that are missing (as root), or say what to install
 	@scripts/setup.sh
 
-demo: ## The whole product in namespaces, then a tunnel alone: see it work (root; builds first)
+demo: ## The whole product in namespaces, also with both ends behind NAT, then a tunnel alone (root; builds first)
 	@scripts/demo.sh
 
 demo-ha: ## Two portals on PostgreSQL behind HAProxy: each is killed under load, and what happened when (root; builds first)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Shows Culvert at work: installs what is missing, builds, and runs tests/lab/src/bin/demo.
 #
-#   scripts/demo.sh       the whole product, then a tunnel alone
-#   scripts/demo.sh PART  `access` or `tunnel` alone, or `ha`: two portals on PostgreSQL behind HAProxy, which are killed
+#   scripts/demo.sh       the whole product, then a client and a gateway that are both behind NAT, then a tunnel alone
+#   scripts/demo.sh PART  `access`, `nats` or `tunnel` alone, or `ha`: two portals on PostgreSQL behind HAProxy, which are killed
 set -eu
 cd "$(dirname "$0")/.."
 case ${1:-} in
