@@ -564,6 +564,7 @@ pub(super) const HOLDERS: [(&str, &[&str]); 8] = [
             "culvert-host",
             "culvert-io-models",
             "culvert-lab",
+            "culvert-portal",
             "culvert-portal-base",
             "culvert-relay",
             "culvert-tun",

@@ -54,7 +54,7 @@ impl PortalPort {
         self.begin(now);
     }
 
-    /// Whether questions go on at [`KEEP_MAPPING_EVERY`], rather than with the relays.
+    /// Questions go on at [`KEEP_MAPPING_EVERY`], or no more often than relays are asked.
     pub(super) fn keep_mapping(&mut self, keeps: bool, now: BootTime) {
         if keeps && !self.keeps && self.at.is_some() && self.open.is_none() {
             self.next = Some(now.saturating_add(KEEP_MAPPING_EVERY));
@@ -171,8 +171,8 @@ mod tests {
         let mut port = asked();
         let said = answer(&mut port, MAPPED, at(10));
         let portal = PORTAL.parse().unwrap();
-        let elsewhere = "203.0.113.8:8443".parse().unwrap();
-        assert!(!port.handle_datagram(elsewhere, &said, at(10)));
+        let other = "203.0.113.8:8443".parse().unwrap();
+        assert!(!port.handle_datagram(other, &said, at(10)));
         assert!(port.handle_datagram(portal, &said, at(10)));
         assert!(
             !port.handle_datagram(portal, &said, at(10)),

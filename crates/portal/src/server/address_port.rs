@@ -14,8 +14,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// Datagrams that are looked at in a second, in all: an end asks every 20 s, and all 12,000 at once after a restart. What
-/// comes beyond that waits in the kernel, or is dropped there.
+/// Datagrams that are looked at in a second, in all: an end asks every 20 s, and all 12,000 at once after a restart. More
+/// than that waits in the kernel, or is dropped there.
 const DATAGRAMS: TokenRate = TokenRate::per_second(4_096, 4_096);
 
 /// The pause once that many have come.
@@ -112,7 +112,7 @@ impl AddressPort {
     }
 }
 
-/// What the port answers.
+/// The answers of the port.
 struct Answers {
     cookies: Cookies,
     only: Option<IpAddr>,
