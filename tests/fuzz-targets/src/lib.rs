@@ -81,7 +81,7 @@ pub use uapi::uapi_set;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 25] = [
+pub const TARGETS: [Target; 26] = [
     ("access_toml", access_toml),
     ("aead_batch", aead_batch),
     ("age", age),

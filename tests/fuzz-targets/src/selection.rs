@@ -3,11 +3,20 @@
 use crate::input::Input;
 use culvert_base::{BootTime, PresharedKey};
 use culvert_ids::RelayId;
-use culvert_path::{ANSWERS_PER_SECOND, CANDIDATES_MAX, Guard, Selection, SelectionOutput};
+use culvert_path::{
+    ANSWERS_PER_SECOND, CANDIDATES_MAX, Guard, RelayPath, Selection, SelectionOutput,
+};
 use culvert_relay_core::Message;
 use culvert_relay_core::probe::{AuthenticProbe, PairEnd, PairProbes};
 use std::net::SocketAddr;
 use std::time::Duration;
+
+/// The relay that is reached by TLS, and the loopback address that stands for it.
+const BY_TLS: u8 = 3;
+
+fn bridge() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 8))
+}
 
 const START: BootTime = BootTime::from_millis(1_000_000);
 
@@ -17,17 +26,24 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 /// Datagrams that one event may send: a round to all candidates and relays, an answer, and a probe of the asker.
 const SENDS_PER_EVENT: usize = 3 * CANDIDATES_MAX;
 
-/// Relays 0 to 3, then direct addresses, and one that cannot be an address of a peer.
+/// Relays 0 to 3, then direct addresses, the end of a TLS stream, and one that cannot be an address of a peer.
 fn address(number: u8) -> SocketAddr {
     match number % 16 {
+        14 => bridge(),
         relay @ 0..4 => SocketAddr::from(([203, 0, 113, relay], 3_479)),
         15 => SocketAddr::from(([127, 0, 0, 1], 9)),
         direct => SocketAddr::from(([198, 51, 100, direct], 51_820)),
     }
 }
 
-const fn relay_id(number: u8) -> RelayId {
-    RelayId::from_bytes([number; 16])
+/// A relay by UDP; the last one by TLS, at a loopback address.
+fn relay_path(number: u8) -> RelayPath {
+    let by_tls = number == BY_TLS;
+    RelayPath {
+        relay: RelayId::from_bytes([number; 16]),
+        address: address(if by_tls { 14 } else { number }),
+        by_tls,
+    }
 }
 
 /// A probe that left, and whether its answer has come back from where it went.
@@ -82,7 +98,7 @@ impl World {
             1 => {
                 let among = |bits: u8| {
                     let of = (0..4).filter(move |number| bits & 1 << number != 0);
-                    of.map(|number| (relay_id(number), address(number)))
+                    of.map(relay_path)
                 };
                 let known: Vec<_> = among(which).collect();
                 let usable: Vec<_> = among(which & which >> 4).collect();
@@ -162,8 +178,8 @@ impl World {
                         "one event sends {sends} datagrams"
                     );
                     // The data plane's own endpoint is where records go anyway.
-                    let is_endpoint = self.endpoint == Some(to);
-                    assert!(is_endpoint || !to.ip().is_loopback(), "{to} is this host");
+                    let is_allowed = self.endpoint == Some(to) || to == bridge();
+                    assert!(is_allowed || !to.ip().is_loopback(), "{to} is this host");
                     self.note(&datagram, to);
                 }
                 SelectionOutput::Use(to) => {
@@ -174,7 +190,7 @@ impl World {
                         "{to} is used, and is not proven in both directions"
                     );
                 }
-                SelectionOutput::Changed => {}
+                SelectionOutput::CheckRelays | SelectionOutput::Changed => {}
             }
         }
         assert!(self.selection.candidates().len() <= CANDIDATES_MAX);
