@@ -4,7 +4,8 @@ use super::status::RelayStatus;
 use culvert_base::{BootTime, Random};
 use culvert_ids::RelayId;
 use culvert_path::{
-    Guard, RelayPath, Relays, RelaysOutput, Selection, SelectionOutput, TlsPlace, ToldReached, relay_grant,
+    Guard, RelayPath, Relays, RelaysOutput, Selection, SelectionOutput, TlsPlace, ToldReached,
+    relay_grant,
 };
 use culvert_relay_core::Message;
 use culvert_relay_core::message::{RefusalReason, Tag};
@@ -58,10 +59,7 @@ pub(super) enum News {
     /// A relay is reached neither by UDP nor by TLS.
     TlsFailed(String, String),
     /// The same relay is at another address now.
-    MoveClients {
-        from: SocketAddr,
-        to: SocketAddr,
-    },
+    MoveClients { from: SocketAddr, to: SocketAddr },
 }
 
 impl Paths {

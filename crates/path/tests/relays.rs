@@ -394,8 +394,7 @@ fn a_stream_that_fails_is_opened_again_later_and_later() {
         end.streams.clear();
         times.push(end.now.saturating_since(begun).as_millis());
         let why = "the proxy says no".to_owned();
-        end.relays
-            .handle_tls_ended('a', relay_id(1), why, end.now);
+        end.relays.handle_tls_ended('a', relay_id(1), why, end.now);
         end.sent();
     }
     let waits: Vec<u128> = times.windows(2).map(|two| two[1] - two[0]).collect();

@@ -26,5 +26,5 @@ pub use bridge::{Bridge, BridgeSettings, OPEN_LIMIT};
 pub use certificate::{CertificateError, Certificates, PREVIOUS_FOR};
 pub use counters::Report;
 pub use error::{BridgeError, StreamEnd};
-pub use streams::{StreamEvent, StreamNews, Streams};
 pub use listen::{listen, listen_everywhere};
+pub use streams::{StreamEvent, StreamNews, Streams};

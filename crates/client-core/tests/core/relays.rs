@@ -11,8 +11,8 @@ use culvert_relay_core::probe::{AuthenticProbe, PairEnd, PairProbes};
 use culvert_wire::messages::{
     ClientFeature, FromClient, PathKind, RelayAccess, RelayPlace, RelayReach, RelayTls, ToClient,
 };
-use culvert_wire::{PresharedKey, Timestamp};
 use culvert_wire::token::CertificatePin;
+use culvert_wire::{PresharedKey, Timestamp};
 use std::net::SocketAddr;
 
 const MAIN_PORT: u16 = 3478;
@@ -391,7 +391,8 @@ fn a_relay_that_is_silent_by_udp_is_reached_by_tls_and_the_portal_and_the_status
     assert_eq!(play.streams, [(stream.0, stream.1, true)]);
     play.said.clear();
     let now = play.now();
-    play.client.handle_tls_opened(stream.0, stream.1, bridge(), now);
+    play.client
+        .handle_tls_opened(stream.0, stream.1, bridge(), now);
     play.poll();
     answer_in_stream(&mut play);
     assert!(play.repeated.contains(&bridge()), "{:?}", play.repeated);
@@ -431,14 +432,17 @@ fn a_relay_that_is_not_reached_at_all_is_a_problem_that_the_log_tells_once() {
     for _ in 0..3 {
         let now = play.now();
         let (gateway, relay) = (gateway_id(1), relay_id(7));
-        play.client.handle_tls_ended(gateway, relay, why.to_owned(), now);
+        play.client
+            .handle_tls_ended(gateway, relay, why.to_owned(), now);
         play.poll();
         play.pass(10_000);
     }
     let problems = play.client.path_problems();
     assert_eq!(
         problems,
-        [format!("relay relay 7 gives no answer by UDP, and is not reached by TLS either: {why}")]
+        [format!(
+            "relay relay 7 gives no answer by UDP, and is not reached by TLS either: {why}"
+        )]
     );
     let lines = std::iter::from_fn(|| play.client.poll_log()).map(|line| line.to_string());
     let lines: Vec<String> = lines.filter(|line| line.contains(why)).collect();

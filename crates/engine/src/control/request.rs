@@ -17,7 +17,10 @@ pub(crate) enum Request {
     Status(SyncSender<Box<Status>>),
     HasSilentPeer(Range<Duration>, SyncSender<bool>),
     PinEndpoint(PublicKey, Option<SocketAddr>),
-    MoveEndpoints { from: SocketAddr, to: SocketAddr },
+    MoveEndpoints {
+        from: SocketAddr,
+        to: SocketAddr,
+    },
     RepeatInitiation(PublicKey, SocketAddr),
     Flows {
         with_lasting: bool,

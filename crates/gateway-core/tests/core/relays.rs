@@ -277,7 +277,9 @@ fn a_relay_that_is_silent_by_udp_is_reached_by_tls() {
     play.execute();
     assert_eq!(
         play.gateway.path_problems(),
-        ["relay fra-1 gives no answer by UDP, and is not reached by TLS either: the proxy broke off"]
+        [
+            "relay fra-1 gives no answer by UDP, and is not reached by TLS either: the proxy broke off"
+        ]
     );
 }
 
@@ -305,5 +307,9 @@ fn a_silent_client_makes_the_gateway_ask_its_relays_and_open_a_stream_if_they_ar
     play.gateway.handle_tls_opened(id, bridge(), now);
     play.execute();
     answer_in_stream(&mut play);
-    assert_eq!(play.moved, [(relay_at(), bridge())], "its clients are there now");
+    assert_eq!(
+        play.moved,
+        [(relay_at(), bridge())],
+        "its clients are there now"
+    );
 }

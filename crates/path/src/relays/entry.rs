@@ -240,7 +240,8 @@ impl Entry {
         }
         if let Some(reason) = refused {
             outputs.push_back(self.refused(reason));
-            self.stream.fail(format!("the relay refuses: {reason}"), now);
+            self.stream
+                .fail(format!("the relay refuses: {reason}"), now);
         } else if is_lost {
             let why = "the relay gives no answer through it".to_owned();
             self.stream.fail(why, now);

@@ -242,7 +242,13 @@ impl<K: Copy + Ord> Relays<K> {
     }
 
     /// The stream that [`RelaysOutput::OpenTls`] asked for is open: `local` stands for the relay.
-    pub fn handle_tls_opened(&mut self, owner: K, relay: RelayId, local: SocketAddr, now: BootTime) {
+    pub fn handle_tls_opened(
+        &mut self,
+        owner: K,
+        relay: RelayId,
+        local: SocketAddr,
+        now: BootTime,
+    ) {
         match self.entries.get_mut(&(owner, relay)) {
             Some(entry) => entry.handle_opened(local, now),
             None => self

@@ -71,15 +71,10 @@ pub(super) struct Stream {
 }
 
 enum State {
-    Closed {
-        not_before: BootTime,
-    },
+    Closed { not_before: BootTime },
     Opening,
     Open(Box<Open>),
-    Leaving {
-        local: SocketAddr,
-        until: BootTime,
-    },
+    Leaving { local: SocketAddr, until: BootTime },
 }
 
 /// A stream through which the end registers.

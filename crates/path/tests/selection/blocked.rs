@@ -21,7 +21,13 @@ fn stream_count(world: &World, end: usize) -> usize {
 fn an_end_whose_network_blocks_udp_is_connected_within_three_seconds() {
     for seed in 0..50 {
         for blocked in [[true, false], [false, true], [true, true]] {
-            let home = |blocks| if blocks { without_udp() } else { behind(&[FRIENDLY]) };
+            let home = |blocks| {
+                if blocks {
+                    without_udp()
+                } else {
+                    behind(&[FRIENDLY])
+                }
+            };
             let mut world = World::new(blocked.map(home), 2, seed);
             let begun = world.now;
             world.run(RECOGNISED);
@@ -33,7 +39,11 @@ fn an_end_whose_network_blocks_udp_is_connected_within_three_seconds() {
             assert_eq!(world.is_by_tls(), blocked[CLIENT]);
             for end in [CLIENT, GATEWAY] {
                 let streams = if blocked[end] { 2 } else { 0 };
-                assert_eq!(stream_count(&world, end), streams, "seed {seed}, {blocked:?}");
+                assert_eq!(
+                    stream_count(&world, end),
+                    streams,
+                    "seed {seed}, {blocked:?}"
+                );
             }
         }
     }
@@ -44,7 +54,11 @@ fn udp_that_is_blocked_in_the_middle_is_replaced_within_three_seconds_and_wins_w
     for seed in 0..60 {
         for blocked in [[true, false], [false, true], [true, true]] {
             let is_direct = seed % 2 == 0;
-            let mut world = if is_direct { direct(seed) } else { relayed(2, seed) };
+            let mut world = if is_direct {
+                direct(seed)
+            } else {
+                relayed(2, seed)
+            };
             world.is_udp_blocked = blocked;
             let since = world.now;
             world.run(RECOGNISED);
@@ -53,7 +67,11 @@ fn udp_that_is_blocked_in_the_middle_is_replaced_within_three_seconds_and_wins_w
                 assert_eq!(is_recognised, blocked[end], "seed {seed}, {blocked:?}");
             }
             world.run(seconds(20));
-            assert_eq!(world.is_by_tls(), blocked[CLIENT], "seed {seed}, {blocked:?}");
+            assert_eq!(
+                world.is_by_tls(),
+                blocked[CLIENT],
+                "seed {seed}, {blocked:?}"
+            );
             let gap = longest_gap(&world, since);
             assert!(gap <= REPLACED, "seed {seed}, {blocked:?}: {gap:?}");
 

@@ -53,7 +53,11 @@ fn every_pair_of_homes_is_connected_and_directly_wherever_it_can_be() {
                 expected,
                 "{number}: {client:?} to {gateway:?}"
             );
-            assert_eq!(world.is_by_tls(), client.blocks_udp, "{client:?} to {gateway:?}");
+            assert_eq!(
+                world.is_by_tls(),
+                client.blocks_udp,
+                "{client:?} to {gateway:?}"
+            );
             world.sends_data = false;
             world.run(seconds(1));
             let (sent, answered) = world.traffic();

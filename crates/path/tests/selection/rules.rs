@@ -359,7 +359,9 @@ fn a_path_through_tls_is_not_taken_while_one_by_udp_lives_and_gives_way_to_it() 
     client.answer_at(by_tls(1).address);
     assert_eq!(client.selection.path().unwrap().address, relay(0));
     // It is the only one that is left, and then the first comes back.
-    client.selection.set_relays(&relays[1..], &relays[1..], client.now);
+    client
+        .selection
+        .set_relays(&relays[1..], &relays[1..], client.now);
     client.pass(ms(20));
     client.answer_at(by_tls(1).address);
     client.pass(LEAVE_AFTER - SILENCE);
@@ -375,7 +377,9 @@ fn a_loopback_address_is_a_path_while_it_stands_for_a_relay_and_only_then() {
     let mut client = Client::new();
     let (tls, stranger) = (by_tls(0), at("127.0.0.1:50007"));
     client.selection.set_relays(&[tls], &[tls], client.now);
-    let refused = client.selection.set_candidates(&[stranger, tls.address], client.now);
+    let refused = client
+        .selection
+        .set_candidates(&[stranger, tls.address], client.now);
     assert_eq!(refused.len(), 1, "{refused:?}");
     assert_eq!(refused[0].0, stranger);
     let is_direct = |client: &Client| {

@@ -294,7 +294,9 @@ impl BehindNats {
         let home = Subnet(CLIENT_NETS + client).host(Family::V4, 1);
         let interface = format!("veth{}", CAPTIVE_NETS + client);
         machine.run(&format!("ip route replace default via {home}"))?;
-        machine.run(&format!("ip link delete {interface}")).map(drop)
+        machine
+            .run(&format!("ip link delete {interface}"))
+            .map(drop)
     }
 
     /// The name of the relay between a client and a gateway, if there is one.

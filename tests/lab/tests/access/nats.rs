@@ -44,8 +44,18 @@ fn every_pair_of_routers_connects_and_directly_wherever_rfc_4787_says_that_it_ca
     // All that can be direct is, so the others have had their time.
     for (number, kind) in kinds.into_iter().enumerate() {
         let blocks = kind == NatKind::UdpBlocked;
-        assert_eq!(scene.is_client_by_tls(number, 0), blocks, "client: {}", kind.name());
-        assert_eq!(scene.is_gateway_by_tls(number), blocks, "gateway: {}", kind.name());
+        assert_eq!(
+            scene.is_client_by_tls(number, 0),
+            blocks,
+            "client: {}",
+            kind.name()
+        );
+        assert_eq!(
+            scene.is_gateway_by_tls(number),
+            blocks,
+            "gateway: {}",
+            kind.name()
+        );
     }
     let mut table = "| client, gateway |".to_owned();
     for kind in kinds {

@@ -51,9 +51,16 @@ fn a_connection_outlives_udp_that_is_blocked_and_goes_by_udp_again_when_it_is_ba
         routers.block_udp().unwrap();
         let blocked = Instant::now();
         wait_until("TLS", SOON, || is_by_tls(&scene, at_client)).unwrap_or_else(|error| {
-            panic!("{error}\n{}\n{}", scene.clients[0].output(), scene.gateways[0].output())
+            panic!(
+                "{error}\n{}\n{}",
+                scene.clients[0].output(),
+                scene.gateways[0].output()
+            )
         });
-        println!("by TLS {:.1} s after UDP was blocked", blocked.elapsed().as_secs_f32());
+        println!(
+            "by TLS {:.1} s after UDP was blocked",
+            blocked.elapsed().as_secs_f32()
+        );
         goes_on(&scene, &download);
         assert!(!is_by_tls(&scene, !at_client));
         assert_eq!(streams(&scene, at_client), 1);
@@ -64,15 +71,24 @@ fn a_connection_outlives_udp_that_is_blocked_and_goes_by_udp_again_when_it_is_ba
             assert!(text.contains("through relay relay-0 by TLS"), "{text}");
             assert!(text.contains(": UDP gets no answer"), "{text}");
             let log = scene.clients[0].output();
-            assert!(log.contains("through a relay by TLS: UDP gets no answer"), "{log}");
+            assert!(
+                log.contains("through a relay by TLS: UDP gets no answer"),
+                "{log}"
+            );
         }
 
         routers.lift_restrictions().unwrap();
         let lifted = Instant::now();
         wait_until("UDP", SOON, || !is_by_tls(&scene, at_client)).unwrap();
-        println!("by UDP {:.1} s after it was back", lifted.elapsed().as_secs_f32());
+        println!(
+            "by UDP {:.1} s after it was back",
+            lifted.elapsed().as_secs_f32()
+        );
         goes_on(&scene, &download);
-        wait_until("the end of the stream", CLOSED, || streams(&scene, at_client) == 0).unwrap();
+        wait_until("the end of the stream", CLOSED, || {
+            streams(&scene, at_client) == 0
+        })
+        .unwrap();
         goes_on(&scene, &download);
     }
 }
@@ -83,8 +99,14 @@ fn behind_a_proxy(gateway_too: bool) -> (BehindNats, HttpProxy) {
     let home = NatKind::PortDependent;
     let mut scene = BehindNats::new(1, &[home], &[home]).unwrap();
     let (proxy, address) = scene.proxy().unwrap();
-    let file = scene.private_file("proxy-credentials", HttpProxy::credentials()).unwrap();
-    let arguments = format!("--proxy {} --proxy-credentials-file {}", proxy.url(), file.display());
+    let file = scene
+        .private_file("proxy-credentials", HttpProxy::credentials())
+        .unwrap();
+    let arguments = format!(
+        "--proxy {} --proxy-credentials-file {}",
+        proxy.url(),
+        file.display()
+    );
     scene.client_routers[0].allow_only(address).unwrap();
     if gateway_too {
         scene.gateway_routers[0].allow_only(address).unwrap();
@@ -99,7 +121,11 @@ fn behind_a_proxy(gateway_too: bool) -> (BehindNats, HttpProxy) {
 fn a_proxy_with_credentials_is_all_that_a_network_needs_to_permit() {
     let (scene, proxy) = behind_a_proxy(true);
     wait_until("an answer", SOON, || scene.reaches(0, 0)).unwrap_or_else(|error| {
-        panic!("{error}\n{}\n{}", scene.clients[0].output(), scene.gateways[0].output())
+        panic!(
+            "{error}\n{}\n{}",
+            scene.clients[0].output(),
+            scene.gateways[0].output()
+        )
     });
     assert!(is_by_tls(&scene, true) && is_by_tls(&scene, false));
     // Two sessions with the portal, and a stream of each to the relay.
@@ -131,7 +157,9 @@ fn captive_server(scene: &BehindNats, captive: &culvert_lab::product::CaptiveNet
     let names = vec!["login.example".to_owned()];
     let made = rcgen::generate_simple_self_signed(names).unwrap();
     let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
-    let both = scene.private_file("captive.pem", &format!("{certificate}{key}")).unwrap();
+    let both = scene
+        .private_file("captive.pem", &format!("{certificate}{key}"))
+        .unwrap();
     let text = format!(
         "defaults\n mode http\n timeout connect 5s\n timeout client 50s\n timeout server 50s\n\
          frontend login\n bind :{CAPTIVE_TCP_PORT} ssl crt {}\n\
@@ -144,7 +172,10 @@ fn captive_server(scene: &BehindNats, captive: &culvert_lab::product::CaptiveNet
     let process = captive.router.spawn(&line).unwrap();
     wait_until("HAProxy", SOON, || {
         let line = format!("ss -Hltn sport = :{CAPTIVE_TCP_PORT}");
-        captive.router.run(&line).is_ok_and(|lines| !lines.is_empty())
+        captive
+            .router
+            .run(&line)
+            .is_ok_and(|lines| !lines.is_empty())
     })
     .unwrap_or_else(|error| panic!("{error}: {}", process.output()));
     process
@@ -163,10 +194,13 @@ fn a_network_that_answers_everything_itself_is_believed_nothing() {
         status["problems"].to_string()
     };
     let expected = "relay relay-0 gives no answer by UDP, and is not reached by TLS either";
-    wait_until("a problem", SOON, || problems().contains(expected)).unwrap_or_else(|error| {
-        panic!("{error}\n{}\n{}", problems(), scene.clients[0].output())
-    });
-    assert!(problems().contains("another certificate than the portal names"), "{}", problems());
+    wait_until("a problem", SOON, || problems().contains(expected))
+        .unwrap_or_else(|error| panic!("{error}\n{}\n{}", problems(), scene.clients[0].output()));
+    assert!(
+        problems().contains("another certificate than the portal names"),
+        "{}",
+        problems()
+    );
     assert!(captive.answered() > 0);
     assert!(!scene.reaches(0, 0));
     assert!(!scene.is_client_by_tls(0, 0));

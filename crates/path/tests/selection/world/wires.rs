@@ -22,7 +22,10 @@ impl World {
 
     /// A TLS stream loses nothing and keeps the order.
     fn send_into_stream(&mut self, end: usize, local: SocketAddr, payload: Payload) {
-        let relay = self.ends[end].streams.iter().position(|it| *it == Some(local));
+        let relay = self.ends[end]
+            .streams
+            .iter()
+            .position(|it| *it == Some(local));
         if let Some(relay) = relay {
             let event = Event::Arrives(Place::Relay(relay), bridge_of(end), payload);
             self.at(WIRE, event);
