@@ -203,7 +203,8 @@ impl Pump {
     pub(crate) async fn run(mut self, stop: impl Future<Output = ()>) -> StreamEnd {
         let mut stop = pin!(stop);
         // What came behind the answer to the preface is decrypted already.
-        let mut turned = self.deliver();
+        let mut turned = self.decode();
+        self.deliver();
         let mut timer = pin!(sleep_until(self.began + TICK));
         loop {
             if let Err(end) = turned {
@@ -374,46 +375,48 @@ impl Pump {
                 self.decode()?;
             }
             if state.peer_has_closed() {
+                self.deliver();
                 return Err(StreamEnd::Closed);
             }
         }
-        self.deliver()?;
+        self.deliver();
         Ok(true)
     }
 
-    /// Delivers what is decrypted.
-    fn deliver(&mut self) -> Result<(), StreamEnd> {
-        self.decode()?;
-        let delivery = Delivery {
-            loopback: &self.loopback,
-            counters: &self.counters,
+    /// Reads the frames that are decrypted, and delivers full batches. At a fault, all that came before it.
+    fn decode(&mut self) -> Result<(), StreamEnd> {
+        let decoded = loop {
+            let mut reader = self.tls.reader();
+            let plaintext = match reader.fill_buf() {
+                Ok([]) => break Err(StreamEnd::Closed),
+                Ok(plaintext) => plaintext,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => break Err(StreamEnd::Broken(error)),
+            };
+            self.heard = Instant::now();
+            let len = plaintext.len();
+            let delivery = Delivery {
+                loopback: &self.loopback,
+                counters: &self.counters,
+            };
+            let mut emit = |datagrams: &[u8], stride: usize| delivery.send(datagrams, stride);
+            if let Err(error) = self.unframer.push(plaintext, &mut emit) {
+                break Err(StreamEnd::Frame(error));
+            }
+            reader.consume(len);
         };
-        self.unframer
-            .flush(&mut |datagrams, stride| delivery.send(datagrams, stride));
-        Ok(())
+        self.deliver();
+        decoded
     }
 
-    /// Reads the frames that are decrypted, and delivers full batches.
-    fn decode(&mut self) -> Result<(), StreamEnd> {
+    /// Delivers the datagrams that have come whole.
+    fn deliver(&mut self) {
         let delivery = Delivery {
             loopback: &self.loopback,
             counters: &self.counters,
         };
         let mut emit = |datagrams: &[u8], stride: usize| delivery.send(datagrams, stride);
-        loop {
-            let mut reader = self.tls.reader();
-            let plaintext = match reader.fill_buf() {
-                Ok([]) => return Err(StreamEnd::Closed),
-                Ok(plaintext) => plaintext,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return Err(StreamEnd::Broken(error)),
-            };
-            self.heard = Instant::now();
-            let len = plaintext.len();
-            let pushed = self.unframer.push(plaintext, &mut emit);
-            pushed.map_err(StreamEnd::Frame)?;
-            reader.consume(len);
-        }
+        self.unframer.flush(&mut emit);
     }
 
     /// Says goodbye, if the TCP connection takes it.
