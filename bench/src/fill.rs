@@ -272,6 +272,8 @@ impl Fill {
                     address: IpAddr::from([10, 0, 0, 1]),
                     port: 443,
                     application: None,
+                    path: None,
+                    relay: None,
                     sent_bytes: 1_000,
                     sent_packets: 10,
                     received_bytes: 100_000,

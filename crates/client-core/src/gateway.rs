@@ -3,7 +3,7 @@
 use super::grant::Introduction;
 use super::paths::ToldPath;
 use culvert_base::{BootTime, LogLine, LogQueue, UnixTime, whole_millis};
-use culvert_path::{Guard, Kind, Race, RelayPath, Selection};
+use culvert_path::{Guard, Kind, Nat64Prefix, Race, RelayPath, Selection, reach_all};
 use culvert_relay_core::probe::{PairEnd, PairProbes};
 use culvert_wire::PublicKey;
 use std::net::SocketAddr;
@@ -57,6 +57,15 @@ pub(super) struct Report {
     rated: (BootTime, u64, u64),
 }
 
+/// The circumstances in which a selection is made.
+#[derive(Debug)]
+pub(super) struct Making {
+    pub(super) guard: Guard,
+    pub(super) seed: u64,
+    /// By which IPv4 is reached, on a network that has IPv6 alone.
+    pub(super) nat64: Option<Nat64Prefix>,
+}
+
 /// Rates are taken over at least this long, so that they do not flicker.
 const RATE_SPAN: Duration = Duration::from_secs(1);
 
@@ -73,8 +82,10 @@ impl Gateway {
         }
     }
 
-    pub(super) fn replace_candidates(&mut self, candidates: &[SocketAddr], log: &mut LogQueue) {
-        for (address, refusal) in self.race.replace(Kind::Public, candidates.iter().copied()) {
+    /// The race knows the candidates that the portal told, as they are reached from here.
+    pub(super) fn replace_candidates(&mut self, nat64: Option<Nat64Prefix>, log: &mut LogQueue) {
+        let candidates = reach_all(nat64, &self.introduction.candidates);
+        for (address, refusal) in self.race.replace(Kind::Public, candidates) {
             let line = LogLine::debug("not a way to the gateway")
                 .with("address", address)
                 .with("refusal", refusal);
@@ -87,8 +98,7 @@ impl Gateway {
         &mut self,
         known: &[RelayPath],
         usable: &[RelayPath],
-        guard: Guard,
-        seed: u64,
+        making: Making,
         now: BootTime,
     ) {
         self.race.replace_relays(known);
@@ -98,20 +108,22 @@ impl Gateway {
         }
         if self.selection.is_none() {
             let probes = PairProbes::new(&self.introduction.preshared_key, PairEnd::Client);
-            let made = probes.map(|probes| Selection::new(probes, PairEnd::Client, guard, seed));
+            let made = probes
+                .map(|probes| Selection::new(probes, PairEnd::Client, making.guard, making.seed));
             self.selection = made;
-            self.announce_candidates(now);
+            self.announce_candidates(making.nat64, now);
         }
         if let Some(selection) = &mut self.selection {
             selection.set_relays(known, usable, now);
         }
     }
 
-    /// The selection knows the candidates that the portal told.
-    pub(super) fn announce_candidates(&mut self, now: BootTime) {
+    /// The selection knows the candidates that the portal told, as they are reached from here.
+    pub(super) fn announce_candidates(&mut self, nat64: Option<Nat64Prefix>, now: BootTime) {
         if let Some(selection) = &mut self.selection {
             // The race has said which ones are no candidates.
-            let _ = selection.set_candidates(&self.introduction.candidates, now);
+            let candidates = reach_all(nat64, &self.introduction.candidates);
+            let _ = selection.set_candidates(&candidates, now);
         }
     }
 

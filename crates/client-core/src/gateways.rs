@@ -6,7 +6,7 @@ use super::log::LogEvent;
 use super::outbox::Outbox;
 use culvert_base::{BootTime, LogLine, LogQueue};
 use culvert_ids::GatewayId;
-use culvert_path::{Guard, Output as RaceOutput, Selection};
+use culvert_path::{Guard, Nat64Prefix, Output as RaceOutput, Selection};
 use culvert_relay_core::Message;
 use culvert_wire::PublicKey;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +34,8 @@ pub(super) struct Gateways {
     by_id: BTreeMap<GatewayId, Gateway>,
     /// Gateways that did not answer, and the time until which they are avoided.
     avoided: BTreeMap<GatewayId, BootTime>,
+    /// By which IPv4 is reached, on a network that has IPv6 alone.
+    nat64: Option<Nat64Prefix>,
 }
 
 /// The findings of the races of all gateways.
@@ -187,8 +189,8 @@ impl Gateways {
             gateway.selection = None;
         }
         gateway.introduction = introduction.clone();
-        gateway.replace_candidates(&introduction.candidates, log);
-        gateway.announce_candidates(now);
+        gateway.replace_candidates(self.nat64, log);
+        gateway.announce_candidates(self.nat64, now);
     }
 
     /// Somebody wants to send through this gateway.
@@ -212,11 +214,26 @@ impl Gateways {
             return false;
         };
         gateway.introduction.candidates = candidates.to_vec();
-        gateway.replace_candidates(candidates, log);
-        gateway.announce_candidates(now);
+        gateway.replace_candidates(self.nat64, log);
+        gateway.announce_candidates(self.nat64, now);
         // It may have left the place where it was.
         gateway.race.handle_network_changed(now);
         true
+    }
+
+    /// IPv4 is reached by this prefix from now on, or as it is.
+    pub(super) fn set_nat64(
+        &mut self,
+        prefix: Option<Nat64Prefix>,
+        log: &mut LogQueue,
+        now: BootTime,
+    ) {
+        self.nat64 = prefix;
+        for gateway in self.by_id.values_mut() {
+            gateway.replace_candidates(prefix, log);
+            gateway.announce_candidates(prefix, now);
+            gateway.race.handle_network_changed(now);
+        }
     }
 
     /// The host's network is another: all paths are tried again.

@@ -1,9 +1,13 @@
 //! Relays, and the paths to gateways: registrations, probes, and what the portal is told of them.
 
+use super::status::RelayStatus;
 use culvert_base::BootTime;
 use culvert_ids::{GatewayId, RelayId};
-use culvert_path::{RelayPlace as Place, Relays, SelectedPath, ToldReached, relay_grant};
-use culvert_wire::messages::{FromClient, PathKind, RelayAccess, RelayPlace};
+use culvert_path::{
+    Nat64Prefix, RelayPlace as Place, Relays, SelectedPath, ToldReached, nat_mapping, reach_all,
+    relay_grant,
+};
+use culvert_wire::messages::{FromClient, NatMapping, PathKind, RelayAccess, RelayPlace};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
@@ -24,6 +28,13 @@ pub(super) struct Paths {
     tells_address: bool,
     told_candidates: Vec<SocketAddr>,
     told_reached: ToldReached,
+    told_nat: Option<NatMapping>,
+    /// The relays of the account, as the portal told them.
+    places: Vec<RelayPlace>,
+    /// The relays of each gateway, as the portal told them.
+    accesses: BTreeMap<GatewayId, Vec<RelayAccess>>,
+    /// By which IPv4 is reached, on a network that has IPv6 alone.
+    pub(super) nat64: Option<Nat64Prefix>,
 }
 
 /// The path to a gateway, as the portal was told.
@@ -56,6 +67,10 @@ impl Paths {
             tells_address: false,
             told_candidates: Vec::new(),
             told_reached: ToldReached::default(),
+            told_nat: None,
+            places: Vec::new(),
+            accesses: BTreeMap::new(),
+            nat64: None,
         }
     }
 
@@ -70,6 +85,7 @@ impl Paths {
         self.is_portal_asked = false;
         self.told_candidates.clear();
         self.told_reached.forget();
+        self.told_nat = None;
         self.set_places(places, now);
     }
 
@@ -80,9 +96,14 @@ impl Paths {
             .iter()
             .map(|place| (place.relay, place.name.clone()))
             .collect();
-        let places = places.iter().map(|place| Place {
+        self.places = places.to_vec();
+        self.tell_places(now);
+    }
+
+    fn tell_places(&mut self, now: BootTime) {
+        let places = self.places.iter().map(|place| Place {
             relay: place.relay,
-            addresses: place.addresses.clone(),
+            addresses: reach_all(self.nat64, &place.addresses),
         });
         self.relays.set_places(places.collect(), now);
     }
@@ -94,12 +115,63 @@ impl Paths {
             let name = access.place.name.clone();
             self.names.insert(access.place.relay, name);
         }
-        let grants = relays.iter().map(relay_grant).collect();
-        self.relays.set(gateway, grants, now);
+        self.accesses.insert(gateway, relays.to_vec());
+        self.tell_accesses(gateway, now);
         if relays.is_empty() {
             // The gateway is about to send to the address that it was told of this client.
             self.relays.ask_portal(now);
         }
+    }
+
+    fn tell_accesses(&mut self, gateway: GatewayId, now: BootTime) {
+        if let Some(accesses) = self.accesses.get(&gateway) {
+            let grants = accesses.iter().map(relay_grant);
+            let grants = grants.map(|grant| grant.reached_by(self.nat64)).collect();
+            self.relays.set(gateway, grants, now);
+        }
+    }
+
+    /// Other gateways are in use no more.
+    pub(super) fn keep_only(&mut self, is_live: impl Fn(GatewayId) -> bool) {
+        self.accesses.retain(|id, _| is_live(*id));
+        self.relays.keep_only(is_live);
+    }
+
+    /// IPv4 is reached by this prefix from now on, or as it is. True if it was another way before.
+    pub(super) fn set_nat64(&mut self, prefix: Option<Nat64Prefix>, now: BootTime) -> bool {
+        if self.nat64 == prefix {
+            return false;
+        }
+        self.nat64 = prefix;
+        self.tell_places(now);
+        for gateway in self.accesses.keys().copied().collect::<Vec<_>>() {
+            self.tell_accesses(gateway, now);
+        }
+        true
+    }
+
+    /// The NAT in front of this client, as far as relays show it.
+    pub(super) fn nat(&self) -> Option<NatMapping> {
+        nat_mapping(&self.relays.seen(), &self.own)
+    }
+
+    /// The relays of the account, for the status.
+    pub(super) fn statuses(&self) -> Vec<RelayStatus> {
+        let reached = self.relays.reached();
+        let status = |place: &RelayPlace| {
+            let found = reached.iter().find(|it| it.relay == place.relay);
+            let round_trip = found.map(|it| it.round_trip.as_micros());
+            RelayStatus {
+                id: place.relay,
+                name: place.name.clone(),
+                addresses: place.addresses.clone(),
+                tls_port: place.tls.as_ref().map(|tls| tls.port),
+                tls_pin: place.tls.as_ref().map(|tls| tls.pin.to_string()),
+                round_trip_us: round_trip.map(|us| u32::try_from(us).unwrap_or(u32::MAX)),
+                registered: found.is_some_and(|it| it.is_registered),
+            }
+        };
+        self.places.iter().map(status).collect()
     }
 
     /// The name of a relay, for people.
@@ -156,6 +228,11 @@ impl Paths {
         let reached = self.relays.reached();
         if let Some(relays) = self.told_reached.poll(&reached, now) {
             news.push(FromClient::RelaysReached { relays });
+        }
+        let nat = self.nat();
+        if let Some(mapping) = nat.filter(|_| nat != self.told_nat) {
+            self.told_nat = nat;
+            news.push(FromClient::NatFound { mapping });
         }
         news
     }

@@ -1,13 +1,13 @@
 //! The rules between relays, gateways and the portal: each of them hears what the others found.
 
 use super::client::Client;
-use super::gateway::Gateway;
+use super::gateway::{Gateway, Making};
 use super::log::LogEvent;
 use super::output::Output;
 use super::paths::ToldPath;
 use culvert_base::{BootTime, LogLine};
 use culvert_ids::{GatewayId, RelayId};
-use culvert_path::{RelaysOutput, SelectedPath, SelectionOutput};
+use culvert_path::{Nat64Prefix, RelaysOutput, SelectedPath, SelectionOutput};
 use culvert_wire::messages::{FromClient, RelayAccess};
 use std::net::SocketAddr;
 
@@ -71,6 +71,15 @@ impl<P> Client<P> {
         }
     }
 
+    /// IPv4 is reached by this prefix: the host has no IPv4 route, and a NAT64 (RFC 6052). None: it is reached as it is.
+    pub fn handle_nat64(&mut self, prefix: Option<Nat64Prefix>, now: BootTime) {
+        if self.paths.set_nat64(prefix, now) {
+            self.gateways
+                .set_nat64(prefix, self.outbox.log_queue(), now);
+            self.finish(now);
+        }
+    }
+
     /// A gateway is reached through other relays, or by other tokens.
     pub(super) fn set_gateway_relays(
         &mut self,
@@ -96,7 +105,12 @@ impl<P> Client<P> {
         let guard = network.map(super::network::Network::path_guard);
         let seed = self.random.next();
         if let Some(gateway) = self.gateways.get_mut(id) {
-            gateway.set_relays(&known, &usable, guard.unwrap_or_default(), seed, now);
+            let making = Making {
+                guard: guard.unwrap_or_default(),
+                seed,
+                nat64: self.paths.nat64,
+            };
+            gateway.set_relays(&known, &usable, making, now);
             if had_selection && gateway.selection.is_none() {
                 let key = gateway.introduction.key;
                 self.outbox.push(Output::UsePath { key, address: None });
@@ -107,7 +121,7 @@ impl<P> Client<P> {
     /// Carries out what relays and selections of paths want, and tells the portal what is news.
     pub(super) fn drive_paths(&mut self, now: BootTime) {
         let gateways = &self.gateways;
-        self.paths.relays.keep_only(|id| gateways.contains(id));
+        self.paths.keep_only(|id| gateways.contains(id));
         for _ in 0..PATH_TURNS_MAX {
             for id in self.gateways.ids() {
                 self.drive_selection(id, now);

@@ -3,9 +3,10 @@
 use super::access::Access;
 use super::client::Client;
 use super::counters::Counters;
+use super::paths::ToldPath;
 use super::status::{
-    AccessState, GatewayStatus, NameStatus, ReasonStatus, ResourceStatus, UnreadableStatus,
-    ZoneStatus,
+    AccessState, GatewayStatus, NameStatus, ReasonStatus, RelayStatus, ResourceStatus,
+    UnreadableStatus, ZoneStatus,
 };
 use culvert_base::{BootTime, UnixTime, whole_millis};
 use culvert_control::{ControlState, PortalStatus};
@@ -13,9 +14,10 @@ use culvert_ids::ClientId;
 use culvert_ids::ResourceId;
 use culvert_path::Selection;
 use culvert_policy::Resource;
-use culvert_wire::messages::{Interface, ReasonCode};
+use culvert_wire::messages::{Interface, PathKind, ReasonCode};
 use culvert_wire::model::written_filters;
 use culvert_wire::{Timestamp, words};
+use std::net::SocketAddr;
 
 /// The core's part of the status.
 #[derive(Clone, Debug)]
@@ -32,6 +34,8 @@ pub struct View {
     pub unreadable: Vec<UnreadableStatus>,
     /// Every gateway that a grant leads through.
     pub gateways: Vec<GatewayStatus>,
+    /// The relays of the account.
+    pub relays: Vec<RelayStatus>,
     /// Names that gateways translate.
     pub names: Vec<NameStatus>,
     /// The domains by which short names are completed.
@@ -65,6 +69,7 @@ impl<P> Client<P> {
                 })
                 .collect(),
             gateways: self.gateway_statuses(now, unix),
+            relays: self.paths.statuses(),
             names: self.name_statuses(),
             search: self
                 .names
@@ -174,6 +179,9 @@ impl<P> Client<P> {
                 round_trip_us: path
                     .and_then(|path| path.round_trip)
                     .map(|it| u32::try_from(it.as_micros()).unwrap_or(u32::MAX)),
+                why: path.and_then(|path| {
+                    self.why_not_direct(ToldPath::of(&path).kind, &introduction.candidates)
+                }),
                 endpoint: endpoint.or(current.map(|(address, _)| address)),
                 candidates: introduction.candidates.clone(),
                 cipher: introduction.cipher,
@@ -196,6 +204,16 @@ impl<P> Client<P> {
             }
         });
         statuses.collect()
+    }
+
+    fn why_not_direct(&self, path: PathKind, candidates: &[SocketAddr]) -> Option<String> {
+        let why = words::why_not_direct(words::PathFacts {
+            path,
+            client: self.paths.nat(),
+            gateway: None,
+            has_address: !candidates.is_empty(),
+        });
+        why.map(str::to_owned)
     }
 
     fn resources_through(&self, gateway: culvert_ids::GatewayId) -> Vec<ResourceId> {

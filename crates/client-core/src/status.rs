@@ -102,6 +102,9 @@ pub struct GatewayStatus {
     /// The round trip of the path in microseconds, as the last probe found it; only a gateway with relays is probed.
     #[serde(default)]
     pub round_trip_us: Option<u32>,
+    /// The reason why the path is not direct, in words.
+    #[serde(default)]
+    pub why: Option<String>,
     /// The address at which it is reached.
     pub endpoint: Option<SocketAddr>,
     /// Addresses at which it may be reached.
@@ -128,6 +131,25 @@ pub struct GatewayStatus {
     pub path_mtu_bytes: Option<u16>,
     /// Resources through it.
     pub resources: Vec<ResourceId>,
+}
+
+/// A relay of the account.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RelayStatus {
+    /// The relay's id.
+    pub id: RelayId,
+    /// The name that people see.
+    pub name: String,
+    /// Its addresses, each with its main port.
+    pub addresses: Vec<SocketAddr>,
+    /// The TCP port of its TLS listener, if it has one.
+    pub tls_port: Option<u16>,
+    /// SHA-256 of its certificate, in base64url.
+    pub tls_pin: Option<String>,
+    /// The round trip in microseconds; `None` if it does not answer.
+    pub round_trip_us: Option<u32>,
+    /// The client is registered there for a gateway in use.
+    pub registered: bool,
 }
 
 /// A name that a gateway translates.

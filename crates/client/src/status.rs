@@ -1,8 +1,8 @@
 //! The client's state, as its status socket tells it and `culvert status` shows it.
 
 pub use culvert_client_core::status::{
-    AccessState, GatewayStatus, NameStatus, ReasonStatus, ResourceStatus, UnreadableStatus,
-    ZoneStatus,
+    AccessState, GatewayStatus, NameStatus, ReasonStatus, RelayStatus, ResourceStatus,
+    UnreadableStatus, ZoneStatus,
 };
 pub use culvert_control::{CounterStatus, DropStatus, PortalState, PortalStatus};
 use culvert_host::Sandbox;
@@ -69,6 +69,9 @@ pub struct Status {
     pub unreadable: Vec<UnreadableStatus>,
     /// Gateways in use.
     pub gateways: Vec<GatewayStatus>,
+    /// The relays of the account.
+    #[serde(default)]
+    pub relays: Vec<RelayStatus>,
     /// Names in use.
     pub names: Vec<NameStatus>,
     /// The resolver for names.

@@ -29,12 +29,20 @@ pub(super) async fn section(
             kind(path),
             names.maybe(path.relay),
             Cell::text(path.round_trip_us.map_or("–".to_owned(), milliseconds)),
+            Cell::text(path.why.as_deref().unwrap_or("–")),
             Cell::time(Some(path.since)),
         ]
     });
     Ok(Some(Section::Table(Table {
         title: "Paths to gateways".to_owned(),
-        columns: vec!["Gateway", "Path", "Relay", "Round trip", "Since"],
+        columns: vec![
+            "Gateway",
+            "Path",
+            "Relay",
+            "Round trip",
+            "Why not direct",
+            "Since",
+        ],
         rows: rows.collect(),
         ..Table::default()
     })))

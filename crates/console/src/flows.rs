@@ -16,7 +16,7 @@ use culvert_portal_base::{Fault, Problems};
 use culvert_portal_service::FlowLogRequest;
 use culvert_store::{EntityId, EntityKind, FlowFilter};
 use culvert_wire::api::FlowLogEntry;
-use culvert_wire::messages::FlowEnd;
+use culvert_wire::messages::{FlowEnd, PathKind};
 
 const AT: &str = "/log/flows";
 
@@ -68,9 +68,11 @@ pub(super) async fn show(
     let retention = service.retention(&person.caller).await?;
     let ids = found.items.iter().flat_map(|entry| {
         let actor = entry.actor.map(EntityId::from);
+        let relay = entry.relay.map(EntityId::from);
         [entry.client.into(), entry.resource.into()]
             .into_iter()
             .chain(actor)
+            .chain(relay)
     });
     let names = Names::of(&console, &person, ids).await?;
     let rows = found.items.into_iter().map(|entry| row(&entry, &names));
@@ -97,6 +99,7 @@ pub(super) async fn show(
             "Resource",
             "To",
             "Application",
+            "Path",
             "Sent",
             "Received",
             "Lasted",
@@ -146,6 +149,7 @@ fn row(entry: &FlowLogEntry, names: &Names) -> Vec<Cell> {
         names.shown(entry.resource),
         Cell::text(to),
         Cell::text(entry.application.as_deref().unwrap_or("–")),
+        path(entry, names),
         Cell::text(bytes(entry.sent_bytes)),
         Cell::text(bytes(entry.received_bytes)),
         Cell::text(format_args!(
@@ -161,4 +165,16 @@ fn row(entry: &FlowLogEntry, names: &Names) -> Vec<Cell> {
             }
         },
     ]
+}
+
+/// The path; through a relay, its name leads there.
+fn path(entry: &FlowLogEntry, names: &Names) -> Cell {
+    match (entry.path, entry.relay) {
+        (None, _) => Cell::text("–"),
+        (Some(PathKind::Direct), _) => Cell::text("direct"),
+        (Some(_), Some(relay)) => names.shown(relay),
+        (Some(PathKind::Relayed), None) => Cell::text("relayed"),
+        (Some(PathKind::RelayedTls), None) => Cell::text("relayed by TLS"),
+        (Some(PathKind::Other), None) => Cell::text("other"),
+    }
 }

@@ -4,13 +4,13 @@ use super::status::RelayStatus;
 use culvert_base::{BootTime, Random};
 use culvert_ids::RelayId;
 use culvert_path::{
-    Guard, RelayPath, Relays, RelaysOutput, Selection, SelectionOutput, TlsPlace, ToldReached,
-    relay_grant,
+    Guard, Nat64Prefix, RelayPath, Relays, RelaysOutput, Selection, SelectionOutput, TlsPlace,
+    ToldReached, nat_mapping, reach_all, relay_grant,
 };
 use culvert_relay_core::Message;
 use culvert_relay_core::message::{RefusalReason, Tag};
 use culvert_relay_core::probe::{PairEnd, PairProbes};
-use culvert_wire::messages::{RelayAccess, RelayReach};
+use culvert_wire::messages::{NatMapping, RelayAccess, RelayReach};
 use culvert_wire::{PresharedKey, PublicKey};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -37,6 +37,11 @@ pub(super) struct Paths {
     told: ToldReached,
     /// Addresses or relays have changed since the portal was told last.
     is_news: bool,
+    told_nat: Option<NatMapping>,
+    /// The relays, as the portal told them.
+    accesses: Vec<RelayAccess>,
+    /// By which IPv4 is reached, on a network that has IPv6 alone.
+    nat64: Option<Nat64Prefix>,
 }
 
 /// The paths to one client.
@@ -77,6 +82,9 @@ impl Paths {
             relay_addresses: BTreeMap::new(),
             told: ToldReached::default(),
             is_news: false,
+            told_nat: None,
+            accesses: Vec::new(),
+            nat64: None,
         }
     }
 
@@ -96,6 +104,7 @@ impl Paths {
     /// The portal is told of the relays anew.
     pub(super) fn begin_session(&mut self) {
         self.told.forget();
+        self.told_nat = None;
     }
 
     /// The relays through which clients come.
@@ -103,9 +112,28 @@ impl Paths {
         let names = relays.iter();
         let names = names.map(|access| (access.place.relay, access.place.name.clone()));
         self.names = names.collect();
-        self.relays
-            .set((), relays.iter().map(relay_grant).collect(), now);
+        self.accesses = relays.to_vec();
+        self.tell_relays(now);
         self.follow_relays(now);
+    }
+
+    fn tell_relays(&mut self, now: BootTime) {
+        let grants = self.accesses.iter().map(relay_grant);
+        let grants = grants.map(|grant| grant.reached_by(self.nat64)).collect();
+        self.relays.set((), grants, now);
+    }
+
+    /// IPv4 is reached by this prefix from now on, or as it is.
+    pub(super) fn set_nat64(&mut self, prefix: Option<Nat64Prefix>, now: BootTime) {
+        if self.nat64 == prefix {
+            return;
+        }
+        self.nat64 = prefix;
+        self.tell_relays(now);
+        self.follow_relays(now);
+        for (client, candidates) in self.announced.clone() {
+            self.set_candidates(client, candidates, now);
+        }
     }
 
     /// A client may be reached there. It may have no grant yet.
@@ -117,7 +145,8 @@ impl Paths {
     ) {
         if let Some(pair) = self.clients.get_mut(&client) {
             // Addresses that can't be are left out.
-            let _ = pair.selection.set_candidates(&candidates, now);
+            let reached = reach_all(self.nat64, &candidates);
+            let _ = pair.selection.set_candidates(&reached, now);
             self.drain_pair(client);
         }
         let is_known = self.announced.contains_key(&client);
@@ -141,7 +170,7 @@ impl Paths {
         let mut selection = Selection::new(probes, PairEnd::Gateway, guard, seed);
         selection.set_relays(&self.relays.known(()), &self.relays.usable(()), now);
         if let Some(candidates) = self.announced.get(&key) {
-            let _ = selection.set_candidates(candidates, now);
+            let _ = selection.set_candidates(&reach_all(self.nat64, candidates), now);
         }
         self.by_tag.insert((selection.own_tag(), key));
         let pair = Pair {
@@ -336,6 +365,12 @@ impl Paths {
         let names = &self.names;
         self.relay_addresses
             .retain(|relay, _| names.contains_key(relay));
+    }
+
+    /// The NAT in front of the gateway, if that is news for the portal. `own` are its own addresses.
+    pub(super) fn poll_nat(&mut self, own: &[SocketAddr]) -> Option<NatMapping> {
+        let nat = nat_mapping(&self.relays.seen(), own)?;
+        (self.told_nat.replace(nat) != Some(nat)).then_some(nat)
     }
 
     fn follow_relays(&mut self, now: BootTime) {

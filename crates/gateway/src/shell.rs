@@ -127,6 +127,8 @@ enum Event {
     Silence,
     NetworkChanged,
     EndpointsChanged,
+    /// IPv4 addresses are reached in another way.
+    Nat64,
     Load,
     Flows,
     /// It is time to look at the kernel's table, which was perhaps changed by this program.
@@ -192,6 +194,7 @@ impl Shell {
                 Some(client) = devices.site_dns.answered.recv() => Event::Answered(client),
                 change = devices.addresses.watch.changed() => { change?; Event::NetworkChanged }
                 Ok(()) = devices.addresses.endpoints.addresses.changed() => Event::EndpointsChanged,
+                Ok(()) = devices.nat64.found.changed() => Event::Nat64,
                 () = devices.tunnel.path_messages.woken() => Event::Paths,
                 news = devices.streams.next() => Event::Stream(news),
                 request = self.observation.next() => Event::Status(request),
@@ -241,6 +244,10 @@ impl Shell {
             Event::Silence => self.watch_for_silence(now)?,
             Event::NetworkChanged => self.handle_network(now).await?,
             Event::EndpointsChanged => self.set_candidates(now),
+            Event::Nat64 => {
+                let prefix = *self.devices.nat64.found.borrow_and_update();
+                self.core.handle_nat64(prefix, now);
+            }
             Event::Load => self.handle_load(now).await?,
             Event::Flows => self.handle_flows(now)?,
             Event::Status(request) => {

@@ -8,6 +8,7 @@ mod drain;
 mod flows;
 mod gateways;
 mod no_gateway;
+mod path_history;
 mod portals;
 mod relay_access;
 mod relays;
@@ -38,6 +39,7 @@ use culvert_base::LogLine;
 use culvert_ids::ClientId;
 use culvert_wire::Timestamp;
 use culvert_wire::messages::{PortalSet, Reason, ReasonCode, ToClient, ToGateway, ToRelay};
+use path_history::PathHistory;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The sessions and grants of one account.
@@ -55,6 +57,7 @@ pub struct Hub {
     counters: Counters,
     portals: PortalSet,
     relays: Relays,
+    path_history: PathHistory,
 }
 
 impl Hub {
@@ -85,6 +88,7 @@ impl Hub {
             counters: Counters::default(),
             portals: PortalSet::default(),
             relays: Relays::new(now),
+            path_history: PathHistory::default(),
         };
         hub.restore(grants, now);
         hub

@@ -9,7 +9,7 @@ use culvert_base::{TokenBucket, TokenRate, UnixTime};
 use culvert_ids::{GatewayId, RelayId, ResourceId, TokenId};
 use culvert_policy::ClientFacts;
 use culvert_wire::messages::{
-    ClientFeature, GatewayFeature, GatewayLoad, PathKind, ReasonCode, RelayAccess,
+    ClientFeature, GatewayFeature, GatewayLoad, NatMapping, PathKind, ReasonCode, RelayAccess,
 };
 use culvert_wire::{Cipher, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,6 +56,8 @@ pub(super) struct ClientRelays {
     pub(super) candidates: Vec<SocketAddr>,
     /// The round trips that it measured, in microseconds.
     pub(super) reached: BTreeMap<RelayId, u32>,
+    /// The NAT in front of it, as it told.
+    pub(super) nat: Option<NatMapping>,
     /// The path to each gateway with a grant of the client, as it told.
     pub(super) paths: BTreeMap<GatewayId, ClientPath>,
     /// The last tokens for the relays of each such gateway.
@@ -139,6 +141,8 @@ pub(super) struct GatewaySession {
     pub(super) load: Load,
     /// The round trips to relays that it measured, in microseconds.
     pub(super) reached: BTreeMap<RelayId, u32>,
+    /// The NAT in front of it, as it told.
+    pub(super) nat: Option<NatMapping>,
 }
 
 /// Facts that a gateway tells of itself.

@@ -81,6 +81,9 @@ pub struct PathView {
     pub relay: Option<RelayId>,
     /// The round trip in microseconds, if it is known.
     pub round_trip_us: Option<u32>,
+    /// The reason why it is no direct one, in words.
+    #[serde(default)]
+    pub why: Option<String>,
     /// The time since which it is the path.
     pub since: Timestamp,
 }

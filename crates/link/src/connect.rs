@@ -9,6 +9,7 @@ use culvert_base::{UnixTime, whole_millis};
 use culvert_control::{ATTEMPT_LIMIT, Attempt, Trust};
 use culvert_wire::token::{Bearer, CertificatePin, Portal};
 use culvert_wire::{MAX_MESSAGE_LEN, PortalKey, Timestamp, UDP_PORT_HEADER};
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use std::fmt;
 use std::net::SocketAddr;
@@ -258,9 +259,17 @@ async fn encrypt(
 ) -> Result<TlsStream<TcpStream>, ConnectError> {
     let name = server_name(url, host)?;
     let configuration = tls::configuration(trust)?;
+    encrypt_by(configuration, name, stream, format!("{host}:{port}")).await
+}
+
+pub(crate) async fn encrypt_by(
+    configuration: ClientConfig,
+    name: ServerName<'static>,
+    stream: TcpStream,
+    authority: String,
+) -> Result<TlsStream<TcpStream>, ConnectError> {
     let connector = TlsConnector::from(Arc::new(configuration));
     connector.connect(name, stream).await.map_err(|source| {
-        let authority = format!("{host}:{port}");
         if tls::is_wrong_certificate(&source) {
             return ConnectError::WrongCertificate { authority };
         }

@@ -1,11 +1,15 @@
 //! A step-by-step test of the path to a portal, for a person who looks for a fault. It signs nobody in.
 
 use crate::ConnectError;
-use crate::connect::{date, open, parts, text};
+use crate::connect::{date, encrypt_by, open, parts, text};
+use crate::look_up::system_look_up;
+use crate::nat64::reachable;
 use crate::tcp::{MAX_ADDRESSES, alternate};
+use crate::tls;
 use culvert_base::UnixTime;
-use culvert_control::ATTEMPT_LIMIT;
-use culvert_wire::token::Portal;
+use culvert_control::{ATTEMPT_LIMIT, Trust};
+use culvert_wire::token::{CertificatePin, Portal};
+use rustls::pki_types::ServerName;
 use std::io;
 use std::net::SocketAddr;
 use tokio::net::TcpStream;
@@ -98,6 +102,40 @@ pub async fn probe(portal: &Portal, path: &str) -> Result<Probe, ConnectError> {
     Ok(probe)
 }
 
+/// The TLS handshake with a server that is known by its pin alone, within 10 s. It says nothing more and goes away.
+///
+/// # Errors
+/// [`ConnectError`] says what failed.
+pub async fn probe_tls(
+    address: SocketAddr,
+    pin: CertificatePin,
+    alpn: &[u8],
+) -> Result<(), ConnectError> {
+    let trust = Trust {
+        pins: vec![pin],
+        authorities: false,
+    };
+    let mut configuration = tls::configuration(&trust)?;
+    configuration.alpn_protocols = vec![alpn.to_vec()];
+    let authority = address.to_string();
+    let connected = async {
+        let unreachable = |source| ConnectError::Unreachable {
+            authority: authority.clone(),
+            source,
+        };
+        let stream = TcpStream::connect(address).await.map_err(unreachable)?;
+        let name = ServerName::IpAddress(address.ip().into());
+        encrypt_by(configuration, name, stream, authority.clone()).await
+    };
+    match timeout(ATTEMPT_LIMIT, connected).await {
+        Ok(result) => result.map(drop),
+        Err(_elapsed) => Err(ConnectError::TimedOut {
+            authority,
+            seconds: ATTEMPT_LIMIT.as_secs(),
+        }),
+    }
+}
+
 async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, ConnectError> {
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let failed = |source| ConnectError::Resolve {
@@ -106,7 +144,8 @@ async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, ConnectError>
     };
     let found = timeout(ATTEMPT_LIMIT, tokio::net::lookup_host((host, port))).await;
     let found = found.unwrap_or_else(|_elapsed| Err(io::ErrorKind::TimedOut.into()));
-    let mut addresses = alternate(found.map_err(failed)?.collect());
+    let found = found.map_err(failed)?.collect();
+    let mut addresses = alternate(reachable(found, system_look_up, None).await);
     addresses.truncate(MAX_ADDRESSES);
     Ok(addresses)
 }

@@ -2,6 +2,7 @@
 
 use crate::ConnectError;
 use crate::look_up::LookUp;
+use crate::nat64;
 use crate::proxy::HttpProxy;
 use socket2::SockRef;
 use std::future::Future;
@@ -108,6 +109,7 @@ async fn connect_directly(
         host: host.to_owned(),
         source,
     })?;
+    let resolved = nat64::reachable(resolved, dial.look_up, mark).await;
     let resolved = in_turn(resolved, dial.earlier);
     if let Some(addresses) = dial.addresses {
         let mut tried = resolved.clone();

@@ -70,6 +70,8 @@ pub fn flow(row: store::LoggedFlow) -> api::FlowLogEntry {
         address: entry.address,
         port: Some(entry.port).filter(|port| *port > 0),
         application: entry.application,
+        path: entry.path,
+        relay: entry.relay,
         sent_bytes: entry.sent_bytes,
         sent_packets: entry.sent_packets,
         received_bytes: entry.received_bytes,

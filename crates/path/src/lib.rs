@@ -28,7 +28,9 @@
 
 mod candidates;
 mod guard;
+mod mapping;
 mod mtu;
+mod nat64;
 mod race;
 mod relays;
 mod selection;
@@ -37,10 +39,12 @@ pub use candidates::{
     CANDIDATES_MAX, Candidate, Candidates, Kind, OBSERVED_MAX, RELAYS_MAX, RelayPath, TARGETS_MAX,
 };
 pub use guard::{CandidateRefusal, Error, Guard, OWN_RANGES_MAX};
+pub use mapping::{Mapping, Seen, nat_mapping};
 pub use mtu::{
     ASK_SILENT_AFTER, ATTEMPTS, CHECK_EVERY, LADDERS_MAX, Limits, MtuSearch, PROBES_PER_ROUND,
     Probe, RAISE_AFTER, STEP,
 };
+pub use nat64::{IPV4_ONLY_ADDRESSES, IPV4_ONLY_NAME, Nat64Prefix, reach_all};
 pub use race::{ANSWER, LATE_MAX, LISTEN, Output, Race, SECOND_ATTEMPT};
 pub use relays::{
     KEEP_MAPPING_EVERY, PLACES_MAX, REFLEXIVE_MAX, RELAYS_PER_OWNER, RelayGrant, RelayPlace,

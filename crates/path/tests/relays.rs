@@ -446,3 +446,32 @@ fn the_number_of_streams_is_bounded() {
     let opened = end.take_streams().len();
     assert_eq!(opened, TLS_STREAMS_MAX);
 }
+
+#[test]
+fn a_relay_whose_ipv6_is_dead_is_registered_at_by_ipv4_without_a_wait() {
+    let mut end = End::new();
+    let (v6, v4) = ("[2001:db8::7]:3479".parse().unwrap(), at(7, GATEWAY_PORT));
+    let dual = RelayGrant {
+        addresses: vec![v6, v4],
+        ..grant(7)
+    };
+    let begun = end.now;
+    end.relays.set('a', vec![dual], begun);
+    let asked = end.sent();
+    let destinations: Vec<_> = asked.iter().map(|(to, _)| *to).collect();
+    assert_eq!(destinations, [v6, v4], "both families at once");
+    // Nothing comes from IPv6. IPv4 has its round trip of 20 ms, and then a registration.
+    end.now = begun.saturating_add(Duration::from_millis(20));
+    let answer = answer_to(v4, &asked[1].1, mapped(1));
+    assert!(end.relays.handle_datagram(v4, &answer, end.now));
+    let registration = end.sent();
+    assert_eq!(end.registering, [('a', v4)]);
+    end.now = begun.saturating_add(Duration::from_millis(40));
+    let answer = answer_to(v4, &registration[0].1, mapped(1));
+    assert!(end.relays.handle_datagram(v4, &answer, end.now));
+    assert_eq!(end.relays.usable('a'), [(relay_id(7), v4)]);
+    // IPv6 answers later: that changes nothing of what is in use.
+    let late = answer_to(v6, &asked[0].1, mapped(2));
+    end.relays.handle_datagram(v6, &late, end.now);
+    assert_eq!(end.relays.usable('a'), [(relay_id(7), v4)]);
+}

@@ -6,6 +6,7 @@ use culvert_log_sinks::entries;
 use culvert_portal_base::Fault;
 use culvert_store::{AccessFilter, AccessSeq, ChangeFilter, FlowFilter, FlowSeq, PageLimit, Seq};
 use culvert_wire::api::{AccessLogEntry, ChangeLogEntry, FlowLogEntry};
+use culvert_wire::messages::PathKind;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -128,6 +129,8 @@ impl ExportFilter {
                 "resource_id",
                 "gateway_id",
                 "grant_id",
+                "path",
+                "relay_id",
             ],
         }
     }
@@ -320,6 +323,8 @@ impl Export {
             entry.resource.to_string(),
             entry.gateway.to_string(),
             entry.grant.to_string(),
+            entry.path.map_or("", PathKind::as_str).to_owned(),
+            id(entry.relay),
         ]));
         Ok(())
     }

@@ -250,6 +250,7 @@ fn client_path(view: &PathView) -> ClientPath {
         path: view.path,
         relay: view.relay,
         round_trip_us: view.round_trip_us,
+        why: view.why.clone(),
         since: view.since,
     }
 }

@@ -6,18 +6,19 @@ use super::read;
 use super::seen::check_batch;
 use super::unwritten::insert;
 use super::value::{Columns, Value, damaged};
-use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, ResourceId};
+use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, RelayId, ResourceId};
 use culvert_store::{
     FlowBatch, FlowEntry, FlowFilter, FlowSeq, LoggedFlow, Page, PageLimit, StoreError,
 };
+use culvert_wire::messages::PathKind;
 use culvert_wire::model::Log;
 
 const FLOW: &str = "SELECT seq, at_ms, started_ms, gateway_id, client_id, actor_id, resource_id, \
                     grant_id, protocol, address, port, application, sent_bytes, sent_packets, \
-                    received_bytes, received_packets, flow_end";
+                    received_bytes, received_packets, flow_end, path, relay_id";
 
 /// The columns of an entry, in the order of [`row`].
-const COLUMNS: [&str; 18] = [
+const COLUMNS: [&str; 20] = [
     "account",
     "seq",
     "at_ms",
@@ -36,6 +37,8 @@ const COLUMNS: [&str; 18] = [
     "received_bytes",
     "received_packets",
     "flow_end",
+    "path",
+    "relay_id",
 ];
 
 /// Takes the report as the gateway's last one, unless that one is as new.
@@ -97,6 +100,8 @@ fn row(account: AccountId, seq: u64, gateway: GatewayId, flow: FlowEntry) -> Vec
         flow.received_bytes.into(),
         flow.received_packets.into(),
         flow.end.as_str().into(),
+        flow.path.map(PathKind::as_str).into(),
+        flow.relay.as_ref().map(RelayId::as_bytes).into(),
     ]
 }
 
@@ -214,6 +219,10 @@ fn read_flow(row: Columns<'_>) -> Result<LoggedFlow, StoreError> {
             address,
             port: u16::try_from(small("port")?).map_err(|error| damaged("port", error))?,
             application: row.get("application")?,
+            path: row
+                .get::<Option<String>>("path")?
+                .map(|name| PathKind::named(&name)),
+            relay: row.optional_bytes("relay_id")?.map(RelayId::from_bytes),
             sent_bytes: row.number("sent_bytes")?,
             sent_packets: row.number("sent_packets")?,
             received_bytes: row.number("received_bytes")?,

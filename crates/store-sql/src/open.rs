@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The schema, from the first version on. A later version appends a step and changes none.
-const STEPS: [Step; 17] = [
+const STEPS: [Step; 18] = [
     Step::Break(include_str!("schema.sql")),
     Step::Break(include_str!("schema_applications.sql")),
     Step::Break(include_str!("schema_people.sql")),
@@ -36,6 +36,7 @@ const STEPS: [Step; 17] = [
     Step::Break(include_str!("schema_pending.sql")),
     Step::Expand(include_str!("schema_versions.sql")),
     Step::Expand(include_str!("schema_relays.sql")),
+    Step::Expand(include_str!("schema_paths.sql")),
 ];
 
 /// "CULV": says whose database a file is.

@@ -31,7 +31,7 @@ const PUBLIC: [(&str, &str); 34] = [
     ),
     (
         "flow_log",
-        "account gateway_id client_id actor_id resource_id grant_id address application flow_end",
+        "account gateway_id client_id actor_id resource_id grant_id address application flow_end path relay_id",
     ),
     ("flow_source", "account gateway_id"),
     (

@@ -1,9 +1,9 @@
 //! The flow log: flows that have ended.
 
 use crate::SearchText;
-use culvert_ids::{ActorId, ClientId, GatewayId, GrantId, ResourceId};
+use culvert_ids::{ActorId, ClientId, GatewayId, GrantId, RelayId, ResourceId};
 use culvert_wire::Timestamp;
-use culvert_wire::messages::FlowEnd;
+use culvert_wire::messages::{FlowEnd, PathKind};
 use std::net::IpAddr;
 
 /// An entry of the flow log.
@@ -29,6 +29,10 @@ pub struct FlowEntry {
     pub port: u16,
     /// The application that it came from, where that is known.
     pub application: Option<String>,
+    /// The path between client and gateway at its end, where it is known.
+    pub path: Option<PathKind>,
+    /// The relay, where the path went through one.
+    pub relay: Option<RelayId>,
     /// Traffic from the client, in bytes.
     pub sent_bytes: u64,
     /// Traffic from the client, in packets.

@@ -12,8 +12,8 @@ pub use flows::{EndedFlow, FlowEnd, FlowReport, GatewayFeature, MAX_FLOWS_PER_RE
 pub use gateway::{FromGateway, GatewayLoad, GrantLabels, ToGateway};
 pub use portals::{MAX_PORTAL_PINS, MAX_PORTAL_URLS, MAX_STORED_PORTALS_LEN, PortalSet};
 pub use relay::{
-    FromRelay, MAX_RELAY_ADDRESSES, MAX_RELAY_PLACES, PathKind, RELAYS_PER_GATEWAY, RelayAccess,
-    RelayClaims, RelayLoad, RelayPlace, RelayPort, RelayReach, RelayTls, ToRelay,
+    FromRelay, MAX_RELAY_ADDRESSES, MAX_RELAY_PLACES, NatMapping, PathKind, RELAYS_PER_GATEWAY,
+    RelayAccess, RelayClaims, RelayLoad, RelayPlace, RelayPort, RelayReach, RelayTls, ToRelay,
 };
 pub use shared::{
     Existence, Interface, MAX_NAMES, OWNER_DISABLED, Ranges, Reason, ReasonCode, ResolvedName,

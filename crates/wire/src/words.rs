@@ -3,6 +3,7 @@
 
 mod allow;
 mod applications;
+mod paths;
 mod within;
 
 pub use allow::{Allowed, allowed, filters, parse_all_allowed, parse_allowed};
@@ -11,6 +12,7 @@ pub use culvert_policy::conditions::{
     ConditionTexts, FIELDS as CONDITION_FIELDS, Field as ConditionField, Input,
     in_words as conditions, parse_window,
 };
+pub use paths::{PathFacts, why_not_direct};
 pub use within::{ANYWHERE, parse_within, within, within_warning};
 
 use crate::model::TargetKind;

@@ -7,9 +7,9 @@ use culvert_policy::conditions::OperatingSystem;
 use culvert_wire::messages::{
     ClientFeature, EndedFlow, Existence, FlowEnd, FlowReport, FromClient, FromGateway, FromRelay,
     GatewayFeature, GatewayLoad, GrantLabels, Interface, MAX_CLIENT_MESSAGE_LEN,
-    MAX_FLOWS_PER_REPORT, MAX_NAMES, PathKind, PortalSet, Ranges, Reason, ReasonCode, RelayAccess,
-    RelayLoad, RelayPlace, RelayPort, RelayReach, RelayTls, ResolvedName, Sequenced, ToClient,
-    ToGateway, ToRelay, WantedName, decode_sequenced,
+    MAX_FLOWS_PER_REPORT, MAX_NAMES, NatMapping, PathKind, PortalSet, Ranges, Reason, ReasonCode,
+    RelayAccess, RelayLoad, RelayPlace, RelayPort, RelayReach, RelayTls, ResolvedName, Sequenced,
+    ToClient, ToGateway, ToRelay, WantedName, decode_sequenced,
 };
 use culvert_wire::model::{
     Applications, Condition, Dns, DnsDomain, Filter, PortRange, Resource, Target, TargetKind,
@@ -136,6 +136,9 @@ fn from_client() -> Vec<FromClient> {
             relay: Some(RELAY),
             round_trip_us: Some(900),
         },
+        FromClient::NatFound {
+            mapping: NatMapping::EndpointDependent,
+        },
         FromClient::Unsupported {
             kind: "new".to_owned(),
         },
@@ -249,6 +252,9 @@ fn from_gateway() -> Vec<FromGateway> {
             relays: vec![reached()],
         },
         FromGateway::Draining { on: true },
+        FromGateway::NatFound {
+            mapping: NatMapping::None,
+        },
         FromGateway::Unsupported {
             kind: "new".to_owned(),
         },

@@ -4,12 +4,14 @@ use super::play::{Granting, Play, candidate, gateway_id, key, resource, to};
 use culvert_base::UnixTime;
 use culvert_client_core::PeerReport;
 use culvert_ids::RelayId;
+use culvert_path::Nat64Prefix;
 use culvert_relay_core::Message;
 use culvert_relay_core::mac::Mac;
 use culvert_relay_core::message::{Challenge, Registered};
 use culvert_relay_core::probe::{AuthenticProbe, PairEnd, PairProbes};
 use culvert_wire::messages::{
-    ClientFeature, FromClient, PathKind, RelayAccess, RelayPlace, RelayReach, RelayTls, ToClient,
+    ClientFeature, FromClient, NatMapping, PathKind, RelayAccess, RelayPlace, RelayReach, RelayTls,
+    ToClient,
 };
 use culvert_wire::token::CertificatePin;
 use culvert_wire::{PresharedKey, Timestamp};
@@ -447,4 +449,99 @@ fn a_relay_that_is_not_reached_at_all_is_a_problem_that_the_log_tells_once() {
     let lines = std::iter::from_fn(|| play.client.poll_log()).map(|line| line.to_string());
     let lines: Vec<String> = lines.filter(|line| line.contains(why)).collect();
     assert_eq!(lines.len(), 1, "{lines:?}");
+}
+
+#[test]
+fn the_portal_hears_of_the_nat_and_people_of_the_reason_for_a_relayed_path() {
+    let play = relayed();
+    let status = || play.client.view(play.now(), play.unix());
+    let why = status().gateways[0].why.clone().unwrap();
+    assert!(why.contains("not told"), "{why}");
+    assert_eq!(status().relays[0].name, "relay 7");
+    assert!(status().relays[0].registered);
+
+    let mut play = granted();
+    play.said.clear();
+    play.answer_as_relays();
+    play.hear(ToClient::GatewayMoved {
+        gateway: gateway_id(1),
+        candidates: vec![candidate(1)],
+    });
+    play.report_from(relay_at(7, GATEWAY_PORT));
+    // Main port and gateway port of one address have seen the same.
+    let view = play.client.view(play.now(), play.unix());
+    assert_eq!(
+        view.gateways[0].why.as_deref(),
+        Some("no direct path answers")
+    );
+    let unknown = NatMapping::Unknown;
+    let told = FromClient::NatFound { mapping: unknown };
+    assert!(!play.said.contains(&told), "it was told before");
+}
+
+#[test]
+fn the_nat_is_told_once_until_it_is_another_one() {
+    let mut play = Play::new();
+    play.places = vec![place(7), place(8)];
+    play.client.handle_timeout(play.now());
+    play.poll();
+    play.connect();
+    play.welcome(Vec::new(), Vec::new());
+    play.answer_as_relays();
+    let found = play.said.iter().filter_map(|message| match message {
+        FromClient::NatFound { mapping } => Some(*mapping),
+        _ => None,
+    });
+    let found: Vec<NatMapping> = found.collect();
+    assert_eq!(
+        found,
+        [NatMapping::Unknown, NatMapping::EndpointIndependent],
+        "after one relay, and after both"
+    );
+    play.said.clear();
+    play.pass(700_000);
+    play.answer_as_relays();
+    let is_nat = |message: &&FromClient| matches!(message, FromClient::NatFound { .. });
+    assert_eq!(play.said.iter().find(is_nat), None);
+}
+
+#[test]
+fn on_a_network_without_ipv4_relays_and_gateways_are_reached_by_the_nat64() {
+    let mut play = relayed();
+    play.hear(ToClient::GatewayMoved {
+        gateway: gateway_id(1),
+        candidates: vec![candidate(1)],
+    });
+    play.sent.clear();
+    let prefix = Nat64Prefix::new("2001:db8:64::".parse().unwrap(), 96).unwrap();
+    let by_prefix = |address| prefix.reach(address).unwrap();
+    play.client.handle_nat64(Some(prefix), play.now());
+    play.poll();
+    let asked: Vec<SocketAddr> = play.sent.iter().map(|(to, _)| *to).collect();
+    for at in [
+        relay_at(7, MAIN_PORT),
+        relay_at(7, GATEWAY_PORT),
+        candidate(1),
+    ] {
+        assert!(asked.contains(&by_prefix(at)), "{at}: {asked:?}");
+        assert!(!asked.contains(&at), "{at}: {asked:?}");
+    }
+    let peer = &play.peers[&key(1)];
+    assert!(peer.candidates.contains(&by_prefix(candidate(1))));
+    assert!(!peer.candidates.contains(&candidate(1)));
+    // A relay or a gateway that comes later is reached the same way.
+    play.sent.clear();
+    play.hear(ToClient::RelaysSet {
+        gateway: gateway_id(1),
+        relays: vec![access(7), access(8)],
+    });
+    let asked: Vec<SocketAddr> = play.sent.iter().map(|(to, _)| *to).collect();
+    let new = relay_at(8, GATEWAY_PORT);
+    assert!(asked.contains(&by_prefix(new)) && !asked.contains(&new));
+    // There is IPv4 again.
+    play.client.handle_nat64(None, play.now());
+    play.poll();
+    let peer = &play.peers[&key(1)];
+    assert!(peer.candidates.contains(&candidate(1)));
+    assert!(!peer.candidates.contains(&by_prefix(candidate(1))));
 }

@@ -84,6 +84,7 @@ impl Base {
             resources: Vec::new(),
             unreadable: Vec::new(),
             gateways: Vec::new(),
+            relays: Vec::new(),
             names: Vec::new(),
             dns: DnsStatus::default(),
             drops: Vec::new(),

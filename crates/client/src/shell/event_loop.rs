@@ -78,6 +78,8 @@ enum Event {
     PortalAddresses,
     Resolver,
     Guard(GuardEvent),
+    /// IPv4 addresses are reached in another way.
+    Nat64,
     /// Messages about paths may wait.
     Paths,
     /// A stream to a relay is open, or has ended.
@@ -145,6 +147,7 @@ impl<'a> EventLoop<'a> {
                 Ok(()) = self.devices.host.state.changed() => Event::HostApplied,
                 Ok(()) = self.devices.portal_addresses.changed() => Event::PortalAddresses,
                 Ok(()) = self.devices.resolver.state.changed() => Event::Resolver,
+                Ok(()) = self.devices.nat64.found.changed() => Event::Nat64,
                 Some(event) = self.devices.firewall.events.recv() => Event::Guard(event),
                 asked = self.observed.next() => Event::Asked(asked),
                 () = sleep(rest) => Event::BootTime,
@@ -179,6 +182,10 @@ impl<'a> EventLoop<'a> {
                     self.want_host();
                 }
                 Event::Resolver => self.take_upstreams(),
+                Event::Nat64 => {
+                    let prefix = *self.devices.nat64.found.borrow_and_update();
+                    self.core.handle_nat64(prefix, Now::read().boot);
+                }
                 Event::Guard(GuardEvent { rules, result }) => {
                     self.host_wish.set_awaits_guard(false);
                     self.core.handle_guard(rules, result, Now::read().boot);

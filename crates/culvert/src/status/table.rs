@@ -3,7 +3,7 @@
 use crate::visible::visible;
 use culvert_client::status::{
     AccessState, ApplicationsStatus, Control, DnsControlStatus, DropStatus, GatewayStatus,
-    PortalState, PortalStatus, ResourceStatus, ServiceState, Status,
+    PortalState, PortalStatus, RelayStatus, ResourceStatus, ServiceState, Status,
 };
 use culvert_host::Sandbox;
 use culvert_wire::Cipher;
@@ -24,6 +24,7 @@ pub(super) fn render(status: &Status) -> String {
         resources(status, &mut text);
     }
     gateways(status, &mut text);
+    relays(&status.relays, &mut text);
     names(status, &mut text);
     zones(status, &mut text);
     applications(&status.applications, &mut text);
@@ -287,7 +288,9 @@ fn path(gateway: &GatewayStatus) -> String {
                 format!("through relay {relay} by TLS{round_trip}: UDP gets no answer")
             }
             (Some(relay), round_trip) => {
-                format!("relayed by {relay}{}", in_round_trip(round_trip))
+                let why = gateway.why.as_ref().map(|why| format!(": {why}"));
+                let why = why.unwrap_or_default();
+                format!("relayed by {relay}{}{why}", in_round_trip(round_trip))
             }
             (None, round_trip) => format!("{}{}", gateway.path, in_round_trip(round_trip)),
         },
@@ -299,6 +302,25 @@ pub(crate) fn in_round_trip(us: Option<u32>) -> String {
     us.map_or_else(String::new, |us| {
         format!(" in {}.{} ms", us / 1_000, us % 1_000 / 100)
     })
+}
+
+/// The relays of the account, the nearest first.
+fn relays(relays: &[RelayStatus], text: &mut String) {
+    if relays.is_empty() {
+        return;
+    }
+    text.push_str("\nRELAYS\n");
+    let mut relays: Vec<&RelayStatus> = relays.iter().collect();
+    relays.sort_by_key(|relay| relay.round_trip_us.unwrap_or(u32::MAX));
+    let rows = relays.into_iter().map(|relay| {
+        let addresses: Vec<String> = relay.addresses.iter().map(ToString::to_string).collect();
+        let answers = match relay.round_trip_us {
+            Some(_) => format!("answers{}", in_round_trip(relay.round_trip_us)),
+            None => "does not answer: `culvert netcheck` looks for the reason".to_owned(),
+        };
+        vec![relay.name.clone(), addresses.join(", "), answers]
+    });
+    columns(rows.collect(), text);
 }
 
 fn names(status: &Status, text: &mut String) {

@@ -8,7 +8,7 @@ use crate::paths::News;
 use crate::status::RelayStatus;
 use culvert_base::{BootTime, LogLine};
 use culvert_ids::RelayId;
-use culvert_path::CANDIDATES_MAX;
+use culvert_path::{CANDIDATES_MAX, Nat64Prefix};
 use culvert_wire::messages::FromGateway;
 use ipnet::IpNet;
 use std::net::SocketAddr;
@@ -53,6 +53,12 @@ impl Gateway {
     /// The UDP address at which the portal tells from where it sees the gateway; none if it does not.
     pub fn handle_portal_udp(&mut self, at: Option<SocketAddr>, now: BootTime) {
         self.paths.set_portal(at, now);
+        self.finish(now);
+    }
+
+    /// IPv4 is reached by this prefix: the host has no IPv4 route, and a NAT64 (RFC 6052). None: it is reached as it is.
+    pub fn handle_nat64(&mut self, prefix: Option<Nat64Prefix>, now: BootTime) {
+        self.paths.set_nat64(prefix, now);
         self.finish(now);
     }
 
@@ -136,6 +142,9 @@ impl Gateway {
         }
         if let Some(relays) = self.paths.poll_reached(now) {
             self.tell(FromGateway::RelaysReached { relays });
+        }
+        if let Some(mapping) = self.paths.poll_nat(&self.portal.candidates) {
+            self.tell(FromGateway::NatFound { mapping });
         }
     }
 

@@ -11,6 +11,7 @@ use crate::GatewayError;
 use crate::settings::Settings;
 use culvert_gateway_core::PersistedGrants;
 use culvert_host::{Shutdown, StateDir};
+use culvert_link::Nat64Search;
 use culvert_relay_tls::Streams;
 use culvert_session::PrivateKey;
 
@@ -25,6 +26,7 @@ pub(super) struct Devices {
     pub(super) journal: GrantJournal,
     /// TLS streams to relays.
     pub(super) streams: Streams<()>,
+    pub(super) nat64: Nat64Search,
 }
 
 impl Devices {
@@ -46,6 +48,10 @@ impl Devices {
             portal: Portal::new(settings, StateDir::open(&settings.state_dir)?)?,
             journal: GrantJournal::start(state)?,
             streams: Streams::new(),
+            nat64: Nat64Search::start(
+                |host, port| Box::pin(culvert_host::look_up(host, port)),
+                Some(settings.routing.mark.get()),
+            ),
         };
         Ok((devices, persisted))
     }

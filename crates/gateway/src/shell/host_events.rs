@@ -10,6 +10,7 @@ impl Shell {
     pub(super) async fn handle_network(&mut self, now: BootTime) -> Result<(), GatewayError> {
         self.take_host_addresses(now);
         self.leave_a_lost_address(now);
+        self.devices.nat64.begin_again();
         self.set_candidates(now);
         self.devices.host.restore().await
     }

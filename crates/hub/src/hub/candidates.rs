@@ -2,11 +2,14 @@
 
 use super::Hub;
 use crate::limits::{MAX_CANDIDATES, MAX_CANDIDATES_AT_JOIN};
-use crate::session::ClientPath;
+use crate::session::{ClientPath, ClientRelays};
 use culvert_ids::{ClientId, GatewayId, RelayId};
 use culvert_store::PathRule;
 use culvert_wire::Timestamp;
-use culvert_wire::messages::{MAX_RELAY_PLACES, PathKind, RelayReach, ToClient, ToGateway};
+use culvert_wire::messages::{
+    MAX_RELAY_PLACES, NatMapping, PathKind, RelayReach, ToClient, ToGateway,
+};
+use culvert_wire::words;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
@@ -165,7 +168,50 @@ impl Hub {
         }
         if let Some(session) = self.sessions.clients.get_mut(client) {
             session.relaying.paths.insert(gateway, path);
+            self.path_history.note(client, gateway, path);
         }
+    }
+
+    /// Relays show another NAT in front of a client.
+    pub(super) fn note_nat(&mut self, client: ClientId, mapping: NatMapping) {
+        if let Some(session) = self.sessions.clients.get_mut(client) {
+            session.relaying.nat = Some(mapping);
+        }
+    }
+
+    /// The path by which a flow of the client went through the gateway, which ended at `ended`.
+    pub(super) fn path_of_flow(
+        &self,
+        client: ClientId,
+        gateway: GatewayId,
+        ended: Timestamp,
+    ) -> Option<(PathKind, Option<RelayId>)> {
+        if let Some(path) = self.path_history.at(client, gateway, ended) {
+            return Some((path.path, path.relay));
+        }
+        // Only of a gateway with relays does a client tell its path.
+        let given = self.relays.given.get(&gateway);
+        let has_relays = given.is_some_and(|given| !given.relays.is_empty());
+        let session = self.sessions.clients.get(client);
+        let knows_relays = session.is_none_or(|session| session.relaying.uses_relays);
+        (!has_relays || !knows_relays).then_some((PathKind::Direct, None))
+    }
+
+    /// The reason why a path is not direct, in words.
+    pub(super) fn why_not_direct(
+        &self,
+        client: &ClientRelays,
+        gateway: GatewayId,
+        path: &ClientPath,
+    ) -> Option<String> {
+        let session = self.sessions.gateways.get(gateway);
+        let why = words::why_not_direct(words::PathFacts {
+            path: path.path,
+            client: client.nat,
+            gateway: session.and_then(|session| session.nat),
+            has_address: !self.shown_candidates(gateway).is_empty(),
+        });
+        why.map(str::to_owned)
     }
 }
 

@@ -100,6 +100,7 @@ impl Hub {
                 let path = ClientPath::told(path, relay, round_trip_us, now);
                 self.note_path(client, gateway, path);
             }
+            FromClient::NatFound { mapping } => self.note_nat(client, mapping),
             FromClient::Unsupported { kind } => {
                 let line = LogLine::debug("the client does not know a message")
                     .with("client", client)

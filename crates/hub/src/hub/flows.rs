@@ -85,6 +85,7 @@ impl Hub {
 
     fn flow_entry(&self, gateway: GatewayId, flow: &EndedFlow, now: Timestamp) -> FlowEntry {
         let client = self.directory.client(flow.client);
+        let path = self.path_of_flow(flow.client, gateway, flow.ended.min(now));
         FlowEntry {
             // A gateway's clock may be ahead; what has been written down is over.
             at: flow.ended.min(now),
@@ -97,6 +98,8 @@ impl Hub {
             address: flow.address,
             port: flow.port,
             application: self.application_of(gateway, flow),
+            path: path.map(|(kind, _)| kind),
+            relay: path.and_then(|(_, relay)| relay),
             sent_bytes: flow.sent_bytes,
             sent_packets: flow.sent_packets,
             received_bytes: flow.received_bytes,

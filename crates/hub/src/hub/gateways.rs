@@ -78,6 +78,7 @@ impl Hub {
             announced: Announced::new(ciphers, candidates, join.draining, &join.features),
             load: Load::default(),
             reached: BTreeMap::new(),
+            nat: None,
         };
         let tells_flows = joined.may_tell_flows();
         self.sessions.join_gateway(gateway.id, joined);
@@ -127,6 +128,7 @@ impl Hub {
             }
             FromGateway::RelaysReached { relays } => self.note_reached_by_gateway(id, relays),
             FromGateway::Draining { on } => gateway.announced.draining = on,
+            FromGateway::NatFound { mapping } => gateway.nat = Some(mapping),
             FromGateway::Unsupported { kind } => {
                 let line = LogLine::debug("the gateway does not know a message")
                     .with("gateway", id)

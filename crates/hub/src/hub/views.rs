@@ -51,6 +51,7 @@ impl Hub {
                         path: path.path,
                         relay: path.relay,
                         round_trip_us: path.round_trip_us,
+                        why: self.why_not_direct(&session.relaying, *gateway, path),
                         since: path.since,
                     })
                     .collect(),

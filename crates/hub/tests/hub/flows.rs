@@ -1,13 +1,14 @@
 //! Reports of flows: asked for where the account wants them, kept once, answered once they are
 //! written.
 
+use crate::sim_relay::relay;
 use crate::world::{ACCOUNT, SITE, START_MS, World, actor, client, gateway, network, resource};
-use culvert_ids::GrantId;
+use culvert_ids::{GrantId, RelayId};
 use culvert_store::{Account, AccountSettings, Resource, Stamp};
 use culvert_wire::Timestamp;
 use culvert_wire::messages::{
-    ClientFeature, EndedFlow, FlowEnd, FlowReport, FromGateway, GatewayFeature, GatewayLoad,
-    MAX_FLOWS_PER_REPORT, ToGateway,
+    ClientFeature, EndedFlow, FlowEnd, FlowReport, FromClient, FromGateway, GatewayFeature,
+    GatewayLoad, MAX_FLOWS_PER_REPORT, PathKind, ToGateway,
 };
 use culvert_wire::model::{Applications, Filter};
 
@@ -156,6 +157,66 @@ fn a_flow_is_of_the_one_application_that_the_resource_is_for() {
     report.flows[0].started = Timestamp::from_unix_ms(START_MS);
     world.gateway_says(1, FromGateway::Flows(report));
     assert_eq!(world.flows.pop().unwrap().1.flows[0].application, None);
+}
+
+/// The path in the log for a flow of the client that ends now.
+fn path(world: &mut World) -> (Option<PathKind>, Option<RelayId>) {
+    let report = report(world, 1);
+    world.gateway_says(1, FromGateway::Flows(report));
+    let flow = world.flows.pop().unwrap().1.flows.pop().unwrap();
+    (flow.path, flow.relay)
+}
+
+fn tells(world: &mut World, path: PathKind) {
+    let session = world.clients[&client(1)].session.unwrap();
+    let message = FromClient::PathChanged {
+        gateway: gateway(1),
+        path,
+        relay: (path != PathKind::Direct).then_some(relay(1)),
+        round_trip_us: None,
+    };
+    world.client_says(session, message);
+}
+
+#[test]
+fn a_flow_has_the_path_of_its_end_also_once_its_client_is_gone() {
+    let mut world = World::simple();
+    world.set(account(true));
+    world.use_relays(1, 1);
+    let at = world.gateways.get_mut(&gateway(1)).unwrap();
+    at.features.push(GatewayFeature::Flows);
+    world.set_relay(1);
+    world.join_relay(1);
+    world.join_gateway(1);
+    world.join_client(1);
+    world.ask(1, 1);
+    assert_eq!(path(&mut world), (None, None), "it has not told yet");
+    tells(&mut world, PathKind::Relayed);
+    let relayed = (Some(PathKind::Relayed), Some(relay(1)));
+    assert_eq!(path(&mut world), relayed);
+    world.pass(60_000);
+    tells(&mut world, PathKind::Direct);
+    assert_eq!(path(&mut world), (Some(PathKind::Direct), None));
+    // One that ended before the path changed.
+    let mut earlier = report(&world, 1);
+    earlier.flows[0].ended = Timestamp::from_unix_ms(world.now.unix_ms() - 1_000);
+    earlier.flows[0].started = earlier.flows[0].ended;
+    world.gateway_says(1, FromGateway::Flows(earlier));
+    let flow = world.flows.pop().unwrap().1.flows.pop().unwrap();
+    assert_eq!((flow.path, flow.relay), relayed);
+    tells(&mut world, PathKind::RelayedTls);
+    let session = world.clients[&client(1)].session.unwrap();
+    world.hub.handle_left(session, world.now);
+    let by_tls = (Some(PathKind::RelayedTls), Some(relay(1)));
+    assert_eq!(path(&mut world), by_tls);
+}
+
+#[test]
+fn without_relays_every_flow_went_directly() {
+    let mut world = connected(true);
+    world.join_client(1);
+    world.ask(1, 1);
+    assert_eq!(path(&mut world), (Some(PathKind::Direct), None));
 }
 
 #[test]

@@ -8,8 +8,8 @@ use culvert_ids::{ClientId, RelayId};
 use culvert_store::PathRule;
 use culvert_wire::Timestamp;
 use culvert_wire::messages::{
-    FromClient, FromGateway, FromRelay, PathKind, ReasonCode, RelayAccess, RelayLoad, RelayReach,
-    ToClient, ToGateway, ToRelay,
+    FromClient, FromGateway, FromRelay, NatMapping, PathKind, ReasonCode, RelayAccess, RelayLoad,
+    RelayReach, ToClient, ToGateway, ToRelay,
 };
 use std::net::SocketAddr;
 
@@ -511,7 +511,19 @@ fn the_views_show_relays_their_load_and_the_path_of_a_client() {
         path: PathKind::Relayed,
         relay: Some(relay(1)),
         round_trip_us: Some(900),
+        why: Some("no direct path answers".to_owned()),
         since: world.now,
     };
     assert_eq!(clients[0].paths, [path]);
+    // Both ends tell of their NATs.
+    let why = |world: &World| world.hub.clients().next().unwrap().paths[0].why.clone();
+    let mapping = NatMapping::EndpointDependent;
+    world.client_says(session, FromClient::NatFound { mapping });
+    assert!(
+        why(&world)
+            .unwrap()
+            .ends_with("the client's NAT is symmetric")
+    );
+    world.gateway_says(1, FromGateway::NatFound { mapping });
+    assert!(why(&world).unwrap().ends_with("both NATs are symmetric"));
 }

@@ -3,7 +3,9 @@
 use crate::scene::{Server, bearer, connected, next_text};
 use culvert_base::UnixTime;
 use culvert_control::PortalAddresses;
-use culvert_link::{Closed, ConnectError, MAX_WAITING_MESSAGES, PortalEvent, PortalLink, connect};
+use culvert_link::{
+    Closed, ConnectError, MAX_WAITING_MESSAGES, PortalEvent, PortalLink, connect, probe_tls,
+};
 use culvert_wire::messages::PortalSet;
 use culvert_wire::token::CertificatePin;
 use futures_util::{SinkExt, StreamExt};
@@ -359,4 +361,30 @@ async fn a_link_tells_of_its_connection_and_sends_what_is_queued_when_it_is_left
     drop(socket);
     let ended = link.next().await;
     assert!(matches!(ended, PortalEvent::Closed(_)), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_tls_listener_is_known_by_its_pin_and_its_protocol() {
+    let mut server = Server::start().await;
+    let mut config = ServerConfig::clone(server.acceptor.config());
+    config.alpn_protocols = vec![b"culvert-relay/1".to_vec()];
+    server.acceptor = TlsAcceptor::from(Arc::new(config));
+    let address = server.listener.local_addr().unwrap();
+    let right = CertificatePin::of(&server.certificate);
+    let probe = |pin, alpn: &'static [u8]| {
+        let accepted = server.accept_tls();
+        async move { tokio::join!(probe_tls(address, pin, alpn), accepted).0 }
+    };
+    probe(right, b"culvert-relay/1").await.unwrap();
+    let wrong = CertificatePin::of(b"another");
+    let refused = probe(wrong, b"culvert-relay/1").await.unwrap_err();
+    assert!(
+        matches!(refused, ConnectError::WrongCertificate { .. }),
+        "{refused}"
+    );
+    let other = probe(right, b"http/1.1").await.unwrap_err();
+    assert!(matches!(other, ConnectError::Tls { .. }), "{other}");
+    drop(server);
+    let nobody = probe_tls(address, right, b"culvert-relay/1").await;
+    assert!(matches!(nobody, Err(ConnectError::Unreachable { .. })));
 }

@@ -4,6 +4,7 @@ use super::seeds::Seeds;
 use super::stream::{Order, Registering, Stream};
 use super::{RelayGrant, RelaysOutput};
 use crate::candidates::RelayPath;
+use crate::mapping::Seen;
 use culvert_base::BootTime;
 use culvert_ids::RelayId;
 use culvert_relay_core::message::{KIND_REGISTER, RefusalReason};
@@ -146,6 +147,12 @@ impl Entry {
         let by_udp = self.udp.relay().or(first).map(|at| self.path(at));
         let by_tls = self.stream.local().map(|at| self.tls_path(at));
         by_udp.into_iter().chain(by_tls)
+    }
+
+    /// The address of this end, and the one of the relay that sees it there, by UDP.
+    pub(super) fn seen(&self) -> Option<Seen> {
+        let (by, mapped) = (self.udp.relay()?, self.mapped?);
+        Some(Seen { by, mapped })
     }
 
     pub(super) const fn mapped(&self) -> Option<SocketAddr> {

@@ -18,6 +18,8 @@ mod stream;
 mod survey;
 
 use crate::candidates::RelayPath;
+use crate::mapping::Seen;
+use crate::nat64::{Nat64Prefix, reach_all};
 use culvert_base::BootTime;
 use culvert_ids::RelayId;
 use culvert_relay_core::message::RefusalReason;
@@ -52,6 +54,18 @@ pub struct RelayGrant {
     pub tls: Option<TlsPlace>,
     /// The token, and the key of the proofs.
     pub permission: Permission,
+}
+
+impl RelayGrant {
+    /// The same relay, as a host without IPv4 reaches it by this prefix. Without one nothing changes.
+    #[must_use]
+    pub fn reached_by(mut self, nat64: Option<Nat64Prefix>) -> Self {
+        self.addresses = reach_all(nat64, &self.addresses);
+        if let Some(tls) = &mut self.tls {
+            tls.addresses = reach_all(nat64, &tls.addresses);
+        }
+        self
+    }
 }
 
 /// An effect, to be carried out in the order in which [`Relays::poll_output`] returns them.
@@ -323,6 +337,12 @@ impl<K: Copy + Ord> Relays<K> {
             }
         }
         addresses
+    }
+
+    /// The addresses at which this end is seen, and who sees it there.
+    pub fn seen(&self) -> Vec<Seen> {
+        let registered = self.entries.values().filter_map(Entry::seen);
+        registered.chain(self.survey.seen()).collect()
     }
 
     /// The relays that answer, each once.

@@ -1,5 +1,6 @@
 //! Questions to all relays of the account: how far is each, and from where does it see this end?
 
+use crate::mapping::Seen;
 use culvert_base::BootTime;
 use culvert_ids::RelayId;
 use culvert_relay_core::Message;
@@ -168,6 +169,15 @@ impl Survey {
     /// The addresses that relays have seen, each perhaps more than once.
     pub(super) fn mapped(&self) -> impl Iterator<Item = SocketAddr> {
         self.mapped.values().copied()
+    }
+
+    /// The same, each with the relay's address that saw it.
+    pub(super) fn seen(&self) -> impl Iterator<Item = Seen> {
+        let seen = self.mapped.iter();
+        seen.map(|(by, mapped)| Seen {
+            by: *by,
+            mapped: *mapped,
+        })
     }
 
     fn ask(&mut self, now: BootTime) {

@@ -4,6 +4,7 @@
 
 mod blocked;
 mod failures;
+mod families;
 mod hostile;
 mod matrix;
 mod nat;

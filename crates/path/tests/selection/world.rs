@@ -105,6 +105,8 @@ pub(crate) struct World {
     pub(crate) is_tls_blocked: [bool; 2],
     /// By loopback address: the relay to which the stream leads, or led.
     stream_relays: BTreeMap<SocketAddr, usize>,
+    /// Both ends have an IPv6 address besides.
+    pub(crate) ipv6: Option<Ipv6>,
     sent: u64,
     /// By address that the client probed: the last time at which such a probe arrived at the gateway.
     reached: BTreeMap<SocketAddr, BootTime>,
@@ -114,6 +116,20 @@ pub(crate) struct World {
     pub(crate) chosen: Vec<(BootTime, SocketAddr)>,
     /// Datagrams that went over the wire: the source seen, the end for which they were, and the bytes.
     pub(crate) overheard: Vec<(SocketAddr, usize, Vec<u8>)>,
+}
+
+/// The IPv6 network between the ends. No NAT is in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ipv6 {
+    /// It is as fast as IPv4.
+    Works,
+    /// It is announced, and drops everything.
+    Dead,
+}
+
+const fn ipv6_address(end: usize) -> SocketAddr {
+    let ip = std::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, end as u16 + 1);
+    SocketAddr::new(IpAddr::V6(ip), 51820)
 }
 
 /// The place of an end.
@@ -190,6 +206,7 @@ impl World {
             is_udp_blocked,
             is_tls_blocked: [false; 2],
             stream_relays: BTreeMap::new(),
+            ipv6: None,
             sent: 0,
             reached: BTreeMap::new(),
             came: BTreeMap::new(),
@@ -393,6 +410,7 @@ impl World {
     fn announce(&mut self, end: usize) {
         let it = &mut self.ends[end];
         let mut candidates = vec![it.address];
+        candidates.extend(self.ipv6.map(|_| ipv6_address(end)));
         candidates.extend(it.relays.reflexive());
         candidates.dedup();
         if candidates != it.announced {

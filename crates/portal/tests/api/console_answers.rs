@@ -146,6 +146,8 @@ async fn a_resource_tells_what_was_denied_in_a_day_by_cause_and_how_much_it_was_
         address: "10.0.0.1".parse().unwrap(),
         port: 443,
         application: None,
+        path: None,
+        relay: None,
         sent_bytes: 2_000_000,
         sent_packets: 1,
         received_bytes: 3_000_000,

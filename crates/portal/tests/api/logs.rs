@@ -59,6 +59,8 @@ pub(crate) fn flows(count: u16) -> FlowBatch {
         address: "192.0.2.1".parse().unwrap(),
         port,
         application: None,
+        path: None,
+        relay: None,
         sent_bytes: 1_000,
         sent_packets: 2,
         received_bytes: 3_000,

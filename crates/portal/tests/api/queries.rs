@@ -215,6 +215,8 @@ fn flow(number: u32) -> FlowEntry {
         address: "192.0.2.1".parse().unwrap(),
         port: 443,
         application: None,
+        path: None,
+        relay: None,
         sent_bytes: 1_000,
         sent_packets: 2,
         received_bytes: 3_000,

@@ -49,8 +49,8 @@ pub(super) const LOGS: [Table; 3] = [
         name: "flow_log",
         key: "account seq",
         numbers: "seq at_ms started_ms protocol port sent_bytes sent_packets received_bytes received_packets",
-        texts: "address application flow_end",
-        bytes: "account gateway_id client_id actor_id resource_id grant_id",
+        texts: "address application flow_end path",
+        bytes: "account gateway_id client_id actor_id resource_id grant_id relay_id",
     },
 ];
 

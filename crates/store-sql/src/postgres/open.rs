@@ -19,13 +19,14 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 /// The schema, from the first version on. A later version appends a step and changes none.
-const STEPS: [Step; 6] = [
+const STEPS: [Step; 7] = [
     Step::Break(include_str!("schema.sql")),
     Step::Break(include_str!("../schema_log_order.sql")),
     Step::Break(include_str!("schema_pending.sql")),
     Step::Break(include_str!("../schema_portals.sql")),
     Step::Expand(include_str!("schema_versions.sql")),
     Step::Expand(include_str!("schema_relays.sql")),
+    Step::Expand(include_str!("schema_paths.sql")),
 ];
 
 /// The text that says whose database it is.

@@ -2,13 +2,13 @@
 
 use super::Fixture;
 use super::world::{HOUR_MS, NOW, World, later};
-use culvert_ids::{ActorId, ClientId, GatewayId, GrantId, ResourceId};
+use culvert_ids::{ActorId, ClientId, GatewayId, GrantId, RelayId, ResourceId};
 use culvert_store::{
     AccessEntry, AccessFilter, Activity, ChangeFilter, Decision, FlowBatch, FlowEntry, FlowFilter,
     FlowSeq, LogEntries, MAX_BATCH, MAX_SECRET_LEN, Mutation, PageLimit, SecretBytes, Seq,
     StoreError,
 };
-use culvert_wire::messages::FlowEnd;
+use culvert_wire::messages::{FlowEnd, PathKind};
 use culvert_wire::model::Log;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,6 +28,12 @@ fn flow(port: u16) -> FlowEntry {
         address: "2001:db8::1".parse().unwrap(),
         port,
         application: None,
+        path: match port {
+            1 => Some(PathKind::RelayedTls),
+            2 => Some(PathKind::Direct),
+            _ => None,
+        },
+        relay: (port == 1).then_some(RelayId::from_bytes([6; 16])),
         sent_bytes: 10,
         sent_packets: 1,
         received_bytes: u64::from(u32::MAX) + 1,

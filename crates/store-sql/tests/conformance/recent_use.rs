@@ -50,6 +50,8 @@ fn flow(hour: u64, of: u8, resource: ResourceId, bytes: u64) -> FlowEntry {
         address: "2001:db8::1".parse().unwrap(),
         port: 443,
         application: None,
+        path: None,
+        relay: None,
         sent_bytes: bytes,
         sent_packets: 1,
         received_bytes: 1,

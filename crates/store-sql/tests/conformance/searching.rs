@@ -63,6 +63,8 @@ impl Scene {
             address: address.parse().unwrap(),
             port,
             application: None,
+            path: None,
+            relay: None,
             sent_bytes: 1,
             sent_packets: 1,
             received_bytes: 1,

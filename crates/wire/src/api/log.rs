@@ -1,6 +1,6 @@
 use crate::Timestamp;
-use crate::messages::FlowEnd;
-use culvert_ids::{ActorId, ClientId, GatewayId, GrantId, PolicyId, ResourceId, TokenId};
+use crate::messages::{FlowEnd, PathKind};
+use culvert_ids::{ActorId, ClientId, GatewayId, GrantId, PolicyId, RelayId, ResourceId, TokenId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -123,6 +123,15 @@ pub struct FlowLogEntry {
     /// The application that it came from, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<String>,
+    /// The path between client and gateway at its end: `direct`, `relayed`, `relayed_tls` (through a relay by TLS, since
+    /// UDP is blocked), or `other`, a kind of a later version. Absent where it is not known.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathKind>,
+    /// The relay, where the path went through one.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relay: Option<RelayId>,
     /// Bytes of IP packets that the client sent.
     pub sent_bytes: u64,
     /// Packets that the client sent.

@@ -90,6 +90,9 @@ pub struct ClientPath {
     /// The round trip of the path in microseconds, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trip_us: Option<u32>,
+    /// The reason why it is no direct one, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
     /// The time since which it is the path.
     pub since: Timestamp,
 }

@@ -1,7 +1,7 @@
 //! Between client and portal.
 
 use super::portals::PortalSet;
-use super::relay::{PathKind, RelayAccess, RelayPlace, RelayReach};
+use super::relay::{NatMapping, PathKind, RelayAccess, RelayPlace, RelayReach};
 use super::shared::{Interface, MAX_NAMES, Ranges, Reason, ResolvedName, WantedName};
 use crate::model::{Dns, Resource, understood};
 use crate::{Cipher, Message, PresharedKey, PublicKey, Timestamp};
@@ -98,6 +98,11 @@ pub enum FromClient {
         /// The round trip of the path in microseconds, if it is known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         round_trip_us: Option<u32>,
+    },
+    /// The NAT in front of it is another one, as far as relays show it.
+    NatFound {
+        /// Its mapping.
+        mapping: NatMapping,
     },
     /// A message of the portal was of a kind that this client does not know.
     Unsupported {
@@ -278,6 +283,7 @@ impl Message for FromClient {
         "candidates_changed",
         "relays_reached",
         "path_changed",
+        "nat_found",
         "unsupported",
     ];
     const MAX_LEN: usize = MAX_CLIENT_MESSAGE_LEN;

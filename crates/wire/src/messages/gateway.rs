@@ -2,7 +2,7 @@
 
 use super::flows::{FlowReport, GatewayFeature};
 use super::portals::PortalSet;
-use super::relay::{RelayAccess, RelayReach};
+use super::relay::{NatMapping, RelayAccess, RelayReach};
 use super::shared::{Interface, Ranges, Reason, ResolvedName, WantedName};
 use crate::model::{Filter, Understood, understood};
 use crate::{Cipher, Message, PresharedKey, PublicKey};
@@ -76,6 +76,11 @@ pub enum FromGateway {
     Draining {
         /// True if it drains.
         on: bool,
+    },
+    /// The NAT in front of it is another one, as far as relays show it.
+    NatFound {
+        /// Its mapping.
+        mapping: NatMapping,
     },
     /// A message of the portal was of a kind that this gateway does not know.
     Unsupported {
@@ -255,6 +260,7 @@ impl Message for FromGateway {
         "candidates_changed",
         "relays_reached",
         "draining",
+        "nat_found",
         "unsupported",
     ];
 }

@@ -112,6 +112,46 @@ pub enum PathKind {
     Other,
 }
 
+impl PathKind {
+    /// All that this version knows.
+    pub const ALL: [Self; 4] = [Self::Direct, Self::Relayed, Self::RelayedTls, Self::Other];
+
+    /// Its name in messages and logs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Relayed => "relayed",
+            Self::RelayedTls => "relayed_tls",
+            Self::Other => "other",
+        }
+    }
+
+    /// The kind of this name; [`Self::Other`] if this version does not know it.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        let mut known = Self::ALL.into_iter();
+        known
+            .find(|kind| kind.as_str() == name)
+            .unwrap_or(Self::Other)
+    }
+}
+
+/// The mapping of the NAT in front of an end, as relays see it (RFC 4787 §4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NatMapping {
+    /// There is no NAT.
+    None,
+    /// All destinations see the same address and port.
+    EndpointIndependent,
+    /// Destinations see different ports: the NAT is symmetric, or nearly.
+    EndpointDependent,
+    /// It is not known, for example since only one relay was asked.
+    #[serde(other)]
+    Unknown,
+}
+
 /// Messages from a relay to the portal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]

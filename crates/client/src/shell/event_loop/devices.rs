@@ -10,7 +10,7 @@ use crate::shell::tunnel::Tunnel;
 use crate::{ClientError, Enrolment};
 use culvert_host::{Guests, InterfaceName, ResolverControl, StateDir, WatchOptions};
 use culvert_ids::GatewayId;
-use culvert_link::{Destination, PortalLink};
+use culvert_link::{Destination, LookUp, Nat64Search, PortalLink};
 use culvert_relay_tls::Streams;
 use culvert_session::PrivateKey;
 use std::net::SocketAddr;
@@ -30,6 +30,7 @@ pub(in crate::shell) struct Devices {
     pub(super) tls_servers: TlsServers,
     /// TLS streams to relays.
     pub(super) streams: Streams<GatewayId>,
+    pub(super) nat64: Nat64Search,
 }
 
 impl Devices {
@@ -63,12 +64,13 @@ impl Devices {
             .map_err(std::io::Error::other)
             .map_err(ClientError::system("draw random bytes"))?;
         let addresses = portals_file::read(&state, enrolment, seed);
+        let look_up: LookUp = |host, port| Box::pin(culvert_host::look_up(host, port));
         let destination = Destination {
             portal: enrolment.portal.clone(),
             path: culvert_wire::CLIENT_SESSION_PATH,
             credential: (&enrolment.bearer).into(),
             mark: Some(settings.routing.mark.get()),
-            look_up: |host, port| Box::pin(culvert_host::look_up(host, port)),
+            look_up,
             proxy: settings.proxy.clone(),
             addresses: Some(found),
         };
@@ -84,6 +86,7 @@ impl Devices {
             listeners,
             tls_servers: TlsServers::start(&settings.dns_upstreams),
             streams: Streams::new(),
+            nat64: Nat64Search::start(look_up, Some(settings.routing.mark.get())),
         })
     }
 

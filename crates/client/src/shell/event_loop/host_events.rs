@@ -24,6 +24,7 @@ impl EventLoop<'_> {
                 self.core.handle_disconnected(why.to_owned(), None, now);
             }
             self.tell_own_addresses();
+            self.devices.nat64.begin_again();
             self.core.handle_network_changed(now);
         }
     }

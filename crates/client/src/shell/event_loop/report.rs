@@ -63,6 +63,7 @@ impl EventLoop<'_> {
             resources: view.resources,
             unreadable: view.unreadable,
             gateways: view.gateways,
+            relays: view.relays,
             names: view.names,
             dns: DnsStatus {
                 listening: self.devices.listeners.addresses(),

@@ -10,6 +10,7 @@ use culvert_wire::api::{
     AccessDecision, AccessLogEntry, Actor, ChangeLogEntry, Client, FieldChange, FlowLogEntry,
     Operation, Resource,
 };
+use culvert_wire::messages::PathKind;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -81,7 +82,7 @@ impl Entry for AccessLogEntry {
 impl Entry for FlowLogEntry {
     const PATH: &'static str = "/log/flows";
     const COLUMNS: &'static [&'static str] = &[
-        "ENDED", "CLIENT", "RESOURCE", "TO", "SENT", "RECEIVED", "SECONDS", "END",
+        "ENDED", "CLIENT", "RESOURCE", "TO", "SENT", "RECEIVED", "SECONDS", "PATH", "END",
     ];
 
     fn seq(&self) -> u64 {
@@ -100,6 +101,7 @@ impl Entry for FlowLogEntry {
             self.sent_bytes.to_string(),
             self.received_bytes.to_string(),
             (self.lasted_ms() / 1_000).to_string(),
+            self.path.map_or("-", PathKind::as_str).to_owned(),
             self.end.as_str().to_owned(),
         ]
     }

@@ -78,6 +78,7 @@ pub(crate) fn status() -> Status {
             relay_name: None,
             by_tls: false,
             round_trip_us: None,
+            why: None,
             endpoint: "192.0.2.1:51820".parse().ok(),
             candidates: Vec::new(),
             cipher: Cipher::Aes256Gcm,
@@ -91,6 +92,7 @@ pub(crate) fn status() -> Status {
             path_mtu_bytes: None,
             resources: Vec::new(),
         }],
+        relays: Vec::new(),
         names: Vec::new(),
         dns: DnsStatus::default(),
         drops: vec![DropStatus {
@@ -261,8 +263,41 @@ fn the_path_to_a_gateway_is_told_with_its_relay_and_its_round_trip() {
         text.contains("  office-1  relayed by fra-1 in 8.2 ms  192"),
         "{text}"
     );
+    status.gateways[0].why = Some("no direct path answers".to_owned());
+    let text = render(&status);
+    assert!(
+        text.contains("relayed by fra-1 in 8.2 ms: no direct path answers  192"),
+        "{text}"
+    );
     status.gateways[0].by_tls = true;
     let text = render(&status);
     let expected = "  office-1  through relay fra-1 by TLS in 8.2 ms: UDP gets no answer  192";
+    assert!(text.contains(expected), "{text}");
+}
+
+#[test]
+fn relays_are_told_nearest_first() {
+    let mut status = status();
+    let relay = |name: &str, round_trip_us| RelayStatus {
+        id: culvert_ids::RelayId::from_bytes([1; 16]),
+        name: name.to_owned(),
+        addresses: vec!["203.0.113.7:3478".parse().unwrap()],
+        tls_port: None,
+        tls_pin: None,
+        round_trip_us,
+        registered: false,
+    };
+    status.relays = vec![
+        relay("silent", None),
+        relay("far", Some(80_000)),
+        relay("near", Some(8_250)),
+    ];
+    let text = render(&status);
+    let expected = "
+RELAYS
+  near    203.0.113.7:3478  answers in 8.2 ms
+  far     203.0.113.7:3478  answers in 80.0 ms
+  silent  203.0.113.7:3478  does not answer: `culvert netcheck` looks for the reason
+";
     assert!(text.contains(expected), "{text}");
 }

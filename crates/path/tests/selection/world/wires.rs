@@ -1,6 +1,6 @@
 //! The wires: NATs, networks that block UDP, and TLS streams.
 
-use super::{End, Event, GATEWAY, Payload, Place, World, ms};
+use super::{End, Event, GATEWAY, Ipv6, Payload, Place, World, ipv6_address, ms};
 use crate::nat::Nat;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -77,6 +77,11 @@ impl World {
         mut source: SocketAddr,
         mut to: SocketAddr,
     ) -> Option<(Place, SocketAddr)> {
+        if to.is_ipv6() {
+            let sender = self.ends.iter().position(|end| end.address == source)?;
+            let leads = self.ipv6 == Some(Ipv6::Works) && to == ipv6_address(1 - sender);
+            return leads.then(|| (Place::End(1 - sender), ipv6_address(sender)));
+        }
         let (mut network, now) = (from, self.now);
         // At most up through all NATs and down through all.
         for _ in 0..=2 * self.nats.len() {
