@@ -1,11 +1,13 @@
-//! `culvert netcheck`: what stands in the way between this machine, the portal and gateways, each with what
-//! to do about it. It asks nobody else.
+//! `culvert netcheck`: what stands in the way between this machine, the portal, relays and gateways, each with
+//! what to do about it. It asks nobody else, but the resolver for a NAT64.
 
 mod exchange;
 mod finding;
 mod gateways;
 mod machine;
+mod network;
 mod portal;
+mod relays;
 
 use crate::exit::{Failure, Status as Exit, print};
 use crate::json;
@@ -15,6 +17,7 @@ use crate::token_input;
 use clap::Args;
 use culvert_client::status::Status;
 use culvert_client::{Enrolment, ask_status};
+use culvert_link::{default_sources, find_nat64, system_look_up};
 use culvert_wire::token::Portal;
 use finding::{Finding, Verdict};
 use serde::Serialize;
@@ -35,9 +38,10 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Look at what a tunnel needs of this machine and its network, and say what is missing and what to do
 ///
-/// Looked at are both address families, the way to the portal step by step, clocks, gateways, the
-/// resolver, and what the kernel has. If a client runs, it tells where portal and gateways are;
-/// otherwise the token does. Nobody but those is asked anything.
+/// Looked at are both address families, the way to the portal step by step, clocks, the NAT, relays,
+/// gateways, the resolver, and what the kernel has. If a client runs, it tells where portal, gateways and
+/// relays are; otherwise the token tells where the portal is. Nobody but those is asked anything, and on a
+/// network without IPv4 the resolver for a NAT64.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS, after_long_help = EXAMPLES)]
 pub(crate) struct NetcheckArguments {
@@ -49,6 +53,10 @@ pub(crate) struct NetcheckArguments {
     /// client says, otherwise /etc/culvert/token]
     #[arg(long, value_name = "FILE", env = "CULVERT_CLIENT_TOKEN_FILE")]
     token_file: Option<PathBuf>,
+
+    /// A relay to ask besides those that the running client knows: HOST, HOST:PORT or [IPV6]:PORT; repeatable
+    #[arg(long, value_name = "HOST[:PORT]")]
+    relay: Vec<String>,
 
     #[command(flatten)]
     socket: ClientSocket,
@@ -74,6 +82,7 @@ const EXAMPLES: &str = concat!(
 Examples:
   culvert netcheck
   culvert netcheck --token-file laptop.token
+  culvert netcheck --relay relay-1.example --relay relay-2.example
   culvert netcheck --json | jq '.findings[] | select(.verdict == \"failed\") | {check, fix}'
 
 ",
@@ -87,6 +96,9 @@ struct Report {
     portal: Option<String>,
     /// True if a client runs.
     client_runs: bool,
+    network: network::NetworkReport,
+    /// The nearest first.
+    relays: Vec<network::RelayReport>,
     findings: Vec<Finding>,
 }
 
@@ -125,24 +137,51 @@ async fn check(arguments: &NetcheckArguments) -> Result<Report, Failure> {
         findings.push(machine::client(status));
     }
     let portal = find_portal(arguments.token_file.as_deref(), status.as_ref())?;
-    findings.extend(machine::families());
+    let sources = default_sources(None);
+    let relays = relays::find(status.as_ref(), &arguments.relay).await?;
+    let nat64 = find_nat64(system_look_up, None).await;
+    let (answers, of_portal) = tokio::join!(relays::ask(relays, nat64), async {
+        match &portal {
+            Some(portal) => portal::check(portal).await,
+            None => portal::Checked::default(),
+        }
+    });
+    let answers = answers?;
+    let status = match status {
+        Some(status) => Some(connected(&arguments.socket.path()?, status).await),
+        None => None,
+    };
+    let judged = network::judge(&network::Observations {
+        sources,
+        nat64,
+        portal: of_portal.tcp,
+        relays: answers.relays,
+        own: answers.own,
+        has_path: status.as_ref().is_some_and(gateways::any_answers),
+    });
+    // Families come before the portal, which is reached by them.
+    let (families, of_relays): (Vec<Finding>, Vec<Finding>) =
+        judged.findings.into_iter().partition(Finding::is_of_family);
+    findings.extend(families);
     match &portal {
-        Some(portal) => findings.extend(portal::check(portal).await),
+        Some(_) => findings.extend(of_portal.findings),
         None => findings.push(Finding::skips(
             "portal",
             "it is not known where the portal is".to_owned(),
             "sign in, or name the token's file by --token-file".to_owned(),
         )),
     }
+    findings.extend(of_relays);
     if let Some(status) = &status {
-        let socket = arguments.socket.path()?;
-        findings.extend(gateways::check(&connected(&socket, status.clone()).await));
+        findings.extend(gateways::check(status));
     }
     findings.extend(machine::resolver(status.as_ref()));
     findings.extend(machine::kernel(status.as_ref()));
     Ok(Report {
         portal: portal.map(|portal| portal.url),
         client_runs: status.is_some(),
+        network: judged.network,
+        relays: judged.relays,
         findings,
     })
 }

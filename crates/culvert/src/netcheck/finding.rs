@@ -78,6 +78,11 @@ impl Finding {
         }
     }
 
+    /// True if the finding is about an address family.
+    pub(super) fn is_of_family(&self) -> bool {
+        matches!(self.check, "ipv4" | "ipv6" | "nat64")
+    }
+
     /// True if the finding is about the way to the portal.
     pub(super) fn is_of_portal(&self) -> bool {
         self.check.starts_with("portal")

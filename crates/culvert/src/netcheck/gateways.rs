@@ -36,6 +36,12 @@ pub(super) fn check(status: &Status) -> Vec<Finding> {
     findings
 }
 
+/// True if a gateway has answered.
+pub(super) fn any_answers(status: &Status) -> bool {
+    let mut gateways = status.gateways.iter();
+    gateways.any(|gateway| handshake(gateway).is_some())
+}
+
 /// True if all gateways have answered.
 pub(super) fn have_answered(status: &Status) -> bool {
     status

@@ -1,10 +1,8 @@
-//! The needs of a tunnel on this machine: a route out in each address family, a resolver, and
-//! features of the kernel.
+//! The needs of a tunnel on this machine: a resolver, and features of the kernel.
 
 use super::finding::Finding;
 use culvert_client::status::{DnsControlStatus, ServiceState, Status};
 use culvert_host::{StatusError, require_net_admin, require_nft, require_tun_device};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
 const RESOLVER: &str = "resolver";
 const KERNEL: &str = "kernel";
@@ -59,45 +57,6 @@ pub(super) fn no_client(error: &StatusError) -> Finding {
             "start it anew in the version of this program".to_owned(),
         ),
     }
-}
-
-/// The families that lead out of this machine, and from which address. One is enough.
-pub(super) fn families() -> Vec<Finding> {
-    // Addresses of documentation (RFC 5737, RFC 3849) are what the default route is for. Connecting a UDP
-    // socket chooses route and source, and sends nothing.
-    let ipv4 = source_to(Ipv4Addr::new(192, 0, 2, 1).into());
-    let ipv6 = source_to(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into());
-    let has_any = ipv4.is_some() || ipv6.is_some();
-    let finding = |check, source: Option<IpAddr>| match source {
-        Some(source) => Finding::ok(check, format!("leads out, from {source}")),
-        None => {
-            let found = "there is no default route with an address to send from".to_owned();
-            match has_any {
-                true => Finding::warns(
-                    check,
-                    found,
-                    "nothing, where portal and gateways are reached by the other family".to_owned(),
-                ),
-                false => {
-                    let fix = "connect this machine to a network (`ip route`, `ip address`)";
-                    Finding::fails(check, found, fix.to_owned())
-                }
-            }
-        }
-    };
-    vec![finding("ipv4", ipv4), finding("ipv6", ipv6)]
-}
-
-/// The address from which packets leave to there.
-fn source_to(destination: IpAddr) -> Option<IpAddr> {
-    let any: IpAddr = match destination {
-        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let socket = UdpSocket::bind((any, 0)).ok()?;
-    // The port of "discard": none is asked.
-    socket.connect((destination, 9)).ok()?;
-    socket.local_addr().ok().map(|address| address.ip())
 }
 
 /// The resolvers that programs ask, and whether the client is among them.
@@ -238,11 +197,5 @@ mod tests {
         assert_eq!(absent.verdict, Verdict::Warning);
         let forbidden = no_client(&StatusError::Forbidden { path });
         assert_eq!(forbidden.verdict, Verdict::Warning);
-    }
-
-    #[test]
-    fn loopback_is_always_a_way_and_its_source_is_itself() {
-        let loopback: IpAddr = Ipv4Addr::LOCALHOST.into();
-        assert_eq!(source_to(loopback), Some(loopback));
     }
 }

@@ -10,6 +10,7 @@ use culvert_wire::CLIENT_SESSION_PATH;
 use culvert_wire::api::Problem;
 use culvert_wire::token::Portal;
 use hyper::Method;
+use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The HTTP status that a portal answers to a session request without a token.
@@ -47,8 +48,15 @@ const PASS_HOST: &str = "nginx: `proxy_set_header Host $http_host;`, Caddy: `hea
 const CAPTIVE: &str = "if this network has a page to log in at, open it in a browser first; otherwise compare \
                        with the administrator what the name leads to";
 
+/// The findings on the way to the portal, and its addresses, each with whether it took a connection.
+#[derive(Debug, Default)]
+pub(super) struct Checked {
+    pub(super) findings: Vec<Finding>,
+    pub(super) tcp: Vec<(SocketAddr, bool)>,
+}
+
 /// Goes there.
-pub(super) async fn check(portal: &Portal) -> Vec<Finding> {
+pub(super) async fn check(portal: &Portal) -> Checked {
     match probe(portal, CLIENT_SESSION_PATH).await {
         Ok(probe) => {
             let unix = SystemTime::now()
@@ -63,13 +71,20 @@ pub(super) async fn check(portal: &Portal) -> Vec<Finding> {
                 }
                 findings.extend(further);
             }
-            findings
+            let tcp = probe.tcp.iter();
+            Checked {
+                findings,
+                tcp: tcp.map(|(at, reached)| (*at, reached.is_ok())).collect(),
+            }
         }
-        Err(error) => vec![Finding::fails(
-            NAME,
-            error.to_string(),
-            "get a new token".to_owned(),
-        )],
+        Err(error) => Checked {
+            findings: vec![Finding::fails(
+                NAME,
+                error.to_string(),
+                "get a new token".to_owned(),
+            )],
+            tcp: Vec::new(),
+        },
     }
 }
 
