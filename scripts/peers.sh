@@ -3,6 +3,7 @@
 # at pinned versions, into target/peers/bin; beside each lies a note of its version. The resolvers that
 # tests speak to come from Debian and are unpacked there, not installed: that would have them take over
 # this machine's own names. Reverse proxies come from there likewise: installed, they would listen. The
+# translator of NAT64 and the relay that Culvert's is measured against come from there too. The
 # identity provider that people sign in by in tests comes from npm, by the lock file in tests/openid. The programs that
 # ask by the resolvers of C libraries and of Go are built from tests/resolvers.
 # What is there already at that version is left alone.
@@ -30,6 +31,7 @@ openresolv     debian openresolv                      any                       
 nginx          debian_libs nginx                     any                                 usr/sbin/nginx
 haproxy        debian_libs haproxy                   any                                 usr/sbin/haproxy
 turnserver     debian_libs coturn                    any                                 usr/bin/turnserver
+tayga          debian_libs tayga                     any                                 usr/sbin/tayga
 caddy          debian_libs caddy                     any                                 usr/bin/caddy
 oidc-provider  npm    tests/openid                    9.13.3                              provider.js
 getent-musl    musl   tests/resolvers                 1                                   getent.c

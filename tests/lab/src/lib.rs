@@ -22,6 +22,7 @@ mod named;
 mod namespace;
 mod narrow;
 pub mod nat;
+pub mod nat64;
 mod postgres;
 mod process;
 pub mod product;

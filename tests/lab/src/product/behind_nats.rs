@@ -21,6 +21,7 @@ use super::servers::{Download, Server};
 use crate::link::Subnet;
 use crate::namespace::Namespace;
 use crate::nat::{NatKind, RouterNets, Routers};
+use crate::nat64::Nat64;
 use culvert_base::Family;
 
 /// Relay `n` is on the internet by network 60 + n.
@@ -155,6 +156,26 @@ impl BehindNats {
         self.clients.push(client);
         self.client_routers.push(routers);
         Ok(())
+    }
+
+    /// Adds a client on a network that has IPv6 alone, behind a NAT64. Its routers are not among the others.
+    ///
+    /// # Errors
+    /// When `ip` or `nft` refuses, or tayga is missing.
+    pub fn add_client_with_ipv6_alone(&mut self) -> Result<Nat64> {
+        let number = u8::try_from(self.clients.len())?;
+        let name = format!("client-{number}");
+        let dir = private_dir(&self.dir, &name)?;
+        let nets = [CLIENT_ROUTERS + number, CLIENT_NETS + number].map(Subnet);
+        let nat64 = Nat64::new(&self.internet, nets, &dir)?;
+        let mut client = Client::new(nat64.inside.clone(), dir);
+        client.name = name;
+        client.machine = format!(
+            "mount --bind {} /etc/resolv.conf",
+            nat64.resolv_conf.display()
+        );
+        self.clients.push(client);
+        Ok(nat64)
     }
 
     /// Starts everything: afterwards all machines are connected to the portal.
@@ -334,7 +355,8 @@ impl BehindNats {
     }
 
     /// The part of a client's status about a gateway; empty without one.
-    fn gateway_status(&self, client: usize, gateway: usize) -> serde_json::Value {
+    #[must_use]
+    pub fn gateway_status(&self, client: usize, gateway: usize) -> serde_json::Value {
         let status = self.clients[client].status().unwrap_or_default();
         let name = self.gateways[gateway].name.as_str();
         let mut gateways = status["gateways"].as_array().into_iter().flatten();

@@ -88,6 +88,7 @@ fn a_download_and_datagrams_are_in_the_flow_log_once_and_only_while_it_is_on() {
         assert_eq!(flow["address"], PRIVATE_V4, "{flow}");
         assert!(flow["at"].as_str() > flow["started"].as_str(), "{flow}");
         assert!(flow["application"].is_null(), "{flow}");
+        assert_eq!(flow["path"], "direct", "{flow}");
     }
     // The bytes that the client read, with headers, and those that were in flight when it stopped.
     let received = number(tcp, "received_bytes");

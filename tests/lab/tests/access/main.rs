@@ -26,6 +26,7 @@ mod domains;
 mod draining;
 mod enrolment;
 mod failover;
+mod families;
 mod flow_log;
 mod forgery;
 mod guard;

@@ -141,3 +141,33 @@ fn a_connection_outlives_the_relay_that_carries_it() {
     download.goes_on(SOON).unwrap();
     println!("at most {:?} without a byte", download.longest_gap());
 }
+
+#[test]
+fn the_flow_log_and_the_status_have_the_path_its_relay_and_the_reason() {
+    // No direct path is possible between the two.
+    let (gateway, client) = (NatKind::PortDependent, NatKind::Symmetric);
+    let mut scene = BehindNats::new(2, &[gateway], &[client]).unwrap();
+    scene.start().unwrap();
+    scene.portal.admin("retention set --flow-log on").unwrap();
+    wait_until("an answer", SOON, || scene.reaches(0, 0)).unwrap();
+    let why = "no direct path answers: the client's NAT is symmetric";
+    wait_until("the reason", SOON, || {
+        scene.gateway_status(0, 0)["why"] == why
+    })
+    .unwrap_or_else(|error| panic!("{error}: {:#}", scene.gateway_status(0, 0)));
+    let text = scene.clients[0].status_text().unwrap();
+    assert!(text.contains(why) && text.contains("RELAYS"), "{text}");
+    // A gateway that ends tells of its flows before it is gone.
+    wait_until("an answer", SOON, || scene.reaches(0, 0)).unwrap();
+    scene.gateways[0].stop().unwrap();
+    let relayed = "log flows --json";
+    let mut said = String::new();
+    wait_until("the flow", SOON, || {
+        said = scene.portal.admin(relayed).unwrap();
+        said.contains("\"path\":\"relayed\"")
+    })
+    .unwrap_or_else(|error| panic!("{error}: {said}"));
+    assert!(said.contains("\"relay\":\"rly_"), "{said}");
+    let csv = scene.portal.admin("log flows --csv").unwrap();
+    assert!(csv.contains(",relayed,rly_"), "{csv}");
+}

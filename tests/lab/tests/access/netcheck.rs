@@ -1,8 +1,9 @@
 //! `culvert netcheck` names what is in the way, and what to do.
 
-use crate::common::{Bed, WEB_PORT};
-use culvert_lab::culvert_program;
-use culvert_lab::product::{PRIVATE_V4, Product};
+use crate::common::{Bed, SOON, WEB_PORT};
+use culvert_lab::nat::NatKind;
+use culvert_lab::product::{BehindNats, Client, PRIVATE_V4, Product};
+use culvert_lab::{culvert_program, wait_until};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
@@ -31,6 +32,98 @@ fn netcheck_at(product: &Product, socket: &Path, arguments: &str) -> (i32, Vec<V
     assert_eq!(said["schema_version"], 1);
     let findings = said["findings"].as_array().unwrap().clone();
     (outcome.status.code().unwrap(), findings)
+}
+
+/// The whole report of `culvert netcheck --json` at a client's machine, and the exit status.
+pub(crate) fn netcheck_of(client: &Client, arguments: &str) -> (i32, Value) {
+    let program = culvert_program().unwrap();
+    let line = format!(
+        "{} netcheck --json --socket {} {arguments}",
+        program.display(),
+        client.socket().display()
+    );
+    let outcome = client
+        .namespace
+        .outcome_of_script(&format!("{}\n{line}", client.machine))
+        .unwrap();
+    let said = serde_json::from_slice(&outcome.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {outcome:?}"));
+    (outcome.status.code().unwrap(), said)
+}
+
+/// The mapping that netcheck is to name (docs/client.md). The routers differ in what they let in as well, which questions to
+/// relays can't show.
+const fn mapping(kind: NatKind) -> &'static str {
+    match kind {
+        NatKind::None => "none",
+        NatKind::Symmetric => "address_and_port_dependent",
+        NatKind::EndpointIndependent
+        | NatKind::AddressDependent
+        | NatKind::PortDependent
+        | NatKind::Double
+        | NatKind::CarrierGrade => "endpoint_independent",
+    }
+}
+
+#[test]
+fn it_names_the_kind_of_nat_behind_every_router_and_says_when_udp_is_blocked() {
+    let kinds = NatKind::ALL;
+    let mut scene = BehindNats::new(2, &[], &kinds).unwrap();
+    scene.start().unwrap();
+    for (client, kind) in scene.clients.iter().zip(kinds) {
+        let mut last = Value::Null;
+        // The client may not know the relays yet.
+        wait_until("both relays in the report", SOON, || {
+            let (_, report) = netcheck_of(client, "");
+            let relays = report["relays"].as_array().unwrap();
+            let answers = relays.iter().filter(|relay| relay["udp"] == "answers");
+            let is_whole = answers.count() == 2;
+            last = report;
+            is_whole
+        })
+        .unwrap_or_else(|error| panic!("{error}: {}: {last:#}", kind.name()));
+        let ipv4 = &last["network"]["ipv4"];
+        assert_eq!(ipv4["nat"], mapping(kind), "{}: {last:#}", kind.name());
+        assert_eq!(ipv4["state"], "works", "{}: {last:#}", kind.name());
+        let relays = last["relays"].as_array().unwrap();
+        let round_trips: Vec<u64> = relays
+            .iter()
+            .map(|relay| relay["round_trip_us"].as_u64().unwrap())
+            .collect();
+        assert!(round_trips.is_sorted(), "the nearest first: {last:#}");
+    }
+
+    // One relay, by hand and without a client: there is a NAT, and no more is known.
+    let home = kinds
+        .iter()
+        .position(|kind| *kind == NatKind::PortDependent);
+    let home = home.unwrap();
+    scene.clients[home].kill().unwrap();
+    let (_, report) = netcheck_of(&scene.clients[home], "--relay 10.200.60.2");
+    assert_eq!(report["network"]["ipv4"]["nat"], "unknown", "{report:#}");
+    let findings = report["findings"].as_array().unwrap();
+    says(
+        findings,
+        "nat",
+        "skipped",
+        "a single relay can't tell its kind",
+    );
+    // And none at all.
+    let client = &scene.clients[home].namespace;
+    client
+        .shell("nft 'add table inet blocked; add chain inet blocked out { type filter hook output priority 0; }; \
+                add rule inet blocked out meta l4proto udp drop'")
+        .unwrap();
+    let (code, report) = netcheck_of(&scene.clients[home], "--relay 10.200.60.2");
+    assert_eq!(report["relays"][0]["udp"], "silent", "{report:#}");
+    let findings = report["findings"].as_array().unwrap();
+    says(
+        findings,
+        "relay",
+        "failed",
+        "no UDP comes back from 10.200.60.2:3478",
+    );
+    assert_eq!(code, FAILED, "{report:#}");
 }
 
 /// The verdicts of one check, each with what was found.
