@@ -274,6 +274,14 @@ fn another_network_begins_everything_again() {
     assert_eq!(asked, [at(1, MAIN_PORT), at(2, GATEWAY_PORT)]);
 }
 
+fn by_udp(number: u8, address: SocketAddr) -> RelayPath {
+    RelayPath {
+        relay: relay_id(number),
+        address,
+        by_tls: false,
+    }
+}
+
 fn bridge() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 50_000))
 }
@@ -469,9 +477,9 @@ fn a_relay_whose_ipv6_is_dead_is_registered_at_by_ipv4_without_a_wait() {
     end.now = begun.saturating_add(Duration::from_millis(40));
     let answer = answer_to(v4, &registration[0].1, mapped(1));
     assert!(end.relays.handle_datagram(v4, &answer, end.now));
-    assert_eq!(end.relays.usable('a'), [(relay_id(7), v4)]);
+    assert_eq!(end.relays.usable('a'), [by_udp(7, v4)]);
     // IPv6 answers later: that changes nothing of what is in use.
     let late = answer_to(v6, &asked[0].1, mapped(2));
     end.relays.handle_datagram(v6, &late, end.now);
-    assert_eq!(end.relays.usable('a'), [(relay_id(7), v4)]);
+    assert_eq!(end.relays.usable('a'), [by_udp(7, v4)]);
 }

@@ -9,8 +9,11 @@ use culvert_link::{
 use culvert_wire::messages::PortalSet;
 use culvert_wire::token::CertificatePin;
 use futures_util::{SinkExt, StreamExt};
+use rustls::ServerConfig;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio_rustls::TlsAcceptor;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 

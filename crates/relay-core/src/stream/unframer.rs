@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn datagrams_of_one_length_become_a_batch_that_a_shorter_one_ends() {
         let found = batches(&[&frames(&[100, 100, 40, 100, 120, 120])]).unwrap();
-        let shapes: Vec<_> = found.iter().map(|(bytes, stride)| (bytes.len(), *stride));
+        let shapes = found.iter().map(|(bytes, stride)| (bytes.len(), *stride));
         let shapes: Vec<_> = shapes.collect();
         assert_eq!(shapes, [(240, 100), (100, 100), (240, 120)]);
         assert_eq!(found[0].0[200..], [2; 40]);
