@@ -237,8 +237,7 @@ impl<K: Copy + Ord> Relays<K> {
     /// A datagram of Culvert came from `source`. False if it was nothing of a relay that this end asked.
     pub fn handle_datagram(&mut self, source: SocketAddr, datagram: &[u8], now: BootTime) -> bool {
         let mut of_source = self.entries.values_mut();
-        let taken = of_source
-            .any(|entry| entry.handle_datagram(source, datagram, now))
+        let taken = of_source.any(|entry| entry.handle_datagram(source, datagram, now))
             || self.survey.handle_datagram(source, datagram, now)
             || self.portal.handle_datagram(source, datagram, now);
         self.drain(now);
