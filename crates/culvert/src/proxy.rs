@@ -66,7 +66,7 @@ impl Sources<'_> {
 
     fn credentials(&self) -> Result<Option<ProxyCredentials>, Failure> {
         if let Some(path) = self.named {
-            let text = read_password_file(path).map_err(refused)?;
+            let text = read_password_file(path).map_err(|error| refused(&error))?;
             return parse(&text, path).map(Some);
         }
         if let Some(directory) = self.directory {
@@ -89,11 +89,11 @@ fn optional(read: Result<TokenText, HostError>) -> Result<Option<TokenText>, Fai
         {
             Ok(None)
         }
-        Err(error) => Err(refused(error)),
+        Err(error) => Err(refused(&error)),
     }
 }
 
-fn refused(error: HostError) -> Failure {
+fn refused(error: &HostError) -> Failure {
     Failure::new(
         Status::Failed,
         format_args!("the proxy's credentials: {error}"),

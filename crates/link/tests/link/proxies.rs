@@ -233,7 +233,8 @@ async fn a_session_that_the_proxy_ends_begins_again_through_it() {
             let (mut client, _) = proxy.accept().await;
             let mut portal = to(&server).await;
             client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
-            tokio::spawn(async move { copy_bidirectional(&mut client, &mut portal).await })
+            let carried = async move { copy_bidirectional(&mut client, &mut portal).await };
+            tokio::spawn(carried).abort_handle()
         };
         let (event, carrying, _socket) = tokio::join!(link.next(), carry, server.accept());
         assert!(matches!(event, PortalEvent::Opened(_)), "{event:?}");
