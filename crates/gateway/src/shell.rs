@@ -54,6 +54,9 @@ const LOAD_INTERVAL: Duration = Duration::from_secs(5);
 /// The interval at which ended flows are fetched: that at which the engine looks for them.
 const FLOWS_INTERVAL: Duration = Duration::from_secs(1);
 
+/// The interval at which it is looked whether clients do not answer.
+const SILENCE_INTERVAL: Duration = Duration::from_millis(500);
+
 /// The time that the gateway waits at its end for the portal to take the last flows.
 const LAST_FLOWS_WAIT: Duration = Duration::from_secs(2);
 
@@ -171,7 +174,7 @@ impl Shell {
         let mut load = interval(LOAD_INTERVAL);
         let mut guard = interval(GUARD_INTERVAL);
         let mut flows = interval(FLOWS_INTERVAL);
-        let mut silence = interval(streams::SILENCE_INTERVAL);
+        let mut silence = interval(SILENCE_INTERVAL);
         flows.set_missed_tick_behavior(MissedTickBehavior::Delay);
         load.set_missed_tick_behavior(MissedTickBehavior::Delay);
         guard.set_missed_tick_behavior(MissedTickBehavior::Delay);

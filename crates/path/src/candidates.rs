@@ -1,6 +1,6 @@
 //! Addresses at which a peer may be reached.
 
-use crate::guard::{CandidateRefusal, Guard, canonical};
+use crate::guard::{BRIDGES_MAX, CandidateRefusal, Guard, canonical};
 use culvert_ids::RelayId;
 use std::cmp::Reverse;
 use std::net::SocketAddr;
@@ -14,6 +14,9 @@ pub const OBSERVED_MAX: usize = 4;
 
 /// The most relays of one peer: one in use and one to fall back to, of two sets while they change.
 pub const RELAYS_MAX: usize = 4;
+
+/// Each of them may be behind a TLS stream.
+const _: () = assert!(BRIDGES_MAX == RELAYS_MAX);
 
 /// The most destinations of a handshake initiation.
 pub const TARGETS_MAX: usize = CANDIDATES_MAX + RELAYS_MAX;

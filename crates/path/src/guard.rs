@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 pub const OWN_RANGES_MAX: usize = 32;
 
 /// Loopback addresses that stand for a relay behind a TLS stream: one for each relay of a peer.
-pub(crate) const BRIDGES_MAX: usize = crate::candidates::RELAYS_MAX;
+pub(crate) const BRIDGES_MAX: usize = 4;
 
 /// The reason why an address is no candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]

@@ -454,6 +454,7 @@ pub(super) const EDGES: [(&str, &[&str]); 49] = [
         &[
             "culvert-base",
             "culvert-fair",
+            "culvert-ids",
             "culvert-link",
             "culvert-relay-core",
             "culvert-udp",

@@ -8,9 +8,6 @@ use culvert_path::{SILENCE, TlsPlace};
 use culvert_relay_tls::{BridgeSettings, StreamEvent, StreamNews};
 use std::time::Duration;
 
-/// The interval at which clients are looked at that do not answer.
-pub(super) const SILENCE_INTERVAL: Duration = Duration::from_millis(500);
-
 /// A client that has not answered for this long has gone. It says nothing of the gateway's own network.
 const GONE_AFTER: Duration = Duration::from_secs(10);
 

@@ -1,8 +1,9 @@
 //! One relay of one owner: the registration by UDP, and the one through a TLS stream where UDP is blocked.
 
+use super::grant::RelayGrant;
+use super::output::RelaysOutput;
 use super::seeds::Seeds;
 use super::stream::{Order, Registering, Stream};
-use super::{RelayGrant, RelaysOutput};
 use crate::candidates::RelayPath;
 use crate::mapping::Seen;
 use culvert_base::BootTime;

@@ -1,6 +1,8 @@
 //! Relays in the messages of the portal, for clients and gateways alike.
 
-use super::{RelayGrant, RelayReached, TlsPlace};
+use super::grant::RelayGrant;
+use super::output::RelayReached;
+use super::stream::TlsPlace;
 use culvert_base::BootTime;
 use culvert_relay_core::registration::Permission;
 use culvert_wire::messages::{RelayAccess, RelayReach};

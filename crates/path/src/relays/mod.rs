@@ -11,7 +11,9 @@
 //! Events and time go in through `handle_*`; call [`Relays::poll_output`] after each until it returns `None`.
 
 mod entry;
+mod grant;
 mod messages;
+mod output;
 mod portal_port;
 mod seeds;
 mod stream;
@@ -19,13 +21,12 @@ mod survey;
 
 use crate::candidates::RelayPath;
 use crate::mapping::Seen;
-use crate::nat64::{Nat64Prefix, reach_all};
 use culvert_base::BootTime;
 use culvert_ids::RelayId;
-use culvert_relay_core::message::RefusalReason;
-use culvert_relay_core::registration::Permission;
 use entry::Entry;
+pub use grant::RelayGrant;
 pub use messages::{ToldReached, relay_grant};
+pub use output::{RelayReached, RelaysOutput};
 pub use portal_port::KEEP_MAPPING_EVERY;
 use portal_port::PortalPort;
 use seeds::Seeds;
@@ -42,95 +43,6 @@ pub const RELAYS_PER_OWNER: usize = 2;
 
 /// Reflexive addresses of an end that are told: those that two relays and their families see, twice while they change.
 pub const REFLEXIVE_MAX: usize = 8;
-
-/// The permission to use a relay.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RelayGrant {
-    /// The relay.
-    pub relay: RelayId,
-    /// Its addresses, each with the gateway's port.
-    pub addresses: Vec<SocketAddr>,
-    /// Its TLS port, if it has one.
-    pub tls: Option<TlsPlace>,
-    /// The token, and the key of the proofs.
-    pub permission: Permission,
-}
-
-impl RelayGrant {
-    /// The same relay, as a host without IPv4 reaches it by this prefix. Without one nothing changes.
-    #[must_use]
-    pub fn reached_by(mut self, nat64: Option<Nat64Prefix>) -> Self {
-        self.addresses = reach_all(nat64, &self.addresses);
-        if let Some(tls) = &mut self.tls {
-            tls.addresses = reach_all(nat64, &tls.addresses);
-        }
-        self
-    }
-}
-
-/// An effect, to be carried out in the order in which [`Relays::poll_output`] returns them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RelaysOutput<K> {
-    /// Send this.
-    Send {
-        /// The datagram.
-        datagram: Vec<u8>,
-        /// Its destination.
-        to: SocketAddr,
-    },
-    /// A registration has left for this address: records that follow it are forwarded.
-    Registering {
-        /// The owner of the registration.
-        owner: K,
-        /// The relay's address.
-        address: SocketAddr,
-    },
-    /// The relay refuses this end.
-    Refused {
-        /// The relay.
-        relay: RelayId,
-        /// The reason.
-        reason: RefusalReason,
-    },
-    /// Open a TLS stream to the relay; then [`Relays::handle_tls_opened`] or [`Relays::handle_tls_ended`].
-    OpenTls {
-        /// The owner of the stream.
-        owner: K,
-        /// The relay.
-        relay: RelayId,
-        /// Its TLS port.
-        place: TlsPlace,
-    },
-    /// Close the owner's stream to the relay, or give its opening up. Nothing is to be reported of it any more.
-    CloseTls {
-        /// The owner of the stream.
-        owner: K,
-        /// The relay.
-        relay: RelayId,
-    },
-    /// The relay gives no answer by UDP, and is not reached by TLS either. It is tried again.
-    TlsFailed {
-        /// The relay.
-        relay: RelayId,
-        /// The reason.
-        why: String,
-    },
-    /// Registrations, round trips or reflexive addresses are others now.
-    Changed,
-}
-
-/// A relay that answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RelayReached {
-    /// The relay.
-    pub relay: RelayId,
-    /// Its round trip.
-    pub round_trip: Duration,
-    /// The end is registered there.
-    pub is_registered: bool,
-    /// It is reached by TLS only.
-    pub by_tls: bool,
-}
 
 /// The relays of an end.
 pub struct Relays<K> {

@@ -421,7 +421,7 @@ impl World {
 
     fn execute(&mut self) {
         for end in 0..2 {
-            // What one of the two says is news for the other, and the other way round: at most twice.
+            // News of one of the two are news for the other, and the other way round: at most twice.
             for _ in 0..4 {
                 self.execute_selection(end);
                 self.execute_relays(end);

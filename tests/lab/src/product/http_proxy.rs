@@ -60,7 +60,7 @@ impl HttpProxy {
                 match listener.accept() {
                     Ok((stream, _)) => {
                         let (state, namespace) = (Arc::clone(&shared), namespace.clone());
-                        // Whatever goes wrong ends the connection.
+                        // A fault ends the connection.
                         thread::spawn(move || namespace.inside(|| serve(&stream, &state)));
                     }
                     Err(_) => thread::sleep(Duration::from_millis(5)),
