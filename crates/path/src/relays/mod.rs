@@ -33,7 +33,6 @@ use seeds::Seeds;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::net::SocketAddr;
-use std::time::Duration;
 pub use stream::{TLS_AFTER, TLS_LEFT_OPEN, TLS_SILENT, TLS_STREAMS_MAX, TlsPlace};
 use survey::Survey;
 pub use survey::{PLACES_MAX, RelayPlace, SURVEY_EVERY};
