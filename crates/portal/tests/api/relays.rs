@@ -5,7 +5,39 @@ use crate::console_pages::version_for;
 use crate::live_machines::relay_with;
 use crate::support::{Client, Running, enrol_relay, id_of};
 use culvert_store::Role;
+use culvert_wire::api::OwnRelayStatus;
 use serde_json::{Value, json};
+use tokio::sync::watch;
+
+#[tokio::test]
+async fn the_relay_beside_a_portal_is_told_with_its_problems_and_the_portal_is_ready_without_it() {
+    let problem = "UDP port 3478 is taken by \"others\"";
+    let relay = watch::Sender::new(OwnRelayStatus {
+        ports: "3478 and 3479-3542".to_owned(),
+        problems: vec![problem.to_owned()],
+        ..OwnRelayStatus::default()
+    });
+    let running = Running::start_beside(relay.subscribe()).await;
+    let mut owner = running.owner().await;
+    let told = owner.get("/readyz").await.expect(200).text;
+    assert_eq!(told, format!("ready\nrelay: {problem}\n"));
+    let status = one(&mut owner, "/api/v1/status").await;
+    assert_eq!(
+        status["own_relay"],
+        json!({"ready": false, "addresses": [], "ports": "3478 and 3479-3542", "problems": [problem]})
+    );
+    let mut browser = signed_in(&running, Role::Admin).await;
+    let page = browser.get("/").await.expect(200).text;
+    assert!(page.contains("The relay beside this portal: UDP port 3478 is taken"));
+    assert!(page.contains("not ready"), "{page}");
+    relay.send_modify(|relay| {
+        relay.ready = true;
+        relay.problems.clear();
+    });
+    let page = browser.get("/").await.expect(200).text;
+    assert!(!page.contains("The relay beside this portal"));
+    assert_eq!(owner.get("/readyz").await.expect(200).text, "ready\n");
+}
 
 async fn one(client: &mut Client, path: &str) -> Value {
     client.get(path).await.expect(200).json()

@@ -9,6 +9,7 @@ use culvert_store::{
 };
 use culvert_store_sql::SecretsAccess;
 use culvert_store_sql::{SqlStore, SqliteOptions};
+use culvert_wire::api::OwnRelayStatus;
 use culvert_wire::token::{Bearer, Secret, Token, TokenKind};
 use culvert_wire::{PublicKey, Timestamp};
 use http_body_util::{BodyExt, Full};
@@ -29,6 +30,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
+use tokio::sync::watch;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
@@ -93,6 +95,13 @@ impl Running {
     pub(crate) async fn start_behind(proxies: &str) -> Self {
         let mut options = options_for(None);
         options.trusted_proxies = vec![proxies.parse().unwrap()];
+        Self::start_with(tempfile::tempdir().unwrap(), options, |store| store).await
+    }
+
+    /// One with a relay beside it, whose state is told so.
+    pub(crate) async fn start_beside(relay: watch::Receiver<OwnRelayStatus>) -> Self {
+        let mut options = options_for(None);
+        options.own_relay = Some(relay);
         Self::start_with(tempfile::tempdir().unwrap(), options, |store| store).await
     }
 
