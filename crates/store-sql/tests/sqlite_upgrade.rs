@@ -100,7 +100,7 @@ async fn a_file_of_the_version_before_has_all_its_rows_and_that_version_works_on
     assert!(rows.iter().all(has_row), "{rows:?}");
     let store = before.open().await.unwrap();
     finds_all(&store).await;
-    assert_eq!(store.schema().await.unwrap().state, state(17, 15));
+    assert_eq!(store.schema().await.unwrap().state, state(18, 15));
     assert_eq!(before.rows().await, rows);
     add_site(&store, 1).await.unwrap();
     store.close().await;
@@ -115,7 +115,7 @@ async fn two_versions_work_on_one_file_until_the_upgrade_is_finished() {
     let newer = before.open_next().await;
     both_write_and_read(&older, &newer).await;
     let status = newer.schema().await.unwrap();
-    assert_eq!((status.state, status.pending), (state(18, 15), Some(18)));
+    assert_eq!((status.state, status.pending), (state(19, 15), Some(19)));
     // The way back.
     older.close().await;
     newer.close().await;
@@ -125,13 +125,13 @@ async fn two_versions_work_on_one_file_until_the_upgrade_is_finished() {
     let seen = older.schema().await.unwrap();
     assert_eq!(
         (seen.state, seen.known, seen.pending),
-        (state(18, 15), 17, None)
+        (state(19, 15), 18, None)
     );
     older.close().await;
 
     let newer = before.open_next().await;
     let finished = newer.finish_upgrade().await.unwrap();
-    assert_eq!((finished.state, finished.pending), (state(18, 18), None));
+    assert_eq!((finished.state, finished.pending), (state(19, 19), None));
     finds_all(&newer).await;
     let again = newer.finish_upgrade().await.unwrap();
     assert_eq!(again, finished);

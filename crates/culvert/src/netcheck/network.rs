@@ -64,6 +64,8 @@ pub(super) enum Outcome {
     Garbage,
     /// Nothing came.
     Silent,
+    /// A firewall of this machine dropped the question.
+    BlockedHere,
     /// The question did not leave this machine.
     NoRoute,
 }
@@ -129,7 +131,7 @@ pub(super) struct RelayReport {
     /// The address that answered first, otherwise the first one.
     pub(super) address: Option<SocketAddr>,
     pub(super) round_trip_us: Option<u64>,
-    /// `answers`, `garbage`, `silent` or `no_route`.
+    /// `answers`, `garbage`, `silent`, `blocked_here` or `no_route`.
     pub(super) udp: &'static str,
     /// `works`, `wrong_certificate` or `fails`; none if it is not known that it takes TLS.
     pub(super) tls: Option<&'static str>,
@@ -258,7 +260,7 @@ fn seen(observed: &Observations, is_v4: bool) -> Vec<Seen> {
             by: question.to,
             mapped,
         }),
-        Outcome::Garbage | Outcome::Silent | Outcome::NoRoute => None,
+        Outcome::Garbage | Outcome::Silent | Outcome::BlockedHere | Outcome::NoRoute => None,
     });
     answered.collect()
 }
@@ -355,6 +357,11 @@ fn silent(relay: &RelayObservation, circumstances: Circumstances, tls: &str) -> 
         let found = format!("{name}: what comes from {asked} answers no question{tls}");
         return Finding::fails(RELAY, found, CAPTIVE.to_owned());
     }
+    if is(&Outcome::BlockedHere) {
+        let found = format!("{name}: this machine's own firewall drops UDP to {asked}{tls}");
+        let fix = "let it out (`nft list ruleset` shows the rules)".to_owned();
+        return Finding::fails(RELAY, found, fix);
+    }
     let found = match is(&Outcome::Silent) {
         true => format!("{name}: no UDP comes back from {asked}{tls}"),
         false => format!("{name}: this machine has no route to {asked}{tls}"),
@@ -388,6 +395,7 @@ fn report(relay: &RelayObservation) -> RelayReport {
         udp: match nearest {
             Some(_) => "answers",
             None if is(&Outcome::Garbage) => "garbage",
+            None if is(&Outcome::BlockedHere) => "blocked_here",
             None if is(&Outcome::Silent) => "silent",
             None => "no_route",
         },

@@ -10,6 +10,7 @@ use culvert_relay_core::Message;
 use culvert_relay_core::message::{Ask, Transaction};
 use culvert_wire::token::CertificatePin;
 use std::collections::BTreeMap;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 use tokio::net::{UdpSocket, lookup_host};
@@ -260,14 +261,21 @@ async fn exchange_by(
 async fn send(socket: &UdpSocket, asked: &mut Asked) -> Result<(), Failure> {
     let mut number = [0; 16];
     getrandom::fill(&mut number)
-        .map_err(|error| Failure::io("drawing random bytes", &std::io::Error::other(error)))?;
+        .map_err(|error| Failure::io("drawing random bytes", &io::Error::other(error)))?;
     let transaction = Transaction(number);
     let question = Ask { transaction }.encode();
-    if socket.send_to(&question, asked.to).await.is_ok() {
-        asked.attempts.push((transaction, Instant::now()));
-        if asked.outcome == Outcome::NoRoute {
-            asked.outcome = Outcome::Silent;
+    match socket.send_to(&question, asked.to).await {
+        Ok(_) => {
+            asked.attempts.push((transaction, Instant::now()));
+            if matches!(asked.outcome, Outcome::NoRoute | Outcome::BlockedHere) {
+                asked.outcome = Outcome::Silent;
+            }
         }
+        // A rule of the output hook (nft(8), `drop` and `reject`).
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            asked.outcome = Outcome::BlockedHere;
+        }
+        Err(_) => {}
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use crate::common::{Bed, SOON, WEB_PORT};
 use culvert_lab::nat::NatKind;
 use culvert_lab::product::{BehindNats, Client, PRIVATE_V4, Product};
-use culvert_lab::{culvert_program, wait_until};
+use culvert_lab::{Namespace, culvert_program, wait_until};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
@@ -108,22 +108,35 @@ fn it_names_the_kind_of_nat_behind_every_router_and_says_when_udp_is_blocked() {
         "skipped",
         "a single relay can't tell its kind",
     );
-    // And none at all.
-    let client = &scene.clients[home].namespace;
-    client
-        .shell("nft 'add table inet blocked; add chain inet blocked out { type filter hook output priority 0; }; \
-                add rule inet blocked out meta l4proto udp drop'")
-        .unwrap();
-    let (code, report) = netcheck_of(&scene.clients[home], "--relay 10.200.60.2");
-    assert_eq!(report["relays"][0]["udp"], "silent", "{report:#}");
-    let findings = report["findings"].as_array().unwrap();
-    says(
-        findings,
-        "relay",
-        "failed",
-        "no UDP comes back from 10.200.60.2:3478",
-    );
-    assert_eq!(code, FAILED, "{report:#}");
+    // And none at all: a router drops UDP without a word, and then the machine itself does.
+    let block = |namespace: &Namespace, hook: &str| {
+        let rules = format!(
+            "nft 'add table inet blocked; add chain inet blocked udp {{ type filter hook {hook} priority 0; }}; \
+             add rule inet blocked udp meta l4proto udp drop'"
+        );
+        namespace.shell(&rules).unwrap();
+    };
+    for (namespace, hook, udp, holds) in [
+        (
+            &scene.client_routers[home].inner,
+            "forward",
+            "silent",
+            "no UDP comes back from 10.200.60.2:3478",
+        ),
+        (
+            &scene.clients[home].namespace,
+            "output",
+            "blocked_here",
+            "own firewall drops UDP to 10.200.60.2:3478",
+        ),
+    ] {
+        block(namespace, hook);
+        let (code, report) = netcheck_of(&scene.clients[home], "--relay 10.200.60.2");
+        assert_eq!(report["relays"][0]["udp"], udp, "{report:#}");
+        let findings = report["findings"].as_array().unwrap();
+        says(findings, "relay", "failed", holds);
+        assert_eq!(code, FAILED, "{report:#}");
+    }
 }
 
 /// The verdicts of one check, each with what was found.

@@ -138,6 +138,15 @@ fn udp_that_is_blocked_is_in_the_way_unless_tls_or_a_gateway_is_reached() {
 }
 
 #[test]
+fn a_firewall_of_this_machine_is_named() {
+    let blocked = vec![unanswered("192.0.2.1:3478", Outcome::BlockedHere)];
+    let judged = judge(&observed(vec![of("one", blocked)]));
+    assert_eq!(judged.relays[0].udp, "blocked_here");
+    let finding = find(&judged, RELAY, "own firewall drops UDP to 192.0.2.1:3478");
+    assert_eq!(finding.verdict, Verdict::Failed);
+}
+
+#[test]
 fn answers_of_another_are_a_captive_network() {
     let garbage = vec![unanswered("192.0.2.1:3478", Outcome::Garbage)];
     let judged = judge(&observed(vec![of("one", garbage)]));
