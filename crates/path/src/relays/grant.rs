@@ -1,7 +1,7 @@
-//! The permission to use crate::nat64::{Nat64Prefix, reach_all};
-use a relay, and where the relay is.
+//! The permission to use a relay, and where the relay is.
 
 use super::stream::TlsPlace;
+use crate::nat64::{Nat64Prefix, reach_all};
 use culvert_ids::RelayId;
 use culvert_relay_core::registration::Permission;
 use std::net::SocketAddr;
