@@ -5,6 +5,7 @@
 //! where this runs, and the ends need one too. So the rate of one core is also told as bytes for each second of
 //! processor time that the relay used.
 
+mod common;
 mod ends;
 mod flow;
 mod ping;
@@ -15,6 +16,7 @@ pub(crate) mod worker;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
+use common::{FIRST_PORT, GATEWAY_PORTS, MAIN_PORT, RECORD, Rate, at, batch};
 use culvert_base::{Destination, Family};
 use culvert_lab::Namespace;
 use culvert_udp::Socket;
@@ -22,18 +24,9 @@ use ends::{End, record};
 use flow::{Carried, Flow};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 use turn::{Channel, Turn};
 use worker::Worker;
-
-const MAIN_PORT: u16 = 3478;
-const FIRST_PORT: u16 = 3479;
-const GATEWAY_PORTS: &str = "3479-3481";
-
-/// Bytes of a record, and records of a batch.
-const RECORD: usize = 1_420;
-const BATCH: usize = 44;
 
 /// Targets: `--check` fails below them.
 const LEAST_GBIT: f64 = 8.0;
@@ -71,15 +64,6 @@ pub(crate) struct Arguments {
     /// Fail if a target is missed.
     #[arg(long)]
     check: bool,
-}
-
-/// The throughput of one server.
-#[derive(Clone, Copy, Debug)]
-struct Rate {
-    gbit_per_s: f64,
-    /// Gigabits for each second of the server's processor time.
-    gbit_per_core: f64,
-    lost: u64,
 }
 
 /// Measures, and prints.
@@ -150,14 +134,6 @@ fn rate(carried: &Carried, cpu: Duration) -> Rate {
         gbit_per_core: carried.bytes as f64 * 8.0 / 1e9 / cpu.as_secs_f64(),
         lost: carried.lost,
     }
-}
-
-fn at(port: u16) -> SocketAddr {
-    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
-}
-
-fn batch(record: &[u8]) -> Vec<u8> {
-    record.repeat(BATCH)
 }
 
 fn relay_rate(span: Duration) -> Result<Rate> {

@@ -1,8 +1,8 @@
 //! Records through a TLS stream of the relay: from an end's socket over loopback to its stream, and to the gateway.
 
+use super::common::{BATCH, FIRST_PORT, GATEWAY_PORTS, MAIN_PORT, RECORD, Rate, at, batch};
 use super::ends::{End, record};
 use super::worker::Worker;
-use super::{BATCH, FIRST_PORT, GATEWAY_PORTS, MAIN_PORT, RECORD, Rate, at, batch};
 use anyhow::{Context, Result, ensure};
 use culvert_base::Family;
 use culvert_link::system_look_up;

@@ -5,6 +5,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::fmt;
 use std::str::FromStr;
+use subtle::ConstantTimeEq;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use zeroize::Zeroizing;
@@ -42,7 +43,7 @@ pub struct ProxyUrlError;
 pub struct ProxyCredentialsError;
 
 /// A user and a password for a proxy, as `Proxy-Authorization` has them.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct ProxyCredentials(Zeroizing<String>);
 
 impl HttpProxy {
@@ -224,6 +225,14 @@ impl FromStr for ProxyCredentials {
         }
     }
 }
+
+impl PartialEq for ProxyCredentials {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_bytes().ct_eq(other.0.as_bytes()).into()
+    }
+}
+
+impl Eq for ProxyCredentials {}
 
 impl fmt::Debug for ProxyCredentials {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {

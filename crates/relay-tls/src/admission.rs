@@ -1,4 +1,4 @@
-//! Which streams a relay holds: bounded in all and by their source.
+//! The streams that a relay holds: bounded in all and by their source.
 
 use culvert_base::Uptime;
 use culvert_fair::{Bounds, FairTable, Place, Subscriber};

@@ -13,7 +13,7 @@ const BACKLOG: i32 = 1_024;
 /// The system's.
 pub fn listen_everywhere(port: u16) -> io::Result<Vec<TcpListener>> {
     let v4 = listen((Ipv4Addr::UNSPECIFIED, port).into())?;
-    // Where any port would do, both families have the same one.
+    // Both families have the same port, also if any would do.
     let port = v4.local_addr()?.port();
     match listen((Ipv6Addr::UNSPECIFIED, port).into()) {
         Ok(v6) => Ok(vec![v4, v6]),

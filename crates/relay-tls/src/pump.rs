@@ -34,7 +34,7 @@ const READ_BYTES: usize = 256 * 1_024;
 /// Frames that are encrypted at once, while the TCP connection takes all: one full batch.
 const BYTES_AT_ONCE: usize = 66 * 1_024;
 
-/// Frames that are encrypted at once after the TCP connection was full: one record of TLS. What is encrypted has to be
+/// Frames that are encrypted at once after the TCP connection was full: one record of TLS. An encrypted record has to be
 /// sent, however old it gets.
 const BYTES_AT_ONCE_SLOWLY: usize = 16 * 1_024;
 
@@ -203,7 +203,7 @@ impl Pump {
     /// Carries datagrams until the stream ends, or `stop` is there.
     pub(crate) async fn run(mut self, stop: impl Future<Output = ()>) -> StreamEnd {
         let mut stop = pin!(stop);
-        // What came behind the answer to the preface is decrypted already.
+        // Bytes behind the answer to the preface are decrypted already.
         let mut turned = self.decode();
         self.deliver();
         let mut timer = pin!(sleep_until(self.began + TICK));
@@ -242,7 +242,7 @@ impl Pump {
         BootTime::ZERO.saturating_add(self.began.elapsed())
     }
 
-    /// What is due at times: keepalives, and the end of a silent stream.
+    /// Sends keepalives, and ends a silent stream.
     fn tick(&mut self) -> Result<(), StreamEnd> {
         self.outbox.expire(self.now());
         let age = self.began.elapsed();

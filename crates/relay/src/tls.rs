@@ -35,7 +35,7 @@ pub(crate) struct TlsSockets {
 }
 
 impl TlsSockets {
-    /// Opens them. Where nobody asked for the usual port, the relay goes on without it.
+    /// Opens them. The relay goes on without the usual port if nobody asked for it.
     pub(crate) fn bind(at: TlsListen) -> Result<Self, RelayError> {
         let bound = match at {
             TlsListen::Off => return Ok(Self::default()),
@@ -149,7 +149,7 @@ impl Tls {
         })
     }
 
-    /// What the portal is told of it.
+    /// The port and the pin, as the portal is told of them.
     pub(crate) fn place(&self) -> Option<RelayTls> {
         self.running.as_ref().map(|running| RelayTls {
             port: running.port,

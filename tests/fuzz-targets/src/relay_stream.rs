@@ -7,8 +7,8 @@ use culvert_relay_core::stream::{
     FrameError, KEEPALIVE, Outbox, PREFACE_LEN, Preface, Unframer, parse_answer, write_frames,
 };
 
-/// Whatever comes in a stream, and in whatever parts: batches are such as the kernel takes, and hold the datagrams that a
-/// reading from end to end finds, up to the same fault. What an outbox writes is read back.
+/// A stream may be anything, and come in any parts. Batches are such as the kernel takes. They hold the datagrams that a
+/// reading from end to end finds, up to the same fault. Datagrams that an outbox writes are read back.
 ///
 /// # Panics
 /// If a property does not hold.
