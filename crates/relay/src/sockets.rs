@@ -1,7 +1,7 @@
 //! The sockets of a relay, opened before it gives up any right.
 
 use crate::RelayError;
-use crate::settings::{PortRange, Settings};
+use crate::settings::{PortRange, Settings, TlsListen};
 use crate::tls::TlsSockets;
 use culvert_base::Family;
 use culvert_udp::{Socket, UdpError};
@@ -21,10 +21,16 @@ impl Sockets {
     /// # Errors
     /// [`RelayError::Socket`] and [`RelayError::Tls`] name the port, and [`RelayError::SamePort`].
     pub fn bind(settings: &Settings) -> Result<Self, RelayError> {
-        Ok(Self {
-            tls: TlsSockets::bind(settings.tls.listen)?,
-            ..Self::bind_ports(settings.port, settings.gateway_ports)?
-        })
+        Self::bind_ports(settings.port, settings.gateway_ports)?.with_tls(settings.tls.listen)
+    }
+
+    /// Listens for TLS too.
+    ///
+    /// # Errors
+    /// [`RelayError::Tls`].
+    pub fn with_tls(self, at: TlsListen) -> Result<Self, RelayError> {
+        let tls = TlsSockets::bind(at)?;
+        Ok(Self { tls, ..self })
     }
 
     /// The same for given UDP ports, without TLS.

@@ -68,11 +68,22 @@ fn permission(port: u16, client: Option<ClientId>) -> Permission {
 impl End {
     /// An end that begins to register; without a client it is the gateway.
     pub(crate) fn new(relay: SocketAddr, client: Option<ClientId>) -> Self {
-        let permission = permission(relay.port(), client);
+        let socket = Socket::bind(Family::of(relay.ip()), 0, 0).unwrap();
+        Self::through(socket, relay, relay.port(), client)
+    }
+
+    /// The same from a given socket, with the relay's gateway port at another address.
+    pub(crate) fn through(
+        socket: Socket,
+        relay: SocketAddr,
+        gateway_port: u16,
+        client: Option<ClientId>,
+    ) -> Self {
+        let permission = permission(gateway_port, client);
         let number = client.map_or(0, |client| client.as_bytes()[0]);
         let registration = Registration::new(&[relay], permission, [number; 32], BootTime::ZERO);
         Self {
-            socket: Socket::bind(Family::of(relay.ip()), 0, 0).unwrap(),
+            socket,
             registration,
             outputs: Vec::new(),
             relay,

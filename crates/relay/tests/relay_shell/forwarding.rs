@@ -6,14 +6,14 @@ use culvert_relay_core::registration::Output;
 use std::net::{Ipv6Addr, SocketAddr};
 
 /// A WireGuard record of a kind, with the number behind its kind.
-fn record(kind: u8, number: u32, len: usize) -> Vec<u8> {
+pub(crate) fn record(kind: u8, number: u32, len: usize) -> Vec<u8> {
     let mut record = vec![0xee; len];
     record[..4].copy_from_slice(&[kind, 0, 0, 0]);
     record[4..8].copy_from_slice(&number.to_le_bytes());
     record
 }
 
-fn run(number: u32, records: usize) -> Vec<u8> {
+pub(crate) fn run(number: u32, records: usize) -> Vec<u8> {
     (0..records)
         .flat_map(|_| record(4, number, 1_420))
         .collect()

@@ -7,3 +7,4 @@ mod forwarding;
 mod portal;
 mod scene;
 mod session;
+mod tls;

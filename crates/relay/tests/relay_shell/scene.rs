@@ -7,7 +7,7 @@ use culvert_relay::{
     Enrolment, Observer, PortRange, RelayError, Settings, Sockets, TlsListen, TlsSettings,
 };
 use culvert_wire::messages::FromRelay;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
@@ -17,6 +17,9 @@ use tokio::task::JoinHandle;
 
 /// Gateway ports of the relay.
 pub(crate) const PORTS: u16 = 4;
+
+/// Any free port.
+const TLS: TlsListen = TlsListen::Address(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0));
 
 pub(crate) struct Scene {
     pub(crate) portal: FakePortal,
@@ -38,7 +41,7 @@ fn free_sockets() -> (u16, PortRange, Sockets) {
         let main = 20_000 + (spread + number) % 2_000 * 8;
         let range: PortRange = format!("{}-{}", main + 1, main + PORTS).parse().unwrap();
         match Sockets::bind_ports(main, range) {
-            Ok(sockets) => return (main, range, sockets),
+            Ok(sockets) => return (main, range, sockets.with_tls(TLS).unwrap()),
             Err(RelayError::Socket { .. }) if number < 500 => {}
             Err(error) => panic!("{error}"),
         }
@@ -61,7 +64,7 @@ impl Scene {
             gateway_ports,
             addresses: vec!["127.0.0.1".parse().unwrap()],
             tls: TlsSettings {
-                listen: TlsListen::Address("127.0.0.1:0".parse().unwrap()),
+                listen: TLS,
                 certificates: None,
             },
             workers: NonZeroU32::new(2).unwrap(),
