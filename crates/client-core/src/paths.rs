@@ -24,8 +24,8 @@ pub(super) struct Paths {
     pub(super) own: Vec<SocketAddr>,
     /// The portal knows of relays: an older one would not understand what it is told of them.
     is_portal_asked: bool,
-    /// The portal tells this client its address, so it knows what to do with it.
-    tells_address: bool,
+    /// The UDP address at which the portal tells this client its own; so the portal knows what to do with that.
+    portal: Option<SocketAddr>,
     told_candidates: Vec<SocketAddr>,
     told_reached: ToldReached,
     told_nat: Option<NatMapping>,
@@ -64,7 +64,7 @@ impl Paths {
             names: BTreeMap::new(),
             own: Vec::new(),
             is_portal_asked: false,
-            tells_address: false,
+            portal: None,
             told_candidates: Vec::new(),
             told_reached: ToldReached::default(),
             told_nat: None,
@@ -74,10 +74,10 @@ impl Paths {
         }
     }
 
-    /// The UDP address at which the portal tells from where it sees this client.
-    pub(super) fn set_portal(&mut self, at: Option<SocketAddr>, now: BootTime) {
-        self.tells_address = at.is_some();
-        self.relays.set_portal(at, now);
+    /// The UDP address at which the portal tells from where it sees this client. It is asked with the first access: before
+    /// that, no rule may be there yet that leads what the tunnel's socket sends around the tunnel.
+    pub(super) const fn set_portal(&mut self, at: Option<SocketAddr>) {
+        self.portal = at;
     }
 
     /// A session begins: the portal is told everything anew.
@@ -86,6 +86,7 @@ impl Paths {
         self.told_candidates.clear();
         self.told_reached.forget();
         self.told_nat = None;
+        self.relays.set_portal(self.portal, now);
         self.set_places(places, now);
     }
 
@@ -217,7 +218,7 @@ impl Paths {
     /// The news for the portal.
     pub(super) fn poll_news(&mut self, now: BootTime) -> Vec<FromClient> {
         let mut news = Vec::new();
-        if !self.is_portal_asked && !self.tells_address {
+        if !self.is_portal_asked && self.portal.is_none() {
             return news;
         }
         let candidates = self.candidates();

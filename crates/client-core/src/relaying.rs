@@ -56,9 +56,8 @@ impl<P> Client<P> {
     }
 
     /// The UDP address at which the portal tells from where it sees this client; none if it does not.
-    pub fn handle_portal_udp(&mut self, at: Option<SocketAddr>, now: BootTime) {
-        self.paths.set_portal(at, now);
-        self.finish(now);
+    pub const fn handle_portal_udp(&mut self, at: Option<SocketAddr>) {
+        self.paths.set_portal(at);
     }
 
     /// The addresses of this machine's interfaces, with the port of the tunnel's socket; none while that is closed.

@@ -76,8 +76,8 @@ impl<K: Copy + Ord> Relays<K> {
         }
     }
 
-    /// The same for an end that others begin to reach: while it is registered nowhere, it asks the portal so often that
-    /// a NAT keeps its mapping.
+    /// The same for an end that others begin to reach: it asks the portal as soon as it can, and while it is registered
+    /// nowhere so often that a NAT keeps its mapping.
     #[must_use]
     pub fn keeping_mapping(self) -> Self {
         Self {
@@ -89,7 +89,7 @@ impl<K: Copy + Ord> Relays<K> {
     /// A session with the portal begins: the portal tells at this UDP address from where it sees this end, if it does.
     pub fn set_portal(&mut self, at: Option<SocketAddr>, now: BootTime) {
         self.keep_mapping(now);
-        self.portal.set(at, now);
+        self.portal.set(at, self.keeps_mapping, now);
         self.drain(now);
     }
 
@@ -141,7 +141,7 @@ impl<K: Copy + Ord> Relays<K> {
             entry.handle_network_changed(now);
         }
         self.survey.begin(now);
-        self.portal.begin(now);
+        self.portal.renew(now);
         self.handle_timeout(now);
     }
 

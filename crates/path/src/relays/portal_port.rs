@@ -23,6 +23,8 @@ pub(super) struct PortalPort {
     at: Option<SocketAddr>,
     seed: [u8; 32],
     questions: u64,
+    /// It was asked before.
+    is_in_use: bool,
     /// The time of the last question.
     asked: BootTime,
     /// The last question, while it is not answered.
@@ -45,13 +47,23 @@ impl PortalPort {
         }
     }
 
-    /// The portal answers there, or nowhere.
-    pub(super) fn set(&mut self, at: Option<SocketAddr>, now: BootTime) {
+    /// The portal answers there, or nowhere. It is asked now if it was asked before, or `at_once`.
+    pub(super) fn set(&mut self, at: Option<SocketAddr>, at_once: bool, now: BootTime) {
         if at != self.at {
             self.at = at;
+            self.next = None;
             self.has_changed |= self.mapped.take().is_some();
         }
-        self.begin(now);
+        if at_once || self.is_in_use {
+            self.begin(now);
+        }
+    }
+
+    /// Asks now, if it was asked before: the network is another one.
+    pub(super) fn renew(&mut self, now: BootTime) {
+        if self.is_in_use {
+            self.begin(now);
+        }
     }
 
     /// Questions go on at [`KEEP_MAPPING_EVERY`], or no more often than relays are asked.
@@ -72,6 +84,7 @@ impl PortalPort {
     /// Asks now.
     pub(super) fn begin(&mut self, now: BootTime) {
         self.unanswered = 0;
+        self.is_in_use = true;
         self.next = self.at.map(|_| now);
         self.handle_timeout(now);
     }
@@ -162,7 +175,7 @@ mod tests {
 
     fn asked() -> PortalPort {
         let mut port = PortalPort::new([1; 32]);
-        port.set(PORTAL.parse().ok(), at(10));
+        port.set(PORTAL.parse().ok(), true, at(10));
         port
     }
 
@@ -198,8 +211,21 @@ mod tests {
             times.push(due.saturating_since(at(10)).as_secs());
         }
         assert_eq!(times, [1, 3, 7, 607, 1_207, 1_807]);
-        port.set(None, at(2_000));
+        port.set(None, true, at(2_000));
         assert_eq!(port.poll_timeout(), None);
+    }
+
+    #[test]
+    fn an_end_that_need_not_be_found_yet_asks_when_it_is_told_to() {
+        let mut port = PortalPort::new([1; 32]);
+        port.set(PORTAL.parse().ok(), false, at(100));
+        port.renew(at(101));
+        assert!(port.poll_send().is_none());
+        assert_eq!(port.poll_timeout(), None);
+        port.refresh(at(102));
+        assert!(port.poll_send().is_some());
+        port.renew(at(103));
+        assert!(port.poll_send().is_some());
     }
 
     #[test]

@@ -30,7 +30,7 @@ impl EventLoop<'_> {
                 let portal = told.unwrap_or(now.unix);
                 self.read_operating_system(now.boot);
                 let udp = self.devices.portal.udp_address();
-                self.core.handle_portal_udp(udp, now.boot);
+                self.core.handle_portal_udp(udp);
                 self.core.handle_connected(portal, now.boot);
             }
             PortalEvent::Text(text) => self.core.handle_portal_message(&text, now.boot),
