@@ -35,8 +35,8 @@ impl Nat64Prefix {
         if !LENGTHS.contains(&len) {
             return None;
         }
-        let kept = u128::from(prefix) & (u128::MAX << (128 - u32::from(len)));
-        let prefix = Ipv6Addr::from(kept);
+        let masked = u128::from(prefix) & (u128::MAX << (128 - u32::from(len)));
+        let prefix = Ipv6Addr::from(masked);
         // With the longest one the reserved byte is inside.
         (prefix.octets()[RESERVED_BYTE] == 0).then_some(Self { prefix, len })
     }

@@ -17,7 +17,7 @@ use culvert_base::Family;
 /// The prefix of the translator. The well-known one may not stand for the private addresses of a lab (RFC 6052 §3.1).
 pub const PREFIX: &str = "fd64::/96";
 
-/// Where the translator is in IPv4; the router gives it the address of its own.
+/// The translator's IPv4 addresses, which the router translates once more.
 const POOL: &str = "192.168.255.0/24";
 const POOL_ADDRESS: &str = "192.168.255.1";
 

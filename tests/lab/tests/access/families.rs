@@ -32,7 +32,7 @@ fn a_client_with_ipv6_alone_reaches_portal_relay_and_gateways_by_the_nat64() {
     assert_eq!(code, 0, "{report:#}");
 }
 
-/// The clients' routers do not forward IPv6, and are the default route of both families. What is sent over IPv6 is gone
+/// The clients' routers do not forward IPv6, and are the default route of both families. Datagrams of IPv6 are gone
 /// without a word. The second client has no IPv6 at all.
 #[test]
 fn ipv6_that_is_announced_and_drops_everything_is_passed_over() {

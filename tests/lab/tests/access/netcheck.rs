@@ -111,8 +111,8 @@ fn it_names_the_kind_of_nat_behind_every_router_and_says_when_udp_is_blocked() {
     // And none at all: a router drops UDP without a word, and then the machine itself does.
     let block = |namespace: &Namespace, hook: &str| {
         let rules = format!(
-            "nft 'add table inet blocked; add chain inet blocked udp {{ type filter hook {hook} priority 0; }}; \
-             add rule inet blocked udp meta l4proto udp drop'"
+            "nft 'add table inet blocked; add chain inet blocked chosen {{ type filter hook {hook} priority 0; }}; \
+             add rule inet blocked chosen meta l4proto udp drop'"
         );
         namespace.shell(&rules).unwrap();
     };
