@@ -8,6 +8,9 @@ pub(super) const CONFIRM: &str = "/confirm";
 /// The list of people.
 pub(super) const PEOPLE: &str = "/people";
 
+/// The list of sites.
+pub(super) const SITES: &str = "/sites";
+
 /// The page of the own second factor.
 pub(super) const SECOND_FACTOR: &str = "/me/second-factor";
 

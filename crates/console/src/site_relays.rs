@@ -4,8 +4,8 @@ use super::edit::{Edit, Now};
 use super::fields::Fields;
 use super::forms::Posted;
 use super::names::Names;
+use super::paths::SITES;
 use super::person::Person;
-use super::sites;
 use super::state::Console;
 use super::view::{Cell, CheckBox, Field, Form, listed};
 use axum::extract::State;
@@ -65,7 +65,7 @@ pub(super) async fn form(
         Field::boxes(BOXES, "Relays", boxes.collect())
             .hint("With none checked, its gateways use no relay."),
     ];
-    let action = format!("{}/{}/relays", sites::AT, site.id);
+    let action = format!("{}/{}/relays", SITES, site.id);
     let form = Form::new("Relays", action, "Save", fields);
     Ok(Some(form.with_version(site.version)))
 }
@@ -92,11 +92,11 @@ pub(super) async fn choose(
     let changed = changed.await;
     let site = service.site(&person.caller, id).await?;
     let form = form(&console, &person, &site, Some(&fields)).await?;
-    let path = format!("{}/{id}", sites::AT);
+    let path = format!("{}/{id}", SITES);
     let edit = Edit {
         person: &person,
         fields: &fields,
-        at: sites::AT,
+        at: SITES,
         form: form.ok_or_else(|| Fault::NotFound("there is no relay".to_owned()))?,
         onward: (path, format!("Relays of {} saved.", site.name)),
     };

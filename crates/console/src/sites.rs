@@ -10,6 +10,7 @@ use super::listing::Listing;
 use super::names::Names;
 use super::new_gateway;
 use super::notice::done;
+use super::paths;
 use super::person::Person;
 use super::site_relays;
 use super::state::Console;
@@ -24,7 +25,7 @@ use culvert_portal_service::{Caller, ListRequest};
 use culvert_store::{EntityKind, OrderBy};
 use culvert_wire::api::{NewSite, Site, SitePatch};
 
-pub(super) const AT: &str = "/sites";
+const AT: &str = paths::SITES;
 
 /// The things that are deleted with a site.
 const ALL: &str = "with its gateways, resources, their policies, and tokens";

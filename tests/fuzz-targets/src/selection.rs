@@ -226,8 +226,8 @@ const fn before(now: BootTime, millis: u64) -> BootTime {
     BootTime::from_nanos(now.as_nanos().saturating_sub(millis * 1_000_000))
 }
 
-/// Whatever comes, and whenever: the client uses no path that it has not proven in both directions, and the gateway
-/// chooses none; one event sends a bounded number of datagrams, none to this host; and no timer is due again at once.
+/// The client uses no path that it has not proven in both directions, and the gateway chooses none. One event sends a
+/// bounded number of datagrams, none to this host. No timer is due again at once.
 ///
 /// # Panics
 /// If a property does not hold.

@@ -188,6 +188,7 @@ pub(super) const EDGES: [(&str, &[&str]); 49] = [
             "culvert-gateway-core",
             "culvert-ids",
             "culvert-packet",
+            "culvert-path",
             "culvert-policy",
             "culvert-portal",
             "culvert-portal-auth",
@@ -563,6 +564,7 @@ pub(super) const HOLDERS: [(&str, &[&str]); 8] = [
         "rustix",
         &[
             "culvert",
+            "culvert-bench",
             "culvert-engine",
             "culvert-host",
             "culvert-io-models",
