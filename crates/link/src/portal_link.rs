@@ -125,6 +125,10 @@ impl PortalLink {
         let State::Open(connection) = &self.state else {
             return None;
         };
+        // The address of the connection is the proxy's then.
+        if self.destination.proxy.is_some() {
+            return None;
+        }
         Some(SocketAddr::new(connection.remote()?, self.udp_port?))
     }
 

@@ -72,6 +72,18 @@ pub enum TlsListen {
     Address(SocketAddr),
 }
 
+impl fmt::Display for TlsListen {
+    /// As it is read.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => out.write_str("off"),
+            Self::Usual => write!(out, "{}", Self::USUAL_PORT),
+            Self::Port(port) => write!(out, "{port}"),
+            Self::Address(address) => write!(out, "{address}"),
+        }
+    }
+}
+
 /// The text is no place to listen.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected a port such as 443, an address with a port such as 192.0.2.7:443, or off")]

@@ -14,11 +14,11 @@ use culvert_host::StateDir;
 use culvert_ids::{AccountId, TokenId};
 use culvert_portal::Portal;
 use culvert_portal_service::issue_relay_token;
-use culvert_relay::{PortRange, RelayError, ask_status};
+use culvert_relay::{PortRange, RelayError, TlsListen, ask_status};
 use culvert_store::Store;
 use culvert_wire::api::OwnRelayStatus;
 use culvert_wire::token::Portal as PortalUrl;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -86,6 +86,13 @@ pub(super) struct OwnRelayArguments {
         value_delimiter = ','
     )]
     relay_address: Vec<IpAddr>,
+
+    /// TCP port of that relay for TLS, or ADDR:PORT, or "off" [default: 443 where it can be had]
+    ///
+    /// Clients and gateways whose networks block UDP reach the relay there. Where the portal has port 443, choose another
+    /// one, such as 8444.
+    #[arg(long, value_name = "PORT", env = "CULVERT_PORTAL_RELAY_TLS")]
+    relay_tls: Option<TlsListen>,
 }
 
 impl OwnRelayArguments {
@@ -149,6 +156,7 @@ impl PlannedRelay {
             port: self.arguments.relay_port,
             gateway_ports: self.arguments.relay_gateway_ports,
             addresses: self.addresses(portal, store.is_shared()),
+            tls: self.arguments.relay_tls.unwrap_or_else(usual_tls),
             log_level: self.log_level,
             status_socket: directory.join("relay.sock"),
             directory,
@@ -355,6 +363,14 @@ async fn stop_child(mut child: Child) {
 async fn asked(stop: &mut watch::Receiver<bool>) {
     // The portal is gone if nobody can ask any more.
     let _gone = stop.wait_for(|stop| *stop).await;
+}
+
+/// Port 443 if it can be had. A portal without privileges has no TLS then, which is no fault of the relay.
+fn usual_tls() -> TlsListen {
+    match TcpListener::bind((Ipv4Addr::UNSPECIFIED, TlsListen::USUAL_PORT)) {
+        Ok(_) => TlsListen::Port(TlsListen::USUAL_PORT),
+        Err(_) => TlsListen::Off,
+    }
 }
 
 /// The portal as a process of this machine reaches it: where others find it, it may not reach itself.

@@ -3,7 +3,7 @@
 use crate::log_level::LogLevel;
 use crate::relay::OF_PORTAL_VARIABLE;
 use clap::ValueEnum;
-use culvert_relay::PortRange;
+use culvert_relay::{PortRange, TlsListen};
 use std::io::{self, Write};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -36,6 +36,7 @@ pub(super) struct Command {
     pub(super) gateway_ports: PortRange,
     /// Those of its interfaces if there are none.
     pub(super) addresses: Vec<IpAddr>,
+    pub(super) tls: TlsListen,
     pub(super) log_level: LogLevel,
     pub(super) directory: PathBuf,
     pub(super) status_socket: PathBuf,
@@ -73,6 +74,7 @@ impl Command {
         for address in &self.addresses {
             command.arg("--address").arg(address.to_string());
         }
+        command.arg("--tls").arg(self.tls.to_string());
         if let Some(level) = self.log_level.to_possible_value() {
             command.arg("--log-level").arg(level.get_name());
         }
