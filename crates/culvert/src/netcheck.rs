@@ -54,7 +54,7 @@ pub(crate) struct NetcheckArguments {
     #[arg(long, value_name = "FILE", env = "CULVERT_CLIENT_TOKEN_FILE")]
     token_file: Option<PathBuf>,
 
-    /// A relay to ask besides those that the running client knows: HOST, HOST:PORT or [IPV6]:PORT; repeatable
+    /// A relay to ask besides those that the running client knows: HOST or HOST:PORT, an IPv6 address in brackets; repeatable
     #[arg(long, value_name = "HOST[:PORT]")]
     relay: Vec<String>,
 

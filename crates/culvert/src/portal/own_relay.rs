@@ -89,7 +89,7 @@ pub(super) struct OwnRelayArguments {
 
     /// TCP port of that relay for TLS, or ADDR:PORT, or "off" [default: 443 where it can be had]
     ///
-    /// Clients and gateways whose networks block UDP reach the relay there. Where the portal has port 443, choose another
+    /// Clients and gateways whose networks block UDP reach the relay there. If the portal has port 443, choose another
     /// one, such as 8444.
     #[arg(long, value_name = "PORT", env = "CULVERT_PORTAL_RELAY_TLS")]
     relay_tls: Option<TlsListen>,
