@@ -29,6 +29,7 @@ mod portal;
 mod postgres;
 mod record;
 mod relay;
+mod relayed;
 mod report;
 mod statistics;
 mod study;
@@ -65,6 +66,7 @@ enum Command {
     Door(door::Arguments),
     Narrow(narrow::Arguments),
     Relay(relay::Arguments),
+    Relayed(relayed::Arguments),
     #[command(hide = true)]
     RelayWorker(relay::worker::Arguments),
     Study(study::Arguments),
@@ -112,6 +114,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Some(Command::Door(arguments)) => door::run(&arguments),
         Some(Command::Narrow(arguments)) => narrow::run(&arguments),
         Some(Command::Relay(arguments)) => relay::run(&arguments),
+        Some(Command::Relayed(arguments)) => relayed::run(&arguments),
         Some(Command::RelayWorker(arguments)) => relay::worker::run(&arguments),
         Some(Command::Migrate(arguments)) => migrate::run(&arguments),
         Some(Command::Models(arguments)) => models::run(arguments),

@@ -8,6 +8,7 @@ use anyhow::Result;
 use crate::link::{Link, LinkShape, Subnet};
 use crate::namespace::Namespace;
 use culvert_base::Family;
+use std::net::IpAddr;
 
 /// The kind of a router between a machine and the internet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -93,6 +94,9 @@ enum Filter {
     Ports,
 }
 
+/// The host on the internet that a router is once it was renumbered.
+const RENUMBERED: u8 = 3;
+
 /// The networks around a machine behind a router: between the internet and the outer router, between two routers where
 /// there are two, and between the inner one and the machine.
 #[derive(Clone, Copy, Debug)]
@@ -114,6 +118,7 @@ pub struct Routers {
     pub outer: Namespace,
     /// The interface of the outer one on the internet.
     pub interface: String,
+    outside: Subnet,
 }
 
 impl Routers {
@@ -148,7 +153,31 @@ impl Routers {
             inner,
             outer,
             interface,
+            outside: nets.outside,
         })
+    }
+
+    /// The address of the outer one, once it was renumbered.
+    #[must_use]
+    pub fn address(&self) -> IpAddr {
+        self.outside.host(Family::V4, RENUMBERED)
+    }
+
+    /// The outer one gets another address, as from a provider: all its mappings are gone.
+    ///
+    /// # Errors
+    /// When `ip` refuses.
+    pub fn renumber(&self) -> Result<()> {
+        let host = |host| self.outside.host(Family::V4, host);
+        let (interface, via) = (&self.interface, host(1));
+        self.outer
+            .shell(&format!(
+                "ip address del {}/24 dev {interface} && ip address add {}/24 dev {interface} && \
+                 ip route add default via {via}",
+                host(2),
+                host(RENUMBERED)
+            ))
+            .map(drop)
     }
 
     /// Passes no UDP from now on.

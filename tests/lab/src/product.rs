@@ -26,6 +26,7 @@ mod relay;
 mod servers;
 mod several_portals;
 mod soon;
+mod uplink;
 
 pub use behind_nats::BehindNats;
 pub use captive::{CAPTIVE_TCP_PORT, CaptiveNetwork};
@@ -42,6 +43,7 @@ pub use portal::Portal;
 pub use relay::Relay;
 pub use servers::{Download, Server};
 pub use several_portals::Front;
+pub use uplink::Uplink;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

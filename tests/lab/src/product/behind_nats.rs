@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,6 +18,7 @@ use super::portal::Portal;
 use super::private_files::private_dir;
 use super::relay::Relay;
 use super::servers::{Download, Server};
+use super::uplink::Uplink;
 use crate::link::Subnet;
 use crate::namespace::Namespace;
 use crate::nat::{NatKind, RouterNets, Routers};
@@ -46,6 +47,11 @@ const PROXY_NET: Subnet = Subnet(90);
 /// The port of the HTTP proxy.
 const PROXY_PORT: u16 = 3128;
 
+/// The routers of the second uplink of client `n` are on the internet by network 200 + n. Further networks of it come after
+/// all of these.
+const UPLINK_ROUTERS: u8 = 200;
+const UPLINKS: u8 = 10;
+
 /// The port of the resources.
 const WEB_PORT: u16 = 80;
 
@@ -68,6 +74,8 @@ pub struct BehindNats {
     pub internet: Namespace,
     /// Behind the gateways.
     pub private: Namespace,
+    /// TCP ports of each resource that clients may use.
+    pub ports: Vec<u16>,
     _servers: Vec<Server>,
     dir: PathBuf,
 }
@@ -97,6 +105,7 @@ impl BehindNats {
             client_routers: Vec::new(),
             internet,
             private: private.clone(),
+            ports: vec![WEB_PORT],
             _servers: Vec::new(),
             dir,
         };
@@ -133,7 +142,7 @@ impl BehindNats {
         let routers = Routers::new(&self.internet, kind, nets)?;
         let gateway = Gateway::new(number, &routers.inner, private, &self.dir)?;
         private.run(&format!("ip address add {} dev lo", web_address(number)))?;
-        let server = Server::start(private, web_address(number).parse()?, WEB_PORT)?;
+        let server = Server::start(private, web_address(number), WEB_PORT)?;
         self._servers.push(server);
         self.gateways.push(gateway);
         self.gateway_routers.push(routers);
@@ -156,6 +165,23 @@ impl BehindNats {
         self.clients.push(client);
         self.client_routers.push(routers);
         Ok(())
+    }
+
+    /// A second uplink of a client, behind routers of its own. It is not used before [`Uplink::take`].
+    ///
+    /// # Errors
+    /// When `ip` or `nft` refuses.
+    pub fn add_uplink(&self, client: u8, kind: NatKind) -> Result<Uplink> {
+        let nets = RouterNets {
+            outside: Subnet(UPLINK_ROUTERS + client),
+            between: Subnet(UPLINK_ROUTERS + UPLINKS + client),
+            inside: Subnet(UPLINK_ROUTERS + 2 * UPLINKS + client),
+        };
+        let routers = Routers::new(&self.internet, kind, nets)?;
+        let namespace = self.clients[usize::from(client)].namespace.clone();
+        join(&routers.inner, &namespace, nets.inside)?;
+        let first = Subnet(CLIENT_NETS + client);
+        Ok(Uplink::new(namespace, [first, nets.inside]))
     }
 
     /// Adds a client on a network that has IPv6 alone, behind a NAT64. Its routers are not among the others.
@@ -219,16 +245,22 @@ impl BehindNats {
         let members = members.join(", ");
         let _ = write!(text, "[[group]]\nname = \"all\"\nmembers = [{members}]\n");
         for number in (0..).take(self.gateways.len()) {
-            let (site, address) = (site(number), web_address(number));
+            let (site, address, ports) = (site(number), web_address(number), &self.ports);
             let _ = write!(
                 text,
                 "[[site]]\nname = \"{site}\"\n\
                  [[resource]]\nname = \"{site}\"\nsite = \"{site}\"\nkind = \"address\"\naddress = \"{address}\"\n\
-                 filters = [{{ protocol = \"tcp\", ports = [{WEB_PORT}] }}]\n\
+                 filters = [{{ protocol = \"tcp\", ports = {ports:?} }}, {{ protocol = \"icmp\" }}]\n\
                  [[policy]]\nname = \"{site}\"\ngroup = \"all\"\nresource = \"{site}\"\n"
             );
         }
         text
+    }
+
+    /// The address of the resource behind a gateway.
+    #[must_use]
+    pub const fn resource(gateway: u8) -> IpAddr {
+        web_address(gateway)
     }
 
     /// True if a client reaches the web server behind a gateway.
@@ -243,7 +275,7 @@ impl BehindNats {
     /// # Errors
     /// When nobody answers.
     pub fn download(&self, client: usize, gateway: u8) -> Result<Download> {
-        let address = web_address(gateway).parse()?;
+        let address = web_address(gateway);
         Download::start(&self.clients[client].namespace, address, WEB_PORT)
     }
 
@@ -372,6 +404,6 @@ fn site(gateway: u8) -> String {
 }
 
 /// The address of the web server behind a gateway.
-fn web_address(gateway: u8) -> String {
-    format!("10.50.0.{}", 100 + gateway)
+const fn web_address(gateway: u8) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(10, 50, 0, 100 + gateway))
 }

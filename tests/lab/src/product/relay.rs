@@ -65,12 +65,33 @@ impl Relay {
         welcomed.with_context(|| self.output())
     }
 
+    /// The output of `culvert relay status --json`.
+    ///
+    /// # Errors
+    /// When it says nothing.
+    pub fn status(&self) -> Result<serde_json::Value> {
+        let text = self.namespace.run(&format!(
+            "{} relay status --json --socket {}",
+            culvert_program()?.display(),
+            self.dir.join("run/relay.sock").display()
+        ))?;
+        Ok(serde_json::from_str(&text)?)
+    }
+
     /// Its log so far.
     #[must_use]
     pub fn output(&self) -> String {
         self.process
             .as_ref()
             .map_or_else(String::new, Process::output)
+    }
+
+    /// Its process.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn process(&mut self) -> Result<&mut Process> {
+        self.process.as_mut().context("the relay does not run")
     }
 
     /// Kills it.

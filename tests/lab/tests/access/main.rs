@@ -41,6 +41,7 @@ mod moving;
 mod names;
 mod narrow_path;
 mod nats;
+mod nats_moving;
 mod nats_tls;
 mod netcheck;
 mod networks;
