@@ -74,7 +74,7 @@ pub struct BehindNats {
     pub internet: Namespace,
     /// Behind the gateways.
     pub private: Namespace,
-    /// TCP ports of each resource that clients may use.
+    /// TCP and UDP ports of each resource that clients may use.
     pub ports: Vec<u16>,
     _servers: Vec<Server>,
     dir: PathBuf,
@@ -244,13 +244,19 @@ impl BehindNats {
         }
         let members = members.join(", ");
         let _ = write!(text, "[[group]]\nname = \"all\"\nmembers = [{members}]\n");
+        let by_port = |protocol| {
+            let ports = &self.ports;
+            format!("{{ protocol = \"{protocol}\", ports = {ports:?} }}")
+        };
+        let (tcp, udp) = (by_port("tcp"), by_port("udp"));
+        let filters = format!("{tcp}, {udp}, {{ protocol = \"icmp\" }}");
         for number in (0..).take(self.gateways.len()) {
-            let (site, address, ports) = (site(number), web_address(number), &self.ports);
+            let (site, address) = (site(number), web_address(number));
             let _ = write!(
                 text,
                 "[[site]]\nname = \"{site}\"\n\
                  [[resource]]\nname = \"{site}\"\nsite = \"{site}\"\nkind = \"address\"\naddress = \"{address}\"\n\
-                 filters = [{{ protocol = \"tcp\", ports = {ports:?} }}, {{ protocol = \"icmp\" }}]\n\
+                 filters = [{filters}]\n\
                  [[policy]]\nname = \"{site}\"\ngroup = \"all\"\nresource = \"{site}\"\n"
             );
         }

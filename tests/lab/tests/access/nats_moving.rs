@@ -2,7 +2,7 @@
 
 use crate::common::SOON;
 use culvert_lab::nat::NatKind;
-use culvert_lab::product::{BehindNats, Download};
+use culvert_lab::product::{BehindNats, Download, Echo, NumberedStream};
 use culvert_lab::wait_until;
 use std::time::Duration;
 
@@ -10,6 +10,12 @@ const HOME: NatKind = NatKind::PortDependent;
 
 /// TCP itself sends rarely after a long silence (RFC 6298 §5.5), so that this is more than twice the sleep.
 const AFTER_SLEEP: Duration = Duration::from_secs(240);
+
+/// The port of the resource, at which datagrams come back.
+const ECHO_PORT: u16 = 80;
+
+/// Datagrams that are sent at once, and may overtake each other while the path changes: a relay is the longer way.
+const BURST: u32 = 20;
 
 /// A download by a direct path between two homes.
 fn direct() -> (BehindNats, Download) {
@@ -83,4 +89,30 @@ fn a_client_that_slept_is_back_also_behind_another_address() {
         .unwrap_or_else(|error| panic!("{error}\n{}", scene.clients[0].output()));
     goes_on_directly(&scene, &download, AFTER_SLEEP);
     assert_eq!(clients(&scene), 1);
+}
+
+#[test]
+fn the_change_from_a_relay_to_a_direct_path_loses_nothing() {
+    let mut scene = BehindNats::new(1, &[HOME], &[HOME]).unwrap();
+    scene.cut(0, 0).unwrap();
+    scene.start().unwrap();
+    let resource = BehindNats::resource(0);
+    let _echo = Echo::start(&scene.private, resource, ECHO_PORT).unwrap();
+    let client = scene.clients[0].namespace.clone();
+    let stream = NumberedStream::start_bursts(&client, resource, ECHO_PORT, BURST).unwrap();
+    let path = || scene.path(0, 0);
+    wait_until("the relay", SOON, || path() == "relayed").unwrap();
+    stream.goes_on(SOON).unwrap();
+    scene.heal().unwrap();
+    wait_until("a direct path", SOON, || path() == "direct").unwrap();
+    stream.goes_on(SOON).unwrap();
+    let tally = stream.finish();
+    println!("{} of {} were overtaken", tally.overtaken, tally.sent);
+    assert_eq!(tally.missing, [0_u64; 0]);
+    // What was on its way when the path changed, in either direction.
+    assert!(
+        tally.overtaken <= u64::from(4 * BURST),
+        "{}",
+        tally.overtaken
+    );
 }
