@@ -90,9 +90,11 @@ bench-console: setup ## How fast the console's pages of a large account are (ove
 	cargo build --release -p culvert
 	$(BENCH_RUN) console
 
-bench-relay: setup ## One core of the relay beside coturn, pings through it under load, 10,000 registrations (a minute)
+bench-relay: setup ## A relay beside coturn, pings through it under load, 10,000 registrations, and the product by each kind of path (three minutes)
 	@scripts/peers.sh turnserver
+	cargo build --release -p culvert
 	$(BENCH_RUN) relay --check
+	$(BENCH_RUN) relayed --check
 
 bench-scale: setup ## 10,000 clients and 100 gateways at three portals and at one, and a large portal's move to PostgreSQL
 	cargo build --release -p culvert

@@ -194,6 +194,41 @@ fn a_survey_asks_one_address_of_each_family_and_repeats_what_is_not_answered() {
 }
 
 #[test]
+fn a_relay_that_answers_no_more_is_not_reached_and_says_no_more_where_this_end_is() {
+    let mut end = End::new();
+    end.relays.set_places(vec![place(1), place(2)], end.now);
+    end.answer(|_| Duration::from_millis(5));
+    assert_eq!(end.relays.reached().len(), 2);
+    end.pass(SURVEY_EVERY);
+    let of_second = |sent: Vec<(SocketAddr, Vec<u8>)>| {
+        let mut sent = sent.into_iter();
+        sent.find(|(to, _)| *to == at(2, MAIN_PORT)).unwrap()
+    };
+    let (to, datagram) = of_second(end.sent());
+    let answer = answer_to(to, &datagram, mapped(0));
+    assert!(end.relays.handle_datagram(to, &answer, end.now));
+    assert_eq!(end.relays.reached().len(), 2, "the other one has time");
+    end.pass_in_silence(Duration::from_secs(10));
+    let reached = end.relays.reached();
+    assert_eq!(reached.len(), 1);
+    assert_eq!(reached[0].relay, relay_id(2));
+    let by: Vec<_> = end.relays.seen().iter().map(|seen| seen.by).collect();
+    assert_eq!(by, [at(2, MAIN_PORT)]);
+}
+
+#[test]
+fn a_relay_whose_registration_is_lost_is_not_reached() {
+    let mut end = End::new();
+    end.relays.set_places(vec![place(1)], end.now);
+    end.relays.set('a', vec![grant(1)], end.now);
+    end.answer(|_| Duration::from_millis(5));
+    assert!(end.relays.reached()[0].is_registered);
+    end.pass_in_silence(Duration::from_secs(120));
+    assert_eq!(end.relays.usable('a'), []);
+    assert_eq!(end.relays.reached(), [], "the survey was before that");
+}
+
+#[test]
 fn an_answer_from_elsewhere_or_to_another_question_says_nothing() {
     let mut end = End::new();
     end.relays.set_places(vec![place(1)], end.now);

@@ -23,6 +23,8 @@ pub(super) struct Entry {
     /// The address of this end, as the relay sees it by UDP.
     mapped: Option<SocketAddr>,
     seeds: Seeds,
+    /// The registration by UDP has been lost since [`Self::take_lost`].
+    is_lost: bool,
 }
 
 impl Entry {
@@ -38,6 +40,7 @@ impl Entry {
             round_trip: Duration::MAX,
             mapped: None,
             seeds,
+            is_lost: false,
         }
     }
 
@@ -165,6 +168,11 @@ impl Entry {
         self.stream.trouble().filter(|_| self.usable().is_none())
     }
 
+    /// True once after the registration by UDP was lost.
+    pub(super) fn take_lost(&mut self) -> bool {
+        std::mem::take(&mut self.is_lost)
+    }
+
     /// Takes in the news of both registrations and of the stream. True if it has changed what others see.
     pub(super) fn drain<K: Copy>(
         &mut self,
@@ -190,7 +198,10 @@ impl Entry {
                     // The relay has one registration of an end: what it answers is in force.
                     self.stream.handle_udp_answers(now);
                 }
-                Output::Lost => has_changed = true,
+                Output::Lost => {
+                    has_changed = true;
+                    self.is_lost = true;
+                }
                 Output::Refused(reason) => outputs.push_back(self.refused(reason)),
             }
         }

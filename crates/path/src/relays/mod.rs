@@ -300,7 +300,7 @@ impl<K: Copy + Ord> Relays<K> {
 
     /// Takes in what the registrations and the survey say.
     fn drain(&mut self, now: BootTime) {
-        let mut has_changed = false;
+        let (mut has_changed, mut is_lost) = (false, false);
         let mut streams = self.entries.values().filter(|it| it.has_stream()).count();
         for ((owner, _), entry) in &mut self.entries {
             if entry.asks_for_stream() && streams > TLS_STREAMS_MAX {
@@ -308,6 +308,11 @@ impl<K: Copy + Ord> Relays<K> {
                 streams -= 1;
             }
             has_changed |= entry.drain(*owner, &mut self.outputs, now);
+            is_lost |= entry.take_lost();
+        }
+        if is_lost {
+            // The survey may be minutes old: which relays are there still?
+            self.survey.begin(now);
         }
         while let Some((to, datagram)) = self.survey.poll_send() {
             let datagram = datagram.to_vec();

@@ -32,6 +32,9 @@ pub struct RelayPlace {
     pub addresses: Vec<SocketAddr>,
 }
 
+/// The time after which a relay has not answered a survey: two seconds after the last question.
+const CONCLUDED: Duration = Duration::from_secs(5);
+
 /// The survey of an end.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
@@ -39,7 +42,7 @@ pub(super) struct Survey {
     seed: [u8; 32],
     questions: u64,
     begun: BootTime,
-    /// The number of the next question of the survey; all were asked where it is beyond.
+    /// The number of the next question of the survey. The one after all is the conclusion, and then another survey comes.
     next: Option<usize>,
     reached: BTreeMap<RelayId, Duration>,
     mapped: BTreeMap<SocketAddr, SocketAddr>,
@@ -143,13 +146,33 @@ impl Survey {
                 self.next = Some(next + 1);
                 self.ask(now);
             }
+            Some(next) if next == QUESTIONS.len() => {
+                self.next = Some(next + 1);
+                self.conclude();
+            }
             _ => self.begin(now),
         }
     }
 
     pub(super) fn poll_timeout(&self) -> Option<BootTime> {
-        let after = QUESTIONS.get(self.next?).copied();
-        Some(self.begun.saturating_add(after.unwrap_or(SURVEY_EVERY)))
+        let next = self.next?;
+        let after = match QUESTIONS.get(next) {
+            Some(after) => *after,
+            None if next == QUESTIONS.len() => CONCLUDED,
+            None => SURVEY_EVERY,
+        };
+        Some(self.begun.saturating_add(after))
+    }
+
+    /// Forgets what was known of relays that do not answer any more.
+    fn conclude(&mut self) {
+        let before = (self.reached.len(), self.mapped.len());
+        let answered = || self.asked.iter().filter(|asked| asked.is_answered);
+        self.reached
+            .retain(|relay, _| answered().any(|asked| asked.relay == *relay));
+        self.mapped
+            .retain(|by, _| answered().any(|asked| asked.at == *by));
+        self.has_changed |= before != (self.reached.len(), self.mapped.len());
     }
 
     pub(super) fn poll_send(&mut self) -> Option<(SocketAddr, [u8; ASK_LEN])> {
