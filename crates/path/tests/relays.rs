@@ -199,7 +199,8 @@ fn a_relay_that_answers_no_more_is_not_reached_and_says_no_more_where_this_end_i
     end.relays.set_places(vec![place(1), place(2)], end.now);
     end.answer(|_| Duration::from_millis(5));
     assert_eq!(end.relays.reached().len(), 2);
-    end.pass(SURVEY_EVERY);
+    end.pass_in_silence(SURVEY_EVERY - Duration::from_millis(10));
+    end.pass(Duration::from_millis(10));
     let of_second = |sent: Vec<(SocketAddr, Vec<u8>)>| {
         let mut sent = sent.into_iter();
         sent.find(|(to, _)| *to == at(2, MAIN_PORT)).unwrap()

@@ -174,6 +174,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let reached = format!(
         r#"{{"type":"relays_reached","relays":[{{"relay":"rly_{ID}","round_trip_us":900,"registered":true}}]}}"#
     );
+    let nat = r#"{"type":"nat_found","mapping":"endpoint_dependent"}"#.to_owned();
     let place = format!(
         r#""relay":"rly_{ID}","name":"r","addresses":["192.0.2.9:3478"],"tls":{{"port":443,"pin":"{pin}"}}"#
     );
@@ -189,6 +190,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         format!(r#"{{"type":"release_access","grant":"grt_{ID}"}}"#),
         r#"{"type":"candidates_changed","candidates":["192.0.2.7:51820"]}"#.to_owned(),
         reached.clone(),
+        nat.clone(),
         format!(
             r#"{{"type":"path_changed","gateway":"gw_{ID}","path":"later","relay":"rly_{ID}","round_trip_us":900}}"#
         ),
@@ -205,6 +207,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
             .to_owned(),
         r#"{"type":"candidates_changed","candidates":[]}"#.to_owned(),
         reached,
+        nat,
         r#"{"type":"draining","on":true}"#.to_owned(),
         format!(
             r#"{{"type":"flows","run":9,"batch":1,"lost":2,"flows":[{{"client":"cli_{ID}","resource":"res_{ID}","grant":"grt_{ID}","protocol":6,"address":"10.1.2.3","port":443,"started":"2027-01-31T18:00:00Z","ended":"2027-01-31T18:00:01Z","sent_bytes":1,"sent_packets":2,"received_bytes":3,"received_packets":4,"end":"later"}}]}}"#

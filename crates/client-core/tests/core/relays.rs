@@ -499,8 +499,9 @@ fn the_nat_is_told_once_until_it_is_another_one() {
         "after one relay, and after both"
     );
     play.said.clear();
-    play.pass(700_000);
+    play.pass(600_000);
     play.answer_as_relays();
+    play.pass(100_000);
     let is_nat = |message: &&FromClient| matches!(message, FromClient::NatFound { .. });
     assert_eq!(play.said.iter().find(is_nat), None);
 }

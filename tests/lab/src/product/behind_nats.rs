@@ -181,7 +181,7 @@ impl BehindNats {
         let namespace = self.clients[usize::from(client)].namespace.clone();
         join(&routers.inner, &namespace, nets.inside)?;
         let first = Subnet(CLIENT_NETS + client);
-        Ok(Uplink::new(namespace, [first, nets.inside]))
+        Ok(Uplink::new(namespace, [first, nets.inside], routers))
     }
 
     /// Adds a client on a network that has IPv6 alone, behind a NAT64. Its routers are not among the others.

@@ -2,6 +2,7 @@
 
 use crate::link::Subnet;
 use crate::namespace::Namespace;
+use crate::nat::Routers;
 use anyhow::{Context, Result};
 use culvert_base::Family;
 
@@ -14,11 +15,16 @@ pub struct Uplink {
     namespace: Namespace,
     /// The first, and this one.
     nets: [Subnet; 2],
+    _routers: Routers,
 }
 
 impl Uplink {
-    pub(super) const fn new(namespace: Namespace, nets: [Subnet; 2]) -> Self {
-        Self { namespace, nets }
+    pub(super) const fn new(namespace: Namespace, nets: [Subnet; 2], routers: Routers) -> Self {
+        Self {
+            namespace,
+            nets,
+            _routers: routers,
+        }
     }
 
     /// The first uplink is gone, and everything goes by this one.

@@ -78,7 +78,7 @@ fn a_client_that_slept_is_back_also_behind_another_address() {
     let (mut scene, download) = direct();
     scene.clients[0].process().unwrap().pause().unwrap();
     // The relay forgets it after a minute, and the router has another address when it wakes up.
-    let clients = |scene: &BehindNats| scene.relays[0].status().unwrap()["load"]["clients"].clone();
+    let clients = |scene: &BehindNats| scene.relays[0].status().unwrap()["client_count"].clone();
     wait_until("no client at the relay", Duration::from_secs(120), || {
         clients(&scene) == 0
     })
