@@ -109,7 +109,7 @@ fn the_change_from_a_relay_to_a_direct_path_loses_nothing() {
     let tally = stream.finish();
     println!("{} of {} were overtaken", tally.overtaken, tally.sent);
     assert_eq!(tally.missing, [0_u64; 0]);
-    // What was on its way when the path changed, in either direction.
+    // Datagrams that were on their way when the path changed, in either direction.
     assert!(
         tally.overtaken <= u64::from(4 * BURST),
         "{}",
