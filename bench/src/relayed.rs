@@ -13,11 +13,13 @@ use std::time::{Duration, Instant};
 /// Gateways of each kind for first answers; the median counts.
 const FIRST_ANSWERS: usize = 5;
 
-/// Clients: one with an address as it is, one at home, and one whose network blocks UDP.
+/// Clients: one with an address of its own, one at home, and one whose network blocks UDP.
 const CLIENTS: [NatKind; 3] = [NatKind::None, NatKind::PortDependent, NatKind::UdpBlocked];
-const OPEN: usize = 0;
 const HOME: usize = 1;
 const BLOCKED: usize = 2;
+
+/// The gateway of transfers, at home like the client.
+const GATEWAY: u8 = FIRST_ANSWERS as u8;
 
 /// Everything comes about within this time.
 const SOON: Duration = Duration::from_secs(60);
@@ -144,20 +146,22 @@ fn first_answers(scene: &BehindNats) -> Result<FirstAnswers> {
 
 /// By the direct path, through the relay, and through the relay by TLS; by turns.
 fn transfers(scene: &mut BehindNats, arguments: &Arguments) -> Result<[Transfer; 3]> {
-    let address = BehindNats::resource(0);
+    let address = BehindNats::resource(GATEWAY);
     let server = IperfServer::start(&scene.private, address)?;
     let mut of_kind = [const { Vec::new() }; 3];
     for round in 1..=arguments.rounds {
-        for (kind, (client, path)) in [(OPEN, "direct"), (OPEN, "relayed"), (BLOCKED, "TLS")]
+        for (kind, (client, path)) in [(HOME, "direct"), (HOME, "relayed"), (BLOCKED, "TLS")]
             .into_iter()
             .enumerate()
         {
             if path == "relayed" {
-                scene.cut(0, 0)?;
+                scene.cut(HOME as u8, GATEWAY)?;
             }
-            wait_until("an answer", SOON, || scene.reaches(client, 0))?;
-            wait_until("the path", SOON, || scene.path(client, 0) == path)
-                .with_context(|| format!("no {path} path"))?;
+            wait_until("an answer", SOON, || scene.reaches(client, GATEWAY))?;
+            wait_until("the path", SOON, || {
+                scene.path(client, GATEWAY.into()) == path
+            })
+            .with_context(|| format!("no {path} path"))?;
             let transfer = transfer(scene, client, &server, arguments.seconds)?;
             eprintln!("round {round}: {path}: {:.2} Gbit/s", transfer.gbit_per_s);
             of_kind[kind].push(transfer);
@@ -180,7 +184,7 @@ fn transfer(
 ) -> Result<Transfer> {
     let ends = [
         scene.clients[client].process()?.id(),
-        scene.gateways[0].process()?.id(),
+        scene.gateways[usize::from(GATEWAY)].process()?.id(),
     ];
     let relay = scene.relays[0].process()?.id();
     let used = || -> Result<[Duration; 2]> {
@@ -204,7 +208,7 @@ fn transfer(
 
 /// Pings of the client that has TLS alone, beside a transfer of its own.
 fn ping_beside(scene: &BehindNats, arguments: &Arguments) -> Result<PingReport> {
-    let address: IpAddr = BehindNats::resource(0);
+    let address: IpAddr = BehindNats::resource(GATEWAY);
     let server = IperfServer::start(&scene.private, address)?;
     let namespace = &scene.clients[BLOCKED].namespace;
     let load = TcpLoad::forward(arguments.seconds);
