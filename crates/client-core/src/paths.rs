@@ -170,6 +170,7 @@ impl Paths {
                 tls_pin: place.tls.as_ref().map(|tls| tls.pin.to_string()),
                 round_trip_us: round_trip.map(|us| u32::try_from(us).unwrap_or(u32::MAX)),
                 registered: found.is_some_and(|it| it.is_registered),
+                by_tls: found.is_some_and(|it| it.by_tls),
             }
         };
         self.places.iter().map(status).collect()

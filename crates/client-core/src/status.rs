@@ -150,6 +150,9 @@ pub struct RelayStatus {
     pub round_trip_us: Option<u32>,
     /// The client is registered there for a gateway in use.
     pub registered: bool,
+    /// It is reached by TLS only: UDP gets no answer.
+    #[serde(default)]
+    pub by_tls: bool,
 }
 
 /// A name that a gateway translates.

@@ -15,8 +15,8 @@ pub(crate) const DEFAULT_STATUS_SOCKET: &str = "/run/culvert/gateway.sock";
 /// Run the gateway
 ///
 /// Connects to the portal that its token names, and lets clients through to the resources of its site
-/// as far as the portal's grants say: everything else is dropped. Clients must reach its UDP port. It
-/// runs in the foreground until SIGTERM or SIGINT; a portal that cannot be reached is tried again for
+/// as far as the portal's grants say: everything else is dropped. Clients reach its UDP port, or a
+/// relay where it is behind NAT. It runs in the foreground until SIGTERM or SIGINT; a portal that cannot be reached is tried again for
 /// ever, and grants go on until they expire. SIGUSR1 makes it drain: clients move to other gateways of
 /// the site as their grants are renewed, or stay where there is none; SIGUSR1 again ends that. When the
 /// gateway ends as asked, the host is as it was but for --enable-forwarding. "culvert gateway status"

@@ -137,7 +137,11 @@ impl PlannedRelay {
     /// A line for the person who starts the portal.
     pub(super) fn greeting(&self) -> String {
         let ports = &self.status.borrow().ports;
-        format!("Relay: UDP ports {ports}, which a firewall must let in beside the portal's own\n")
+        let tls = self.arguments.relay_tls.and_then(TlsListen::port);
+        let tls = tls.map_or_else(String::new, |port| format!(" and TCP port {port}"));
+        format!(
+            "Relay: UDP ports {ports}{tls}, which a firewall must let in beside the portal's own\n"
+        )
     }
 
     /// Starts it beside a portal that runs.

@@ -315,7 +315,11 @@ fn relays(relays: &[RelayStatus], text: &mut String) {
     let rows = relays.into_iter().map(|relay| {
         let addresses: Vec<String> = relay.addresses.iter().map(ToString::to_string).collect();
         let answers = match relay.round_trip_us {
-            Some(_) => format!("answers{}", in_round_trip(relay.round_trip_us)),
+            round_trip @ Some(_) if relay.by_tls => {
+                let round_trip = in_round_trip(round_trip);
+                format!("answers{round_trip} by TLS: UDP gets no answer")
+            }
+            round_trip @ Some(_) => format!("answers{}", in_round_trip(round_trip)),
             None => "does not answer: `culvert netcheck` looks for the reason".to_owned(),
         };
         vec![relay.name.clone(), addresses.join(", "), answers]

@@ -286,6 +286,7 @@ fn relays_are_told_nearest_first() {
         tls_pin: None,
         round_trip_us,
         registered: false,
+        by_tls: name == "far",
     };
     status.relays = vec![
         relay("silent", None),
@@ -296,7 +297,7 @@ fn relays_are_told_nearest_first() {
     let expected = "
 RELAYS
   near    203.0.113.7:3478  answers in 8.2 ms
-  far     203.0.113.7:3478  answers in 80.0 ms
+  far     203.0.113.7:3478  answers in 80.0 ms by TLS: UDP gets no answer
   silent  203.0.113.7:3478  does not answer: `culvert netcheck` looks for the reason
 ";
     assert!(text.contains(expected), "{text}");
