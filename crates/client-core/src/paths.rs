@@ -181,11 +181,11 @@ impl Paths {
         self.names.get(&relay).map(String::as_str)
     }
 
-    /// Relays that are not reached at all, each as a line.
+    /// Relays that carry nothing, each as a line with the fix.
     pub(super) fn problems(&self) -> Vec<String> {
-        let problems = self.relays.troubles().map(|(relay, why)| {
+        let problems = self.relays.troubles().filter_map(|(relay, trouble)| {
             let name = self.name_of(relay).unwrap_or_default();
-            format!("relay {name} gives no answer by UDP, and is not reached by TLS either: {why}")
+            trouble.problem(name)
         });
         // A relay of several gateways is told once.
         let problems: BTreeSet<String> = problems.collect();

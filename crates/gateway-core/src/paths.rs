@@ -229,11 +229,11 @@ impl Paths {
         !self.clients.is_empty() && !self.relays.known(()).is_empty()
     }
 
-    /// Relays that are not reached at all, each as a line.
+    /// Relays that carry nothing, each as a line with the fix.
     pub(super) fn problems(&self) -> Vec<String> {
-        let problems = self.relays.troubles().map(|(relay, why)| {
+        let problems = self.relays.troubles().filter_map(|(relay, trouble)| {
             let name = self.name_of(relay);
-            format!("relay {name} gives no answer by UDP, and is not reached by TLS either: {why}")
+            trouble.problem(&name)
         });
         problems.collect()
     }

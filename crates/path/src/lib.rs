@@ -48,8 +48,8 @@ pub use nat64::{IPV4_ONLY_ADDRESSES, IPV4_ONLY_NAME, Nat64Prefix, reach_all};
 pub use race::{ANSWER, LATE_MAX, LISTEN, Output, Race, SECOND_ATTEMPT};
 pub use relays::{
     KEEP_MAPPING_EVERY, PLACES_MAX, REFLEXIVE_MAX, RELAYS_PER_OWNER, RelayGrant, RelayPlace,
-    RelayReached, Relays, RelaysOutput, SURVEY_EVERY, TLS_AFTER, TLS_LEFT_OPEN, TLS_SILENT,
-    TLS_STREAMS_MAX, TlsPlace, ToldReached, relay_grant,
+    RelayReached, RelayTrouble, Relays, RelaysOutput, SURVEY_EVERY, TLS_AFTER, TLS_LEFT_OPEN,
+    TLS_SILENT, TLS_STREAMS_MAX, TlsPlace, ToldReached, relay_grant,
 };
 pub use selection::{
     ANSWERS_PER_SECOND, KEEP_OPEN_EVERY, KEEP_OPEN_FOR, LEAVE_AFTER, LOST_EVERY, LOST_FOR,

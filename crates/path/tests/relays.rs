@@ -5,8 +5,8 @@
 use culvert_base::{BootTime, PresharedKey};
 use culvert_ids::RelayId;
 use culvert_path::{
-    PLACES_MAX, RELAYS_PER_OWNER, RelayGrant, RelayPath, RelayPlace, Relays, RelaysOutput,
-    SURVEY_EVERY, TLS_AFTER, TLS_LEFT_OPEN, TLS_SILENT, TLS_STREAMS_MAX, TlsPlace,
+    PLACES_MAX, RELAYS_PER_OWNER, RelayGrant, RelayPath, RelayPlace, RelayTrouble, Relays,
+    RelaysOutput, SURVEY_EVERY, TLS_AFTER, TLS_LEFT_OPEN, TLS_SILENT, TLS_STREAMS_MAX, TlsPlace,
 };
 use culvert_relay_core::Message;
 use culvert_relay_core::mac::Mac;
@@ -449,7 +449,8 @@ fn a_stream_that_fails_is_opened_again_later_and_later() {
     // It is told once.
     assert_eq!(end.failures, ["the proxy says no"]);
     let troubles: Vec<_> = end.relays.troubles().collect();
-    assert_eq!(troubles, [(relay_id(1), "the proxy says no")]);
+    let trouble = RelayTrouble::Unreached("the proxy says no");
+    assert_eq!(troubles, [(relay_id(1), trouble)]);
 }
 
 #[test]

@@ -28,7 +28,7 @@ use crate::cookie::Cookies;
 use crate::hash::HashKey;
 use crate::mac::{KEY_LEN, derive};
 use crate::message::Message;
-use crate::token::TokenKeys;
+use crate::token::{self, TokenKeys};
 use culvert_base::{BootTime, PresharedKey, TokenBucket, TokenRate, UnixTime};
 use culvert_ids::{ClientId, GatewayId, RelayId};
 use culvert_wire::Timestamp;
@@ -182,12 +182,22 @@ impl Relay {
 
     /// The portal withdraws the tokens of a pair that were issued up to `until`; without a client, those of the gateway
     /// and of all its clients.
-    pub fn withdraw(&mut self, gateway: GatewayId, client: Option<ClientId>, until: Timestamp) {
+    ///
+    /// An end whose token would be refused now because its issue lies in the future leaves too: the portal's clock was set
+    /// back since.
+    pub fn withdraw(
+        &mut self,
+        gateway: GatewayId,
+        client: Option<ClientId>,
+        until: Timestamp,
+        now: UnixTime,
+    ) {
         self.withdrawn.add(gateway, client, until);
         let of_gateway = |port: &&mut Port| port.owner.is_some_and(|(owner, _)| owner == gateway);
         for port in self.ports.iter_mut().filter(of_gateway) {
             self.counters.left += port.ends.remove_where(|end| {
-                end.issued <= until && (client.is_none() || end.client == client)
+                let is_meant = end.issued <= until || token::is_of_future(end.issued, now);
+                is_meant && (client.is_none() || end.client == client)
             });
         }
     }

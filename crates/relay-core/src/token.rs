@@ -3,6 +3,7 @@
 use crate::message::RefusalReason;
 use culvert_base::{PresharedKey, UnixTime};
 use culvert_ids::RelayId;
+use culvert_wire::Timestamp;
 use culvert_wire::messages::RelayClaims;
 use pasetors::Local;
 use pasetors::keys::SymmetricKey;
@@ -57,11 +58,16 @@ impl TokenKeys {
         if Some(claims.relay) != relay || claims.port != port {
             return Err(RefusalReason::OtherRelay);
         }
-        if expiry(&claims) <= now || claims.iat.unix_time() > now.saturating_add(CLOCK_SKEW) {
+        if expiry(&claims) <= now || is_of_future(claims.iat, now) {
             return Err(RefusalReason::Expired);
         }
         Ok(claims)
     }
+}
+
+/// True if the issue of a token lies in the future, whatever two clocks may differ by.
+pub(crate) fn is_of_future(issued: Timestamp, now: UnixTime) -> bool {
+    issued.unix_time() > now.saturating_add(CLOCK_SKEW)
 }
 
 /// The instant from which a token counts no more, [`TOKEN_LIFETIME_MOST`] after its issue at the latest.

@@ -185,7 +185,10 @@ impl Worker {
                     gateway,
                     client,
                     until,
-                } => self.relay.withdraw(gateway, client, until),
+                } => {
+                    let now = self.clock.now().unix;
+                    self.relay.withdraw(gateway, client, until, now);
+                }
                 Command::Drain(on) => self.relay.set_draining(on),
                 Command::Stop => return std::ops::ControlFlow::Break(()),
             }

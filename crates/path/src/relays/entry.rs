@@ -4,6 +4,7 @@ use super::grant::RelayGrant;
 use super::output::RelaysOutput;
 use super::seeds::Seeds;
 use super::stream::{Order, Registering, Stream};
+use super::trouble::RelayTrouble;
 use crate::candidates::RelayPath;
 use crate::mapping::Seen;
 use culvert_base::BootTime;
@@ -25,6 +26,8 @@ pub(super) struct Entry {
     seeds: Seeds,
     /// The registration by UDP has been lost since [`Self::take_lost`].
     is_lost: bool,
+    /// The reason of the last refusal by UDP, until the relay registers the end.
+    refused: Option<RefusalReason>,
 }
 
 impl Entry {
@@ -41,6 +44,7 @@ impl Entry {
             mapped: None,
             seeds,
             is_lost: false,
+            refused: None,
         }
     }
 
@@ -54,6 +58,9 @@ impl Entry {
         }
         if grant.tls.is_none() {
             self.stream.close(now);
+        }
+        if self.grant.permission != grant.permission {
+            self.refused = None;
         }
         self.udp.set_permission(grant.permission.clone(), now);
         if let Some(open) = self.stream.open_mut() {
@@ -163,9 +170,18 @@ impl Entry {
         self.mapped
     }
 
-    /// The reason why the relay is reached neither by UDP nor by TLS, once both were tried.
-    pub(super) fn trouble(&self) -> Option<&str> {
-        self.stream.trouble().filter(|_| self.usable().is_none())
+    /// The reason why the relay carries nothing of this end: it refuses, or is reached neither by UDP nor by TLS once both
+    /// were tried.
+    pub(super) fn trouble(&self) -> Option<RelayTrouble<'_>> {
+        if self.usable().is_some() {
+            return None;
+        }
+        let refused = self.refused.map(RelayTrouble::Refused);
+        let unreached = self.stream.trouble().map(RelayTrouble::Unreached);
+        match self.udp.unanswered_since() {
+            None => refused.or(unreached),
+            Some(_) => unreached.or(refused),
+        }
     }
 
     /// True once after the registration by UDP was lost.
@@ -190,6 +206,7 @@ impl Entry {
                 }
                 Output::Registered { round_trip, .. } => {
                     self.round_trip = round_trip;
+                    self.refused = None;
                     self.stream.handle_udp_answers(now);
                     has_changed = true;
                 }
@@ -202,7 +219,10 @@ impl Entry {
                     has_changed = true;
                     self.is_lost = true;
                 }
-                Output::Refused(reason) => outputs.push_back(self.refused(reason)),
+                Output::Refused(reason) => {
+                    self.refused = Some(reason);
+                    outputs.push_back(self.refusal(reason));
+                }
             }
         }
         let relay = self.grant.relay;
@@ -253,12 +273,13 @@ impl Entry {
             }
         }
         if is_registered {
+            self.refused = None;
             self.stream.handle_registered();
             self.udp.handle_superseded(now);
             has_changed = true;
         }
         if let Some(reason) = refused {
-            outputs.push_back(self.refused(reason));
+            outputs.push_back(self.refusal(reason));
             self.stream
                 .fail(format!("the relay refuses: {reason}"), now);
         } else if is_lost {
@@ -268,7 +289,7 @@ impl Entry {
         has_changed || is_lost
     }
 
-    const fn refused<K>(&self, reason: RefusalReason) -> RelaysOutput<K> {
+    const fn refusal<K>(&self, reason: RefusalReason) -> RelaysOutput<K> {
         RelaysOutput::Refused {
             relay: self.grant.relay,
             reason,

@@ -18,6 +18,7 @@ mod portal_port;
 mod seeds;
 mod stream;
 mod survey;
+mod trouble;
 
 use crate::candidates::RelayPath;
 use crate::mapping::Seen;
@@ -36,6 +37,7 @@ use std::net::SocketAddr;
 pub use stream::{TLS_AFTER, TLS_LEFT_OPEN, TLS_SILENT, TLS_STREAMS_MAX, TlsPlace};
 use survey::Survey;
 pub use survey::{PLACES_MAX, RelayPlace, SURVEY_EVERY};
+pub use trouble::RelayTrouble;
 
 /// Relays of one gateway: one in use, and one to fall back to.
 pub const RELAYS_PER_OWNER: usize = 2;
@@ -229,8 +231,8 @@ impl<K: Copy + Ord> Relays<K> {
         self.of(owner).flat_map(Entry::known).collect()
     }
 
-    /// The relays that are reached neither by UDP nor by TLS, each with the reason of the second.
-    pub fn troubles(&self) -> impl Iterator<Item = (RelayId, &str)> {
+    /// The relays that carry nothing of this end, each with the reason.
+    pub fn troubles(&self) -> impl Iterator<Item = (RelayId, RelayTrouble<'_>)> {
         let entries = self.entries.iter();
         entries.filter_map(|((_, relay), entry)| Some((*relay, entry.trouble()?)))
     }

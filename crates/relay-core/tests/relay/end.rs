@@ -299,9 +299,10 @@ fn a_refused_end_waits_and_tries_another_permission_at_once() {
     net.run(REFUSED_FOR);
     assert_eq!(net.end.relay(), Some(relay_at()));
 
+    let now = net.world.now.unix;
     net.world
         .relay
-        .withdraw(net.claims.gateway, net.claims.client, net.claims.iat);
+        .withdraw(net.claims.gateway, net.claims.client, net.claims.iat, now);
     net.run(REFRESH_EVERY + 2 * SECOND);
     let outdated = Output::Refused(RefusalReason::Outdated);
     assert!(net.outputs.contains(&outdated), "{:?}", net.outputs);

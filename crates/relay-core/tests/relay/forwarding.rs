@@ -111,9 +111,8 @@ fn an_index_claimed_by_two_belongs_to_the_first() {
     let sent = world.one(gateway_at(), &data(7, 64));
     assert_eq!(sent, to(client_at(1), &data(7, 64)));
     // It is free again once the first has left.
-    world
-        .relay
-        .withdraw(GATEWAY, Some(client(1)), world.claims(None).iat);
+    let (until, now) = (world.claims(None).iat, world.now.unix);
+    world.relay.withdraw(GATEWAY, Some(client(1)), until, now);
     assert_eq!(world.one(gateway_at(), &data(7, 64)), []);
     world.one(client_at(2), &initiation(7));
     let sent = world.one(gateway_at(), &data(7, 64));

@@ -127,7 +127,8 @@ proptest! {
                 Step::Withdraw { client: number } => {
                     let claims = world.claims(Some(client(number)));
                     let gateway = claims.gateway;
-                    world.relay.withdraw(gateway, Some(client(number)), claims.iat);
+                    let now = world.now.unix;
+                    world.relay.withdraw(gateway, Some(client(number)), claims.iat, now);
                     model.0.retain(|known| known.client != number);
                 }
             }

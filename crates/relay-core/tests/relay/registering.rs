@@ -259,15 +259,45 @@ fn a_sign_of_life_that_is_forged_or_replayed_is_none() {
 fn a_withdrawn_end_leaves_and_its_token_counts_no_more() {
     let mut world = World::populated([1, 2]);
     let claims = of_client(&world);
-    world.relay.withdraw(GATEWAY, Some(client(1)), claims.iat);
+    let (of_client_1, now) = (Some(client(1)), world.now.unix);
+    world.relay.withdraw(GATEWAY, of_client_1, claims.iat, now);
     assert_eq!((world.relay.gateways(), world.relay.clients()), (1, 1));
     let refused = world.register(client_at(1), &claims);
     assert_eq!(refused, Err(RefusalReason::Outdated));
     world.pass(SECOND);
     let later = of_client(&world);
     assert!(world.register(client_at(1), &later).is_ok());
-    world.relay.withdraw(GATEWAY, None, later.iat);
+    let now = world.now.unix;
+    world.relay.withdraw(GATEWAY, None, later.iat, now);
     assert_eq!((world.relay.gateways(), world.relay.clients()), (0, 0));
+}
+
+#[test]
+fn a_withdrawal_after_the_portals_clock_was_set_back_concerns_tokens_of_before() {
+    let mut world = World::populated([1]);
+    let before = of_client(&world);
+    // The relay connects to the portal anew, and hears an earlier time.
+    world.now.unix = world.now.unix.saturating_sub(Duration::from_secs(600));
+    world.pass(SECOND);
+    assert_eq!(
+        world.relay.clients(),
+        1,
+        "it stays while nothing is withdrawn"
+    );
+    let (now, until) = (world.now.unix, Timestamp::from(world.now.unix));
+    world.relay.withdraw(GATEWAY, Some(client(1)), until, now);
+    assert_eq!((world.relay.gateways(), world.relay.clients()), (1, 0));
+    let refused = world.register(client_at(1), &before);
+    assert_eq!(refused, Err(RefusalReason::Expired));
+
+    // A token of after the withdrawal counts, also by a clock that is some seconds behind the portal's.
+    world.now.unix = world.now.unix.saturating_sub(2 * SECOND);
+    let mut later = of_client(&world);
+    later.iat = Timestamp::from(world.now.unix.saturating_add(3 * SECOND));
+    assert!(world.register(client_at(1), &later).is_ok());
+    let now = world.now.unix;
+    world.relay.withdraw(GATEWAY, Some(client(1)), until, now);
+    assert_eq!(world.relay.clients(), 1);
 }
 
 #[test]

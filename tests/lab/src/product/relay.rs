@@ -23,6 +23,8 @@ pub struct Relay {
     pub tls_port: u16,
     /// Further arguments of `culvert relay run`, for every start from here on.
     pub arguments: String,
+    /// The prefix of the command, such as `env` with variables.
+    pub wrapper: String,
     dir: PathBuf,
     process: Option<Process>,
 }
@@ -34,6 +36,7 @@ impl Relay {
             name: name.to_owned(),
             tls_port: TLS_PORT,
             arguments: String::new(),
+            wrapper: String::new(),
             dir,
             process: None,
         }
@@ -51,7 +54,8 @@ impl Relay {
     /// When that does not happen.
     pub fn start(&mut self) -> Result<()> {
         let command = format!(
-            "{} relay run --token-file {} --state-dir {} --name {} --status-socket {} {}",
+            "{} {} relay run --token-file {} --state-dir {} --name {} --status-socket {} {}",
+            self.wrapper,
             culvert_program()?.display(),
             self.token_file().display(),
             self.dir.join("state").display(),

@@ -2,6 +2,7 @@
 
 use crate::common::{Bed, WEB_PORT};
 use culvert_lab::product::PRIVATE_V4;
+use std::path::Path;
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/access/clock.c");
 
@@ -9,6 +10,12 @@ const MINUTE_S: i64 = 60;
 const HOUR_S: i64 = 60 * MINUTE_S;
 const DAY_S: i64 = 24 * HOUR_S;
 const YEAR_S: i64 = 365 * DAY_S;
+
+/// Makes the library that shifts the clock of a program, at this path.
+pub(crate) fn build_library(path: &Path) {
+    let line = format!("cc -shared -fPIC -O1 -o {} {SOURCE} -ldl", path.display());
+    culvert_lab::run(&line).unwrap();
+}
 
 /// The problem of a clock that is off by so much, if that is worth one.
 fn problem(shift_s: i64) -> Option<&'static str> {
@@ -24,11 +31,7 @@ fn a_client_that_restarts_is_let_in_whatever_its_clock_showed_before() {
     let mut bed = Bed::new(1).unwrap();
     bed.comes_to_reach(PRIVATE_V4, WEB_PORT).unwrap();
     let library = bed.product.dir().join("clock.so");
-    let line = format!(
-        "cc -shared -fPIC -O1 -o {} {SOURCE} -ldl",
-        library.display()
-    );
-    culvert_lab::run(&line).unwrap();
+    build_library(&library);
     // A clock that is ahead and is put right, one that starts in the past, and what lies between.
     for shift_s in [
         2 * HOUR_S,

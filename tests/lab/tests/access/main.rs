@@ -58,6 +58,7 @@ mod proxy_scene;
 mod reach;
 mod readiness;
 mod records;
+mod relay_clocks;
 mod relay_flood;
 mod resolver;
 mod resolver_scene;
