@@ -374,7 +374,7 @@ fn a_flood_at_a_relays_ports_stores_nothing_is_answered_with_less_and_tunnels_go
                 other.join().unwrap().unwrap();
             });
         }
-        // What arrives after a burst has passed the relay behind it.
+        // Bytes that arrive after a burst have passed the relay behind it.
         download
             .goes_on(SOON)
             .unwrap_or_else(|error| panic!("burst {number}: {error}"));
