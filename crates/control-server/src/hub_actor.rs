@@ -81,15 +81,26 @@ pub(super) struct Joined {
     /// Resolves when the session is to end at once, without its last messages.
     pub(super) cut: oneshot::Receiver<Infallible>,
     leaving: mpsc::UnboundedSender<Leaving>,
-    is_interrupted: bool,
+    how: Ending,
 }
 
 /// The end of a session.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leaving {
     pub(super) session: SessionId,
+    pub(super) how: Ending,
+}
+
+/// The way in which a session ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// The machine said goodbye or was silent for too long, or the portal ended it.
+    #[default]
+    Left,
+    /// Its connection broke: the machine itself may be well.
+    Broken,
     /// The portal that brought it is gone: the machine itself may be well.
-    pub(super) is_interrupted: bool,
+    Interrupted,
 }
 
 impl Joined {
@@ -104,13 +115,13 @@ impl Joined {
             outgoing,
             cut,
             leaving,
-            is_interrupted: false,
+            how: Ending::Left,
         }
     }
 
-    /// Ends the session because the portal that brought it is gone.
-    pub(super) fn interrupt(mut self) {
-        self.is_interrupted = true;
+    /// Ends the session in this way.
+    pub(super) fn end(mut self, how: Ending) {
+        self.how = how;
     }
 }
 
@@ -118,7 +129,7 @@ impl Drop for Joined {
     fn drop(&mut self) {
         let leaving = Leaving {
             session: self.session,
-            is_interrupted: self.is_interrupted,
+            how: self.how,
         };
         // Without a hub there is nobody to tell.
         let _ = self.leaving.send(leaving);
@@ -520,9 +531,10 @@ impl HubActor {
         if let Some(end) = self.sessions.remove(&session) {
             self.recorder.record(Record::Seen(vec![end.seen_now()]));
         }
-        match leaving.is_interrupted {
-            true => self.hub.handle_interrupted(session, now()),
-            false => self.hub.handle_left(session, now()),
+        match leaving.how {
+            Ending::Left => self.hub.handle_left(session, now()),
+            Ending::Broken => self.hub.handle_broken(session, now()),
+            Ending::Interrupted => self.hub.handle_interrupted(session, now()),
         }
         self.pulse.beat();
     }

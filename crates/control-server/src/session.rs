@@ -2,7 +2,7 @@
 
 use super::hello::{Hello, Refused};
 use super::hub_access::HubAccess;
-use super::hub_actor::{Incoming, Joined, Outgoing};
+use super::hub_actor::{Ending, Incoming, Joined, Outgoing};
 use super::shared::Shared;
 use super::upgrade::Socket;
 use super::visitor::{Side, Visitor};
@@ -141,50 +141,59 @@ impl Connection {
             let went_on = tokio::select! {
                 frame = self.socket.next() => match frame {
                     Some(Ok(frame)) => self.hear(hub, &joined, frame).await,
-                    Some(Err(error)) => self.fail(&error).await,
-                    None => false,
+                    Some(Err(error)) => Err(self.fail(&error).await),
+                    None => Err(Ending::Left),
                 },
                 message = joined.outgoing.recv() => match message {
                     Some(message) => self.write(message, &mut joined).await,
-                    None => false,
+                    None => Err(Ending::Left),
                 },
-                _ = ping.tick() => self.send(Message::Ping(Vec::new().into())).await,
-                () = sleep_until(self.heard + SILENCE) => false,
-                _ = &mut joined.cut => false,
+                _ = ping.tick() => self.ping().await,
+                () = sleep_until(self.heard + SILENCE) => Err(Ending::Left),
+                _ = &mut joined.cut => Err(Ending::Left),
             };
-            if !went_on {
+            if let Err(how) = went_on {
+                joined.end(how);
                 return;
             }
         }
     }
 
-    /// Takes a frame; false where the session is over.
-    async fn hear(&mut self, hub: &HubAccess, joined: &Joined, frame: Message) -> bool {
+    /// Takes a frame, or says how the session has ended.
+    async fn hear(
+        &mut self,
+        hub: &HubAccess,
+        joined: &Joined,
+        frame: Message,
+    ) -> Result<(), Ending> {
         self.heard = Instant::now();
         let text = match frame {
             Message::Text(text) => text,
             // The library has answered a ping already.
-            Message::Ping(_) | Message::Pong(_) => return true,
-            Message::Close(_) => return false,
+            Message::Ping(_) | Message::Pong(_) => return Ok(()),
+            Message::Close(_) => return Err(Ending::Left),
             Message::Binary(_) | Message::Frame(_) => {
                 self.close(CloseCode::Unsupported, "messages are text")
                     .await;
-                return false;
+                return Err(Ending::Left);
             }
         };
         self.rate.pay().await;
         match self.decode(&text) {
-            Ok(message) => hub.say(joined.session, message, &text).await,
+            Ok(message) => match hub.say(joined.session, message, &text).await {
+                true => Ok(()),
+                false => Err(Ending::Left),
+            },
             Err(error) => {
                 tracing::warn!(side = ?self.side, %error, "a machine breaks the protocol");
                 self.close(CloseCode::Invalid, &error.to_string()).await;
-                false
+                Err(Ending::Left)
             }
         }
     }
 
-    /// Writes the message and some of those behind it; false where the session is over.
-    async fn write(&mut self, message: Outgoing, joined: &mut Joined) -> bool {
+    /// Writes the message and some of those behind it, or says how the session has ended.
+    async fn write(&mut self, message: Outgoing, joined: &mut Joined) -> Result<(), Ending> {
         let mut next = Some(message);
         let mut written = 0;
         while let Some(message) = next {
@@ -199,11 +208,11 @@ impl Connection {
                         _ => CloseCode::Policy,
                     };
                     self.close(code, "").await;
-                    return false;
+                    return Err(Ending::Left);
                 }
             };
             if !in_time(self.socket.feed(Message::text(text))).await {
-                return false;
+                return Err(Ending::Broken);
             }
             written += 1;
             next = match written < MESSAGES_AT_ONCE {
@@ -211,18 +220,29 @@ impl Connection {
                 false => None,
             };
         }
-        in_time(self.socket.flush()).await
+        match in_time(self.socket.flush()).await {
+            true => Ok(()),
+            false => Err(Ending::Broken),
+        }
+    }
+
+    async fn ping(&mut self) -> Result<(), Ending> {
+        match self.send(Message::Ping(Vec::new().into())).await {
+            true => Ok(()),
+            false => Err(Ending::Broken),
+        }
     }
 
     async fn send(&mut self, message: Message) -> bool {
         in_time(self.socket.send(message)).await
     }
 
-    async fn fail(&mut self, error: &Error) -> bool {
+    async fn fail(&mut self, error: &Error) -> Ending {
         if too_long(error).is_some() {
             self.close(CloseCode::Size, "the message is too long").await;
+            return Ending::Left;
         }
-        false
+        Ending::Broken
     }
 
     async fn refuse(&mut self, refused: Refused) {

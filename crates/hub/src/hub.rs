@@ -100,7 +100,7 @@ impl Hub {
         &self.directory
     }
 
-    /// A session is over: its connection broke, it said goodbye, or it was silent for too long.
+    /// A session is over: its machine said goodbye, or was silent for too long.
     pub fn handle_left(&mut self, session: SessionId, now: Timestamp) {
         self.outbox.discard(session);
         self.forget(session, now);
@@ -113,11 +113,29 @@ impl Hub {
         self.outbox.discard(session);
         match self.sessions.remove(session) {
             Some(Party::Client(client)) => self.drop_asks_of(client),
-            Some(Party::Gateway(gateway)) => self.interrupt_gateway(gateway, now),
+            Some(Party::Gateway(gateway)) => {
+                self.interrupt_gateway(gateway, limits::GATEWAY_RETURN_MS, now);
+            }
             Some(Party::Relay(relay)) => self.expect_relay(relay, now),
             None => {}
         }
         self.end_overflowed(now);
+    }
+
+    /// A session is over because its connection broke. A gateway may come back at once, as behind a proxy that breaks off:
+    /// its grants stay in force meanwhile. One that drains is not waited for.
+    pub fn handle_broken(&mut self, session: SessionId, now: Timestamp) {
+        match self.sessions.party(session) {
+            Some(Party::Gateway(gateway))
+                if !self.is_draining(gateway) && !self.sessions.gateways.is_leaving(gateway) =>
+            {
+                self.outbox.discard(session);
+                self.sessions.remove(session);
+                self.interrupt_gateway(gateway, limits::GATEWAY_RECONNECT_MS, now);
+                self.end_overflowed(now);
+            }
+            _ => self.handle_left(session, now),
+        }
     }
 
     /// A message came that this build does not know.
@@ -317,7 +335,7 @@ impl Hub {
             });
         }
         for gateway in self.grants.gateways().collect::<Vec<_>>() {
-            self.expect_gateway(gateway, now);
+            self.expect_gateway(gateway, limits::GATEWAY_RETURN_MS, now);
         }
         for client in self.sessions.clients.known() {
             self.watch_token(client);

@@ -12,6 +12,11 @@ pub const DRAIN_NOW_MS: u64 = 2 * GRANT_ANSWER_MS;
 /// It is twice the longest wait between two attempts to connect.
 pub const GATEWAY_RETURN_MS: u64 = 60_000;
 
+/// The time for a gateway to come back after its connection broke, as through a proxy that allows no longer one, in
+/// milliseconds. Its first attempt comes within 2 s, and connecting takes less than 1 s. Clients of a gateway that was killed
+/// wait as long, within the 5 s after which they have another one (docs/client.md).
+pub const GATEWAY_RECONNECT_MS: u64 = 3_000;
+
 /// Machines that are told to come back within the same second when a portal stops: as many as another one lets in.
 pub const COME_BACK_PER_S: u64 = 100;
 

@@ -2,7 +2,7 @@
 
 use super::frame::{Ask, FromLeader, Number, ToLeader, frame, hello_text, parse, session_of};
 use crate::entry::Entry;
-use crate::hub_actor::{Incoming, Joined, Leaving, Outgoing};
+use crate::hub_actor::{Ending, Incoming, Joined, Leaving, Outgoing};
 use crate::pulse::Pulse;
 use culvert_hub::SessionId;
 use culvert_hub::limits::MAX_QUEUED_MESSAGES;
@@ -244,9 +244,10 @@ impl Link {
         let tell = async {
             loop {
                 let line = tokio::select! {
-                    Some(Leaving { session: SessionId(session), .. }) = left.recv() => {
+                    Some(Leaving { session: SessionId(session), how }) = left.recv() => {
                         hub.table().sessions.remove(&session);
-                        ToLeader::Left { session }
+                        let is_broken = how == Ending::Broken;
+                        ToLeader::Left { session, is_broken }
                     }
                     is_there = commits.changed() => {
                         if !is_there {

@@ -35,8 +35,12 @@ pub(super) enum ToLeader {
     Said { session: Number },
     /// A machine said something of a kind that is not known.
     Unknown { session: Number, kind: String },
-    /// A session is over.
-    Left { session: Number },
+    /// A session is over. An earlier version does not say whether its connection broke.
+    Left {
+        session: Number,
+        #[serde(default)]
+        is_broken: bool,
+    },
     /// A question. The text is an [`Ask`].
     Ask { question: u64 },
     /// The configuration was changed.

@@ -9,7 +9,7 @@ use crate::election::Objection;
 use crate::entry::Entry;
 use crate::http_refusal::Refused;
 use crate::hub_access::{HubAccess, LocalHub};
-use crate::hub_actor::{Incoming, Joined, Outgoing};
+use crate::hub_actor::{Ending, Incoming, Joined, Outgoing};
 use crate::session::in_time;
 use crate::shared::Shared;
 use crate::upgrade::{Socket, Upgrade};
@@ -135,10 +135,18 @@ struct Link {
     hub: LocalHub,
     messages: mpsc::Sender<String>,
     /// The sessions of the portal. One that is dropped here is over.
-    sessions: BTreeMap<Number, (MachineId, mpsc::Sender<Incoming>)>,
+    sessions: BTreeMap<Number, BroughtSession>,
     questions: Arc<Semaphore>,
     /// True once the portal is gone: its sessions end by no doing of their machines.
     is_over: Arc<AtomicBool>,
+}
+
+/// A session of a machine that another portal brings.
+struct BroughtSession {
+    machine: MachineId,
+    said: mpsc::Sender<Incoming>,
+    /// True once its connection broke.
+    is_broken: Arc<AtomicBool>,
 }
 
 impl Link {
@@ -192,7 +200,11 @@ impl Link {
             ToLeader::Unknown { session, kind } => {
                 self.pass(session, Incoming::Unknown(kind)).await;
             }
-            ToLeader::Left { session } => drop(self.sessions.remove(&session)),
+            ToLeader::Left { session, is_broken } => {
+                if let Some(ended) = self.sessions.remove(&session) {
+                    ended.is_broken.store(is_broken, Ordering::Release);
+                }
+            }
             ToLeader::Ask { question } => {
                 match serde_json::from_str(text) {
                     Ok(ask) => self.answer(question, ask).await,
@@ -217,7 +229,13 @@ impl Link {
             return;
         };
         let (said, saying) = mpsc::channel(MAX_SAID);
-        self.sessions.insert(session, (machine, said));
+        let is_broken = Arc::<AtomicBool>::default();
+        let brought = BroughtSession {
+            machine,
+            said,
+            is_broken: Arc::clone(&is_broken),
+        };
+        self.sessions.insert(session, brought);
         let relayed = relay(
             self.hub.clone(),
             entry,
@@ -231,19 +249,21 @@ impl Link {
                 return;
             };
             if is_over.load(Ordering::Acquire) {
-                joined.interrupt();
+                joined.end(Ending::Interrupted);
+            } else if is_broken.load(Ordering::Acquire) {
+                joined.end(Ending::Broken);
             }
         });
     }
 
     fn machine_of(&self, session: Number) -> Option<MachineId> {
-        self.sessions.get(&session).map(|(machine, _)| *machine)
+        self.sessions.get(&session).map(|brought| brought.machine)
     }
 
     /// Waits while a machine says more than the hub takes.
     async fn pass(&mut self, session: Number, message: Incoming) {
-        if let Some((_, said)) = self.sessions.get(&session)
-            && said.send(message).await.is_err()
+        if let Some(brought) = self.sessions.get(&session)
+            && brought.said.send(message).await.is_err()
         {
             self.sessions.remove(&session);
         }
@@ -318,7 +338,7 @@ async fn relay(
             _ = &mut joined.cut => break,
         };
         if messages.send(message).await.is_err() {
-            joined.interrupt();
+            joined.end(Ending::Interrupted);
             return None;
         }
     }

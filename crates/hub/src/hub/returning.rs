@@ -1,4 +1,5 @@
-//! Gateways that are expected back: those with grants from before the portal's start, and those whose portal is gone.
+//! Gateways that are expected back: those with grants from before the portal's start, those whose portal is gone, and those
+//! whose connection broke.
 //!
 //! Their grants stay in force meanwhile, since they serve their clients without a portal. A request that only such a gateway
 //! could serve waits for it for a while.
@@ -6,33 +7,36 @@
 use super::Hub;
 use super::asks::{Ask, Pair, Purpose};
 use crate::grants::Stage;
-use crate::limits::{GATEWAY_RETURN_MS, REQUEST_WAIT_MS};
-use crate::timers::{Timer, later};
+use crate::limits::REQUEST_WAIT_MS;
+use crate::returning::Expected;
+use crate::timers::Timer;
 use culvert_ids::GatewayId;
 use culvert_wire::Timestamp;
 
 impl Hub {
     /// Expects a gateway that is not connected.
-    pub(super) fn expect_gateway(&mut self, gateway: GatewayId, now: Timestamp) {
+    pub(super) fn expect_gateway(&mut self, gateway: GatewayId, within_ms: u64, now: Timestamp) {
         self.stop_expecting(gateway);
-        self.returning.0.insert(gateway, now);
-        let end = later(now, GATEWAY_RETURN_MS);
-        self.timers.set(end, Timer::Return(gateway));
-        self.timers
-            .set(later(now, REQUEST_WAIT_MS), Timer::Requests);
+        let expected = Expected {
+            since: now,
+            within_ms,
+        };
+        self.returning.0.insert(gateway, expected);
+        self.timers.set(expected.end(), Timer::Return(gateway));
+        let end_of_wait = expected.end_of_wait(REQUEST_WAIT_MS);
+        self.timers.set(end_of_wait, Timer::Requests);
     }
 
     /// The gateway is back, or lost.
     pub(super) fn stop_expecting(&mut self, gateway: GatewayId) {
-        if let Some(since) = self.returning.0.remove(&gateway) {
-            let end = later(since, GATEWAY_RETURN_MS);
-            self.timers.clear(end, Timer::Return(gateway));
+        if let Some(expected) = self.returning.0.remove(&gateway) {
+            self.timers.clear(expected.end(), Timer::Return(gateway));
         }
     }
 
-    /// The gateway's portal is gone, and its session with it. Its unanswered offers go to others, or to itself
-    /// when it is back.
-    pub(super) fn interrupt_gateway(&mut self, gateway: GatewayId, now: Timestamp) {
+    /// The gateway's session is gone, and the gateway may be well. Its unanswered offers go to others, or to itself when
+    /// it is back.
+    pub(super) fn interrupt_gateway(&mut self, gateway: GatewayId, within_ms: u64, now: Timestamp) {
         let mut offered = Vec::new();
         for id in self.grants_of_gateway(gateway) {
             let is_offered = self
@@ -43,7 +47,7 @@ impl Hub {
                 offered.push((grant.row.client, grant.row.resource));
             }
         }
-        self.expect_gateway(gateway, now);
+        self.expect_gateway(gateway, within_ms, now);
         for pair in offered {
             self.retry_offer(pair, gateway, true, now);
         }
@@ -62,7 +66,7 @@ impl Hub {
                 && self.directory.admit_gateway(*id).is_ok()
         };
         let mut returning = self.returning.0.iter();
-        returning.any(|(id, since)| now < later(*since, REQUEST_WAIT_MS) && may_serve(id))
+        returning.any(|(id, it)| now < it.end_of_wait(REQUEST_WAIT_MS) && may_serve(id))
             && self.permit(pair, now).is_ok()
             && self.choose(pair, &ask.wish.avoid).is_err()
     }

@@ -29,6 +29,7 @@ enum Step {
     LeaveClient(u16),
     JoinGateway(u16),
     LeaveGateway(u16),
+    BreakOffGateway(u16),
     RestartGateway(u16),
     Ask(u16, u16, Option<u16>),
     Release(u16, u16),
@@ -82,6 +83,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => client.clone().prop_map(LeaveClient),
         4 => gateway.clone().prop_map(JoinGateway),
         1 => gateway.clone().prop_map(LeaveGateway),
+        1 => gateway.clone().prop_map(BreakOffGateway),
         1 => gateway.clone().prop_map(RestartGateway),
         14 => (client.clone(), resource.clone(), proptest::option::weighted(0.2, gateway.clone()))
             .prop_map(|(c, r, avoid)| Ask(c, r, avoid)),
@@ -207,6 +209,7 @@ fn run(world: &mut World, step: &Step) {
             world.join_gateway(number);
         }
         Step::LeaveGateway(number) => world.leave_gateway(number),
+        Step::BreakOffGateway(number) => world.break_off_gateway(number),
         Step::RestartGateway(number) => {
             world.leave_gateway(number);
             world

@@ -125,3 +125,64 @@ fn while_another_gateway_of_the_site_is_there_no_request_waits() {
     world.ask(1, 2);
     assert_eq!((world.holds(2), world.grants_of(1)), (1, 2));
 }
+
+#[test]
+fn a_gateway_whose_connection_breaks_off_again_and_again_keeps_its_grants() {
+    let mut world = granted();
+    for _ in 0..3 {
+        world.break_off_gateway(1);
+        world.pass(limits::GATEWAY_RECONNECT_MS - 1);
+        assert!(!is_lost(&world));
+        world.join_gateway(1);
+        assert_eq!((world.holds(1), world.grants_of(1)), (1, 1));
+        world.pass(2 * limits::GATEWAY_RETURN_MS);
+        assert!(!is_lost(&world));
+    }
+    world.check();
+}
+
+#[test]
+fn a_gateway_whose_connection_breaks_off_and_that_does_not_come_back_is_lost() {
+    let mut world = granted();
+    world.break_off_gateway(1);
+    world.ask(1, 2);
+    world.pass(limits::GATEWAY_RECONNECT_MS - 1);
+    assert!(!is_lost(&world));
+    assert_eq!(world.denials(), [], "the request waits");
+    world.pass(1);
+    assert!(is_lost(&world));
+    assert_eq!(world.denials(), [ReasonCode::NoGateway]);
+    assert_eq!(world.grants_of(1), 0);
+    world.check();
+}
+
+#[test]
+fn offers_and_requests_of_the_time_without_a_connection_are_granted_by_the_same_gateway() {
+    let mut world = granted();
+    world.set_network(3, SITE);
+    world.set_policy(3, 1, 3, Vec::new());
+    world.manner(1, Manner::Silent);
+    world.ask(1, 2);
+    world.break_off_gateway(1);
+    world.ask(1, 3);
+    world.manner(1, Manner::Accept);
+    world.join_gateway(1);
+    assert_eq!(world.denials(), []);
+    assert_eq!((world.holds(1), world.grants_of(1)), (3, 3));
+    world.check();
+}
+
+#[test]
+fn a_gateway_that_says_goodbye_or_drains_is_lost_at_once() {
+    let mut world = granted();
+    world.leave_gateway(1);
+    assert!(is_lost(&world));
+
+    let mut world = granted();
+    world.gateways.get_mut(&gateway(1)).unwrap().draining = true;
+    world.join_gateway(1);
+    world.forget_messages();
+    world.break_off_gateway(1);
+    assert!(is_lost(&world));
+    world.check();
+}

@@ -299,6 +299,16 @@ impl World {
         self.drain();
     }
 
+    /// The connection of the gateway's session breaks.
+    pub(crate) fn break_off_gateway(&mut self, number: u16) {
+        let gateway = self.gateways.get_mut(&gateway(number)).unwrap();
+        if let Some(session) = gateway.session.take() {
+            self.parties.remove(&session);
+            self.hub.handle_broken(session, self.now);
+            self.drain();
+        }
+    }
+
     pub(crate) fn new_relay_session(&mut self, id: RelayId) -> SessionId {
         self.new_session(Party::Relay(id))
     }

@@ -152,6 +152,35 @@ fn a_connection_outlives_a_proxy_that_breaks_off_again_and_again() {
     println!("at most {:?} without a byte", download.longest_gap());
 }
 
+#[test]
+fn clients_of_a_gateway_hear_nothing_of_a_proxy_that_breaks_off_the_gateways_session() {
+    let (mut scene, proxy) = behind_a_proxy(true);
+    wait_until("an answer", SOON, || scene.reaches(0, 0)).unwrap();
+    let download = scene.download(0, 0).unwrap();
+    proxy.allow_for(Duration::from_secs(8));
+    let connections = |scene: &BehindNats| {
+        let log = scene.gateways[0].output();
+        log.matches("INFO connected to the portal").count()
+    };
+    let before = connections(&scene);
+    let deadline = Duration::from_secs(120);
+    wait_until("three ends", deadline, || connections(&scene) >= before + 3).unwrap();
+    goes_on(&scene, &download);
+    println!("at most {:?} without a byte", download.longest_gap());
+    let lost = |scene: &BehindNats| {
+        let ended = scene.portal.admin("log access --decision ended --json");
+        ended.unwrap().matches("the gateway is gone").count()
+    };
+    // A gateway that needs more than three seconds to connect, as on a machine that is very busy, is given up.
+    let times = lost(&scene);
+    assert!(times <= 1, "lost {times} times in three");
+
+    // One that ends in order is gone at once.
+    wait_until("an answer", SOON, || scene.reaches(0, 0)).unwrap();
+    scene.gateways[0].stop().unwrap();
+    wait_until("the end of the gateway", SOON, || lost(&scene) > times).unwrap();
+}
+
 /// A server that speaks TLS at the captive network's port, with a certificate of its own.
 fn captive_server(scene: &BehindNats, captive: &culvert_lab::product::CaptiveNetwork) -> Process {
     let names = vec!["login.example".to_owned()];
