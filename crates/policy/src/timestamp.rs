@@ -5,13 +5,14 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// A [`UnixTime`] that RFC 3339 can write. In text and JSON, RFC 3339 in UTC.
+/// A [`UnixTime`] up to [`Self::MAX`]. In text and JSON, RFC 3339 in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(u64);
 
 impl Timestamp {
-    /// The last instant that RFC 3339 can write: the end of the year 9999.
-    pub const MAX: Self = Self(253_402_300_799_999);
+    /// 9999-12-30T22:00:00Z, the last instant that has a text: the last that `jiff` takes, whose local times must fit
+    /// into the year 9999 in every zone.
+    pub const MAX: Self = Self(253_402_207_200_000);
 
     /// From milliseconds of Unix time; what lies beyond [`Self::MAX`] becomes it.
     pub const fn from_unix_ms(millis: u64) -> Self {

@@ -637,6 +637,16 @@ fn a_condition_with_an_unknown_field_is_refused() {
     assert!(serde_json::from_str::<Condition>(text).is_err());
 }
 
+#[test]
+fn the_last_instant_survives_its_text() {
+    for unix_ms in [u64::MAX, Timestamp::MAX.unix_ms() - 1] {
+        let instant = Timestamp::from_unix_ms(unix_ms);
+        let text = serde_json::to_string(&instant).unwrap();
+        assert_eq!(serde_json::from_str::<Timestamp>(&text).unwrap(), instant);
+        assert_eq!(instant.to_string().parse(), Ok(instant));
+    }
+}
+
 proptest! {
     #[test]
     fn instants_survive_their_text(unix_ms in 0..=Timestamp::MAX.unix_ms()) {
