@@ -1,7 +1,5 @@
 //! The troubles with relays that people are told.
 
-#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
 use culvert_base::{BootTime, PresharedKey};
 use culvert_ids::RelayId;
 use culvert_path::{RelayGrant, Relays, RelaysOutput};
