@@ -1,11 +1,11 @@
 //! The primitives of §5.4: `HASH`, `MAC`, `HMAC` and `KDF`, all over BLAKE2s, and `DH`.
 
+use aws_lc_rs::agreement::{PrivateKey, UnparsedPublicKey, X25519, agree};
 use blake2::digest::consts::U16;
 use blake2::digest::{KeyInit, Mac};
 use blake2::{Blake2s256, Blake2sMac, Digest};
 use culvert_base::PublicKey;
 use subtle::ConstantTimeEq;
-use x25519_dalek::{SharedSecret, StaticSecret};
 use zeroize::Zeroizing;
 
 /// Bytes that `MAC` returns, and of a cookie.
@@ -62,11 +62,35 @@ pub(crate) fn kdf3(key: &[u8; 32], input: &[u8]) -> (Secret, Secret, Secret) {
     (first, second, third)
 }
 
-/// `DH`. `None` where the result is all zeros: the public key is of low order, and whoever sent it
-/// would dictate the secret.
-pub(crate) fn diffie_hellman(private: &StaticSecret, public: &PublicKey) -> Option<SharedSecret> {
-    let shared = private.diffie_hellman(&x25519_dalek::PublicKey::from(*public.as_bytes()));
-    shared.was_contributory().then_some(shared)
+/// A private key of X25519 in the form in which it is multiplied. The library wipes it when it is dropped.
+pub(crate) struct Scalar(PrivateKey);
+
+impl Scalar {
+    /// Clamps `bytes` as RFC 7748 section 5 asks.
+    pub(crate) fn new(bytes: &[u8; 32]) -> Self {
+        let key = PrivateKey::from_private_key(&X25519, bytes);
+        Self(key.expect("any 32 bytes are a private key of X25519"))
+    }
+
+    /// `DH-Generate`'s public half.
+    pub(crate) fn public_key(&self) -> PublicKey {
+        let public = self.0.compute_public_key();
+        let public = public.expect("every private key of X25519 has a public one");
+        let bytes = public.as_ref().first_chunk();
+        PublicKey::from_bytes(*bytes.expect("a public key of X25519 has 32 bytes"))
+    }
+
+    /// `DH`. `None` where the result is all zeros: the public key is of low order, and whoever sent it would dictate
+    /// the secret.
+    pub(crate) fn diffie_hellman(&self, public: &PublicKey) -> Option<Secret> {
+        let public = UnparsedPublicKey::new(&X25519, public.as_bytes());
+        agree(&self.0, public, (), |shared| {
+            let mut secret = Secret::default();
+            secret.copy_from_slice(shared);
+            Ok(secret)
+        })
+        .ok()
+    }
 }
 
 /// RFC 2104 over BLAKE2s, whose block is 64 bytes.
@@ -108,14 +132,20 @@ mod tests {
 
     #[test]
     fn points_of_low_order_are_refused() {
-        let private = StaticSecret::from([3; 32]);
+        let private = Scalar::new(&[3; 32]);
         let mut one = [0; 32];
         one[0] = 1;
         for low in [[0; 32], one] {
-            assert!(diffie_hellman(&private, &PublicKey::from_bytes(low)).is_none());
+            assert!(
+                private
+                    .diffie_hellman(&PublicKey::from_bytes(low))
+                    .is_none()
+            );
         }
-        let nine = x25519_dalek::X25519_BASEPOINT_BYTES;
-        assert!(diffie_hellman(&private, &PublicKey::from_bytes(nine)).is_some());
+        let mut nine = [0; 32];
+        nine[0] = 9;
+        let base = private.diffie_hellman(&PublicKey::from_bytes(nine));
+        assert_eq!(base.as_deref(), Some(private.public_key().as_bytes()));
     }
 
     #[test]

@@ -143,14 +143,12 @@ impl Handshaker {
             self.remove_peer(id);
         }
         self.local = key.map(|key| {
-            let identity = Identity::new(key.to_secret());
+            let identity = Identity::new(key.to_scalar());
             let cookies = CookieChecker::new(identity.public_key());
             Local { identity, cookies }
         });
         for peer in self.peers.iter_mut() {
-            let identity = self.local.as_ref().map(|local| &local.identity);
-            peer.static_static =
-                identity.and_then(|identity| identity.static_static(&peer.public_key));
+            peer.forget_static_static();
         }
         for id in self.peers.ids() {
             self.clear_session(id);
@@ -185,8 +183,7 @@ impl Handshaker {
         if self.public_key() == Some(public_key) {
             return Err(Error::OwnKey);
         }
-        let identity = self.local.as_ref().map(|local| &local.identity);
-        let mut peer = Peer::new(public_key, identity);
+        let mut peer = Peer::new(public_key);
         peer.keepalive_timeout = self.keepalive_timeout;
         let id = self.peers.insert(peer)?;
         if let Some(peer) = self.peers.get_mut(id)
@@ -383,10 +380,11 @@ impl Handshaker {
         (!now.has_passed(sent_at, ANSWER_COPIES_FOR)).then_some(*datagram)
     }
 
-    /// The index of keys that we made as responder, and that data of the peer would confirm.
-    pub fn unconfirmed(&self, id: PeerId) -> Option<Index> {
-        let next = self.peers.get(id)?.slots.next()?;
-        Some(next.local_index())
+    /// The keys that we made as responder, and that are the keys to send under once data of the peer has confirmed them.
+    pub fn awaited(&self, id: PeerId) -> Option<Arc<Transport>> {
+        let peer = self.peers.get(id)?;
+        let is_ours_preferred = self.public_key()? > peer.public_key;
+        peer.slots.awaited(is_ours_preferred).cloned()
     }
 
     /// The keys of all peers under which they may send to us.

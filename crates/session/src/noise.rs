@@ -13,7 +13,7 @@
 
 mod symmetric;
 
-use crate::crypto::{self, Secret};
+use crate::crypto::{Scalar, Secret};
 use crate::ids::Index;
 use crate::parse::{
     INITIATION_LEN, INITIATION_TYPE, Initiation, RESPONSE_LEN, RESPONSE_TYPE, Response,
@@ -22,17 +22,16 @@ use crate::time::Tai64n;
 use culvert_aead::Suite;
 use culvert_base::{PresharedKey, PublicKey};
 use symmetric::{NotAuthentic, Symmetric};
-use x25519_dalek::{SharedSecret, StaticSecret};
 
 /// Our own static key pair.
 pub(crate) struct Identity {
-    private: StaticSecret,
+    private: Scalar,
     public: PublicKey,
 }
 
 impl Identity {
-    pub(crate) fn new(private: StaticSecret) -> Self {
-        let public = public_key_of(&private);
+    pub(crate) fn new(private: Scalar) -> Self {
+        let public = private.public_key();
         Self { private, public }
     }
 
@@ -41,8 +40,8 @@ impl Identity {
     }
 
     /// The static-static secret with a peer; `None` for a public key of low order.
-    pub(crate) fn static_static(&self, peer: &PublicKey) -> Option<SharedSecret> {
-        crypto::diffie_hellman(&self.private, peer)
+    pub(crate) fn static_static(&self, peer: &PublicKey) -> Option<Secret> {
+        self.private.diffie_hellman(peer)
     }
 }
 
@@ -68,7 +67,7 @@ pub(crate) struct SessionKeys {
 /// The initiator's state between initiation and response.
 pub(crate) struct SentInitiation {
     symmetric: Symmetric,
-    ephemeral: StaticSecret,
+    ephemeral: Scalar,
 }
 
 impl SentInitiation {
@@ -79,9 +78,9 @@ impl SentInitiation {
     pub(crate) fn new(
         identity: &Identity,
         peer: &PublicKey,
-        static_static: &SharedSecret,
+        static_static: &Secret,
         suite: Suite,
-        ephemeral: StaticSecret,
+        ephemeral: Scalar,
         timestamp: Tai64n,
         sender: Index,
     ) -> Result<(Self, [u8; INITIATION_LEN]), HandshakeRefusal> {
@@ -90,16 +89,18 @@ impl SentInitiation {
         message[4..8].copy_from_slice(&sender.to_wire());
 
         let mut symmetric = Symmetric::new(suite, peer);
-        let ephemeral_public = public_key_of(&ephemeral);
+        let ephemeral_public = ephemeral.public_key();
         message[8..40].copy_from_slice(ephemeral_public.as_bytes());
         symmetric.mix_ephemeral(ephemeral_public.as_bytes());
 
-        let es = crypto::diffie_hellman(&ephemeral, peer).ok_or(HandshakeRefusal::LowOrderKey)?;
-        let key = symmetric.mix_key(es.as_bytes());
+        let es = ephemeral
+            .diffie_hellman(peer)
+            .ok_or(HandshakeRefusal::LowOrderKey)?;
+        let key = symmetric.mix_key(&es);
         message[40..72].copy_from_slice(identity.public.as_bytes());
         symmetric.seal(&key, &mut message[40..88]);
 
-        let key = symmetric.mix_key(static_static.as_bytes());
+        let key = symmetric.mix_key(static_static);
         message[88..100].copy_from_slice(&timestamp.to_bytes());
         symmetric.seal(&key, &mut message[88..116]);
 
@@ -120,12 +121,13 @@ impl SentInitiation {
         let mut symmetric = self.symmetric.clone();
         let remote = PublicKey::from_bytes(*response.ephemeral);
         symmetric.mix_ephemeral(response.ephemeral);
-        let ee = crypto::diffie_hellman(&self.ephemeral, &remote)
-            .ok_or(HandshakeRefusal::LowOrderKey)?;
-        symmetric.mix_chain(ee.as_bytes());
-        let se = crypto::diffie_hellman(&identity.private, &remote)
-            .ok_or(HandshakeRefusal::LowOrderKey)?;
-        symmetric.mix_chain(se.as_bytes());
+        // ee and se.
+        for private in [&self.ephemeral, &identity.private] {
+            let shared = private
+                .diffie_hellman(&remote)
+                .ok_or(HandshakeRefusal::LowOrderKey)?;
+            symmetric.mix_chain(&shared);
+        }
         let key = symmetric.mix_preshared(preshared.as_bytes());
         symmetric.open::<16, 0>(&key, response.sealed_nothing)?;
         let (send, receive) = symmetric.split();
@@ -150,12 +152,14 @@ impl ReceivedInitiation {
         initiation: &Initiation<'_>,
     ) -> Result<Self, HandshakeRefusal> {
         let initiator_ephemeral = PublicKey::from_bytes(*initiation.ephemeral);
-        let es = crypto::diffie_hellman(&identity.private, &initiator_ephemeral)
+        let es = identity
+            .private
+            .diffie_hellman(&initiator_ephemeral)
             .ok_or(HandshakeRefusal::LowOrderKey)?;
         for suite in suites {
             let mut symmetric = Symmetric::new(suite, &identity.public);
             symmetric.mix_ephemeral(initiation.ephemeral);
-            let key = symmetric.mix_key(es.as_bytes());
+            let key = symmetric.mix_key(&es);
             if let Ok(initiator) = symmetric.open::<48, 32>(&key, initiation.sealed_static) {
                 return Ok(Self {
                     symmetric,
@@ -180,10 +184,10 @@ impl ReceivedInitiation {
     /// The rest of the initiation, which only the holder of the static key can have made.
     pub(crate) fn verify(
         mut self,
-        static_static: &SharedSecret,
+        static_static: &Secret,
         initiation: &Initiation<'_>,
     ) -> Result<VerifiedInitiation, HandshakeRefusal> {
-        let key = self.symmetric.mix_key(static_static.as_bytes());
+        let key = self.symmetric.mix_key(static_static);
         let timestamp = self
             .symmetric
             .open::<28, 12>(&key, initiation.sealed_timestamp)?;
@@ -217,7 +221,7 @@ impl VerifiedInitiation {
     pub(crate) fn respond(
         mut self,
         preshared: &PresharedKey,
-        ephemeral: &StaticSecret,
+        ephemeral: &Scalar,
         sender: Index,
         receiver: Index,
     ) -> Result<(SessionKeys, [u8; RESPONSE_LEN]), HandshakeRefusal> {
@@ -226,26 +230,23 @@ impl VerifiedInitiation {
         message[4..8].copy_from_slice(&sender.to_wire());
         message[8..12].copy_from_slice(&receiver.to_wire());
 
-        let ephemeral_public = public_key_of(ephemeral);
+        let ephemeral_public = ephemeral.public_key();
         message[12..44].copy_from_slice(ephemeral_public.as_bytes());
         self.symmetric.mix_ephemeral(ephemeral_public.as_bytes());
 
-        let ee = crypto::diffie_hellman(ephemeral, &self.initiator_ephemeral)
-            .ok_or(HandshakeRefusal::LowOrderKey)?;
-        self.symmetric.mix_chain(ee.as_bytes());
-        let se = crypto::diffie_hellman(ephemeral, &self.initiator)
-            .ok_or(HandshakeRefusal::LowOrderKey)?;
-        self.symmetric.mix_chain(se.as_bytes());
+        // ee and se.
+        for public in [&self.initiator_ephemeral, &self.initiator] {
+            let shared = ephemeral
+                .diffie_hellman(public)
+                .ok_or(HandshakeRefusal::LowOrderKey)?;
+            self.symmetric.mix_chain(&shared);
+        }
         let key = self.symmetric.mix_preshared(preshared.as_bytes());
         self.symmetric.seal(&key, &mut message[44..60]);
 
         let (receive, send) = self.symmetric.split();
         Ok((SessionKeys { send, receive }, message))
     }
-}
-
-fn public_key_of(private: &StaticSecret) -> PublicKey {
-    PublicKey::from_bytes(*x25519_dalek::PublicKey::from(private).as_bytes())
 }
 
 #[cfg(test)]

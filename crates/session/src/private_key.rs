@@ -1,9 +1,9 @@
 //! The private key of an interface.
 
+use crate::crypto::Scalar;
 use core::fmt;
 use culvert_base::PublicKey;
 use subtle::ConstantTimeEq;
-use x25519_dalek::StaticSecret;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 /// A Curve25519 private key, clamped, wiped when dropped.
@@ -25,11 +25,11 @@ impl PrivateKey {
 
     /// The public key that belongs to this one.
     pub fn public_key(&self) -> PublicKey {
-        PublicKey::from_bytes(x25519_dalek::PublicKey::from(&self.to_secret()).to_bytes())
+        self.to_scalar().public_key()
     }
 
-    pub(crate) fn to_secret(&self) -> StaticSecret {
-        StaticSecret::from(self.0)
+    pub(crate) fn to_scalar(&self) -> Scalar {
+        Scalar::new(&self.0)
     }
 }
 

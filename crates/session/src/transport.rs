@@ -254,6 +254,11 @@ impl Transport {
         is_news(self.news_from.load(Relaxed)) && is_news(self.news_from.swap(NO_NEWS, Relaxed))
     }
 
+    /// True if the first data has come under the keys of a responder.
+    pub(crate) fn is_confirmed(&self) -> bool {
+        self.news_from.load(Relaxed) == NO_NEWS
+    }
+
     /// Has [`confirm`](Self::confirm) say so if data still arrives under these keys from `from` on.
     pub(crate) fn watch_from(&self, from: BootTime) {
         self.news_from.store(from.as_nanos(), Relaxed);

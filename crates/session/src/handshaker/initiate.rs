@@ -4,12 +4,12 @@ use super::output::{Destination, HandshakeDatagram, Output};
 use super::peer::Attempt;
 use super::{Handshaker, Local};
 use crate::constants::{REKEY_TIMEOUT, REKEY_TIMEOUT_JITTER_MAX, ZERO_KEYS_AFTER};
+use crate::crypto::Scalar;
 use crate::ids::PeerId;
 use crate::noise::SentInitiation;
 use crate::time::Clock;
 use crate::transport::{Role, Transport};
 use culvert_base::BootTime;
-use x25519_dalek::StaticSecret;
 
 impl Handshaker {
     /// Someone wants a handshake. §6.1: initiations leave at most once per Rekey-Timeout; a wish
@@ -38,7 +38,7 @@ impl Handshaker {
     pub(super) fn send_initiation(&mut self, id: PeerId, clock: Clock) {
         let now = self.stamp(clock);
         let index = self.peers.take_index(id, &mut self.random);
-        let ephemeral = StaticSecret::from(*self.random.key());
+        let ephemeral = Scalar::new(&self.random.key());
         let jitter = self.random.duration_below(REKEY_TIMEOUT_JITTER_MAX);
         let Some(peer) = self.peers.get_mut(id) else {
             self.peers.free_index(index);
@@ -50,19 +50,18 @@ impl Handshaker {
         let timestamp = peer
             .timestamp_sent
             .map_or(now, |last| now.max(last.successor()));
-        let made = match (&self.local, &peer.static_static) {
-            (Some(Local { identity, .. }), Some(static_static)) => SentInitiation::new(
+        let made = self.local.as_ref().and_then(|Local { identity, .. }| {
+            SentInitiation::new(
                 identity,
                 &peer.public_key,
-                static_static,
+                peer.static_static(identity)?,
                 peer.suite,
                 ephemeral,
                 timestamp,
                 index,
             )
-            .ok(),
-            _ => None,
-        };
+            .ok()
+        });
         if let Some((sent, mut message)) = made {
             peer.macs.add(&mut message, clock.now);
             peer.sent = Some((index, sent));

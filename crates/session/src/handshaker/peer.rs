@@ -9,23 +9,24 @@ use crate::constants::{
     INITIATION_BURST, INITIATION_INTERVAL, KEEPALIVE_TIMEOUT, REKEY_ATTEMPT_TIME, REKEY_TIMEOUT,
 };
 use crate::cookie::MacAdder;
+use crate::crypto::Secret;
 use crate::drop_reason::DropReason;
 use crate::ids::Index;
 use crate::noise::{Identity, SentInitiation};
 use crate::time::Tai64n;
 use culvert_aead::Suite;
 use culvert_base::{BootTime, PresharedKey, PublicKey};
+use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::Duration;
-use x25519_dalek::SharedSecret;
 
 pub(super) struct Peer {
     pub(super) public_key: PublicKey,
     pub(super) preshared_key: PresharedKey,
     pub(super) suite: Suite,
-    /// Computed once: half the Diffie-Hellman of an initiation. `None` without a private key of
-    /// ours or for a public key of low order.
-    pub(super) static_static: Option<SharedSecret>,
+    /// Computed by the first handshake: half the Diffie-Hellman of an initiation, and too dear for a configuration of
+    /// thousands of peers. `None` for a public key of low order.
+    static_static: OnceCell<Option<Secret>>,
     pub(super) macs: MacAdder,
     pub(super) activity: Arc<Activity>,
     pub(super) slots: Slots,
@@ -76,12 +77,12 @@ pub(super) struct Attempt {
 }
 
 impl Peer {
-    pub(super) fn new(public_key: PublicKey, identity: Option<&Identity>) -> Self {
+    pub(super) fn new(public_key: PublicKey) -> Self {
         Self {
             public_key,
             preshared_key: PresharedKey::NONE,
             suite: Suite::default(),
-            static_static: identity.and_then(|identity| identity.static_static(&public_key)),
+            static_static: OnceCell::new(),
             macs: MacAdder::new(&public_key),
             activity: Arc::default(),
             slots: Slots::default(),
@@ -104,6 +105,17 @@ impl Peer {
             answer_timeout: KEEPALIVE_TIMEOUT + REKEY_TIMEOUT,
             scheduled_at: None,
         }
+    }
+
+    /// The static-static secret with `identity`, which is ours; `None` for a public key of low order.
+    pub(super) fn static_static(&self, identity: &Identity) -> Option<&Secret> {
+        let secret = || identity.static_static(&self.public_key);
+        self.static_static.get_or_init(secret).as_ref()
+    }
+
+    /// Our identity is another one.
+    pub(super) fn forget_static_static(&mut self) {
+        self.static_static.take();
     }
 
     /// §5.1: "the responder keeps track of the greatest timestamp received per peer and discards

@@ -4,6 +4,7 @@ use super::Handshaker;
 use super::answered::Answered;
 use super::output::{Destination, HandshakeDatagram, Output};
 use crate::constants::UNDER_LOAD_AFTER;
+use crate::crypto::Scalar;
 use crate::drop_reason::DropReason;
 use crate::ids::{Index, PeerId};
 use crate::noise::{HandshakeRefusal, ReceivedInitiation, SessionKeys};
@@ -14,7 +15,6 @@ use culvert_aead::Suite;
 use culvert_base::BootTime;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use x25519_dalek::StaticSecret;
 
 impl From<HandshakeRefusal> for DropReason {
     fn from(refusal: HandshakeRefusal) -> Self {
@@ -144,13 +144,14 @@ impl Handshaker {
             });
             return Ok(id);
         }
-        let static_static = peer.static_static.as_ref().ok_or(DropReason::LowOrderKey)?;
+        let static_static = peer.static_static(&local.identity);
+        let static_static = static_static.ok_or(DropReason::LowOrderKey)?;
         let verified = received.verify(static_static, initiation)?;
         peer.accept_initiation(verified.timestamp(), clock.now)?;
 
         let suite = peer.suite;
         let preshared = peer.preshared_key.clone();
-        let ephemeral = StaticSecret::from(*self.random.key());
+        let ephemeral = Scalar::new(&self.random.key());
         let index = self.peers.take_index(id, &mut self.random);
         let (keys, message) = verified
             .respond(&preshared, &ephemeral, index, initiation.sender)

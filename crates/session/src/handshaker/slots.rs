@@ -86,9 +86,16 @@ impl Slots {
         self.current.as_ref()
     }
 
-    /// The pair that waits for the peer's first data.
-    pub(super) fn next(&self) -> Option<&Arc<Transport>> {
-        self.next.as_ref()
+    /// The pair that waits for the peer's first data, and becomes `current` by it.
+    pub(super) fn awaited(&self, is_ours_preferred: bool) -> Option<&Arc<Transport>> {
+        let stays = self.crossed && is_ours_preferred;
+        self.next.as_ref().filter(|_| !stays)
+    }
+
+    /// The index of the pair that waits for the peer's first data, if that has come.
+    pub(super) fn unheard(&self) -> Option<Index> {
+        let next = self.next.as_ref()?;
+        next.is_confirmed().then(|| next.local_index())
     }
 
     /// All pairs under which data may arrive.

@@ -14,6 +14,7 @@ impl Handshaker {
     pub fn handle_timeout(&mut self, clock: Clock) {
         for id in self.peers.due(clock.now) {
             self.forget_answered(id, clock.now);
+            self.hear_of_confirmation(id, clock);
             self.zero_keys_if_due(id, clock.now);
             self.attempt_if_due(id, clock);
             self.miss_answer_if_due(id, clock);
@@ -25,6 +26,14 @@ impl Handshaker {
     fn forget_answered(&mut self, id: PeerId, now: BootTime) {
         if let Some(peer) = self.peers.get_mut(id) {
             peer.answered.take_if(|answered| answered.is_over(now));
+        }
+    }
+
+    /// A worker whose news found no room has settled on the keys all the same.
+    fn hear_of_confirmation(&mut self, id: PeerId, clock: Clock) {
+        let peer = self.peers.get(id);
+        if let Some(index) = peer.and_then(|peer| peer.slots.unheard()) {
+            self.handle_confirmed(id, index, clock);
         }
     }
 

@@ -36,7 +36,7 @@ fn snow(suite: Suite, own: [u8; 32], peer: Option<&PublicKey>, psk: &[u8; 32]) -
 }
 
 fn identity(private: [u8; 32]) -> Identity {
-    Identity::new(StaticSecret::from(private))
+    Identity::new(Scalar::new(&private))
 }
 
 /// Sends a record in each direction between our keys and snow's.
@@ -65,7 +65,7 @@ fn initiate(
     ephemeral: [u8; 32],
 ) -> (SentInitiation, [u8; INITIATION_LEN]) {
     let static_static = own.static_static(peer).unwrap();
-    let ephemeral = StaticSecret::from(ephemeral);
+    let ephemeral = Scalar::new(&ephemeral);
     SentInitiation::new(own, peer, &static_static, suite, ephemeral, STAMP, Index(7)).unwrap()
 }
 
@@ -125,7 +125,7 @@ proptest! {
 
         let verified = read(&us, them.public_key(), &SUITES, &initiation).unwrap();
         prop_assert_eq!(verified.timestamp(), STAMP);
-        let ephemeral = StaticSecret::from(ephemeral);
+        let ephemeral = Scalar::new(&ephemeral);
         let (keys, response) = verified
             .respond(&PresharedKey::from_bytes(psk), &ephemeral, Index(1), Index(2))
             .unwrap();
@@ -154,7 +154,7 @@ proptest! {
         let (sent, initiation) = initiate(&us, them.public_key(), suite, ephemeral);
         let verified = read(&them, us.public_key(), &SUITES, &initiation).unwrap();
         let (_, response) = verified
-            .respond(&PresharedKey::from_bytes(psk), &StaticSecret::from([1; 32]), Index(1), Index(7))
+            .respond(&PresharedKey::from_bytes(psk), &Scalar::new(&[1; 32]), Index(1), Index(7))
             .unwrap();
         let mut other = psk;
         other[31] ^= 1;
@@ -187,7 +187,7 @@ fn ephemeral_keys_of_low_order_are_refused() {
     let (_, mut response) = verified
         .respond(
             &PresharedKey::NONE,
-            &StaticSecret::from([4; 32]),
+            &Scalar::new(&[4; 32]),
             Index(1),
             Index(7),
         )

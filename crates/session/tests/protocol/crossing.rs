@@ -96,9 +96,20 @@ fn keys_of_handshakes_that_crossed_are_confirmed_whichever_are_settled_on() {
     let clock = clock_at(Duration::ZERO);
     cross(&mut a, &mut b, clock);
     for end in [&mut a, &mut b] {
-        let index = end.shaker.unconfirmed(end.peer).unwrap();
-        end.shaker.handle_confirmed(end.peer, index, clock);
-        assert_eq!(end.shaker.unconfirmed(end.peer), None);
+        let mut keys = end.shaker.receiving(end.peer);
+        let theirs = keys.find(|keys| keys.role() == Role::Responder).unwrap();
+        drop(keys);
+        end.drain();
+        let is_completed = |output: &Output| matches!(output, Output::HandshakeCompleted { .. });
+        for times in [1, 0] {
+            end.shaker
+                .handle_confirmed(end.peer, theirs.local_index(), clock);
+            assert_eq!(
+                end.drain().iter().filter(|it| is_completed(it)).count(),
+                times
+            );
+        }
+        assert!(end.shaker.awaited(end.peer).is_none());
     }
 }
 

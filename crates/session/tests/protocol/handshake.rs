@@ -7,6 +7,7 @@ use culvert_session::{
     Clock, Destination, DropReason, Handshaker, Output, PeerId, Role, Suite, Tai64n,
 };
 use proptest::prelude::*;
+use std::sync::Arc;
 use std::time::Duration;
 
 #[test]
@@ -407,14 +408,17 @@ fn answering_an_initiation_costs_no_keys_that_still_receive() {
 }
 
 #[test]
-fn keys_of_a_responder_are_unconfirmed_until_data_arrives_under_them() {
+fn keys_of_a_responder_are_awaited_until_data_arrives_under_them() {
     let (mut a, mut b) = pair();
     let clock = clock_at(Duration::ZERO);
     a.wants(clock);
     b.receives(&a.datagram(), a.address, clock).unwrap();
-    let index = b.shaker.unconfirmed(b.peer).unwrap();
-    b.shaker.handle_confirmed(b.peer, index, clock);
-    assert_eq!(b.shaker.unconfirmed(b.peer), None);
+    let awaited = b.shaker.awaited(b.peer).unwrap();
+    assert!(b.shaker.sending(b.peer).is_none());
+    b.shaker
+        .handle_confirmed(b.peer, awaited.local_index(), clock);
+    assert!(b.shaker.awaited(b.peer).is_none());
+    assert!(Arc::ptr_eq(&b.shaker.sending(b.peer).unwrap(), &awaited));
 }
 
 #[test]
