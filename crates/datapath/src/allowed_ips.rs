@@ -6,133 +6,152 @@
 use culvert_base::Prefix;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
-/// An immutable longest-match table from address to owner, built once per configuration change.
+/// A longest-match table from address to owner. A copy shares all with its original that neither has changed since, so
+/// that a change of one range costs the nodes on the way to it, whatever else the table holds.
 ///
 /// Each family is a binary trie with its one-child chains left out, so a look-up visits at most as
-/// many nodes as there are nested ranges around the address.
-#[derive(Debug)]
+/// many nodes as there are nested ranges around the address, and forks between them.
+#[derive(Clone, Debug)]
 pub struct AllowedIps<T> {
-    v4: Trie<T>,
-    v6: Trie<T>,
+    v4: Link<T>,
+    v6: Link<T>,
+}
+
+impl<T> Default for AllowedIps<T> {
+    fn default() -> Self {
+        Self { v4: None, v6: None }
+    }
 }
 
 impl<T: Copy> AllowedIps<T> {
-    /// Builds the table. A range appears once: giving it to another owner is the caller's business.
+    /// A table of these ranges.
     pub fn new(ranges: &BTreeMap<Prefix, T>) -> Self {
-        let mut table = Self {
-            v4: Trie::default(),
-            v6: Trie::default(),
-        };
+        let mut table = Self::default();
         for (prefix, owner) in ranges {
-            let trie = if prefix.address().is_ipv4() {
-                &mut table.v4
-            } else {
-                &mut table.v6
-            };
-            trie.insert(bits(prefix.address()), prefix.len(), *owner);
+            table.insert(prefix, *owner);
         }
         table
     }
 
+    /// Gives a range to `owner`, whoever had it.
+    pub fn insert(&mut self, range: &Prefix, owner: T) {
+        let (bits, len) = (bits(range.address()), range.len());
+        insert(self.family_mut(range.address()), bits, len, owner);
+    }
+
+    /// Takes a range from its owner. The ranges inside it and around it stay.
+    pub fn remove(&mut self, range: &Prefix) {
+        let (bits, len) = (bits(range.address()), range.len());
+        remove(self.family_mut(range.address()), bits, len);
+    }
+
     /// The owner of the longest range that holds `address`.
     pub fn owner(&self, address: IpAddr) -> Option<T> {
+        let root = match address {
+            IpAddr::V4(_) => &self.v4,
+            IpAddr::V6(_) => &self.v6,
+        };
+        longest_match(root, bits(address))
+    }
+
+    fn family_mut(&mut self, address: IpAddr) -> &mut Link<T> {
         match address {
-            IpAddr::V4(_) => self.v4.longest_match(bits(address)),
-            IpAddr::V6(_) => self.v6.longest_match(bits(address)),
+            IpAddr::V4(_) => &mut self.v4,
+            IpAddr::V6(_) => &mut self.v6,
         }
     }
 }
 
-/// Index of a node in its trie; the root, where there is one, is node 0.
-type NodeIndex = u32;
+/// A node, or nothing. With its counts a node has 64 bytes, the length of a cache line.
+type Link<T> = Option<Arc<Node<T>>>;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Node<T> {
     /// The bits that every address below this node starts with, left-aligned; the rest is zero.
     bits: u128,
     len: u8,
     owner: Option<T>,
-    children: [Option<NodeIndex>; 2],
+    children: [Link<T>; 2],
 }
 
-#[derive(Debug)]
-struct Trie<T> {
-    nodes: Vec<Node<T>>,
-}
-
-impl<T> Default for Trie<T> {
-    fn default() -> Self {
-        Self { nodes: Vec::new() }
-    }
-}
-
-impl<T: Copy> Trie<T> {
-    fn longest_match(&self, address: u128) -> Option<T> {
-        let mut best = None;
-        let mut at = (!self.nodes.is_empty()).then_some(0);
-        while let Some(index) = at {
-            let node = &self.nodes[index as usize];
-            if mask(address, node.len) != node.bits {
-                break;
-            }
-            best = node.owner.or(best);
-            if node.len == u128::BITS as u8 {
-                break;
-            }
-            at = node.children[branch(address, node.len)];
-        }
-        best
-    }
-
-    fn insert(&mut self, bits: u128, len: u8, owner: T) {
-        if self.nodes.is_empty() {
-            // A root of length 0 spares every other step the case of a root that must be split.
-            self.push(0, 0, None);
-        }
-        let mut at = 0;
-        loop {
-            let node = &self.nodes[at as usize];
-            if node.len == len {
-                self.nodes[at as usize].owner = Some(owner);
-                return;
-            }
-            let side = branch(bits, node.len);
-            let Some(child) = node.children[side] else {
-                let leaf = self.push(bits, len, Some(owner));
-                self.nodes[at as usize].children[side] = Some(leaf);
-                return;
-            };
-            let shared = self.shared_len(child, bits, len);
-            if shared == self.nodes[child as usize].len {
-                at = child;
-                continue;
-            }
-            let fork = self.push(mask(bits, shared), shared, None);
-            let child_side = branch(self.nodes[child as usize].bits, shared);
-            self.nodes[fork as usize].children[child_side] = Some(child);
-            self.nodes[at as usize].children[side] = Some(fork);
-            at = fork;
-        }
-    }
-
-    /// The number of leading bits that `child` and the first `len` of `bits` have in common.
-    fn shared_len(&self, child: NodeIndex, bits: u128, len: u8) -> u8 {
-        let child = &self.nodes[child as usize];
-        let same = (child.bits ^ bits).leading_zeros() as u8;
-        same.min(child.len).min(len)
-    }
-
-    fn push(&mut self, bits: u128, len: u8, owner: Option<T>) -> NodeIndex {
-        let index = NodeIndex::try_from(self.nodes.len()).expect("fewer than 2^32 allowed IPs");
-        self.nodes.push(Node {
+impl<T> Node<T> {
+    fn link(bits: u128, len: u8, owner: Option<T>, children: [Link<T>; 2]) -> Link<T> {
+        Some(Arc::new(Self {
             bits,
             len,
             owner,
-            children: [None; 2],
-        });
-        index
+            children,
+        }))
     }
+}
+
+fn longest_match<T: Copy>(root: &Link<T>, address: u128) -> Option<T> {
+    let mut best = None;
+    let mut at = root.as_deref();
+    while let Some(node) = at {
+        if mask(address, node.len) != node.bits {
+            break;
+        }
+        best = node.owner.or(best);
+        if node.len == u128::BITS as u8 {
+            break;
+        }
+        at = node.children[branch(address, node.len)].as_deref();
+    }
+    best
+}
+
+/// Goes down 128 nodes at most: each is longer than the one above.
+fn insert<T: Copy>(link: &mut Link<T>, bits: u128, len: u8, owner: T) {
+    let Some(node) = link.as_deref() else {
+        *link = Node::link(bits, len, Some(owner), [None, None]);
+        return;
+    };
+    let shared = shared_len(node, bits, len);
+    if shared < node.len {
+        let is_around = shared == len;
+        let side = branch(node.bits, shared);
+        let mut children = [None, None];
+        if !is_around {
+            children[1 - side] = Node::link(bits, len, Some(owner), [None, None]);
+        }
+        children[side] = link.take();
+        let owner = is_around.then_some(owner);
+        *link = Node::link(mask(bits, shared), shared, owner, children);
+    } else if let Some(node) = link.as_mut().map(Arc::make_mut) {
+        if node.len == len {
+            node.owner = Some(owner);
+        } else {
+            insert(&mut node.children[branch(bits, node.len)], bits, len, owner);
+        }
+    }
+}
+
+fn remove<T: Copy>(link: &mut Link<T>, bits: u128, len: u8) {
+    let Some(node) = link else {
+        return;
+    };
+    if node.len > len || mask(bits, node.len) != node.bits {
+        return;
+    }
+    let node = Arc::make_mut(node);
+    if node.len == len {
+        node.owner = None;
+    } else {
+        remove(&mut node.children[branch(bits, node.len)], bits, len);
+    }
+    if node.owner.is_none() && node.children.iter().flatten().count() < 2 {
+        let rest = node.children.iter_mut().find_map(Option::take);
+        *link = rest;
+    }
+}
+
+/// The number of leading bits that `node` and the first `len` of `bits` have in common.
+fn shared_len<T>(node: &Node<T>, bits: u128, len: u8) -> u8 {
+    let same = (node.bits ^ bits).leading_zeros() as u8;
+    same.min(node.len).min(len)
 }
 
 /// The bit after the first `len` bits: which child the address lies under. `len` is below 128.
@@ -192,7 +211,59 @@ mod tests {
             .map(|(_, owner)| *owner)
     }
 
+    #[derive(Clone, Debug)]
+    enum Step {
+        Insert(Prefix, u32),
+        Remove(Prefix),
+    }
+
+    /// Also removes what was inserted: half of the removals name one of few ranges.
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            (prefix(), any::<u32>()).prop_map(|(range, owner)| Step::Insert(range, owner)),
+            prefix().prop_map(Step::Remove),
+        ]
+    }
+
     proptest! {
+        #[test]
+        fn a_table_that_is_changed_range_by_range_is_the_one_that_is_built_at_once(
+            steps in prop::collection::vec(step(), 0..60),
+            victims in prop::collection::vec(any::<prop::sample::Index>(), 20),
+            flips in prop::collection::vec(0u32..128, 4),
+        ) {
+            let mut ranges = BTreeMap::new();
+            let mut table = AllowedIps::default();
+            let inserted: Vec<Prefix> = steps.iter().filter_map(|step| match step {
+                Step::Insert(range, _) => Some(*range),
+                Step::Remove(_) => None,
+            }).collect();
+            let removals = victims.iter().filter(|_| !inserted.is_empty());
+            let removals = removals.map(|victim| Step::Remove(*victim.get(&inserted)));
+            for step in steps.iter().cloned().chain(removals) {
+                let (before, ranges_before) = (table.clone(), ranges.clone());
+                match step {
+                    Step::Insert(range, owner) => {
+                        table.insert(&range, owner);
+                        ranges.insert(range, owner);
+                    }
+                    Step::Remove(range) => {
+                        table.remove(&range);
+                        ranges.remove(&range);
+                    }
+                }
+                for range in &inserted {
+                    for flip in &flips {
+                        let is_ipv4 = range.address().is_ipv4();
+                        let address = from_bits(bits(range.address()) ^ 1 << flip, is_ipv4);
+                        prop_assert_eq!(table.owner(address), naive_owner(&ranges, address));
+                        prop_assert_eq!(before.owner(address), naive_owner(&ranges_before, address));
+                    }
+                }
+            }
+            prop_assert_eq!(nodes(&table), nodes(&AllowedIps::new(&ranges)), "nothing is left over");
+        }
+
         #[test]
         fn the_longest_range_that_holds_an_address_owns_it(
             ranges in prop::collection::btree_map(prefix(), any::<u32>(), 0..40),
@@ -210,6 +281,14 @@ mod tests {
                 prop_assert_eq!(table.owner(address), naive_owner(&ranges, address), "{}", address);
             }
         }
+    }
+
+    fn nodes<T>(table: &AllowedIps<T>) -> usize {
+        fn below<T>(link: &Link<T>) -> usize {
+            let node = link.as_deref();
+            node.map_or(0, |node| 1 + node.children.iter().map(below).sum::<usize>())
+        }
+        below(&table.v4) + below(&table.v6)
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Records for one peer, laid out as they leave in one segmented send.
 
 use crate::peer::{Peer, Sending};
-use crate::snapshot::Road;
 use culvert_base::BootTime;
 use culvert_base::datagrams::{MAX_DATAGRAM_BYTES, MAX_GSO_BYTES, MAX_SEGMENTS};
 use std::sync::Arc;
@@ -116,13 +115,13 @@ impl Batch {
         }
     }
 
-    /// True if records for `road`, with outer traffic class `class`, may join what is here.
-    pub(crate) fn takes(&self, road: &Road, sending: &Arc<Sending>, class: u8) -> bool {
+    /// True if records for `to`, with outer traffic class `class`, may join what is here.
+    pub(crate) fn takes(&self, to: &Peer, sending: &Arc<Sending>, class: u8) -> bool {
         match &self.to {
             None => true,
             Some((peer, own)) => {
                 self.class == class
-                    && peer.id == road.peer.id
+                    && peer.id == to.id
                     // A batch never spans two keys.
                     && Arc::ptr_eq(own, sending)
             }
@@ -130,9 +129,9 @@ impl Batch {
     }
 
     /// Addresses an empty batch; one that [`Self::takes`] the same stays as it is.
-    pub(crate) fn address(&mut self, road: &Road, sending: &Arc<Sending>, class: u8) {
+    pub(crate) fn address(&mut self, to: &Arc<Peer>, sending: &Arc<Sending>, class: u8) {
         if self.to.is_none() {
-            self.to = Some((Arc::clone(&road.peer), Arc::clone(sending)));
+            self.to = Some((Arc::clone(to), Arc::clone(sending)));
             self.class = class;
         }
     }

@@ -7,7 +7,6 @@ use crate::counters::{Dropped, WorkerCounters};
 use crate::event::{Event, HandshakeMessage};
 use crate::gates::Gates;
 use crate::icmp_rate::ICMP_RATE;
-use crate::key_wait::KeyWait;
 use crate::mechanisms::{Mechanism, Mechanisms};
 use crate::mix::Mix;
 use crate::mtu_answers::MtuAnswers;
@@ -50,7 +49,6 @@ pub(crate) struct Context<S> {
     /// Of the snapshot in use.
     pub(crate) generation: u64,
     copies: CopyWatch,
-    pub(crate) key_wait: KeyWait,
     /// The time at which the control thread was last told of a loop.
     loop_told: Option<BootTime>,
     foreign_told: Option<(IpAddr, BootTime)>,
@@ -81,7 +79,6 @@ impl<S: Shell> Context<S> {
             gates,
             generation: 0,
             copies: CopyWatch::new(wall),
-            key_wait: KeyWait::new(now),
             loop_told: None,
             foreign_told: None,
             icmp_tokens: TokenBucket::FULL,

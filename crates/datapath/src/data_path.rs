@@ -233,7 +233,7 @@ impl<S: Shell> DataPath<S> {
         }
         let snapshot = &self.in_use.snapshot;
         self.outbound.staging.retain(
-            |peer| snapshot.port != 0 && snapshot.road(peer).is_some(),
+            |peer| snapshot.port != 0 && snapshot.peer(peer).is_some(),
             Dropped::PeerGone,
             &self.context.counters,
         );

@@ -4,10 +4,12 @@ use crate::context::Context;
 use crate::counters::Dropped;
 use crate::delivery::Delivery;
 use crate::event::{Event, HandshakeMessage, PATH_MESSAGE_PREFIX, PathMessage};
+use crate::key_table::Receiving;
 use crate::lane::Lane;
+use crate::peer::Peer;
 use crate::refusal::RouteRefusal;
 use crate::shell::{Datagrams, Receive, Received, Shell};
-use crate::snapshot::{InUse, Receiving, Snapshot};
+use crate::snapshot::{InUse, Snapshot};
 use crate::splitter::narrow_mtu;
 use crate::superframes::Superframes;
 use culvert_base::LocalAddress;
@@ -19,8 +21,8 @@ use culvert_session::parse::{DataHeader, Message};
 use culvert_session::{DATA_HEADER_LEN, DATA_OVERHEAD, Index, PeerId};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 /// Receives that one turn carries in: as many superframes as the outbound direction gets.
 pub(crate) const RECEIVE_BUFFERS: usize = 4;
@@ -221,18 +223,14 @@ fn open_run<S: Shell>(
     index: Index,
     arrival: Arrival,
 ) {
-    if !in_use.snapshot.receiving.contains_key(&index) {
-        // The key may be younger than this turn: a peer answers a handshake response at once.
-        context.refresh(in_use);
-    }
-    let snapshot = &in_use.snapshot;
     let count = run.len().div_ceil(arrival.stride);
-    let Some(receiving) = snapshot.receiving.get(&index) else {
+    let Some(receiving) = receiving(in_use, context, index) else {
         context
             .counters
             .count_drop(Dropped::UnknownIndex, count as u64);
         return;
     };
+    let (snapshot, receiving) = (&in_use.snapshot, &*receiving);
     let transport = &receiving.transport;
     let opened = transport.open_batch(&mut bytes[run.clone()], arrival.stride, context.now);
     context.count_refused(&opened);
@@ -285,48 +283,46 @@ fn open_run<S: Shell>(
             Err(reason) => context.counters.count_drop(reason, 1),
         }
     }
-    let confirmed = note_arrival(context, receiving, index, data, received_bytes, arrival);
-    if confirmed {
-        wait_for_key(in_use, context, index);
+    note_arrival(
+        snapshot,
+        context,
+        receiving,
+        index,
+        data,
+        received_bytes,
+        arrival,
+    );
+}
+
+/// The key with this index, if it is of a peer of the snapshot.
+fn receiving<S: Shell>(
+    in_use: &mut InUse,
+    context: &mut Context<S>,
+    index: Index,
+) -> Option<Arc<Receiving>> {
+    let receiving = in_use.snapshot.keys.get(index)?;
+    if !is_peer_of(&in_use.snapshot, &receiving.peer) {
+        // The peer may be younger than this turn, and have the number of one that was removed, whose ranges are not its.
+        context.refresh(in_use);
     }
+    Some(receiving).filter(|receiving| is_peer_of(&in_use.snapshot, &receiving.peer))
 }
 
-/// Waits until the control thread has heard that the key is confirmed, and has made it the one to send under. A peer
-/// that has lost its memory knows no other key, and the first answer to it must not be lost. If handshakes crossed,
-/// another one may stay.
-///
-/// A newer snapshot alone is no sign of it: the control thread may have published another change. If
-/// the time runs out ([`KeyWait`](super::key_wait::KeyWait)), the answer goes under the key before, which
-/// most peers still know.
-fn wait_for_key<S: Shell>(in_use: &mut InUse, context: &mut Context<S>, index: Index) {
-    let began = context.shell.now();
-    let at_most = context.key_wait.left(began);
-    let mut waited = Duration::ZERO;
-    while is_unconfirmed(&in_use.snapshot, index) && waited < at_most {
-        if !context.refresh(in_use) {
-            context.shell.yield_now();
-        }
-        waited = context.shell.now().saturating_since(began);
-    }
-    context.key_wait.spend(waited);
+fn is_peer_of(snapshot: &Snapshot, peer: &Arc<Peer>) -> bool {
+    let known = snapshot.peer(peer.id);
+    known.is_some_and(|known| Arc::ptr_eq(known, peer))
 }
 
-/// A key that is gone waits for nothing.
-fn is_unconfirmed(snapshot: &Snapshot, index: Index) -> bool {
-    let receiving = snapshot.receiving.get(&index);
-    receiving.is_some_and(|receiving| receiving.is_unconfirmed)
-}
-
-/// Notes for its peer that an authentic run has come: the peer lives, and this is its address. True where it is the
-/// first under a key that this end made as responder.
+/// Notes for its peer that an authentic run has come: the peer lives, and this is its address.
 fn note_arrival<S: Shell>(
+    snapshot: &Snapshot,
     context: &mut Context<S>,
     receiving: &Receiving,
     index: Index,
     data: usize,
     received_bytes: usize,
     arrival: Arrival,
-) -> bool {
+) {
     let Receiving {
         transport, peer, ..
     } = receiving;
@@ -338,14 +334,17 @@ fn note_arrival<S: Shell>(
     } else {
         peer.activity.keepalive_received(context.now);
     }
-    let confirmed = transport.confirm(context.now);
-    if confirmed {
-        context.tell(Event::Confirmed(peer.id, index));
+    if transport.confirm(context.now) {
+        if peer.confirm_key(transport) {
+            snapshot.keys.note_change();
+            context.wake_workers(peer.take_waiting());
+        }
+        // If the queue is full, the handshaker finds it out by itself.
+        let _found_out = context.tell(Event::Confirmed(peer.id, index));
     }
     if transport.wants_rekey_on_receive(context.now) {
         context.want_handshake(peer);
     }
-    confirmed
 }
 
 /// Reads a packet whose source is not the peer's as an ICMP error about one that this end has sent to the peer.

@@ -27,7 +27,7 @@ mod gates;
 mod icmp_rate;
 mod inbound;
 mod interrupt_moderation;
-mod key_wait;
+mod key_table;
 mod lane;
 mod mechanisms;
 mod mix;
@@ -36,6 +36,8 @@ mod offload_retry;
 mod outbound;
 mod own;
 mod peer;
+mod peer_keys;
+mod peer_table;
 mod queue_bound;
 mod queues;
 mod refusal;
@@ -63,15 +65,17 @@ pub use event::{
 };
 pub use gates::{EndedFlow, Gates, SWEEP_INTERVAL};
 pub use interrupt_moderation::PAUSE;
+pub use key_table::{KeyTable, Receiving};
 pub use lane::Lane;
 pub use mechanisms::{Mechanism, Mechanisms, NoSuchMechanism};
 pub use mix::Mix;
 pub use outbound::MIN_PATH_MTU;
 pub use peer::{Peer, Sending, ip_and_udp_len};
+pub use peer_table::PeerTable;
 pub use refusal::RouteRefusal;
 pub use service_routes::ServiceRoutes;
 pub use shell::{
     Datagrams, Ended, QueueCredit, Ready, Receive, Received, Renewed, SendFault, Shell,
 };
-pub use snapshot::{Inside, Receiving, ReceivingKeys, Road, Snapshot};
+pub use snapshot::{Inside, Snapshot};
 pub use unrouted::Unrouted;

@@ -9,10 +9,11 @@ use crate::context::Context;
 use crate::event::Signal;
 use crate::interrupt_moderation::InterruptModeration;
 use crate::mechanisms::Mechanism;
-use crate::peer::Sending;
+use crate::peer::Peer;
+use crate::peer_keys::SendingKey;
 use crate::queues::Queues;
 use crate::shell::{Ended, Shell};
-use crate::snapshot::{Road, Snapshot};
+use crate::snapshot::Snapshot;
 use crate::splitter::Splitter;
 use crate::staging::Staging;
 use culvert_base::datagrams::MAX_SEGMENTS;
@@ -21,7 +22,6 @@ use culvert_packet::Cut;
 use culvert_packet::ecn::Ecn;
 use culvert_session::{DATA_HEADER_LEN, DATA_OVERHEAD, PeerId, PublicKey};
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 /// Frames that one turn carries out: four superframes are 250 KB, which fits the level-2 cache, and
 /// keeps a turn below 150 µs, so that the other direction does not wait.
@@ -41,8 +41,9 @@ pub(crate) struct Outbound {
     batch: Batch,
     splitter: Splitter,
     pub(crate) staging: Staging,
-    /// The snapshot that had a key for none of the peers whose frames are staged: only a newer one can.
-    keyless: Option<u64>,
+    /// The snapshot, and the number of key changes, with which there was a key for none of the peers whose frames are
+    /// staged.
+    keyless: Option<(u64, u64)>,
     pub(crate) interrupt_moderation: InterruptModeration,
     /// Frames that have been given a route or a receiver: the mailbox's bound.
     resumed: VecDeque<Resumed>,
@@ -173,14 +174,14 @@ impl Outbound {
         if self.cursor.is_some() || !self.batch.is_empty() {
             return false;
         }
-        let Some(road) = snapshot.road(id) else {
+        let Some(peer) = snapshot.peer(id) else {
             return true;
         };
-        let Some(sending) = usable(road, context) else {
-            context.want_handshake(&road.peer);
+        let Some(sending) = usable(peer, context) else {
+            context.want_handshake(peer);
             return true;
         };
-        self.batch.address(road, sending, Ecn::NotEct.bits());
+        self.batch.address(peer, &sending, Ecn::NotEct.bits());
         let inner_len = match signal {
             Signal::Keepalive => 0,
             Signal::Mtu(message) => message.packet_len(),
@@ -191,7 +192,7 @@ impl Outbound {
         }
         self.seal(context);
         // It leaves with the turn that follows, which knows what to do when the socket is full.
-        road.peer.activity.keepalive_sent(context.now);
+        peer.activity.keepalive_sent(context.now);
         true
     }
 
@@ -231,9 +232,8 @@ impl Outbound {
 }
 
 /// The key to seal with at this moment.
-fn usable<'a, S: Shell>(road: &'a Road, context: &Context<S>) -> Option<&'a Arc<Sending>> {
-    road.sending
-        .as_ref()
+fn usable<S: Shell>(peer: &Peer, context: &Context<S>) -> Option<SendingKey> {
+    peer.sending()
         .filter(|sending| sending.transport.can_send(context.now))
 }
 

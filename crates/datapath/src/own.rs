@@ -54,9 +54,9 @@ pub(crate) fn loops_to(
 }
 
 fn is_endpoint(snapshot: &Snapshot, to: SocketAddr) -> bool {
-    let roads = snapshot.peers.iter().flatten().take(MAX_COMPARED);
-    roads
-        .filter_map(|road| road.peer.endpoint())
+    let peers = snapshot.peers.iter().take(MAX_COMPARED);
+    peers
+        .filter_map(|peer| peer.endpoint())
         .any(|endpoint| endpoint.address.ip() == to.ip() && endpoint.address.port() == to.port())
 }
 
@@ -88,7 +88,6 @@ fn udp_header(packet: &[u8]) -> Option<&[u8]> {
 mod tests {
     use super::*;
     use crate::peer::Peer;
-    use crate::snapshot::Road;
     use culvert_session::{PeerId, PublicKey};
     use std::sync::Arc;
 
@@ -100,10 +99,7 @@ mod tests {
         let peer = Peer::new(PeerId(0), PublicKey::from_bytes([1; 32]), Arc::default());
         peer.set_endpoint(PEER.into());
         let mut snapshot = crate::testing::snapshot(1420);
-        snapshot.peers.push(Some(Road {
-            peer: Arc::new(peer),
-            sending: None,
-        }));
+        snapshot.peers.insert(Arc::new(peer));
         snapshot
     }
 

@@ -1,6 +1,7 @@
 //! The state of one peer that workers and the control thread share.
 
 use crate::offload_retry::OffloadRetry;
+use crate::peer_keys::{PeerKeys, SendingKey};
 use crate::turns::Turns;
 use culvert_base::BootTime;
 use culvert_base::{Destination, LocalAddress};
@@ -63,6 +64,7 @@ pub struct Peer {
     round_trip_us: AtomicU32,
     /// The number by which the gate's table knows the peer, and 1 more; 0 is none.
     gate_key: AtomicU64,
+    keys: PeerKeys,
 }
 
 impl Peer {
@@ -85,7 +87,47 @@ impl Peer {
             probes_out: AtomicU16::new(0),
             round_trip_us: AtomicU32::new(0),
             gate_key: AtomicU64::new(0),
+            keys: PeerKeys::default(),
         }
+    }
+
+    /// The key to seal with; `None` until a handshake has completed.
+    pub(crate) fn sending(&self) -> Option<SendingKey> {
+        self.keys.sending()
+    }
+
+    /// The key that workers seal with, for whoever looks at them.
+    pub fn sending_key(&self) -> Option<Arc<Sending>> {
+        self.sending().map(|key| Arc::clone(&key))
+    }
+
+    /// `current` is the key to seal with, unless a worker has seen data under `awaited` already, which becomes it then.
+    /// True where it is another one from here on, and workers may wait for it ([`Self::take_waiting`]).
+    pub fn set_keys(
+        &self,
+        current: Option<Arc<Transport>>,
+        awaited: Option<Arc<Transport>>,
+    ) -> bool {
+        self.keys.set(current, awaited)
+    }
+
+    /// The first data has come under `key`. True where it is the key to seal with from here on.
+    pub(crate) fn confirm_key(&self, key: &Arc<Transport>) -> bool {
+        self.keys.confirm(key)
+    }
+
+    pub(crate) fn retire_key(&self) {
+        self.keys.retire();
+    }
+
+    /// `worker` keeps frames until there is a key.
+    pub(crate) fn wait_for_key(&self, worker: usize) {
+        self.keys.wait(worker);
+    }
+
+    /// The workers that keep frames until there is a key, one bit each. They are to be woken.
+    pub fn take_waiting(&self) -> u64 {
+        self.keys.take_waiting()
     }
 
     /// By which number the gate's table knows the peer.

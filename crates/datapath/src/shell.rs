@@ -30,9 +30,6 @@ pub trait Shell {
     /// The wall clock, as the time since the Unix epoch.
     fn wall(&self) -> Duration;
 
-    /// Lets another thread have the processor for a moment.
-    fn yield_now(&self);
-
     /// Reads the next frame of a TUN queue into `buffer`. Returns its bytes, the virtio-net header included.
     ///
     /// # Errors

@@ -1,12 +1,14 @@
-//! Peers, keys and routes as the workers see them: one immutable value, replaced whole.
+//! Peers and routes as the workers see them: one immutable value, replaced whole.
+//!
+//! Keys are reached through it and are no part of it. A handshake changes them for one peer, and replaces nothing.
 
 use crate::allowed_ips::AllowedIps;
-use crate::peer::{Peer, Sending};
+use crate::key_table::KeyTable;
+use crate::peer::Peer;
+use crate::peer_table::PeerTable;
 use crate::service_routes::ServiceRoutes;
 use culvert_policy::gate::GateTable;
-use culvert_session::{ClockOffset, Index, PeerId, Transport};
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use culvert_session::{ClockOffset, PeerId};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -35,11 +37,11 @@ impl Inside {
 /// The knowledge that workers need to carry packets, at one moment.
 pub struct Snapshot {
     /// The owners of inner addresses.
-    pub routes: Arc<AllowedIps<PeerId>>,
-    /// By the number of [`PeerId`].
-    pub peers: Vec<Option<Road>>,
+    pub routes: AllowedIps<PeerId>,
+    /// The peers, each with the key to seal with.
+    pub peers: PeerTable,
     /// The keys that records may arrive under.
-    pub receiving: ReceivingKeys,
+    pub keys: Arc<KeyTable>,
     /// The port of the sockets; 0 while the link is down.
     pub port: u16,
     /// MTU of the interface, in bytes.
@@ -60,9 +62,9 @@ impl Snapshot {
     #[must_use]
     pub fn empty(mtu: u16, wall_offset: ClockOffset) -> Self {
         Self {
-            routes: Arc::new(AllowedIps::new(&Default::default())),
-            peers: Vec::new(),
-            receiving: ReceivingKeys::default(),
+            routes: AllowedIps::default(),
+            peers: PeerTable::default(),
+            keys: Arc::default(),
             port: 0,
             mtu,
             service_routes: None,
@@ -72,21 +74,18 @@ impl Snapshot {
         }
     }
 
-    /// The way to a peer.
+    /// The peer with this number.
     #[must_use]
-    pub fn road(&self, id: PeerId) -> Option<&Road> {
-        self.peers.get(id.slot())?.as_ref()
+    pub fn peer(&self, id: PeerId) -> Option<&Arc<Peer>> {
+        self.peers.get(id)
     }
 
-    /// Nobody seals under these keys any more.
+    /// Nobody seals any more under the keys of now.
     pub fn retire_keys(&self) {
-        let sending = self.peers.iter().flatten();
-        for sending in sending.filter_map(|road| road.sending.as_ref()) {
-            sending.transport.retire();
+        for peer in self.peers.iter() {
+            peer.retire_key();
         }
-        for receiving in self.receiving.values() {
-            receiving.transport.retire();
-        }
+        self.keys.retire();
     }
 }
 
@@ -106,47 +105,4 @@ pub(crate) enum News {
     OtherSockets,
     /// Sockets that can't be used.
     Ended,
-}
-
-/// The way to one peer.
-#[derive(Clone)]
-pub struct Road {
-    /// To whom.
-    pub peer: Arc<Peer>,
-    /// The key to seal with; `None` until a handshake has completed.
-    pub sending: Option<Arc<Sending>>,
-}
-
-/// A key that records may arrive under.
-pub struct Receiving {
-    /// The key.
-    pub transport: Arc<Transport>,
-    /// Its peer.
-    pub peer: Arc<Peer>,
-    /// A responder's key that the control thread has not yet heard to be confirmed by data.
-    pub is_unconfirmed: bool,
-}
-
-/// Keys by receiver index. At most three per peer: previous, current and next.
-pub type ReceivingKeys = HashMap<Index, Receiving, BuildHasherDefault<IndexHasher>>;
-
-/// Receiver indices are random numbers that this end drew: they are their own hash.
-#[derive(Default)]
-pub struct IndexHasher(u64);
-
-impl Hasher for IndexHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = self.0 << 8 | u64::from(byte);
-        }
-    }
-
-    fn write_u32(&mut self, index: u32) {
-        // The table takes its position from the low bits and its tag from the high ones.
-        self.0 = u64::from(index) << 32 | u64::from(index);
-    }
 }

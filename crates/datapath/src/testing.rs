@@ -71,8 +71,6 @@ impl Shell for MemoryShell {
         WALL_AT_ZERO + self.wall_ahead + self.now.saturating_since(BootTime::ZERO)
     }
 
-    fn yield_now(&self) {}
-
     fn read_frame(&mut self, queue: usize, buffer: &mut [u8]) -> Result<usize, QueueFault> {
         let frame = self.queues[queue]
             .pop_front()

@@ -69,8 +69,8 @@ impl Outbound {
         };
         let segments = self.route(snapshot, context, len).unwrap_or(0);
         if let (Some(queue), Some(cursor)) = (queue, &self.cursor) {
-            let road = snapshot.road(cursor.peer);
-            let round_trip = road.and_then(|road| road.peer.round_trip());
+            let peer = snapshot.peer(cursor.peer);
+            let round_trip = peer.and_then(|peer| peer.round_trip());
             queues.note_path(queue, round_trip, context.now);
         }
         if is_congested {
@@ -92,10 +92,11 @@ impl Outbound {
         context: &Context<S>,
     ) -> Option<Resumed> {
         let has_key = |id| {
-            let road = snapshot.road(id);
-            road.is_some_and(|road| usable(road, context).is_some())
+            let peer = snapshot.peer(id);
+            peer.is_some_and(|peer| usable(peer, context).is_some())
         };
-        if self.keyless != Some(context.generation) {
+        let keys = (context.generation, snapshot.keys.changes());
+        if self.keyless != Some(keys) {
             if let Some((_, frame)) = self.staging.pop_ready(has_key) {
                 return Some(Resumed {
                     frame,
@@ -103,7 +104,7 @@ impl Outbound {
                     answer_to: None,
                 });
             }
-            self.keyless = Some(context.generation);
+            self.keyless = Some(keys);
         }
         self.take_resumed(context)
     }
@@ -159,10 +160,10 @@ impl Outbound {
             return None;
         }
         let owner = snapshot.routes.owner(cut.ip().destination);
-        let road = owner.and_then(|id| snapshot.road(id));
+        let peer = owner.and_then(|id| snapshot.peer(id));
         let mut before_gate = None;
         if context.gates.is_some() {
-            if road.is_some_and(|road| usable(road, context).is_none()) {
+            if peer.is_some_and(|peer| usable(peer, context).is_none()) {
                 // It will wait for a handshake, and pass the gate again then, as it came: what the gate
                 // has translated once belongs to no flow.
                 before_gate = Some(Box::<[u8]>::from(&self.frame[..len]));
@@ -176,7 +177,7 @@ impl Outbound {
         {
             return None;
         }
-        let Some(road) = road else {
+        let Some(peer) = peer else {
             if context.hand_over_unrouted(&self.frame[..len], cut.segments()) {
                 return None;
             }
@@ -186,25 +187,26 @@ impl Outbound {
             context.reply(|out| icmp::unreachable(packet, icmp::Unreachable::Host, out));
             return None;
         };
-        let Some(endpoint) = road.peer.endpoint() else {
+        let Some(endpoint) = peer.endpoint() else {
             context
                 .counters
                 .count_drop(Dropped::NoEndpoint, cut.segments() as u64);
             context.reply(|out| icmp::unreachable(packet, icmp::Unreachable::Host, out));
             return None;
         };
-        let Some(_) = usable(road, context) else {
+        if usable(peer, context).is_none() {
             let frame = before_gate.as_deref().unwrap_or(&self.frame[..len]);
-            self.staging.push(road.peer.id, frame, &context.counters);
-            context.want_handshake(&road.peer);
+            self.staging.push(peer.id, frame, &context.counters);
+            // The key may have come a moment ago. Whoever sets it looks at this after it, and this turn reads the number of
+            // changes after this: one of the two sees the other.
+            peer.wait_for_key(context.worker);
+            context.want_handshake(peer);
             return None;
-        };
-        if cut.segment_len(0) > LONGEST_UNPROBED
-            && !road.peer.full_size_left.load(Ordering::Relaxed)
-        {
-            context.note_full_size(&road.peer);
         }
-        let path_mtu = road.peer.path_mtu.load(Ordering::Relaxed);
+        if cut.segment_len(0) > LONGEST_UNPROBED && !peer.full_size_left.load(Ordering::Relaxed) {
+            context.note_full_size(peer);
+        }
+        let path_mtu = peer.path_mtu.load(Ordering::Relaxed);
         if path_mtu != 0 {
             // Longer records leave nevertheless: the host may send them in fragments. Their sender hears how to avoid
             // that.
@@ -222,8 +224,8 @@ impl Outbound {
         self.cursor = Some(Cursor {
             len,
             cut,
-            peer: road.peer.id,
-            public_key: road.peer.public_key,
+            peer: peer.id,
+            public_key: peer.public_key,
             next: 0,
             is_marked: false,
             is_priority: false,

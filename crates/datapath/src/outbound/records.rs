@@ -20,9 +20,9 @@ impl Outbound {
         let Some(mut cursor) = self.cursor.take() else {
             return;
         };
-        let road = snapshot.road(cursor.peer);
-        let road = road.filter(|road| road.peer.public_key == cursor.public_key);
-        let Some((road, sending)) = road.and_then(|road| Some((road, usable(road, context)?)))
+        let peer = snapshot.peer(cursor.peer);
+        let peer = peer.filter(|peer| peer.public_key == cursor.public_key);
+        let Some((peer, sending)) = peer.and_then(|peer| Some((peer, usable(peer, context)?)))
         else {
             // The peer or its key went while the frame waited behind a full socket.
             context
@@ -34,7 +34,7 @@ impl Outbound {
         if cursor.is_priority && context.mechanisms.has(Mechanism::Priority) {
             class |= PRIORITY_CLASS;
         }
-        if !self.batch.takes(road, sending, class) {
+        if !self.batch.takes(peer, &sending, class) {
             self.cursor = Some(cursor);
             self.seal(context);
             return;
@@ -42,12 +42,12 @@ impl Outbound {
         if cursor.next == 0 && !self.batch.is_empty() {
             context.counters.frames_joined.add(1);
         }
-        self.batch.address(road, sending, class);
+        self.batch.address(peer, &sending, class);
         let shape = RecordShape {
             mtu: usize::from(snapshot.mtu),
         };
         let packet = &self.frame[VNET_HEADER_LEN..cursor.len];
-        let splits = Splitter::limit(&road.peer, packet);
+        let splits = Splitter::limit(peer, packet);
         while cursor.next < cursor.cut.segments() {
             let inner_len = cursor.cut.segment_len(cursor.next);
             if let Some(longest) = splits.filter(|&longest| inner_len > longest) {
@@ -81,7 +81,7 @@ impl Outbound {
             padding.fill(0);
             cursor.next += 1;
         }
-        road.peer.activity.data_sent(context.now);
+        peer.activity.data_sent(context.now);
     }
 
     /// Seals the batch; one that finds no counters left is dropped.

@@ -62,17 +62,17 @@ impl Outbound {
         len: usize,
     ) {
         let cut = Cut::plan(&VnetHeader::default(), &self.frame[VNET_HEADER_LEN..len]);
-        let road = snapshot.road(peer);
-        let road = road.filter(|road| usable(road, context).is_some());
-        let (Ok(cut), Some(road)) = (cut, road) else {
+        let peer = snapshot.peer(peer);
+        let peer = peer.filter(|peer| usable(peer, context).is_some());
+        let (Ok(cut), Some(peer)) = (cut, peer) else {
             context.counters.count_drop(Dropped::AnswerGone, 1);
             return;
         };
         self.cursor = Some(Cursor {
             len,
             cut,
-            peer,
-            public_key: road.peer.public_key,
+            peer: peer.id,
+            public_key: peer.public_key,
             next: 0,
             is_marked: false,
             is_priority: true,

@@ -4,12 +4,14 @@ use crate::counters::Dropped;
 use crate::event::Event;
 use crate::mechanisms::Mechanisms;
 use crate::peer::Peer;
+use crate::peer_table::PeerTable;
 use crate::testing::{self, MemoryShell, NoQueueCredit};
 use culvert_base::BootTime;
 use culvert_base::Prefix;
 use culvert_base::frames::PRIORITY_QUEUE;
 use culvert_packet::VNET_HEADER_LEN;
-use culvert_session::{Clock, Handshaker, Output, PrivateKey, Tai64n};
+use culvert_session::{Clock, Handshaker, Output, PrivateKey, Tai64n, Transport};
+use std::sync::Arc;
 
 const PEER: PeerId = PeerId(0);
 const MTU: u16 = 1420;
@@ -18,7 +20,7 @@ const FULL: usize = 45;
 const START: BootTime = BootTime::from_nanos(1_000_000_000_000);
 
 /// A key that a handshake has brought.
-fn sending() -> Arc<Sending> {
+fn sending() -> Arc<Transport> {
     let clock = Clock {
         now: START,
         wall: Tai64n::from_unix(1_800_000_000, 0),
@@ -44,19 +46,23 @@ fn sending() -> Arc<Sending> {
         to.handle_datagram(&sent.unwrap(), address, false, clock)
             .unwrap();
     }
-    Arc::new(Sending::new(ends[0].sending(PEER).unwrap()))
+    ends[0].sending(PEER).unwrap()
+}
+
+fn peer(snapshot: &Snapshot) -> &Peer {
+    snapshot.peer(PEER).unwrap()
 }
 
 fn snapshot() -> Snapshot {
     let peer = Peer::new(PEER, PublicKey::from_bytes([2; 32]), Arc::default());
     peer.set_endpoint("192.0.2.1:1".parse().unwrap());
+    peer.set_keys(Some(sending()), None);
     let range = Prefix::new([10, 8, 0, 0].into(), 16).unwrap();
+    let mut peers = PeerTable::default();
+    peers.insert(Arc::new(peer));
     Snapshot {
-        routes: Arc::new(AllowedIps::new(&[(range, PEER)].into())),
-        peers: vec![Some(Road {
-            peer: Arc::new(peer),
-            sending: Some(sending()),
-        })],
+        routes: AllowedIps::new(&[(range, PEER)].into()),
+        peers,
         ..testing::snapshot(MTU)
     }
 }
@@ -178,8 +184,8 @@ fn a_batch_with_room_waits_for_the_next_frame() {
 fn a_copy_seals_nothing() {
     let mut road = RoadOut::new();
     assert!(!road.context.begin_turn(&road.snapshot));
-    let sending = road.snapshot.peers[0].as_ref().unwrap().sending.clone();
-    let reserved = || sending.as_ref().unwrap().transport.reserve(1, START);
+    let sending = peer(&road.snapshot).sending_key().unwrap();
+    let reserved = || sending.transport.reserve(1, START);
     assert_eq!(reserved().unwrap().first(), 0);
 
     // The turn began long ago.
@@ -236,14 +242,13 @@ fn every_packet_of_a_superframe_that_is_dropped_is_counted() {
         road.outbound.abandon(&road.context);
         road.context.counters.dropped(reason)
     };
-    let other: fn(&mut RoadOut) =
-        |road| road.snapshot.routes = Arc::new(AllowedIps::new(&[].into()));
+    let other: fn(&mut RoadOut) = |road| road.snapshot.routes = AllowedIps::default();
     assert_eq!(
         dropped(superframe(FULL), other, Dropped::NoPeer),
         FULL as u64
     );
     let no_key: fn(&mut RoadOut) = |road| {
-        road.snapshot.peers[0].as_mut().unwrap().sending = None;
+        peer(&road.snapshot).set_keys(None, None);
     };
     assert_eq!(
         dropped(superframe(FULL), no_key, Dropped::PeerGone),

@@ -6,7 +6,7 @@ use crate::remotes::{MTU, Remote, endpoint, inner_v6, snapshot};
 use crate::worker::{BULK, Setup, Worker};
 use culvert_base::datagrams::{MAX_GSO_BYTES, MAX_SEGMENTS, PRIORITY_CLASS};
 use culvert_base::frames::PRIORITY_QUEUE;
-use culvert_datapath::{Dropped, Event, Lane, Mechanism, Mechanisms, SendFault};
+use culvert_datapath::{Dropped, Event, Lane, Mechanism, Mechanisms, Peer, SendFault};
 use culvert_packet::ecn::Ecn;
 use culvert_packet::ip::IpView;
 use proptest::prelude::*;
@@ -179,7 +179,7 @@ fn without_the_mechanism_priority_packets_are_not_marked() {
 
 #[test]
 fn a_new_key_begins_a_new_batch() {
-    let (old, new) = (Remote::new(1), Remote::that_began(1));
+    let (old, new) = (Remote::new(1), Remote::that_began(1).confirmed());
     let mut worker = Worker::new(snapshot(&[&old]));
     worker.queue(BULK, frame(&packet(&old, 0, 100)));
     worker.run();
@@ -388,14 +388,17 @@ fn a_number_that_another_peer_has_by_now_gets_nothing_of_the_one_before() {
     worker.queue(BULK, superframe(HERE, gone.inner(), FULL + 2));
     worker.run();
     let mut reused = snapshot(&[&next]);
-    reused.peers[1] = reused.peers[2].take();
+    let number = gone.id();
+    let peer = Peer::new(number, next.peer.public_key, Arc::default());
+    peer.set_keys(Some(Arc::clone(&next.receiving)), None);
+    reused.peers.insert(Arc::new(peer));
+    reused.peers.remove(next.id());
     worker.publish(reused);
     worker.has_room(Lane::V4);
     worker.run();
     assert_eq!(worker.drops(), [(Dropped::PeerGone, 2)]);
     assert_eq!(
-        next.sending
-            .transport
+        next.receiving
             .reserve(1, crate::device::START)
             .unwrap()
             .first(),
@@ -410,7 +413,7 @@ fn a_key_that_is_retired_behind_a_full_socket_seals_nothing_more() {
     fail_sends(&mut worker, &[Some(SendFault::WouldBlock)]);
     worker.queue(BULK, superframe(HERE, remote.inner(), FULL + 2));
     worker.run();
-    remote.sending.transport.retire();
+    remote.sending().transport.retire();
     worker.has_room(Lane::V4);
     worker.run();
     assert_eq!(records(&worker.sent()), [FULL]);
@@ -461,7 +464,7 @@ fn a_link_that_goes_down_gives_up_what_can_not_leave_and_wakes_who_waits_for_it(
     worker.queue(BULK, superframe(HERE, remote.inner(), FULL + 2));
     worker.run();
     // Another worker waits for this batch.
-    assert!(!remote.sending.turns.is_turn_of(FULL as u64, 3));
+    assert!(!remote.sending().turns.is_turn_of(FULL as u64, 3));
     let mut down = snapshot(&[&remote]);
     down.port = 0;
     worker.device().sockets.are_closed = true;
@@ -469,7 +472,7 @@ fn a_link_that_goes_down_gives_up_what_can_not_leave_and_wakes_who_waits_for_it(
     worker.run();
     assert_eq!(worker.drops(), [(Dropped::SendFailed, FULL as u64 + 2)]);
     assert_eq!(worker.device().control.woken.get(), 1 << 3);
-    assert!(remote.sending.turns.is_turn_of(FULL as u64, 3));
+    assert!(remote.sending().turns.is_turn_of(FULL as u64, 3));
 }
 
 #[test]

@@ -35,13 +35,7 @@ fn a_wall_clock_that_was_set_ends_the_keys_of_the_snapshot_before_the_next_packe
     worker.run();
     assert_eq!(worker.sent(), []);
     assert_eq!(told(&mut worker), [(1, GenerationChange::ClockSet)]);
-    assert!(
-        remote
-            .sending
-            .transport
-            .reserve(1, crate::device::START)
-            .is_none()
-    );
+    assert!(remote.receiving.reserve(1, crate::device::START).is_none());
 }
 
 #[test]
@@ -110,7 +104,7 @@ fn a_control_thread_that_is_busy_is_told_at_the_next_turn() {
 
 #[test]
 fn keys_of_a_snapshot_that_is_made_after_the_jump_are_used() {
-    let (old, new) = (Remote::new(1), Remote::that_began(1));
+    let (old, new) = (Remote::new(1), Remote::that_began(1).confirmed());
     let mut worker = Worker::new(snapshot(&[&old]));
     let ahead = Duration::from_secs(60);
     worker.device().clock.wall_ahead.set(ahead);

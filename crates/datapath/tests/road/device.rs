@@ -36,9 +36,6 @@ pub(crate) struct Clock {
     pub(crate) now: Cell<BootTime>,
     /// The time by which the wall clock was set ahead.
     pub(crate) wall_ahead: Cell<Duration>,
-    /// The time that passes while another thread has the processor.
-    pub(crate) yield_for: Cell<Duration>,
-    pub(crate) yields: Cell<u64>,
 }
 
 /// Its interface.
@@ -81,8 +78,6 @@ pub(crate) struct Control {
     pub(crate) path_messages: RefCell<Option<Vec<PathMessage>>>,
     pub(crate) commands: VecDeque<Command>,
     published: Option<Published>,
-    /// The snapshot that the control thread publishes once the worker has yielded so often.
-    pub(crate) at_yield: Option<(u64, Arc<Snapshot>)>,
     pub(crate) woken: Cell<u64>,
     pub(crate) unrouted: RefCell<Vec<Unrouted>>,
     /// The number of packets without a route that are taken. `None` where nobody wants them.
@@ -127,8 +122,6 @@ impl Device {
             clock: Clock {
                 now: Cell::new(START),
                 wall_ahead: Cell::default(),
-                yield_for: Cell::new(Duration::from_millis(1)),
-                yields: Cell::default(),
             },
             tun: Tun {
                 queues: (0..queues).map(|_| VecDeque::new()).collect(),
@@ -200,13 +193,6 @@ impl Shell for Device {
 
     fn wall(&self) -> Duration {
         WALL_AT_ZERO + self.clock.wall_ahead.get() + self.now().saturating_since(BootTime::ZERO)
-    }
-
-    fn yield_now(&self) {
-        let clock = &self.clock;
-        clock.yields.set(clock.yields.get() + 1);
-        let now = clock.now.get();
-        clock.now.set(now.saturating_add(clock.yield_for.get()));
     }
 
     fn read_frame(&mut self, queue: usize, buffer: &mut [u8]) -> Result<usize, QueueFault> {
@@ -331,10 +317,6 @@ impl Shell for Device {
     }
 
     fn newer_snapshot(&mut self, generation: &mut u64) -> Result<Option<Renewed>, Ended> {
-        let yields = self.clock.yields.get();
-        if let Some((_, snapshot)) = self.control.at_yield.take_if(|(at, _)| yields >= *at) {
-            self.publish(snapshot, false);
-        }
         let published = self.control.published.as_ref();
         let Some(published) = published.filter(|it| it.generation != *generation) else {
             return Ok(None);

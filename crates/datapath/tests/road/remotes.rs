@@ -2,7 +2,7 @@
 
 use crate::device::{Device, Run, START, Sent};
 use culvert_base::Prefix;
-use culvert_datapath::{AllowedIps, Peer, Receiving, Road, Sending, Snapshot};
+use culvert_datapath::{AllowedIps, Peer, Receiving, Sending, Snapshot};
 use culvert_packet::ecn::Ecn;
 use culvert_packet::ip::IpView;
 use culvert_packet::record::RecordShape;
@@ -27,9 +27,7 @@ const HANDSHAKE_PEER: PeerId = PeerId(0);
 /// A peer, its keys at this end and its own.
 pub(crate) struct Remote {
     pub(crate) peer: Arc<Peer>,
-    /// The key that this end seals with.
-    pub(crate) sending: Arc<Sending>,
-    /// The key that this end opens with.
+    /// The key that this end seals and opens with.
     pub(crate) receiving: Arc<Transport>,
     /// The key that the peer seals and opens with.
     pub(crate) own: Arc<Transport>,
@@ -61,11 +59,32 @@ impl Remote {
         peer.set_endpoint(endpoint(number));
         Self {
             peer: Arc::new(peer),
-            sending: Arc::new(Sending::new(Arc::clone(local))),
             receiving: Arc::clone(local),
             own,
             is_unconfirmed: false,
         }
+    }
+
+    /// The same, and this end has heard data.
+    pub(crate) fn confirmed(self) -> Self {
+        Self {
+            is_unconfirmed: false,
+            ..self
+        }
+    }
+
+    /// The key that this end seals with.
+    pub(crate) fn sending(&self) -> Arc<Sending> {
+        self.peer.sending_key().unwrap()
+    }
+
+    /// Gives this end the keys of the handshake.
+    fn set_keys(&self) {
+        let local = Some(Arc::clone(&self.receiving));
+        match self.is_unconfirmed {
+            true => self.peer.set_keys(None, local),
+            false => self.peer.set_keys(local, None),
+        };
     }
 
     pub(crate) fn id(&self) -> PeerId {
@@ -116,13 +135,6 @@ impl Remote {
         });
         opened.collect()
     }
-
-    fn road(&self) -> Road {
-        Road {
-            peer: Arc::clone(&self.peer),
-            sending: Some(Arc::clone(&self.sending)),
-        }
-    }
 }
 
 /// The packet in an opened record, or all of its contents where it is none.
@@ -156,29 +168,24 @@ pub(crate) fn snapshot(remotes: &[&Remote]) -> Snapshot {
         let id = remote.id();
         ranges.insert(Prefix::around(inner(id.0), 24).unwrap(), id);
         ranges.insert(Prefix::around(inner_v6(id.0), 32).unwrap(), id);
-        if snapshot.peers.len() <= id.slot() {
-            snapshot.peers.resize(id.slot() + 1, None);
-        }
-        snapshot.peers[id.slot()] = Some(remote.road());
-        let receiving = Receiving {
+        snapshot.peers.insert(Arc::clone(&remote.peer));
+        remote.set_keys();
+        snapshot.keys.insert(Receiving {
             transport: Arc::clone(&remote.receiving),
             peer: Arc::clone(&remote.peer),
-            is_unconfirmed: remote.is_unconfirmed,
-        };
-        let index = remote.receiving.local_index();
-        snapshot.receiving.insert(index, receiving);
+        });
     }
-    snapshot.routes = Arc::new(AllowedIps::new(&ranges));
+    snapshot.routes = AllowedIps::new(&ranges);
     snapshot
 }
 
 /// The peers, as they are while no handshake has completed.
 pub(crate) fn snapshot_without_keys(remotes: &[&Remote]) -> Snapshot {
-    let mut snapshot = snapshot(remotes);
-    for road in snapshot.peers.iter_mut().flatten() {
-        road.sending = None;
+    let snapshot = snapshot(remotes);
+    for remote in remotes {
+        remote.peer.set_keys(None, None);
+        snapshot.keys.remove(remote.receiving.local_index());
     }
-    snapshot.receiving.clear();
     snapshot
 }
 

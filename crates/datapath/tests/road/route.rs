@@ -43,7 +43,7 @@ fn of_two_ranges_around_a_destination_the_longer_one_decides() {
     let mut snapshot = snapshot(&[&remotes[0], &remotes[1]]);
     let range = |len| Prefix::around(inner(1), len).unwrap();
     let ranges = [(range(8), remotes[0].id()), (range(32), remotes[1].id())];
-    snapshot.routes = Arc::new(AllowedIps::new(&ranges.into()));
+    snapshot.routes = AllowedIps::new(&ranges.into());
     let mut worker = Worker::new(snapshot);
     worker.queue(BULK, frame(&udp(HERE, inner(1), b"")));
     worker.queue(BULK, frame(&udp(HERE, inner(9), b"")));
@@ -130,7 +130,7 @@ fn a_packet_to_a_peer_without_an_endpoint_is_counted_and_answered() {
     let mut snapshot = snapshot(&[&remote]);
     let key = remote.peer.public_key;
     let peer = culvert_datapath::Peer::new(remote.id(), key, Arc::default());
-    snapshot.peers[1].as_mut().unwrap().peer = Arc::new(peer);
+    snapshot.peers.insert(Arc::new(peer));
     let mut worker = Worker::new(snapshot);
     worker.queue(BULK, frame(&udp(HERE, remote.inner(), b"")));
     worker.run();

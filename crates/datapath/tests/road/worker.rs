@@ -49,9 +49,9 @@ impl Worker {
         Self::with(Setup::default(), snapshot)
     }
 
-    pub(crate) fn with(setup: Setup, snapshot: Snapshot) -> Self {
+    pub(crate) fn with(setup: Setup, snapshot: impl Into<Arc<Snapshot>>) -> Self {
         let mut device = Device::new(setup.queues);
-        device.publish(Arc::new(snapshot), true);
+        device.publish(snapshot.into(), true);
         let counters = Arc::<WorkerCounters>::default();
         let options = Options {
             worker: setup.worker,

@@ -41,6 +41,7 @@ impl Control {
         }
         if let Some(suite) = change.suite {
             self.handshakes.set_suite(suite);
+            self.follow_suite();
         }
         if change.replace_peers {
             let stored = BTreeSet::new();
@@ -59,12 +60,10 @@ impl Control {
             self.peers.set_service_routes(routes);
         }
         self.gating.change(change.gate, change.inside);
-        self.follow_suite();
         // Last, with the suite and the secret that the whole change gives the peer.
         for id in to_recheck {
             self.handshakes.handshaker.handle_recheck(id, clock);
         }
-        self.peers.update_routes();
         self.workers.set_dirty();
         self.retry_up();
         self.resume(change.resume);
@@ -95,7 +94,7 @@ impl Control {
         let present = if change.replace_peers {
             0
         } else {
-            self.peers.iter().count()
+            self.peers.count()
         };
         let added = named
             .into_iter()
@@ -181,6 +180,8 @@ impl Control {
         let state = self.peers.get_mut(id)?;
         if let Some(suite) = change.suite {
             state.suite = suite;
+            let suite = suite.unwrap_or(self.handshakes.suite());
+            self.handshakes.handshaker.set_suite(id, suite);
         }
         if let Some(endpoint) = change.endpoint {
             state.shared.set_endpoint(endpoint);

@@ -5,13 +5,12 @@ use super::shared::UNDER_LOAD_MESSAGES;
 use super::thread::Control;
 use culvert_base::datagrams::PRIORITY_CLASS;
 use culvert_base::{BootTime, Destination, PublicKey};
-use culvert_datapath::{Command, HandshakeMessage, Sending};
+use culvert_datapath::{Command, HandshakeMessage};
 use culvert_session::parse::Message;
 use culvert_session::{Clock, Destination as Towards, Output, PeerId, RATE_PER_SECOND};
 use culvert_udp::SendError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Handshake messages answered before anything else gets a turn: some 6 ms of work.
@@ -230,12 +229,15 @@ impl Control {
     }
 
     /// Takes in the outputs of the handshaker, for the message `cause` if there is one. Changes of the state take
-    /// effect at once. Messages wait for [`Self::send_out`], so that many of them need one snapshot.
+    /// effect at once. Messages wait for [`Self::send_out`], so that many of them need one snapshot, if any.
     pub(super) fn take_in(&mut self, cause: Option<&HandshakeMessage>) {
         while let Some(output) = self.handshakes.handshaker.poll_output() {
             let local_of = |to| cause.filter(|c| c.source == to).and_then(|c| c.local);
             match output {
-                Output::KeysChanged { peer } => self.take_keys(peer),
+                Output::KeysChanged { peer } => {
+                    let waiting = self.peers.take_keys(peer, &self.handshakes.handshaker);
+                    self.workers.shared().wake_workers(waiting);
+                }
                 Output::Send { peer, datagram, to } => self.send_later(Outgoing::Handshake {
                     peer,
                     datagram,
@@ -283,21 +285,5 @@ impl Control {
                 }
             }
         }
-    }
-
-    /// Takes over the peer's sending key from the handshaker.
-    fn take_keys(&mut self, id: PeerId) {
-        let sending = self.handshakes.handshaker.sending(id);
-        if let Some(state) = self.peers.get_mut(id) {
-            let same = match (&state.sending, &sending) {
-                (Some(old), Some(new)) => Arc::ptr_eq(&old.transport, new),
-                (None, None) => true,
-                _ => false,
-            };
-            if !same {
-                state.sending = sending.map(|transport| Arc::new(Sending::new(transport)));
-            }
-        }
-        self.workers.set_dirty();
     }
 }

@@ -1,9 +1,9 @@
 //! The peers of the device, and the ranges that they have.
 
 use culvert_base::{AllowedIpChange, BootTime, Family, Prefix};
-use culvert_datapath::{AllowedIps, Peer, Receiving, ReceivingKeys, Road, Sending, ServiceRoutes};
+use culvert_datapath::{AllowedIps, KeyTable, Peer, PeerTable, Receiving, ServiceRoutes};
 use culvert_path::MtuSearch;
-use culvert_session::{Handshaker, PeerId, Suite};
+use culvert_session::{Handshaker, Index, PeerId, Suite};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ const MAX_LOOKED_UP: usize = 64;
 /// A peer as the control thread knows it.
 pub(super) struct PeerState {
     pub(super) shared: Arc<Peer>,
-    /// The sending key as workers have it: kept over snapshots, since it holds whose turn it is.
-    pub(super) sending: Option<Arc<Sending>>,
+    /// Of the keys that workers open its records with: three at most.
+    receiving: Vec<Index>,
     /// `None` follows the device.
     pub(super) suite: Option<Suite>,
     /// Addresses at which the peer may be besides its endpoint.
@@ -32,9 +32,14 @@ pub(super) struct PeerState {
 pub(super) struct Peers {
     /// By the number of [`PeerId`].
     slots: Vec<Option<PeerState>>,
+    /// The number of those that are there.
+    count: usize,
+    /// The same peers as workers see them.
+    table: PeerTable,
+    keys: Arc<KeyTable>,
     ranges: BTreeMap<Prefix, PeerId>,
-    /// Made of `ranges` by [`Self::update_routes`].
-    routes: Arc<AllowedIps<PeerId>>,
+    /// The same ranges as workers see them.
+    routes: AllowedIps<PeerId>,
     /// Routes that are for some services alone.
     service_routes: Option<Arc<ServiceRoutes>>,
 }
@@ -43,8 +48,11 @@ impl Peers {
     pub(super) fn new() -> Self {
         Self {
             slots: Vec::new(),
+            count: 0,
+            table: PeerTable::default(),
+            keys: Arc::default(),
             ranges: BTreeMap::new(),
-            routes: Arc::new(AllowedIps::new(&BTreeMap::new())),
+            routes: AllowedIps::default(),
             service_routes: None,
         }
     }
@@ -65,14 +73,22 @@ impl Peers {
         self.slots.iter_mut().flatten()
     }
 
+    pub(super) const fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Adds a peer whose number nobody has.
     pub(super) fn add(&mut self, peer: Peer) {
         let slot = peer.id.slot();
         if self.slots.len() <= slot {
             self.slots.resize_with(slot + 1, || None);
         }
+        let shared = Arc::new(peer);
+        self.table.insert(Arc::clone(&shared));
+        self.count += 1;
         self.slots[slot] = Some(PeerState {
-            shared: Arc::new(peer),
-            sending: None,
+            shared,
+            receiving: Vec::new(),
             suite: None,
             candidates: Vec::new(),
             ranges: BTreeSet::new(),
@@ -81,26 +97,37 @@ impl Peers {
         });
     }
 
-    /// Removes a peer with its ranges.
+    /// Removes a peer with its keys and its ranges.
     pub(super) fn remove(&mut self, id: PeerId) {
-        let removed = self.slots.get_mut(id.slot()).and_then(Option::take);
-        for range in removed.into_iter().flat_map(|state| state.ranges) {
+        let Some(removed) = self.slots.get_mut(id.slot()).and_then(Option::take) else {
+            return;
+        };
+        self.count -= 1;
+        self.table.remove(id);
+        removed.shared.set_keys(None, None);
+        for index in removed.receiving {
+            self.keys.remove(index);
+        }
+        for range in removed.ranges {
             self.ranges.remove(&range);
+            self.routes.remove(&range);
         }
     }
 
-    /// Gives ranges to a peer and takes them from it. They are routed after [`Self::update_routes`].
+    /// Gives ranges to a peer and takes them from it.
     pub(super) fn change_ranges(&mut self, id: PeerId, replace: bool, changes: &[AllowedIpChange]) {
         if replace {
             let own = self.ranges_of(id).map(std::mem::take);
             for range in own.into_iter().flatten() {
                 self.ranges.remove(&range);
+                self.routes.remove(&range);
             }
         }
         for change in changes {
             match *change {
                 AllowedIpChange::Add(range) => {
                     let before = self.ranges.insert(range, id);
+                    self.routes.insert(&range, id);
                     if let Some(of_owner) = before.and_then(|owner| self.ranges_of(owner)) {
                         of_owner.remove(&range);
                     }
@@ -111,6 +138,7 @@ impl Peers {
                 AllowedIpChange::Remove(range) => {
                     if self.ranges_of(id).is_some_and(|own| own.remove(&range)) {
                         self.ranges.remove(&range);
+                        self.routes.remove(&range);
                     }
                 }
             }
@@ -121,13 +149,48 @@ impl Peers {
         self.get_mut(id).map(|state| &mut state.ranges)
     }
 
-    /// Routes the ranges as they are now.
-    pub(super) fn update_routes(&mut self) {
-        self.routes = Arc::new(AllowedIps::new(&self.ranges));
+    /// The ranges as workers see them.
+    pub(super) fn routes(&self) -> AllowedIps<PeerId> {
+        self.routes.clone()
     }
 
-    pub(super) fn routes(&self) -> Arc<AllowedIps<PeerId>> {
-        Arc::clone(&self.routes)
+    /// The peers as workers see them.
+    pub(super) fn table(&self) -> PeerTable {
+        self.table.clone()
+    }
+
+    pub(super) fn keys(&self) -> Arc<KeyTable> {
+        Arc::clone(&self.keys)
+    }
+
+    /// Gives workers the keys that the handshaker has for a peer. Returns the workers that waited for one, a bit each.
+    pub(super) fn take_keys(&mut self, id: PeerId, handshaker: &Handshaker) -> u64 {
+        let Some(state) = self.slots.get_mut(id.slot()).and_then(Option::as_mut) else {
+            return 0;
+        };
+        let mut receiving = Vec::new();
+        for transport in handshaker.receiving(id) {
+            let index = transport.local_index();
+            receiving.push(index);
+            if !state.receiving.contains(&index) {
+                self.keys.insert(Receiving {
+                    transport,
+                    peer: Arc::clone(&state.shared),
+                });
+            }
+        }
+        for index in &state.receiving {
+            if !receiving.contains(index) {
+                self.keys.remove(*index);
+            }
+        }
+        state.receiving = receiving;
+        let (current, awaited) = (handshaker.sending(id), handshaker.awaited(id));
+        if !state.shared.set_keys(current, awaited) {
+            return 0;
+        }
+        self.keys.note_change();
+        state.shared.take_waiting()
     }
 
     pub(super) fn set_service_routes(&mut self, routes: ServiceRoutes) {
@@ -136,29 +199,6 @@ impl Peers {
 
     pub(super) fn service_routes(&self) -> Option<Arc<ServiceRoutes>> {
         self.service_routes.clone()
-    }
-
-    /// The peers as workers see them, with the keys under which they receive.
-    pub(super) fn roads(&self, handshaker: &Handshaker) -> (Vec<Option<Road>>, ReceivingKeys) {
-        let mut receiving = ReceivingKeys::default();
-        let roads = self.slots.iter().map(|state| {
-            let state = state.as_ref()?;
-            let unconfirmed = handshaker.unconfirmed(state.shared.id);
-            for transport in handshaker.receiving(state.shared.id) {
-                let index = transport.local_index();
-                let keys = Receiving {
-                    transport,
-                    peer: Arc::clone(&state.shared),
-                    is_unconfirmed: unconfirmed == Some(index),
-                };
-                receiving.insert(index, keys);
-            }
-            Some(Road {
-                peer: Arc::clone(&state.shared),
-                sending: state.sending.clone(),
-            })
-        });
-        (roads.collect(), receiving)
     }
 
     /// The interface by which all peers of a family are reached; `None` if there are several, or none but `own`.

@@ -244,21 +244,16 @@ impl Control {
             self.take_in(None);
         }
         self.send_out();
-        // A worker may wait for the key that has been confirmed.
-        if self.workers.is_dirty() {
-            self.publish();
-        }
         Ok(())
     }
 
     /// Replaces the snapshot that the workers see.
     pub(super) fn publish(&mut self) {
-        let (peers, receiving) = self.peers.roads(&self.handshakes.handshaker);
         let sockets = self.sockets.open();
         let path = Snapshot {
             routes: self.peers.routes(),
-            peers,
-            receiving,
+            peers: self.peers.table(),
+            keys: self.peers.keys(),
             port: sockets.as_ref().map_or(0, |_| self.sockets.bound_port()),
             mtu: self.link.mtu(),
             service_routes: self.peers.service_routes(),

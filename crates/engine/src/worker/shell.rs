@@ -161,10 +161,6 @@ impl Shell for KernelShell {
         clock::wall()
     }
 
-    fn yield_now(&self) {
-        rustix::thread::sched_yield();
-    }
-
     fn read_frame(&mut self, queue: usize, buffer: &mut [u8]) -> Result<usize, QueueFault> {
         self.queues[queue].receive(buffer).map_err(|error| {
             let fault = queue_fault(&error);

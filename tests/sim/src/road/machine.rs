@@ -3,13 +3,14 @@
 use super::shell::{Leaving, SimShell};
 use culvert_base::{BootTime, Prefix};
 use culvert_datapath::{
-    AllowedIps, Command, DataPath, Dropped, Event, Gates, Inside, Mechanisms, Options, Peer,
-    Receiving, ReceivingKeys, Rest, Road, Sending, Snapshot, WorkerCounters,
+    AllowedIps, Command, DataPath, Dropped, Event, Gates, Inside, KeyTable, Mechanisms, Options,
+    Peer, PeerTable, Receiving, Rest, Snapshot, WorkerCounters,
 };
 use culvert_packet::Accept;
 use culvert_policy::gate::{DropReason, GateTable, PeerKey};
 use culvert_session::{
-    Clock, ClockOffset, Destination, Handshaker, Output, PeerId, PrivateKey, PublicKey, Tai64n,
+    Clock, ClockOffset, Destination, Handshaker, Index, Output, PeerId, PrivateKey, PublicKey,
+    Tai64n,
 };
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -47,8 +48,10 @@ pub(crate) struct Machine {
     shaker: Handshaker,
     path: DataPath<SimShell>,
     peer: Arc<Peer>,
-    sending: Option<Arc<Sending>>,
-    routes: Arc<AllowedIps<PeerId>>,
+    /// The receiver indices in `keys`.
+    receiving: Vec<Index>,
+    keys: Arc<KeyTable>,
+    routes: AllowedIps<PeerId>,
     inside: Option<Inside>,
     gate: Option<Arc<GateTable>>,
     is_dirty: bool,
@@ -100,8 +103,9 @@ impl Machine {
             shaker,
             path,
             peer: Arc::new(peer),
-            sending: None,
-            routes: Arc::new(AllowedIps::new(&BTreeMap::from([(prefix, id)]))),
+            receiving: Vec::new(),
+            keys: Arc::default(),
+            routes: AllowedIps::new(&BTreeMap::from([(prefix, id)])),
             inside: setup.inside,
             gate: setup.gate.map(Arc::new),
             is_dirty: true,
@@ -223,18 +227,7 @@ impl Machine {
     fn execute(&mut self) {
         while let Some(output) = self.shaker.poll_output() {
             match output {
-                Output::KeysChanged { peer } => {
-                    let sending = self.shaker.sending(peer);
-                    let is_same = match (&self.sending, &sending) {
-                        (Some(old), Some(new)) => Arc::ptr_eq(&old.transport, new),
-                        (None, None) => true,
-                        _ => false,
-                    };
-                    if !is_same {
-                        self.sending = sending.map(|transport| Arc::new(Sending::new(transport)));
-                    }
-                    self.is_dirty = true;
-                }
+                Output::KeysChanged { .. } => self.take_keys(),
                 Output::Send { datagram, to, .. } => {
                     let to = match to {
                         Destination::Peer => self.peer.endpoint().map(|to| to.address),
@@ -260,29 +253,35 @@ impl Machine {
         }
     }
 
-    fn publish(&mut self) {
+    fn take_keys(&mut self) {
         let id = self.peer.id;
-        let unconfirmed = self.shaker.unconfirmed(id);
-        let mut receiving = ReceivingKeys::default();
+        for index in self.receiving.drain(..) {
+            self.keys.remove(index);
+        }
         for transport in self.shaker.receiving(id) {
-            let index = transport.local_index();
-            let keys = Receiving {
+            self.receiving.push(transport.local_index());
+            self.keys.insert(Receiving {
                 transport,
                 peer: Arc::clone(&self.peer),
-                is_unconfirmed: unconfirmed == Some(index),
-            };
-            receiving.insert(index, keys);
+            });
         }
+        let (current, awaited) = (self.shaker.sending(id), self.shaker.awaited(id));
+        if self.peer.set_keys(current, awaited) {
+            self.keys.note_change();
+            let _no_other_worker = self.peer.take_waiting();
+        }
+    }
+
+    fn publish(&mut self) {
+        let mut peers = PeerTable::default();
+        peers.insert(Arc::clone(&self.peer));
         let shell = self.path.shell();
         let wall_offset =
             ClockOffset::between(self.clock.get(), culvert_datapath::Shell::wall(shell));
         let snapshot = Snapshot {
-            routes: Arc::clone(&self.routes),
-            peers: vec![Some(Road {
-                peer: Arc::clone(&self.peer),
-                sending: self.sending.clone(),
-            })],
-            receiving,
+            routes: self.routes.clone(),
+            peers,
+            keys: Arc::clone(&self.keys),
             port: self.address.port(),
             mtu: MTU,
             service_routes: None,

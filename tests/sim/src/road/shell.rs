@@ -163,12 +163,6 @@ impl Shell for SimShell {
         WALL_AT_ZERO + self.now().saturating_since(BootTime::ZERO)
     }
 
-    fn yield_now(&self) {
-        // The control thread answers within a microsecond or never.
-        let now = self.clock.get();
-        self.clock.set(now.saturating_add(Duration::from_millis(1)));
-    }
-
     fn read_frame(&mut self, queue: usize, buffer: &mut [u8]) -> Result<usize, QueueFault> {
         let frame = self.queues[queue].pop_front();
         let frame = frame.ok_or(QueueFault::NotReady)?;
