@@ -13,6 +13,7 @@ mod bed;
 mod calls;
 mod comparison;
 mod console;
+mod crowd;
 mod door;
 mod effort;
 mod fill;
@@ -62,6 +63,7 @@ enum Command {
     Migrate(migrate::Arguments),
     Models(models::Arguments),
     Calls(calls::Arguments),
+    Crowd(crowd::Arguments),
     Console(console::Arguments),
     Door(door::Arguments),
     Narrow(narrow::Arguments),
@@ -111,6 +113,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Some(Command::Gateway(arguments)) => gateway::run(arguments),
         Some(Command::Portal(arguments)) => portal::run(&arguments),
         Some(Command::Console(arguments)) => console::run(&arguments),
+        Some(Command::Crowd(arguments)) => crowd::run(&arguments),
         Some(Command::Door(arguments)) => door::run(&arguments),
         Some(Command::Narrow(arguments)) => narrow::run(&arguments),
         Some(Command::Relay(arguments)) => relay::run(&arguments),
