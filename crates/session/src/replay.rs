@@ -3,12 +3,15 @@
 /// The largest distance behind the highest counter at which a packet is still judged. It is more datagrams than wait
 /// in a receiver's socket, since priority packets are read ahead of them: the socket holds 16 MiB, and the kernel
 /// charges at least 768 bytes for each. With full packets the window covers 47 MB: reordering by
-/// up to 38 ms at 10 Gbit/s. Linux keeps 8192 bits. The 4 KiB of this window for each key are about the size of its
-/// cipher's tables.
+/// up to 38 ms at 10 Gbit/s. Linux keeps 8192 bits. The 4 KiB of this window are about the size of its cipher's tables,
+/// and a key under which little has come takes less.
 pub const REPLAY_WINDOW: u64 = 32_768;
 
 const WORD_BITS: u64 = 64;
 const WORDS: usize = (REPLAY_WINDOW / WORD_BITS) as usize;
+
+/// The words of a window that has seen something: enough for the packets of a client that is idle but for keepalives.
+const FIRST_WORDS: usize = 4;
 
 /// The verdict of the window on a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +29,9 @@ pub enum ReplayVerdict {
 pub struct ReplayWindow {
     /// One more than the highest counter received; zero before the first.
     next: u64,
-    /// Bit `counter % REPLAY_WINDOW`, for the counters `next - REPLAY_WINDOW .. next`.
-    seen: [u64; WORDS],
+    /// Bit `counter % REPLAY_WINDOW`, for the counters `next - REPLAY_WINDOW .. next`. It has fewer than [`WORDS`] while
+    /// all counters from 0 to `next` have their place in fewer: most of thousands of sessions carry little.
+    seen: Vec<u64>,
 }
 
 /// The position of a counter relative to the window.
@@ -45,7 +49,7 @@ impl ReplayWindow {
     pub const fn new() -> Self {
         Self {
             next: 0,
-            seen: [0; WORDS],
+            seen: Vec::new(),
         }
     }
 
@@ -67,6 +71,7 @@ impl ReplayWindow {
         let verdict = self.check(counter);
         if verdict == ReplayVerdict::Fresh {
             if counter >= self.next {
+                self.make_room(counter);
                 self.advance(counter);
             }
             let (word, bit) = place(counter);
@@ -86,11 +91,20 @@ impl ReplayWindow {
         Position::Within { word, bit }
     }
 
+    /// Grows the window, twice each time, until `counter` has a place.
+    fn make_room(&mut self, counter: u64) {
+        let needed = (counter / WORD_BITS).min(WORDS as u64 - 1) as usize + 1;
+        if self.seen.len() < needed {
+            let words = needed.next_power_of_two().max(FIRST_WORDS);
+            self.seen.resize(words, 0);
+        }
+    }
+
     /// Moves the right edge past `counter` and forgets what falls out on the left: the places of
     /// `next ..= counter`, a word at a time.
     fn advance(&mut self, counter: u64) {
         if counter - self.next >= REPLAY_WINDOW {
-            self.seen = [0; WORDS];
+            self.seen.fill(0);
         } else {
             let mut from = self.next;
             while from <= counter {
@@ -150,6 +164,19 @@ mod tests {
         assert_eq!(window.check(0), ReplayVerdict::TooOld);
         assert_eq!(window.commit(1), ReplayVerdict::Fresh);
         assert_eq!(window.commit(1), ReplayVerdict::Replayed);
+    }
+
+    #[test]
+    fn a_key_under_which_little_has_come_has_a_small_window() {
+        let mut window = ReplayWindow::new();
+        for counter in 0..200 {
+            window.commit(counter);
+        }
+        assert_eq!(window.seen.len(), FIRST_WORDS);
+        for counter in 200..2 * REPLAY_WINDOW {
+            window.commit(counter);
+        }
+        assert_eq!(window.seen.len(), WORDS);
     }
 
     #[test]

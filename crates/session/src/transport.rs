@@ -1,6 +1,7 @@
 //! One pair of transport keys (§5.4.6): what workers seal and open batches with.
 
 mod counter;
+mod lazy_key;
 mod opened;
 mod window;
 
@@ -16,8 +17,9 @@ use crate::replay::ReplayVerdict;
 use crate::sync::{AtomicU64, Ordering::Relaxed};
 use core::fmt;
 use counter::Counters;
-use culvert_aead::{Key, Layout, Suite};
+use culvert_aead::{Layout, Suite};
 use culvert_base::BootTime;
+use lazy_key::LazyKey;
 use opened::Outcome;
 use window::SharedWindow;
 
@@ -43,8 +45,8 @@ pub struct Transport {
     local_index: Index,
     remote_index: Index,
     created_at: BootTime,
-    send_key: Key,
-    receive_key: Key,
+    send_key: LazyKey,
+    receive_key: LazyKey,
     counters: Counters,
     window: SharedWindow,
     /// Data that arrives from this time on, in nanoseconds, tells the handshaker something: that the
@@ -91,8 +93,8 @@ impl Transport {
             local_index,
             remote_index,
             created_at: now,
-            send_key: Key::new(suite, &keys.send),
-            receive_key: Key::new(suite, &keys.receive),
+            send_key: LazyKey::new(suite, &keys.send),
+            receive_key: LazyKey::new(suite, &keys.receive),
             counters: Counters::new(),
             window: SharedWindow::new(),
             news_from: AtomicU64::new(match role {
@@ -192,7 +194,7 @@ impl Transport {
             };
             record[..DATA_HEADER_LEN].copy_from_slice(&header.to_bytes());
         }
-        self.send_key.seal_batch(first, buffer, layout);
+        self.send_key.prepared().seal_batch(first, buffer, layout);
     }
 
     /// Opens consecutive records in place: `buffer` holds datagrams of `stride` bytes, the last may
@@ -215,9 +217,11 @@ impl Transport {
         let mut start = 0;
         while let Some(run) = batch.next_candidates(start) {
             let bytes = run.start * stride..buffer.len().min(run.end * stride);
-            let authentic =
-                self.receive_key
-                    .open_batch(&counters[run.clone()], &mut buffer[bytes], layout);
+            let authentic = self.receive_key.prepared().open_batch(
+                &counters[run.clone()],
+                &mut buffer[bytes],
+                layout,
+            );
             for record in run.clone() {
                 if !authentic.get(record - run.start) {
                     batch.put(record, Outcome::NotAuthentic);
