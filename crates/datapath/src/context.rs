@@ -140,6 +140,14 @@ impl<S: Shell> Context<S> {
         }
     }
 
+    /// Tells the control thread of data that was marked, if nobody looks at the timers of the peer.
+    pub(crate) fn note_active(&self, peer: &Peer) {
+        if peer.activity.wants_watch() && !self.tell(Event::Active(peer.id)) {
+            // The queue is full: the next batch tells it again.
+            peer.activity.unwatch();
+        }
+    }
+
     /// Tells the control thread that a packet of full size leaves, once until it has measured the path.
     pub(crate) fn note_full_size(&self, peer: &Peer) {
         if !peer.full_size_left.swap(true, Ordering::AcqRel)

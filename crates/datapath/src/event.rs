@@ -12,6 +12,8 @@ use std::net::{IpAddr, SocketAddr};
 pub enum Event {
     /// A packet waits, or the key grows old.
     HandshakeWanted(PeerId),
+    /// Data of a peer was marked whose timers nobody looks at.
+    Active(PeerId),
     /// The first record arrived under a key that this end made as responder.
     Confirmed(PeerId, Index),
     /// The worker's clocks, with this snapshot, say that the machine may be a copy.

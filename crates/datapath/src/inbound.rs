@@ -331,6 +331,7 @@ fn note_arrival<S: Shell>(
         .fetch_add(received_bytes as u64, Ordering::Relaxed);
     if data > 0 {
         peer.activity.data_received(context.now);
+        context.note_active(peer);
     } else {
         peer.activity.keepalive_received(context.now);
     }

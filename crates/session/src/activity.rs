@@ -1,6 +1,6 @@
 //! A peer's traffic marks: written by workers, read by the timers.
 
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use culvert_base::BootTime;
 use std::time::Duration;
 
@@ -18,6 +18,8 @@ pub struct Activity {
     unacknowledged_since: Mark,
     last_sent: Mark,
     last_received: Mark,
+    /// The timers look at the peer by themselves, or are about to hear of it.
+    is_watched: AtomicBool,
 }
 
 impl Activity {
@@ -44,6 +46,30 @@ impl Activity {
     /// An authentic keepalive was received at `now`.
     pub fn keepalive_received(&self, now: BootTime) {
         self.any_received(now);
+    }
+
+    /// To be called after data was marked: true once for a peer that the timers do not look at, for a worker that then
+    /// tells [`Handshaker::handle_active`](crate::Handshaker::handle_active), or takes it back by [`Self::unwatch`].
+    pub fn wants_watch(&self) -> bool {
+        !self.is_watched.load(Relaxed) && !self.is_watched.swap(true, Relaxed)
+    }
+
+    /// The timers do not look at the peer.
+    pub fn unwatch(&self) {
+        self.is_watched.store(false, Relaxed);
+    }
+
+    pub(crate) fn watch(&self) {
+        self.is_watched.store(true, Relaxed);
+    }
+
+    /// True if nothing is owed in either direction, and nothing went either way after `since`.
+    pub(crate) fn is_idle_since(&self, since: BootTime) -> bool {
+        let is_before = |at: Option<BootTime>| at.is_none_or(|at| at < since);
+        self.unanswered_since().is_none()
+            && self.unacknowledged_since().is_none()
+            && is_before(self.last_sent())
+            && is_before(self.last_received())
     }
 
     /// The first data packet sent since anything authentic was received.

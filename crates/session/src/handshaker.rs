@@ -261,7 +261,7 @@ impl Handshaker {
 
     /// Sets the time that data of peers that are added from here on may wait for anything to be sent
     /// back, before an empty packet is sent. It is [`KEEPALIVE_TIMEOUT`] unless set otherwise, and never
-    /// more. If it is less, the timers of each peer that has keys are checked that often.
+    /// more. If it is less, the timers of each peer that is not idle are checked that often.
     pub fn set_keepalive_timeout(&mut self, timeout: Duration) {
         self.keepalive_timeout = timeout.min(KEEPALIVE_TIMEOUT);
     }
@@ -347,6 +347,14 @@ impl Handshaker {
         };
         self.handshake_completed(id, &keys, dropped.as_deref(), clock);
         self.peers.reschedule(id, self.is_up, clock.now);
+    }
+
+    /// A worker has marked data of a peer whose timers were not looked at: see [`Activity::wants_watch`].
+    pub fn handle_active(&mut self, id: PeerId, clock: Clock) {
+        if let Some(peer) = self.peers.get_mut(id) {
+            peer.begin_watch(clock.now);
+            self.peers.reschedule(id, self.is_up, clock.now);
+        }
     }
 
     /// The next thing to do, if any.

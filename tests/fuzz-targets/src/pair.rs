@@ -140,8 +140,8 @@ impl Pair {
     /// A packet that is sealed at either end opens at the other.
     pub(crate) fn assert_live(&mut self) {
         for from in Side::BOTH {
-            let now = self.clock().now;
-            let mut record = self.end(from).seal(b"sixteen bytes ok", now);
+            let clock = self.clock();
+            let mut record = self.ends[from as usize].seal(b"sixteen bytes ok", clock);
             self.ends[from.other() as usize].open(&mut record, self.clock());
             assert_eq!(
                 record[DATA_HEADER_LEN..record.len() - 16],
@@ -236,7 +236,8 @@ impl End {
         )
     }
 
-    fn seal(&self, content: &[u8], now: BootTime) -> Vec<u8> {
+    fn seal(&mut self, content: &[u8], clock: Clock) -> Vec<u8> {
+        let now = clock.now;
         let mut record = vec![0; content.len() + DATA_OVERHEAD];
         record[DATA_HEADER_LEN..][..content.len()].copy_from_slice(content);
         let sending = self.sending();
@@ -245,6 +246,9 @@ impl End {
         sending.seal_batch(reservation, &mut record, stride);
         if let Some(activity) = self.handshaker.activity(self.peer) {
             activity.data_sent(now);
+            if activity.wants_watch() {
+                self.handshaker.handle_active(self.peer, clock);
+            }
         }
         record
     }
@@ -261,6 +265,9 @@ impl End {
         assert!(batch.opened().contains(0), "{batch:?}");
         if let Some(activity) = self.handshaker.activity(self.peer) {
             activity.data_received(clock.now);
+            if activity.wants_watch() {
+                self.handshaker.handle_active(self.peer, clock);
+            }
         }
         if keys.confirm(clock.now) {
             self.handshaker

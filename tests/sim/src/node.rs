@@ -234,12 +234,20 @@ impl Node {
                 around.model.deliver(packet, from, self.id, now);
             }
         }
+        self.look_at(id, around.clock);
         if transport.confirm(now) {
             self.shaker
                 .handle_confirmed(id, transport.local_index(), around.clock);
         }
         if transport.wants_rekey_on_receive(now) {
             self.shaker.handle_wanted(id, around.clock);
+        }
+    }
+
+    /// Has the timers of a peer looked at, of which data was marked.
+    fn look_at(&mut self, id: PeerId, clock: Clock) {
+        if self.peer_mut(id).activity.wants_watch() {
+            self.shaker.handle_active(id, clock);
         }
     }
 
@@ -253,6 +261,8 @@ impl Node {
             let now = around.clock.now;
             let peer = self.peer_mut(id);
             peer.activity.data_sent(now);
+            self.look_at(id, around.clock);
+            let peer = self.peer_mut(id);
             let wants_rekey = |keys: &Arc<Transport>| keys.wants_rekey_on_send(now);
             if peer.sending.as_ref().is_some_and(wants_rekey) {
                 self.shaker.handle_wanted(id, around.clock);

@@ -82,6 +82,7 @@ impl Outbound {
             cursor.next += 1;
         }
         peer.activity.data_sent(context.now);
+        context.note_active(peer);
     }
 
     /// Seals the batch; one that finds no counters left is dropped.

@@ -223,6 +223,9 @@ impl Control {
                         self.handshakes.handshaker.handle_wanted(peer, clock);
                     }
                 }
+                Event::Active(peer) => {
+                    self.handshakes.handshaker.handle_active(peer, clock);
+                }
                 Event::Confirmed(peer, index) => {
                     self.handshakes
                         .handshaker

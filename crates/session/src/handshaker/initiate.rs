@@ -95,6 +95,7 @@ impl Handshaker {
     pub(super) fn session_derived(&mut self, id: PeerId, now: BootTime) {
         if let Some(peer) = self.peers.get_mut(id) {
             peer.zero_keys_at = Some(now.saturating_add(ZERO_KEYS_AFTER));
+            peer.begin_watch(now);
         }
     }
 

@@ -64,8 +64,21 @@ pub(super) struct Peer {
     pub(super) keepalive_asked_at: Option<BootTime>,
     /// The time that data may go unanswered: 15 s, and the current jitter.
     pub(super) answer_timeout: Duration,
+    /// Whether its timers are looked at while nothing is known to be due.
+    pub(super) watch: Watch,
     /// The peer's time in the schedule.
     pub(super) scheduled_at: Option<BootTime>,
+}
+
+/// Whether the timers of a peer are looked at while nothing is known to be due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Watch {
+    /// They are not: a worker that marks data says so.
+    Off,
+    /// They are. The time is that of the last look.
+    On(BootTime),
+    /// Once more.
+    Last(BootTime),
 }
 
 /// A handshake in the making.
@@ -103,6 +116,7 @@ impl Peer {
             keepalive_timeout: KEEPALIVE_TIMEOUT,
             keepalive_asked_at: None,
             answer_timeout: KEEPALIVE_TIMEOUT + REKEY_TIMEOUT,
+            watch: Watch::Off,
             scheduled_at: None,
         }
     }
@@ -198,13 +212,45 @@ impl Peer {
         Some(since.saturating_add(self.answer_timeout))
     }
 
+    /// Looks whether workers have marked anything for a while. A peer that is idle is not looked at again: thousands of
+    /// them cost nothing. A worker that marks data then says so.
+    pub(super) fn look(&mut self, now: BootTime) {
+        let looked_at = match self.watch {
+            Watch::Off => return,
+            Watch::On(at) | Watch::Last(at) => at,
+        };
+        if !now.has_passed(looked_at, self.keepalive_timeout) {
+            return;
+        }
+        let is_idle = self.activity.is_idle_since(looked_at);
+        self.watch = match self.watch {
+            // A worker that has looked at this a moment ago may not have made its mark visible yet. There is one more look,
+            // after a time in which any has.
+            Watch::On(_) if is_idle => {
+                self.activity.unwatch();
+                Watch::Last(now)
+            }
+            Watch::Last(_) if is_idle => Watch::Off,
+            _ => {
+                self.activity.watch();
+                Watch::On(now)
+            }
+        };
+    }
+
+    /// There are new keys, or a worker has marked data.
+    pub(super) fn begin_watch(&mut self, now: BootTime) {
+        self.activity.watch();
+        self.watch = Watch::On(now);
+    }
+
     /// The time at which this peer's timers must be checked: exact for all that is known by `now`.
     /// A mark that a worker makes later falls due one keepalive timeout later at the earliest, so
     /// looking again after that time misses none.
     pub(super) fn deadline(&self, now: BootTime) -> Option<BootTime> {
         let attempt = self.attempt.as_ref().map(Attempt::deadline);
-        let look_again =
-            (!self.slots.is_empty()).then(|| now.saturating_add(self.keepalive_timeout));
+        let look_again = (self.watch != Watch::Off && !self.slots.is_empty())
+            .then(|| now.saturating_add(self.keepalive_timeout));
         [
             attempt,
             look_again,

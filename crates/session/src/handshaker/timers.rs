@@ -19,6 +19,9 @@ impl Handshaker {
             self.attempt_if_due(id, clock);
             self.miss_answer_if_due(id, clock);
             self.keepalive_if_due(id, clock);
+            if let Some(peer) = self.peers.get_mut(id) {
+                peer.look(clock.now);
+            }
             self.peers.reschedule(id, self.is_up, clock.now);
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use culvert_base::BootTime;
-use culvert_session::{Activity, Output, PROMPT_KEEPALIVE_TIMEOUT};
+use culvert_session::{Activity, KEEPALIVE_TIMEOUT, Output, PROMPT_KEEPALIVE_TIMEOUT};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -350,6 +350,46 @@ fn what_was_owed_when_the_link_went_down_is_owed_no_more() {
     }
 }
 
+/// Thousands of peers that are idle cost a gateway nothing.
+#[test]
+fn an_end_whose_session_is_idle_is_looked_at_twice_and_then_when_its_keys_are_wiped() {
+    let (mut a, mut b) = pair();
+    shake(&mut a, &mut b, clock_at(Duration::ZERO));
+    b.run_timers(seconds(60));
+    let next = b.shaker.next_timeout();
+    assert_eq!(
+        next,
+        Some(clock_at(seconds(540)).now),
+        "when keys are wiped"
+    );
+}
+
+#[test]
+fn data_of_an_idle_end_is_noticed_once_it_is_told() {
+    let (mut a, mut b) = pair();
+    shake(&mut a, &mut b, clock_at(Duration::ZERO));
+    assert!(!b.activity().wants_watch(), "the keys are new");
+    b.run_timers(seconds(60));
+    let clock = clock_at(seconds(60));
+    b.activity().data_received(clock.now);
+    assert!(b.activity().wants_watch());
+    assert!(!b.activity().wants_watch(), "once");
+    b.shaker.handle_active(b.peer, clock);
+    let expected = Output::SendKeepalive { peer: b.peer };
+    assert_eq!(b.run_timers(seconds(70)), [(seconds(70), expected)]);
+}
+
+/// The mark of a worker that has looked a moment before the timers stopped looking.
+#[test]
+fn a_mark_that_becomes_visible_after_the_last_but_one_look_is_noticed_untold() {
+    let (mut a, mut b) = pair();
+    shake(&mut a, &mut b, clock_at(Duration::ZERO));
+    b.run_timers(seconds(15));
+    b.activity().data_received(clock_at(seconds(15)).now);
+    let expected = Output::SendKeepalive { peer: b.peer };
+    assert_eq!(b.run_timers(seconds(26))[0].1, expected);
+}
+
 #[test]
 fn an_idle_end_without_sessions_never_wakes_up() {
     let (a, _) = pair();
@@ -390,7 +430,7 @@ proptest! {
         steps in proptest::collection::vec(step(), 1..60),
     ) {
         let (mut a, mut b) = pair();
-        let mut now = Duration::ZERO;
+        let (mut now, mut is_up) = (Duration::ZERO, true);
         for (millis, step) in steps {
             now += Duration::from_millis(millis);
             let clock = clock_at(now);
@@ -410,13 +450,25 @@ proptest! {
                 Step::Keepalive(interval) => {
                     a.shaker.set_keepalive(a.peer, Some(seconds(interval)), clock);
                 }
-                Step::Link(up) => a.shaker.set_up(up, clock),
+                Step::Link(up) => {
+                    is_up = up;
+                    a.shaker.set_up(up, clock);
+                }
+            }
+            if a.activity().wants_watch() {
+                a.shaker.handle_active(a.peer, clock);
             }
             a.drain();
             a.shaker.handle_timeout(clock);
             prop_assert!(a.drain().len() <= 8, "a handful of outputs");
             if let Some(at) = a.shaker.next_timeout() {
                 prop_assert!(at > clock.now, "{:?} is overdue at {:?}", at, clock.now);
+            }
+            let is_owed = a.activity().unacknowledged_since().is_some();
+            let looked_at = a.shaker.next_timeout();
+            if is_owed && is_up && !a.receiving().is_empty() {
+                let within = clock.now.saturating_add(KEEPALIVE_TIMEOUT);
+                prop_assert!(looked_at.is_some_and(|at| at <= within), "what is owed is forgotten");
             }
             prop_assert!(a.shaker.indices_in_use() <= 4);
         }

@@ -212,6 +212,7 @@ impl Machine {
                     self.peer.handshake_wanted.store(false, Ordering::Release);
                     self.shaker.handle_wanted(peer, clock);
                 }
+                Event::Active(peer) => self.shaker.handle_active(peer, clock),
                 Event::Confirmed(peer, index) => self.shaker.handle_confirmed(peer, index, clock),
                 Event::PerhapsCopied { .. } => panic!("no clock jumps"),
                 // There is one path, of full size.
