@@ -378,6 +378,47 @@ fn the_first_record_under_a_key_of_a_responder_confirms_it() {
     }
 }
 
+/// The number of times that the control thread hears of data that nobody looks for.
+fn told_active(worker: &mut Worker, remote: &Remote) -> usize {
+    let events = worker.events().into_iter();
+    let is_active = |event: &Event| matches!(event, Event::Active(id) if *id == remote.id());
+    events.filter(is_active).count()
+}
+
+#[test]
+fn data_of_a_peer_whose_timers_nobody_looks_at_is_told_once() {
+    let remote = Remote::new(1);
+    let mut worker = plain_worker(&[&remote]);
+    remote.peer.activity.unwatch();
+    for told in [1, 0] {
+        worker.arrive(Lane::V4, remote.seals(&[packet(&remote, 0)]));
+        worker.run();
+        assert_eq!(told_active(&mut worker, &remote), told);
+    }
+    remote.peer.activity.unwatch();
+    for told in [1, 0] {
+        worker.queue(
+            crate::worker::BULK,
+            crate::packets::frame(&udp(HERE, remote.inner(), b"")),
+        );
+        worker.run();
+        assert_eq!(told_active(&mut worker, &remote), told);
+    }
+}
+
+#[test]
+fn data_that_could_not_be_told_of_is_told_with_the_next() {
+    let remote = Remote::new(1);
+    let mut worker = plain_worker(&[&remote]);
+    remote.peer.activity.unwatch();
+    for (is_full, told) in [(true, 0), (false, 1)] {
+        worker.device().control.is_full.set(is_full);
+        worker.arrive(Lane::V4, remote.seals(&[packet(&remote, 0)]));
+        worker.run();
+        assert_eq!(told_active(&mut worker, &remote), told);
+    }
+}
+
 #[test]
 fn an_end_that_only_receives_asks_for_a_new_key_in_time() {
     let remote = Remote::new(1);

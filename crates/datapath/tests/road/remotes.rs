@@ -57,6 +57,8 @@ impl Remote {
         let public_key = PrivateKey::from_bytes([number as u8 + 1; 32]).public_key();
         let peer = Peer::new(id, public_key, Arc::default());
         peer.set_endpoint(endpoint(number));
+        // The keys are new: the timers look at the peer.
+        assert!(peer.activity.wants_watch());
         Self {
             peer: Arc::new(peer),
             receiving: Arc::clone(local),
