@@ -2,7 +2,7 @@
 
 /// The reason why [`Handshaker::handle_datagram`](crate::Handshaker::handle_datagram) refused a
 /// datagram. All but [`Down`](Self::Down) and [`NoPrivateKey`](Self::NoPrivateKey) are the sender's
-/// doing; no refusal changes a session.
+/// doing, and [`Superseded`](Self::Superseded) is nobody's; no refusal changes a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum DropReason {
@@ -51,6 +51,9 @@ pub enum DropReason {
     /// each answered, and one answer is enough.
     #[error("the initiation was answered before")]
     DuplicateResponse,
+    /// Local: while the message was worked on, its peer, our key or the link went, or a later message of the peer came.
+    #[error("superseded while it was worked on")]
+    Superseded,
     /// A cookie reply that answers nothing we sent, or does not decrypt.
     #[error("invalid cookie reply")]
     InvalidCookieReply,
@@ -58,7 +61,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// Every reason, in order, for tables of counters.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Down,
         Self::NoPrivateKey,
         Self::Malformed,
@@ -73,6 +76,7 @@ impl DropReason {
         Self::InitiationFlood,
         Self::UnknownIndex,
         Self::DuplicateResponse,
+        Self::Superseded,
         Self::InvalidCookieReply,
     ];
 
@@ -98,6 +102,7 @@ impl DropReason {
             Self::InitiationFlood => "initiation_flood",
             Self::UnknownIndex => "unknown_index",
             Self::DuplicateResponse => "duplicate_response",
+            Self::Superseded => "superseded",
             Self::InvalidCookieReply => "invalid_cookie_reply",
         }
     }

@@ -9,8 +9,10 @@ mod receive;
 mod slots;
 mod stamps;
 mod timers;
+mod work;
 
 pub use output::{Destination, HandshakeDatagram, Output};
+pub use work::{Finished, Step, Work};
 
 use crate::activity::Activity;
 use crate::constants::{ANSWER_COPIES_FOR, KEEPALIVE_TIMEOUT, RECHECK_INTERVAL};
@@ -54,13 +56,15 @@ pub struct Handshaker {
     keepalive_timeout: Duration,
     under_load_at: Option<BootTime>,
     is_up: bool,
+    /// Work that began in an earlier one counts for nothing: keys, or the link, are others since.
+    era: u64,
     /// The Unix time at the zero of the boot-time clock, where stamps go by that.
     stamp_epoch: Option<UnixTime>,
 }
 
 /// The values that are derived from our own private key.
 struct Local {
-    identity: Identity,
+    identity: Arc<Identity>,
     cookies: CookieChecker,
 }
 
@@ -81,6 +85,7 @@ impl Handshaker {
             keepalive_timeout: KEEPALIVE_TIMEOUT,
             under_load_at: None,
             is_up: false,
+            era: 0,
             stamp_epoch: None,
         }
     }
@@ -110,6 +115,7 @@ impl Handshaker {
     /// randomness, and begins a handshake with each peer that there was a session with.
     pub fn handle_new_generation(&mut self, seed: &[u8; 32], clock: Clock) {
         self.random.reseed(seed);
+        self.era += 1;
         if let Some(local) = &mut self.local {
             local.cookies.forget_secret();
         }
@@ -138,6 +144,7 @@ impl Handshaker {
         if public_key == self.public_key() {
             return None;
         }
+        self.era += 1;
         let ourselves = public_key.and_then(|key| self.peers.by_key(&key));
         if let Some(id) = ourselves {
             self.remove_peer(id);
@@ -145,7 +152,10 @@ impl Handshaker {
         self.local = key.map(|key| {
             let identity = Identity::new(key.to_scalar());
             let cookies = CookieChecker::new(identity.public_key());
-            Local { identity, cookies }
+            Local {
+                identity: Arc::new(identity),
+                cookies,
+            }
         });
         for peer in self.peers.iter_mut() {
             peer.forget_static_static();
@@ -283,6 +293,7 @@ impl Handshaker {
             return;
         }
         self.is_up = is_up;
+        self.era += 1;
         for id in self.peers.ids() {
             if !is_up {
                 self.clear_session(id);

@@ -53,7 +53,7 @@ pub use error::Error;
 pub use generation::{
     CLOCK_JUMP, ClockOffset, ClockWatch, Clocks, GenerationChange, announces_new_generation,
 };
-pub use handshaker::{Destination, HandshakeDatagram, Handshaker, Output};
+pub use handshaker::{Destination, Finished, HandshakeDatagram, Handshaker, Output, Step, Work};
 pub use ids::{Index, PeerId};
 pub use private_key::PrivateKey;
 pub use random::Entropy;

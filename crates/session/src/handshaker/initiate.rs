@@ -10,6 +10,7 @@ use crate::noise::SentInitiation;
 use crate::time::Clock;
 use crate::transport::{Role, Transport};
 use culvert_base::BootTime;
+use std::sync::Arc;
 
 impl Handshaker {
     /// Someone wants a handshake. §6.1: initiations leave at most once per Rekey-Timeout; a wish
@@ -64,7 +65,7 @@ impl Handshaker {
         });
         if let Some((sent, mut message)) = made {
             peer.macs.add(&mut message, clock.now);
-            peer.sent = Some((index, sent));
+            peer.sent = Some((index, Arc::new(sent)));
             peer.timestamp_sent = Some(timestamp);
             peer.initiated_at = Some(clock.now);
             peer.handshake_sent_at = Some(clock.now);

@@ -32,7 +32,7 @@ pub(super) struct Peer {
     pub(super) slots: Slots,
 
     /// Our initiation that waits for its response. Independent of what the peer initiates.
-    pub(super) sent: Option<(Index, SentInitiation)>,
+    pub(super) sent: Option<(Index, Arc<SentInitiation>)>,
     /// That initiation, to be sent to addresses that are found while it waits.
     pub(super) sent_datagram: Option<Box<HandshakeDatagram>>,
     /// The time at which that was sent.
@@ -125,6 +125,23 @@ impl Peer {
     pub(super) fn static_static(&self, identity: &Identity) -> Option<&Secret> {
         let secret = || identity.static_static(&self.public_key);
         self.static_static.get_or_init(secret).as_ref()
+    }
+
+    /// The same, where it is known.
+    pub(super) fn known_static_static(&self) -> Option<Option<&Secret>> {
+        self.static_static.get().map(Option::as_ref)
+    }
+
+    /// The static-static secret is known from here on; `None` for a public key of low order.
+    pub(super) fn set_static_static(&self, secret: Option<Secret>) {
+        // Two threads may have computed the same one.
+        let _known = self.static_static.set(secret);
+    }
+
+    /// Our initiation with this index, if it still waits.
+    pub(super) fn initiation(&self, index: Index) -> Option<&Arc<SentInitiation>> {
+        let (waiting, sent) = self.sent.as_ref()?;
+        (*waiting == index).then_some(sent)
     }
 
     /// Our identity is another one.

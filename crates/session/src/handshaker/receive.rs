@@ -1,20 +1,28 @@
 //! Received messages: initiations, responses, cookie replies.
 
 use super::Handshaker;
-use super::answered::Answered;
+use super::answered::{Answered, CopyAnswer};
 use super::output::{Destination, HandshakeDatagram, Output};
+use super::work::{Completing, Finished, Responding, Step, Task, TaskResult, Work, parsed};
 use crate::constants::UNDER_LOAD_AFTER;
-use crate::crypto::Scalar;
 use crate::drop_reason::DropReason;
 use crate::ids::{Index, PeerId};
 use crate::noise::{HandshakeRefusal, ReceivedInitiation, SessionKeys};
-use crate::parse::{CookieReply, Initiation, Macs, Message, Response};
+use crate::parse::{
+    CookieReply, INITIATION_LEN, Initiation, Macs, Message, RESPONSE_LEN, Response,
+};
 use crate::time::Clock;
 use crate::transport::{Role, Transport};
 use culvert_aead::Suite;
 use culvert_base::BootTime;
 use std::net::SocketAddr;
 use std::sync::Arc;
+
+/// What a datagram needs next.
+enum Next {
+    Done(PeerId),
+    Work(Task),
+}
 
 impl From<HandshakeRefusal> for DropReason {
     fn from(refusal: HandshakeRefusal) -> Self {
@@ -30,6 +38,8 @@ impl Handshaker {
     /// them wait than can be handled soon; it holds for
     /// [`UNDER_LOAD_AFTER`]. Returns whom the datagram came from.
     ///
+    /// It does the work of [`Self::begin_datagram`] by itself.
+    ///
     /// # Errors
     /// [`DropReason`]: the datagram was refused, for the owner to count. No session changed.
     pub fn handle_datagram(
@@ -39,11 +49,100 @@ impl Handshaker {
         under_load: bool,
         clock: Clock,
     ) -> Result<PeerId, DropReason> {
+        let mut step = self.begin_datagram(datagram, source, under_load, clock);
+        loop {
+            match step {
+                Step::Done(handled) => return handled,
+                Step::Work(work) => step = self.finish(work.run(), clock),
+            }
+        }
+    }
+
+    /// Takes a datagram as [`Self::handle_datagram`] does, up to the work that any thread may do.
+    pub fn begin_datagram(
+        &mut self,
+        datagram: &[u8],
+        source: SocketAddr,
+        under_load: bool,
+        clock: Clock,
+    ) -> Step {
+        let begun = self.begin(datagram, source, under_load, clock);
+        self.step(source, begun, clock)
+    }
+
+    /// Goes on with a datagram whose work is done. Those whose work began in the same order may come in another one.
+    pub fn finish(&mut self, finished: Finished, clock: Clock) -> Step {
+        let Finished {
+            era,
+            source,
+            result,
+        } = finished;
+        let is_late = era != self.era;
+        let went_on = match result {
+            TaskResult::Responded { responding, .. } if is_late => {
+                self.peers.free_index(responding.index);
+                Err(DropReason::Superseded)
+            }
+            _ if is_late => Err(DropReason::Superseded),
+            TaskResult::Read {
+                received,
+                initiation,
+            } => received
+                .map_err(DropReason::from)
+                .and_then(|received| self.identify(received, initiation, source, clock)),
+            TaskResult::Agreed {
+                secret,
+                received,
+                initiation,
+            } => {
+                if let Some(id) = self.peers.by_key(received.initiator())
+                    && let Some(peer) = self.peers.get(id)
+                {
+                    peer.set_static_static(secret);
+                }
+                self.identify(received, initiation, source, clock)
+            }
+            TaskResult::Responded { responding, made } => {
+                let responded = self.respond(&responding, made, source, clock);
+                if responded.is_err() {
+                    self.peers.free_index(responding.index);
+                }
+                responded.map(Next::Done)
+            }
+            TaskResult::Completed { completing, keys } => self
+                .complete(&completing, keys, source, clock)
+                .map(Next::Done),
+        };
+        self.step(source, went_on, clock)
+    }
+
+    fn step(&mut self, source: SocketAddr, next: Result<Next, DropReason>, clock: Clock) -> Step {
+        match next {
+            Ok(Next::Work(task)) => Step::Work(Box::new(Work {
+                era: self.era,
+                source,
+                task,
+            })),
+            Ok(Next::Done(peer)) => {
+                self.peers.reschedule(peer, self.is_up, clock.now);
+                Step::Done(Ok(peer))
+            }
+            Err(reason) => Step::Done(Err(reason)),
+        }
+    }
+
+    fn begin(
+        &mut self,
+        datagram: &[u8],
+        source: SocketAddr,
+        under_load: bool,
+        clock: Clock,
+    ) -> Result<Next, DropReason> {
         if !self.is_up {
             return Err(DropReason::Down);
         }
         let under_load = self.is_under_load(under_load, clock.now);
-        let peer = match Message::parse(datagram) {
+        match Message::parse(datagram) {
             Some(Message::Initiation(initiation)) => {
                 self.admit(
                     &initiation.macs,
@@ -52,7 +151,8 @@ impl Handshaker {
                     under_load,
                     clock.now,
                 )?;
-                self.handle_initiation(&initiation, source, clock)?
+                let bytes = datagram.try_into().map_err(|_| DropReason::Malformed)?;
+                self.begin_initiation(bytes)
             }
             Some(Message::Response(response)) => {
                 self.admit(
@@ -62,13 +162,14 @@ impl Handshaker {
                     under_load,
                     clock.now,
                 )?;
-                self.handle_response(&response, source, clock)?
+                let bytes = datagram.try_into().map_err(|_| DropReason::Malformed)?;
+                self.begin_response(&response, bytes)
             }
-            Some(Message::CookieReply(reply)) => self.handle_cookie_reply(&reply, clock.now)?,
-            Some(Message::Data(_)) | None => return Err(DropReason::Malformed),
-        };
-        self.peers.reschedule(peer, self.is_up, clock.now);
-        Ok(peer)
+            Some(Message::CookieReply(reply)) => {
+                self.handle_cookie_reply(&reply, clock.now).map(Next::Done)
+            }
+            Some(Message::Data(_)) | None => Err(DropReason::Malformed),
+        }
     }
 
     fn is_under_load(&mut self, under_load: bool, now: BootTime) -> bool {
@@ -115,14 +216,24 @@ impl Handshaker {
         Ok(())
     }
 
-    fn handle_initiation(
+    fn begin_initiation(&self, initiation: [u8; INITIATION_LEN]) -> Result<Next, DropReason> {
+        let local = self.local.as_ref().ok_or(DropReason::NoPrivateKey)?;
+        Ok(Next::Work(Task::Read {
+            identity: Arc::clone(&local.identity),
+            suites: self.peers.suites().collect(),
+            initiation,
+        }))
+    }
+
+    /// Finds the peer that an initiation claims to be from, and reads the rest of it.
+    fn identify(
         &mut self,
-        initiation: &Initiation<'_>,
+        received: ReceivedInitiation,
+        initiation: [u8; INITIATION_LEN],
         source: SocketAddr,
         clock: Clock,
-    ) -> Result<PeerId, DropReason> {
+    ) -> Result<Next, DropReason> {
         let local = self.local.as_ref().ok_or(DropReason::NoPrivateKey)?;
-        let received = ReceivedInitiation::read(&local.identity, self.peers.suites(), initiation)?;
         let id = self
             .peers
             .by_key(received.initiator())
@@ -131,36 +242,78 @@ impl Handshaker {
         if received.suite() != peer.suite {
             return Err(DropReason::WrongSuite);
         }
+        let parsed = parsed(&initiation);
         // The bytes are those of an initiation that was authentic, so this one is.
         let answered = peer.answered.as_mut();
-        if let Some(response) =
-            answered.and_then(|it| it.answer_copy(initiation, source, clock.now))
-        {
-            peer.activity.any_sent(clock.now);
-            self.outputs.push_back(Output::Send {
-                peer: id,
-                datagram: HandshakeDatagram::new(response),
-                to: Destination::Reply(source),
-            });
-            return Ok(id);
+        match answered.and_then(|it| it.answer_copy(&parsed, source, clock.now)) {
+            Some(CopyAnswer::Now(response)) => {
+                peer.activity.any_sent(clock.now);
+                self.outputs.push_back(Output::Send {
+                    peer: id,
+                    datagram: HandshakeDatagram::new(&response),
+                    to: Destination::Reply(source),
+                });
+                return Ok(Next::Done(id));
+            }
+            Some(CopyAnswer::Later) => return Ok(Next::Done(id)),
+            None => {}
         }
-        let static_static = peer.static_static(&local.identity);
+        let Some(static_static) = peer.known_static_static() else {
+            return Ok(Next::Work(Task::Agree {
+                identity: Arc::clone(&local.identity),
+                received,
+                initiation,
+            }));
+        };
         let static_static = static_static.ok_or(DropReason::LowOrderKey)?;
-        let verified = received.verify(static_static, initiation)?;
+        let verified = received.verify(static_static, &parsed)?;
         peer.accept_initiation(verified.timestamp(), clock.now)?;
+        peer.answered = Some(Box::new(Answered::begin(&parsed, source, clock.now)));
 
-        let suite = peer.suite;
+        let (public_key, suite) = (peer.public_key, peer.suite);
         let preshared = peer.preshared_key.clone();
-        let ephemeral = Scalar::new(&self.random.key());
-        let index = self.peers.take_index(id, &mut self.random);
-        let (keys, message) = verified
-            .respond(&preshared, &ephemeral, index, initiation.sender)
-            .inspect_err(|_| self.peers.free_index(index))?;
-        self.responded(id, suite, &keys, (index, initiation.sender), clock);
+        let responding = Responding {
+            peer: id,
+            public_key,
+            suite,
+            timestamp: verified.timestamp(),
+            index: self.peers.take_index(id, &mut self.random),
+            initiation,
+        };
+        Ok(Next::Work(Task::Respond {
+            responding,
+            verified,
+            ephemeral: self.random.key(),
+            preshared,
+        }))
+    }
+
+    fn respond(
+        &mut self,
+        responding: &Responding,
+        made: Result<(SessionKeys, [u8; RESPONSE_LEN]), HandshakeRefusal>,
+        source: SocketAddr,
+        clock: Clock,
+    ) -> Result<PeerId, DropReason> {
+        let id = responding.peer;
+        let peer = self.peers.get(id).filter(|peer| {
+            peer.public_key == responding.public_key
+                && peer.suite == responding.suite
+                && peer.timestamp_received == Some(responding.timestamp)
+        });
+        peer.ok_or(DropReason::Superseded)?;
+        let (keys, message) = made.inspect_err(|_| {
+            if let Some(peer) = self.peers.get_mut(id) {
+                peer.answered = None;
+            }
+        })?;
+        let initiation = parsed(&responding.initiation);
+        let indices = (responding.index, initiation.sender);
+        self.responded(id, responding.suite, &keys, indices, clock);
         // The endpoint stays. An initiation shows a path that leads here, and not that it leads back; the peer's first
         // data under the new keys shows both, and moves it.
         self.outputs.push_back(Output::KeysChanged { peer: id });
-        self.send_response(id, message, initiation, source, clock.now);
+        self.send_response(id, message, &initiation, source, clock.now);
         Ok(id)
     }
 
@@ -187,7 +340,7 @@ impl Handshaker {
     fn send_response(
         &mut self,
         id: PeerId,
-        mut message: [u8; crate::parse::RESPONSE_LEN],
+        mut message: [u8; RESPONSE_LEN],
         initiation: &Initiation<'_>,
         source: SocketAddr,
         now: BootTime,
@@ -196,41 +349,68 @@ impl Handshaker {
             return;
         };
         peer.macs.add(&mut message, now);
-        let answered = Answered::new(initiation, message, source, now);
-        peer.answered = Some(Box::new(answered));
         peer.handshake_sent_at = Some(now);
         peer.activity.any_sent(now);
-        self.outputs.push_back(Output::Send {
-            peer: id,
-            datagram: HandshakeDatagram::new(&message),
-            to: Destination::Reply(source),
-        });
+        // It is gone if the session was cleared meanwhile.
+        let begin = || Box::new(Answered::begin(initiation, source, now));
+        let answered = peer.answered.get_or_insert_with(begin);
+        for &source in answered.complete(message, now) {
+            self.outputs.push_back(Output::Send {
+                peer: id,
+                datagram: HandshakeDatagram::new(&message),
+                to: Destination::Reply(source),
+            });
+        }
     }
 
-    fn handle_response(
-        &mut self,
+    fn begin_response(
+        &self,
         response: &Response<'_>,
-        source: SocketAddr,
-        clock: Clock,
-    ) -> Result<PeerId, DropReason> {
+        bytes: [u8; RESPONSE_LEN],
+    ) -> Result<Next, DropReason> {
         let local = self.local.as_ref().ok_or(DropReason::NoPrivateKey)?;
         let id = self
             .peers
             .by_index(response.receiver)
             .ok_or(DropReason::UnknownIndex)?;
-        let peer = self.peers.get_mut(id).ok_or(DropReason::UnknownIndex)?;
-        let (index, sent) = peer
-            .sent
-            .as_ref()
-            .filter(|(index, _)| *index == response.receiver)
+        let peer = self.peers.get(id).ok_or(DropReason::UnknownIndex)?;
+        let sent = peer
+            .initiation(response.receiver)
             // The index is that of keys by now, which an earlier response made.
             .ok_or(DropReason::DuplicateResponse)?;
-        let keys = sent.read_response(&local.identity, &peer.preshared_key, response)?;
+        Ok(Next::Work(Task::Complete {
+            completing: Completing {
+                peer: id,
+                public_key: peer.public_key,
+                index: response.receiver,
+                remote_index: response.sender,
+            },
+            identity: Arc::clone(&local.identity),
+            sent: Arc::clone(sent),
+            preshared: peer.preshared_key.clone(),
+            response: bytes,
+        }))
+    }
 
+    fn complete(
+        &mut self,
+        completing: &Completing,
+        keys: Result<SessionKeys, HandshakeRefusal>,
+        source: SocketAddr,
+        clock: Clock,
+    ) -> Result<PeerId, DropReason> {
+        let (id, index) = (completing.peer, completing.index);
+        let keys = keys?;
+        let peer = self.peers.get_mut(id);
+        let peer = peer.filter(|peer| peer.public_key == completing.public_key);
+        let peer = peer.ok_or(DropReason::Superseded)?;
+        // Another copy of the response may have been faster, or another initiation has left since.
+        peer.initiation(index)
+            .ok_or(DropReason::DuplicateResponse)?;
         let transport = Arc::new(Transport::new(
             id,
             Role::Initiator,
-            (*index, response.sender),
+            (index, completing.remote_index),
             peer.suite,
             &keys,
             clock.now,

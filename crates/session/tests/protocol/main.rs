@@ -12,3 +12,4 @@ mod paths;
 mod peers;
 mod sites;
 mod timers;
+mod work;
