@@ -17,7 +17,10 @@ const UNDER_WAY: usize = 32;
 /// more.
 const MOST_IN_LOOP: u32 = 2_000;
 
-/// The time between two handshakes of one initiator, by its own clock.
+/// The time between two handshakes of one initiator: programs answer one peer 50 times a second.
+const PAUSE: Duration = Duration::from_millis(25);
+
+/// The same by its own clock.
 const BETWEEN: Duration = Duration::from_secs(20);
 
 /// The limit for an answer, on a machine that is busy with something else too.
@@ -39,6 +42,7 @@ struct Initiator {
     shaker: Handshaker,
     program: PeerId,
     now: BootTime,
+    began: Option<Instant>,
 }
 
 /// The handshakes of a span.
@@ -72,11 +76,13 @@ impl<'company> Initiators<'company> {
         let mut next = 0;
         let mut times = Vec::new();
         while began.elapsed() < span {
-            while self.waiting.len() < UNDER_WAY {
-                self.begin(next % self.members.len())?;
-                next += 1;
+            while self.waiting.len() < UNDER_WAY && self.members[next].is_rested() {
+                self.begin(next)?;
+                next = (next + 1) % self.members.len();
             }
-            self.receive(&mut times)?;
+            if !self.waiting.is_empty() {
+                self.receive(&mut times)?;
+            }
         }
         let span = began.elapsed();
         while !self.waiting.is_empty() {
@@ -169,11 +175,17 @@ impl Initiator {
             shaker,
             program,
             now,
+            began: None,
         })
+    }
+
+    fn is_rested(&self) -> bool {
+        self.began.is_none_or(|began| began.elapsed() >= PAUSE)
     }
 
     /// The initiation of one more handshake.
     fn begin(&mut self) -> Result<Vec<u8>> {
+        self.began = Some(Instant::now());
         self.now = self.now.saturating_add(BETWEEN);
         self.shaker.handle_recheck(self.program, clock(self.now)?);
         let mut outputs = std::iter::from_fn(|| self.shaker.poll_output());

@@ -1,15 +1,22 @@
 //! The state of handshakes: the handshaker, and the messages that wait to be sent.
 
 use crate::entropy::SystemEntropy;
-use culvert_base::{BootTime, Destination};
+use culvert_base::{BootTime, Destination, LocalAddress};
+use culvert_datapath::HandshakeMessage;
 use culvert_session::{
     Clock, DropReason, HandshakeDatagram, Handshaker, PROMPT_KEEPALIVE_TIMEOUT, PeerId,
     PresharedKey, PrivateKey, Suite, UNDER_LOAD_AFTER,
 };
+use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// The interval between two lines about refused handshakes. An operator who looks sees it, and a flood fills no disk.
 const NOTICE_EVERY: Duration = Duration::from_secs(10);
+
+/// Messages whose sources are kept: as many as are under way with four helpers. An answer to an older one leaves from the
+/// address that the host chooses.
+const MAX_SOURCES: usize = 256;
 
 /// A message that is sent once the workers have the newest keys: a responder's keys can receive before its response
 /// leaves.
@@ -39,6 +46,8 @@ pub(super) struct Handshakes {
     under_load_until: BootTime,
     /// Handshakes that were refused because of their network's rate.
     notice: RateNotice,
+    /// The address of ours that each of the last messages came to: answers leave from there.
+    sources: VecDeque<(SocketAddr, Option<LocalAddress>)>,
 }
 
 impl Handshakes {
@@ -57,6 +66,7 @@ impl Handshakes {
             outgoing: Vec::new(),
             under_load_until: BootTime::ZERO,
             notice: RateNotice::default(),
+            sources: VecDeque::with_capacity(MAX_SOURCES),
         }
     }
 
@@ -95,6 +105,20 @@ impl Handshakes {
     /// Notes the reason of a refused handshake. If a line is due, returns the number since the last one.
     pub(super) fn note_refused(&mut self, reason: DropReason, now: BootTime) -> Option<u64> {
         self.notice.due(reason, now)
+    }
+
+    /// Notes where a message came from, and to which address of ours.
+    pub(super) fn note_source(&mut self, message: &HandshakeMessage) {
+        if self.sources.len() == MAX_SOURCES {
+            self.sources.pop_front();
+        }
+        self.sources.push_back((message.source, message.local));
+    }
+
+    /// The address of ours to which a message from `source` came, if it was one of the last.
+    pub(super) fn local_of(&self, source: SocketAddr) -> Option<LocalAddress> {
+        let mut newest_first = self.sources.iter().rev();
+        newest_first.find(|(from, _)| *from == source)?.1
     }
 
     pub(super) fn outgoing(&self) -> usize {

@@ -1,13 +1,16 @@
 //! Handshake messages: those that workers hand over are answered, and what the handshaker has to say is sent.
 
 use super::handshakes::Outgoing;
+use super::helpers::Job;
 use super::shared::UNDER_LOAD_MESSAGES;
 use super::thread::Control;
 use culvert_base::datagrams::PRIORITY_CLASS;
 use culvert_base::{BootTime, Destination, PublicKey};
 use culvert_datapath::{Command, HandshakeMessage};
 use culvert_session::parse::Message;
-use culvert_session::{Clock, Destination as Towards, Output, PeerId, RATE_PER_SECOND};
+use culvert_session::{
+    Clock, Destination as Towards, DropReason, Output, PeerId, RATE_PER_SECOND, Step,
+};
 use culvert_udp::SendError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::SocketAddr;
@@ -33,6 +36,9 @@ impl Control {
     /// Answers the handshake messages that wait, as many as one turn may take.
     pub(super) fn answer_handshakes(&mut self, clock: Clock) {
         for _ in 0..HANDSHAKES_PER_TURN {
+            if self.helpers.are_busy() && !self.helpers.have_room() {
+                break;
+            }
             let Some(message) = self.workers.shared().next_handshake() else {
                 break;
             };
@@ -40,18 +46,59 @@ impl Control {
             if self.workers.shared().waiting_handshakes() + 1 >= UNDER_LOAD_MESSAGES {
                 self.handshakes.note_load(clock.now);
             }
-            self.answer(&message, clock);
+            self.answer(message, clock);
         }
         self.send_out();
     }
 
-    fn answer(&mut self, message: &HandshakeMessage, clock: Clock) {
+    /// Goes on with messages whose work a helper has done.
+    pub(super) fn finish_handshakes(&mut self, clock: Clock) {
+        while let Some(Job { part, message }) = self.helpers.take() {
+            let step = self.handshakes.handshaker.finish(part, clock);
+            self.go_on(step, message, clock);
+        }
+        self.send_out();
+    }
+
+    fn answer(&mut self, message: HandshakeMessage, clock: Clock) {
         let under_load = self.handshakes.is_under_load(clock.now);
+        self.handshakes.note_source(&message);
+        let step = self.handshakes.handshaker.begin_datagram(
+            message.datagram(),
+            message.source,
+            under_load,
+            clock,
+        );
+        self.go_on(step, message, clock);
+    }
+
+    /// Does the work of a message here, if nothing else waits: a helper would have to be woken for it.
+    fn go_on(&mut self, mut step: Step, message: HandshakeMessage, clock: Clock) {
+        loop {
+            match step {
+                Step::Done(handled) => return self.count_handled(handled, &message, clock),
+                Step::Work(part) if self.has_company() => {
+                    return self.helpers.give(Job { part, message });
+                }
+                Step::Work(work) => {
+                    step = self.handshakes.handshaker.finish(work.run(), clock);
+                }
+            }
+        }
+    }
+
+    fn has_company(&self) -> bool {
+        let others = self.helpers.are_busy() || self.workers.shared().waiting_handshakes() > 0;
+        others && self.helpers.have_room()
+    }
+
+    fn count_handled(
+        &mut self,
+        handled: Result<PeerId, DropReason>,
+        message: &HandshakeMessage,
+        clock: Clock,
+    ) {
         let datagram = message.datagram();
-        let handled =
-            self.handshakes
-                .handshaker
-                .handle_datagram(datagram, message.source, under_load, clock);
         match handled {
             Ok(peer) => {
                 self.counters.handshakes_received.add(1);
@@ -75,7 +122,7 @@ impl Control {
                 self.counters.handshake_drops[reason.position()].add(1);
             }
         }
-        self.take_in(Some(message));
+        self.take_in();
     }
 
     /// Has something sent by [`Self::send_out`].
@@ -224,15 +271,13 @@ impl Control {
 
     /// Carries out what the handshaker wants.
     pub(super) fn execute(&mut self) {
-        self.take_in(None);
+        self.take_in();
         self.send_out();
     }
 
-    /// Takes in the outputs of the handshaker, for the message `cause` if there is one. Changes of the state take
-    /// effect at once. Messages wait for [`Self::send_out`], so that many of them need one snapshot, if any.
-    pub(super) fn take_in(&mut self, cause: Option<&HandshakeMessage>) {
+    /// Takes in the outputs of the handshaker. Changes of the state take effect at once. Messages wait for [`Self::send_out`], so that many of them need one snapshot, if any.
+    pub(super) fn take_in(&mut self) {
         while let Some(output) = self.handshakes.handshaker.poll_output() {
-            let local_of = |to| cause.filter(|c| c.source == to).and_then(|c| c.local);
             match output {
                 Output::KeysChanged { peer } => {
                     let waiting = self.peers.take_keys(peer, &self.handshakes.handshaker);
@@ -245,7 +290,7 @@ impl Control {
                         Towards::Peer => None,
                         Towards::Reply(address) => Some(Destination {
                             address,
-                            source: local_of(address),
+                            source: self.handshakes.local_of(address),
                         }),
                     },
                 }),
@@ -255,12 +300,12 @@ impl Control {
                         datagram,
                         to: Destination {
                             address: to,
-                            source: local_of(to),
+                            source: self.handshakes.local_of(to),
                         },
                     });
                 }
                 Output::Roamed { peer, to } => {
-                    let local = local_of(to);
+                    let local = self.handshakes.local_of(to);
                     if let Some(state) = self.peers.get(peer) {
                         state.shared.roam_by_handshake(to, local);
                     }

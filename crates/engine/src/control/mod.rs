@@ -1,12 +1,13 @@
 //! The control thread: handshakes, timers, configuration, the host's network events.
 //!
 //! It alone owns the handshaker and the configuration, and it alone publishes snapshots. It never
-//! touches a data packet: what must be sealed it asks a worker for.
+//! touches a data packet: what must be sealed it asks a worker for. Helpers multiply on the curve for it.
 
 mod configure;
 mod counters;
 mod gating;
 mod handshakes;
+mod helpers;
 mod link;
 mod looping;
 mod machine;

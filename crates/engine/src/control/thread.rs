@@ -4,6 +4,7 @@
 use super::counters::ControlCounters;
 use super::gating::Gating;
 use super::handshakes::Handshakes;
+use super::helpers::Helpers;
 use super::link::Link;
 use super::machine::Machine;
 use super::paths::Paths;
@@ -37,6 +38,7 @@ pub(crate) struct Control {
     pub(super) workers: Workers,
     requests: Receiver<Request>,
     pub(super) handshakes: Handshakes,
+    pub(super) helpers: Helpers,
     pub(super) machine: Machine,
     pub(super) link: Link,
     pub(super) counters: ControlCounters,
@@ -67,6 +69,7 @@ impl Control {
             bind_when_looped: options.bind_when_looped,
         };
         Self {
+            helpers: Helpers::start(Arc::clone(&parts.shared)),
             workers: Workers::new(parts.shared, parts.worker_counters),
             requests: parts.requests,
             handshakes: Handshakes::new(parts.seed, options.suite, options.gated),
@@ -107,6 +110,7 @@ impl Control {
             self.check_machine(clock)?;
             self.serve_requests(clock);
             self.serve_events(clock)?;
+            self.finish_handshakes(clock);
             self.answer_handshakes(clock);
             self.handshakes.handshaker.handle_timeout(clock);
             self.execute();
@@ -135,7 +139,9 @@ impl Control {
     }
 
     fn sleep(&self) -> io::Result<()> {
-        if self.workers.shared().waiting_handshakes() > 0 {
+        let is_stuck = self.helpers.are_busy() && !self.helpers.have_room();
+        if self.workers.shared().waiting_handshakes() > 0 && !is_stuck {
+            // A helper that is done wakes this thread otherwise.
             return Ok(());
         }
         let now = clock::now();
@@ -244,7 +250,7 @@ impl Control {
                 Event::SuperframesTaken(kinds) => self.link.take_superframes(kinds),
                 Event::SuperframesRefused(kinds) => self.link.refuse_superframes(kinds),
             }
-            self.take_in(None);
+            self.take_in();
         }
         self.send_out();
         Ok(())
