@@ -13,9 +13,12 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Flows that one sweep of one gate looks at: with a sweep every [`SWEEP_INTERVAL`] all of 65,536
+/// Flows that one sweep of one gate looks at: with a sweep every [`SWEEP_INTERVAL`] all of 262,144
 /// within 8 seconds.
-const SWEPT_FLOWS: usize = 4096;
+const SWEPT_FLOWS: usize = 16_384;
+
+/// Flows of them that are looked at while their gate is locked: packets of its clients wait meanwhile, for some 20 µs.
+const SWEPT_AT_ONCE: usize = 1_024;
 
 /// Flows that are told of while their gate is locked: packets of its clients wait meanwhile, for some 10 µs.
 const TOLD_AT_ONCE: usize = 256;
@@ -24,7 +27,10 @@ const TOLD_AT_ONCE: usize = 256;
 pub const SWEEP_INTERVAL: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// The gates of all workers.
-pub struct Gates(Vec<Mutex<Gate>>);
+pub struct Gates {
+    gates: Vec<Mutex<Gate>>,
+    portless: Portless,
+}
 
 impl Gates {
     /// As many gates as `seeds`; `masquerades` where resources see one address for all clients.
@@ -37,7 +43,10 @@ impl Gates {
                 false => gate,
             })
         };
-        Self(seeds.into_iter().map(gate).collect())
+        Self {
+            gates: seeds.into_iter().map(gate).collect(),
+            portless,
+        }
     }
 
     /// The gate of the client with this address, locked.
@@ -50,28 +59,35 @@ impl Gates {
             }
         };
         // Fibonacci hashing: neighbouring addresses spread over the gates.
-        let place = (bits.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % self.0.len();
-        lock(&self.0[place])
+        let place = (bits.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % self.gates.len();
+        lock(&self.gates[place])
     }
 
     /// Ends flows that are over, and hands out the records of all that have ended.
     pub fn sweep(&self, table: &GateTable, now: BootTime, mut take: impl FnMut(FlowRecord)) {
-        for gate in &self.0 {
-            let mut gate = lock(gate);
-            gate.sweep(table, now, SWEPT_FLOWS);
-            gate.drain_ended(&mut take);
+        for gate in &self.gates {
+            let mut left = SWEPT_FLOWS.min(lock(gate).flow_places());
+            loop {
+                let mut gate = lock(gate);
+                gate.sweep(table, now, left.min(SWEPT_AT_ONCE));
+                gate.drain_ended(&mut take);
+                left = left.saturating_sub(SWEPT_AT_ONCE);
+                if left == 0 {
+                    break;
+                }
+            }
         }
     }
 
     /// Records of ended flows that no sweep came in time for.
     pub fn records_lost(&self) -> u64 {
-        self.0.iter().map(|gate| lock(gate).records_lost()).sum()
+        self.gates.iter().map(|gate| lock(gate).records_lost()).sum()
     }
 
     /// Hands out the flows that have not ended, a gate after the other. Flows that begin or end meanwhile may
     /// be among them or not: packets pass between any two parts of a gate.
     pub fn for_each_lasting(&self, mut take: impl FnMut(FlowRecord)) {
-        for gate in &self.0 {
+        for gate in &self.gates {
             for part in 0.. {
                 match lock(gate).some_flows(part * TOLD_AT_ONCE, TOLD_AT_ONCE) {
                     Some(flows) => flows.for_each(&mut take),
@@ -88,13 +104,16 @@ impl Gates {
 
     /// Fragments that were kept in vain.
     pub fn fragments_lost(&self) -> u64 {
-        self.0.iter().map(|gate| lock(gate).fragments_lost()).sum()
+        self.gates.iter().map(|gate| lock(gate).fragments_lost()).sum()
     }
 
-    /// Flows that made room for others.
+    /// Entries that made room for others.
     pub fn evicted(&self) -> Evicted {
-        let mut all = Evicted::default();
-        for gate in &self.0 {
+        let mut all = Evicted {
+            addresses: self.portless.evicted(),
+            ..Evicted::default()
+        };
+        for gate in &self.gates {
             all += lock(gate).evicted();
         }
         all
@@ -102,7 +121,7 @@ impl Gates {
 
     /// Flows that have not ended.
     pub fn flow_count(&self) -> usize {
-        self.0.iter().map(|gate| lock(gate).flow_count()).sum()
+        self.gates.iter().map(|gate| lock(gate).flow_count()).sum()
     }
 
     /// Judges one packet or superframe on its way to a client.

@@ -79,9 +79,11 @@ const fn kind(reason: DropReason) -> Option<Unreachable> {
         | DropReason::NotForwarded
         | DropReason::OutsideWithin
         | DropReason::HostAddress => Some(Unreachable::Prohibited),
-        DropReason::NoPortLeft | DropReason::AddressTaken | DropReason::NoAddress => {
-            Some(Unreachable::Host)
-        }
+        DropReason::NoPortLeft
+        | DropReason::AddressTaken
+        | DropReason::NoAddress
+        | DropReason::FlowsFull
+        | DropReason::PortlessFull => Some(Unreachable::Host),
         DropReason::Malformed
         | DropReason::HeaderChain
         | DropReason::SourceRouted

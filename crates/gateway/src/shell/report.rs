@@ -144,6 +144,8 @@ fn counter_list(counters: &Counters, traffic: &TrafficCounts) -> Vec<CounterStat
             traffic.flows_evicted.own_share,
         ),
         ("flows_evicted_when_full", traffic.flows_evicted.full),
+        ("datagrams_evicted", traffic.flows_evicted.datagrams),
+        ("portless_evicted", traffic.flows_evicted.addresses),
         ("generation_changes", traffic.generation_changes),
         ("path_messages_sent", traffic.path_messages.0),
         ("path_messages_unsent", traffic.path_messages.1),
@@ -167,6 +169,8 @@ mod tests {
             flows_evicted: Evicted {
                 own_share: 4,
                 full: 5,
+                datagrams: 6,
+                addresses: 7,
             },
             ..TrafficCounts::default()
         };
@@ -179,5 +183,7 @@ mod tests {
         assert_eq!(told("generation_changes"), Some(3));
         assert_eq!(told("flows_evicted_by_own_client"), Some(4));
         assert_eq!(told("flows_evicted_when_full"), Some(5));
+        assert_eq!(told("datagrams_evicted"), Some(6));
+        assert_eq!(told("portless_evicted"), Some(7));
     }
 }

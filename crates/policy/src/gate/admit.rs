@@ -156,10 +156,19 @@ impl Gate {
         self.flows.len()
     }
 
-    /// Flows that made room for others.
+    /// Places of flows that a sweep looks at: those that are in use, and those that were.
+    #[must_use]
+    pub fn flow_places(&self) -> usize {
+        self.flows.places()
+    }
+
+    /// Entries that made room for others.
     #[must_use]
     pub fn evicted(&self) -> Evicted {
-        self.flows.evicted()
+        Evicted {
+            datagrams: self.fragments.evicted(),
+            ..self.flows.evicted()
+        }
     }
 
     /// Records of ended flows that were lost, since nobody took them in time.
@@ -201,7 +210,7 @@ impl Gate {
             rewrite(frame.packet, &heading, &change, frame.checksum);
         }
         self.remember_first_fragment(&heading, place, now, true);
-        if heading.is_first_fragment && self.releases(&heading, now) {
+        if heading.is_first_fragment && self.releases(peer, &heading, now) {
             return Ok(Verdict::AdmitFirst(peer));
         }
         Ok(Verdict::Admit(peer))
@@ -209,11 +218,11 @@ impl Gate {
 
     /// True if later fragments waited for this first one. They are released.
     #[cold]
-    fn releases(&mut self, heading: &Heading, now: BootTime) -> bool {
+    fn releases(&mut self, peer: PeerKey, heading: &Heading, now: BootTime) -> bool {
         if self.early.is_empty() {
             return false;
         }
-        self.released = self.early.take(&datagram(heading, true), now);
+        self.released = self.early.take(&datagram(heading, true), peer, now);
         !self.released.is_empty()
     }
 
@@ -282,6 +291,12 @@ impl Gate {
     ) -> Result<Place, DropReason> {
         // Before anything else: nobody but its owner may end a flow.
         let client = owner(table, peer, heading)?;
+        if let Some(place) = found
+            && self.goes_on(place, table, client, heading, now)
+        {
+            self.flows.get_mut(place).epoch = table.epoch();
+            return Ok(place);
+        }
         let permit = match permit(table, client, &near, now) {
             Ok(permit) => permit,
             Err(reason) => {
@@ -310,20 +325,37 @@ impl Gate {
             Way::To(resolved) => address_bits(resolved),
             Way::Lost => return Err(DropReason::NoAddress),
         };
+        if !self.flows.has_room_for(peer) {
+            return Err(DropReason::FlowsFull);
+        }
         let far = self
             .flows
             .far_key(&near, remote)
             .ok_or(DropReason::NoPortLeft)?;
         if near.is_portless()
             && let Some(portless) = &self.portless
-            && !portless.take(peer, &far, now)
         {
-            return Err(DropReason::AddressTaken);
+            portless.take(peer, &far, now)?;
         }
         let flow = Flow::new(near, far, peer, permit.grant, permit.resource, now);
-        let place = self.flows.insert(flow);
+        let place = self.flows.insert(flow).ok_or(DropReason::FlowsFull)?;
         self.adopt(place, &permit, table);
         Ok(place)
+    }
+
+    /// True if a known flow goes on without being judged: another client's grants have changed, not those of its own.
+    fn goes_on(
+        &self,
+        place: Place,
+        table: &GateTable,
+        client: &ClientGrants,
+        heading: &Heading,
+        now: BootTime,
+    ) -> bool {
+        let flow = self.flows.get(place);
+        flow.is_allowed_still(table, client, now)
+            && !flow.is_idle(now)
+            && !flow.begins_anew(heading)
     }
 
     /// Tells the other gates how long the client of a flow without ports keeps the address.
@@ -357,6 +389,10 @@ impl Gate {
     fn renew(&mut self, table: &GateTable, now: BootTime, place: Place) -> Result<(), DropReason> {
         let flow = self.flows.get(place);
         let client = table.owner(flow.near.client_address());
+        if client.is_some_and(|client| flow.is_allowed_still(table, client, now)) {
+            self.flows.get_mut(place).epoch = table.epoch();
+            return Ok(());
+        }
         let permit = match client {
             None => Err(DropReason::NoGrant),
             Some(client) => permit(table, client, &flow.near, now).map(|permit| (client, permit)),

@@ -67,6 +67,10 @@ reasons! {
     /// A packet of a protocol without ports, to an address with which another client speaks it: answers could not be told
     /// apart.
     AddressTaken = "address_taken",
+    /// The gate remembers as many flows as it can, and none of them is the client's.
+    FlowsFull = "flows_full",
+    /// A packet of a protocol without ports, where as many addresses as can be remembered are in use by others.
+    PortlessFull = "portless_full",
 }
 
 impl fmt::Display for DropReason {

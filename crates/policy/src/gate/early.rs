@@ -5,16 +5,16 @@
 
 use super::PeerKey;
 use super::datagram::DatagramKey;
+use super::holders::{Room, Shared, room};
 use culvert_base::BootTime;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// Fragments of one client that wait: one datagram of 64 KiB has 47 at the tunnel's MTU. The next one takes the place of the
-/// client's oldest.
+/// Fragments of one client that wait: one datagram of 64 KiB has 47 at the tunnel's MTU. Nor may a client have more than there is
+/// room for. Beyond either bound the next one takes the place of the client's oldest.
 const MAX_PER_CLIENT: usize = 64;
-/// Fragments that wait in all: the shares of eight clients, 1 MiB at most. When there are more, the oldest of the client that
-/// has the most makes room.
-const MAX_FRAGMENTS: usize = 8 * MAX_PER_CLIENT;
+/// Fragments that wait in all: the shares of 32 clients, 4 MiB at most.
+const MAX_FRAGMENTS: usize = 32 * MAX_PER_CLIENT;
 /// Bytes of one fragment that waits: more than the MTU of any tunnel over Ethernet.
 const MAX_FRAGMENT_LEN: usize = 2048;
 /// The longest that one waits. Paths differ by some ten milliseconds; a first fragment that is a second late is lost.
@@ -23,22 +23,22 @@ pub(super) const MAX_WAIT: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 struct Held {
     key: DatagramKey,
-    peer: PeerKey,
     at: BootTime,
     packet: Box<[u8]>,
 }
 
-/// The fragments that wait, oldest first.
+/// The fragments that wait.
 #[derive(Debug, Default)]
 pub(super) struct Early {
-    held: VecDeque<Held>,
-    per_client: BTreeMap<PeerKey, usize>,
+    /// Oldest first. Clients with none are not here.
+    of_client: BTreeMap<PeerKey, VecDeque<Held>>,
+    len: usize,
     /// Those that waited in vain.
     lost: u64,
 }
 
 impl Early {
-    /// Keeps a copy of a fragment. False where it is too long.
+    /// Keeps a copy of a fragment. False where it is too long, or where there are more clients than there is room for.
     pub(super) fn hold(
         &mut self,
         key: DatagramKey,
@@ -49,81 +49,93 @@ impl Early {
         if packet.len() > MAX_FRAGMENT_LEN {
             return false;
         }
-        self.expire(now);
-        self.make_room(peer);
-        self.held.push_back(Held {
+        let (victim, count) = match self.room(peer) {
+            Room::Free => (peer, 0),
+            Room::OwnShare => (peer, 1),
+            Room::Crowded(count) => (peer, count),
+            Room::OfLargest => (self.largest().unwrap_or(peer), 1),
+            Room::Full => return false,
+        };
+        if let Some(held) = self.of_client.get_mut(&victim) {
+            let lost = held.drain(..count.min(held.len())).count();
+            self.lost += lost as u64;
+            self.len -= lost;
+            if held.is_empty() {
+                self.of_client.remove(&victim);
+            }
+        }
+        self.of_client.entry(peer).or_default().push_back(Held {
             key,
-            peer,
             at: now,
             packet: packet.into(),
         });
-        *self.per_client.entry(peer).or_default() += 1;
+        self.len += 1;
         true
     }
 
-    /// Takes out those of a datagram whose first fragment has come, in the order in which they came.
-    pub(super) fn take(&mut self, key: &DatagramKey, now: BootTime) -> Vec<Box<[u8]>> {
-        self.expire(now);
-        let mut taken = Vec::new();
-        let mut place = 0;
-        while place < self.held.len() {
-            if self.held[place].key == *key {
-                taken.extend(self.remove(place).map(|held| held.packet));
-            } else {
-                place += 1;
-            }
+    fn room(&self, peer: PeerKey) -> Room {
+        let own = self.of_client.get(&peer);
+        let clients = self.of_client.len() + usize::from(own.is_none());
+        let table = Shared {
+            free: MAX_FRAGMENTS - self.len,
+            share: MAX_PER_CLIENT,
+            equal_part: MAX_FRAGMENTS / clients,
+        };
+        room(own.map_or(0, VecDeque::len), table)
+    }
+
+    /// The client that has the most. It is looked for only where there is no room for one that has few.
+    fn largest(&self) -> Option<PeerKey> {
+        let largest = self.of_client.iter().max_by_key(|(_, held)| held.len());
+        largest.map(|(peer, _)| *peer)
+    }
+
+    /// Takes out those of a client's datagram whose first fragment has come, in the order in which they came.
+    pub(super) fn take(
+        &mut self,
+        key: &DatagramKey,
+        peer: PeerKey,
+        now: BootTime,
+    ) -> Vec<Box<[u8]>> {
+        let Some(held) = self.of_client.get_mut(&peer) else {
+            return Vec::new();
+        };
+        let before = held.len();
+        self.lost += expire(held, now);
+        let all = std::mem::take(held).into_iter();
+        let (taken, kept): (VecDeque<Held>, _) = all.partition(|held| held.key == *key);
+        *held = kept;
+        self.len -= before - held.len();
+        if held.is_empty() {
+            self.of_client.remove(&peer);
         }
-        taken
+        taken.into_iter().map(|held| held.packet).collect()
     }
 
     /// Drops those that have waited for too long.
     pub(super) fn expire(&mut self, now: BootTime) {
-        let is_past = |held: &Held| now.has_passed(held.at, MAX_WAIT);
-        while self.held.front().is_some_and(is_past) {
-            self.lose(0);
-        }
+        self.of_client.retain(|_, held| {
+            let expired = expire(held, now);
+            self.lost += expired;
+            self.len -= expired as usize;
+            !held.is_empty()
+        });
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.held.is_empty()
+        self.len == 0
     }
 
     /// Fragments that were dropped, since the first one of their datagram did not come in time.
     pub(super) fn lost(&self) -> u64 {
         self.lost
     }
+}
 
-    fn make_room(&mut self, peer: PeerKey) {
-        let own = self.per_client.get(&peer).copied().unwrap_or(0);
-        let victim = if own >= MAX_PER_CLIENT {
-            peer
-        } else if self.held.len() >= MAX_FRAGMENTS {
-            let largest = self.per_client.iter().max_by_key(|(_, count)| **count);
-            largest.map_or(peer, |(largest, _)| *largest)
-        } else {
-            return;
-        };
-        if let Some(place) = self.held.iter().position(|held| held.peer == victim) {
-            self.lose(place);
-        }
-    }
-
-    fn lose(&mut self, place: usize) {
-        if self.remove(place).is_some() {
-            self.lost += 1;
-        }
-    }
-
-    fn remove(&mut self, place: usize) -> Option<Held> {
-        let held = self.held.remove(place)?;
-        if let Some(count) = self.per_client.get_mut(&held.peer) {
-            *count -= 1;
-            if *count == 0 {
-                self.per_client.remove(&held.peer);
-            }
-        }
-        Some(held)
-    }
+/// Drops those of one client that have waited for too long, and counts them.
+fn expire(held: &mut VecDeque<Held>, now: BootTime) -> u64 {
+    let lasting = held.partition_point(|held| now.has_passed(held.at, MAX_WAIT));
+    held.drain(..lasting).count() as u64
 }
 
 #[cfg(test)]
@@ -153,6 +165,10 @@ mod tests {
         assert!(early.hold(key(identification), PeerKey(peer), &packet, now));
     }
 
+    fn take(early: &mut Early, peer: u32, identification: u32, now: BootTime) -> Vec<Box<[u8]>> {
+        early.take(&key(identification), PeerKey(peer), now)
+    }
+
     #[test]
     fn fragments_are_taken_out_by_their_datagram_in_order_and_once() {
         let mut early = Early::default();
@@ -160,14 +176,12 @@ mod tests {
             assert!(early.hold(key(7), PeerKey(1), &[byte], START));
             hold(&mut early, 1, 8, START);
         }
-        let taken: Vec<u8> = early
-            .take(&key(7), millis(1))
-            .iter()
-            .map(|it| it[0])
-            .collect();
+        assert!(take(&mut early, 2, 7, START).is_empty(), "another client's");
+        let taken = take(&mut early, 1, 7, millis(1));
+        let taken: Vec<u8> = taken.iter().map(|it| it[0]).collect();
         assert_eq!(taken, [1, 2, 3]);
-        assert!(early.take(&key(7), millis(1)).is_empty());
-        assert_eq!(early.take(&key(8), millis(1)).len(), 3);
+        assert!(take(&mut early, 1, 7, millis(1)).is_empty());
+        assert_eq!(take(&mut early, 1, 8, millis(1)).len(), 3);
         assert!(early.is_empty());
         assert_eq!(early.lost(), 0);
     }
@@ -179,9 +193,14 @@ mod tests {
         hold(&mut early, 1, 8, millis(1));
         early.expire(millis(999));
         assert_eq!(early.lost(), 0);
-        assert_eq!(early.take(&key(7), millis(1_000)).len(), 0);
-        assert_eq!(early.take(&key(8), millis(1_000)).len(), 1);
+        assert_eq!(take(&mut early, 1, 7, millis(1_000)).len(), 0);
+        assert_eq!(take(&mut early, 1, 8, millis(1_000)).len(), 1);
         assert_eq!(early.lost(), 1);
+        assert!(early.is_empty());
+        hold(&mut early, 1, 9, millis(2_000));
+        early.expire(millis(3_000));
+        assert_eq!(early.lost(), 2);
+        assert!(early.is_empty() && early.of_client.is_empty());
     }
 
     #[test]
@@ -192,23 +211,26 @@ mod tests {
         for identification in 1..=count + 1 {
             hold(&mut early, 1, identification, START);
         }
-        assert!(early.take(&key(1), START).is_empty());
-        assert_eq!(early.take(&key(0), START).len(), 1);
-        assert_eq!(early.take(&key(count + 1), START).len(), 1);
+        assert!(take(&mut early, 1, 1, START).is_empty());
+        assert_eq!(take(&mut early, 2, 0, START).len(), 1);
+        assert_eq!(take(&mut early, 1, count + 1, START).len(), 1);
+        assert_eq!(early.lost(), 1);
     }
 
     #[test]
-    fn clients_that_fill_it_keep_nobody_out() {
+    fn clients_that_take_what_they_can_keep_nobody_out() {
         let mut early = Early::default();
-        for peer in 0..8 {
-            for number in 0..MAX_PER_CLIENT as u32 {
-                hold(&mut early, peer, peer * 1000 + number, START);
+        for peer in 0..200 {
+            for number in 0..2 * MAX_PER_CLIENT as u32 {
+                assert!(early.hold(key(number), PeerKey(peer), &[0], START), "{peer}");
             }
         }
-        assert_eq!(early.held.len(), MAX_FRAGMENTS);
-        hold(&mut early, 9, 9_999, START);
-        assert_eq!(early.held.len(), MAX_FRAGMENTS);
-        assert_eq!(early.take(&key(9_999), START).len(), 1);
+        assert!(early.len <= MAX_FRAGMENTS);
+        let equal_part = MAX_FRAGMENTS / 200;
+        let mut counts = early.of_client.values().map(VecDeque::len);
+        assert!(counts.all(|count| count >= equal_part), "nobody lost any of that");
+        hold(&mut early, 999, 9_999, START);
+        assert_eq!(take(&mut early, 999, 9_999, START).len(), 1);
         assert!(!early.hold(key(1), PeerKey(9), &[0; MAX_FRAGMENT_LEN + 1], START));
     }
 }

@@ -1,7 +1,7 @@
 //! One flow: what it is known by, how long it may be silent, what it has carried.
 
 use super::heading::{AddressBits, Heading, address};
-use super::{DropReason, Frame, PeerKey};
+use super::{ClientGrants, DropReason, Frame, GateTable, PeerKey};
 use crate::Service;
 use culvert_base::BootTime;
 use culvert_ids::{GrantId, ResourceId};
@@ -238,6 +238,19 @@ impl Flow {
         }
     }
 
+    /// True if the grant that allowed it is still in force, and neither the grants of its client nor anything else that it
+    /// depends on has changed since: the same verdict would come out again.
+    pub(super) fn is_allowed_still(
+        &self,
+        table: &GateTable,
+        client: &ClientGrants,
+        now: BootTime,
+    ) -> bool {
+        client.peer() == self.peer
+            && now < self.expires
+            && table.is_unchanged_since(client, self.epoch)
+    }
+
     /// True if a TCP connection is over, so that its silence is its end.
     pub(super) fn is_closed(&self) -> bool {
         let progress = self.progress;
@@ -338,7 +351,7 @@ pub enum End {
     /// Another flow between the same ends took its place: the grant now leads elsewhere, or the
     /// address went to another client.
     Replaced,
-    /// Its client had too many flows, or more than any other when the gate had too many, and this one had
-    /// been silent for longer than others of its client.
+    /// Its client began another one and had as many as it may, and this one had been silent for longer than others
+    /// of its client.
     Evicted,
 }

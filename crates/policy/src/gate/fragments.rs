@@ -12,22 +12,26 @@
 use super::PeerKey;
 use super::datagram::DatagramKey;
 use super::flows::FlowRef;
-use super::holders::Holders;
+use super::holders::{Holders, Room};
 use super::index::{Index, Place};
 use super::seed::Seed;
 use culvert_base::BootTime;
 use std::time::Duration;
 
 /// Datagrams that are remembered: those of which fragments are on their way at once. They leave
-/// their sender back to back, so a handful are from one sender, and 512 from a hundred. When there are
-/// more, the oldest of the client that has the most makes room.
-const DATAGRAMS: usize = 512;
-/// Datagrams of one client, sent or received: an eighth, many handfuls. The next one takes the place of the
-/// client's oldest.
-const DATAGRAMS_PER_CLIENT: usize = DATAGRAMS / 8;
+/// their sender back to back, so a handful are from one sender, and 4,096 from a thousand of 10,000. Some 100 bytes each.
+const DATAGRAMS: usize = 4096;
+/// Datagrams of one client, sent or received: many handfuls. Nor may a client have more than there are free places,
+/// unless that is less than an equal part. Beyond either bound the next one takes the place of the client's oldest.
+const DATAGRAMS_PER_CLIENT: usize = DATAGRAMS / 64;
 /// Places that are looked at for a datagram that is out of date, for each that comes: with two, all have
 /// been looked at before half as many have come as there are.
 const SWEPT_PLACES: usize = 2;
+/// Where there are more clients than places, one of a datagram that old is free: its fragments left its sender back to back, and
+/// networks delay them by some ten milliseconds.
+const CERTAINLY_PASSED: Duration = super::early::MAX_WAIT;
+/// Places that are looked at for such a one.
+const SEARCHED_PLACES: usize = 16;
 /// RFC 791 §3.2 has a receiver wait 15 seconds for the rest of a datagram.
 const LIFETIME: Duration = Duration::from_secs(15);
 
@@ -42,21 +46,24 @@ struct Entry {
 #[derive(Debug)]
 pub(super) struct Fragments {
     index: Index,
-    entries: Box<[Option<Entry>; DATAGRAMS]>,
+    entries: Box<[Option<Entry>]>,
     free: Vec<Place>,
     holders: Holders,
     /// The place at which the next search for expired entries begins.
     hand: Place,
+    /// Entries that made room for others before their time.
+    evicted: u64,
 }
 
 impl Fragments {
     pub(super) fn new(seed: Seed) -> Self {
         Self {
             index: Index::new(DATAGRAMS),
-            entries: Box::new([None; DATAGRAMS]),
+            entries: vec![None; DATAGRAMS].into_boxed_slice(),
             free: (0..DATAGRAMS as Place).rev().collect(),
-            holders: Holders::new(seed, DATAGRAMS),
+            holders: Holders::new(seed, DATAGRAMS, DATAGRAMS_PER_CLIENT),
             hand: 0,
+            evicted: 0,
         }
     }
 
@@ -73,7 +80,7 @@ impl Fragments {
             self.forget(place);
         }
         self.sweep(now);
-        self.make_room(peer);
+        self.make_room(peer, now);
         let Some(place) = self.free.pop() else {
             return;
         };
@@ -108,32 +115,42 @@ impl Fragments {
         }
     }
 
+    pub(super) const fn evicted(&self) -> u64 {
+        self.evicted
+    }
+
     fn sweep(&mut self, now: BootTime) {
-        for _ in 0..SWEPT_PLACES {
-            if self.entries[self.hand as usize].is_some_and(|entry| entry.is_past(now)) {
+        self.forget_older(LIFETIME, SWEPT_PLACES, now);
+    }
+
+    /// Forgets what is older at the next places.
+    fn forget_older(&mut self, age: Duration, places: usize, now: BootTime) {
+        for _ in 0..places {
+            let entry = self.entries[self.hand as usize];
+            if entry.is_some_and(|entry| now.has_passed(entry.at, age)) {
                 self.forget(self.hand);
             }
             self.hand = (self.hand + 1) % DATAGRAMS as Place;
         }
     }
 
-    fn make_room(&mut self, peer: PeerKey) {
-        let own = self.holders.count(peer);
-        let victim = match self.holders.largest() {
-            _ if own >= DATAGRAMS_PER_CLIENT => peer,
-            Some((largest, most)) if self.free.is_empty() => {
-                if own >= most {
-                    peer
-                } else {
-                    largest
-                }
-            }
-            _ => return,
+    /// Makes room for a datagram of a client, as far as there is any.
+    fn make_room(&mut self, peer: PeerKey, now: BootTime) {
+        let (victim, count) = match self.holders.room(peer) {
+            Room::Free => return,
+            Room::Full => return self.forget_older(CERTAINLY_PASSED, SEARCHED_PLACES, now),
+            Room::OwnShare => (Some(peer), 1),
+            Room::Crowded(count) => (Some(peer), count),
+            Room::OfLargest => (self.holders.largest(), 1),
         };
-        // Bound first: the iterator borrows the holders.
-        let oldest = self.holders.next_places(victim, 1).next();
-        if let Some(oldest) = oldest {
-            self.forget(oldest);
+        let Some(victim) = victim else { return };
+        for _ in 0..count {
+            // Bound first: the iterator borrows the holders.
+            let oldest = self.holders.next_places(victim, 1).next();
+            if let Some(oldest) = oldest {
+                self.forget(oldest);
+                self.evicted += 1;
+            }
         }
     }
 }

@@ -4,6 +4,12 @@
 //! Made once and never grown. An entry is added, removed or chosen in constant time: clients with equally
 //! many entries are in one list, and a client moves to a neighbouring list at each change. (The same lists
 //! make the frequencies of an LFU cache, Shah, Mitra and Matani, 2010.)
+//!
+//! A client that fills a table costs nobody else an entry ([`room`]). While it has fewer than there are free places, and
+//! fewer than a fixed share, a new entry takes a free place; beyond that it takes the place of one of its own. So one client has half
+//! of the free places at most (dynamic thresholds, Choudhury and Hahne, 1998). Several together may take all. Then a client that
+//! has less than an equal part of the table takes from the one that has the most: nobody within an equal part loses anything
+//! (max-min fairness, Bertsekas and Gallager, Data Networks, §6.5.2).
 
 use super::PeerKey;
 use super::index::{Index, Place};
@@ -11,6 +17,51 @@ use super::seed::{Seed, fold};
 
 /// No place, no holder.
 const NONE: u32 = u32::MAX;
+
+/// The room for a new entry of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    /// A free place.
+    Free,
+    /// The place of an entry of the client that has the most: no place is free, and this client has less than an equal part.
+    OfLargest,
+    /// The place of its own oldest entry: it has its fixed share.
+    OwnShare,
+    /// The same, since few places are free; so many of its entries are to give way. That is one more than it needs where it has
+    /// more than it may have by now, until it has come down to that.
+    Crowded(usize),
+    /// None: there are more clients than places.
+    Full,
+}
+
+/// A table that clients share.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shared {
+    /// Places that are free.
+    pub(super) free: usize,
+    /// The most that one client may have.
+    pub(super) share: usize,
+    /// The places for each client with an entry, among them the one that wants another. 0 in a table where nobody takes from others.
+    pub(super) equal_part: usize,
+}
+
+/// The room for another entry of a client that has `own` of them.
+pub(super) fn room(own: usize, table: Shared) -> Room {
+    let Shared {
+        free,
+        share,
+        equal_part,
+    } = table;
+    let limit = share.max(1).min(free.max(equal_part));
+    match own {
+        _ if own < limit && free > 0 => Room::Free,
+        _ if own < limit => Room::OfLargest,
+        0 => Room::Full,
+        _ if own >= share && share <= limit => Room::OwnShare,
+        _ if own > limit && own > 1 => Room::Crowded(2),
+        _ => Room::Crowded(1),
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct Holders {
@@ -25,6 +76,9 @@ pub(super) struct Holders {
     by_count: Vec<u32>,
     /// The greatest number of entries of a holder.
     most: usize,
+    max: usize,
+    share: usize,
+    len: usize,
 }
 
 /// A client with at least one entry.
@@ -49,16 +103,20 @@ struct Entry {
 }
 
 impl Holders {
-    /// For a table with `max` places, numbered from 0.
-    pub(super) fn new(seed: Seed, max: usize) -> Self {
+    /// For a table with `max` places, numbered from 0, of which one client has `share` at most, and at least one.
+    pub(super) fn new(seed: Seed, max: usize, share: usize) -> Self {
+        let share = share.clamp(1, max.max(1));
         Self {
             seed,
             index: Index::new(max),
             holders: Vec::with_capacity(max),
             free: Vec::with_capacity(max),
             entries: Vec::with_capacity(max),
-            by_count: vec![NONE; max + 1],
+            by_count: vec![NONE; share + 1],
             most: 0,
+            max,
+            share,
+            len: 0,
         }
     }
 
@@ -67,10 +125,22 @@ impl Holders {
         self.find(peer).map_or(0, |holder| self.count_of(holder))
     }
 
-    /// The client that has the most entries, and how many. Of several the one that came to so many last.
-    pub(super) fn largest(&self) -> Option<(PeerKey, usize)> {
+    /// The client that has the most entries. Of several the one that came to so many last.
+    pub(super) fn largest(&self) -> Option<PeerKey> {
         let holder = self.by_count[self.most];
-        (holder != NONE).then(|| (self.holders[holder as usize].peer, self.most))
+        (holder != NONE).then(|| self.holders[holder as usize].peer)
+    }
+
+    /// The room for one more entry of a client.
+    pub(super) fn room(&self, peer: PeerKey) -> Room {
+        let own = self.count(peer);
+        let others = self.holders.len() - self.free.len() - usize::from(own > 0);
+        let table = Shared {
+            free: self.max - self.len,
+            share: self.share,
+            equal_part: self.max / (others + 1),
+        };
+        room(own, table)
     }
 
     /// A place that nobody has is the client's now.
@@ -102,6 +172,7 @@ impl Holders {
         if count == 0 {
             self.holders[holder as usize].hand = place;
         }
+        self.len += 1;
         self.recount(holder, count + 1);
     }
 
@@ -118,6 +189,7 @@ impl Holders {
         if self.holders[holder as usize].hand == place {
             self.holders[holder as usize].hand = after;
         }
+        self.len -= 1;
         let count = self.count_of(holder) - 1;
         self.recount(holder, count);
         if count == 0 {
@@ -246,7 +318,7 @@ mod tests {
     #[test]
     fn each_bit_of_a_client_and_of_the_seed_tells_where_it_is() {
         let sound = [0x9E37_79B9_7F4A_7C15, 0xD1B5_4A32_D192_ED03, 0, 0];
-        let hash = |seed, peer: u32| Holders::new(Seed(seed), 1).hash(PeerKey(peer));
+        let hash = |seed, peer: u32| Holders::new(Seed(seed), 1, 1).hash(PeerKey(peer));
         let mut seen: BTreeSet<u64> = (0..32).map(|bit| hash(sound, 1 << bit)).collect();
         assert_eq!(seen.len(), 32);
         for bit in 0..128 {
@@ -259,12 +331,43 @@ mod tests {
         assert_eq!(hash([0; 4], 3), 3);
     }
 
+    #[test]
+    fn a_client_takes_free_places_then_its_own_and_of_the_largest_up_to_an_equal_part() {
+        // Own, free, clients.
+        for ((own, free, clients), expected) in [
+            ((0, 1, 1), Room::Free),
+            ((7, 57, 1), Room::Free),
+            ((8, 56, 1), Room::OwnShare),
+            ((8, 9, 20), Room::OwnShare),
+            // Few places are free, and an equal part is three.
+            ((3, 4, 20), Room::Free),
+            ((4, 4, 20), Room::Crowded(1)),
+            ((5, 4, 20), Room::Crowded(2)),
+            ((8, 4, 20), Room::Crowded(2)),
+            ((2, 1, 20), Room::Free),
+            ((2, 0, 20), Room::OfLargest),
+            ((0, 0, 20), Room::OfLargest),
+            ((3, 0, 20), Room::Crowded(1)),
+            ((4, 0, 20), Room::Crowded(2)),
+            // More clients than places.
+            ((0, 0, 65), Room::Full),
+            ((1, 0, 65), Room::Crowded(1)),
+        ] {
+            let table = Shared {
+                free,
+                share: 8,
+                equal_part: 64 / clients,
+            };
+            assert_eq!(room(own, table), expected, "{own} {free} {clients}");
+        }
+    }
+
     proptest! {
         #[test]
         fn holders_are_counted_as_by_hand(
             steps in prop::collection::vec((0..PLACES, 0_u32..5, 0_usize..4), 1..300),
         ) {
-            let mut holders = Holders::new(Seed::new([7; 32]), PLACES as usize);
+            let mut holders = Holders::new(Seed::new([7; 32]), PLACES as usize, PLACES as usize);
             let mut naive = Naive::default();
             for (place, peer, look) in steps {
                 match naive.holder_of(place) {
@@ -290,11 +393,10 @@ mod tests {
                     prop_assert_eq!(holders.count(PeerKey(peer)), count);
                 }
                 let most = naive.0.values().map(VecDeque::len).max();
-                let largest = holders.largest();
-                prop_assert_eq!(largest.map(|(_, count)| count), most);
-                if let Some((peer, count)) = largest {
-                    prop_assert_eq!(naive.0[&peer.0].len(), count);
-                }
+                let largest = holders.largest().map(|peer| naive.0[&peer.0].len());
+                prop_assert_eq!(largest, most);
+                let len = naive.0.values().map(VecDeque::len).sum::<usize>();
+                prop_assert_eq!(holders.len, len);
             }
         }
     }

@@ -3,18 +3,15 @@
 //!
 //! Made once and never grown: no look-up, entry or removal allocates or moves the table.
 
-/// A place in the table of flows.
+/// A place in the table of flows: below 2^32 - 1.
 pub(super) type Place = u32;
 
-const FREE: Place = Place::MAX;
+/// An entry in one word, so that a table without entries is zeroed memory, which takes no room before it is used. The upper
+/// half is that of the hash: its low bits are where the entry wants to be, the others spare most looks
+/// at flows that are not meant. The lower half is the place and one.
+type Slot = u64;
 
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    /// The upper half of the hash. Its low bits are where the entry wants to be, the others spare
-    /// most looks at flows that are not meant.
-    tag: u32,
-    place: Place,
-}
+const FREE: Slot = 0;
 
 #[derive(Debug)]
 pub(super) struct Index {
@@ -27,12 +24,8 @@ impl Index {
         // Half of the slots stay free: a look-up that fails then takes 2.5 steps on average
         // (Knuth, The Art of Computer Programming, volume 3, §6.4, algorithm L).
         let count = (2 * entries).next_power_of_two().max(2);
-        let free = Slot {
-            tag: 0,
-            place: FREE,
-        };
         Self {
-            slots: vec![free; count].into_boxed_slice(),
+            slots: vec![FREE; count].into_boxed_slice(),
         }
     }
 
@@ -43,11 +36,11 @@ impl Index {
         let mut at = self.home(tag);
         loop {
             let slot = self.slots[at];
-            if slot.place == FREE {
+            if slot == FREE {
                 return None;
             }
-            if slot.tag == tag && is_it(slot.place) {
-                return Some(slot.place);
+            if tag_of(slot) == tag && is_it(place_of(slot)) {
+                return Some(place_of(slot));
             }
             at = self.next(at);
         }
@@ -57,10 +50,10 @@ impl Index {
     pub(super) fn insert(&mut self, hash: u64, place: Place) {
         let tag = tag(hash);
         let mut at = self.home(tag);
-        while self.slots[at].place != FREE {
+        while self.slots[at] != FREE {
             at = self.next(at);
         }
-        self.slots[at] = Slot { tag, place };
+        self.slots[at] = slot(tag, place);
     }
 
     /// Removes one entry of the place under the hash, and closes the gap, so that no look-up ever
@@ -68,8 +61,8 @@ impl Index {
     pub(super) fn remove(&mut self, hash: u64, place: Place) {
         let tag = tag(hash);
         let mut gap = self.home(tag);
-        while (self.slots[gap].tag, self.slots[gap].place) != (tag, place) {
-            if self.slots[gap].place == FREE {
+        while self.slots[gap] != slot(tag, place) {
+            if self.slots[gap] == FREE {
                 return;
             }
             gap = self.next(gap);
@@ -78,18 +71,18 @@ impl Index {
         loop {
             at = self.next(at);
             let slot = self.slots[at];
-            if slot.place == FREE {
+            if slot == FREE {
                 break;
             }
             // It may move to the gap unless that lies before its home.
-            let from_home = at.wrapping_sub(self.home(slot.tag)) & self.mask();
+            let from_home = at.wrapping_sub(self.home(tag_of(slot))) & self.mask();
             let from_gap = at.wrapping_sub(gap) & self.mask();
             if from_home >= from_gap {
                 self.slots[gap] = slot;
                 gap = at;
             }
         }
-        self.slots[gap].place = FREE;
+        self.slots[gap] = FREE;
     }
 
     #[inline(always)]
@@ -113,6 +106,22 @@ fn tag(hash: u64) -> u32 {
     (hash >> 32) as u32
 }
 
+#[inline(always)]
+fn slot(tag: u32, place: Place) -> Slot {
+    u64::from(tag) << 32 | (u64::from(place) + 1)
+}
+
+#[inline(always)]
+fn tag_of(slot: Slot) -> u32 {
+    (slot >> 32) as u32
+}
+
+/// The place of a slot that is not free.
+#[inline(always)]
+fn place_of(slot: Slot) -> Place {
+    (slot as u32).wrapping_sub(1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,7 +135,7 @@ mod tests {
         for (place, home) in homes.into_iter().enumerate() {
             index.insert(u64::from(home) << 32, place as Place);
         }
-        let at = |home: u32| index.slots[home as usize].place;
+        let at = |home: u32| place_of(index.slots[home as usize]);
         assert_eq!(homes.map(at), [0, 1, 2]);
     }
 
@@ -153,7 +162,7 @@ mod tests {
                     }
                 }
             }
-            let free = index.slots.iter().filter(|slot| slot.place == FREE).count();
+            let free = index.slots.iter().filter(|slot| **slot == FREE).count();
             prop_assert_eq!(free + map.len(), index.slots.len());
         }
     }

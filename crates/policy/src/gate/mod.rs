@@ -29,6 +29,7 @@ mod icmp_error;
 mod index;
 mod portless;
 mod seed;
+mod shard_map;
 mod table;
 
 pub use admit::Gate;

@@ -2,12 +2,13 @@
 //! once it is shared.
 
 use super::DropReason;
+use super::shard_map::ShardMap;
 use crate::prefix_map::PrefixMap;
 use crate::{Filters, GrantError, Prefix, Service, is_forwarded};
 use culvert_base::BootTime;
 use culvert_ids::{GrantId, ResourceId};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -138,6 +139,8 @@ pub struct ClientGrants {
     addresses: Vec<IpAddr>,
     grants: Vec<Grant>,
     site_dns: Option<SiteDns>,
+    /// The epoch since which a table has them.
+    since: u64,
     /// Of each range the grants that lead there, those to try first in front.
     reach: PrefixMap<Vec<Lead>>,
 }
@@ -198,6 +201,7 @@ impl ClientGrants {
             addresses,
             grants,
             site_dns: None,
+            since: 0,
             reach,
         })
     }
@@ -326,17 +330,25 @@ impl Way {
 
 /// The grants of every client of a gateway.
 ///
-/// The control thread keeps one table, changes it, and publishes a clone of it after each change:
-/// the clients that did not change are shared. `epoch` grows with every change, which is how gates
+/// The control thread keeps one table, changes it, and publishes a clone of it after each change. The
+/// clients that did not change are shared, so that a change costs what the client has, and a clone
+/// costs nothing. `epoch` grows with every change, which is how gates
 /// know that what they remember has to be looked at again. All tables that one gate sees must be
 /// clones of the same one.
 #[derive(Clone, Debug, Default)]
 pub struct GateTable {
     epoch: u64,
-    clients: BTreeMap<PeerKey, Arc<ClientGrants>>,
-    owners: BTreeMap<IpAddr, Arc<ClientGrants>>,
-    /// Addresses of the gateway's machine, where no grant leads to.
-    host_addresses: Arc<BTreeSet<IpAddr>>,
+    clients: ShardMap<PeerKey, ClientGrants>,
+    owners: ShardMap<IpAddr, ClientGrants>,
+    host: HostAddresses,
+}
+
+/// Addresses of the gateway's machine, where no grant leads to.
+#[derive(Clone, Debug, Default)]
+struct HostAddresses {
+    addresses: Arc<BTreeSet<IpAddr>>,
+    /// The epoch since which they are these.
+    since: u64,
 }
 
 impl GateTable {
@@ -354,22 +366,25 @@ impl GateTable {
 
     /// Sets the addresses of the gateway's machine to which no grant leads.
     pub fn set_host_addresses(&mut self, addresses: BTreeSet<IpAddr>) {
-        if *self.host_addresses != addresses {
+        if *self.host.addresses != addresses {
             self.epoch += 1;
-            self.host_addresses = Arc::new(addresses);
+            self.host = HostAddresses {
+                addresses: Arc::new(addresses),
+                since: self.epoch,
+            };
         }
     }
 
     /// The addresses of the gateway's machine to which no grant leads.
     #[must_use]
     pub fn host_addresses(&self) -> &BTreeSet<IpAddr> {
-        &self.host_addresses
+        &self.host.addresses
     }
 
     /// True if an address is one of these.
     #[must_use]
     pub fn is_host_address(&self, address: IpAddr) -> bool {
-        self.host_addresses.contains(&address)
+        self.host.addresses.contains(&address)
     }
 
     /// Gives a client these grants, and no others.
@@ -377,15 +392,16 @@ impl GateTable {
     /// # Errors
     /// [`GrantError::AddressTaken`] and [`GrantError::TooManyClients`]. The client is left without
     /// any grant then: what it had is no longer what it should have.
-    pub fn set_client(&mut self, client: ClientGrants) -> Result<(), GrantError> {
+    pub fn set_client(&mut self, mut client: ClientGrants) -> Result<(), GrantError> {
         self.remove_client(client.peer);
-        let taken = |address: &&IpAddr| self.owners.contains_key(*address);
+        let taken = |address: &&IpAddr| self.owners.get(**address).is_some();
         if let Some(address) = client.addresses.iter().find(taken) {
             return Err(GrantError::AddressTaken(*address));
         }
         if self.clients.len() >= MAX_CLIENTS {
             return Err(GrantError::TooManyClients);
         }
+        client.since = self.epoch;
         let client = Arc::new(client);
         for address in &client.addresses {
             self.owners.insert(*address, Arc::clone(&client));
@@ -397,9 +413,9 @@ impl GateTable {
     /// Takes a client's grants and addresses away.
     pub fn remove_client(&mut self, peer: PeerKey) {
         self.epoch += 1;
-        if let Some(client) = self.clients.remove(&peer) {
+        if let Some(client) = self.clients.remove(peer) {
             for address in &client.addresses {
-                self.owners.remove(address);
+                self.owners.remove(*address);
             }
         }
     }
@@ -418,18 +434,33 @@ impl GateTable {
     /// The client behind a peer.
     #[must_use]
     pub fn client(&self, peer: PeerKey) -> Option<&ClientGrants> {
-        self.clients.get(&peer).map(Arc::as_ref)
+        self.clients.get(peer)
+    }
+
+    /// The number of clients.
+    #[must_use]
+    pub const fn client_count(&self) -> usize {
+        self.clients.len()
     }
 
     /// Every client, by the number of its peer.
     pub fn clients(&self) -> impl Iterator<Item = &ClientGrants> {
-        self.clients.values().map(Arc::as_ref)
+        let mut clients: Vec<&ClientGrants> = self.clients.values().collect();
+        clients.sort_unstable_by_key(|client| client.peer);
+        clients.into_iter()
     }
 
     /// The client that has the tunnel address.
     #[must_use]
+    #[inline]
     pub fn owner(&self, address: IpAddr) -> Option<&ClientGrants> {
-        self.owners.get(&address).map(Arc::as_ref)
+        self.owners.get(address)
+    }
+
+    /// True if the table of an epoch judged the packets of a client as this one does, as long as no grant has expired
+    /// meanwhile. False for the table of a later epoch, which may know more than this one.
+    pub(super) fn is_unchanged_since(&self, client: &ClientGrants, epoch: u64) -> bool {
+        (client.since.max(self.host.since)..=self.epoch).contains(&epoch)
     }
 }
 

@@ -273,8 +273,8 @@ fn bytes_behind_the_packet_are_neither_counted_nor_touched() {
 #[test]
 fn flows_beyond_the_bound_take_the_place_of_the_most_silent_ones() {
     let grants = vec![grant(1, "10.0.0.0/8", &["any"])];
-    // Half of them for one client.
-    let mut setup = Setup::with_max_flows(grants, 16);
+    // An eighth of them for one client.
+    let mut setup = Setup::with_max_flows(grants, 64);
     for port in 0..8 {
         setup.assert_sends(&udp((CLIENT, port), (SERVER, 53)));
         setup.now_ms += 1;
@@ -300,7 +300,7 @@ fn flows_beyond_the_bound_take_the_place_of_the_most_silent_ones() {
 #[test]
 fn a_flood_of_flows_stays_within_its_bounds() {
     let grants = vec![grant(1, "10.0.0.0/8", &["any"])];
-    let mut setup = Setup::with_max_flows(grants, 128);
+    let mut setup = Setup::with_max_flows(grants, 512);
     let count = MAX_ENDED as u64 + 200;
     for number in 0..count {
         let mut packet = udp((CLIENT, (number % 60_000) as u16), (SERVER, 53));
@@ -324,7 +324,7 @@ fn flows_of(setup: &Setup, peer: PeerKey) -> usize {
 
 #[test]
 fn a_client_that_scans_a_network_pushes_out_no_flows_but_its_own() {
-    let mut setup = Setup::with_max_flows(anywhere(), 64);
+    let mut setup = Setup::with_max_flows(anywhere(), 256);
     setup.add_client(OTHER_PEER, OTHER_CLIENT, anywhere());
     for port in 0..20 {
         let query = udp((OTHER_CLIENT, port), (SERVER, 53));
@@ -334,14 +334,14 @@ fn a_client_that_scans_a_network_pushes_out_no_flows_but_its_own() {
         setup.now_ms += 1;
         setup.assert_sends(&tcp_with((CLIENT, number), (SERVER, 443), SYN, b""));
     }
-    assert_eq!(flows_of(&setup, PEER), 32, "half of all");
+    assert_eq!(flows_of(&setup, PEER), 32, "an eighth of all");
     // The other has been silent for longer than any flow of the scan, and has lost none.
     for port in 0..20 {
         assert!(setup.is_answered(&udp((SERVER, 53), (OTHER_CLIENT, port))));
     }
     let evicted = Evicted {
         own_share: 1000 - 32,
-        full: 0,
+        ..Evicted::default()
     };
     assert_eq!(setup.gate.evicted(), evicted);
     let ended = setup.ended();
@@ -352,50 +352,88 @@ fn a_client_that_scans_a_network_pushes_out_no_flows_but_its_own() {
 }
 
 #[test]
-fn in_a_full_gate_a_flow_of_the_client_with_the_most_makes_room() {
+fn clients_that_begin_many_flows_leave_room_for_others_and_take_nothing_from_them() {
     let mut setup = Setup::with_max_flows(anywhere(), 64);
-    let clients = [
-        (PEER, CLIENT),
-        (OTHER_PEER, OTHER_CLIENT),
-        (PeerKey(3), "100.64.0.3"),
-    ];
+    let address = |client: u32| format!("100.64.1.{client}");
+    let begin = |setup: &mut Setup, client: u32, port: u16| {
+        setup.now_ms += 1;
+        let query = udp((&address(client), port), (SERVER, 53));
+        setup.send_from(PeerKey(100 + client), &query).map(drop)
+    };
+    let counts = |setup: &Setup| -> Vec<usize> {
+        let count = |client: u32| flows_of(setup, PeerKey(100 + client));
+        (0..30).map(count).collect()
+    };
+    for client in 0..30 {
+        setup.add_client(PeerKey(100 + client), &address(client), anywhere());
+        for port in 0..20 {
+            assert_eq!(begin(&mut setup, client, port), Ok(()));
+        }
+    }
+    // An eighth each at first. Once there are 30, an equal part is two, and the last ones took it from those that had the most.
+    let all = counts(&setup);
+    assert_eq!(all.iter().sum::<usize>(), 64, "{all:?}");
+    assert!(all.iter().all(|count| (2..=3).contains(count)), "{all:?}");
+    assert!(setup.gate.evicted().full > 0);
+    // Whoever has its part keeps it, however many the others begin.
+    for port in 100..200 {
+        for client in 1..30 {
+            assert_eq!(begin(&mut setup, client, port), Ok(()));
+        }
+    }
+    assert_eq!(counts(&setup)[0], all[0]);
+}
+
+#[test]
+fn a_client_has_an_equal_part_where_few_places_are_free() {
+    let mut setup = Setup::with_max_flows(anywhere(), 64);
+    // Seven with eight each leave eight.
+    for client in 0..7_u32 {
+        let (peer, address) = (PeerKey(100 + client), format!("100.64.1.{client}"));
+        setup.add_client(peer, &address, anywhere());
+        for port in 0..8 {
+            let query = udp((&address, port), (SERVER, 53));
+            assert!(setup.send_from(peer, &query).is_ok());
+        }
+    }
+    for port in 0..100 {
+        setup.now_ms += 1;
+        setup.assert_sends(&udp((CLIENT, port), (SERVER, 53)));
+    }
+    // An equal part is eight: it may have all the rest.
+    assert_eq!(flows_of(&setup, PEER), 8);
+    setup.add_client(PeerKey(200), "100.64.2.1", anywhere());
+    for port in 0..100 {
+        let query = udp(("100.64.2.1", port), (SERVER, 53));
+        assert!(setup.send_from(PeerKey(200), &query).is_ok());
+    }
+    assert_eq!(flows_of(&setup, PeerKey(200)), 7, "an equal part of 64 among nine");
+    assert!(flows_of(&setup, PEER) >= 7);
+}
+
+#[test]
+fn where_others_have_all_flows_the_next_client_is_refused_and_waits() {
+    let mut setup = Setup::with_max_flows(anywhere(), 2);
+    let clients = [(PEER, CLIENT), (OTHER_PEER, OTHER_CLIENT), (PeerKey(3), "100.64.0.3")];
     for (peer, address) in clients {
         setup.add_client(peer, address, anywhere());
     }
     let begin = |setup: &mut Setup, client: usize, port: u16| {
-        setup.now_ms += 1;
         let (peer, address) = clients[client];
         let query = udp((address, port), (SERVER, 53));
-        assert!(setup.send_from(peer, &query).is_ok());
+        setup.send_from(peer, &query).map(drop)
     };
-    for port in 0..32 {
-        begin(&mut setup, 0, port);
-        begin(&mut setup, 1, port);
-    }
-    assert_eq!(setup.gate.evicted(), Evicted::default());
-    // The third begins a few, and goes on having them however many the first two begin.
-    for port in 0..10 {
-        begin(&mut setup, 2, port);
-    }
-    for port in 100..200 {
-        begin(&mut setup, 0, port);
-        begin(&mut setup, 1, port);
-    }
-    let counts = clients.map(|(peer, _)| flows_of(&setup, peer));
-    assert_eq!(counts, [27, 27, 10]);
-    for port in 0..10 {
-        assert!(setup.is_answered(&udp((SERVER, 53), ("100.64.0.3", port))));
-    }
-    assert_eq!(setup.gate.evicted().full, 210);
-    // A client pays itself for flows beyond its share.
-    for port in 0..60 {
-        begin(&mut setup, 2, port);
-    }
-    let counts = clients.map(|(peer, _)| flows_of(&setup, peer));
-    assert!(
-        counts.iter().all(|count| (21..=22).contains(count)),
-        "{counts:?}"
-    );
+    assert_eq!(begin(&mut setup, 0, 1), Ok(()));
+    assert_eq!(begin(&mut setup, 1, 1), Ok(()));
+    assert_eq!(begin(&mut setup, 2, 1), Err(DropReason::FlowsFull));
+    // Those that have one go on, with another one too.
+    assert_eq!(begin(&mut setup, 0, 2), Ok(()));
+    assert_eq!(flows_of(&setup, PEER), 1);
+    assert_eq!(begin(&mut setup, 2, 1), Err(DropReason::FlowsFull));
+    setup.now_ms += 300 * SECOND_MS;
+    let now = setup.now();
+    setup.gate.sweep(&setup.table, now, 10);
+    assert_eq!(begin(&mut setup, 2, 1), Ok(()));
 }
 
 #[test]

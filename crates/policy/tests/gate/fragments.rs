@@ -7,7 +7,7 @@ use crate::setup::{
     CLIENT, CLIENT_V6, NAME, NAME_V6, OTHER_CLIENT, OTHER_PEER, PEER, Setup, grant, named,
 };
 use culvert_base::BootTime;
-use culvert_policy::gate::{DropReason, PeerKey};
+use culvert_policy::gate::{DropReason, Gate, PeerKey, Seed};
 
 const SERVER: &str = "10.0.0.1";
 const SERVER_V6: &str = "fd01::1";
@@ -231,13 +231,13 @@ fn a_client_with_many_datagrams_on_their_way_pushes_out_none_of_others() {
 }
 
 #[test]
-fn a_client_has_an_eighth_of_the_datagrams_on_their_way() {
+fn a_client_has_64_datagrams_on_their_way() {
     let mut setup = setup();
     let cut = |number: u32| {
         let datagram = udp_with((CLIENT, 1), (SERVER, 53), &[7; 100]);
         fragments(&datagram, 64, number)
     };
-    // Of 512.
+    // Of 4,096.
     for number in 0..65 {
         setup.assert_sends(&cut(number)[0]);
     }
@@ -245,53 +245,42 @@ fn a_client_has_an_eighth_of_the_datagrams_on_their_way() {
     for number in 1..65 {
         setup.assert_sends(&cut(number)[1]);
     }
+    assert_eq!(setup.gate.evicted().datagrams, 1);
 }
 
 #[test]
 fn many_clients_with_datagrams_on_their_way_leave_room_for_those_of_another() {
     let mut setup = setup();
-    let addresses: [&str; 11] = [
-        "100.64.1.0",
-        "100.64.1.1",
-        "100.64.1.2",
-        "100.64.1.3",
-        "100.64.1.4",
-        "100.64.1.5",
-        "100.64.1.6",
-        "100.64.1.7",
-        "100.64.1.8",
-        "100.64.1.9",
-        "100.64.1.10",
-    ];
+    let addresses: Vec<String> = (0..101).map(|client| format!("100.64.1.{client}")).collect();
     let peer = |client: usize| PeerKey(100 + client as u32);
     for (client, address) in addresses.iter().enumerate() {
         let grants = vec![grant(1, "10.0.0.0/8", &["udp 53"])];
         setup.add_client(peer(client), address, grants);
     }
     let cut = |client: usize, number: u32| {
-        let datagram = udp_with((addresses[client], 1), (SERVER, 53), &[7; 100]);
+        let datagram = udp_with((&addresses[client], 1), (SERVER, 53), &[7; 100]);
         fragments(&datagram, 64, number)
     };
     let send = |setup: &mut Setup, client: usize, packet: &[u8]| {
         setup.send_from(peer(client), packet).is_ok()
     };
-    // Ten with 60 each are more than all there is room for.
+    // A hundred with 60 each are more than all there is room for.
     for number in 0..60 {
-        for client in 0..10 {
+        for client in 0..100 {
             assert!(send(&mut setup, client, &cut(client, number)[0]));
         }
     }
-    let [first, later] = cut(10, 0);
-    let [first_of_next, later_of_next] = cut(10, 1);
-    assert!(send(&mut setup, 10, &first));
-    assert!(send(&mut setup, 10, &first_of_next));
+    let [first, later] = cut(100, 0);
+    let [first_of_next, later_of_next] = cut(100, 1);
+    assert!(send(&mut setup, 100, &first));
+    assert!(send(&mut setup, 100, &first_of_next));
     for number in 60..120 {
-        for client in 0..10 {
+        for client in 0..100 {
             assert!(send(&mut setup, client, &cut(client, number)[0]));
         }
     }
-    assert!(send(&mut setup, 10, &later));
-    assert!(send(&mut setup, 10, &later_of_next));
+    assert!(send(&mut setup, 100, &later));
+    assert!(send(&mut setup, 100, &later_of_next));
     // Expired entries make room first.
     setup.now_ms += 15_000;
     for number in 0..60 {
@@ -301,6 +290,36 @@ fn many_clients_with_datagrams_on_their_way_leave_room_for_those_of_another() {
     for number in 0..60 {
         assert!(send(&mut setup, 1, &cut(1, 1000 + number)[1]));
     }
+}
+
+#[test]
+fn where_others_have_all_datagrams_one_that_has_certainly_passed_makes_room() {
+    let mut setup = setup();
+    let address = |client: u32| format!("100.65.{}.{}", client / 256, client % 256);
+    let cut = |client: u32| {
+        let datagram = udp_with((&address(client), 1), (SERVER, 53), &[7; 100]);
+        fragments(&datagram, 64, 9)
+    };
+    let send = |setup: &mut Setup, client: u32, packet: &[u8]| {
+        let peer = PeerKey(1000 + client);
+        if setup.table.client(peer).is_none() {
+            let grants = vec![grant(1, "10.0.0.0/8", &["udp 53"])];
+            setup.add_client(peer, &address(client), grants);
+        }
+        setup.send_from(peer, packet)
+    };
+    setup.gate = Gate::new(Seed::new([3; 32]));
+    for client in 0..4096 {
+        assert!(send(&mut setup, client, &cut(client)[0]).is_ok());
+    }
+    // Those of all others are on their way: this one can't be remembered.
+    assert!(send(&mut setup, 5000, &cut(5000)[0]).is_ok());
+    let refused = send(&mut setup, 5000, &cut(5000)[1]);
+    assert_eq!(refused, Err(DropReason::Fragment));
+    assert!(send(&mut setup, 4095, &cut(4095)[1]).is_ok());
+    setup.now_ms += 1000;
+    assert!(send(&mut setup, 5000, &cut(5000)[0]).is_ok());
+    assert!(send(&mut setup, 5000, &cut(5000)[1]).is_ok());
 }
 
 #[test]

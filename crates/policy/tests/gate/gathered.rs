@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 const PAYLOAD_LEN: usize = 100;
 
 /// Source and destination: translated, forwarded as they are, denied, and forged.
-const WAYS: [(End, End); 6] = [
+const WAYS: [(End<'static>, End<'static>); 6] = [
     ((CLIENT, 5000), (NAME, 443)),
     ((CLIENT, 5001), (NAME, 443)),
     ((CLIENT_V6, 5000), (NAME_V6, 443)),

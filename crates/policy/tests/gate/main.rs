@@ -7,6 +7,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 mod advisories;
+mod fairness;
 mod flows;
 mod fragments;
 mod gathered;

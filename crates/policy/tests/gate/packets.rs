@@ -9,7 +9,7 @@ pub(crate) const RST: u8 = 4;
 pub(crate) const ACK: u8 = 16;
 
 /// An address and a port.
-pub(crate) type End = (&'static str, u16);
+pub(crate) type End<'a> = (&'a str, u16);
 
 fn ip(source: &str, destination: &str) -> PacketBuilderStep<etherparse::IpHeaders> {
     match (source.parse().unwrap(), destination.parse().unwrap()) {
@@ -27,12 +27,12 @@ fn ip_v6(source: Ipv6Addr, destination: Ipv6Addr) -> PacketBuilderStep<etherpars
     PacketBuilder::ipv6(source.octets(), destination.octets(), 64)
 }
 
-pub(crate) fn tcp_with(from: End, to: End, flags: u8, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn tcp_with(from: End<'_>, to: End<'_>, flags: u8, payload: &[u8]) -> Vec<u8> {
     tcp_at(7, from, to, flags, payload)
 }
 
 /// At a place of its stream.
-pub(crate) fn tcp_at(sequence: u32, from: End, to: End, flags: u8, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn tcp_at(sequence: u32, from: End<'_>, to: End<'_>, flags: u8, payload: &[u8]) -> Vec<u8> {
     let mut header = TcpHeader::new(from.1, to.1, sequence, 4096);
     header.fin = flags & FIN != 0;
     header.syn = flags & SYN != 0;
@@ -44,18 +44,18 @@ pub(crate) fn tcp_at(sequence: u32, from: End, to: End, flags: u8, payload: &[u8
     packet
 }
 
-pub(crate) fn tcp(from: End, to: End) -> Vec<u8> {
+pub(crate) fn tcp(from: End<'_>, to: End<'_>) -> Vec<u8> {
     tcp_with(from, to, ACK, b"some payload of odd length.")
 }
 
-pub(crate) fn udp_with(from: End, to: End, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn udp_with(from: End<'_>, to: End<'_>, payload: &[u8]) -> Vec<u8> {
     let mut packet = Vec::new();
     let builder = ip(from.0, to.0).udp(from.1, to.1);
     builder.write(&mut packet, payload).unwrap();
     packet
 }
 
-pub(crate) fn udp(from: End, to: End) -> Vec<u8> {
+pub(crate) fn udp(from: End<'_>, to: End<'_>) -> Vec<u8> {
     udp_with(from, to, b"some payload of odd length.")
 }
 

@@ -93,6 +93,28 @@ fn a_client_that_takes_many_addresses_loses_its_own_and_keeps_nobody_out() {
 }
 
 #[test]
+fn clients_that_take_many_addresses_leave_some_to_others() {
+    let portless = Portless::default();
+    let mut setup = setup(&portless);
+    // 35 clients that take 512 each are more than there is room for.
+    for client in 0..35_u32 {
+        let address = format!("100.65.0.{client}");
+        let peer = PeerKey(1000 + client);
+        setup.add_client(peer, &address, vec![grant(1, "10.0.0.0/8", &["any"])]);
+        for number in 0..600 {
+            let to = format!("10.{client}.{}.{}", number / 256, number % 256);
+            setup.now_ms += 1;
+            assert!(setup.send_from(peer, &other(&address, &to, GRE)).is_ok(), "{client}");
+        }
+    }
+    assert!(portless.evicted() > 0);
+    // The last one that the first took is still its own.
+    let refused = send(&mut setup, OTHER_PEER, "10.0.2.87", GRE);
+    assert_eq!(refused, Err(DropReason::AddressTaken));
+    assert_eq!(send(&mut setup, OTHER_PEER, "10.200.0.1", GRE), Ok(()));
+}
+
+#[test]
 fn where_resources_see_each_clients_own_address_nobody_is_refused() {
     let mut setup = setup(&Portless::default());
     setup.gate = Gate::new(Seed::new([3; 32]));

@@ -148,21 +148,21 @@ fn a_seed_is_not_shown() {
 
 #[test]
 fn evictions_of_several_gates_add_up() {
-    let mut sum = Evicted {
-        own_share: 2,
-        full: 3,
+    let evicted = |first| Evicted {
+        own_share: first,
+        full: first + 1,
+        datagrams: first + 2,
+        addresses: first + 3,
     };
-    sum += Evicted {
-        own_share: 4,
-        full: 5,
+    let mut sum = evicted(2);
+    sum += evicted(10);
+    let expected = Evicted {
+        own_share: 12,
+        full: 14,
+        datagrams: 16,
+        addresses: 18,
     };
-    assert_eq!(
-        sum,
-        Evicted {
-            own_share: 6,
-            full: 8
-        }
-    );
+    assert_eq!(sum, expected);
 }
 
 /// The ports by which flows to one resource are told apart that all look alike to the client.
@@ -172,7 +172,8 @@ fn far_ports(seed: Seed) -> Vec<u16> {
     let mut ports = Vec::new();
     while let Some(far) = flows.far_key(&near, 3) {
         ports.push(far.client_port());
-        flows.insert(flow(key(1, 100 + ports.len() as u128, (5000, 443)), far));
+        let near = key(1, 100 + ports.len() as u128, (5000, 443));
+        assert!(flows.insert(flow(near, far)).is_some());
     }
     ports
 }
@@ -203,7 +204,7 @@ fn a_translated_flow_that_ended_is_found_by_neither_key() {
     let plain = key(1, 2, (5000, 443));
     let (near, far) = (key(1, 3, (5000, 443)), key(1, 4, (6000, 443)));
     for (near, far) in [(plain, plain), (near, far)] {
-        let place = flows.insert(flow(near, far));
+        let place = flows.insert(flow(near, far)).unwrap();
         assert_eq!(flows.find_near(&near), Some(place));
         assert_eq!(flows.find_far(&far), Some(place));
         flows.end(place, End::Idle);
@@ -218,7 +219,7 @@ fn each_look_begins_where_the_last_one_ended() {
     let add = |flows: &mut Flows, count: u128| {
         for _ in 0..count {
             let key = key(1, 1 + flows.len() as u128, (5000, 443));
-            flows.insert(flow(key, key));
+            assert!(flows.insert(flow(key, key)).is_some());
         }
     };
     let look = |flows: &mut Flows| flows.next_places(6).collect::<Vec<_>>();
