@@ -124,9 +124,14 @@ impl World {
         let started = Instant::now();
         for batch in texts.chunks(batch) {
             for text in batch {
-                self.gateway.handle_text(text, NOW);
+                self.gateway.take_text(text, NOW);
             }
+            self.gateway.finish_texts(NOW);
             self.execute();
+            while self.gateway.waiting_grants() > 0 {
+                self.gateway.handle_timeout(NOW);
+                self.execute();
+            }
         }
         let micros = started.elapsed().as_secs_f64() * 1e6 / count as f64;
         assert_eq!(self.accepted as usize, count, "every grant is in force");

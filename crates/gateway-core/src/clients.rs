@@ -39,10 +39,44 @@ pub(super) struct Client {
     pub(super) ipv6: Ipv6Addr,
 }
 
+/// Keys and addresses of clients. No two clients have one of them.
+#[derive(Debug, Default)]
+struct Taken {
+    keys: BTreeMap<PublicKey, ClientId>,
+    ipv4: BTreeMap<Ipv4Addr, ClientId>,
+    ipv6: BTreeMap<Ipv6Addr, ClientId>,
+}
+
+impl Taken {
+    fn enter(&mut self, id: ClientId, client: &Client) {
+        self.keys.insert(client.key, id);
+        self.ipv4.insert(client.ipv4, id);
+        self.ipv6.insert(client.ipv6, id);
+    }
+
+    fn remove(&mut self, client: &Client) {
+        self.keys.remove(&client.key);
+        self.ipv4.remove(&client.ipv4);
+        self.ipv6.remove(&client.ipv6);
+    }
+
+    /// True if another client has the key or an address of this one.
+    fn by_another(&self, claims: &GrantClaims) -> bool {
+        let holders = [
+            self.keys.get(&claims.client_key),
+            self.ipv4.get(&claims.client_ipv4),
+            self.ipv6.get(&claims.client_ipv6),
+        ];
+        let mut holders = holders.into_iter().flatten();
+        holders.any(|holder| *holder != claims.client)
+    }
+}
+
 /// All clients that hold a grant.
 #[derive(Debug, Default)]
 pub(super) struct Clients {
     clients: BTreeMap<ClientId, Client>,
+    taken: Taken,
     /// Numbers given so far: none is given twice, since gates remember flows by them.
     numbers: u32,
     /// The client that has or had the number: flows may end after their client is gone.
@@ -79,12 +113,7 @@ impl Clients {
 
     /// True if another client has the key or an address of this one.
     pub(super) fn conflict_with(&self, claims: &GrantClaims) -> bool {
-        self.clients.iter().any(|(id, client)| {
-            *id != claims.client
-                && (client.key == claims.client_key
-                    || client.ipv4 == claims.client_ipv4
-                    || client.ipv6 == claims.client_ipv6)
-        })
+        self.taken.by_another(claims)
     }
 
     /// The client is as these claims say. A new key is a new peer with a new number: what the old one
@@ -125,6 +154,10 @@ impl Clients {
             ipv4: client.ipv4,
             ipv6: client.ipv6,
         });
+        if let Some(before) = self.clients.get(&claims.client) {
+            self.taken.remove(before);
+        }
+        self.taken.enter(claims.client, &client);
         self.clients.insert(claims.client, client);
         self.name(gate_key, claims.client);
         gate_key
@@ -145,6 +178,7 @@ impl Clients {
     /// The client holds no grant any more. Returns its number.
     pub(super) fn remove(&mut self, id: ClientId) -> Option<PeerKey> {
         let client = self.clients.remove(&id)?;
+        self.taken.remove(&client);
         self.updates.push(PeerUpdate::Remove(client.key));
         Some(client.gate_key)
     }

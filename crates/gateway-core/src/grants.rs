@@ -1,5 +1,6 @@
 //! Grants: those in force, those that wait for the DNS, and what ends or changes them.
 
+use super::backlog::Backlog;
 use super::host_addresses::RefusedAtHost;
 use super::persisted::PersistedGrant;
 use super::verify::Verified;
@@ -125,6 +126,7 @@ impl Pending {
 pub(super) struct Grants {
     pub(super) held: BTreeMap<GrantId, Held>,
     pub(super) pending: BTreeMap<GrantId, Pending>,
+    pub(super) backlog: Backlog,
     of_client: BTreeMap<ClientId, BTreeSet<GrantId>>,
     /// Resources on this machine whose grants were refused.
     pub(super) refused_at_host: RefusedAtHost,

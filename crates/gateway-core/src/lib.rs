@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod backlog;
 mod clients;
 mod counters;
 mod data_plane;

@@ -19,12 +19,16 @@ impl Outputs {
         self.0.pop_front()
     }
 
-    /// Puts an output ahead of the messages to the portal at the end: a grant is in force before its acceptance is
-    /// sent.
+    /// Puts an output ahead of the first acceptance: a grant is in force before its acceptance is sent.
     pub(super) fn push_before_acceptances(&mut self, output: Output) {
-        let messages = self.0.iter().rev();
-        let messages = messages.take_while(|output| matches!(output, Output::ToPortal(_)));
-        let place = self.0.len() - messages.count();
+        let mut outputs = self.0.iter();
+        let first = outputs.position(|output| {
+            matches!(
+                output,
+                Output::ToPortal(FromGateway::GrantAccepted { .. })
+            )
+        });
+        let place = first.unwrap_or(self.0.len());
         self.0.insert(place, output);
     }
 

@@ -2,6 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use culvert_ids::{GrantId, ResourceId};
 use culvert_policy::{DomainName, Filters, Target, Within};
 use culvert_wire::GrantClaims;
 use culvert_wire::messages::{Reason, ReasonCode};
@@ -123,6 +124,19 @@ pub(super) struct GrantKeys {
     keys: Vec<AsymmetricPublicKey<V4>>,
     /// As the portal wrote them, to be kept.
     pub(super) written: Vec<String>,
+}
+
+/// Claims of a token whose signature may not hold: to name it in a refusal, and to find it among those that wait.
+#[derive(serde::Deserialize)]
+pub(super) struct UnverifiedClaims {
+    pub(super) grant: GrantId,
+    pub(super) resource: ResourceId,
+}
+
+/// See [`UnverifiedClaims`].
+pub(super) fn unverified_claims(token: &str) -> Option<UnverifiedClaims> {
+    let token = UntrustedToken::<Public, V4>::try_from(token).ok()?;
+    serde_json::from_slice(token.untrusted_payload()).ok()
 }
 
 /// A grant that is one.

@@ -17,6 +17,7 @@ const CLOCK_GRAIN: Duration = Duration::from_secs(2);
 impl Gateway {
     /// The portal takes a grant back.
     pub(super) fn revoke(&mut self, id: GrantId, now: BootTime) {
+        self.grants.backlog.remove(id);
         self.grants.pending.remove(&id);
         if let Some(held) = self.grants.held.get(&id) {
             let pair = (held.claims.client, held.claims.resource);
@@ -49,6 +50,7 @@ impl Gateway {
 
     /// Grants that wait belong to a session that has ended: the portal asks again.
     pub(super) fn forget_pending(&mut self) {
+        self.grants.backlog.clear();
         self.grants.pending.clear();
     }
 
@@ -94,6 +96,7 @@ impl Gateway {
         for id in ids {
             self.set_filters_of(id, written);
         }
+        self.grants.backlog.set_filters(resource, written);
         for pending in self.grants.pending.values_mut() {
             if pending.verified.claims.resource == resource {
                 pending.changed_filters = Some(written.clone());

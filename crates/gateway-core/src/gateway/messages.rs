@@ -1,6 +1,7 @@
 //! The portal's messages.
 
 use super::Gateway;
+use crate::backlog::Offered;
 use crate::log::tidy;
 use crate::network::Network;
 use crate::output::{Ending, Output};
@@ -16,6 +17,16 @@ use culvert_wire::{Decoded, PROTOCOL};
 impl Gateway {
     /// A text of the portal.
     pub fn handle_text(&mut self, text: &str, now: BootTime) {
+        self.take_text(text, now);
+        self.finish_texts(now);
+    }
+
+    /// One of several texts of the portal, which are handled together: [`Self::finish_texts`] follows the last one. What
+    /// follows from them is one change of the data plane.
+    ///
+    /// Grants wait until the other texts are handled. If many wait, some are put in force then, and the others as
+    /// [`Self::handle_timeout`] is called, which is due at once.
+    pub fn take_text(&mut self, text: &str, now: BootTime) {
         if !self.portal.session.is_connected() {
             return;
         }
@@ -34,6 +45,10 @@ impl Gateway {
             }
             Err(error) => self.break_off(&error.to_string(), now),
         }
+    }
+
+    /// See [`Self::take_text`].
+    pub fn finish_texts(&mut self, now: BootTime) {
         self.finish(now);
     }
 
@@ -94,7 +109,16 @@ impl Gateway {
                 replaces,
                 names,
                 labels,
-            } => self.take_grant(token, preshared_key, replaces, names, labels, now),
+            } => {
+                let offered = Offered {
+                    token,
+                    preshared_key,
+                    replaces,
+                    names,
+                    labels,
+                };
+                self.hear_grant(offered, now);
+            }
             ToGateway::AnswerNow { grant } => self.answer_now(grant, now),
             ToGateway::Revoke { grant } => self.revoke(grant, now),
             ToGateway::FiltersChanged { resource, filters } => {

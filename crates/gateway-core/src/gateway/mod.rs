@@ -13,6 +13,7 @@ mod site_dns;
 mod take;
 
 pub use report::{NotReady, View};
+pub(crate) use take::MAX_GRANTS;
 
 use crate::counters::Counters;
 use crate::data_plane::DataPlane;
@@ -178,6 +179,7 @@ impl Gateway {
             self.portal.session.next_timeout(),
             self.grants.next_expiry(),
             self.grants.next_due(),
+            self.grants.backlog.due(),
             self.dns.names.next_renewal(),
             self.persistence.next_timeout(),
             self.flows.next_timeout(),
@@ -243,6 +245,12 @@ impl Gateway {
         self.grants.ids()
     }
 
+    /// Grants that wait for their turn.
+    #[must_use]
+    pub fn waiting_grants(&self) -> usize {
+        self.grants.backlog.len()
+    }
+
     /// The destinations that clients may reach, as the data plane is told.
     #[must_use]
     pub const fn table(&self) -> &GateTable {
@@ -294,6 +302,7 @@ impl Gateway {
 
     /// Queues the outputs that an event made necessary: voids, tables, state to persist, connects.
     fn finish(&mut self, now: BootTime) {
+        self.take_turn(now);
         // Ahead of the table without these grants, and so of any effect that a client notices.
         if let Some(void) = self.persistence.poll_void() {
             self.outputs.push_before_acceptances(Output::Void(void));

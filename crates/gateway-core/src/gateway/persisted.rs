@@ -3,7 +3,7 @@
 use super::Gateway;
 use crate::grants::Held;
 use crate::persisted::{LeftOut, PersistedGrants};
-use crate::verify::GrantKeys;
+use crate::verify::{GrantKeys, unverified_claims};
 use culvert_base::{BootTime, UnixTime};
 use std::collections::BTreeSet;
 
@@ -23,8 +23,8 @@ impl Gateway {
         }
         let mut left_out = LeftOut::default();
         for grant in persisted.grants {
-            let id = self.unverified_id(&grant.token);
-            if id.is_some_and(|id| persisted.void.contains(&id)) {
+            let claims = unverified_claims(&grant.token);
+            if claims.is_some_and(|claims| persisted.void.contains(&claims.grant)) {
                 continue;
             }
             let (token, key) = (grant.token, grant.preshared_key);

@@ -36,7 +36,7 @@ pub struct View {
     pub client_count: usize,
     /// The number of grants in force.
     pub grant_count: usize,
-    /// Grants that wait for the DNS.
+    /// Grants that wait for the DNS, or for their turn.
     pub waiting_grants: usize,
     /// Names that are resolved, not more than [`MAX_LISTED_NAMES`].
     pub names: Vec<NameStatus>,
@@ -78,7 +78,7 @@ impl Gateway {
             clients: self.client_statuses(now, unix),
             client_count: self.data_plane.clients().len(),
             grant_count: self.grants.held.len(),
-            waiting_grants: self.grants.pending.len(),
+            waiting_grants: self.grants.pending.len() + self.grants.backlog.len(),
             names: self.name_statuses(now),
             name_count: self.dns.names.len(),
             counters: self.journal.counters,

@@ -1,19 +1,18 @@
 //! From a grant as it is received to one in force.
 
 use super::Gateway;
+use crate::backlog::{GRANTS_PER_TURN, MAX_BACKLOG, Offered};
 use crate::grants::{Given, Held, Pending, Visible};
 use crate::journal::AccessEvent;
 use crate::names::{DEFER_AFTER, MAX_NAMES_PER_CLIENT, RESOLVE_LIMIT_MS};
 use crate::questions::MAX_WAITING_PER_CLIENT;
-use crate::verify::{GrantFault, Verified};
+use crate::verify::{GrantFault, Verified, unverified_claims};
 use culvert_base::{BootTime, LogLine, UnixTime};
 use culvert_ids::{ClientId, GrantId};
 use culvert_policy::DomainName;
 use culvert_wire::messages::{Existence, FromGateway, GrantLabels, ResolvedName, WantedName};
+use culvert_wire::model::{Filter, Understood};
 use culvert_wire::{GrantClaims, PresharedKey};
-use pasetors::Public;
-use pasetors::token::UntrustedToken;
-use pasetors::version4::V4;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -22,19 +21,50 @@ use std::time::Duration;
 const MAX_PENDING: usize = 4096;
 
 /// Grants at once: twice what a portal gives one gateway.
-const MAX_GRANTS: usize = 1 << 15;
+pub(crate) const MAX_GRANTS: usize = 1 << 15;
 
 impl Gateway {
-    /// A grant of the portal: checks it, and puts it in force or waits for the DNS.
-    pub(super) fn take_grant(
+    /// A grant of the portal: it waits until what else the portal has said is handled.
+    pub(super) fn hear_grant(&mut self, offered: Offered, now: BootTime) {
+        if self.grants.backlog.len() >= MAX_BACKLOG {
+            self.take_next(now);
+        }
+        if let Err(offered) = self.grants.backlog.push(offered, now) {
+            self.take_grant(offered, None, now);
+        }
+    }
+
+    /// Looks at some of the grants that wait.
+    pub(super) fn take_turn(&mut self, now: BootTime) {
+        for _ in 0..GRANTS_PER_TURN.min(self.grants.backlog.len()) {
+            self.take_next(now);
+        }
+    }
+
+    fn take_next(&mut self, now: BootTime) {
+        let Some(waiting) = self.grants.backlog.pop() else {
+            return;
+        };
+        self.take_grant(waiting.offered, waiting.changed_filters, now);
+        if waiting.answer_now {
+            self.answer_now(waiting.grant, now);
+        }
+    }
+
+    /// Checks a grant, and puts it in force or waits for the DNS. `changed_filters` are set since it was made.
+    fn take_grant(
         &mut self,
-        token: String,
-        preshared_key: PresharedKey,
-        replaces: Option<GrantId>,
-        names: Vec<WantedName>,
-        labels: GrantLabels,
+        offered: Offered,
+        changed_filters: Option<Understood<Filter>>,
         now: BootTime,
     ) {
+        let Offered {
+            token,
+            preshared_key,
+            replaces,
+            names,
+            labels,
+        } = offered;
         let unix = self
             .portal
             .session
@@ -48,8 +78,8 @@ impl Gateway {
                 self.journal
                     .log
                     .push(LogLine::warn("a grant was refused").with("fault", &fault));
-                if let Some(grant) = self.unverified_id(&token) {
-                    let reason = fault.reason();
+                if let Some(claims) = unverified_claims(&token) {
+                    let (grant, reason) = (claims.grant, fault.reason());
                     self.tell(FromGateway::GrantRefused { grant, reason });
                 }
                 return;
@@ -87,7 +117,7 @@ impl Gateway {
                     waiting,
                     unanswered,
                     deferred: BTreeSet::new(),
-                    changed_filters: None,
+                    changed_filters,
                     time_out: now.saturating_add(Duration::from_millis(RESOLVE_LIMIT_MS)),
                     defer: None,
                     labels,
@@ -115,17 +145,6 @@ impl Gateway {
             Some(held) if held.claims != *claims => Err(GrantFault::SameId),
             _ => Ok(()),
         }
-    }
-
-    /// The id in a token whose signature may not hold: only to be named in a refusal.
-    pub(super) fn unverified_id(&self, token: &str) -> Option<GrantId> {
-        #[derive(serde::Deserialize)]
-        struct Id {
-            grant: GrantId,
-        }
-        let token = UntrustedToken::<Public, V4>::try_from(token).ok()?;
-        let claims = serde_json::from_slice::<Id>(token.untrusted_payload());
-        claims.ok().map(|id| id.grant)
     }
 
     /// The names that a client wants, if they are of the resource and their addresses its own to give.
@@ -398,6 +417,9 @@ impl Gateway {
 
     /// Others wait for the answer to a grant.
     pub(super) fn answer_now(&mut self, id: GrantId, now: BootTime) {
+        if self.grants.backlog.answer_now(id) {
+            return;
+        }
         // It may have been answered while the message was on its way.
         if let Some(pending) = self.grants.pending.get_mut(&id) {
             pending.defer_waiting();

@@ -198,7 +198,7 @@ fn an_id_is_one_grants_alone() {
 fn a_grant_replaces_another_without_a_gap() {
     let mut play = Play::open();
     play.grant(&claims(1, 5, 9));
-    let mut gate = Gate::with_max_flows(Seed::new([1; 32]), 8);
+    let mut gate = Gate::with_max_flows(Seed::new([1; 32]), 64);
     play.send_through(&mut gate, 5, "10.0.9.1:53").unwrap();
     let before = play.peers.clone();
     play.said.clear();
@@ -243,7 +243,7 @@ fn only_a_grant_of_the_same_client_and_resource_is_replaced() {
 fn a_grant_ends_at_its_expiry_with_its_flows() {
     let mut play = Play::open();
     play.grant(&claims(1, 5, 9));
-    let mut gate = Gate::with_max_flows(Seed::new([1; 32]), 8);
+    let mut gate = Gate::with_max_flows(Seed::new([1; 32]), 64);
     play.send_through(&mut gate, 5, "10.0.9.1:53").unwrap();
     play.now_ms += HOUR_MS;
     // The data plane does not wait for the core to wake up.
@@ -260,7 +260,7 @@ fn a_revoked_grant_ends_at_once_and_takes_nothing_else_along() {
     let mut play = Play::open();
     play.grant(&claims(1, 5, 9));
     play.grant(&claims(2, 5, 8));
-    let mut gate = Gate::with_max_flows(Seed::new([1; 32]), 8);
+    let mut gate = Gate::with_max_flows(Seed::new([1; 32]), 64);
     play.send_through(&mut gate, 5, "10.0.9.1:53").unwrap();
     play.revoke(1);
     assert!(play.send_through(&mut gate, 5, "10.0.9.1:53").is_err());
@@ -398,7 +398,7 @@ impl Play {
 fn without_the_kernels_guard_nothing_passes_and_with_it_everything_is_as_before() {
     let mut play = Play::open();
     play.grant(&claims(1, 5, 9));
-    let mut gate = Gate::with_max_flows(Seed::new([1; 32]), 8);
+    let mut gate = Gate::with_max_flows(Seed::new([1; 32]), 64);
     play.send_through(&mut gate, 5, "10.0.9.1:53").unwrap();
     play.gateway.handle_guard(false, play.now());
     play.execute();

@@ -7,6 +7,7 @@
 )]
 
 mod any_order;
+mod backlog;
 mod drain;
 mod flows;
 mod grants;

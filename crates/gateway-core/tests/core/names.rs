@@ -293,7 +293,7 @@ fn a_name_never_leads_to_the_gateway_or_back_into_the_tunnel() {
 #[test]
 fn new_flows_follow_the_dns_and_old_ones_stay() {
     let mut play = with_db();
-    let mut gate = Gate::with_max_flows(Seed::new([1; 32]), 8);
+    let mut gate = Gate::with_max_flows(Seed::new([1; 32]), 64);
     let first = play.send_through(&mut gate, 5, "100.96.0.1:80").unwrap();
     play.pass(30_000);
     assert_eq!(play.asked, [name(DB)], "its time to live is over");
@@ -316,7 +316,7 @@ fn a_flow_of_a_name_that_has_lost_its_addresses_goes_on_and_new_ones_are_refused
         found(&["::ffff:10.7.0.1"]),
     ] {
         let mut play = with_db();
-        let mut gate = Gate::with_max_flows(Seed::new([1; 32]), 8);
+        let mut gate = Gate::with_max_flows(Seed::new([1; 32]), 64);
         let first = play.send_through(&mut gate, 5, "100.96.0.1:80").unwrap();
         play.pass(30_000);
         let has_ipv6 = lost == found(&["fd77::1"]);

@@ -295,14 +295,27 @@ impl Play {
 
     /// The same, but what follows is not carried out.
     pub(crate) fn tell(&mut self, message: ToGateway) {
+        let text = self.text(message);
+        self.gateway.handle_text(&text, self.now());
+    }
+
+    /// Messages that come together.
+    pub(crate) fn tell_together(&mut self, messages: impl IntoIterator<Item = ToGateway>) {
+        for message in messages {
+            let text = self.text(message);
+            self.gateway.take_text(&text, self.now());
+        }
+        self.gateway.finish_texts(self.now());
+    }
+
+    fn text(&mut self, message: ToGateway) -> String {
         self.seq += 1;
         let (epoch, seq) = (self.epoch, self.seq);
-        let text = encode(&Sequenced {
+        encode(&Sequenced {
             epoch,
             seq,
             message,
-        });
-        self.gateway.handle_text(&text, self.now());
+        })
     }
 
     pub(crate) fn grant(&mut self, claims: &GrantClaims) {
@@ -315,10 +328,20 @@ impl Play {
         replaces: Option<GrantId>,
         names: &[WantedName],
     ) {
+        let message = self.grant_message(claims, replaces, names);
+        self.hear(message);
+    }
+
+    pub(crate) fn grant_message(
+        &self,
+        claims: &GrantClaims,
+        replaces: Option<GrantId>,
+        names: &[WantedName],
+    ) -> ToGateway {
         let token = self.portal.sign(claims);
         let preshared_key = preshared_key(claims);
         let names = names.to_vec();
-        self.hear(ToGateway::Grant {
+        ToGateway::Grant {
             token,
             preshared_key,
             replaces,
@@ -327,7 +350,7 @@ impl Play {
                 client: Some("laptop".to_owned()),
                 resource: Some("web".to_owned()),
             },
-        });
+        }
     }
 
     pub(crate) fn revoke(&mut self, number: u8) {
@@ -443,7 +466,7 @@ impl Play {
 
     /// Sends a datagram of a client, a flow of its own, and says where it comes out.
     pub(crate) fn send(&self, client: u8, to: &str) -> Result<SocketAddr, DropReason> {
-        let mut gate = Gate::with_max_flows(Seed::new([3; 32]), 8);
+        let mut gate = Gate::with_max_flows(Seed::new([3; 32]), 64);
         self.send_through(&mut gate, client, to)
     }
 

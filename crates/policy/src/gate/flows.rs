@@ -22,6 +22,9 @@ pub const MAX_FLOWS: usize = 1 << 18;
 /// an equal part for each client. Beyond either bound its next flow takes the place of another of its own.
 pub const MAX_FLOWS_PER_CLIENT: usize = MAX_FLOWS / 8;
 
+/// Flows that the index has room for before it grows: 2 MB. Look-ups among fewer touch less memory so.
+const INDEXED_FLOWS: usize = 1 << 16;
+
 /// Flows of a client that are compared to find the one that makes room: with 16 the one chosen is among
 /// its longest silent tenth with a probability of 1 - 0.9^16 = 81 %.
 const EVICTION_CANDIDATES: usize = 16;
@@ -100,7 +103,7 @@ impl Flows {
         Self {
             seed,
             // A translated flow is found by two keys.
-            index: Index::new(2 * max),
+            index: Index::new(2 * max.min(INDEXED_FLOWS)),
             flows: Vec::with_capacity(max),
             free: Vec::with_capacity(max),
             holders: Holders::new(seed, max, max * MAX_FLOWS_PER_CLIENT / MAX_FLOWS),

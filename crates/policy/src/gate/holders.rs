@@ -1,7 +1,7 @@
 //! The holders of a bounded table's entries: the entries of each client in order, and the client
 //! that has the most.
 //!
-//! Made once and never grown. An entry is added, removed or chosen in constant time: clients with equally
+//! Nothing but the index of clients ever grows. An entry is added, removed or chosen in constant time: clients with equally
 //! many entries are in one list, and a client moves to a neighbouring list at each change. (The same lists
 //! make the frequencies of an LFU cache, Shah, Mitra and Matani, 2010.)
 //!
@@ -17,6 +17,9 @@ use super::seed::{Seed, fold};
 
 /// No place, no holder.
 const NONE: u32 = u32::MAX;
+
+/// Clients that the index has room for before it grows.
+const INDEXED_CLIENTS: usize = 1 << 12;
 
 /// The room for a new entry of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +111,7 @@ impl Holders {
         let share = share.clamp(1, max.max(1));
         Self {
             seed,
-            index: Index::new(max),
+            index: Index::new(max.min(INDEXED_CLIENTS)),
             holders: Vec::with_capacity(max),
             free: Vec::with_capacity(max),
             entries: Vec::with_capacity(max),
