@@ -64,6 +64,9 @@ const LAST_FLOWS_WAIT: Duration = Duration::from_secs(2);
 /// depend on it, but masquerading does.
 const GUARD_INTERVAL: Duration = Duration::from_secs(2);
 
+/// A timer that is due for this long does not wait for other events to end.
+const TIMER_SLACK: Duration = Duration::from_millis(100);
+
 /// Runs a gateway until `stop` is there, or until it can't go on. Requests for its state, through
 /// `observed` or at its socket, are answered meanwhile.
 ///
@@ -193,12 +196,10 @@ impl Shell {
                 result = &mut devices.tunnel.ended => Event::Ended(result.ok().flatten()),
                 event = devices.portal.next() => Event::Portal(event),
                 Some((name, said)) = devices.resolver.answers.recv() => Event::Resolved(name, said),
-                Some(question) = devices.site_dns.questions.recv() => Event::Question(question),
                 Some(client) = devices.site_dns.answered.recv() => Event::Answered(client),
                 change = devices.addresses.watch.changed() => { change?; Event::NetworkChanged }
                 Ok(()) = devices.addresses.endpoints.addresses.changed() => Event::EndpointsChanged,
                 Ok(()) = devices.nat64.found.changed() => Event::Nat64,
-                () = devices.tunnel.path_messages.woken() => Event::Paths,
                 news = devices.streams.next() => Event::Stream(news),
                 request = self.observation.next() => Event::Status(request),
                 _ = drain.recv() => Event::Drain,
@@ -208,10 +209,14 @@ impl Shell {
                 _ = flows.tick() => Event::Flows,
                 _ = silence.tick() => Event::Silence,
                 () = sleep_until(wake_up) => Event::Timeout,
+                // What clients and strangers send comes last: as much as they like.
+                () = devices.tunnel.path_messages.woken() => Event::Paths,
+                Some(question) = devices.site_dns.questions.recv() => Event::Question(question),
             };
             if let Some(shutdown) = self.handle(event).await? {
                 return Ok(shutdown);
             }
+            self.catch_up();
             self.execute().await?;
         }
         match self.ending.take() {
@@ -233,16 +238,12 @@ impl Shell {
                 return Err(GatewayError::system("keep the interface")(source));
             }
             Event::Timeout => self.core.handle_timeout(now),
-            Event::Portal(event) => self.handle_portal(event, now)?,
+            Event::Portal(event) => self.handle_portal_events(event, now).await?,
             Event::Resolved(name, said) => self.core.handle_resolved(&name, said, now),
             Event::Question(question) => self.take_question(question, now),
             Event::Answered(client) => self.core.handle_question_answered(client),
-            Event::Paths => {
-                for message in self.devices.tunnel.take_path_messages() {
-                    let (source, datagram) = (message.source, message.datagram());
-                    self.core.handle_path_message(source, datagram, now);
-                }
-            }
+            // They are taken after each event.
+            Event::Paths => {}
             Event::Stream(news) => self.handle_stream(news, now),
             Event::Silence => self.watch_for_silence(now)?,
             Event::NetworkChanged => self.handle_network(now).await?,
@@ -267,11 +268,25 @@ impl Shell {
         Ok(None)
     }
 
-    /// The next output of the core. Its log lines are written before.
-    fn next_output(&mut self) -> Option<Output> {
+    /// Does after each event what must not wait for others to end: one kind of event may always be there.
+    fn catch_up(&mut self) {
+        let now = culvert_engine::boot_time();
+        self.serve_clients(now);
+        let due = self.core.poll_timeout();
+        if due.is_some_and(|due| now.has_passed(due, TIMER_SLACK)) {
+            self.core.handle_timeout(now);
+        }
+    }
+
+    fn write_logs(&mut self) {
         while let Some(line) = self.core.poll_log() {
             write_log(&line);
         }
+    }
+
+    /// The next output of the core. Its log lines are written before.
+    fn next_output(&mut self) -> Option<Output> {
+        self.write_logs();
         self.core.poll_output()
     }
 

@@ -190,6 +190,10 @@ impl Control {
                 Request::Apply(change, answer) => {
                     let result = self.apply(*change, clock);
                     self.execute();
+                    // It is in force before anybody hears that it is.
+                    if self.workers.is_dirty() {
+                        self.publish();
+                    }
                     let _gone = answer.send(result);
                 }
                 Request::Configuration(answer) => {

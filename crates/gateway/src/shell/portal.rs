@@ -7,12 +7,24 @@ use culvert_base::BootTime;
 use culvert_control::{PortalAddresses, Repeats};
 use culvert_host::StateDir;
 use culvert_ids::TokenId;
-use culvert_link::{Destination, PortalEvent, PortalLink};
+use culvert_link::{Destination, MAX_WAITING_MESSAGES, PortalEvent, PortalLink};
 use culvert_wire::GATEWAY_SESSION_PATH;
 use culvert_wire::messages::{MAX_STORED_PORTALS_LEN, PortalSet};
+use std::time::Duration;
+use tokio::time::timeout;
 
 /// The file with the addresses that the portal has told of.
 const PORTALS_FILE: &str = "portals.json";
+
+/// Texts that are taken in one turn of the event loop: some 20 ms of work. They are read ahead of the grants among them,
+/// so that a revocation behind 30,000 grants comes up within half a second.
+const TEXTS_PER_TURN: usize = 2_048;
+
+/// From so many on, a storm goes on: half of what waits in the link.
+const STORM_TEXTS: usize = MAX_WAITING_MESSAGES / 2;
+
+/// The longest wait for the next text of a storm: the link reads some tens of them in this time.
+const STORM_PAUSE: Duration = Duration::from_millis(1);
 
 /// The link to the portal.
 pub(super) struct Portal {
@@ -76,6 +88,32 @@ impl Portal {
         let event = self.link.next().await;
         self.has_connected |= matches!(event, PortalEvent::Opened(_));
         event
+    }
+
+    /// The texts that have come by now, from `first` on, and the event behind them, if there is one already.
+    pub(super) async fn texts(&mut self, first: String) -> (Vec<String>, Option<PortalEvent>) {
+        let mut texts = vec![first];
+        while texts.len() < TEXTS_PER_TURN {
+            let event = match texts.len() < STORM_TEXTS {
+                true => self.next_if_there().await,
+                false => timeout(STORM_PAUSE, self.next()).await.ok(),
+            };
+            match event {
+                None => break,
+                Some(PortalEvent::Text(text)) => texts.push(text),
+                event => return (texts, event),
+            }
+        }
+        (texts, None)
+    }
+
+    /// The next event, if it is there once the link has had its turn.
+    async fn next_if_there(&mut self) -> Option<PortalEvent> {
+        tokio::select! {
+            biased;
+            event = self.next() => Some(event),
+            () = tokio::task::yield_now() => None,
+        }
     }
 
     /// Logs a trouble with the portal; the same again once a minute.

@@ -7,6 +7,27 @@ use culvert_control::stamp_epoch;
 use culvert_link::{ConnectError, PortalEvent};
 
 impl Shell {
+    /// An event of the session, and with a text those that have come behind it.
+    pub(super) async fn handle_portal_events(
+        &mut self,
+        first: PortalEvent,
+        now: BootTime,
+    ) -> Result<(), GatewayError> {
+        let PortalEvent::Text(first) = first else {
+            return self.handle_portal(first, now);
+        };
+        let (texts, behind) = self.devices.portal.texts(first).await;
+        for text in &texts {
+            self.core.take_text(text, now);
+            self.write_logs();
+        }
+        self.core.finish_texts(now);
+        match behind {
+            Some(event) => self.handle_portal(event, now),
+            None => Ok(()),
+        }
+    }
+
     pub(super) fn handle_portal(
         &mut self,
         event: PortalEvent,

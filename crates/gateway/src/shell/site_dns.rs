@@ -4,6 +4,7 @@
 //! from elsewhere. The core decides if a client may ask for a name.
 
 mod message;
+mod places;
 
 use super::resolver::{SystemResolver, aliases};
 use culvert_base::BootTime;
@@ -13,10 +14,10 @@ use hickory_resolver::net::NetError;
 use hickory_resolver::proto::op::ResponseCode;
 use hickory_resolver::proto::rr::{Name, Record, RecordType};
 use message::{Asked, Wanted};
-use std::collections::BTreeMap;
+use places::{Place, Places};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
@@ -27,14 +28,15 @@ use tokio::time::timeout;
 /// The longest question: a name has 255 bytes, and with all options that resolvers send it is far below.
 const MAX_QUESTION_LEN: usize = 4_096;
 
-/// Questions that wait to be looked at. Further questions are lost, as on a link that is full: all
-/// are looked at within a millisecond.
+/// Questions that wait to be looked at, in all and from one address. Further questions are lost, as on a link that is full:
+/// all are looked at within some milliseconds.
 const MAX_WAITING: usize = 256;
+const MAX_WAITING_PER_ADDRESS: usize = 16;
 
-/// Connections at once, and of one client: a resolver has one at a time, each answer that is too long for a datagram
+/// Connections at once, in all and from one address: a resolver has one at a time, each answer that is too long for a datagram
 /// takes another.
 const MAX_CONNECTIONS: usize = 128;
-const MAX_CONNECTIONS_PER_CLIENT: usize = 8;
+const MAX_CONNECTIONS_PER_ADDRESS: usize = 8;
 
 /// The time limit for the next question of a connection, and for writing an answer.
 const IDLE: Duration = Duration::from_secs(5);
@@ -49,6 +51,8 @@ pub(crate) struct Question {
     /// An address in the tunnel.
     pub(crate) from: IpAddr,
     answer: Answer,
+    /// Among those that wait.
+    place: Place,
 }
 
 /// The destination of an answer.
@@ -124,12 +128,11 @@ impl SiteDns {
     async fn open(&mut self, at: SocketAddr) -> io::Result<()> {
         let socket = Arc::new(UdpSocket::bind(at).await?);
         let listener = TcpListener::bind(at).await?;
+        let waiting = Places::new(MAX_WAITING, MAX_WAITING_PER_ADDRESS);
+        let datagrams = serve_datagrams(socket, self.asked.clone(), Arc::clone(&waiting));
+        let connections = serve_connections(listener, self.asked.clone(), waiting);
         self.tasks
-            .push(tokio::spawn(serve_datagrams(socket, self.asked.clone())));
-        self.tasks.push(tokio::spawn(serve_connections(
-            listener,
-            self.asked.clone(),
-        )));
+            .extend([tokio::spawn(datagrams), tokio::spawn(connections)]);
         Ok(())
     }
 
@@ -147,16 +150,19 @@ impl SiteDns {
         resolver: Option<SystemResolver>,
     ) {
         let done = self.done.clone();
+        // Its share of the questions that are asked counts from here on.
+        drop(question.place);
+        let (asked, answer) = (question.asked, question.answer);
         tokio::spawn(async move {
-            let bytes = match (question.asked.wanted(), resolver) {
+            let bytes = match (asked.wanted(), resolver) {
                 (Ok(Wanted { whole, kind, .. }), Some(resolver)) => {
                     let found = records(&resolver, whole, kind).await;
-                    question.asked.answer_with(&found)
+                    asked.answer_with(&found)
                 }
-                (Ok(_), None) => question.asked.answer(ResponseCode::ServFail),
-                (Err(code), _) => question.asked.answer(code),
+                (Ok(_), None) => asked.answer(ResponseCode::ServFail),
+                (Err(code), _) => asked.answer(code),
             };
-            question.answer.send(bytes);
+            answer.send(bytes);
             // Nobody listens where the gateway ended.
             let _unheard = done.send(client).await;
         });
@@ -221,11 +227,19 @@ impl Answer {
     }
 }
 
-async fn serve_datagrams(socket: Arc<UdpSocket>, questions: mpsc::Sender<Question>) {
+async fn serve_datagrams(
+    socket: Arc<UdpSocket>,
+    questions: mpsc::Sender<Question>,
+    waiting: Arc<Places>,
+) {
     let mut buffer = vec![0; MAX_QUESTION_LEN];
     loop {
         // An error is one of an earlier answer, such as an unreachable port.
         let Ok((len, from)) = socket.recv_from(&mut buffer).await else {
+            continue;
+        };
+        // Before it is read: nobody makes others wait by more questions than its share.
+        let Some(place) = Places::take(&waiting, from.ip()) else {
             continue;
         };
         if let Some(asked) = Asked::read(&buffer[..len], true) {
@@ -235,66 +249,30 @@ async fn serve_datagrams(socket: Arc<UdpSocket>, questions: mpsc::Sender<Questio
                 asked,
                 from,
                 answer,
+                place,
             });
         }
     }
 }
 
-/// Connections of each client.
-type Connections = Arc<Mutex<BTreeMap<IpAddr, usize>>>;
-
-async fn serve_connections(listener: TcpListener, questions: mpsc::Sender<Question>) {
-    let connections = Connections::default();
+async fn serve_connections(
+    listener: TcpListener,
+    questions: mpsc::Sender<Question>,
+    waiting: Arc<Places>,
+) {
+    let connections = Places::new(MAX_CONNECTIONS, MAX_CONNECTIONS_PER_ADDRESS);
     loop {
         let Ok((stream, from)) = listener.accept().await else {
             // Out of descriptors: others may give some back.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        if let Some(place) = Place::take(&connections, from.ip()) {
-            let questions = questions.clone();
+        if let Some(place) = Places::take(&connections, from.ip()) {
+            let (questions, waiting) = (questions.clone(), Arc::clone(&waiting));
             tokio::spawn(async move {
-                let _ended = serve_connection(stream, from.ip(), questions).await;
+                let _ended = serve_connection(stream, from.ip(), questions, waiting).await;
                 drop(place);
             });
-        }
-    }
-}
-
-/// A client's place among the connections.
-struct Place {
-    connections: Connections,
-    client: IpAddr,
-}
-
-impl Place {
-    fn take(connections: &Connections, client: IpAddr) -> Option<Self> {
-        let mut taken = connections.lock().unwrap_or_else(PoisonError::into_inner);
-        let all: usize = taken.values().sum();
-        let own = taken.entry(client).or_default();
-        if all >= MAX_CONNECTIONS || *own >= MAX_CONNECTIONS_PER_CLIENT {
-            return None;
-        }
-        *own += 1;
-        let connections = Arc::clone(connections);
-        Some(Self {
-            connections,
-            client,
-        })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut taken = self
-            .connections
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(own) = taken.get_mut(&self.client) {
-            *own -= 1;
-            if *own == 0 {
-                taken.remove(&self.client);
-            }
         }
     }
 }
@@ -305,6 +283,7 @@ async fn serve_connection(
     mut stream: TcpStream,
     from: IpAddr,
     questions: mpsc::Sender<Question>,
+    waiting: Arc<Places>,
 ) -> io::Result<()> {
     let mut buffer = vec![0; MAX_QUESTION_LEN];
     loop {
@@ -316,11 +295,15 @@ async fn serve_connection(
         let Some(asked) = Asked::read(bytes, false) else {
             return Ok(());
         };
+        let Some(place) = Places::take(&waiting, from) else {
+            return Ok(());
+        };
         let (sender, answer) = oneshot::channel();
         let question = Question {
             asked,
             from,
             answer: Answer::Connection(sender),
+            place,
         };
         let _full = questions.try_send(question);
         let Ok(bytes) = answer.await else {

@@ -7,6 +7,9 @@ use culvert_base::BootTime;
 use culvert_gateway_core::NotAsked;
 use hickory_resolver::proto::op::ResponseCode;
 
+/// Questions of clients that are looked at in one turn of the event loop, at some 10 µs each.
+const QUESTIONS_PER_TURN: usize = 16;
+
 impl Shell {
     pub(super) async fn handle_load(&mut self, now: BootTime) -> Result<(), GatewayError> {
         // Not every change of them is told, such as that of a bridge for containers.
@@ -40,6 +43,20 @@ impl Shell {
         self.core.handle_flows(ended, taken.lost, now);
         self.core.handle_names_in_use(&in_use, now);
         Ok(())
+    }
+
+    /// Takes what has come from clients and waits, some of it where much waits.
+    pub(super) fn serve_clients(&mut self, now: BootTime) {
+        for message in self.devices.tunnel.take_path_messages() {
+            let (source, datagram) = (message.source, message.datagram());
+            self.core.handle_path_message(source, datagram, now);
+        }
+        for _ in 0..QUESTIONS_PER_TURN {
+            let Ok(question) = self.devices.site_dns.questions.try_recv() else {
+                break;
+            };
+            self.take_question(question, now);
+        }
     }
 
     pub(super) fn take_question(&mut self, question: Question, now: BootTime) {
