@@ -17,7 +17,7 @@ use apply::Interface;
 use arguments::LeftOut;
 pub(crate) use arguments::{DEFAULT_MTU, RunArguments, WgArguments, WgCommand};
 use culvert_datapath::{Mechanism, Mechanisms};
-use culvert_engine::{Device, EngineError, Options};
+use culvert_engine::{Device, EngineError, GateKind, Options};
 use culvert_tun::TunError;
 use culvert_uapi::InterfaceName;
 use culvert_udp::UdpError;
@@ -166,8 +166,7 @@ fn options(name: &InterfaceName, arguments: &RunArguments) -> Options {
         suite: arguments.cipher.0,
         unrouted: None,
         path_messages: None,
-        gated: false,
-        masquerades: false,
+        gate: GateKind::Open,
         listen_port: 0,
         mark: 0,
         bind_when_looped: true,

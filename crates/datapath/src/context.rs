@@ -18,6 +18,7 @@ use crate::snapshot::{InUse, News, Snapshot};
 use crate::unrouted::Unrouted;
 use culvert_base::{BootTime, TokenBucket};
 use culvert_packet::{MtuMessage, VNET_HEADER_LEN};
+use culvert_policy::gate::ClientGate;
 use culvert_session::{ClockOffset, OpenedBatch};
 use std::io::IoSlice;
 use std::net::{IpAddr, SocketAddr};
@@ -46,6 +47,8 @@ pub(crate) struct Context<S> {
     pub(crate) mechanisms: Mechanisms,
     /// Of a device whose packets are judged.
     pub(crate) gates: Option<Arc<Gates>>,
+    /// Of a client's device, where nothing comes in but answers.
+    pub(crate) client_gate: Option<Arc<ClientGate>>,
     /// Of the snapshot in use.
     pub(crate) generation: u64,
     copies: CopyWatch,
@@ -77,6 +80,7 @@ impl<S: Shell> Context<S> {
             counters,
             mechanisms,
             gates,
+            client_gate: None,
             generation: 0,
             copies: CopyWatch::new(wall),
             loop_told: None,
@@ -262,6 +266,14 @@ impl<S: Shell> Context<S> {
         };
         if due && is_global && self.tell(Event::ForeignSource(source)) {
             self.foreign_told = Some((source, self.now));
+        }
+    }
+
+    /// The same with a client's gate, if there is one.
+    pub(crate) fn with_client_gate(self, client_gate: Option<Arc<ClientGate>>) -> Self {
+        Self {
+            client_gate,
+            ..self
         }
     }
 

@@ -22,6 +22,7 @@ use crate::shell::{Ended, Ready, Receive, Shell};
 use crate::snapshot::{InUse, News, Snapshot};
 use culvert_base::BootTime;
 use culvert_packet::{Accept, MtuMessage, VNET_HEADER_LEN, icmp};
+use culvert_policy::gate::ClientGate;
 use culvert_session::{ClockOffset, PeerId};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -56,6 +57,8 @@ pub struct Options<A> {
     pub counters: Arc<WorkerCounters>,
     /// Of a device whose packets are judged.
     pub gates: Option<Arc<Gates>>,
+    /// Of a client's device, where nothing comes in but answers to what left.
+    pub client_gate: Option<Arc<ClientGate>>,
     /// Random: where the identifications of IPv6 fragments begin.
     pub identification: u32,
 }
@@ -108,7 +111,8 @@ impl<S: Shell> DataPath<S> {
                 options.mechanisms,
                 options.counters,
                 options.gates,
-            ),
+            )
+            .with_client_gate(options.client_gate),
             in_use: InUse {
                 snapshot: Arc::new(Snapshot::empty(0, wall_offset)),
                 news: None,

@@ -3,7 +3,7 @@
 
 use crate::context::Context;
 use crate::counters::{Dropped, WorkerCounters};
-use crate::gate::{Judged, judge_from_client};
+use crate::gate::{Judged, judge_at_client, judge_from_client};
 use crate::mix::is_udp;
 use crate::peer::Peer;
 use crate::shell::Shell;
@@ -97,6 +97,18 @@ impl<'a> Delivery<'a> {
                         if let Some(sender) = sender {
                             refusals.note(sender.id, gathered.first(), reason, context.now);
                         }
+                        return;
+                    }
+                }
+            } else if let Some(gate) = context.client_gate.as_deref() {
+                let from = sender.map(|sender| sender.id);
+                match judge_at_client(gate, snapshot, context.now, from, &mut gathered) {
+                    Judged::Passes => {}
+                    Judged::Releases(fragments) => released = fragments,
+                    Judged::Waits => return,
+                    // Nobody hears of it: an answer would tell that somebody is here.
+                    Judged::Refused(reason) => {
+                        counters.count_gate_drop(reason, packets as u64);
                         return;
                     }
                 }

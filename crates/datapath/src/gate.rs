@@ -1,14 +1,18 @@
-//! The verdict of a gateway's gate on the packets of a worker, in either direction.
+//! The verdict of a gateway's gate on the packets of a worker, in either direction, and that of a client's on those that come
+//! in.
 
 use crate::context::Context;
 use crate::gates::Gates;
 use crate::shell::Shell;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Inside, Snapshot};
 use culvert_base::BootTime;
 use culvert_packet::ip::IpView;
 use culvert_packet::{Cut, Gathered, VNET_HEADER_LEN, VnetHeader};
 use culvert_policy::Checksum;
-use culvert_policy::gate::{DropReason, Frame, GateTable, Later, PeerKey, Verdict};
+use culvert_policy::gate::{
+    ClientGate, DropReason, Frame, GateTable, Later, PeerKey, TunnelAddresses, Verdict,
+};
+use culvert_session::PeerId;
 use std::net::IpAddr;
 
 /// Has a frame to a client judged and translated. Returns how it falls into packets then; `None` where it is dropped,
@@ -88,7 +92,61 @@ pub(crate) fn judge_from_client(
     }
 }
 
-/// The verdict on a client's packets.
+/// The verdict at a client on packets of a gateway, joined to one: by the first of them, as at a gateway.
+pub(crate) fn judge_at_client(
+    gate: &ClientGate,
+    snapshot: &Snapshot,
+    now: BootTime,
+    from: Option<PeerId>,
+    gathered: &mut Gathered<'_>,
+) -> Judged {
+    let Some(from) = from else {
+        return Judged::Refused(DropReason::NotAFlow);
+    };
+    let later = Later {
+        bytes: gathered.later_bytes(),
+        tcp_flags: gathered.later_tcp_flags(),
+    };
+    let packets = gathered.packets() as u32;
+    let packet = gathered.first();
+    let admit = |packet: &mut [u8], packets: u32, later: Later| {
+        let frame = Frame {
+            packets,
+            later,
+            ..Frame::packet(packet)
+        };
+        let is_peers = |address| snapshot.routes.owner(address) == Some(from);
+        gate.admit(now, share_of(from), home(snapshot), is_peers, &frame)
+    };
+    match admit(packet, packets, later) {
+        Verdict::Admit(_) => Judged::Passes,
+        Verdict::AdmitFirst(_) => {
+            let mut waiting = gate.take_released(now, packet);
+            waiting.retain_mut(|packet| {
+                let verdict = admit(packet, 1, Later::default());
+                matches!(verdict, Verdict::Admit(_))
+            });
+            Judged::Releases(waiting)
+        }
+        Verdict::Drop(DropReason::Fragment) if gate.hold(now, share_of(from), packet) => {
+            Judged::Waits
+        }
+        Verdict::Drop(reason) => Judged::Refused(reason),
+    }
+}
+
+/// The addresses that packets may come in for.
+pub(crate) fn home(snapshot: &Snapshot) -> Option<TunnelAddresses> {
+    let Inside { v4, v6 } = snapshot.inside?;
+    Some(TunnelAddresses { v4, v6 })
+}
+
+/// The gateway whose share of the fragments that wait a packet belongs to.
+const fn share_of(peer: PeerId) -> PeerKey {
+    PeerKey(peer.0)
+}
+
+/// The verdict on packets that come in.
 pub(crate) enum Judged {
     Passes,
     /// They are a first fragment, and behind it pass later ones that came before it.

@@ -3,6 +3,7 @@
 use crate::context::Context;
 use crate::counters::Dropped;
 use crate::delivery::Delivery;
+use crate::gate::home;
 use crate::event::{Event, HandshakeMessage, PATH_MESSAGE_PREFIX, PathMessage};
 use crate::key_table::Receiving;
 use crate::lane::Lane;
@@ -363,7 +364,8 @@ fn about_own_packet<'a>(
     )
 }
 
-/// Hands over what the peer says of a packet that it does not let pass. False where it says no such thing.
+/// Hands over what the peer says of a packet that it does not let pass. False where it says no such thing, or where a client
+/// has sent no such packet.
 #[cold]
 fn hear_refusal<S: Shell>(
     snapshot: &Snapshot,
@@ -379,6 +381,11 @@ fn hear_refusal<S: Shell>(
     else {
         return false;
     };
+    if let Some(gate) = &context.client_gate
+        && !gate.has_sent(context.now, home(snapshot), quoted)
+    {
+        return false;
+    }
     let refusal = match kind {
         icmp::Unreachable::Prohibited => RouteRefusal::Prohibited,
         _ => RouteRefusal::Unreachable,

@@ -90,6 +90,9 @@ const fn kind(reason: DropReason) -> Option<Unreachable> {
         | DropReason::ForgedSource
         | DropReason::IcmpType
         | DropReason::NotAFlow
+        | DropReason::ForeignDestination
+        | DropReason::NotOpened
+        | DropReason::OtherGateway
         | DropReason::Fragment => None,
     }
 }

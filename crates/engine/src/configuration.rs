@@ -32,10 +32,8 @@ pub struct Options {
     /// Is woken when messages about paths may wait ([`Device::next_path_message`](crate::Device::next_path_message)).
     /// Without it, such messages are dropped as unknown.
     pub path_messages: Option<Waker>,
-    /// True if a gate judges every packet. Until it has a table, nothing passes.
-    pub gated: bool,
-    /// True if packets that the gate lets pass leave this machine under one address for all peers.
-    pub masquerades: bool,
+    /// The judge of packets.
+    pub gate: GateKind,
     /// UDP port that the device starts with; 0 lets the kernel choose.
     pub listen_port: u16,
     /// `SO_MARK` of what leaves that it starts with; 0 is none.
@@ -46,6 +44,21 @@ pub struct Options {
     /// The store that keeps interface and sockets over a restart of the process. Those of an earlier process that
     /// are there and fit are taken over.
     pub store: Option<Arc<dyn DescriptorStore>>,
+}
+
+/// The judge of a device's packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GateKind {
+    /// None but allowed IPs: plain WireGuard.
+    Open,
+    /// A gateway's: it judges every packet by a table of grants. Until there is one, nothing passes.
+    Gateway {
+        /// True if packets that it lets pass leave this machine under one address for all peers.
+        masquerades: bool,
+    },
+    /// A client's: nothing comes in but answers to what left. Until the device knows its own addresses ([`Change::inside`]),
+    /// nothing comes in at all.
+    Client,
 }
 
 /// The most candidates of one peer: a gateway with eight interfaces of two families, and its relays.

@@ -1,8 +1,10 @@
 //! A running device: its threads, and the handle through which they are spoken to.
 
 use crate::clock;
-use crate::configuration::{BULK_QUEUES_PER_WORKER, Change, Configuration, MAX_WORKERS, Options};
-use crate::control::{Control, Parts, Request, Shared, limit_superframes};
+use crate::configuration::{
+    BULK_QUEUES_PER_WORKER, Change, Configuration, GateKind, MAX_WORKERS, Options,
+};
+use crate::control::{Control, DeviceGates, Parts, Request, Shared, limit_superframes};
 use crate::entropy::random_seed;
 use crate::error::EngineError;
 use crate::flows::TakenFlows;
@@ -18,6 +20,7 @@ use culvert_datapath::{
     Gates, Mechanism, PathMessage, RouteRefusal, Snapshot, Unrouted, WorkerCounters,
 };
 use culvert_packet::Accept;
+use culvert_policy::gate::{ClientGate, Seed};
 use culvert_tun::{LinkWatch, Queue, QueueCredit, Steering, SteeringState, queue_fault};
 use culvert_udp::SendError;
 use std::io;
@@ -83,11 +86,7 @@ impl Device {
             path: Arc::new(Snapshot::empty(options.mtu, clock::wall_offset())),
             sockets: None,
         });
-        let gates = options
-            .gated
-            .then(|| make_gates(options.workers, options.masquerades))
-            .transpose()?
-            .map(Arc::new);
+        let gates = DeviceGates::new(options.gate, options.workers)?;
         let waker = options.path_messages.clone();
         let shared = Shared::new(options.workers, published, gates, waker)
             .map(Arc::new)
@@ -377,9 +376,23 @@ fn make_tun(options: &Options) -> Result<culvert_tun::Device, EngineError> {
     Ok(tun)
 }
 
-fn make_gates(workers: usize, masquerades: bool) -> Result<Gates, EngineError> {
-    let seeds: Result<Vec<_>, _> = (0..workers).map(|_| random_seed()).collect();
-    Ok(Gates::new(seeds?, masquerades))
+impl DeviceGates {
+    fn new(kind: GateKind, workers: usize) -> Result<Self, EngineError> {
+        Ok(match kind {
+            GateKind::Open => Self::default(),
+            GateKind::Gateway { masquerades } => {
+                let seeds: Result<Vec<_>, _> = (0..workers).map(|_| random_seed()).collect();
+                Self {
+                    gateway: Some(Arc::new(Gates::new(seeds?, masquerades))),
+                    client: None,
+                }
+            }
+            GateKind::Client => Self {
+                gateway: None,
+                client: Some(Arc::new(ClientGate::new(Seed::new(random_seed()?)))),
+            },
+        })
+    }
 }
 
 impl Drop for Device {

@@ -26,7 +26,7 @@ mod worker;
 
 pub use clock::{boot_time, unix_time};
 pub use configuration::{
-    BULK_QUEUES_PER_WORKER, Change, Configuration, MAX_CANDIDATES, MAX_WORKERS, Options,
+    BULK_QUEUES_PER_WORKER, Change, Configuration, GateKind, MAX_CANDIDATES, MAX_WORKERS, Options,
     PeerChange, PeerConfiguration,
 };
 pub use culvert_base::AllowedIpChange;

@@ -8,7 +8,7 @@ use culvert_base::{BootTime, UnixTime};
 use culvert_client_core::{PacketRefusal, Peer, PeerReport, PeerUpdate};
 use culvert_datapath::{Inside, Mechanisms, PathMessage, ServiceRoutes, Unrouted};
 use culvert_engine::{
-    AllowedIpChange, Change, Device, EngineError, ForeignSource, Options, PeerChange,
+    AllowedIpChange, Change, Device, EngineError, ForeignSource, GateKind, Options, PeerChange,
 };
 use culvert_host::{InterfaceName, WakeUp};
 use culvert_policy::RoutedServices;
@@ -63,8 +63,9 @@ pub(crate) struct Told {
     pub(crate) drops: Vec<DropStatus>,
     /// The number of times that all sessions began anew, because the machine may be a copy.
     pub(crate) generation_changes: u64,
-    /// Messages to relays, and probes, that were sent, and those that could not be.
-    pub(crate) path_messages: [(&'static str, u64); 2],
+    /// Messages to relays, and probes, that were sent, and those that could not be; flows that the gate knows, and those that
+    /// made room for others.
+    pub(crate) counters: [(&'static str, u64); 4],
     /// Problems, each a line with its fix.
     pub(crate) problems: Vec<String>,
 }
@@ -82,8 +83,7 @@ impl Tunnel {
             suite: Suite::ChaCha20Poly1305,
             unrouted: Some(packets),
             path_messages: Some(path_messages.waker()),
-            gated: false,
-            masquerades: false,
+            gate: GateKind::Client,
             listen_port: 0,
             mark: settings.routing.mark.get(),
             bind_when_looped: false,
@@ -227,9 +227,14 @@ impl Tunnel {
         Told {
             drops: told.collect(),
             generation_changes: status.generation_changes,
-            path_messages: [
+            counters: [
                 ("path_messages_sent", status.path_messages.sent),
                 ("path_messages_unsent", status.path_messages.send_failures),
+                ("flows", status.flows.unwrap_or(0) as u64),
+                (
+                    "flows_evicted_when_full",
+                    status.flows_evicted.map_or(0, |evicted| evicted.full),
+                ),
             ],
             problems: problems.into_iter().flatten().collect(),
         }

@@ -4,7 +4,7 @@ use crate::portal::{CLIENT, Candidates};
 use anyhow::Result;
 use culvert_base::Prefix;
 use culvert_datapath::Mechanisms;
-use culvert_engine::{AllowedIpChange, Change, Device, Options, PeerChange};
+use culvert_engine::{AllowedIpChange, Change, Device, GateKind, Options, PeerChange};
 use culvert_host::WakeUp;
 use culvert_ids::{GatewayId, GrantId, ResourceId};
 use culvert_lab::Namespace;
@@ -41,8 +41,7 @@ impl Gateway {
                 suite: Suite::ChaCha20Poly1305,
                 unrouted: None,
                 path_messages: Some(path_messages.waker()),
-                gated: false,
-                masquerades: false,
+                gate: GateKind::Open,
                 listen_port: 0,
                 mark: 0,
                 bind_when_looped: false,

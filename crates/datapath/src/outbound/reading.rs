@@ -203,6 +203,9 @@ impl Outbound {
             context.want_handshake(peer);
             return None;
         }
+        if let Some(gate) = &context.client_gate {
+            gate.note_outbound(context.now, packet);
+        }
         if cut.segment_len(0) > LONGEST_UNPROBED && !peer.full_size_left.load(Ordering::Relaxed) {
             context.note_full_size(peer);
         }

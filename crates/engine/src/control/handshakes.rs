@@ -51,11 +51,11 @@ pub(super) struct Handshakes {
 }
 
 impl Handshakes {
-    /// `gated` devices answer promptly.
-    pub(super) fn new(seed: [u8; 32], suite: Suite, gated: bool) -> Self {
+    /// Devices that others take for dead where they are silent answer promptly.
+    pub(super) fn new(seed: [u8; 32], suite: Suite, answers_promptly: bool) -> Self {
         let mut handshaker = Handshaker::new(seed);
         handshaker.set_entropy(Box::new(SystemEntropy));
-        if gated {
+        if answers_promptly {
             // Clients take a gateway's silence for its death.
             handshaker.set_keepalive_timeout(PROMPT_KEEPALIVE_TIMEOUT);
         }

@@ -27,5 +27,5 @@ mod workers;
 
 pub(crate) use link::limit_superframes;
 pub(crate) use request::Request;
-pub(crate) use shared::Shared;
+pub(crate) use shared::{DeviceGates, Shared};
 pub(crate) use thread::{Control, Parts};

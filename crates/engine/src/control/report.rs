@@ -13,6 +13,7 @@ use culvert_datapath::Gates;
 use culvert_datapath::Mechanism;
 use culvert_datapath::{BatchSizes, Counter, Dropped, WorkerCounters};
 use culvert_packet::Accept;
+use culvert_policy::gate::Evicted;
 use culvert_session::DropReason;
 use culvert_tun::{BoundState, Feature, SteeringState};
 use culvert_udp::Features;
@@ -56,15 +57,26 @@ impl Control {
             },
             generation_changes: self.machine.changes(),
             drops: self.drops(),
-            flows: self
-                .workers
-                .shared()
-                .gates
-                .as_deref()
-                .map(Gates::flow_count),
-            flows_evicted: self.workers.shared().gates.as_deref().map(Gates::evicted),
+            flows: self.flow_count(now),
+            flows_evicted: self.flows_evicted(),
             peers,
         }
+    }
+
+    fn flow_count(&self, now: BootTime) -> Option<usize> {
+        let shared = self.workers.shared();
+        let at_client = shared.client_gate.as_deref();
+        let at_client = at_client.map(|gate| gate.flow_count(now));
+        at_client.or(shared.gates.as_deref().map(Gates::flow_count))
+    }
+
+    fn flows_evicted(&self) -> Option<Evicted> {
+        let shared = self.workers.shared();
+        let at_client = shared.client_gate.as_deref().map(|gate| Evicted {
+            own_share: 0,
+            full: gate.displaced(),
+        });
+        at_client.or(shared.gates.as_deref().map(Gates::evicted))
     }
 
     /// True if data to some peer has been unanswered for a time in `span`.
@@ -245,7 +257,8 @@ impl Control {
                 reason: reason.name(),
                 count: self.dropped_by_gate(reason),
             });
-        let gate = gate.filter(|_| self.workers.shared().gates.is_some());
+        let shared = self.workers.shared();
+        let gate = gate.filter(|_| shared.gates.is_some() || shared.client_gate.is_some());
         road.chain(handshakes).chain(gate).collect()
     }
 
@@ -253,13 +266,17 @@ impl Control {
         let counters = self.workers.counters().iter();
         let dropped: u64 = counters.map(|it| it.dropped_by_gate(reason)).sum();
         let is_fragment = reason == culvert_policy::gate::DropReason::Fragment;
-        let gates = self
-            .workers
-            .shared()
-            .gates
-            .as_deref()
-            .filter(|_| is_fragment);
-        dropped + gates.map_or(0, Gates::fragments_lost)
+        if !is_fragment {
+            return dropped;
+        }
+        let shared = self.workers.shared();
+        let gates = shared.gates.as_deref();
+        let at_client = shared.client_gate.as_deref();
+        let lost_at_client = at_client.map_or(0, |gate| {
+            gate.sweep(clock::now());
+            gate.fragments_lost()
+        });
+        dropped + lost_at_client + gates.map_or(0, Gates::fragments_lost)
     }
 }
 

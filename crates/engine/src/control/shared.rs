@@ -8,6 +8,7 @@ use crossbeam_queue::ArrayQueue;
 use culvert_datapath::{
     Command, Event, Gates, HandshakeMessage, MAX_PATH_MESSAGE_LEN, PathMessage,
 };
+use culvert_policy::gate::ClientGate;
 use culvert_session::parse::INITIATION_LEN;
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
@@ -64,15 +65,24 @@ pub(crate) struct Shared {
     stopping: AtomicBool,
     /// Interface and sockets stay with the store.
     leaving: AtomicBool,
-    /// Of a device whose packets are judged.
+    /// Of a gateway's device.
     pub(crate) gates: Option<Arc<Gates>>,
+    /// Of a client's device.
+    pub(crate) client_gate: Option<Arc<ClientGate>>,
+}
+
+/// The gates of a device: none, or one of the two.
+#[derive(Default)]
+pub(crate) struct DeviceGates {
+    pub(crate) gateway: Option<Arc<Gates>>,
+    pub(crate) client: Option<Arc<ClientGate>>,
 }
 
 impl Shared {
     pub(crate) fn new(
         workers: usize,
         published: Published<View>,
-        gates: Option<Arc<Gates>>,
+        gates: DeviceGates,
         path_messages: Option<Waker>,
     ) -> io::Result<Self> {
         let mailbox = || {
@@ -96,7 +106,8 @@ impl Shared {
             workers: (0..workers).map(|_| mailbox()).collect::<io::Result<_>>()?,
             stopping: AtomicBool::new(false),
             leaving: AtomicBool::new(false),
-            gates,
+            gates: gates.gateway,
+            client_gate: gates.client,
         })
     }
 

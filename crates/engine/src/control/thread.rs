@@ -14,6 +14,7 @@ use super::shared::Shared;
 use super::udp::{SocketSettings, Sockets};
 use super::workers::Workers;
 use crate::clock;
+use crate::configuration::GateKind;
 use crate::sockets::View;
 use crate::store::StoredDescriptors;
 use culvert_base::BootTime;
@@ -68,11 +69,13 @@ impl Control {
             store: options.store,
             bind_when_looped: options.bind_when_looped,
         };
+        // Clients take a gateway's silence for its death.
+        let answers_promptly = matches!(options.gate, GateKind::Gateway { .. });
         Self {
             helpers: Helpers::start(Arc::clone(&parts.shared)),
             workers: Workers::new(parts.shared, parts.worker_counters),
             requests: parts.requests,
-            handshakes: Handshakes::new(parts.seed, options.suite, options.gated),
+            handshakes: Handshakes::new(parts.seed, options.suite, answers_promptly),
             peers: Peers::new(),
             sockets: Sockets::new(settings, options.listen_port, options.mark),
             link: Link::new(parts.tun, parts.watch, options.mtu, options.mechanisms),

@@ -62,6 +62,7 @@ impl Worker {
             mechanisms: options.mechanisms,
             counters: Arc::clone(&options.counters),
             gates,
+            client_gate: options.shared.client_gate.clone(),
             identification: getrandom::u32().unwrap_or_default(),
         };
         let shell = KernelShell::new(

@@ -8,7 +8,7 @@ use culvert_base::Prefix;
 use culvert_base::{UnixTime, whole_millis};
 use culvert_datapath::{Mechanisms, PathMessage};
 use culvert_engine::{
-    AllowedIpChange, Change, Device, EngineError, Options, PeerChange, PeerStatus, TakenFlows,
+    AllowedIpChange, Change, Device, EngineError, GateKind, Options, PeerChange, PeerStatus, TakenFlows,
 };
 use culvert_gateway_core::PeerUpdate;
 use culvert_host::{SourceAddress, WakeUp};
@@ -73,8 +73,9 @@ impl Tunnel {
             suite: Suite::ChaCha20Poly1305,
             unrouted: None,
             path_messages: Some(path_messages.waker()),
-            gated: true,
-            masquerades: settings.source == SourceAddress::Masquerade,
+            gate: GateKind::Gateway {
+                masquerades: settings.source == SourceAddress::Masquerade,
+            },
             listen_port: settings.listen_port,
             mark: settings.routing.mark.get(),
             bind_when_looped: false,

@@ -529,7 +529,7 @@ fn is_same_way(flow: &Flow, permit: &Permit) -> bool {
     }
 }
 
-fn datagram(heading: &Heading, is_of_client: bool) -> DatagramKey {
+pub(super) fn datagram(heading: &Heading, is_of_client: bool) -> DatagramKey {
     DatagramKey {
         source: heading.source,
         destination: heading.destination,

@@ -71,6 +71,12 @@ reasons! {
     FlowsFull = "flows_full",
     /// A packet of a protocol without ports, where as many addresses as can be remembered are in use by others.
     PortlessFull = "portless_full",
+    /// At a client: a packet for another address than the client's own in the tunnel.
+    ForeignDestination = "foreign_destination",
+    /// At a client: the first packet of a connection, or a query, that comes to it. Nothing begins there.
+    NotOpened = "not_opened",
+    /// At a client: an ICMP error about a flow that goes through another gateway.
+    OtherGateway = "other_gateway",
 }
 
 impl fmt::Display for DropReason {

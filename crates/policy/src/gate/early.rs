@@ -122,6 +122,11 @@ impl Early {
         });
     }
 
+    /// True if fragments of the datagram wait.
+    pub(super) fn holds(&self, key: &DatagramKey) -> bool {
+        self.held.iter().any(|held| held.key == *key)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.len == 0
     }

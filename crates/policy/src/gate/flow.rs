@@ -27,8 +27,9 @@ pub(super) const OTHER_IDLE: Duration = Duration::from_secs(600);
 const SCTP: Protocol = Protocol(132);
 
 const TCP_FIN: u8 = 0x01;
-const TCP_SYN: u8 = 0x02;
-const TCP_RST: u8 = 0x04;
+pub(super) const TCP_SYN: u8 = 0x02;
+pub(super) const TCP_RST: u8 = 0x04;
+pub(super) const TCP_ACK: u8 = 0x10;
 
 /// The key of a flow, as one of its two ends sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,12 +155,44 @@ impl Tally {
 }
 
 /// The state of a TCP connection; for other protocols only `answered` is ever set.
-#[derive(Clone, Copy, Debug, Default)]
-struct Progress {
-    answered: bool,
-    client_finished: bool,
-    remote_finished: bool,
-    reset: bool,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Progress {
+    pub(super) answered: bool,
+    pub(super) client_finished: bool,
+    pub(super) remote_finished: bool,
+    pub(super) reset: bool,
+}
+
+impl Progress {
+    /// The time for which a flow of the protocol may be silent.
+    pub(super) const fn idle(self, protocol: Protocol) -> Duration {
+        match protocol {
+            Protocol::TCP if self.is_closed() => TCP_CLOSED_IDLE,
+            Protocol::TCP if self.answered => TCP_IDLE,
+            Protocol::TCP => TCP_OPENING_IDLE,
+            Protocol::UDP => UDP_IDLE,
+            Protocol::ICMP | Protocol::ICMPV6 => ICMP_IDLE,
+            _ => OTHER_IDLE,
+        }
+    }
+
+    /// True if a TCP connection is over, so that its silence is its end.
+    pub(super) const fn is_closed(self) -> bool {
+        self.reset || self.client_finished && self.remote_finished
+    }
+
+    #[inline(always)]
+    pub(super) const fn note_of_client(&mut self, tcp_flags: u8) {
+        self.client_finished |= tcp_flags & TCP_FIN != 0;
+        self.reset |= tcp_flags & TCP_RST != 0;
+    }
+
+    #[inline(always)]
+    pub(super) const fn note_of_remote(&mut self, tcp_flags: u8) {
+        self.answered = true;
+        self.remote_finished |= tcp_flags & TCP_FIN != 0;
+        self.reset |= tcp_flags & TCP_RST != 0;
+    }
 }
 
 /// A flow that a client began.
@@ -218,24 +251,7 @@ impl Flow {
     /// True if it has been silent for too long.
     #[inline(always)]
     pub(super) fn is_idle(&self, now: BootTime) -> bool {
-        now.has_passed(self.last, self.idle())
-    }
-
-    fn idle(&self) -> Duration {
-        let Progress {
-            answered,
-            client_finished,
-            remote_finished,
-            reset,
-        } = self.progress;
-        match self.near.protocol() {
-            Protocol::TCP if reset || client_finished && remote_finished => TCP_CLOSED_IDLE,
-            Protocol::TCP if answered => TCP_IDLE,
-            Protocol::TCP => TCP_OPENING_IDLE,
-            Protocol::UDP => UDP_IDLE,
-            Protocol::ICMP | Protocol::ICMPV6 => ICMP_IDLE,
-            _ => OTHER_IDLE,
-        }
+        now.has_passed(self.last, self.progress.idle(self.near.protocol()))
     }
 
     /// True if the grant that allowed it is still in force, and neither the grants of its client nor anything else that it
@@ -252,9 +268,8 @@ impl Flow {
     }
 
     /// True if a TCP connection is over, so that its silence is its end.
-    pub(super) fn is_closed(&self) -> bool {
-        let progress = self.progress;
-        progress.reset || progress.client_finished && progress.remote_finished
+    pub(super) const fn is_closed(&self) -> bool {
+        self.progress.is_closed()
     }
 
     /// True if a packet of the client begins another connection between the same ports.
@@ -269,8 +284,7 @@ impl Flow {
         self.last = self.last.max(now);
         self.to_remote
             .add(frame.packets, heading.len + frame.later.bytes);
-        self.progress.client_finished |= tcp_flags & TCP_FIN != 0;
-        self.progress.reset |= tcp_flags & TCP_RST != 0;
+        self.progress.note_of_client(tcp_flags);
     }
 
     #[inline(always)]
@@ -279,9 +293,7 @@ impl Flow {
         self.last = self.last.max(now);
         self.to_client
             .add(frame.packets, heading.len + frame.later.bytes);
-        self.progress.answered = true;
-        self.progress.remote_finished |= tcp_flags & TCP_FIN != 0;
-        self.progress.reset |= tcp_flags & TCP_RST != 0;
+        self.progress.note_of_remote(tcp_flags);
     }
 
     /// The record of it for reports.

@@ -218,6 +218,15 @@ impl Quotation {
     }
 }
 
+/// The heading of a packet that something quotes, from its first byte on.
+pub(super) fn quoted_heading(bytes: &[u8]) -> Option<Heading> {
+    match bytes.first()? >> 4 {
+        4 => quoted_v4(bytes),
+        6 => quoted_v6(bytes),
+        _ => None,
+    }
+}
+
 fn quoted_v4(bytes: &[u8]) -> Option<Heading> {
     let (fixed, _) = bytes.split_first_chunk::<IPV4_HEADER_LEN>()?;
     let header_len = usize::from(fixed[0] & 0xF) * 4;

@@ -106,7 +106,7 @@ impl Gate {
 
 /// The flow of a packet that a client sent and an error quotes. An error has none: nobody answers errors with errors
 /// (RFC 1122 §3.2.2, RFC 4443 §2.4 (e.1)), and its key would be that of a query with identifier 0.
-fn of_query(quoted: &Heading) -> Result<FlowKey, DropReason> {
+pub(super) fn of_query(quoted: &Heading) -> Result<FlowKey, DropReason> {
     match quoted.kind {
         Kind::Plain | Kind::Query => Ok(FlowKey::of_client(quoted)),
         Kind::Answer | Kind::Error | Kind::LaterFragment => Err(DropReason::NotAFlow),

@@ -14,8 +14,13 @@
 //!
 //! A grant for a name leads to an address that stands for it at the client. The gate translates it
 //! to the one the name has when the flow begins, and back; the flow keeps it while it lasts.
+//!
+//! A client has a gate too, with the sides exchanged: [`ClientGate`] remembers the flows that its host began, and lets
+//! nothing else come in.
 
 mod admit;
+mod client;
+mod client_flows;
 mod datagram;
 mod drop_reason;
 mod early;
@@ -30,9 +35,12 @@ mod index;
 mod portless;
 mod seed;
 mod shard_map;
+mod sync;
 mod table;
 
 pub use admit::Gate;
+pub use client::{ClientGate, TunnelAddresses};
+pub use client_flows::MAX_CLIENT_FLOWS;
 pub use drop_reason::DropReason;
 pub use flow::{End, FlowRecord, Tally, UDP_IDLE};
 pub use flows::{Evicted, MAX_ENDED, MAX_FLOWS, MAX_FLOWS_PER_CLIENT};

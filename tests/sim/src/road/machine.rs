@@ -93,6 +93,7 @@ impl Machine {
             mechanisms: Mechanisms::ALL,
             counters: Arc::clone(&counters),
             gates,
+            client_gate: None,
             identification: 7,
         };
         let path = DataPath::new(shell, options).expect("a shell in memory does not end");

@@ -37,14 +37,14 @@ impl EventLoop<'_> {
         let Told {
             drops,
             generation_changes,
-            path_messages,
+            counters: of_device,
             problems: of_tunnel,
         } = self.devices.tunnel.told();
         problems.extend(of_tunnel);
         let counters = counter_list(&view.counters)
             .into_iter()
             .chain([("generation_changes", generation_changes)])
-            .chain(path_messages)
+            .chain(of_device)
             .map(|(name, count)| CounterStatus {
                 name: name.to_owned(),
                 count,

@@ -1,0 +1,442 @@
+//! A client's gate: nothing comes in through the tunnel but answers to the flows that its host began.
+//!
+//! ```text
+//! host → ClientGate::note_outbound → gateway     a flow begins
+//! host ← ClientGate::admit         ← gateway     passes only as part of such a flow, or as an ICMP error about one
+//! ```
+//!
+//! A gateway is trusted with what it is sent, not with the host. Whoever has its key can answer what the host asks it,
+//! and can neither open a connection nor find out which ones there are (CVE-2019-14899, by the way of the tunnel).
+//!
+//! All workers share one gate. A packet costs one look-up, and waits for nobody; fragments alone take a lock.
+
+use super::admit::datagram;
+use super::client_flows::{ClientFlows, Found, KeyWords, MAX_CLIENT_FLOWS, Rank};
+use super::early::Early;
+use super::flow::{FlowKey, Progress, TCP_ACK, TCP_RST, TCP_SYN};
+use super::flows::FlowRef;
+use super::fragments::Fragments;
+use super::heading::{AddressBits, Heading, Kind, Quotation, address, quoted_heading};
+use super::icmp_error::of_query;
+use super::seed::{Seed, fold};
+use super::{DropReason, Frame, PeerKey, Verdict};
+use crate::never_forwarded::is_forwarded;
+use culvert_base::BootTime;
+use culvert_packet::ip::{IpVersion, Protocol};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+const ANSWERED: u32 = 1;
+const CLIENT_FINISHED: u32 = 2;
+const REMOTE_FINISHED: u32 = 4;
+const RESET: u32 = 8;
+
+/// The client's addresses in the tunnel: the only ones that anything may come in for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TunnelAddresses {
+    /// Of IPv4.
+    pub v4: Ipv4Addr,
+    /// Of IPv6.
+    pub v6: Ipv6Addr,
+}
+
+impl TunnelAddresses {
+    #[inline(always)]
+    fn has(self, version: IpVersion, bits: AddressBits) -> bool {
+        match version {
+            IpVersion::V4 => bits == self.v4.to_bits().into(),
+            IpVersion::V6 => bits == self.v6.to_bits(),
+        }
+    }
+}
+
+/// Remembers the flows of a host, and judges what comes in through its tunnel.
+#[derive(Debug)]
+pub struct ClientGate {
+    seed: Seed,
+    flows: ClientFlows,
+    fragments: Mutex<Fragmented>,
+}
+
+/// Datagrams that come in parts.
+#[derive(Debug)]
+struct Fragmented {
+    /// The flows of those whose first fragment has passed.
+    admitted: Fragments,
+    /// Later fragments that came before the first one.
+    early: Early,
+}
+
+impl ClientGate {
+    /// A gate that remembers [`MAX_CLIENT_FLOWS`] flows.
+    #[must_use]
+    pub fn new(seed: Seed) -> Self {
+        Self::with_max_flows(seed, MAX_CLIENT_FLOWS)
+    }
+
+    /// A gate that remembers fewer flows, at least eight.
+    #[must_use]
+    pub fn with_max_flows(seed: Seed, max_flows: usize) -> Self {
+        Self {
+            seed,
+            flows: ClientFlows::new(max_flows.min(MAX_CLIENT_FLOWS)),
+            fragments: Mutex::new(Fragmented {
+                admitted: Fragments::new(seed),
+                early: Early::default(),
+            }),
+        }
+    }
+
+    /// Remembers the flow of a packet, or of a superframe, that leaves the host through the tunnel.
+    ///
+    /// A flow begins with a packet of UDP or of a protocol without ports, with a query of ICMP, and with a SYN. A connection
+    /// that is older than the gate is known by a packet that goes on with it: the host outlives a restart of the client.
+    /// A RST and a SYN that answers another one begin nothing: they are answers to what nobody here has asked for.
+    #[inline]
+    pub fn note_outbound(&self, now: BootTime, packet: &[u8]) {
+        let mut heading = Heading::NONE;
+        if heading.read(packet).is_err() || !matches!(heading.kind, Kind::Plain | Kind::Query) {
+            return;
+        }
+        let key = FlowKey::of_client(&heading);
+        let (hash, words) = (self.hash(&key), words(&key));
+        let now_s = seconds(now);
+        let found = self.flows.find(hash, &words);
+        if let Some(found) = found {
+            let mut progress = progress_of(found.flags);
+            let begins_anew = heading.tcp_flags & TCP_SYN != 0 && progress.is_closed();
+            if !begins_anew && !is_idle(&found, key.protocol(), now_s) {
+                progress.note_of_client(heading.tcp_flags);
+                self.flows.add_flags(&found, flags_of(progress));
+                self.flows.touch(&found, now_s);
+                return;
+            }
+        }
+        self.begin(&heading, &key, now_s, found);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn begin(&self, heading: &Heading, key: &FlowKey, now_s: u64, replaced: Option<Found>) {
+        let Some(progress) = beginning(heading) else {
+            return;
+        };
+        if !is_forwarded(key.remote_address()) {
+            return;
+        }
+        let (hash, words) = (self.hash(key), words(key));
+        let flags = flags_of(progress);
+        let rank = |word, flags, last_s| rank(word, flags, last_s, now_s);
+        // Where others write all its places, its answer is lost and its sender repeats it.
+        let _is_remembered = self
+            .flows
+            .begin(hash, &words, flags, now_s, replaced, rank);
+    }
+
+    /// Judges a packet that came from `peer`, or those that were joined behind it. `is_peers` says whether an address is one
+    /// that goes to that peer.
+    ///
+    /// The caller has checked the source as WireGuard does, but for ICMP errors of routers behind the peer.
+    #[inline]
+    pub fn admit(
+        &self,
+        now: BootTime,
+        peer: PeerKey,
+        home: Option<TunnelAddresses>,
+        is_peers: impl Fn(IpAddr) -> bool,
+        frame: &Frame<'_>,
+    ) -> Verdict {
+        let passed = self.pass(now, peer, home, is_peers, frame);
+        passed.unwrap_or_else(Verdict::Drop)
+    }
+
+    #[inline]
+    fn pass(
+        &self,
+        now: BootTime,
+        peer: PeerKey,
+        home: Option<TunnelAddresses>,
+        is_peers: impl Fn(IpAddr) -> bool,
+        frame: &Frame<'_>,
+    ) -> Result<Verdict, DropReason> {
+        let mut heading = Heading::NONE;
+        heading.read(frame.packet)?;
+        if !home.is_some_and(|home| home.has(heading.version, heading.destination)) {
+            return Err(DropReason::ForeignDestination);
+        }
+        let now_s = seconds(now);
+        match heading.kind {
+            Kind::Plain | Kind::Answer => {
+                let found = self.flow(&heading, now_s)?;
+                let mut progress = progress_of(found.flags);
+                progress.note_of_remote(heading.tcp_flags | frame.later.tcp_flags);
+                self.note_inbound(&found, progress, now_s);
+                if heading.is_first_fragment && self.remember(&heading, &found, peer, now) {
+                    return Ok(Verdict::AdmitFirst(peer));
+                }
+            }
+            Kind::LaterFragment => {
+                let found = self.of_fragment(&heading, now)?;
+                self.note_inbound(&found, progress_of(found.flags | ANSWERED), now_s);
+            }
+            Kind::Error => self.about_flow(&heading, frame.packet, is_peers, now_s)?,
+            Kind::Query => return Err(stranger(&heading, DropReason::NotOpened)),
+        }
+        Ok(Verdict::Admit(peer))
+    }
+
+    /// The flow that a packet to the host belongs to.
+    #[inline]
+    fn flow(&self, heading: &Heading, now_s: u64) -> Result<Found, DropReason> {
+        let key = FlowKey::of_remote(heading);
+        let found = self.flows.find(self.hash(&key), &words(&key));
+        let found = found.filter(|found| !is_idle(found, key.protocol(), now_s));
+        // A SYN alone begins something, and nothing begins at the host: the port may be of a listener by now.
+        let opens = heading.tcp_flags & (TCP_SYN | TCP_ACK) == TCP_SYN;
+        match found {
+            Some(found) if !opens => Ok(found),
+            _ if opens => Err(stranger(heading, DropReason::NotOpened)),
+            _ => Err(stranger(heading, DropReason::NotAFlow)),
+        }
+    }
+
+    /// A connection that is over is not kept by what comes in.
+    #[inline]
+    fn note_inbound(&self, found: &Found, progress: Progress, now_s: u64) {
+        self.flows.add_flags(found, flags_of(progress));
+        if !progress_of(found.flags).is_closed() {
+            self.flows.touch(found, now_s);
+        }
+    }
+
+    /// Judges an ICMP error by the packet that it quotes: one of a flow to an address of this very peer.
+    #[cold]
+    fn about_flow(
+        &self,
+        heading: &Heading,
+        packet: &[u8],
+        is_peers: impl Fn(IpAddr) -> bool,
+        now_s: u64,
+    ) -> Result<(), DropReason> {
+        let quotation = Quotation::parse(packet, heading);
+        let quoted = quotation.ok_or(stranger(heading, DropReason::NotAFlow))?.heading;
+        let key = of_query(&quoted)?;
+        if quoted.source != heading.destination {
+            return Err(stranger(heading, DropReason::NotAFlow));
+        }
+        if stranger(heading, DropReason::NotAFlow) == DropReason::ForgedSource {
+            return Err(DropReason::ForgedSource);
+        }
+        if !self.has(&key, now_s) {
+            return Err(DropReason::NotAFlow);
+        }
+        match is_peers(key.remote_address()) {
+            true => Ok(()),
+            false => Err(DropReason::OtherGateway),
+        }
+    }
+
+    /// True if the packet that a peer quotes, from its first byte on, is one of a flow that the host began.
+    #[cold]
+    #[must_use]
+    pub fn has_sent(&self, now: BootTime, home: Option<TunnelAddresses>, quoted: &[u8]) -> bool {
+        let Some(quoted) = quoted_heading(quoted) else {
+            return false;
+        };
+        let is_ours = home.is_some_and(|home| home.has(quoted.version, quoted.source));
+        is_ours && of_query(&quoted).is_ok_and(|key| self.has(&key, seconds(now)))
+    }
+
+    fn has(&self, key: &FlowKey, now_s: u64) -> bool {
+        let found = self.flows.find(self.hash(key), &words(key));
+        found.is_some_and(|found| !is_idle(&found, key.protocol(), now_s))
+    }
+
+    /// Remembers the datagram of a first fragment. True if later ones of it wait.
+    #[cold]
+    fn remember(&self, heading: &Heading, found: &Found, peer: PeerKey, now: BootTime) -> bool {
+        let key = datagram(heading, false);
+        let (place, generation) = ClientFlows::number(found);
+        let flow = FlowRef { place, generation };
+        let mut fragments = self.fragments();
+        fragments
+            .admitted
+            .insert(self.hash_datagram(heading), key, (peer, flow), now);
+        fragments.early.holds(&key)
+    }
+
+    /// The flow of a later fragment.
+    #[cold]
+    fn of_fragment(&self, heading: &Heading, now: BootTime) -> Result<Found, DropReason> {
+        let key = datagram(heading, false);
+        let fragments = self.fragments();
+        let flow = fragments
+            .admitted
+            .find(self.hash_datagram(heading), &key, now);
+        let flow = flow.and_then(|flow| self.flows.at((flow.place, flow.generation)));
+        let (found, word) = flow.ok_or(stranger(heading, DropReason::Fragment))?;
+        match is_idle(&found, protocol_of(word), seconds(now)) {
+            true => Err(DropReason::NotAFlow),
+            false => Ok(found),
+        }
+    }
+
+    /// Keeps a fragment that was dropped for [`DropReason::Fragment`] until the first one of its datagram has come. False
+    /// where it is not kept.
+    #[cold]
+    pub fn hold(&self, now: BootTime, peer: PeerKey, packet: &[u8]) -> bool {
+        let mut heading = Heading::NONE;
+        let is_later = heading.read(packet).is_ok() && heading.kind == Kind::LaterFragment;
+        let Some(packet) = packet.get(..heading.len).filter(|_| is_later) else {
+            return false;
+        };
+        let key = datagram(&heading, false);
+        self.fragments().early.hold(key, peer, packet, now)
+    }
+
+    /// The fragments that waited for `first`, which was admitted ([`Verdict::AdmitFirst`]), as they came: they are to be
+    /// judged behind it.
+    #[cold]
+    pub fn take_released(&self, now: BootTime, first: &[u8]) -> Vec<Box<[u8]>> {
+        let mut heading = Heading::NONE;
+        match heading.read(first) {
+            Ok(()) => self.fragments().early.take(&datagram(&heading, false), now),
+            Err(_) => Vec::new(),
+        }
+    }
+
+    /// Drops fragments that have waited for too long, where no packet comes that would.
+    pub fn sweep(&self, now: BootTime) {
+        self.fragments().early.expire(now);
+    }
+
+    /// Fragments that were kept in vain.
+    #[must_use]
+    pub fn fragments_lost(&self) -> u64 {
+        self.fragments().early.lost()
+    }
+
+    /// Flows that last.
+    #[must_use]
+    pub fn flow_count(&self, now: BootTime) -> usize {
+        let now_s = seconds(now);
+        self.flows
+            .count(|word, flags, last_s| rank(word, flags, last_s, now_s))
+    }
+
+    /// Flows that made room for others although they were not over.
+    #[must_use]
+    pub fn displaced(&self) -> u64 {
+        self.flows.displaced()
+    }
+
+    fn fragments(&self) -> MutexGuard<'_, Fragmented> {
+        self.fragments
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[inline(always)]
+    fn hash(&self, key: &FlowKey) -> u64 {
+        let Seed([a, b, c, d]) = self.seed;
+        let low = fold(key.client as u64 ^ a, key.remote as u64 ^ b);
+        let high = fold((key.client >> 64) as u64 ^ c, (key.remote >> 64) as u64 ^ d);
+        fold(low ^ key.word(), high ^ b)
+    }
+
+    fn hash_datagram(&self, heading: &Heading) -> u64 {
+        let Seed([a, b, c, d]) = self.seed;
+        let low = fold(heading.source as u64 ^ a, heading.destination as u64 ^ b);
+        let high = fold(
+            (heading.source >> 64) as u64 ^ c,
+            (heading.destination >> 64) as u64 ^ d,
+        );
+        fold(low ^ u64::from(heading.identification), high ^ b)
+    }
+}
+
+/// The state in which a packet of the host begins a flow; none where it does not.
+fn beginning(heading: &Heading) -> Option<Progress> {
+    let mut progress = Progress::default();
+    if heading.kind == Kind::Plain && heading.protocol == Protocol::TCP {
+        match heading.tcp_flags & (TCP_SYN | TCP_ACK | TCP_RST) {
+            TCP_SYN => {}
+            // A connection that is older than what is remembered of it: it is answered.
+            TCP_ACK => progress.answered = true,
+            _ => return None,
+        }
+        progress.note_of_client(heading.tcp_flags);
+    }
+    Some(progress)
+}
+
+/// The reason for which a packet of no flow is dropped: a source that can be nobody's behind a gateway before any other.
+#[cold]
+fn stranger(heading: &Heading, reason: DropReason) -> DropReason {
+    let source = address(heading.version, heading.source);
+    let is_own = heading.source == heading.destination;
+    match is_own || !is_forwarded(source) {
+        true => DropReason::ForgedSource,
+        false => reason,
+    }
+}
+
+fn rank(word: u64, flags: u32, last_s: u64, now_s: u64) -> Rank {
+    let progress = progress_of(flags);
+    let idle_s = progress.idle(protocol_of(word)).as_secs();
+    match now_s.saturating_sub(last_s) >= idle_s {
+        true => Rank::Over,
+        false => Rank::Lasting {
+            is_answered: progress.answered && !progress.is_closed(),
+            last_s,
+        },
+    }
+}
+
+#[inline(always)]
+fn is_idle(found: &Found, protocol: Protocol, now_s: u64) -> bool {
+    let idle_s = progress_of(found.flags).idle(protocol).as_secs();
+    now_s.saturating_sub(found.last_s) >= idle_s
+}
+
+/// Of the client's address the half that differs between addresses of one network: what comes in is for an address of this
+/// very moment, and a flow of an earlier one is another.
+#[inline(always)]
+fn words(key: &FlowKey) -> KeyWords {
+    let remote = key.remote;
+    [
+        remote as u64,
+        (remote >> 64) as u64,
+        key.word(),
+        key.client as u64,
+    ]
+}
+
+/// The protocol in the third of these words.
+const fn protocol_of(word: u64) -> Protocol {
+    Protocol((word >> 16) as u8)
+}
+
+#[inline(always)]
+const fn flags_of(progress: Progress) -> u32 {
+    progress.answered as u32 * ANSWERED
+        | progress.client_finished as u32 * CLIENT_FINISHED
+        | progress.remote_finished as u32 * REMOTE_FINISHED
+        | progress.reset as u32 * RESET
+}
+
+#[inline(always)]
+const fn progress_of(flags: u32) -> Progress {
+    Progress {
+        answered: flags & ANSWERED != 0,
+        client_finished: flags & CLIENT_FINISHED != 0,
+        remote_finished: flags & REMOTE_FINISHED != 0,
+        reset: flags & RESET != 0,
+    }
+}
+
+/// Idle times are whole seconds.
+#[inline(always)]
+const fn seconds(now: BootTime) -> u64 {
+    now.as_nanos() / 1_000_000_000
+}
