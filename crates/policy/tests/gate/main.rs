@@ -1,4 +1,4 @@
-//! The gateway's verdict on packets, and what it makes of those that pass.
+//! The gateway's verdict on packets, and what it makes of those that pass; the client's on those that come in.
 //!
 //! Packets are built, with their checksums, by a library that the gate does not use; a translated
 //! packet has to be, byte for byte, the one that the library builds with the other addresses.
@@ -8,6 +8,10 @@
 
 mod advisories;
 mod fairness;
+mod client;
+mod client_flows;
+mod client_hostile;
+mod client_model;
 mod flows;
 mod fragments;
 mod gathered;
