@@ -182,7 +182,7 @@ impl Client {
                     self.place = None;
                     self.tell(What::Served(resource));
                 }
-                ToClient::GatewayDraining { .. } => {}
+                ToClient::GatewayDraining { .. } | ToClient::EndedAccessSet { .. } => {}
                 ToClient::AccessDenied {
                     resource, reason, ..
                 } => {

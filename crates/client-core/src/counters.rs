@@ -21,6 +21,8 @@ pub struct Counters {
     pub packets_resumed: u64,
     /// Packets whose senders heard that they go nowhere.
     pub packets_refused: u64,
+    /// Of those, packets to resources that the portal no longer shows.
+    pub packets_of_ended_access: u64,
     /// Packets that a gateway did not let pass, and said so.
     pub packets_refused_by_gateway: u64,
     /// Packets that gave way to newer ones while they waited, or came before the rule about

@@ -1,5 +1,6 @@
 //! The resources that the portal has told of, and which of them is meant.
 
+use super::ended::{Ended, MAX_ENDED};
 use culvert_base::{LogLine, LogQueue};
 use culvert_ids::ResourceId;
 use culvert_policy::{
@@ -12,6 +13,9 @@ use std::net::IpAddr;
 /// The most resources of one client, a thousand bytes each. An account with more has groups that use
 /// a part of them each.
 pub const MAX_RESOURCES: usize = 20_000;
+
+/// All of them may end at once.
+const _: () = assert!(MAX_ENDED >= MAX_RESOURCES);
 
 /// Resources with one and the same target that are asked for together: the ports of one host. A first packet for
 /// one beyond these asks for that one.
@@ -27,6 +31,8 @@ pub(super) struct Directory {
     unreadable: BTreeMap<ResourceId, Unreadable>,
     /// Of the others, those with filters that this version does not understand, and how many.
     not_understood: BTreeMap<ResourceId, usize>,
+    /// Resources that were there before.
+    ended: Ended,
 }
 
 /// A resource that can't be read.
@@ -52,7 +58,14 @@ pub(super) enum Changed {
 impl Directory {
     /// Replaces all.
     pub(super) fn replace(&mut self, resources: &[model::Resource], log: &mut LogQueue) {
-        *self = Self::default();
+        let before = std::mem::take(&mut self.resources);
+        *self = Self {
+            ended: std::mem::take(&mut self.ended),
+            ..Self::default()
+        };
+        for resource in before.iter() {
+            self.ended.remember(resource.clone());
+        }
         for resource in resources {
             self.set(resource, log);
         }
@@ -61,7 +74,7 @@ impl Directory {
     /// Adds or replaces one.
     pub(super) fn set(&mut self, received: &model::Resource, log: &mut LogQueue) -> Changed {
         let id = received.id;
-        let before = self.remove(id);
+        let before = self.take(id);
         let plain = model::Resource {
             applications: ToldApplications::default(),
             ..received.clone()
@@ -78,13 +91,20 @@ impl Directory {
                     let why = error.to_string();
                     self.unreadable.insert(id, Unreadable { name, why });
                 }
+                self.end(before);
                 return Changed::Gone;
             }
         };
         if self.resources.len() >= MAX_RESOURCES {
+            self.end(before);
             return Changed::Gone;
         }
-        let same_target = before.is_some_and(|before| before.target == resource.target);
+        let same_target = before
+            .as_ref()
+            .is_some_and(|before| before.target == resource.target);
+        if !same_target {
+            self.end(before);
+        }
         self.restore(resource);
         if received.filters.others() > 0 {
             self.not_understood.insert(id, received.filters.others());
@@ -103,12 +123,26 @@ impl Directory {
         if let Some(range) = resource.target.prefix() {
             *self.ranges.entry(range).or_default() += 1;
         }
+        self.ended.forget(&resource);
         // It fits: the set's own bound is higher.
         let _replaced = self.resources.set(resource);
     }
 
-    /// Removes one and returns it.
-    pub(super) fn remove(&mut self, id: ResourceId) -> Option<Resource> {
+    /// Removes one: access to it has ended.
+    pub(super) fn remove(&mut self, id: ResourceId) {
+        let before = self.take(id);
+        self.end(before);
+    }
+
+    /// Remembers where one led, unless another one leads there.
+    fn end(&mut self, before: Option<Resource>) {
+        let Some(before) = before else { return };
+        if self.resources.with_same_target(&before).next().is_none() {
+            self.ended.remember(before);
+        }
+    }
+
+    fn take(&mut self, id: ResourceId) -> Option<Resource> {
         self.unreadable.remove(&id);
         self.not_understood.remove(&id);
         let resource = self.resources.remove(id)?;
@@ -139,6 +173,22 @@ impl Directory {
 
     pub(super) fn for_name(&self, name: &DomainName) -> Option<&Resource> {
         self.resources.for_name(name)
+    }
+
+    /// The resource whose name is answered here: one of those that are there, or one that was.
+    pub(super) fn answered(&self, name: &DomainName) -> Option<ResourceId> {
+        let there = self.resources.for_name(name);
+        there.or_else(|| self.ended.for_name(name)).map(|it| it.id)
+    }
+
+    /// Resources that were there before.
+    pub(super) const fn ended(&self) -> &Ended {
+        &self.ended
+    }
+
+    /// Follows the account's rule about them.
+    pub(super) fn set_release_ended(&mut self, releases: bool) {
+        self.ended.set_release(releases);
     }
 
     /// Of the resources with the target of `resource`, the one that has the service; where that is

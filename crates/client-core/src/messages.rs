@@ -81,6 +81,7 @@ impl<P> Client<P> {
                 self.routes.set_stale();
             }
             ToClient::DnsSet { dns } => self.set_dns_rules(&dns, now),
+            ToClient::EndedAccessSet { releases } => self.set_release_ended(releases),
             ToClient::PortalsSet { portals } => self.learn_portals(portals),
             granted @ ToClient::AccessGranted { .. } => self.handle_granted(granted, now),
             ToClient::AccessDenied {
@@ -169,6 +170,7 @@ impl<P> Client<P> {
             grant_lifetime_s,
             dns,
             portals,
+            releases_ended_access,
         } = message
         else {
             return;
@@ -203,9 +205,22 @@ impl<P> Client<P> {
         let current: BTreeSet<GrantId> = grants.into_iter().collect();
         self.keep_only(&current, now);
         self.replace_resources(&resources, now);
+        self.set_release_ended(releases_ended_access);
         self.set_dns_rules(&dns, now);
         self.learn_portals(portals);
         self.log_unreadable(None);
+    }
+
+    /// Follows the account's rule about access that ended.
+    fn set_release_ended(&mut self, releases: bool) {
+        self.directory.set_release_ended(releases);
+        self.routes.set_stale();
+    }
+
+    /// True if destinations of ended access leave by the host's own routes: the account says so.
+    #[must_use]
+    pub const fn releases_ended_access(&self) -> bool {
+        self.directory.ended().releases()
     }
 
     fn learn_portals(&mut self, portals: PortalSet) {

@@ -100,7 +100,7 @@ impl Names {
         directory: &Directory,
         now: BootTime,
     ) -> Result<(), DropReason> {
-        let resource_of = |name: &DomainName| directory.for_name(name).map(|found| found.id);
+        let resource_of = |name: &DomainName| directory.answered(name);
         match &mut self.stub {
             Some(stub) => stub.handle_query(query, transport, from, now, resource_of),
             None => Ok(()),
@@ -116,7 +116,7 @@ impl Names {
         directory: &Directory,
         now: BootTime,
     ) -> Result<(), DropReason> {
-        let resource_of = |name: &DomainName| directory.for_name(name).map(|found| found.id);
+        let resource_of = |name: &DomainName| directory.answered(name);
         match &mut self.stub {
             Some(stub) => stub.handle_upstream_answer(answer, transport, from, now, resource_of),
             None => Ok(()),
@@ -249,7 +249,9 @@ impl Names {
 
     /// The names that are asked here, if they are others than those that the system was told.
     pub(super) fn update_domains(&mut self, directory: &Directory) -> Option<Told> {
-        let patterns = directory.iter().filter_map(|it| it.target.pattern());
+        let ended = directory.ended().iter();
+        let resources = directory.iter().chain(ended);
+        let patterns = resources.filter_map(|it| it.target.pattern());
         let patterns = patterns.map(NamePattern::domain);
         let zones = self.rules.zones().keys();
         let zones = zones.map(|zone| zone.domain().cloned());

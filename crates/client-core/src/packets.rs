@@ -15,6 +15,8 @@ enum Wanted {
     Nothing,
     /// A resource whose filters, and those of all with the same target, forbid it.
     Forbidden,
+    /// A resource that was there before.
+    Ended,
     /// This resource.
     Resource(ResourceId, Option<(DomainName, culvert_dns::Addresses)>),
 }
@@ -26,6 +28,10 @@ impl<P> Client<P> {
         match self.wanted_by(&facts) {
             Wanted::Nothing => self.outbox.refuse(vec![packet], PacketRefusal::Unreachable),
             Wanted::Forbidden => self.outbox.refuse(vec![packet], PacketRefusal::Prohibited),
+            Wanted::Ended => {
+                self.outbox.counters.packets_of_ended_access += 1;
+                self.outbox.refuse(vec![packet], PacketRefusal::Prohibited);
+            }
             Wanted::Resource(id, name) => {
                 let name = name.as_ref().map(|(name, addresses)| (name, *addresses));
                 self.want_for_packet(id, name, Held { facts, packet }, now);
@@ -48,7 +54,7 @@ impl<P> Client<P> {
             (PacketRefusal::Unreachable, _) => {
                 self.outbox.refuse(vec![packet], PacketRefusal::Unreachable);
             }
-            (PacketRefusal::Prohibited, Wanted::Nothing | Wanted::Forbidden) => {
+            (PacketRefusal::Prohibited, Wanted::Nothing | Wanted::Forbidden | Wanted::Ended) => {
                 self.outbox.refuse(vec![packet], PacketRefusal::Prohibited);
             }
             (PacketRefusal::Prohibited, Wanted::Resource(id, name)) => {
@@ -69,18 +75,20 @@ impl<P> Client<P> {
             return Wanted::Nothing;
         };
         let mut wanted_name = None;
+        let mut ended = self.directory.ended().for_address(facts.destination);
         let resource = if network.names.contains(facts.destination) {
             let Some((name, addresses)) = self.names.at(facts.destination) else {
                 return Wanted::Nothing;
             };
             let resource = self.directory.for_name(&name);
+            ended = self.directory.ended().for_name(&name);
             wanted_name = Some((name, addresses));
             resource
         } else {
             self.directory.for_address(facts.destination)
         };
         let Some(resource) = resource else {
-            return Wanted::Nothing;
+            return ended.map_or(Wanted::Nothing, |_| Wanted::Ended);
         };
         match self.directory.for_service(resource, facts.service) {
             Some(resource) => Wanted::Resource(resource.id, wanted_name),

@@ -129,12 +129,16 @@ impl<P> Client<P> {
         // Nothing leads to a new one before the host sees to which programs may go there.
         let is_led = |range: Prefix| self.routes.is_led(range) || !self.guard.is_awaited(range);
         let resources = resources.filter(|range| !network.has(*range) && is_led(*range));
+        // They lead into the tunnel, where they are refused.
+        let ended = self.directory.ended().ranges();
+        let ended = ended.filter(|range| !network.has(*range));
         // Hosts with a strict rp_filter drop replies from an address that no route leads back to.
         let resolvers = self.gateways.iter().filter_map(|(_, gateway)| {
             let at = Prefix::host(gateway.introduction.site_dns()?.ip());
             self.routes.gateway_of(at).is_some().then_some(at)
         });
         let routes: BTreeSet<Prefix> = resources
+            .chain(ended)
             .chain(network.name_ranges())
             .chain(resolvers)
             .collect();

@@ -55,6 +55,7 @@ impl Portal {
                 ClientFeature::Dns,
                 ClientFeature::Portals,
                 ClientFeature::Relays,
+                ClientFeature::EndedAccess,
             ],
             os: self.os.clone(),
         })

@@ -17,6 +17,9 @@ use std::time::Duration;
 /// stub asks again every minute, and two programs at the same moment get one answer.
 const FRESH: Duration = Duration::from_secs(30);
 
+/// The reason that programs hear of a name to which access ended.
+const ACCESS_ENDED: &str = "access to it has ended";
+
 /// Tells of an upstream that answers in other letters. The stub tells it once in an hour.
 fn case_line(upstream: SocketAddr, answers_tcp: bool) -> LogLine {
     let line = match answers_tcp {
@@ -180,7 +183,13 @@ impl<P> Client<P> {
         now: BootTime,
     ) {
         let Some(found) = self.directory.get(resource) else {
-            return self.names.handle_resolved(name, Outcome::Unreachable, now);
+            let outcome = match self.directory.ended().for_name(name) {
+                Some(_) => Outcome::Denied {
+                    brief: ACCESS_ENDED.to_owned(),
+                },
+                None => Outcome::Unreachable,
+            };
+            return self.names.handle_resolved(name, outcome, now);
         };
         if found.filters.is_empty() && self.directory.for_service(found, None).is_none() {
             let brief = "nothing of this resource may be used".to_owned();

@@ -3,7 +3,7 @@
 use crate::ClientError;
 use culvert_host::{
     HostError, InterfaceName, Network, ResolverChoice, ResolverControl, ResolverMode, Routing,
-    StateDir, remove_application_rules,
+    StateDir, remove_address_guard, remove_application_rules,
 };
 use std::path::Path;
 
@@ -23,7 +23,7 @@ pub async fn clean_up_resolver(state_dir: &Path) -> Result<(), ClientError> {
     Ok(control.clean_up().await?)
 }
 
-/// Removes the rules, the routes and the table of nftables of a client that is gone for good, and returns
+/// Removes the rules, the routes and the tables of nftables of a client that is gone for good, and returns
 /// which rules and routes there were, a line each. Until then they keep packets for resources from leaving
 /// past the tunnel.
 ///
@@ -38,9 +38,15 @@ pub async fn clean_up_network(
     culvert_host::require_net_admin()?;
     let removed = Network::open()?.clean_up_leftovers(routing).await?;
     // Last: as long as anything leads to resources, the rules about applications stay.
-    match remove_application_rules(interface).await {
-        // Without the program there was never a table.
-        Ok(()) | Err(HostError::NftMissing) => Ok(removed),
-        Err(error) => Err(error.into()),
+    for removed in [
+        remove_application_rules(interface).await,
+        remove_address_guard(interface).await,
+    ] {
+        match removed {
+            // Without the program there was never a table.
+            Ok(()) | Err(HostError::NftMissing) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
+    Ok(removed)
 }

@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_portal_base::{Fault, Problems};
 use culvert_store::GRANT_LIFETIME_S;
-use culvert_wire::api::{Account, AccountPatch, PathRule};
+use culvert_wire::api::{Account, AccountPatch, EndedAccess, PathRule};
 use culvert_wire::words;
 
 const AT: &str = "/settings";
@@ -95,6 +95,28 @@ fn path_text(rule: PathRule) -> &'static str {
     found.map_or(word, |(_, text)| text)
 }
 
+/// The rules about access that ended, each by its word and its text.
+const ENDED_ACCESS: &[(&str, &str)] = &[
+    ("refuse", "clients refuse its traffic"),
+    (
+        "release",
+        "its traffic leaves clients outside of the tunnel, unencrypted",
+    ),
+];
+
+const fn ended_access_word(rule: EndedAccess) -> &'static str {
+    match rule {
+        EndedAccess::Refuse => "refuse",
+        EndedAccess::Release => "release",
+    }
+}
+
+fn ended_access_text(rule: EndedAccess) -> &'static str {
+    let word = ended_access_word(rule);
+    let found = ENDED_ACCESS.iter().find(|(of, _)| *of == word);
+    found.map_or(word, |(_, text)| text)
+}
+
 /// The values in the form.
 struct Written {
     name: String,
@@ -103,6 +125,7 @@ struct Written {
     range6: String,
     applications: String,
     paths: String,
+    ended_access: String,
 }
 
 impl Written {
@@ -115,6 +138,7 @@ impl Written {
             range6: text("range6"),
             applications: text("applications"),
             paths: text("paths"),
+            ended_access: text("ended_access"),
         }
     }
 
@@ -126,6 +150,7 @@ impl Written {
             range6: String::new(),
             applications: words::applications(&account.applications),
             paths: path_word(account.paths).to_owned(),
+            ended_access: ended_access_word(account.ended_access).to_owned(),
         }
     }
 
@@ -150,6 +175,12 @@ impl Written {
                 .hint("any, only:backup,sync or except:browser")
                 .value(&self.applications),
             Field::choice("paths", "Paths between clients and gateways", PATHS).value(&self.paths),
+            Field::choice("ended_access", "When access ends", ENDED_ACCESS)
+                .hint(
+                    "A resource was deleted, or no policy gives it to a person any more. Clients refuse its traffic until \
+                     they go down.",
+                )
+                .value(&self.ended_access),
         ];
         Form::new("Change it", ACCOUNT, "Change", fields)
     }
@@ -168,6 +199,10 @@ impl Written {
             "" => None,
             _ => problems.take(fields.word("paths"))?,
         };
+        let ended_access = match &*self.ended_access {
+            "" => None,
+            _ => problems.take(fields.word("ended_access"))?,
+        };
         let lifetime_s = fields.number("grant_lifetime_s", &GRANT_LIFETIME_S);
         Ok(AccountPatch {
             name: Some(self.name.clone()),
@@ -176,6 +211,7 @@ impl Written {
             range6: filled("range6"),
             applications: problems.take(applications)?,
             paths,
+            ended_access,
             ..AccountPatch::default()
         })
     }
@@ -205,6 +241,10 @@ fn facts(account: &Account) -> Vec<(&'static str, Cell)> {
         (
             "Paths between clients and gateways",
             Cell::text(path_text(account.paths)),
+        ),
+        (
+            "When access ends",
+            Cell::text(ended_access_text(account.ended_access)),
         ),
     ]
 }

@@ -59,9 +59,9 @@ pub use error::HostError;
 pub use file_check::SecretBytes;
 pub use file_refusal::{FileRefusal, FileRefused};
 pub use firewall::{
-    ApplicationFirewall, ApplicationRules, Firewall, FirewallWatch, ForwardConflict, GatewayRules,
+    AddressGuard, ApplicationFirewall, ApplicationRules, Firewall, FirewallWatch, ForwardConflict, GatewayRules,
     HostAccess, MAX_RULED_RANGES, Refused, RepairPace, SourceAddress, TableState,
-    forward_conflicts, remove_application_rules, remove_table,
+    forward_conflicts, remove_address_guard, remove_application_rules, remove_table,
 };
 pub use forwarding::{Forwarding, enable_forwarding, forwarding, require_forwarding};
 pub use guests::Guests;

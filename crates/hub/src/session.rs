@@ -35,6 +35,8 @@ pub(super) struct ClientSession {
     pub(super) ciphers: Vec<Cipher>,
     /// It is told of the account's rules about names.
     pub(super) follows_dns: bool,
+    /// It is told of the rule about access that ended.
+    pub(super) follows_ended_access: bool,
     /// It keeps the portal's addresses, and is told of others.
     pub(super) keeps_portals: bool,
     /// The resources that it was told of.
@@ -93,6 +95,7 @@ impl ClientSession {
             since: now,
             ciphers,
             follows_dns: features.contains(&ClientFeature::Dns),
+            follows_ended_access: features.contains(&ClientFeature::EndedAccess),
             keeps_portals: features.contains(&ClientFeature::Portals),
             told: SlotSet::default(),
             waiting: BTreeSet::new(),

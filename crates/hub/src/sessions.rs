@@ -117,6 +117,15 @@ impl Clients {
         following.map(|session| session.id)
     }
 
+    /// Sessions of those that follow the account's rule about access that ended.
+    pub(super) fn following_ended_access(&self) -> impl Iterator<Item = SessionId> {
+        let following = self
+            .sessions
+            .values()
+            .filter(|it| it.follows_ended_access);
+        following.map(|session| session.id)
+    }
+
     pub(super) fn facts(&self, id: ClientId) -> Option<&Facts> {
         self.facts.get(&id)
     }

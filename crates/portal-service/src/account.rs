@@ -69,6 +69,9 @@ fn fill_in(row: &mut store::Account, patch: &AccountPatch) -> Result<(), Fault> 
     if let Some(rule) = patch.paths {
         settings.paths = show::path_rule(rule);
     }
+    if let Some(rule) = patch.ended_access {
+        settings.ended_access = show::ended_access(rule);
+    }
     if patch.dns.is_some() || patch.range4.is_some() || patch.range6.is_some() {
         problems.take(dns_rules::outside_of_the_tunnel("dns.", settings))?;
     }

@@ -16,6 +16,7 @@ pub(super) fn account(row: store::Account) -> api::Account {
         second_factor: api_second_factor_rule(row.settings.second_factor),
         require_verified_gateways: row.settings.require_verified_gateways,
         paths: api_path_rule(row.settings.paths),
+        ended_access: api_ended_access(row.settings.ended_access),
         version: row.stamp.version,
         created: row.stamp.created,
         updated: row.stamp.updated,
@@ -51,6 +52,20 @@ const fn api_path_rule(rule: store::PathRule) -> api::PathRule {
         store::PathRule::Any => api::PathRule::Any,
         store::PathRule::Direct => api::PathRule::Direct,
         store::PathRule::Relayed => api::PathRule::Relayed,
+    }
+}
+
+pub(super) const fn ended_access(rule: api::EndedAccess) -> store::EndedAccess {
+    match rule {
+        api::EndedAccess::Refuse => store::EndedAccess::Refuse,
+        api::EndedAccess::Release => store::EndedAccess::Release,
+    }
+}
+
+const fn api_ended_access(rule: store::EndedAccess) -> api::EndedAccess {
+    match rule {
+        store::EndedAccess::Refuse => api::EndedAccess::Refuse,
+        store::EndedAccess::Release => api::EndedAccess::Release,
     }
 }
 

@@ -10,7 +10,7 @@ mod site;
 mod stamp;
 mod token;
 
-pub use account::{Account, AccountSettings, PathRule, SecondFactorRule};
+pub use account::{Account, AccountSettings, EndedAccess, PathRule, SecondFactorRule};
 pub use actor::{Actor, ActorKind, Group, Membership, SignIn};
 pub use machine::{Client, Gateway, MachineId, Seen};
 pub use policy::Policy;

@@ -46,7 +46,7 @@ pub use access_log::{AccessEntry, AccessFilter, AccessSeq, AccessTotals, Decisio
 pub use change::{Author, Change, ChangeFilter, Mutation, Operation, Seq};
 pub use entity::{
     Account, AccountSettings, Actor, ActorKind, Client, Entity, EntityId, EntityKind, Gateway,
-    Group, GroupOfClaim, Identity, Kind, MachineId, Membership, NamedRow, PathRule, Policy,
+    EndedAccess, Group, GroupOfClaim, Identity, Kind, MachineId, Membership, NamedRow, PathRule, Policy,
     Provider, ProviderSettings, Relay, Resource, Role, SecondFactorRule, Seen, SignIn, Site, Stamp,
     Token, TokenScope, TokenUse, TokenUses, UnknownPeople,
 };

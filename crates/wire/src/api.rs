@@ -29,7 +29,7 @@ mod status;
 mod token;
 
 pub use account::{
-    Account, AccountPatch, DesiredDns, DesiredDnsDomain, PathRule, SecondFactorRule,
+    Account, AccountPatch, DesiredDns, DesiredDnsDomain, EndedAccess, PathRule, SecondFactorRule,
 };
 pub use activity::{Activity, ActivitySpan, ActivityStep};
 pub use actor::{

@@ -160,6 +160,7 @@ fn to_client() -> Vec<ToClient> {
             grant_lifetime_s: 3600,
             dns: dns(),
             portals: portals(),
+            releases_ended_access: true,
         },
         ToClient::Refused {
             reason: reason(),
@@ -172,6 +173,7 @@ fn to_client() -> Vec<ToClient> {
             resource: resource().id,
         },
         ToClient::DnsSet { dns: dns() },
+        ToClient::EndedAccessSet { releases: true },
         ToClient::PortalsSet { portals: portals() },
         ToClient::AccessGranted {
             relays: Vec::new(),

@@ -264,9 +264,9 @@ fn a_resource_that_cannot_be_read_gives_no_access() {
         resource: resource(1, "10.0.0.1/8"),
     });
     assert_eq!(play.way_to("10.0.0.1"), None);
-    assert!(!play.routes.contains(&prefix("10.0.0.0/8")));
+    assert!(play.routes.contains(&prefix("10.0.0.0/8")));
     play.packet(2, to("10.0.0.1", 80));
-    assert_eq!(play.refused, [(2, PacketRefusal::Unreachable)]);
+    assert_eq!(play.refused, [(2, PacketRefusal::Prohibited)]);
     assert_eq!(
         play.client
             .view(BootTime::ZERO, UnixTime::EPOCH)

@@ -7,6 +7,7 @@ mod access;
 mod any_order;
 mod applications;
 mod dns_rules;
+mod ended;
 mod gateways;
 mod names;
 mod one_way;

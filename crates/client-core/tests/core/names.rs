@@ -432,6 +432,7 @@ fn where_names_lie_is_told_with_each_change_of_it() {
     let set = |number, address| ToClient::ResourceSet {
         resource: resource(number, address),
     };
+    play.hear(ToClient::EndedAccessSet { releases: true });
     play.hear(set(3, "db.corp.example"));
     play.hear(set(4, "wiki.example"));
     play.hear(ToClient::ResourceRemoved {

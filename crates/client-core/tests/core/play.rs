@@ -63,6 +63,8 @@ pub(crate) struct Play {
     pub(crate) streams: Vec<(GatewayId, RelayId, bool)>,
     /// The relays in `welcome`.
     pub(crate) places: Vec<culvert_wire::messages::RelayPlace>,
+    /// The account's rule about ended access in `welcome`.
+    pub(crate) releases_ended_access: bool,
     /// The data plane.
     pub(crate) peers: BTreeMap<PublicKey, Peer>,
     /// Ranges whose routes are for some services alone.
@@ -211,6 +213,7 @@ impl Play {
             repeated: Vec::new(),
             streams: Vec::new(),
             places: Vec::new(),
+            releases_ended_access: false,
             peers: BTreeMap::new(),
             services: BTreeMap::new(),
         }
@@ -289,6 +292,7 @@ impl Play {
             grant_lifetime_s: 3600,
             dns: self.dns.clone(),
             portals: culvert_wire::messages::PortalSet::default(),
+            releases_ended_access: self.releases_ended_access,
         });
     }
 

@@ -255,7 +255,9 @@ fn a_resource_that_welcome_does_not_name_is_gone() {
     play.gain("10.0.0.1", 1, Granting::through(1, 1));
     play.reconnect(vec![resource(2, "172.16.0.0/12")], Vec::new());
     assert_eq!(play.way_to("10.0.0.1"), None);
-    assert!(!play.routes.contains(&prefix("10.0.0.0/8")));
+    // Its packets are refused in the tunnel.
+    assert!(play.routes.contains(&prefix("10.0.0.0/8")));
+    assert!(play.client.view(play.now(), play.unix()).resources.len() == 1);
 }
 
 #[test]

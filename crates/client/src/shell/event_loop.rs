@@ -122,6 +122,11 @@ impl<'a> EventLoop<'a> {
         })
     }
 
+    /// True if destinations of access that ended leave by the host's own routes.
+    pub(super) const fn releases_ended_access(&self) -> bool {
+        self.core.releases_ended_access()
+    }
+
     /// The devices, which are to be closed.
     pub(super) fn into_devices(self) -> Devices {
         self.devices
@@ -268,6 +273,7 @@ impl<'a> EventLoop<'a> {
                 Output::End(ending) => ended = Some(ending),
                 Output::Interface(interface) => {
                     self.host_wish.set_interface(interface);
+                    self.devices.address_guard.want(self.host_wish.addresses());
                     if let Err(error) = self.devices.tunnel.set_inside(interface) {
                         tracing::warn!(%error, "ICMP errors from behind gateways do not pass");
                     }

@@ -1,5 +1,6 @@
 //! The client with I/O around its core: one task owns the core and carries out what it says.
 
+mod address_guard;
 mod applications;
 mod base;
 mod clock;

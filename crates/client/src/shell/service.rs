@@ -152,9 +152,9 @@ impl<R: FnMut(&str) + Send> Service<R> {
                     break Ok(None);
                 }
                 Err(error) => {
-                    // A client that ended by a fault is to run again: until then nothing goes past
-                    // the tunnel that belongs into it.
-                    if !error.is_of_portal() {
+                    // A client that ended by a fault is to run again, and one that the portal will not have has lost its
+                    // access: nothing goes past the tunnel that belongs into it.
+                    if !(error.is_of_portal() && event_loop.releases_ended_access()) {
                         closing = Closing::Fault;
                     }
                     break Err(error);

@@ -5,6 +5,7 @@
 
 mod enrolment;
 mod gateway;
+mod hostile;
 mod portal;
 mod relay;
 mod relayed;

@@ -152,6 +152,7 @@ impl Session {
             grant_lifetime_s: 3600,
             dns: culvert_wire::model::Dns::default(),
             portals: culvert_wire::messages::PortalSet::default(),
+            releases_ended_access: false,
         })
         .await;
     }

@@ -8,7 +8,7 @@ use super::words::{Lifetime, applications, parse_applications, parse_lifetime};
 use crate::exit::Failure;
 use clap::{Args, Subcommand, ValueEnum};
 use culvert_base::quoted;
-use culvert_wire::api::{AccountPatch, Gateway, PathRule, SecondFactorRule};
+use culvert_wire::api::{AccountPatch, EndedAccess, Gateway, PathRule, SecondFactorRule};
 use culvert_wire::model::Applications;
 
 /// The account: its name, how long grants last, the networks of the tunnel, and who may use it
@@ -65,6 +65,12 @@ pub(super) struct SetArguments {
     /// them without a relay, have no access then.
     #[arg(long, value_name = "PATHS", value_enum, hide_possible_values = true)]
     paths: Option<Paths>,
+    /// Traffic to where a client's access has ended: refuse, or release (it leaves outside of the tunnel)
+    ///
+    /// A resource was deleted, or no policy gives it to a person any more. With "refuse", clients that had it refuse its
+    /// traffic until they go down. With "release", it leaves by the machine's own routes, unencrypted.
+    #[arg(long, value_name = "RULE", value_enum, hide_possible_values = true)]
+    ended_access: Option<WhenEnded>,
     /// Do not ask whether gateways that are not verified may lose access
     #[arg(long, short, requires = "require_verified_gateways")]
     yes: bool,
@@ -88,6 +94,29 @@ impl From<SecondFactor> for SecondFactorRule {
             SecondFactor::Administrators => Self::Administrators,
             SecondFactor::Everybody => Self::Everybody,
         }
+    }
+}
+
+/// The treatment of traffic to where access has ended, as the command line names it.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum WhenEnded {
+    Refuse,
+    Release,
+}
+
+impl From<WhenEnded> for EndedAccess {
+    fn from(rule: WhenEnded) -> Self {
+        match rule {
+            WhenEnded::Refuse => Self::Refuse,
+            WhenEnded::Release => Self::Release,
+        }
+    }
+}
+
+const fn ended_access(rule: EndedAccess) -> &'static str {
+    match rule {
+        EndedAccess::Refuse => "refuse",
+        EndedAccess::Release => "release",
     }
 }
 
@@ -134,6 +163,7 @@ Examples:
   culvert admin account set --second-factor administrators
   culvert admin account set --require-verified-gateways on
   culvert admin account set --paths direct
+  culvert admin account set --ended-access release
   culvert admin account set --name \"Example Ltd\"";
 
 pub(super) async fn run(shell: &mut Shell, command: AccountCommand) -> Result<(), Failure> {
@@ -161,6 +191,7 @@ pub(super) async fn run(shell: &mut Shell, command: AccountCommand) -> Result<()
                     },
                 ),
                 ("paths", paths(found.paths).to_owned()),
+                ("ended access", ended_access(found.ended_access).to_owned()),
                 ("created", instant(Some(found.created))),
                 ("changed", instant(Some(found.updated))),
                 ("version", found.version.to_string()),
@@ -181,6 +212,7 @@ pub(super) async fn run(shell: &mut Shell, command: AccountCommand) -> Result<()
                 second_factor: set.second_factor.map(SecondFactorRule::from),
                 require_verified_gateways: require,
                 paths: set.paths.map(PathRule::from),
+                ended_access: set.ended_access.map(EndedAccess::from),
             })?;
             let version = set.if_version.unwrap_or(found.version);
             let changed = shell.api.change_account(version, &patch).await?;

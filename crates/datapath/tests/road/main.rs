@@ -8,6 +8,7 @@
 
 mod admission;
 mod batches;
+mod client_gate;
 mod coalescing;
 mod codel;
 mod confirmation;

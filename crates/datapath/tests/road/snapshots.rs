@@ -43,6 +43,7 @@ fn a_worker_without_a_snapshot_knows_nobody_and_counts_what_it_reads() {
         mechanisms: Mechanisms::ALL,
         counters: Arc::clone(&counters),
         gates: None,
+        client_gate: None,
         identification: 0,
     };
     let Ok(mut path) = DataPath::new(device, options) else {

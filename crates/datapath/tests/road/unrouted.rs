@@ -204,7 +204,7 @@ fn an_error_of_a_router_behind_the_peer_passes_from_whatever_address() {
     assert_eq!(worker.drops(), []);
 }
 
-fn fix_header_checksum(packet: &mut [u8]) {
+pub(crate) fn fix_header_checksum(packet: &mut [u8]) {
     packet[10..12].fill(0);
     let words = packet[..20].chunks(2);
     let sum: u32 = words

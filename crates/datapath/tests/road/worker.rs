@@ -6,6 +6,7 @@ use culvert_datapath::{
     WorkerCounters,
 };
 use culvert_packet::Accept;
+use culvert_policy::gate::ClientGate;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ pub(crate) struct Setup {
     pub(crate) accept: Accept,
     pub(crate) mechanisms: Mechanisms,
     pub(crate) gates: Option<Arc<Gates>>,
+    pub(crate) client_gate: Option<Arc<ClientGate>>,
 }
 
 impl Default for Setup {
@@ -35,6 +37,7 @@ impl Default for Setup {
             accept: Accept::ALL,
             mechanisms: Mechanisms::ALL,
             gates: None,
+            client_gate: None,
         }
     }
 }
@@ -65,6 +68,7 @@ impl Worker {
             mechanisms: setup.mechanisms,
             counters: Arc::clone(&counters),
             gates: setup.gates,
+            client_gate: setup.client_gate,
             identification: 7,
         };
         let path = DataPath::new(device, options).map_err(|_| "the device has ended");

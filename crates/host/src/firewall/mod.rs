@@ -1,9 +1,10 @@
-//! Tables in the kernel's packet filter: a gateway's, and a client's about [`applications`].
+//! Tables in the kernel's packet filter: a gateway's, and a client's about [`applications`] and its own [addresses](address_guard).
 //!
 //! One table of our own each, replaced whole in one transaction, and never read back as rules: tables of
 //! others stay as they are. `accept` in one table does not overrule `drop` in another, so tables
 //! that drop what we forward are looked for and reported ([`forward_conflicts`]).
 
+mod address_guard;
 mod applications;
 mod conflict;
 mod nft;
@@ -11,6 +12,7 @@ mod pace;
 mod rules;
 mod watch;
 
+pub use address_guard::{AddressGuard, remove_address_guard};
 pub use applications::{
     ApplicationFirewall, ApplicationRules, MAX_RULED_RANGES, Refused, remove_application_rules,
 };

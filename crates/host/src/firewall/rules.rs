@@ -391,7 +391,7 @@ fn set(elements: impl Iterator<Item = impl Display>) -> Option<String> {
 }
 
 /// The word by which a rule names the header of a family.
-fn header(family: Family) -> &'static str {
+pub(super) fn header(family: Family) -> &'static str {
     match family {
         Family::V4 => "ip",
         Family::V6 => "ip6",

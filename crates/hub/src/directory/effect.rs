@@ -9,6 +9,8 @@ pub(crate) enum Effect {
     Ranges,
     /// The account's rules about names are others.
     Dns,
+    /// The rule about access that ended.
+    EndedAccess,
     /// The account's rule about paths is another one.
     Paths,
     /// A site uses other relays.

@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 struct Work {
     ranges: bool,
     dns: bool,
+    ended_access: bool,
     flow_log: bool,
     paths: bool,
     site_relays: bool,
@@ -56,6 +57,9 @@ impl Hub {
         if work.dns {
             self.tell_dns();
         }
+        if work.ended_access {
+            self.tell_ended_access();
+        }
         if work.flow_log {
             self.tell_flow_log_to_all();
         }
@@ -78,6 +82,7 @@ impl Hub {
         match effect {
             Effect::Ranges => work.ranges = true,
             Effect::Dns => work.dns = true,
+            Effect::EndedAccess => work.ended_access = true,
             Effect::FlowLog => work.flow_log = true,
             Effect::Paths => work.paths = true,
             Effect::SiteRelays => work.site_relays = true,

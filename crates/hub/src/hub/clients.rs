@@ -12,7 +12,7 @@ use crate::timers::Timer;
 use culvert_base::LogLine;
 use culvert_ids::{ClientId, GrantId, ResourceId, TokenId};
 use culvert_policy::ClientFacts;
-use culvert_store::{Client, TokenScope};
+use culvert_store::{Client, EndedAccess, TokenScope};
 use culvert_wire::messages::{ClientFeature, FromClient, Interface, ReasonCode, ToClient};
 use culvert_wire::model::Dns;
 use culvert_wire::{Cipher, PROTOCOL, PublicKey, Timestamp};
@@ -178,6 +178,7 @@ impl Hub {
                 true => self.relays.told_places.clone(),
                 false => Vec::new(),
             },
+            releases_ended_access: settings.ended_access == EndedAccess::Release,
         };
         self.outbox.tell_client(session, welcome);
         for resource in later {
@@ -191,6 +192,15 @@ impl Hub {
         let dns = &self.directory.settings().dns;
         for session in self.sessions.clients.following_dns() {
             let message = ToClient::DnsSet { dns: dns.clone() };
+            self.outbox.tell_client(session, message);
+        }
+    }
+
+    /// Has every client that can follow it know the rule about access that ended.
+    pub(super) fn tell_ended_access(&mut self) {
+        let releases = self.directory.settings().ended_access == EndedAccess::Release;
+        for session in self.sessions.clients.following_ended_access() {
+            let message = ToClient::EndedAccessSet { releases };
             self.outbox.tell_client(session, message);
         }
     }

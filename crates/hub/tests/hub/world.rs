@@ -541,6 +541,7 @@ impl World {
             }
             ToClient::Refused { .. }
             | ToClient::DnsSet { .. }
+            | ToClient::EndedAccessSet { .. }
             | ToClient::PortalsSet { .. }
             | ToClient::RelayPlacesSet { .. }
             | ToClient::RelaysSet { .. }

@@ -240,6 +240,7 @@ async fn fill(
         ("unknown_people", "refuse"),
         ("grant_lifetime_s", "600"),
         ("paths", "direct"),
+        ("ended_access", "release"),
         ("use", "chosen"),
         ("step", "site"),
         ("flow_log", "yes"),

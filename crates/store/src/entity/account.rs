@@ -42,6 +42,20 @@ pub struct AccountSettings {
     pub require_verified_gateways: bool,
     /// The paths between clients and gateways that are allowed.
     pub paths: PathRule,
+    /// The treatment of packets to where a client's access has ended.
+    pub ended_access: EndedAccess,
+}
+
+/// The treatment of packets to where a client's access has ended: its resource was deleted, or no policy gives it to the client
+/// any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndedAccess {
+    /// The client refuses them, until it goes down.
+    #[default]
+    Refuse,
+    /// They leave the client by its own routes, outside of the tunnel.
+    Release,
 }
 
 /// The paths between clients and gateways that an account allows.
@@ -97,6 +111,7 @@ impl Default for AccountSettings {
             second_factor: SecondFactorRule::Off,
             require_verified_gateways: false,
             paths: PathRule::Any,
+            ended_access: EndedAccess::Refuse,
         }
     }
 }

@@ -32,6 +32,9 @@ pub struct Account {
     /// The paths between clients and gateways that are allowed.
     #[serde(default)]
     pub paths: PathRule,
+    /// The treatment of packets to where a client's access has ended.
+    #[serde(default)]
+    pub ended_access: EndedAccess,
     /// Counts its changes; the `ETag`.
     pub version: u64,
     /// The time of creation.
@@ -96,6 +99,22 @@ pub struct AccountPatch {
     /// The paths between clients and gateways that are allowed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paths: Option<PathRule>,
+    /// The treatment of packets to where a client's access has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_access: Option<EndedAccess>,
+}
+
+/// The treatment of packets to where a client's access has ended: its resource was deleted, or no policy gives it to the client
+/// any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum EndedAccess {
+    /// The client refuses them, until it goes down.
+    #[default]
+    Refuse,
+    /// They leave the client by its own routes, outside of the tunnel.
+    Release,
 }
 
 /// The paths between clients and gateways that an account allows.

@@ -123,6 +123,8 @@ pub enum ClientFeature {
     Portals,
     /// It uses relays, and looks for direct paths behind NATs.
     Relays,
+    /// It refuses packets to where access has ended, and is told of the account's rule about them.
+    EndedAccess,
 }
 
 /// A message of the portal to a client, inside [`super::Sequenced`].
@@ -157,6 +159,9 @@ pub enum ToClient {
         /// [`MAX_RELAY_PLACES`](super::MAX_RELAY_PLACES).
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         relays: Vec<RelayPlace>,
+        /// Destinations of access that ended leave the client by the host's own routes. Otherwise they are refused.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        releases_ended_access: bool,
     },
     /// The session does not come about, or ends here; the socket is closed after it.
     Refused {
@@ -180,6 +185,11 @@ pub enum ToClient {
     DnsSet {
         /// As they are now.
         dns: Dns,
+    },
+    /// The account's rule about access that ended is another; said to clients that can follow it.
+    EndedAccessSet {
+        /// Its destinations leave by the host's own routes.
+        releases: bool,
     },
     /// The portal is somewhere else, or has other certificates; said to clients that keep this.
     PortalsSet {
@@ -296,6 +306,7 @@ impl Message for ToClient {
         "resource_set",
         "resource_removed",
         "dns_set",
+        "ended_access_set",
         "portals_set",
         "access_granted",
         "access_denied",

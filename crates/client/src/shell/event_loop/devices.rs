@@ -1,5 +1,6 @@
 //! The devices and tasks around the core, from going up to going down.
 
+use crate::shell::address_guard::AddressGuardHandle;
 use crate::shell::applications::FirewallHandle;
 use crate::shell::base::Base;
 use crate::shell::dns::{Admit, DnsEvents, Listeners, TlsServers};
@@ -22,6 +23,7 @@ pub(in crate::shell) struct Devices {
     pub(super) host: Host,
     pub(super) resolver: Resolver,
     pub(super) firewall: FirewallHandle,
+    pub(super) address_guard: AddressGuardHandle,
     pub(super) portal: PortalLink,
     pub(super) state: StateDir,
     /// Addresses of the portal, as last looked up.
@@ -80,6 +82,7 @@ impl Devices {
             host,
             resolver: Resolver::start(control),
             firewall: FirewallHandle::start(settings.interface.clone()),
+            address_guard: AddressGuardHandle::start(settings.interface.clone()),
             portal,
             state,
             portal_addresses,
@@ -101,6 +104,7 @@ impl Devices {
                 // Last: until nothing leads into the tunnel, the rules hold.
                 self.firewall.remove().await;
                 self.tunnel.stop(interface).await;
+                self.address_guard.remove().await;
             }
             Closing::Fault => self.tunnel.stop(interface).await,
             Closing::Restart => self.tunnel.leave(),

@@ -81,7 +81,7 @@ impl EventLoop<'_> {
     }
 }
 
-fn counter_list(counters: &Counters) -> [(&'static str, u64); 14] {
+fn counter_list(counters: &Counters) -> [(&'static str, u64); 15] {
     let Counters {
         requests,
         granted,
@@ -92,6 +92,7 @@ fn counter_list(counters: &Counters) -> [(&'static str, u64); 14] {
         packets,
         packets_resumed,
         packets_refused,
+        packets_of_ended_access,
         packets_refused_by_gateway,
         packets_displaced,
         protocol_errors,
@@ -108,6 +109,7 @@ fn counter_list(counters: &Counters) -> [(&'static str, u64); 14] {
         ("packets", packets),
         ("packets_resumed", packets_resumed),
         ("packets_refused", packets_refused),
+        ("packets_of_ended_access", packets_of_ended_access),
         ("packets_refused_by_gateway", packets_refused_by_gateway),
         ("packets_displaced", packets_displaced),
         ("protocol_errors", protocol_errors),

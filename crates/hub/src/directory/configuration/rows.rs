@@ -94,6 +94,9 @@ impl Directory {
         if settings.dns != old.dns {
             effects.push(Effect::Dns);
         }
+        if settings.ended_access != old.ended_access {
+            effects.push(Effect::EndedAccess);
+        }
         if settings.paths != old.paths {
             effects.push(Effect::Paths);
         }

@@ -1,0 +1,153 @@
+//! Access that ended: what led into the tunnel is refused there, unless the account lets it go.
+
+use crate::play::{Granting, Play, prefix, reason, resource, resource_id, to};
+use culvert_client_core::{Domains, PacketRefusal};
+use culvert_dns::Transport;
+use culvert_wire::messages::{ReasonCode, ToClient};
+use std::net::SocketAddr;
+
+const OFFICE: &str = "10.0.0.0/24";
+const SERVER: &str = "10.0.0.7";
+
+fn remove(play: &mut Play, number: u8) {
+    play.hear(ToClient::ResourceRemoved {
+        resource: resource_id(number),
+    });
+}
+
+/// The answer to a packet for an address, which has no route.
+fn refusal(play: &mut Play, address: &str) -> Option<PacketRefusal> {
+    play.refused.clear();
+    play.packet(1, to(address, 80));
+    play.refused.first().map(|(_, refusal)| *refusal)
+}
+
+fn leads(play: &Play, range: &str) -> bool {
+    play.routes.contains(&prefix(range))
+}
+
+#[test]
+fn a_resource_that_is_taken_away_is_refused_in_the_tunnel() {
+    let mut play = Play::open(&[(1, OFFICE)]);
+    play.gain(SERVER, 1, Granting::through(1, 1));
+    assert!(play.way_to(SERVER).is_some());
+    remove(&mut play, 1);
+    assert!(leads(&play, OFFICE), "{:?}", play.routes);
+    assert_eq!(play.way_to(SERVER), None);
+    assert_eq!(refusal(&mut play, SERVER), Some(PacketRefusal::Prohibited));
+    // Nobody is asked about it.
+    assert!(play.said.is_empty(), "{:?}", play.said);
+}
+
+#[test]
+fn a_resource_that_nobody_has_used_stays_in_the_tunnel_too() {
+    let mut play = Play::open(&[(1, OFFICE)]);
+    remove(&mut play, 1);
+    assert!(leads(&play, OFFICE));
+    assert_eq!(refusal(&mut play, SERVER), Some(PacketRefusal::Prohibited));
+    let elsewhere = refusal(&mut play, "10.0.1.7");
+    assert_eq!(elsewhere, Some(PacketRefusal::Unreachable));
+}
+
+#[test]
+fn a_resource_that_comes_back_is_asked_for_again() {
+    let mut play = Play::open(&[(1, OFFICE)]);
+    remove(&mut play, 1);
+    // As another one, at the same place.
+    play.hear(ToClient::ResourceSet {
+        resource: resource(2, OFFICE),
+    });
+    play.gain(SERVER, 2, Granting::through(1, 1));
+    assert!(play.way_to(SERVER).is_some());
+    remove(&mut play, 2);
+    assert_eq!(refusal(&mut play, SERVER), Some(PacketRefusal::Prohibited));
+}
+
+#[test]
+fn a_resource_that_leads_elsewhere_leaves_its_old_place_refused() {
+    let mut play = Play::open(&[(1, OFFICE)]);
+    play.hear(ToClient::ResourceSet {
+        resource: resource(1, "10.9.0.0/24"),
+    });
+    assert!(leads(&play, OFFICE) && leads(&play, "10.9.0.0/24"));
+    assert_eq!(refusal(&mut play, SERVER), Some(PacketRefusal::Prohibited));
+    assert_eq!(refusal(&mut play, "10.9.0.7"), None);
+}
+
+#[test]
+fn a_wider_resource_still_gives_access_to_a_part_that_was_taken_away() {
+    let mut play = Play::open(&[(1, "10.0.0.0/8"), (2, OFFICE)]);
+    remove(&mut play, 2);
+    play.gain(SERVER, 1, Granting::through(1, 1));
+    assert!(play.way_to(SERVER).is_some());
+}
+
+#[test]
+fn what_was_taken_away_while_the_portal_was_out_of_reach_is_refused() {
+    let mut play = Play::open(&[(1, OFFICE), (2, "10.5.0.0/24")]);
+    play.disconnect();
+    play.reconnect(vec![resource(2, "10.5.0.0/24")], Vec::new());
+    assert!(leads(&play, OFFICE) && leads(&play, "10.5.0.0/24"));
+    assert_eq!(refusal(&mut play, SERVER), Some(PacketRefusal::Prohibited));
+}
+
+#[test]
+fn an_account_may_let_ended_access_leave_the_tunnel() {
+    let mut play = Play::new();
+    play.releases_ended_access = true;
+    play.client.handle_timeout(play.now());
+    play.poll();
+    play.connect();
+    play.welcome(vec![resource(1, OFFICE)], Vec::new());
+    assert!(play.client.releases_ended_access());
+    remove(&mut play, 1);
+    assert!(!leads(&play, OFFICE), "{:?}", play.routes);
+    // From now on it is refused, and what is refused is let go again.
+    play.hear(ToClient::EndedAccessSet { releases: false });
+    play.hear(ToClient::ResourceSet {
+        resource: resource(2, OFFICE),
+    });
+    remove(&mut play, 2);
+    assert!(leads(&play, OFFICE));
+    play.hear(ToClient::EndedAccessSet { releases: true });
+    assert!(!leads(&play, OFFICE));
+}
+
+#[test]
+fn a_revoked_grant_is_refused_at_once() {
+    let mut play = Play::open(&[(1, OFFICE)]);
+    play.gain(SERVER, 1, Granting::through(1, 1));
+    play.hear(ToClient::AccessRevoked {
+        grant: crate::play::grant_id(1),
+        reason: reason(ReasonCode::PolicyChanged),
+    });
+    assert!(leads(&play, OFFICE));
+    assert_eq!(refusal(&mut play, SERVER), Some(PacketRefusal::Prohibited));
+}
+
+#[test]
+fn a_name_that_was_taken_away_is_answered_here_and_not_by_the_network() {
+    let mut play = Play::open(&[(1, "web.corp.example")]);
+    let upstream: SocketAddr = "192.0.2.53:53".parse().unwrap();
+    let now = play.now();
+    play.client.set_dns_upstreams(&[upstream], now);
+    remove(&mut play, 1);
+    let within = ["web.corp.example".parse().unwrap()];
+    let asked = Domains::Within(within.into_iter().collect());
+    assert_eq!(play.domains.last(), Some(&asked));
+    let mut question = vec![0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    for label in ["web", "corp", "example"] {
+        question.push(u8::try_from(label.len()).unwrap());
+        question.extend(label.as_bytes());
+    }
+    question.extend([0, 0, 1, 0, 1]);
+    let from: SocketAddr = "127.0.0.1:4000".parse().unwrap();
+    let now = play.now();
+    play.client
+        .handle_dns_query(&question, Transport::Udp, from, now);
+    play.poll();
+    assert!(play.upstreams.is_empty(), "{:?}", play.upstreams);
+    assert_eq!(play.answers.len(), 1);
+    // REFUSED, as for every name to which access is denied.
+    assert_eq!(play.answers[0][3] & 0xF, 5, "{:?}", play.answers[0]);
+}
