@@ -123,7 +123,7 @@ pub enum ServiceState {
     Up,
     /// It takes back what it changed.
     GoingDown,
-    /// The portal will not have it. Nothing of the host is changed.
+    /// The portal will not have it. Destinations of resources stay unreachable, unless the account releases them.
     Refused,
     /// It could not go up, or on, by a fault of this machine, and tries again.
     Failed,

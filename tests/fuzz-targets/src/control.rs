@@ -232,6 +232,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
             r#""kind":"dns","address":"**.corp.example","filters":[{"protocol":"sctp"},{"protocol":"icmp"}]"#,
         ),
         told(r#""kind":"app","paths":["/x"],"filters":[]"#),
+        r#"{"epoch":7,"seq":2,"type":"ended_access_set","releases":true}"#.to_owned(),
         r#"{"epoch":7,"seq":2,"type":"dns_set","dns":{"search":["corp.example","a b"],"domains":[{"name":".","servers":["10.0.0.53","fd00::53","tls://x"]},{"name":"corp.example.","servers":[],"later":1}]}}"#.to_owned(),
         format!(r#"{{"epoch":7,"seq":2,"type":"resource_removed","resource":"res_{ID}"}}"#),
         granted,

@@ -11,8 +11,8 @@ use std::net::IpAddr;
 const PEER: PeerKey = PeerKey(1);
 const STRANGER: PeerKey = PeerKey(2);
 /// The addresses of the packets that seeds are made of.
-const CLIENT: [u8; 4] = [10, 0, 0, 1];
-const CLIENT_V6: [u8; 16] = [0xFD; 16];
+pub(crate) const CLIENT: [u8; 4] = [10, 0, 0, 1];
+pub(crate) const CLIENT_V6: [u8; 16] = [0xFD; 16];
 const REMOTE: [u8; 4] = [10, 0, 0, 2];
 const REMOTE_V6: [u8; 16] = [0x2E; 16];
 /// The address behind the remote addresses that stand for a name.
@@ -299,20 +299,20 @@ fn assert_stored(choice: u8, before: &[u8], after: &[u8], said: &Said) {
 
 /// The facts of a packet, read header by header.
 #[derive(Clone, Copy, Debug)]
-struct Said {
-    version: u8,
-    source: IpAddr,
-    destination: IpAddr,
-    len: usize,
-    transport: usize,
+pub(crate) struct Said {
+    pub(crate) version: u8,
+    pub(crate) source: IpAddr,
+    pub(crate) destination: IpAddr,
+    pub(crate) len: usize,
+    pub(crate) transport: usize,
     /// Protocol and, of TCP and UDP, source and destination port; none of a later fragment. Of
     /// ICMP the first port is the type.
-    service: Option<(u8, u16, u16)>,
+    pub(crate) service: Option<(u8, u16, u16)>,
     is_fragment: bool,
 }
 
 impl Said {
-    fn of(packet: &[u8]) -> Option<Self> {
+    pub(crate) fn of(packet: &[u8]) -> Option<Self> {
         let field = |at: usize| Some(u16::from_be_bytes([*packet.get(at)?, *packet.get(at + 1)?]));
         match packet.first()? >> 4 {
             4 => {
@@ -360,7 +360,7 @@ impl Said {
         }
     }
 
-    fn is_error(&self) -> bool {
+    pub(crate) fn is_error(&self) -> bool {
         match (self.version, self.service) {
             (4, Some((1, kind, _))) => matches!(kind, 3 | 11 | 12),
             (6, Some((58, kind, _))) => matches!(kind, 1..=4),
@@ -368,7 +368,7 @@ impl Said {
         }
     }
 
-    fn is_to_client(&self) -> bool {
+    pub(crate) fn is_to_client(&self) -> bool {
         self.destination == IpAddr::from(CLIENT) || self.destination == IpAddr::from(CLIENT_V6)
     }
 }

@@ -16,6 +16,7 @@ mod access_toml;
 mod aead_batch;
 mod age;
 mod allowed_ips;
+mod client_gate;
 mod coalesce;
 mod control;
 mod cut;
@@ -53,6 +54,7 @@ pub use access_toml::access_toml;
 pub use aead_batch::aead_batch;
 pub use age::age;
 pub use allowed_ips::allowed_ips;
+pub use client_gate::client_gate;
 pub use coalesce::coalesce;
 pub use control::control;
 pub use cut::cut;
@@ -81,11 +83,12 @@ pub use uapi::uapi_set;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 26] = [
+pub const TARGETS: [Target; 27] = [
     ("access_toml", access_toml),
     ("aead_batch", aead_batch),
     ("age", age),
     ("allowed_ips", allowed_ips),
+    ("client_gate", client_gate),
     ("coalesce", coalesce),
     ("control", control),
     ("cut", cut),

@@ -12,6 +12,7 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
         "aead_batch" => aead_batch(),
         "age" => crate::age::seeds(),
         "allowed_ips" => allowed_ips(),
+        "client_gate" => crate::client_gate::seeds(&packets()),
         "coalesce" => coalesce(),
         "control" => crate::control::seeds(),
         "cut" => cut(),

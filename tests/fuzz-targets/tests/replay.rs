@@ -50,6 +50,7 @@ replay!(
     aead_batch,
     age,
     allowed_ips,
+    client_gate,
     coalesce,
     control,
     cut,

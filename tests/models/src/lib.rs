@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 #![cfg(test)]
 
+mod client_flows;
 mod counters;
 mod published;
 mod turns;
@@ -17,7 +18,7 @@ mod window;
 
 /// The modules that the product's modules find in place of their own crate.
 mod sync {
-    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
     pub(crate) use loom::sync::{Mutex, MutexGuard};
 }
 mod constants {

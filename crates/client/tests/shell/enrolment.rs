@@ -19,7 +19,7 @@ fn a_token_that_the_portal_refuses_ends_the_client() {
 }
 
 #[test]
-fn a_revoked_client_ends_and_leaves_no_routes() {
+fn a_revoked_client_ends_and_leaves_its_destinations_unreachable() {
     let scene = Scene::new();
     scene.play(async |scene| {
         let portal = FakePortal::start().await;
@@ -42,7 +42,11 @@ fn a_revoked_client_ends_and_leaves_no_routes() {
         let error = client.ended().await.unwrap_err();
         assert!(matches!(error, ClientError::Denied(_)), "{error}");
         let rules = scene.printed("ip rule").await;
-        assert!(!rules.contains("17238"), "{rules}");
+        assert!(rules.contains("17238"), "{rules}");
+        let way = scene.command("ip route get 10.77.0.1").await;
+        assert!(!way.status.success(), "{way:?}");
+        let links = scene.printed("ip link").await + &scene.printed("nft list tables").await;
+        assert!(!links.contains("culvert0"), "{links}");
     });
 }
 

@@ -5,6 +5,7 @@
 
 mod applications;
 mod dns_rules;
+mod ended_access;
 mod flows;
 mod gateways;
 mod model;

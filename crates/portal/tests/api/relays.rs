@@ -124,6 +124,20 @@ async fn a_site_names_relays_and_the_account_the_paths_that_are_allowed() {
 }
 
 #[tokio::test]
+async fn an_account_refuses_access_that_ended_unless_it_says_otherwise() {
+    let running = Running::start().await;
+    let mut owner = running.owner().await;
+    let account = one(&mut owner, "/api/v1/account").await;
+    assert_eq!(account["ended_access"], "refuse");
+    for rule in ["release", "refuse"] {
+        let changed = owner.patch("/api/v1/account", "*", json!({ "ended_access": rule }));
+        assert_eq!(changed.await.expect(200).json()["ended_access"], rule);
+    }
+    let body = json!({"ended_access": "sometimes"});
+    owner.patch("/api/v1/account", "*", body).await.problem(422);
+}
+
+#[tokio::test]
 async fn the_relays_of_a_site_are_chosen_in_the_console_and_none_of_them_is_deleted() {
     let running = Running::start().await;
     let mut browser = signed_in(&running, Role::Admin).await;

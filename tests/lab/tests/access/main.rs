@@ -24,6 +24,7 @@ mod disk_console;
 mod dns_over_tls;
 mod domains;
 mod draining;
+mod ended;
 mod enrolment;
 mod failover;
 mod families;

@@ -106,7 +106,11 @@ impl Devices {
                 self.tunnel.stop(interface).await;
                 self.address_guard.remove().await;
             }
-            Closing::Fault => self.tunnel.stop(interface).await,
+            Closing::Fault => {
+                self.tunnel.stop(interface).await;
+                // The addresses went with the interface.
+                self.address_guard.remove().await;
+            }
             Closing::Restart => self.tunnel.leave(),
         }
     }
