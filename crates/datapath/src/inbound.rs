@@ -3,8 +3,8 @@
 use crate::context::Context;
 use crate::counters::Dropped;
 use crate::delivery::Delivery;
-use crate::gate::home;
 use crate::event::{Event, HandshakeMessage, PATH_MESSAGE_PREFIX, PathMessage};
+use crate::gate::home;
 use crate::key_table::Receiving;
 use crate::lane::Lane;
 use crate::peer::Peer;

@@ -59,8 +59,8 @@ pub use error::HostError;
 pub use file_check::SecretBytes;
 pub use file_refusal::{FileRefusal, FileRefused};
 pub use firewall::{
-    AddressGuard, ApplicationFirewall, ApplicationRules, Firewall, FirewallWatch, ForwardConflict, GatewayRules,
-    HostAccess, MAX_RULED_RANGES, Refused, RepairPace, SourceAddress, TableState,
+    AddressGuard, ApplicationFirewall, ApplicationRules, Firewall, FirewallWatch, ForwardConflict,
+    GatewayRules, HostAccess, MAX_RULED_RANGES, Refused, RepairPace, SourceAddress, TableState,
     forward_conflicts, remove_address_guard, remove_application_rules, remove_table,
 };
 pub use forwarding::{Forwarding, enable_forwarding, forwarding, require_forwarding};

@@ -119,10 +119,7 @@ impl Clients {
 
     /// Sessions of those that follow the account's rule about access that ended.
     pub(super) fn following_ended_access(&self) -> impl Iterator<Item = SessionId> {
-        let following = self
-            .sessions
-            .values()
-            .filter(|it| it.follows_ended_access);
+        let following = self.sessions.values().filter(|it| it.follows_ended_access);
         following.map(|session| session.id)
     }
 

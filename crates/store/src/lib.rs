@@ -45,10 +45,10 @@ mod store;
 pub use access_log::{AccessEntry, AccessFilter, AccessSeq, AccessTotals, Decision, LoggedAccess};
 pub use change::{Author, Change, ChangeFilter, Mutation, Operation, Seq};
 pub use entity::{
-    Account, AccountSettings, Actor, ActorKind, Client, Entity, EntityId, EntityKind, Gateway,
-    EndedAccess, Group, GroupOfClaim, Identity, Kind, MachineId, Membership, NamedRow, PathRule, Policy,
-    Provider, ProviderSettings, Relay, Resource, Role, SecondFactorRule, Seen, SignIn, Site, Stamp,
-    Token, TokenScope, TokenUse, TokenUses, UnknownPeople,
+    Account, AccountSettings, Actor, ActorKind, Client, EndedAccess, Entity, EntityId, EntityKind,
+    Gateway, Group, GroupOfClaim, Identity, Kind, MachineId, Membership, NamedRow, PathRule,
+    Policy, Provider, ProviderSettings, Relay, Resource, Role, SecondFactorRule, Seen, SignIn,
+    Site, Stamp, Token, TokenScope, TokenUse, TokenUses, UnknownPeople,
 };
 pub use error::{Denial, StoreError};
 pub use factor::{FactorChange, NewPasskey, Passkey};

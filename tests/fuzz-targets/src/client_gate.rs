@@ -110,7 +110,10 @@ fn is_icmp(version: u8, protocol: u8) -> bool {
 }
 
 fn identifier(packet: &[u8], said: &Said) -> u16 {
-    let bytes = [packet.get(said.transport + 4), packet.get(said.transport + 5)];
+    let bytes = [
+        packet.get(said.transport + 4),
+        packet.get(said.transport + 5),
+    ];
     u16::from_be_bytes(bytes.map(|byte| byte.copied().unwrap_or(0)))
 }
 
@@ -150,7 +153,16 @@ pub(crate) fn seeds(packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let scripts = packets.iter().map(|packet| {
         let (sent, heard) = (step(SEND, packet), step(HEAR, packet));
         let later = [WAIT, 1, 44, ANSWER, WAIT, 30, 0, ANSWER];
-        [&heard[..], &sent, &[ANSWER], &heard, &later, &sent, &[ANSWER]].concat()
+        [
+            &heard[..],
+            &sent,
+            &[ANSWER],
+            &heard,
+            &later,
+            &sent,
+            &[ANSWER],
+        ]
+        .concat()
     });
     scripts.collect()
 }

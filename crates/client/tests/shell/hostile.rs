@@ -112,14 +112,20 @@ fn a_gateway_opens_nothing_at_the_client_while_the_clients_own_connections_go_on
             assert_eq!(sent.unwrap(), 5);
         }
         let status = client
-            .until(|status| dropped(status, "not_opened") >= 4 && dropped(status, "not_a_flow") >= 2)
+            .until(|status| {
+                dropped(status, "not_opened") >= 4 && dropped(status, "not_a_flow") >= 2
+            })
             .await;
         // Nothing else was dropped there.
         let gate = status.drops.iter().filter(|drop| drop.stage == "gate");
         assert_eq!(gate.count(), 2, "{:?}", status.drops);
         is_echoed(&mut stream, b"after").await;
         let flows = status.counters.iter().find(|it| it.name == "flows");
-        assert!(flows.is_some_and(|flows| flows.count >= 1), "{:?}", status.counters);
+        assert!(
+            flows.is_some_and(|flows| flows.count >= 1),
+            "{:?}",
+            status.counters
+        );
         for has_come in [
             listener.into_std().unwrap().accept().is_ok(),
             datagrams.try_recv(&mut [0; 64]).is_ok(),
@@ -142,7 +148,9 @@ fn a_neighbour_reaches_the_tunnels_address_by_no_other_interface() {
         let outer: IpAddr = scene.link.subnet.host(Family::V4, 1);
         let neighbour = Namespace::clone(&scene.gateway);
         let reaches = async |address: Ipv4Addr| opens(&neighbour, (address, 2222).into()).await;
-        let IpAddr::V4(outer) = outer else { panic!("{outer}") };
+        let IpAddr::V4(outer) = outer else {
+            panic!("{outer}")
+        };
         assert!(reaches(outer).await, "the listener is there");
         neighbour
             .run(&format!("ip route replace {own}/32 via {outer}"))
@@ -156,15 +164,28 @@ fn a_neighbour_reaches_the_tunnels_address_by_no_other_interface() {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         };
-        tokio::time::timeout(crate::portal::DEADLINE, guarded).await.unwrap();
-        assert!(!reaches(own).await, "the tunnel's address is reached from outside");
+        tokio::time::timeout(crate::portal::DEADLINE, guarded)
+            .await
+            .unwrap();
+        assert!(
+            !reaches(own).await,
+            "the tunnel's address is reached from outside"
+        );
         neighbour
             .run(&format!("ip route replace {own}/32 dev gw1"))
             .unwrap();
         is_echoed(&mut stream, b"the tunnel goes on").await;
-        let listing = scene.printed("nft list table inet culvert_addresses_culvert0").await;
-        assert!(listing.contains("ip daddr 100.64.0.9 counter packets"), "{listing}");
-        assert!(!listing.contains("ip daddr 100.64.0.9 counter packets 0"), "{listing}");
+        let listing = scene
+            .printed("nft list table inet culvert_addresses_culvert0")
+            .await;
+        assert!(
+            listing.contains("ip daddr 100.64.0.9 counter packets"),
+            "{listing}"
+        );
+        assert!(
+            !listing.contains("ip daddr 100.64.0.9 counter packets 0"),
+            "{listing}"
+        );
         drop(listener);
         client.stop().await;
         let tables = scene.printed("nft list tables").await;

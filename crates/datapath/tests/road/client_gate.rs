@@ -1,6 +1,8 @@
 //! The gate of a client: nothing comes in but answers to what left.
 
-use crate::packets::{HERE, HERE_V6, echo, frame, icmp_of, packet_of, superframe, tcp, udp_between};
+use crate::packets::{
+    HERE, HERE_V6, echo, frame, icmp_of, packet_of, superframe, tcp, udp_between,
+};
 use crate::remotes::{Remote, inner, inner_v6, snapshot};
 use crate::unrouted::fix_header_checksum;
 use crate::worker::{BULK, Setup, Worker};
@@ -59,7 +61,10 @@ fn an_answer_comes_in_and_what_nobody_asked_for_does_not() {
     let gateway = Remote::new(1);
     let mut worker = worker(&[&gateway]);
     for (own, server) in [(HERE, inner(1)), (HERE_V6, inner_v6(1))] {
-        leave(&mut worker, &udp_between((own, 40_000), (server, 53), b"question"));
+        leave(
+            &mut worker,
+            &udp_between((own, 40_000), (server, 53), b"question"),
+        );
         let answer = udp_between((server, 53), (own, 40_000), b"answer");
         let unasked = udp_between((server, 53), (own, 40_001), b"answer");
         let arrived = arrive(&mut worker, &gateway, &[answer.clone(), unasked]);
@@ -84,11 +89,17 @@ fn an_echo_request_is_not_answered() {
 fn an_answer_of_another_gateway_than_the_one_that_has_the_address_is_none() {
     let (gateway, other) = (Remote::new(1), Remote::new(2));
     let mut worker = worker(&[&gateway, &other]);
-    leave(&mut worker, &udp_between((HERE, 40_000), (inner(1), 53), b"question"));
+    leave(
+        &mut worker,
+        &udp_between((HERE, 40_000), (inner(1), 53), b"question"),
+    );
     let answer = udp_between((inner(1), 53), (HERE, 40_000), b"answer");
     assert!(arrive(&mut worker, &other, std::slice::from_ref(&answer)).is_empty());
     assert_eq!(worker.drops(), [(Dropped::SourceNotAllowed, 1)]);
-    assert_eq!(arrive(&mut worker, &gateway, std::slice::from_ref(&answer)), [answer]);
+    assert_eq!(
+        arrive(&mut worker, &gateway, std::slice::from_ref(&answer)),
+        [answer]
+    );
 }
 
 /// A segment of the server to a client whose connection the packets of [`tcp`] are of.

@@ -8,7 +8,8 @@ use culvert_base::Prefix;
 use culvert_base::{UnixTime, whole_millis};
 use culvert_datapath::{Mechanisms, PathMessage};
 use culvert_engine::{
-    AllowedIpChange, Change, Device, EngineError, GateKind, Options, PeerChange, PeerStatus, TakenFlows,
+    AllowedIpChange, Change, Device, EngineError, GateKind, Options, PeerChange, PeerStatus,
+    TakenFlows,
 };
 use culvert_gateway_core::PeerUpdate;
 use culvert_host::{SourceAddress, WakeUp};

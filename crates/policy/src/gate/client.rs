@@ -128,9 +128,7 @@ impl ClientGate {
         let flags = flags_of(progress);
         let rank = |word, flags, last_s| rank(word, flags, last_s, now_s);
         // Where others write all its places, its answer is lost and its sender repeats it.
-        let _is_remembered = self
-            .flows
-            .begin(hash, &words, flags, now_s, replaced, rank);
+        let _is_remembered = self.flows.begin(hash, &words, flags, now_s, replaced, rank);
     }
 
     /// Judges a packet that came from `peer`, or those that were joined behind it. `is_peers` says whether an address is one
@@ -219,7 +217,9 @@ impl ClientGate {
         now_s: u64,
     ) -> Result<(), DropReason> {
         let quotation = Quotation::parse(packet, heading);
-        let quoted = quotation.ok_or(stranger(heading, DropReason::NotAFlow))?.heading;
+        let quoted = quotation
+            .ok_or(stranger(heading, DropReason::NotAFlow))?
+            .heading;
         let key = of_query(&quoted)?;
         if quoted.source != heading.destination {
             return Err(stranger(heading, DropReason::NotAFlow));

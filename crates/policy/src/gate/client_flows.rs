@@ -260,7 +260,8 @@ impl ClientFlows {
 
     /// Places whose flow is worth more than nothing.
     pub(super) fn count(&self, rank: impl Fn(u64, u32, u64) -> Rank) -> usize {
-        let places = (0..self.buckets.len()).flat_map(|bucket| (0..WAYS).map(move |way| (bucket, way)));
+        let places =
+            (0..self.buckets.len()).flat_map(|bucket| (0..WAYS).map(move |way| (bucket, way)));
         let lasts = |(bucket, way): &(usize, usize)| {
             let it = &self.buckets[*bucket];
             let word = it.keys[*way][2].load(Ordering::Relaxed);

@@ -72,7 +72,8 @@ fn a_udp_flow_is_forgotten_after_five_silent_minutes() {
 }
 
 #[test]
-fn a_connection_without_an_answer_is_forgotten_after_four_minutes_and_one_with_it_after_two_hours() {
+fn a_connection_without_an_answer_is_forgotten_after_four_minutes_and_one_with_it_after_two_hours()
+{
     let mut host = Host::busy();
     let unanswered = ((HOME, 41_000), WEB);
     host.send(&tcp_with(unanswered.0, unanswered.1, SYN, b""));
@@ -133,7 +134,10 @@ fn a_fin_behind_the_first_of_joined_packets_closes_a_connection_too() {
         tcp_flags: FIN | ACK,
     };
     host.send(&tcp_with((HOME, PORT), WEB, FIN | ACK, b""));
-    assert!(matches!(host.verdict(GATEWAY, &answer, later), Verdict::Admit(_)));
+    assert!(matches!(
+        host.verdict(GATEWAY, &answer, later),
+        Verdict::Admit(_)
+    ));
     host.now_s += 30;
     assert_eq!(host.hear(GATEWAY, &answer), Err(DropReason::NotAFlow));
 }
@@ -155,7 +159,11 @@ fn what_the_host_answers_begins_no_flow() {
         let mut host = Host::new();
         host.send(&tcp_with((HOME, 22), WEB, flags, b""));
         let next = tcp(WEB, (HOME, 22));
-        assert_eq!(host.hear(GATEWAY, &next), Err(DropReason::NotAFlow), "{flags}");
+        assert_eq!(
+            host.hear(GATEWAY, &next),
+            Err(DropReason::NotAFlow),
+            "{flags}"
+        );
     }
     let mut host = Host::new();
     host.send(&echo(HOME, PINGED, PING, true));

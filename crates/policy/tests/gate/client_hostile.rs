@@ -30,7 +30,11 @@ fn are_dropped(rows: &[Row]) {
 #[test]
 fn nobody_opens_a_connection_to_the_host() {
     are_dropped(&[
-        ("a SYN to a listening port", tcp_with(WEB, SSH, SYN, b""), NotOpened),
+        (
+            "a SYN to a listening port",
+            tcp_with(WEB, SSH, SYN, b""),
+            NotOpened,
+        ),
         (
             "a SYN with data (TCP Fast Open)",
             tcp_with(WEB, SSH, SYN, b"GET /"),
@@ -46,22 +50,30 @@ fn nobody_opens_a_connection_to_the_host() {
             tcp_with(WEB, (HOME, PORT), SYN, b""),
             NotOpened,
         ),
-        ("a SYN with a FIN", tcp_with(WEB, SSH, SYN | FIN, b""), NotOpened),
-        ("a SYN with a RST", tcp_with(WEB, SSH, SYN | RST, b""), NotOpened),
+        (
+            "a SYN with a FIN",
+            tcp_with(WEB, SSH, SYN | FIN, b""),
+            NotOpened,
+        ),
+        (
+            "a SYN with a RST",
+            tcp_with(WEB, SSH, SYN | RST, b""),
+            NotOpened,
+        ),
         (
             "a datagram to a port of UDP",
             udp(DNS, (HOME, 5_353)),
             NotAFlow,
         ),
-        (
-            "a datagram to port 0",
-            udp(DNS, (HOME, 0)),
-            NotAFlow,
-        ),
+        ("a datagram to port 0", udp(DNS, (HOME, 0)), NotAFlow),
         ("a packet of GRE", other(WEB.0, HOME, 47), NotAFlow),
         ("a packet of SCTP", other(WEB.0, HOME, 132), NotAFlow),
         ("IPv6 in IPv4", other(WEB.0, HOME, 41), NotAFlow),
-        ("a packet of ICMPv6 over IPv4", other(WEB.0, HOME, 58), NotAFlow),
+        (
+            "a packet of ICMPv6 over IPv4",
+            other(WEB.0, HOME, 58),
+            NotAFlow,
+        ),
         ("an echo request", echo(WEB.0, HOME, PING, false), NotOpened),
         (
             "an echo request by IPv6",
@@ -110,7 +122,11 @@ fn nobody_finds_out_which_connections_there_are() {
             NotAFlow,
         ),
         ("a FIN", tcp_with(WEB, SSH, FIN, b""), NotAFlow),
-        ("a packet without flags", tcp_with(WEB, SSH, 0, b""), NotAFlow),
+        (
+            "a packet without flags",
+            tcp_with(WEB, SSH, 0, b""),
+            NotAFlow,
+        ),
         (
             "an answer of a DNS server that nobody asked",
             udp(("10.0.0.9", 53), (HOME, UDP_PORT)),
@@ -197,11 +213,7 @@ fn icmp_changes_nothing_that_is_not_about_an_own_flow() {
             NotAFlow,
         ),
         ("an error that quotes nothing", error(&[]), NotAFlow),
-        (
-            "an error about an error",
-            error(&error(&own)),
-            NotAFlow,
-        ),
+        ("an error about an error", error(&error(&own)), NotAFlow),
         (
             "an error that quotes a packet of another version",
             error(&of_other_version),
@@ -209,7 +221,14 @@ fn icmp_changes_nothing_that_is_not_about_an_own_flow() {
         ),
         (
             "packet too big, about a connection through another gateway",
-            icmp(WEB.0, HOME, 3, 4, [0, 0, 2, 0], &tcp((HOME, PORT), ELSEWHERE)),
+            icmp(
+                WEB.0,
+                HOME,
+                3,
+                4,
+                [0, 0, 2, 0],
+                &tcp((HOME, PORT), ELSEWHERE),
+            ),
             OtherGateway,
         ),
         (
@@ -224,7 +243,11 @@ fn icmp_changes_nothing_that_is_not_about_an_own_flow() {
 fn fragments_bring_in_nothing_that_a_whole_packet_would_not() {
     let [open_first, open_later] = fragments(&tcp_with(WEB, SSH, SYN, &[7; 64]), 32, 1);
     let [first, later] = fragments(&udp_with(DNS, (HOME, 5_353), &[7; 64]), 16, 2);
-    let [first_v6, later_v6] = fragments(&udp_with(("fd10::2", 53), (HOME_V6, 5_353), &[7; 64]), 16, 3);
+    let [first_v6, later_v6] = fragments(
+        &udp_with(("fd10::2", 53), (HOME_V6, 5_353), &[7; 64]),
+        16,
+        3,
+    );
     // Four bytes of the ports in one fragment, the rest in the next.
     let [tiny, _] = fragments(&tcp_with(WEB, SSH, SYN, &[7; 64]), 8, 4);
     let error = unreachable(WEB.0, HOME, &tcp((HOME, PORT), WEB), 200);
@@ -234,7 +257,11 @@ fn fragments_bring_in_nothing_that_a_whole_packet_would_not() {
         ("a later fragment of it", open_later, Fragment),
         ("the first fragment of a datagram", first, NotAFlow),
         ("a later fragment of it", later, Fragment),
-        ("the first fragment of a datagram of IPv6", first_v6, NotAFlow),
+        (
+            "the first fragment of a datagram of IPv6",
+            first_v6,
+            NotAFlow,
+        ),
         ("a later fragment of it", later_v6, Fragment),
         ("a fragment too short for its ports", tiny, Malformed),
         ("the first fragment of an error", error_first, Malformed),
@@ -273,8 +300,16 @@ fn addresses_that_are_not_the_hosts_get_nothing() {
             tcp_with(WEB, ("127.0.0.1", 631), SYN, b""),
             ForeignDestination,
         ),
-        ("a broadcast", udp(DNS, ("255.255.255.255", 67)), ForeignDestination),
-        ("multicast", udp(DNS, ("224.0.0.251", 5_353)), ForeignDestination),
+        (
+            "a broadcast",
+            udp(DNS, ("255.255.255.255", 67)),
+            ForeignDestination,
+        ),
+        (
+            "multicast",
+            udp(DNS, ("224.0.0.251", 5_353)),
+            ForeignDestination,
+        ),
         (
             "multicast of IPv6",
             udp(("fd10::2", 53), ("ff02::fb", 5_353)),
@@ -296,15 +331,31 @@ fn addresses_that_are_not_the_hosts_get_nothing() {
 #[test]
 fn sources_that_are_nobodys_behind_a_gateway_are_forged() {
     are_dropped(&[
-        ("the host's own address", tcp_with((HOME, 22), SSH, SYN, b""), ForgedSource),
+        (
+            "the host's own address",
+            tcp_with((HOME, 22), SSH, SYN, b""),
+            ForgedSource,
+        ),
         (
             "the host's own address by IPv6",
             udp((HOME_V6, 53), (HOME_V6, 53)),
             ForgedSource,
         ),
-        ("loopback", tcp_with(("127.0.0.1", 443), SSH, SYN, b""), ForgedSource),
-        ("a broadcast", udp(("255.255.255.255", 53), SSH), ForgedSource),
-        ("multicast", echo("224.0.0.1", HOME, PING, false), ForgedSource),
+        (
+            "loopback",
+            tcp_with(("127.0.0.1", 443), SSH, SYN, b""),
+            ForgedSource,
+        ),
+        (
+            "a broadcast",
+            udp(("255.255.255.255", 53), SSH),
+            ForgedSource,
+        ),
+        (
+            "multicast",
+            echo("224.0.0.1", HOME, PING, false),
+            ForgedSource,
+        ),
         (
             "an error from the host itself",
             unreachable(HOME, HOME, &tcp((HOME, PORT), WEB), 200),
@@ -330,7 +381,9 @@ fn headers_that_lie_or_lead_elsewhere_are_refused() {
     with_route[2..4].copy_from_slice(&len.to_be_bytes());
     let mut too_long = answer.clone();
     too_long[2..4].copy_from_slice(&1_500_u16.to_be_bytes());
-    let routing = [6, 2, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9];
+    let routing = [
+        6, 2, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9,
+    ];
     let fragment = [44, 0, 0, 1, 0, 0, 0, 1, 6, 0, 0, 1, 0, 0, 0, 2];
     let options = [0_u8, 0, 1, 4, 0, 0, 0, 0].repeat(30);
     are_dropped(&[

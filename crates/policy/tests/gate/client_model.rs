@@ -71,7 +71,10 @@ impl Model {
     fn send(&mut self, name: Name, flags: u8, now_s: u64) {
         let is_tcp = name.protocol == Protocol::Tcp;
         let is_syn = is_tcp && flags & SYN != 0;
-        if let Some(live) = self.live(name, now_s).filter(|live| !(is_syn && live.is_closed())) {
+        if let Some(live) = self
+            .live(name, now_s)
+            .filter(|live| !(is_syn && live.is_closed()))
+        {
             live.last_s = now_s;
             if is_tcp {
                 live.has_finished |= flags & FIN != 0;

@@ -38,10 +38,7 @@ fn packets_to_where_access_ended_are_refused_and_leave_in_the_clear_only_if_the_
     let (client, portal) = (&bed.product.client, &bed.product.portal);
     assert!(bed.reaches(PRIVATE_V4, WEB_PORT));
     client.run(WATCH).unwrap();
-    for change in [
-        "policy delete staff-web --yes",
-        "resource delete web --yes",
-    ] {
+    for change in ["policy delete staff-web --yes", "resource delete web --yes"] {
         portal.admin(change).unwrap();
         wait_until("packets to be refused", SOON, || refuses(client)).unwrap();
         assert!(!bed.reaches(PRIVATE_V4, WEB_PORT));
@@ -54,12 +51,15 @@ fn packets_to_where_access_ended_are_refused_and_leave_in_the_clear_only_if_the_
     assert_eq!(seen_outside(client), 0);
     let status = client.status().unwrap();
     let counters = status["counters"].as_array().unwrap();
-    let ended = counters.iter().find(|it| it["name"] == "packets_of_ended_access");
-    assert!(ended.unwrap()["count"].as_u64().unwrap() > 0, "{counters:?}");
+    let ended = counters
+        .iter()
+        .find(|it| it["name"] == "packets_of_ended_access");
+    assert!(
+        ended.unwrap()["count"].as_u64().unwrap() > 0,
+        "{counters:?}"
+    );
 
-    portal
-        .admin("account set --ended-access release")
-        .unwrap();
+    portal.admin("account set --ended-access release").unwrap();
     wait_until("the way of the host", SOON, || {
         !leads_into_the_tunnel(client)
     })
