@@ -20,6 +20,7 @@ use culvert_datapath::{
     Gates, Mechanism, PathMessage, RouteRefusal, Snapshot, Unrouted, WorkerCounters,
 };
 use culvert_packet::Accept;
+use culvert_packet::ip::Protocol;
 use culvert_policy::gate::{ClientGate, Seed};
 use culvert_tun::{LinkWatch, Queue, QueueCredit, Steering, SteeringState, queue_fault};
 use culvert_udp::SendError;
@@ -114,6 +115,13 @@ impl Device {
         };
         device.spawn(control, workers)?;
         Ok(device)
+    }
+
+    /// Tells a client's gate of a flow that the host began before this device was there. Other devices know none.
+    pub fn adopt_flow(&self, protocol: Protocol, own: SocketAddr, remote: SocketAddr) {
+        if let Some(gate) = &self.shared.client_gate {
+            gate.adopt(clock::now(), protocol, own, remote);
+        }
     }
 
     /// Name of the interface, with a pattern filled in.

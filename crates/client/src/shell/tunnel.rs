@@ -10,7 +10,8 @@ use culvert_datapath::{Inside, Mechanisms, PathMessage, ServiceRoutes, Unrouted}
 use culvert_engine::{
     AllowedIpChange, Change, Device, EngineError, ForeignSource, GateKind, Options, PeerChange,
 };
-use culvert_host::{InterfaceName, WakeUp};
+use culvert_host::{Connection, InterfaceName, WakeUp, connections_from};
+use culvert_packet::ip::Protocol;
 use culvert_policy::RoutedServices;
 use culvert_session::{PrivateKey, Suite};
 use culvert_wire::messages::Interface;
@@ -134,6 +135,7 @@ impl Tunnel {
     /// Tells the device its addresses in the tunnel: nothing else is sent from, and ICMP errors about packets of theirs pass
     /// from whatever router behind a gateway.
     pub(crate) fn set_inside(&self, interface: Interface) -> Result<(), EngineError> {
+        self.adopt_connections(interface);
         self.device.apply(Change {
             inside: Some(Inside {
                 v4: interface.ipv4,
@@ -141,6 +143,24 @@ impl Tunnel {
             }),
             ..Change::default()
         })
+    }
+
+    /// Connections outlast a restart of the client where the interface does, and a program that only receives sends nothing by
+    /// which the gate would know them.
+    fn adopt_connections(&self, interface: Interface) {
+        let connections = connections_from(&[interface.ipv4.into(), interface.ipv6.into()]);
+        for Connection {
+            is_tcp,
+            own,
+            remote,
+        } in connections
+        {
+            let protocol = match is_tcp {
+                true => Protocol::TCP,
+                false => Protocol::UDP,
+            };
+            self.device.adopt_flow(protocol, own, remote);
+        }
     }
 
     /// Messages of relays, and probes, that have come: some of them where many wait.

@@ -16,14 +16,16 @@ use super::early::Early;
 use super::flow::{FlowKey, Progress, TCP_ACK, TCP_RST, TCP_SYN};
 use super::flows::FlowRef;
 use super::fragments::Fragments;
-use super::heading::{AddressBits, Heading, Kind, Quotation, address, quoted_heading};
+use super::heading::{
+    AddressBits, Heading, Kind, Quotation, address, address_bits, quoted_heading,
+};
 use super::icmp_error::of_query;
 use super::seed::{Seed, fold};
 use super::{DropReason, Frame, PeerKey, Verdict};
 use crate::never_forwarded::is_forwarded;
 use culvert_base::BootTime;
 use culvert_packet::ip::{IpVersion, Protocol};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const ANSWERED: u32 = 1;
@@ -129,6 +131,30 @@ impl ClientGate {
         let rank = |word, flags, last_s| rank(word, flags, last_s, now_s);
         // Where others write all its places, its answer is lost and its sender repeats it.
         let _is_remembered = self.flows.begin(hash, &words, flags, now_s, replaced, rank);
+    }
+
+    /// Knows a flow that the host began before there was this gate: of TCP, or of UDP where both ends are fixed. `own` and
+    /// `remote` are of one family.
+    pub fn adopt(&self, now: BootTime, protocol: Protocol, own: SocketAddr, remote: SocketAddr) {
+        let version = match own {
+            SocketAddr::V4(_) => IpVersion::V4,
+            SocketAddr::V6(_) => IpVersion::V6,
+        };
+        let heading = Heading {
+            version,
+            protocol,
+            kind: Kind::Plain,
+            tcp_flags: TCP_ACK,
+            source_port: own.port(),
+            destination_port: remote.port(),
+            source: address_bits(own.ip()),
+            destination: address_bits(remote.ip()),
+            ..Heading::NONE
+        };
+        let key = FlowKey::of_client(&heading);
+        if own.is_ipv4() == remote.is_ipv4() && !self.has(&key, seconds(now)) {
+            self.begin(&heading, &key, seconds(now), None);
+        }
     }
 
     /// Judges a packet that came from `peer`, or those that were joined behind it. `is_peers` says whether an address is one

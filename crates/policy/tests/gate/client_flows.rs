@@ -5,7 +5,9 @@ use crate::client::{
     WEB_V6,
 };
 use crate::packets::{ACK, FIN, RST, SYN, echo, fragments, tcp, tcp_with, udp, unreachable};
+use culvert_packet::ip::Protocol;
 use culvert_policy::gate::{DropReason, Later, Verdict};
+use std::net::SocketAddr;
 
 #[test]
 fn answers_to_the_hosts_own_flows_come_in() {
@@ -151,6 +153,28 @@ fn a_connection_that_is_older_than_the_gate_goes_on_with_the_hosts_next_packet()
     assert_eq!(host.hear(GATEWAY, &answer), Ok(()));
     host.now_s += 7_439;
     assert_eq!(host.hear(GATEWAY, &answer), Ok(()));
+}
+
+#[test]
+fn a_flow_that_the_host_tells_of_is_open_as_if_it_had_been_seen() {
+    let mut host = Host::new();
+    for (protocol, home, remote, answer) in [
+        (Protocol::TCP, HOME, WEB, tcp(WEB, (HOME, PORT))),
+        (Protocol::UDP, HOME, DNS, udp(DNS, (HOME, PORT))),
+        (Protocol::TCP, HOME_V6, WEB_V6, tcp(WEB_V6, (HOME_V6, PORT))),
+    ] {
+        assert_eq!(host.hear(GATEWAY, &answer), Err(DropReason::NotAFlow));
+        let end = |(address, port): (&str, u16)| SocketAddr::new(address.parse().unwrap(), port);
+        for _ in 0..2 {
+            let now = host.now();
+            host.gate
+                .adopt(now, protocol, end((home, PORT)), end(remote));
+        }
+        assert_eq!(host.hear(GATEWAY, &answer), Ok(()));
+    }
+    assert_eq!(host.gate.flow_count(host.now()), 3);
+    host.now_s += 7_439;
+    assert_eq!(host.hear(GATEWAY, &tcp(WEB, (HOME, PORT))), Ok(()));
 }
 
 #[test]

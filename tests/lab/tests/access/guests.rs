@@ -125,10 +125,13 @@ fn a_container_of_the_machine_may_ask_the_client_for_names_and_a_neighbour_may_n
     let neighbour = &bed.product.nat;
     let route = format!("ip route add {}/32 via {MACHINE_V4}", stub.ip());
     neighbour.run(&route).unwrap();
-    // Its packets get there, so that silence is the client's.
+    // Its packets get to the machine, where the tunnel's address is for the tunnel alone, and port 53 for guests.
     neighbour
-        .run(&format!("ping -c 1 -W 4 {}", stub.ip()))
+        .run(&format!("ping -c 1 -W 4 {MACHINE_V4}"))
         .unwrap();
+    neighbour
+        .run(&format!("ping -c 1 -W 1 {}", stub.ip()))
+        .unwrap_err();
     ask_at(neighbour, stub, PRIVATE_NAME, RecordKind::A).unwrap_err();
 }
 
