@@ -121,7 +121,7 @@ pub(crate) fn judge_at_client(
     match admit(packet, packets, later) {
         Verdict::Admit(_) => Judged::Passes,
         Verdict::AdmitFirst(_) => {
-            let mut waiting = gate.take_released(now, packet);
+            let mut waiting = gate.take_released(now, share_of(from), packet);
             waiting.retain_mut(|packet| {
                 let verdict = admit(packet, 1, Later::default());
                 matches!(verdict, Verdict::Admit(_))

@@ -73,8 +73,8 @@ impl Control {
     fn flows_evicted(&self) -> Option<Evicted> {
         let shared = self.workers.shared();
         let at_client = shared.client_gate.as_deref().map(|gate| Evicted {
-            own_share: 0,
             full: gate.displaced(),
+            ..Evicted::default()
         });
         at_client.or(shared.gates.as_deref().map(Gates::evicted))
     }

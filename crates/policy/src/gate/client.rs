@@ -288,7 +288,7 @@ impl ClientGate {
         fragments
             .admitted
             .insert(self.hash_datagram(heading), key, (peer, flow), now);
-        fragments.early.holds(&key)
+        fragments.early.holds(&key, peer)
     }
 
     /// The flow of a later fragment.
@@ -320,13 +320,16 @@ impl ClientGate {
         self.fragments().early.hold(key, peer, packet, now)
     }
 
-    /// The fragments that waited for `first`, which was admitted ([`Verdict::AdmitFirst`]), as they came: they are to be
+    /// The fragments of `peer` that waited for `first`, which was admitted ([`Verdict::AdmitFirst`]), as they came: they are to be
     /// judged behind it.
     #[cold]
-    pub fn take_released(&self, now: BootTime, first: &[u8]) -> Vec<Box<[u8]>> {
+    pub fn take_released(&self, now: BootTime, peer: PeerKey, first: &[u8]) -> Vec<Box<[u8]>> {
         let mut heading = Heading::NONE;
         match heading.read(first) {
-            Ok(()) => self.fragments().early.take(&datagram(&heading, false), now),
+            Ok(()) => {
+                let key = datagram(&heading, false);
+                self.fragments().early.take(&key, peer, now)
+            }
             Err(_) => Vec::new(),
         }
     }

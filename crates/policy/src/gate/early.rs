@@ -122,9 +122,10 @@ impl Early {
         });
     }
 
-    /// True if fragments of the datagram wait.
-    pub(super) fn holds(&self, key: &DatagramKey) -> bool {
-        self.held.iter().any(|held| held.key == *key)
+    /// True if fragments of a client's datagram wait.
+    pub(super) fn holds(&self, key: &DatagramKey, peer: PeerKey) -> bool {
+        let held = self.of_client.get(&peer);
+        held.is_some_and(|held| held.iter().any(|held| held.key == *key))
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -205,7 +205,7 @@ fn a_fragmented_answer_comes_in_whatever_its_order() {
         assert!(host.gate.hold(host.now(), GATEWAY, &later));
         let verdict = host.verdict(GATEWAY, &first, Later::default());
         assert_eq!(verdict, Verdict::AdmitFirst(GATEWAY));
-        let released = host.gate.take_released(host.now(), &first);
+        let released = host.gate.take_released(host.now(), GATEWAY, &first);
         assert_eq!(released.len(), 1);
         assert_eq!(*released[0], later[..]);
         assert_eq!(host.hear(GATEWAY, &later), Ok(()));
