@@ -59,6 +59,7 @@ struct Figures {
     change: Duration,
     bytes_idle: u64,
     bytes_in_session: u64,
+    lost: u32,
 }
 
 /// Measures, and prints.
@@ -139,14 +140,15 @@ fn judge(out: &mut impl Write, own: &[(u32, Figures)], check: bool) -> Result<()
 fn line(figures: &Figures) -> String {
     format!(
         "{:>6.0} handshakes for each second of a core, {:>6.0}/s, half within {:.2?}; configured in {:.2?}, \
-         a change {:.0?}; {} bytes a peer, {} in session",
+         a change {:.0?}; {} bytes a peer, {} in session; {} lost",
         figures.handshakes_per_cpu_s,
         figures.handshakes_per_s,
         figures.median,
         figures.configured_in,
         figures.change,
         figures.bytes_idle,
-        figures.bytes_in_session
+        figures.bytes_in_session,
+        figures.lost
     )
 }
 
@@ -185,6 +187,7 @@ fn measure(implementation: &Implementation, peers: u32, arguments: &Arguments) -
         change,
         bytes_idle: per_peer(idle),
         bytes_in_session: per_peer(in_session),
+        lost: rate.lost,
     })
 }
 

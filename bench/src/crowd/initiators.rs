@@ -1,7 +1,7 @@
 //! Initiators of handshakes: a closed loop of some that are under way at a time.
 
 use super::company::{Company, own_key};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use culvert_base::{BootTime, Destination, Family};
 use culvert_session::parse::{Message, Response};
 use culvert_session::{Clock, DATA_OVERHEAD, Handshaker, Output, PeerId, Tai64n};
@@ -13,18 +13,20 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// Handshakes under way at a time: fewer than those from which on a program asks for cookies.
 const UNDER_WAY: usize = 32;
 
-/// Peers that take part in the loop, spread over all. Each may begin a handshake 50 times a second, and the program answers no
-/// more.
+/// Peers that take part in the loop, spread over all.
 const MOST_IN_LOOP: u32 = 2_000;
 
-/// The time between two handshakes of one initiator: programs answer one peer 50 times a second.
+/// Handshakes of one initiator in the loop: Culvert answers 20 in a row, and then one a second.
+const MOST_EACH: usize = 15;
+
+/// The time between two handshakes of one initiator: other programs answer one peer 50 times a second.
 const PAUSE: Duration = Duration::from_millis(25);
 
 /// The same by its own clock.
 const BETWEEN: Duration = Duration::from_secs(20);
 
-/// The limit for an answer, on a machine that is busy with something else too.
-const SOON: Duration = Duration::from_secs(5);
+/// A handshake that is not answered by then is lost.
+const LOST: Duration = Duration::from_millis(500);
 
 /// Members with their handshakes.
 pub(super) struct Initiators<'company> {
@@ -35,6 +37,7 @@ pub(super) struct Initiators<'company> {
     members: Vec<Initiator>,
     /// By the index under which each initiator receives.
     waiting: HashMap<u32, (usize, Instant)>,
+    lost: u32,
 }
 
 /// One member.
@@ -48,6 +51,7 @@ struct Initiator {
 /// The handshakes of a span.
 pub(super) struct Rate {
     pub(super) handshakes: u32,
+    pub(super) lost: u32,
     pub(super) span: Duration,
     pub(super) median: Duration,
 }
@@ -67,18 +71,23 @@ impl<'company> Initiators<'company> {
             received: ReceiveBatch::new(16),
             members: members.collect::<Result<_>>()?,
             waiting: HashMap::new(),
+            lost: 0,
         })
     }
 
-    /// Handshakes one after the other, [`UNDER_WAY`] at a time, for `span`.
+    /// Handshakes one after the other, [`UNDER_WAY`] at a time, for `span` at most.
     pub(super) fn shake_for(&mut self, span: Duration) -> Result<Rate> {
         let began = Instant::now();
-        let mut next = 0;
+        let (mut begun, most) = (0, self.members.len() * MOST_EACH);
         let mut times = Vec::new();
-        while began.elapsed() < span {
-            while self.waiting.len() < UNDER_WAY && self.members[next].is_rested() {
+        while began.elapsed() < span && times.len() + (self.lost as usize) < most {
+            while self.waiting.len() < UNDER_WAY && begun < most {
+                let next = begun % self.members.len();
+                if !self.members[next].is_rested() {
+                    break;
+                }
                 self.begin(next)?;
-                next = (next + 1) % self.members.len();
+                begun += 1;
             }
             if !self.waiting.is_empty() {
                 self.receive(&mut times)?;
@@ -93,6 +102,7 @@ impl<'company> Initiators<'company> {
         let median = times.get(times.len() / 2).copied();
         Ok(Rate {
             handshakes,
+            lost: self.lost,
             span,
             median: median.context("no handshake has completed")?,
         })
@@ -100,6 +110,8 @@ impl<'company> Initiators<'company> {
 
     /// Handshakes with every member of the company, so that each has a session.
     pub(super) fn shake_with_all(&mut self) -> Result<()> {
+        // Stamps have a granularity, and new initiators do not know those of the loop.
+        std::thread::sleep(2 * PAUSE);
         let mut times = Vec::new();
         for number in 0..self.company.len() {
             let slot = number as usize % self.members.len();
@@ -126,13 +138,14 @@ impl<'company> Initiators<'company> {
 
     /// Takes what has come, and waits for something where nothing has.
     fn receive(&mut self, times: &mut Vec<Duration>) -> Result<()> {
-        let began = Instant::now();
-        loop {
-            let received = self.socket.receive_batch(&mut self.received)?;
-            if received > 0 {
-                break;
+        while self.socket.receive_batch(&mut self.received)? == 0 {
+            let before = self.waiting.len();
+            self.waiting.retain(|_, (_, began)| began.elapsed() < LOST);
+            let lost = before - self.waiting.len();
+            self.lost += u32::try_from(lost)?;
+            if lost > 0 || self.waiting.is_empty() {
+                return Ok(());
             }
-            ensure!(began.elapsed() < SOON, "the program answers no handshake");
             std::hint::spin_loop();
         }
         let mut confirmations = Vec::new();
