@@ -81,7 +81,10 @@ impl Gates {
 
     /// Records of ended flows that no sweep came in time for.
     pub fn records_lost(&self) -> u64 {
-        self.gates.iter().map(|gate| lock(gate).records_lost()).sum()
+        self.gates
+            .iter()
+            .map(|gate| lock(gate).records_lost())
+            .sum()
     }
 
     /// Hands out the flows that have not ended, a gate after the other. Flows that begin or end meanwhile may
@@ -104,7 +107,10 @@ impl Gates {
 
     /// Fragments that were kept in vain.
     pub fn fragments_lost(&self) -> u64 {
-        self.gates.iter().map(|gate| lock(gate).fragments_lost()).sum()
+        self.gates
+            .iter()
+            .map(|gate| lock(gate).fragments_lost())
+            .sum()
     }
 
     /// Entries that made room for others.

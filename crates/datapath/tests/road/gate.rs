@@ -8,7 +8,9 @@ use culvert_datapath::{Dropped, Gates, Lane, Snapshot};
 use culvert_packet::Accept;
 use culvert_packet::ip::IpView;
 use culvert_policy::Filters;
-use culvert_policy::gate::{ClientGrants, DropReason, GateTable, Grant, Mapping, PeerKey, Reach};
+use culvert_policy::gate::{
+    ClientGrants, DropReason, GateTable, Grant, MAX_FLOWS_PER_CLIENT, Mapping, PeerKey, Reach,
+};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -41,6 +43,17 @@ fn table(remotes: &[&Remote], expires: BootTime) -> Arc<GateTable> {
     Arc::new(table)
 }
 
+/// The same, but all of them have the grant.
+fn table_of_all(remotes: &[&Remote]) -> GateTable {
+    let mut all = GateTable::new();
+    for remote in remotes {
+        let alone = table(&[remote], BootTime::MAX);
+        let client = alone.client(PeerKey(remote.id().0)).unwrap();
+        all.set_client(client.clone()).unwrap();
+    }
+    all
+}
+
 fn gated(remotes: &[&Remote]) -> Snapshot {
     Snapshot {
         gate: Some(table(remotes, BootTime::MAX)),
@@ -49,10 +62,13 @@ fn gated(remotes: &[&Remote]) -> Snapshot {
 }
 
 fn worker(snapshot: Snapshot) -> Worker {
-    let gates = Gates::new([[1; 32], [2; 32]], false);
+    worker_with(Arc::new(Gates::new([[1; 32], [2; 32]], false)), snapshot)
+}
+
+fn worker_with(gates: Arc<Gates>, snapshot: Snapshot) -> Worker {
     let setup = Setup {
         accept: Accept::NONE,
-        gates: Some(Arc::new(gates)),
+        gates: Some(gates),
         ..Setup::default()
     };
     Worker::with(setup, snapshot)
@@ -263,4 +279,61 @@ fn a_superframe_of_a_client_is_judged_by_its_first_packet_and_counted_by_all() {
     let dropped: u64 = gate_drops(&worker).iter().map(|(_, count)| count).sum();
     assert_eq!(dropped, 8);
     assert_eq!(worker.written(), Vec::<Vec<u8>>::new());
+}
+
+/// One client begins 100,000 flows, three times its share, while another one has a flow and pings under way.
+#[test]
+fn a_port_scan_of_one_client_leaves_the_flows_of_another_alone() {
+    const BATCH: usize = 50;
+    const ROUNDS: u32 = 100;
+    let (quiet, scanning) = (Remote::new(1), Remote::new(2));
+    let snapshot = Snapshot {
+        gate: Some(Arc::new(table_of_all(&[&quiet, &scanning]))),
+        ..snapshot(&[&quiet, &scanning])
+    };
+    // Both are in one gate.
+    let gates = Arc::new(Gates::new([[1; 32]], false));
+    let mut worker = worker_with(Arc::clone(&gates), snapshot);
+    let question = udp(quiet.inner(), SERVER, b"question");
+    assert_eq!(arrive(&mut worker, &quiet, &question), [question.clone()]);
+    let answer = udp_between((SERVER, 53), (quiet.inner(), 40_000), b"answer");
+    let ping = echo(quiet.inner(), SERVER);
+    let mut begun = 0_u32;
+    for round in 0..ROUNDS {
+        for _ in 0..1_000 / BATCH {
+            let scan: Vec<Vec<u8>> = (0..BATCH)
+                .map(|_| {
+                    begun += 1;
+                    let [_, high, middle, low] = begun.to_be_bytes();
+                    let to = IpAddr::from([10, 9, 0, high]);
+                    let ports = (
+                        u16::from_be_bytes([1, middle]),
+                        u16::from_be_bytes([2, low]),
+                    );
+                    udp_between((scanning.inner(), ports.0), (to, ports.1), b"")
+                })
+                .collect();
+            worker.arrive(Lane::V4, scanning.seals(&scan));
+        }
+        worker.run();
+        worker.written();
+        worker.queue(BULK, frame(&answer));
+        worker.run();
+        assert_eq!(
+            quiet.opens(&worker.sent()),
+            [answer.clone()],
+            "round {round}"
+        );
+        assert_eq!(
+            arrive(&mut worker, &quiet, &ping),
+            [ping.clone()],
+            "round {round}"
+        );
+    }
+    assert_eq!(gate_drops(&worker), []);
+    assert_eq!(worker.drops(), []);
+    // Beside what the quiet one has.
+    assert_eq!(gates.flow_count(), MAX_FLOWS_PER_CLIENT + 2);
+    let evicted = u64::from(begun) - MAX_FLOWS_PER_CLIENT as u64;
+    assert_eq!(gates.evicted().own_share, evicted);
 }

@@ -228,13 +228,19 @@ mod tests {
         let mut early = Early::default();
         for peer in 0..200 {
             for number in 0..2 * MAX_PER_CLIENT as u32 {
-                assert!(early.hold(key(number), PeerKey(peer), &[0], START), "{peer}");
+                assert!(
+                    early.hold(key(number), PeerKey(peer), &[0], START),
+                    "{peer}"
+                );
             }
         }
         assert!(early.len <= MAX_FRAGMENTS);
         let equal_part = MAX_FRAGMENTS / 200;
         let mut counts = early.of_client.values().map(VecDeque::len);
-        assert!(counts.all(|count| count >= equal_part), "nobody lost any of that");
+        assert!(
+            counts.all(|count| count >= equal_part),
+            "nobody lost any of that"
+        );
         hold(&mut early, 999, 9_999, START);
         assert_eq!(take(&mut early, 999, 9_999, START).len(), 1);
         assert!(!early.hold(key(1), PeerKey(9), &[0; MAX_FRAGMENT_LEN + 1], START));

@@ -14,7 +14,7 @@ mod tests;
 
 /// Flows that a gate remembers unless it is told otherwise: 2^18, 26 for each of 10,000 clients that have one worker, 104 where
 /// there are four. It is what Linux itself tracks by default on a machine with more than 4 GB. At 5 minutes of memory
-/// for UDP it takes 870 new flows a second to fill it. Some 290 bytes each: 75 MB once they are all in use, and none before.
+/// for UDP it takes 870 new flows a second to fill it. Some 270 bytes each: 70 MB once they are all in use, and none before.
 pub const MAX_FLOWS: usize = 1 << 18;
 
 /// Flows of one client, the same part of a smaller gate: an eighth. It is more than the 28,232 ports from which

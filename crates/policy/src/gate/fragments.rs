@@ -27,7 +27,7 @@ const DATAGRAMS_PER_CLIENT: usize = DATAGRAMS / 64;
 /// Places that are looked at for a datagram that is out of date, for each that comes: with two, all have
 /// been looked at before half as many have come as there are.
 const SWEPT_PLACES: usize = 2;
-/// Where there are more clients than places, one of a datagram that old is free: its fragments left its sender back to back, and
+/// If there are more clients than places, one of a datagram that old is free: its fragments left its sender back to back, and
 /// networks delay them by some ten milliseconds.
 const CERTAINLY_PASSED: Duration = super::early::MAX_WAIT;
 /// Places that are looked at for such a one.
@@ -46,7 +46,8 @@ struct Entry {
 #[derive(Debug)]
 pub(super) struct Fragments {
     index: Index,
-    entries: Box<[Option<Entry>]>,
+    /// At most [`DATAGRAMS`].
+    entries: Vec<Option<Entry>>,
     free: Vec<Place>,
     holders: Holders,
     /// The place at which the next search for expired entries begins.
@@ -59,8 +60,8 @@ impl Fragments {
     pub(super) fn new(seed: Seed) -> Self {
         Self {
             index: Index::new(DATAGRAMS),
-            entries: vec![None; DATAGRAMS].into_boxed_slice(),
-            free: (0..DATAGRAMS as Place).rev().collect(),
+            entries: Vec::with_capacity(DATAGRAMS),
+            free: Vec::with_capacity(DATAGRAMS),
             holders: Holders::new(seed, DATAGRAMS, DATAGRAMS_PER_CLIENT),
             hand: 0,
             evicted: 0,
@@ -81,7 +82,7 @@ impl Fragments {
         }
         self.sweep(now);
         self.make_room(peer, now);
-        let Some(place) = self.free.pop() else {
+        let Some(place) = self.free_place() else {
             return;
         };
         self.entries[place as usize] = Some(Entry {
@@ -99,6 +100,14 @@ impl Fragments {
         let place = self.place(hash, key)?;
         let entry = self.entries[place as usize]?;
         (!entry.is_past(now)).then_some(entry.flow)
+    }
+
+    fn free_place(&mut self) -> Option<Place> {
+        if self.free.is_empty() && self.entries.len() < DATAGRAMS {
+            self.entries.push(None);
+            return Some((self.entries.len() - 1) as Place);
+        }
+        self.free.pop()
     }
 
     fn place(&self, hash: u64, key: &DatagramKey) -> Option<Place> {
@@ -125,12 +134,12 @@ impl Fragments {
 
     /// Forgets what is older at the next places.
     fn forget_older(&mut self, age: Duration, places: usize, now: BootTime) {
-        for _ in 0..places {
+        for _ in 0..places.min(self.entries.len()) {
             let entry = self.entries[self.hand as usize];
             if entry.is_some_and(|entry| now.has_passed(entry.at, age)) {
                 self.forget(self.hand);
             }
-            self.hand = (self.hand + 1) % DATAGRAMS as Place;
+            self.hand = (self.hand + 1) % self.entries.len() as Place;
         }
     }
 

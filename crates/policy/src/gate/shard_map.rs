@@ -1,15 +1,18 @@
 //! A map that is cheap to clone and to change while clones of it are read.
 //!
-//! Entries are in shards by the hash of their key. Clones share all shards; a change copies the list of shards and one
-//! shard, and leaves the others as they are. A look-up needs one look at the list and a search in one shard.
+//! Entries are in shards by the hash of their key, and shards in groups. Clones share all of them; a change copies the list of
+//! groups, one group and one shard, and leaves the others as they are. A look-up needs a look at each list and a search in one
+//! shard.
 
 use super::PeerKey;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Shards of a map. A change copies so many pointers, and a 256th of the entries: 40 of 10,000, 256 of 65,536. Either part costs
-/// about as much as the other at the greatest number of clients.
-const SHARDS: usize = 256;
+/// Groups of a map, and shards of a group: together 1,024 shards. A change copies 64 pointers, and 20 of 20,000 entries or 128 of 131,072,
+/// which are the addresses of 10,000 and 65,536 clients. Each copy counts a holder of something that is not in the cache, so
+/// that a single list of all shards would cost more than it saves.
+const GROUPS: usize = 32;
+const SHARDS_PER_GROUP: usize = 32;
 
 /// A key whose hash says in which shard it is.
 pub(super) trait ShardKey: Copy + PartialEq {
@@ -44,9 +47,11 @@ const fn spread(number: u64) -> u64 {
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct ShardMap<K, V> {
-    shards: Arc<[Shard<K, V>]>,
+    groups: Arc<[Group<K, V>]>,
     len: usize,
 }
+
+type Group<K, V> = Arc<[Shard<K, V>]>;
 
 /// Sorted by the hash.
 type Shard<K, V> = Arc<[Entry<K, V>]>;
@@ -71,7 +76,7 @@ impl<K: Copy, V> Clone for Entry<K, V> {
 impl<K, V> Clone for ShardMap<K, V> {
     fn clone(&self) -> Self {
         Self {
-            shards: Arc::clone(&self.shards),
+            groups: Arc::clone(&self.groups),
             len: self.len,
         }
     }
@@ -80,8 +85,9 @@ impl<K, V> Clone for ShardMap<K, V> {
 impl<K, V> Default for ShardMap<K, V> {
     fn default() -> Self {
         let empty: Shard<K, V> = Arc::new([]);
+        let group: Group<K, V> = std::iter::repeat_n(empty, SHARDS_PER_GROUP).collect();
         Self {
-            shards: std::iter::repeat_n(empty, SHARDS).collect(),
+            groups: std::iter::repeat_n(group, GROUPS).collect(),
             len: 0,
         }
     }
@@ -94,7 +100,8 @@ impl<K, V> ShardMap<K, V> {
 
     /// In no order.
     pub(super) fn values(&self) -> impl Iterator<Item = &V> {
-        let entries = self.shards.iter().flat_map(|shard| shard.iter());
+        let shards = self.groups.iter().flat_map(|group| group.iter());
+        let entries = shards.flat_map(|shard| shard.iter());
         entries.map(|entry| &*entry.value)
     }
 }
@@ -103,23 +110,30 @@ impl<K: ShardKey, V> ShardMap<K, V> {
     #[inline]
     pub(super) fn get(&self, key: K) -> Option<&V> {
         let hash = key.hash();
-        let shard = &self.shards[shard_of(hash)];
+        let shard = &self.groups[group_of(hash)][shard_of(hash)];
         let place = shard.partition_point(|entry| entry.hash < hash);
         let same_hash = shard[place..].iter().take_while(|entry| entry.hash == hash);
         let mut found = same_hash.filter(|entry| entry.key == key);
         found.next().map(|entry| &*entry.value)
     }
 
-    pub(super) fn insert(&mut self, key: K, value: Arc<V>) {
+    /// Returns the value of before.
+    pub(super) fn insert(&mut self, key: K, value: Arc<V>) -> Option<Arc<V>> {
         let hash = key.hash();
         let shard = self.shard_mut(hash);
-        let kept = shard.iter().filter(|entry| entry.key != key).cloned();
-        let mut entries: Vec<Entry<K, V>> = kept.collect();
-        let place = entries.partition_point(|entry| entry.hash < hash);
-        entries.insert(place, Entry { hash, key, value });
-        let grown = entries.len() - shard.len();
-        *shard = entries.into();
-        self.len += grown;
+        let place = shard.partition_point(|entry| entry.hash < hash);
+        let same_hash = shard[place..].iter().take_while(|entry| entry.hash == hash);
+        let known = same_hash.enumerate().find(|(_, entry)| entry.key == key);
+        if let Some(known) = known.map(|(nth, _)| place + nth) {
+            let entry = &mut Arc::make_mut(shard)[known];
+            return Some(std::mem::replace(&mut entry.value, value));
+        }
+        let (before, after) = shard.split_at(place);
+        let entry = Entry { hash, key, value };
+        let entries = before.iter().cloned().chain([entry]);
+        *shard = entries.chain(after.iter().cloned()).collect();
+        self.len += 1;
+        None
     }
 
     pub(super) fn remove(&mut self, key: K) -> Option<Arc<V>> {
@@ -134,13 +148,21 @@ impl<K: ShardKey, V> ShardMap<K, V> {
     }
 
     fn shard_mut(&mut self, hash: u64) -> &mut Shard<K, V> {
-        &mut Arc::make_mut(&mut self.shards)[shard_of(hash)]
+        let group = &mut Arc::make_mut(&mut self.groups)[group_of(hash)];
+        &mut Arc::make_mut(group)[shard_of(hash)]
     }
 }
 
+/// By the uppermost bits.
+#[inline]
+const fn group_of(hash: u64) -> usize {
+    (hash >> (u64::BITS - GROUPS.ilog2())) as usize
+}
+
+/// By the bits below.
 #[inline]
 const fn shard_of(hash: u64) -> usize {
-    (hash >> (u64::BITS - SHARDS.ilog2())) as usize
+    (hash >> (u64::BITS - GROUPS.ilog2() - SHARDS_PER_GROUP.ilog2())) as usize % SHARDS_PER_GROUP
 }
 
 #[cfg(test)]
@@ -156,7 +178,7 @@ mod tests {
 
     impl ShardKey for Key {
         fn hash(self) -> u64 {
-            u64::from(self.0 % 8) << 54
+            u64::from(self.0 % 8) << 57
         }
     }
 
@@ -171,8 +193,9 @@ mod tests {
             for (key, value, kind) in steps {
                 match kind {
                     0 => {
-                        map.insert(Key(key), Arc::new(value));
-                        model.insert(Key(key), value);
+                        let before = map.insert(Key(key), Arc::new(value));
+                        let expected = model.insert(Key(key), value);
+                        prop_assert_eq!(before.map(|value| *value), expected);
                     }
                     1 => {
                         let removed = map.remove(Key(key)).map(|value| *value);
@@ -197,20 +220,24 @@ mod tests {
 
     #[test]
     fn keys_next_to_each_other_spread_over_the_shards() {
-        const COUNT: u32 = 10_240;
+        const COUNT: u32 = 40_960;
         let v4 = |number: u32| IpAddr::from(Ipv4Addr::from_bits(0x6440_0100 + number));
-        let v6 = |number: u32| IpAddr::from(Ipv6Addr::from_bits(0xFD00 << 112 | u128::from(number)));
+        let v6 =
+            |number: u32| IpAddr::from(Ipv6Addr::from_bits(0xFD00 << 112 | u128::from(number)));
         let hashes: [&dyn Fn(u32) -> u64; 3] = [
             &|number| PeerKey(number).hash(),
             &|number| v4(number).hash(),
             &|number| v6(number).hash(),
         ];
         for hash in hashes {
-            let mut counts = [0; SHARDS];
+            let mut counts = [0; GROUPS * SHARDS_PER_GROUP];
             for number in 0..COUNT {
-                counts[shard_of(hash(number))] += 1;
+                let hash = hash(number);
+                counts[group_of(hash) * SHARDS_PER_GROUP + shard_of(hash)] += 1;
             }
-            assert!(counts.iter().all(|count| (20..=60).contains(count)), "{counts:?}");
+            // 40 each on average.
+            let is_even = |count: &u32| (20..=60).contains(count);
+            assert!(counts.iter().all(is_even), "{counts:?}");
         }
     }
 }

@@ -392,22 +392,43 @@ impl GateTable {
     /// # Errors
     /// [`GrantError::AddressTaken`] and [`GrantError::TooManyClients`]. The client is left without
     /// any grant then: what it had is no longer what it should have.
-    pub fn set_client(&mut self, mut client: ClientGrants) -> Result<(), GrantError> {
-        self.remove_client(client.peer);
-        let taken = |address: &&IpAddr| self.owners.get(**address).is_some();
-        if let Some(address) = client.addresses.iter().find(taken) {
+    pub fn set_client(&mut self, client: ClientGrants) -> Result<(), GrantError> {
+        let peer = client.peer;
+        let fits = self.check_fits(&client);
+        match fits {
+            Ok(()) => self.enter(client),
+            Err(_) => self.remove_client(peer),
+        }
+        fits
+    }
+
+    fn check_fits(&self, client: &ClientGrants) -> Result<(), GrantError> {
+        let is_taken = |address: &&IpAddr| {
+            let owner = self.owners.get(**address);
+            owner.is_some_and(|owner| owner.peer != client.peer)
+        };
+        if let Some(address) = client.addresses.iter().find(is_taken) {
             return Err(GrantError::AddressTaken(*address));
         }
-        if self.clients.len() >= MAX_CLIENTS {
+        if self.clients.len() >= MAX_CLIENTS && self.clients.get(client.peer).is_none() {
             return Err(GrantError::TooManyClients);
         }
+        Ok(())
+    }
+
+    fn enter(&mut self, mut client: ClientGrants) {
+        self.epoch += 1;
         client.since = self.epoch;
         let client = Arc::new(client);
         for address in &client.addresses {
             self.owners.insert(*address, Arc::clone(&client));
         }
-        self.clients.insert(client.peer, client);
-        Ok(())
+        let before = self.clients.insert(client.peer, Arc::clone(&client));
+        for address in before.iter().flat_map(|before| &before.addresses) {
+            if !client.addresses.contains(address) {
+                self.owners.remove(*address);
+            }
+        }
     }
 
     /// Takes a client's grants and addresses away.

@@ -375,7 +375,7 @@ fn clients_that_begin_many_flows_leave_room_for_others_and_take_nothing_from_the
     assert_eq!(all.iter().sum::<usize>(), 64, "{all:?}");
     assert!(all.iter().all(|count| (2..=3).contains(count)), "{all:?}");
     assert!(setup.gate.evicted().full > 0);
-    // Whoever has its part keeps it, however many the others begin.
+    // A client keeps its part, however many the others begin.
     for port in 100..200 {
         for client in 1..30 {
             assert_eq!(begin(&mut setup, client, port), Ok(()));
@@ -407,14 +407,22 @@ fn a_client_has_an_equal_part_where_few_places_are_free() {
         let query = udp(("100.64.2.1", port), (SERVER, 53));
         assert!(setup.send_from(PeerKey(200), &query).is_ok());
     }
-    assert_eq!(flows_of(&setup, PeerKey(200)), 7, "an equal part of 64 among nine");
+    assert_eq!(
+        flows_of(&setup, PeerKey(200)),
+        7,
+        "an equal part of 64 among nine"
+    );
     assert!(flows_of(&setup, PEER) >= 7);
 }
 
 #[test]
 fn where_others_have_all_flows_the_next_client_is_refused_and_waits() {
     let mut setup = Setup::with_max_flows(anywhere(), 2);
-    let clients = [(PEER, CLIENT), (OTHER_PEER, OTHER_CLIENT), (PeerKey(3), "100.64.0.3")];
+    let clients = [
+        (PEER, CLIENT),
+        (OTHER_PEER, OTHER_CLIENT),
+        (PeerKey(3), "100.64.0.3"),
+    ];
     for (peer, address) in clients {
         setup.add_client(peer, address, anywhere());
     }

@@ -251,7 +251,9 @@ fn a_client_has_64_datagrams_on_their_way() {
 #[test]
 fn many_clients_with_datagrams_on_their_way_leave_room_for_those_of_another() {
     let mut setup = setup();
-    let addresses: Vec<String> = (0..101).map(|client| format!("100.64.1.{client}")).collect();
+    let addresses: Vec<String> = (0..101)
+        .map(|client| format!("100.64.1.{client}"))
+        .collect();
     let peer = |client: usize| PeerKey(100 + client as u32);
     for (client, address) in addresses.iter().enumerate() {
         let grants = vec![grant(1, "10.0.0.0/8", &["udp 53"])];

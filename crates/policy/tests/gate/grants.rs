@@ -426,6 +426,46 @@ fn a_table_tells_what_it_was_given() {
 }
 
 #[test]
+fn a_client_that_gets_other_addresses_gives_up_those_that_it_has_no_longer() {
+    let of = |peer, addresses: &[&str]| {
+        let addresses = addresses.iter().map(|it| it.parse().unwrap()).collect();
+        ClientGrants::new(peer, addresses, vec![]).unwrap()
+    };
+    let mut table = GateTable::new();
+    let owner = |table: &GateTable, address: &str| {
+        table
+            .owner(address.parse().unwrap())
+            .map(ClientGrants::peer)
+    };
+    table
+        .set_client(of(PEER, &["100.64.0.1", "fd00::1"]))
+        .unwrap();
+    let before = table.clone();
+    table
+        .set_client(of(PEER, &["100.64.0.1", "fd00::7"]))
+        .unwrap();
+    assert_eq!(owner(&table, "100.64.0.1"), Some(PEER));
+    assert_eq!(owner(&table, "fd00::7"), Some(PEER));
+    assert_eq!(owner(&table, "fd00::1"), None);
+    assert_eq!(
+        owner(&before, "fd00::1"),
+        Some(PEER),
+        "what was published stays"
+    );
+    table.set_client(of(OTHER_PEER, &["fd00::1"])).unwrap();
+    assert_eq!((table.client_count(), before.client_count()), (2, 1));
+    // It has nothing at all after it wanted another one's.
+    assert!(
+        table
+            .set_client(of(PEER, &["100.64.0.1", "fd00::1"]))
+            .is_err()
+    );
+    assert_eq!(owner(&table, "100.64.0.1"), None);
+    assert_eq!(owner(&table, "fd00::1"), Some(OTHER_PEER));
+    assert_eq!(table.client_count(), 1);
+}
+
+#[test]
 fn a_closed_table_cuts_what_its_open_one_admitted_and_opens_again() {
     let mut setup = Setup::new(vec![grant(1, "10.0.0.0/8", &["any"])]);
     let query = udp((CLIENT, 5000), ("10.0.0.1", 53));

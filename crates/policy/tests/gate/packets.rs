@@ -32,7 +32,13 @@ pub(crate) fn tcp_with(from: End<'_>, to: End<'_>, flags: u8, payload: &[u8]) ->
 }
 
 /// At a place of its stream.
-pub(crate) fn tcp_at(sequence: u32, from: End<'_>, to: End<'_>, flags: u8, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn tcp_at(
+    sequence: u32,
+    from: End<'_>,
+    to: End<'_>,
+    flags: u8,
+    payload: &[u8],
+) -> Vec<u8> {
     let mut header = TcpHeader::new(from.1, to.1, sequence, 4096);
     header.fin = flags & FIN != 0;
     header.syn = flags & SYN != 0;

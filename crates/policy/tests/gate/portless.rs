@@ -104,7 +104,10 @@ fn clients_that_take_many_addresses_leave_some_to_others() {
         for number in 0..600 {
             let to = format!("10.{client}.{}.{}", number / 256, number % 256);
             setup.now_ms += 1;
-            assert!(setup.send_from(peer, &other(&address, &to, GRE)).is_ok(), "{client}");
+            assert!(
+                setup.send_from(peer, &other(&address, &to, GRE)).is_ok(),
+                "{client}"
+            );
         }
     }
     assert!(portless.evicted() > 0);
