@@ -1,7 +1,7 @@
 //! Lines of a log that say the same again and again.
 
 use culvert_base::BootTime;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// The shortest interval between two logs of one line.
@@ -59,12 +59,16 @@ const MAX_EVENTS: usize = 1024;
 pub struct RepeatedEvents<K> {
     /// By event, the time of the last line and how many were left out since.
     logged: BTreeMap<K, (BootTime, u64)>,
+    /// By the time of the last line.
+    by_time: BTreeSet<(BootTime, K)>,
 }
 
 impl<K> Default for RepeatedEvents<K> {
     fn default() -> Self {
-        let logged = BTreeMap::new();
-        Self { logged }
+        Self {
+            logged: BTreeMap::new(),
+            by_time: BTreeSet::new(),
+        }
     }
 }
 
@@ -76,15 +80,18 @@ impl<K: Ord + Clone> RepeatedEvents<K> {
                 *unlogged += 1;
                 return None;
             }
-            *logged = now;
-            return Some(std::mem::take(unlogged));
+            let before = std::mem::replace(logged, now);
+            let unlogged = std::mem::take(unlogged);
+            self.by_time.remove(&(before, event.clone()));
+            self.by_time.insert((now, event));
+            return Some(unlogged);
         }
-        if self.logged.len() >= MAX_EVENTS {
-            let oldest = self.logged.iter().min_by_key(|(_, (at, _))| *at);
-            if let Some(oldest) = oldest.map(|(event, _)| event.clone()) {
-                self.logged.remove(&oldest);
-            }
+        if self.logged.len() >= MAX_EVENTS
+            && let Some((_, oldest)) = self.by_time.pop_first()
+        {
+            self.logged.remove(&oldest);
         }
+        self.by_time.insert((now, event.clone()));
         self.logged.insert(event, (now, 0));
         Some(0)
     }

@@ -200,7 +200,9 @@ fn claims(number: u32, clients: u32) -> GrantClaims {
         client: ClientId::from_bytes(id(2, client)),
         client_key: PublicKey::from_bytes(key),
         client_ipv4: Ipv4Addr::new(100, 64 + (high & 0x0F), middle, low),
-        client_ipv6: Ipv6Addr::from_bits((0xFD00_2021_1111_u128 << 80) + 0x1_0000 + u128::from(client)),
+        client_ipv6: Ipv6Addr::from_bits(
+            (0xFD00_2021_1111_u128 << 80) + 0x1_0000 + u128::from(client),
+        ),
         gateway: GATEWAY,
         resource: ResourceId::from_bytes(id(3, resource)),
         target: Target {

@@ -128,6 +128,8 @@ pub(super) struct Grants {
     pub(super) pending: BTreeMap<GrantId, Pending>,
     pub(super) backlog: Backlog,
     of_client: BTreeMap<ClientId, BTreeSet<GrantId>>,
+    /// Those in force that have the name.
+    of_name: BTreeMap<DomainName, BTreeSet<GrantId>>,
     /// Resources on this machine whose grants were refused.
     pub(super) refused_at_host: RefusedAtHost,
 }
@@ -158,28 +160,49 @@ impl Grants {
             .collect()
     }
 
+    /// The grants in force that have a name.
+    pub(super) fn of_name(&self, name: &DomainName) -> impl Iterator<Item = &Held> {
+        let ids = self.of_name.get(name).into_iter().flatten();
+        ids.filter_map(|id| self.held.get(id))
+    }
+
     /// The clients whose grants have a name.
     pub(super) fn clients_of_name(&self, name: &DomainName) -> BTreeSet<ClientId> {
-        let held = self.held.values();
-        held.filter(|held| held.names.contains_key(name))
-            .map(|held| held.claims.client)
-            .collect()
+        self.of_name(name).map(|held| held.claims.client).collect()
     }
 
     /// Names that a grant has, in force or not.
     pub(super) fn uses_name(&self, name: &DomainName) -> bool {
-        self.held.values().any(|held| held.names.contains_key(name))
-            || self.pending.values().any(|p| p.names.contains_key(name))
+        self.of_name.contains_key(name) || self.pending.values().any(|p| p.names.contains_key(name))
+    }
+
+    fn enter_name(&mut self, grant: GrantId, name: &DomainName) {
+        self.of_name.entry(name.clone()).or_default().insert(grant);
+    }
+
+    fn leave_name(&mut self, grant: GrantId, name: &DomainName) {
+        if let Some(grants) = self.of_name.get_mut(name) {
+            grants.remove(&grant);
+            if grants.is_empty() {
+                self.of_name.remove(name);
+            }
+        }
     }
 
     pub(super) fn insert(&mut self, held: Held) {
         let (client, id) = (held.claims.client, held.claims.grant);
         self.of_client.entry(client).or_default().insert(id);
+        for name in held.names.keys() {
+            self.enter_name(id, name);
+        }
         self.held.insert(id, held);
     }
 
     pub(super) fn remove(&mut self, id: GrantId) -> Option<Held> {
         let held = self.held.remove(&id)?;
+        for name in held.names.keys() {
+            self.leave_name(id, name);
+        }
         let client = held.claims.client;
         if let Some(ids) = self.of_client.get_mut(&client) {
             ids.remove(&id);
@@ -209,11 +232,17 @@ impl Grants {
                 !is_outdated
             });
         }
+        for (id, name, _) in &taken {
+            self.leave_name(*id, name);
+        }
         taken
     }
 
     pub(super) fn give_names_back(&mut self, taken: Vec<(GrantId, DomainName, Visible)>) {
         for (id, name, visible) in taken {
+            if self.held.contains_key(&id) {
+                self.enter_name(id, &name);
+            }
             if let Some(held) = self.held.get_mut(&id) {
                 held.names.insert(name, visible);
             }
@@ -221,6 +250,7 @@ impl Grants {
     }
 
     pub(super) fn take_name(&mut self, grant: GrantId, name: &DomainName) {
+        self.leave_name(grant, name);
         if let Some(held) = self.held.get_mut(&grant) {
             held.names.remove(name);
         }

@@ -5,7 +5,7 @@ use culvert_base::BootTime;
 use culvert_policy::gate::{MAX_NAMES_PER_GRANT, Mapping};
 use culvert_policy::{DomainName, Prefix, Within};
 use culvert_wire::messages::{Existence, ResolvedName};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
@@ -110,35 +110,48 @@ pub(super) enum Lead<A> {
 
 /// All names.
 #[derive(Debug, Default)]
-pub(super) struct Names(BTreeMap<DomainName, Name>);
+pub(super) struct Names {
+    known: BTreeMap<DomainName, Name>,
+    /// By [`Name::renew`].
+    due: BTreeSet<(BootTime, DomainName)>,
+}
 
 impl Names {
     /// The answer of the DNS about a name; none where it has not been asked to the end.
     pub(super) fn existence(&self, name: &DomainName) -> Option<Existence> {
-        self.0.get(name)?.existence
+        self.known.get(name)?.existence
     }
 
     pub(super) fn len(&self) -> usize {
-        self.0.len()
+        self.known.len()
     }
 
     /// In the order of the alphabet.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&DomainName, &Name)> {
-        self.0.iter()
+        self.known.iter()
     }
 
     fn has_room_for(&self, name: &DomainName) -> bool {
-        self.0.len() < MAX_NAMES || self.0.contains_key(name)
+        self.known.len() < MAX_NAMES || self.known.contains_key(name)
     }
 
     /// The number of names that a client may have and still get a new one, as long as there are so many in all.
     pub(super) fn room_per_client(&self) -> usize {
-        MAX_NAMES.saturating_sub(self.0.len()) / ROOM_PER_CLIENT
+        MAX_NAMES.saturating_sub(self.known.len()) / ROOM_PER_CLIENT
     }
 
     /// Keeps a name, and asks for it after a while if nobody has until then.
     fn keep(&mut self, name: &DomainName, renew: BootTime) {
-        self.0.entry(name.clone()).or_default().renew = renew;
+        self.known.entry(name.clone()).or_default();
+        self.renew_at(name, renew);
+    }
+
+    fn renew_at(&mut self, name: &DomainName, renew: BootTime) {
+        if let Some(known) = self.known.get_mut(name) {
+            self.due.remove(&(known.renew, name.clone()));
+            known.renew = renew;
+            self.due.insert((renew, name.clone()));
+        }
     }
 
     /// Keeps a name that can't be asked for now, as far as there is room.
@@ -149,7 +162,9 @@ impl Names {
     }
 
     pub(super) fn forget(&mut self, name: &DomainName) {
-        self.0.remove(name);
+        if let Some(known) = self.known.remove(name) {
+            self.due.remove(&(known.renew, name.clone()));
+        }
     }
 
     /// The address that it leads to in each family, for a resource that allows these ranges alone.
@@ -158,7 +173,7 @@ impl Names {
         name: &DomainName,
         within: Option<&Within>,
     ) -> (Lead<Ipv4Addr>, Lead<Ipv6Addr>) {
-        self.0
+        self.known
             .get(name)
             .map_or((Lead::Nowhere, Lead::Nowhere), |name| {
                 (
@@ -189,17 +204,17 @@ impl Names {
     }
 
     pub(super) fn next_renewal(&self) -> Option<BootTime> {
-        self.0.values().map(|name| name.renew).min()
+        self.due.first().map(|(renew, _)| *renew)
     }
 
     /// The names whose time is over.
     pub(super) fn due(&self, now: BootTime) -> Vec<DomainName> {
-        let due = self.0.iter().filter(|(_, name)| name.renew <= now);
-        due.map(|(name, _)| name.clone()).collect()
+        let due = self.due.iter().take_while(|(renew, _)| *renew <= now);
+        due.map(|(_, name)| name.clone()).collect()
     }
 
     pub(super) fn contains(&self, name: &DomainName) -> bool {
-        self.0.contains_key(name)
+        self.known.contains_key(name)
     }
 
     /// Keeps a name until its question has an answer, and asks again if that never comes.
@@ -214,9 +229,7 @@ impl Names {
 
     /// As [`Self::retry`], for a name that is kept already.
     pub(super) fn retry_known(&mut self, name: &DomainName, now: BootTime) {
-        if let Some(name) = self.0.get_mut(name) {
-            name.renew = now.saturating_add(RETRY);
-        }
+        self.renew_at(name, now.saturating_add(RETRY));
     }
 
     /// True where the name leads elsewhere now. It must not lead into `own`, the ranges of the tunnel.
@@ -233,11 +246,11 @@ impl Names {
             // a name in the DNS must not decide that (DNS rebinding).
             Mapping::new(address, address).is_ok() && !own.iter().any(|r| r.contains(address))
         };
-        let Some(known) = self.0.get_mut(name) else {
+        let Some(known) = self.known.get_mut(name) else {
             return false;
         };
         let before = (known.ipv4.clone(), known.ipv6.clone());
-        match resolution {
+        let wait = match resolution {
             Resolution::Found { ipv4, ipv6, ttl_s } => {
                 known.existence = Some(Existence::Exists);
                 known.ipv4 = usable(&before.0, &ipv4, may_lead_to);
@@ -245,7 +258,7 @@ impl Names {
                 known.had.ipv4 |= !known.ipv4.is_empty();
                 known.had.ipv6 |= !known.ipv6.is_empty();
                 let ttl = Duration::from_secs(ttl_s.into());
-                known.renew = now.saturating_add(ttl.clamp(MIN_RENEWAL, MAX_RENEWAL));
+                ttl.clamp(MIN_RENEWAL, MAX_RENEWAL)
             }
             Resolution::NoAddress | Resolution::NotFound => {
                 known.existence = Some(match resolution {
@@ -254,18 +267,19 @@ impl Names {
                 });
                 known.ipv4.clear();
                 known.ipv6.clear();
-                known.renew = now.saturating_add(RETRY);
+                RETRY
             }
             Resolution::NoAnswer => {
                 let existence = *known.existence.get_or_insert(Existence::Unanswered);
                 let is_known = existence != Existence::Unanswered;
-                let wait = if is_known { RETRY } else { UNANSWERED };
-                known.renew = now.saturating_add(wait);
+                if is_known { RETRY } else { UNANSWERED }
             }
-        }
+        };
         journal.note_move(name, before.0.first(), known.ipv4.first(), now);
         journal.note_move(name, before.1.first(), known.ipv6.first(), now);
-        (&known.ipv4, &known.ipv6) != (&before.0, &before.1)
+        let has_moved = (&known.ipv4, &known.ipv6) != (&before.0, &before.1);
+        self.renew_at(name, now.saturating_add(wait));
+        has_moved
     }
 }
 

@@ -23,10 +23,7 @@ impl Outputs {
     pub(super) fn push_before_acceptances(&mut self, output: Output) {
         let mut outputs = self.0.iter();
         let first = outputs.position(|output| {
-            matches!(
-                output,
-                Output::ToPortal(FromGateway::GrantAccepted { .. })
-            )
+            matches!(output, Output::ToPortal(FromGateway::GrantAccepted { .. }))
         });
         let place = first.unwrap_or(self.0.len());
         self.0.insert(place, output);
@@ -36,6 +33,9 @@ impl Outputs {
     /// for the same answer, and the later one may replace the earlier one at once. The portal must not believe that
     /// the earlier one is in force.
     pub(super) fn take_acceptances_back(&mut self, superseded: &[GrantId], by: GrantId) {
+        if superseded.is_empty() {
+            return;
+        }
         for output in &mut self.0 {
             if let Output::ToPortal(message) = output
                 && let FromGateway::GrantAccepted { grant, .. } = *message
