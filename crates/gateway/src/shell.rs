@@ -209,7 +209,7 @@ impl Shell {
                 _ = flows.tick() => Event::Flows,
                 _ = silence.tick() => Event::Silence,
                 () = sleep_until(wake_up) => Event::Timeout,
-                // What clients and strangers send comes last: as much as they like.
+                // Last, because clients and strangers send as much of it as they like.
                 () = devices.tunnel.path_messages.woken() => Event::Paths,
                 Some(question) = devices.site_dns.questions.recv() => Event::Question(question),
             };

@@ -43,7 +43,9 @@ impl Places {
         let mut taken = places.taken();
         let own = taken.of_address.get(&address).copied().unwrap_or_default();
         let free = places.max - taken.all;
-        if own >= places.max_per_address.min(free / PART_PER_ADDRESS) {
+        let limit = places.max_per_address.min(free / PART_PER_ADDRESS);
+        // The last free places are for those that have none.
+        if free == 0 || own >= limit.max(1) {
             return None;
         }
         taken.of_address.insert(address, own + 1);
@@ -83,14 +85,17 @@ mod tests {
     #[test]
     fn an_address_that_takes_all_it_can_leaves_places_to_others() {
         let places = Places::new(256, 16);
-        let taken: Vec<Vec<Place>> = (0..30).map(|number| take_all(&places, number)).collect();
+        let taken: Vec<Vec<Place>> = (0..25).map(|number| take_all(&places, number)).collect();
         assert_eq!(taken[0].len(), 16);
         assert!(taken.iter().all(|taken| !taken.is_empty()));
         assert_eq!(take_all(&places, 99).len(), 1);
+        let rest: Vec<Vec<Place>> = (30..60).map(|number| take_all(&places, number)).collect();
+        assert!(rest.last().is_some_and(Vec::is_empty));
+        assert_eq!(places.taken().all, 256);
     }
 
     #[test]
-    fn places_are_given_back_and_who_has_none_is_not_remembered() {
+    fn places_are_given_back_and_addresses_without_one_are_not_remembered() {
         let places = Places::new(128, 8);
         let mut taken = take_all(&places, 1);
         assert_eq!(taken.len(), 8);
