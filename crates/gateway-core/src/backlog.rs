@@ -50,11 +50,12 @@ pub(super) struct Backlog {
 }
 
 impl Backlog {
-    /// Takes a grant in. One with the same id that waits is outdated. Given back where no id can be read from it: then it is
+    /// Takes a grant in. One with the same id that waits is outdated. It is given back if no id can be read from it: then it is
     /// no grant, and nothing can be said about it later.
-    pub(super) fn push(&mut self, offered: Offered, now: BootTime) -> Result<(), Offered> {
+    #[must_use]
+    pub(super) fn push(&mut self, offered: Offered, now: BootTime) -> Option<Offered> {
         let Some(claims) = unverified_claims(&offered.token) else {
-            return Err(offered);
+            return Some(offered);
         };
         self.remove(claims.grant);
         let waiting = Waiting {
@@ -68,7 +69,7 @@ impl Backlog {
         self.of_grant.insert(claims.grant, self.next);
         self.waiting.insert(self.next, waiting);
         self.next += 1;
-        Ok(())
+        None
     }
 
     /// The one that has waited for longest.

@@ -29,7 +29,7 @@ impl Gateway {
         if self.grants.backlog.len() >= MAX_BACKLOG {
             self.take_next(now);
         }
-        if let Err(offered) = self.grants.backlog.push(offered, now) {
+        if let Some(offered) = self.grants.backlog.push(offered, now) {
             self.take_grant(offered, None, now);
         }
     }
