@@ -448,10 +448,10 @@ const fn protocol_of(word: u64) -> Protocol {
 
 #[inline(always)]
 const fn flags_of(progress: Progress) -> u32 {
-    progress.answered as u32 * ANSWERED
-        | progress.client_finished as u32 * CLIENT_FINISHED
-        | progress.remote_finished as u32 * REMOTE_FINISHED
-        | progress.reset as u32 * RESET
+    (progress.answered as u32 * ANSWERED)
+        | (progress.client_finished as u32 * CLIENT_FINISHED)
+        | (progress.remote_finished as u32 * REMOTE_FINISHED)
+        | (progress.reset as u32 * RESET)
 }
 
 #[inline(always)]

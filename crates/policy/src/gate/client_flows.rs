@@ -260,17 +260,19 @@ impl ClientFlows {
 
     /// Places whose flow is worth more than nothing.
     pub(super) fn count(&self, rank: impl Fn(u64, u32, u64) -> Rank) -> usize {
-        let places =
-            (0..self.buckets.len()).flat_map(|bucket| (0..WAYS).map(move |way| (bucket, way)));
-        let lasts = |(bucket, way): &(usize, usize)| {
-            let it = &self.buckets[*bucket];
-            let word = it.keys[*way][2].load(Ordering::Relaxed);
-            let flags = it.states[*way].load(Ordering::Relaxed) as u32;
-            let last_s = it.last_s[*way].load(Ordering::Relaxed);
-            generation(it.heads[*way].load(Ordering::Relaxed)) != 0
-                && matches!(rank(word, flags, last_s), Rank::Lasting { .. })
+        let lasts = |bucket: &Bucket, way: usize| {
+            generation(bucket.heads[way].load(Ordering::Relaxed)) != 0
+                && matches!(
+                    rank(
+                        bucket.keys[way][2].load(Ordering::Relaxed),
+                        bucket.states[way].load(Ordering::Relaxed) as u32,
+                        bucket.last_s[way].load(Ordering::Relaxed),
+                    ),
+                    Rank::Lasting { .. }
+                )
         };
-        places.filter(lasts).count()
+        let in_bucket = |bucket: &Bucket| (0..WAYS).filter(|way| lasts(bucket, *way)).count();
+        self.buckets.iter().map(in_bucket).sum()
     }
 
     /// Flows that made room for others although they were not over.
