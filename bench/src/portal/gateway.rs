@@ -122,6 +122,7 @@ impl Gateway {
             candidates: vec!["192.0.2.1:51820".parse()?],
             draining: false,
             grants: self.grants.iter().copied().collect(),
+            more_grants: false,
             features: Vec::new(),
         })
     }

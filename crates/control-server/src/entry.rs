@@ -64,6 +64,7 @@ impl Entry {
                     candidates,
                     draining,
                     mut grants,
+                    more_grants,
                     features,
                     ..
                 } = hello
@@ -79,6 +80,7 @@ impl Entry {
                     candidates,
                     draining,
                     grants,
+                    more_grants,
                     features,
                 })
             }

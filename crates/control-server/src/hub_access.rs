@@ -83,6 +83,11 @@ impl LocalHub {
         let answer = match ask {
             Ask::Status => serde_json::to_string(&hub.status().await),
             Ask::Clients => serde_json::to_string(&hub.clients().await),
+            Ask::ClientsAmong(clients) => serde_json::to_string(&hub.clients_among(clients).await),
+            Ask::ClientsAfter { after, limit } => {
+                serde_json::to_string(&hub.clients_after(after, limit).await)
+            }
+            Ask::ClientIds => serde_json::to_string(&hub.client_ids().await),
             Ask::Gateways => serde_json::to_string(&hub.gateways().await),
             Ask::Relays => serde_json::to_string(&hub.relays().await),
             Ask::IsDispensable(gateway) => {
@@ -131,6 +136,52 @@ impl HubAccess {
             Self::Local(local) => local.hub.clients().await,
             Self::Remote(remote) => asked(remote, Ask::Clients).await,
         }
+    }
+
+    pub(super) async fn clients_among(&self, clients: Vec<ClientId>) -> Option<Vec<ClientView>> {
+        let remote = match self {
+            Self::Local(local) => return local.hub.clients_among(clients).await,
+            Self::Remote(remote) => remote,
+        };
+        if let Some(views) = asked(remote, Ask::ClientsAmong(clients.clone())).await {
+            return Some(views);
+        }
+        // The leader may be older.
+        let mut views: Vec<ClientView> = asked(remote, Ask::Clients).await?;
+        views.retain(|view| clients.contains(&view.client));
+        Some(views)
+    }
+
+    pub(super) async fn clients_after(
+        &self,
+        after: Option<ClientId>,
+        limit: usize,
+    ) -> Option<Vec<ClientView>> {
+        let remote = match self {
+            Self::Local(local) => return local.hub.clients_after(after, limit).await,
+            Self::Remote(remote) => remote,
+        };
+        if let Some(views) = asked(remote, Ask::ClientsAfter { after, limit }).await {
+            return Some(views);
+        }
+        // The leader may be older.
+        let mut views: Vec<ClientView> = asked(remote, Ask::Clients).await?;
+        views.retain(|view| after.is_none_or(|after| view.client > after));
+        views.truncate(limit);
+        Some(views)
+    }
+
+    pub(super) async fn client_ids(&self) -> Option<Vec<ClientId>> {
+        let remote = match self {
+            Self::Local(local) => return local.hub.client_ids().await,
+            Self::Remote(remote) => remote,
+        };
+        if let Some(ids) = asked(remote, Ask::ClientIds).await {
+            return Some(ids);
+        }
+        // The leader may be older.
+        let views: Vec<ClientView> = asked(remote, Ask::Clients).await?;
+        Some(views.into_iter().map(|view| view.client).collect())
     }
 
     pub(super) async fn gateways(&self) -> Option<Vec<GatewayView>> {

@@ -4,7 +4,7 @@
 use super::lease::Lease;
 use super::pulse::Pulse;
 use super::recorder::{Record, Recorder, Told, WrittenFlows};
-use culvert_hub::limits::MAX_QUEUED_MESSAGES;
+use culvert_hub::limits::{MAX_QUEUED_MESSAGES, MAX_QUEUED_TO_GATEWAY};
 use culvert_hub::{
     ClientJoin, ClientView, Explained, GatewayJoin, GatewayView, Hub, HubStatus, Output, RelayJoin,
     RelayView, SessionId,
@@ -71,6 +71,24 @@ pub(super) enum Join {
     Client(ClientJoin),
     Gateway(GatewayJoin),
     Relay(RelayJoin),
+}
+
+impl Join {
+    const fn machine(&self) -> MachineId {
+        match self {
+            Self::Client(join) => MachineId::Client(join.client),
+            Self::Gateway(join) => MachineId::Gateway(join.gateway),
+            Self::Relay(join) => MachineId::Relay(join.relay),
+        }
+    }
+}
+
+/// Messages that may wait for a machine.
+pub(super) const fn max_queued(machine: MachineId) -> usize {
+    match machine {
+        MachineId::Gateway(_) => MAX_QUEUED_TO_GATEWAY,
+        MachineId::Client(_) | MachineId::Relay(_) => MAX_QUEUED_MESSAGES,
+    }
 }
 
 /// The session's end of what the hub has of it.
@@ -166,6 +184,16 @@ enum Command {
 enum Question {
     Status(oneshot::Sender<HubStatus>),
     Clients(oneshot::Sender<Vec<ClientView>>),
+    ClientsAmong {
+        clients: Vec<ClientId>,
+        answer: oneshot::Sender<Vec<ClientView>>,
+    },
+    ClientsAfter {
+        after: Option<ClientId>,
+        limit: usize,
+        answer: oneshot::Sender<Vec<ClientView>>,
+    },
+    ClientIds(oneshot::Sender<Vec<ClientId>>),
     Gateways(oneshot::Sender<Vec<GatewayView>>),
     Relays(oneshot::Sender<Vec<RelayView>>),
     IsDispensable {
@@ -228,7 +256,7 @@ impl HubHandle {
     /// Hands a session over; none where the portal is stopping.
     pub(super) async fn join(&self, join: Join, seen: Seen) -> Option<Joined> {
         let session = SessionId(self.next_session.fetch_add(1, Ordering::Relaxed));
-        let (outgoing, received) = mpsc::channel(MAX_QUEUED_MESSAGES);
+        let (outgoing, received) = mpsc::channel(max_queued(join.machine()));
         let (cut, is_cut) = oneshot::channel();
         let command = Command::Join {
             session,
@@ -267,6 +295,28 @@ impl HubHandle {
 
     pub(super) async fn clients(&self) -> Option<Vec<ClientView>> {
         self.ask(Question::Clients).await
+    }
+
+    pub(super) async fn clients_among(&self, clients: Vec<ClientId>) -> Option<Vec<ClientView>> {
+        self.ask(|answer| Question::ClientsAmong { clients, answer })
+            .await
+    }
+
+    pub(super) async fn clients_after(
+        &self,
+        after: Option<ClientId>,
+        limit: usize,
+    ) -> Option<Vec<ClientView>> {
+        let clients_after = |answer| Question::ClientsAfter {
+            after,
+            limit,
+            answer,
+        };
+        self.ask(clients_after).await
+    }
+
+    pub(super) async fn client_ids(&self) -> Option<Vec<ClientId>> {
+        self.ask(Question::ClientIds).await
     }
 
     pub(super) async fn gateways(&self) -> Option<Vec<GatewayView>> {
@@ -450,13 +500,8 @@ impl HubActor {
                 outgoing,
                 cut,
             } => {
-                let machine = match &join {
-                    Join::Client(join) => MachineId::Client(join.client),
-                    Join::Gateway(join) => MachineId::Gateway(join.gateway),
-                    Join::Relay(join) => MachineId::Relay(join.relay),
-                };
                 let end = SessionEnd {
-                    machine,
+                    machine: join.machine(),
                     seen,
                     outgoing,
                     _cut: cut,
@@ -508,6 +553,18 @@ impl HubActor {
         match question {
             Question::Status(answer) => drop(answer.send(self.hub.status())),
             Question::Clients(answer) => drop(answer.send(self.hub.clients().collect())),
+            Question::ClientsAmong { clients, answer } => {
+                let _gone = answer.send(self.hub.clients_among(&clients));
+            }
+            Question::ClientsAfter {
+                after,
+                limit,
+                answer,
+            } => {
+                let clients = self.hub.clients_after(after).take(limit);
+                let _gone = answer.send(clients.collect());
+            }
+            Question::ClientIds(answer) => drop(answer.send(self.hub.client_ids().collect())),
             Question::Gateways(answer) => drop(answer.send(self.hub.gateways().collect())),
             Question::Relays(answer) => drop(answer.send(self.hub.relays().collect())),
             Question::IsDispensable { gateway, answer } => {

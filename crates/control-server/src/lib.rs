@@ -233,6 +233,25 @@ impl Sessions {
         self.0.access()?.clients().await
     }
 
+    /// Those of these clients that are connected to any portal; none as for [`Self::status`].
+    pub async fn clients_among(&self, clients: Vec<ClientId>) -> Option<Vec<ClientView>> {
+        self.0.access()?.clients_among(clients).await
+    }
+
+    /// The connected clients whose ids come after this one, at most `limit`; none as for [`Self::status`].
+    pub async fn clients_after(
+        &self,
+        after: Option<ClientId>,
+        limit: usize,
+    ) -> Option<Vec<ClientView>> {
+        self.0.access()?.clients_after(after, limit).await
+    }
+
+    /// The ids of the connected clients; none as for [`Self::status`].
+    pub async fn client_ids(&self) -> Option<Vec<ClientId>> {
+        self.0.access()?.client_ids().await
+    }
+
     /// Every gateway that is connected to any portal; none as for [`Self::status`].
     pub async fn gateways(&self) -> Option<Vec<GatewayView>> {
         self.0.access()?.gateways().await

@@ -15,8 +15,9 @@ use std::collections::BTreeMap;
 /// a question of a client or a message about a path waits.
 pub(super) const GRANTS_PER_TURN: usize = 128;
 
-/// Grants that wait: as many as a gateway may have. When there are more, the oldest is looked at first. At 1 KB each, 32 MB.
-pub(super) const MAX_BACKLOG: usize = super::gateway::MAX_GRANTS;
+/// Grants that wait: sixteen times as many as a portal offers at once, and twice as many as an earlier one did. When there
+/// are more, the oldest is looked at first. At 1 KB each, 16 MB.
+pub(super) const MAX_BACKLOG: usize = 1 << 14;
 
 /// A grant as the portal sent it.
 #[derive(Debug)]

@@ -4,6 +4,8 @@ use super::names::Names;
 use super::questions::Questions;
 use super::site_dns::SiteQuestions;
 use culvert_base::BootTime;
+use culvert_ids::ClientId;
+use std::collections::BTreeSet;
 
 /// Names, and the questions that the gateway asks or passes on.
 #[derive(Default)]
@@ -13,6 +15,8 @@ pub(super) struct Dns {
     pub(super) site_questions: SiteQuestions,
     /// The time of the last search of the flows for names in use.
     pub(super) looked: Option<BootTime>,
+    /// Clients that had almost as many names as they may since then.
+    pub(super) crowded: BTreeSet<ClientId>,
     /// The flows are to be searched now.
     pub(super) wants_look: bool,
 }

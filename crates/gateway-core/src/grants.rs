@@ -1,11 +1,12 @@
 //! Grants: those in force, those that wait for the DNS, and what ends or changes them.
 
 use super::backlog::Backlog;
+use super::grant_table::{GrantFacts, GrantTable};
 use super::host_addresses::RefusedAtHost;
 use super::persisted::PersistedGrant;
 use super::verify::Verified;
 use culvert_base::BootTime;
-use culvert_ids::{ClientId, GrantId};
+use culvert_ids::{ClientId, GrantId, ResourceId};
 use culvert_policy::{DomainName, Filters, Target, Within};
 use culvert_wire::messages::{GrantLabels, WantedName};
 use culvert_wire::model::Understood;
@@ -91,12 +92,6 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// The time at which it comes into force, whatever the DNS does.
-    fn due(&self) -> BootTime {
-        let defer = self.defer.unwrap_or(BootTime::MAX);
-        self.time_out.min(defer)
-    }
-
     /// It comes into force without the names that the DNS has not answered for yet, which the client asks for again.
     pub(super) fn defer_waiting(&mut self) {
         for name in std::mem::take(&mut self.waiting) {
@@ -124,93 +119,73 @@ impl Pending {
 /// All grants.
 #[derive(Debug, Default)]
 pub(super) struct Grants {
-    pub(super) held: BTreeMap<GrantId, Held>,
-    pub(super) pending: BTreeMap<GrantId, Pending>,
+    pub(super) held: GrantTable<Held>,
+    pub(super) pending: GrantTable<Pending>,
     pub(super) backlog: Backlog,
-    of_client: BTreeMap<ClientId, BTreeSet<GrantId>>,
-    /// Those in force that have the name.
-    of_name: BTreeMap<DomainName, BTreeSet<GrantId>>,
     /// Resources on this machine whose grants were refused.
     pub(super) refused_at_host: RefusedAtHost,
 }
 
+impl GrantFacts for Held {
+    fn client(&self) -> ClientId {
+        self.claims.client
+    }
+
+    fn resource(&self) -> ResourceId {
+        self.claims.resource
+    }
+
+    fn names(&self) -> impl Iterator<Item = &DomainName> {
+        self.names.keys()
+    }
+
+    fn due(&self) -> BootTime {
+        self.expires
+    }
+}
+
+impl GrantFacts for Pending {
+    fn client(&self) -> ClientId {
+        self.verified.claims.client
+    }
+
+    fn resource(&self) -> ResourceId {
+        self.verified.claims.resource
+    }
+
+    fn names(&self) -> impl Iterator<Item = &DomainName> {
+        self.names.keys()
+    }
+
+    /// The time at which it comes into force, whatever the DNS does.
+    fn due(&self) -> BootTime {
+        let defer = self.defer.unwrap_or(BootTime::MAX);
+        self.time_out.min(defer)
+    }
+}
+
 impl Grants {
     pub(super) fn ids(&self) -> impl Iterator<Item = GrantId> {
-        self.held.keys().copied()
-    }
-
-    pub(super) fn held(&self) -> impl Iterator<Item = &Held> {
-        self.held.values()
-    }
-
-    pub(super) fn next_expiry(&self) -> Option<BootTime> {
-        self.held.values().map(|held| held.expires).min()
-    }
-
-    /// The time at which the next one that waits for the DNS comes into force or is given up.
-    pub(super) fn next_due(&self) -> Option<BootTime> {
-        self.pending.values().map(Pending::due).min()
-    }
-
-    /// Those that wait for the DNS and are due.
-    pub(super) fn due(&self, now: BootTime) -> Vec<GrantId> {
-        let due = self.pending.iter();
-        due.filter(|(_, pending)| pending.due() <= now)
-            .map(|(id, _)| *id)
-            .collect()
-    }
-
-    /// The grants in force that have a name.
-    pub(super) fn of_name(&self, name: &DomainName) -> impl Iterator<Item = &Held> {
-        let ids = self.of_name.get(name).into_iter().flatten();
-        ids.filter_map(|id| self.held.get(id))
+        self.held.iter().map(|(id, _)| id)
     }
 
     /// The clients whose grants have a name.
     pub(super) fn clients_of_name(&self, name: &DomainName) -> BTreeSet<ClientId> {
-        self.of_name(name).map(|held| held.claims.client).collect()
+        let held = self.held.of_name(name);
+        held.map(|(_, held)| held.claims.client).collect()
     }
 
     /// Names that a grant has, in force or not.
     pub(super) fn uses_name(&self, name: &DomainName) -> bool {
-        self.of_name.contains_key(name) || self.pending.values().any(|p| p.names.contains_key(name))
-    }
-
-    fn enter_name(&mut self, grant: GrantId, name: &DomainName) {
-        self.of_name.entry(name.clone()).or_default().insert(grant);
-    }
-
-    fn leave_name(&mut self, grant: GrantId, name: &DomainName) {
-        if let Some(grants) = self.of_name.get_mut(name) {
-            grants.remove(&grant);
-            if grants.is_empty() {
-                self.of_name.remove(name);
-            }
-        }
+        self.held.has_name(name) || self.pending.has_name(name)
     }
 
     pub(super) fn insert(&mut self, held: Held) {
-        let (client, id) = (held.claims.client, held.claims.grant);
-        self.of_client.entry(client).or_default().insert(id);
-        for name in held.names.keys() {
-            self.enter_name(id, name);
-        }
-        self.held.insert(id, held);
+        self.held.insert(held.claims.grant, held);
     }
 
     pub(super) fn remove(&mut self, id: GrantId) -> Option<Held> {
-        let held = self.held.remove(&id)?;
-        for name in held.names.keys() {
-            self.leave_name(id, name);
-        }
-        let client = held.claims.client;
-        if let Some(ids) = self.of_client.get_mut(&client) {
-            ids.remove(&id);
-            if ids.is_empty() {
-                self.of_client.remove(&client);
-            }
-        }
-        Some(held)
+        self.held.remove(id)
     }
 
     /// Takes the names of a client whose addresses stand for other names now; returns them.
@@ -220,53 +195,47 @@ impl Grants {
         given: &Given,
     ) -> Vec<(GrantId, DomainName, Visible)> {
         let mut taken = Vec::new();
-        for id in self.of_client.get(&client).into_iter().flatten() {
-            let Some(held) = self.held.get_mut(id) else {
-                continue;
-            };
-            held.names.retain(|name, visible| {
-                let is_outdated = given.outdate(name, *visible);
-                if is_outdated {
-                    taken.push((*id, name.clone(), *visible));
-                }
-                !is_outdated
+        let of_client = self.held.of_client(client);
+        let with_outdated = of_client.filter(|(_, held)| {
+            let mut names = held.names.iter();
+            names.any(|(name, visible)| given.outdate(name, *visible))
+        });
+        let with_outdated: Vec<GrantId> = with_outdated.map(|(id, _)| id).collect();
+        for id in with_outdated {
+            self.held.change(id, |held| {
+                let outdated = held
+                    .names
+                    .extract_if(.., |name, visible| given.outdate(name, *visible));
+                taken.extend(outdated.map(|(name, visible)| (id, name, visible)));
             });
-        }
-        for (id, name, _) in &taken {
-            self.leave_name(*id, name);
         }
         taken
     }
 
     pub(super) fn give_names_back(&mut self, taken: Vec<(GrantId, DomainName, Visible)>) {
+        let mut by_grant: BTreeMap<GrantId, Vec<(DomainName, Visible)>> = BTreeMap::new();
         for (id, name, visible) in taken {
-            if self.held.contains_key(&id) {
-                self.enter_name(id, &name);
-            }
-            if let Some(held) = self.held.get_mut(&id) {
-                held.names.insert(name, visible);
-            }
+            by_grant.entry(id).or_default().push((name, visible));
+        }
+        for (id, names) in by_grant {
+            self.held.change(id, |held| held.names.extend(names));
         }
     }
 
-    pub(super) fn take_name(&mut self, grant: GrantId, name: &DomainName) {
-        self.leave_name(grant, name);
-        if let Some(held) = self.held.get_mut(&grant) {
-            held.names.remove(name);
-        }
+    /// Takes these names of a grant, all at once: each change of a grant costs as much as it has names.
+    pub(super) fn take_names_of_grant(&mut self, grant: GrantId, names: &BTreeSet<DomainName>) {
+        self.held.change(grant, |held| {
+            held.names.retain(|name, _| !names.contains(name));
+        });
     }
 
     /// The number of names that a client's grants have, in force or not.
     pub(super) fn names_of_client(&self, client: ClientId) -> usize {
-        let held = self.of_client(client).map(|held| held.names.len());
-        let pending = self.pending.values();
-        let pending = pending.filter(|pending| pending.verified.claims.client == client);
-        held.chain(pending.map(|pending| pending.names.len())).sum()
+        self.held.names_of_client(client) + self.pending.names_of_client(client)
     }
 
     pub(super) fn of_client(&self, client: ClientId) -> impl Iterator<Item = &Held> {
-        let ids = self.of_client.get(&client).into_iter().flatten();
-        ids.filter_map(|id| self.held.get(id))
+        self.held.of_client(client).map(|(_, held)| held)
     }
 }
 

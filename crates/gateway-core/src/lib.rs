@@ -17,6 +17,8 @@ mod data_plane;
 mod dns;
 mod flows;
 mod gateway;
+mod grant_log;
+mod grant_table;
 mod grants;
 mod host_addresses;
 mod journal;
@@ -40,10 +42,14 @@ pub use clients::PeerUpdate;
 pub use counters::Counters;
 pub use flows::MAX_WAITING_FLOWS;
 pub use gateway::{Gateway, NotReady, View};
+pub use grant_log::{
+    GrantLens, LogFault, LogMark, ReadLog, append_to_log, begin_log, compact_log, log_generation,
+    read_log,
+};
 pub use names::{MAX_NAMES, RESOLVE_LIMIT_MS, Resolution};
 pub use options::Options;
 pub use output::{Ending, Output};
-pub use persisted::{PersistedGrant, PersistedGrants};
+pub use persisted::{GrantChanges, PersistedGrant, PersistedGrants, PersistedNetwork};
 pub use questions::{MAX_QUESTIONS, MAX_QUESTIONS_PER_CLIENT, MAX_WAITING_PER_CLIENT};
 pub use site_dns::NotAsked;
 pub use verify::{CLOCK_SKEW, GrantFault};

@@ -1,7 +1,7 @@
 //! Effects that the core asks its owner to carry out.
 
 use super::clients::PeerUpdate;
-use super::persisted::PersistedGrants;
+use super::persisted::GrantChanges;
 use culvert_ids::{GrantId, RelayId};
 use culvert_path::TlsPlace;
 use culvert_policy::DomainName;
@@ -59,16 +59,17 @@ pub enum Output {
         /// The address from now on.
         to: SocketAddr,
     },
-    /// FilterBar which names have flows; then [`handle_names_in_use`](super::Gateway::handle_names_in_use).
+    /// Say which names have flows; then [`handle_names_in_use`](super::Gateway::handle_names_in_use).
     NamesInUse,
     /// Ask the DNS for both families; then [`handle_resolved`](super::Gateway::handle_resolved).
     Resolve(DomainName),
-    /// The persisted form of these grants must not come into force again, see [`PersistedGrants::void`]. To be in the kernel's
+    /// The persisted form of these grants must not come into force again, see [`PersistedGrants::void`](super::PersistedGrants::void). To be in the kernel's
     /// hands before the next output: a grant that has ended must not come back because the gateway was
     /// killed.
     Void(Vec<GrantId>),
-    /// Keep this over a restart. It holds secrets. Earlier [`Self::Void`] ids may be forgotten then.
-    Persist(Box<PersistedGrants>),
+    /// Keep these changes over a restart. They hold secrets. Earlier [`Self::Void`] ids may be forgotten once they are on
+    /// the disk.
+    Persist(Box<GrantChanges>),
 }
 
 /// The reason for which the gateway can't go on.

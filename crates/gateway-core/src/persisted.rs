@@ -7,9 +7,9 @@ use culvert_wire::messages::{Interface, Ranges, WantedName};
 use culvert_wire::model::{Filter, Understood};
 use culvert_wire::{PresharedKey, Timestamp};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Everything that is persisted. It holds pre-shared keys, so only its owner may read the file. Only its owner may
+/// Everything that is persisted, as a gateway goes on with it and as earlier versions wrote it. It holds pre-shared keys, so only its owner may read the file. Only its owner may
 /// write it, too: the keys by which signatures are checked are trusted without one. Everything else is believed
 /// only with the portal's signature.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -27,6 +27,45 @@ pub struct PersistedGrants {
     /// Grants that have ended or changed since ([`Output::Void`](super::Output::Void)). They are kept apart.
     #[serde(skip)]
     pub void: BTreeSet<GrantId>,
+}
+
+/// The changes of the persisted state since the last ones.
+#[derive(Clone, Debug, Default)]
+pub struct GrantChanges {
+    /// True if these are all that there is, and nothing of before counts: at the start, and after
+    /// [`Gateway::persist_anew`](super::Gateway::persist_anew).
+    pub is_whole: bool,
+    /// The identity of the gateway and its networks, if that is other than before.
+    pub network: Option<PersistedNetwork>,
+    /// Grants that have come or changed, and none for those that have ended.
+    pub grants: BTreeMap<GrantId, Option<PersistedGrant>>,
+}
+
+/// The identity of a gateway, its networks, and the keys that it trusts.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PersistedNetwork {
+    /// The id of the gateway.
+    pub gateway: GatewayId,
+    /// Its addresses inside the tunnel.
+    pub interface: Interface,
+    /// The networks in use.
+    pub ranges: Ranges,
+    /// Public keys whose signature on a grant counts.
+    pub grant_keys: Vec<String>,
+}
+
+impl GrantChanges {
+    /// Adds later changes.
+    pub fn merge(&mut self, later: Self) {
+        if later.is_whole {
+            *self = later;
+            return;
+        }
+        if later.network.is_some() {
+            self.network = later.network;
+        }
+        self.grants.extend(later.grants);
+    }
 }
 
 /// A grant as it was received.

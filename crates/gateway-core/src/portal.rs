@@ -2,7 +2,8 @@
 
 use culvert_base::{BootTime, Random};
 use culvert_control::ControlSession;
-use culvert_ids::SiteId;
+use culvert_ids::{GrantId, SiteId};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 /// The parties that want the gateway to drain. The portal is told of the gateway's own wish alone. Draining that
@@ -26,6 +27,8 @@ pub(super) struct Portal {
     /// All addresses of the gateway that the portal was told.
     pub(super) told_candidates: Vec<SocketAddr>,
     pub(super) drain: Drain,
+    /// Grants that are still valid, while more of them are yet to be named.
+    pub(super) retained: Option<BTreeSet<GrantId>>,
     /// The portal gives it no grants until an administrator has verified it.
     pub(super) verification_awaited: bool,
 }
@@ -40,6 +43,7 @@ impl Portal {
             candidates,
             told_candidates: Vec::new(),
             drain: Drain::default(),
+            retained: None,
             verification_awaited: false,
         }
     }
@@ -56,6 +60,7 @@ impl Portal {
         retry_after_ms: Option<u64>,
         now: BootTime,
     ) {
+        self.retained = None;
         let random = [self.random.next(), self.random.next()];
         self.session.lost(error, retry_after_ms, random, now);
         // Gateways are few, and without one nobody gets anywhere: they never wait long.

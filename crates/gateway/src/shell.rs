@@ -309,7 +309,11 @@ impl Shell {
                 Output::NamesInUse => self.look_at_names()?,
                 Output::Resolve(name) => self.devices.resolver.ask(name),
                 Output::Void(grants) => self.devices.journal.void(&grants),
-                Output::Persist(persisted) => self.devices.journal.persist(*persisted),
+                Output::Persist(changes) => {
+                    if !self.devices.journal.persist(*changes) {
+                        self.core.persist_anew();
+                    }
+                }
             }
         }
         self.tell();
@@ -350,7 +354,7 @@ impl Shell {
         if !matches!(told, Ok(true)) {
             tracing::warn!("the portal did not take all flows before the end");
         }
-        let persisted = self.core.persisted();
-        self.devices.close(shutdown, persisted).await;
+        let changes = self.core.take_changes();
+        self.devices.close(shutdown, changes).await;
     }
 }

@@ -109,6 +109,7 @@ impl Welcomed {
             },
             grant_keys: vec![STANDARD.encode(portal().public)],
             grants: Vec::new(),
+            more_grants: false,
             draining: false,
             verification_awaited: false,
             portals: culvert_wire::messages::PortalSet::default(),

@@ -15,8 +15,9 @@ use crate::file_refusal::FileRefusal;
 use crate::retry::retry_until_released;
 
 /// The most bytes of a file in a [`StateDir`]. Ids and keys take less than a hundred; the largest is the
-/// list of a gateway's grants: at most 32768 of them with 1200 bytes each, and 65536 names with 350.
-pub const MAX_STATE_FILE_BYTES: usize = 1 << 26;
+/// log of a gateway's grants: at most 131072 of them with 1200 bytes each, and 65536 names with 350. It is made shorter
+/// at twice that.
+pub const MAX_STATE_FILE_BYTES: usize = 1 << 29;
 
 /// The permissions of directories made on the way to a [`StateDir`]: anyone may pass through them.
 const PARENT_MODE: u32 = 0o755;

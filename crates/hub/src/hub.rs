@@ -7,6 +7,7 @@ mod clients;
 mod drain;
 mod flows;
 mod gateways;
+mod held_grants;
 mod no_gateway;
 mod path_history;
 mod portals;
@@ -104,7 +105,7 @@ impl Hub {
     pub fn handle_left(&mut self, session: SessionId, now: Timestamp) {
         self.outbox.discard(session);
         self.forget(session, now);
-        self.end_overflowed(now);
+        self.finish(now);
     }
 
     /// A session is over because the portal that brought it is gone. Its machine comes back to another one: a gateway's
@@ -119,7 +120,7 @@ impl Hub {
             Some(Party::Relay(relay)) => self.expect_relay(relay, now),
             None => {}
         }
-        self.end_overflowed(now);
+        self.finish(now);
     }
 
     /// A session is over because its connection broke. A gateway may come back at once, as behind a proxy that breaks off:
@@ -145,7 +146,11 @@ impl Hub {
                 let answer = ToClient::Unsupported { kind };
                 self.outbox.tell_client(session, answer);
             }
-            Some(Party::Gateway(_)) => {
+            Some(Party::Gateway(gateway)) => {
+                if kind == "grants_held" {
+                    // An older portal that brings the session does not pass it on.
+                    self.end_unconfirmed(gateway, now);
+                }
                 let answer = ToGateway::Unsupported { kind };
                 self.outbox.tell_gateway(session, answer);
             }
@@ -155,7 +160,7 @@ impl Hub {
             }
             None => {}
         }
-        self.end_overflowed(now);
+        self.finish(now);
     }
 
     /// Does what is due at `now`.
@@ -167,6 +172,7 @@ impl Hub {
                 Timer::Token(token) => self.review_token(token, now),
                 Timer::Drained(gateway) => self.end_drained(gateway, now),
                 Timer::Requests => self.serve_waiting(None, now),
+                Timer::Turns(gateway) => self.end_turns(gateway, now),
                 Timer::Relays(gateway) => self.renew_relays(gateway, now),
                 Timer::RelayReturn(relay) => self.lose_relay_unless_back(relay, now),
                 Timer::Return(gateway) => {
@@ -177,7 +183,7 @@ impl Hub {
                 }
             }
         }
-        self.end_overflowed(now);
+        self.finish(now);
     }
 
     /// The portal stops: every machine is told to come back, the gateways first, spread over as long as a portal takes to
@@ -233,13 +239,15 @@ impl Hub {
         self.timers.next()
     }
 
-    /// Ends sessions whose queue of messages has overflowed. Their machines come back and get everything
-    /// anew, so they lack nothing.
-    fn end_overflowed(&mut self, now: Timestamp) {
+    /// Makes the offers for which there is room after an event. Ends sessions whose queue of messages has overflowed: their
+    /// machines come back and get everything anew, so they lack nothing.
+    fn finish(&mut self, now: Timestamp) {
+        self.offer_waiting(now);
         while let Some(session) = self.outbox.take_overflowed() {
             self.counters.overflows += 1;
             self.outbox.empty(session);
             self.expel(session, reasons::overflow(), now);
+            self.offer_waiting(now);
         }
     }
 

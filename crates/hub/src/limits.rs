@@ -37,15 +37,39 @@ pub const MAX_AVOIDED: usize = 16;
 /// Grants of one client, leftovers included: a quarter of what a gateway keeps for one.
 pub const MAX_GRANTS_PER_CLIENT: usize = 1_024;
 
-/// Grants through one gateway: their ids take 540 kB in `welcome`, half of the longest message.
-pub const MAX_GRANTS_PER_GATEWAY: usize = 16_384;
+/// Grants through one gateway: five for each of 10,000 clients, and almost a third as many for renewals, leftovers and
+/// clients that use more. Each takes the hub some 700 bytes, 46 MB in all. A gateway hears their ids in four pages.
+pub const MAX_GRANTS_PER_GATEWAY: usize = 65_536;
 
-/// Grants that a gateway has not answered yet: half of its message queue, so that offers
-/// alone never overflow the queue.
-pub const MAX_OFFERS_PER_GATEWAY: usize = MAX_QUEUED_MESSAGES / 2;
+const _: () = assert!(MAX_GRANTS_PER_GATEWAY * 10 >= 10_000 * 5 * 13);
+
+/// Grants that a gateway has not answered yet. A gateway checks a signature for each, some 0.2 ms; as many take it a
+/// fifth of a second.
+pub const MAX_OFFERS_AT_ONCE: usize = 1_024;
+
+/// The same for a gateway of which nothing is known: one that answers only 100 a second answers them within
+/// [`GRANT_ANSWER_MS`].
+pub(crate) const FIRST_OFFERS_AT_ONCE: usize = 256;
+
+/// The same for a gateway that answers slowly, or not at all; also the step by which it gets more.
+pub(crate) const MIN_OFFERS_AT_ONCE: usize = 16;
+
+/// A gateway that needs longer for its answer has too many offers at once, in milliseconds: a third of what it may need.
+pub(crate) const OFFER_DELAY_MS: u64 = GRANT_ANSWER_MS / 3;
+
+/// The time for which a client's request waits for its turn at a gateway, in milliseconds. The client gives a request
+/// 10 s, and the offer may take [`GRANT_ANSWER_MS`].
+pub const OFFER_TURN_MS: u64 = 7_000;
+
+/// The same for a grant that is only to end earlier. It waits no longer than the policies allow it.
+pub(crate) const SHORTEN_TURN_MS: u64 = 60_000;
 
 /// Addresses of a gateway that are passed on: the client sends to all of them at once.
 pub const MAX_CANDIDATES: usize = 32;
+
+/// Messages that wait for a gateway: every grant of it revoked at once, and as much again as for any session. At 120
+/// bytes each, 10 MB.
+pub const MAX_QUEUED_TO_GATEWAY: usize = MAX_GRANTS_PER_GATEWAY + MAX_QUEUED_MESSAGES;
 
 /// Messages that wait for one session: every resource of a client set anew at once
 /// ([`MAX_RESOURCES_PER_CLIENT`]), and as much again for everything else. At 300 bytes each, 5 MB.
@@ -55,8 +79,8 @@ pub const MAX_QUEUED_MESSAGES: usize = 16_384;
 /// name each.
 pub const MAX_RESOURCES_PER_CLIENT: usize = 10_000;
 
-/// Bytes of resources in `welcome`; the rest follows as `resource_set`. Half of the longest message,
-/// the other half is for the ids of grants.
+/// Bytes of resources in a client's `welcome`; the rest follows as `resource_set`. Half of the longest message: the ids of
+/// grants take 34 kB.
 pub const MAX_WELCOME_RESOURCES_LEN: usize = culvert_wire::MAX_MESSAGE_LEN / 2;
 
 /// Requests that a client may make at once after a while of silence: after a new start it asks for
@@ -98,14 +122,14 @@ pub const RELAY_RETURN_MS: u64 = 60_000;
 /// Clients that get new tokens in one step. At two tokens of some 20 µs each, a step takes 10 ms.
 pub const RELAY_STEP_CLIENTS: usize = 256;
 
-/// The time between two such steps, in milliseconds: [`MAX_GRANTS_PER_GATEWAY`] clients have theirs within 7 s.
+/// The time between two such steps, in milliseconds: [`MAX_GRANTS_PER_GATEWAY`] clients have theirs within 26 s.
 pub const RELAY_STEP_MS: u64 = 100;
 
 /// Withdrawals that are kept for relays that are away: they take 200 kB.
 pub const MAX_WITHDRAWALS: usize = 4_096;
 
-/// Clients whose addresses a gateway is told when it joins: a quarter of its message queue.
-pub const MAX_CANDIDATES_AT_JOIN: usize = MAX_QUEUED_MESSAGES / 4;
+/// Clients whose addresses a gateway is told when it joins: 10,000, and a fifth of its message queue.
+pub const MAX_CANDIDATES_AT_JOIN: usize = MAX_QUEUED_TO_GATEWAY / 5;
 
 /// Clients of a gateway whose round trips count for the choice of its relays: enough for a mean.
 pub(crate) const RELAY_COST_CLIENTS: usize = 256;

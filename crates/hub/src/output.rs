@@ -1,6 +1,6 @@
 //! Effects that the hub asks the shell to carry out, in this order.
 
-use super::limits::{MAX_BATCH, MAX_QUEUED_MESSAGES};
+use super::limits::{MAX_BATCH, MAX_QUEUED_MESSAGES, MAX_QUEUED_TO_GATEWAY};
 use culvert_base::{LogLine, LogQueue};
 use culvert_ids::GrantId;
 use culvert_store::{AccessEntry, FlowBatch, Grant};
@@ -91,15 +91,26 @@ struct Link {
     epoch: u64,
     seq: u64,
     queued: usize,
+    max_queued: usize,
 }
 
 impl Outbox {
     /// Messages of the session carry this epoch.
     pub(super) fn open(&mut self, session: SessionId, epoch: u64) {
+        self.open_with(session, epoch, MAX_QUEUED_MESSAGES);
+    }
+
+    /// The same for a gateway.
+    pub(super) fn open_gateway(&mut self, session: SessionId, epoch: u64) {
+        self.open_with(session, epoch, MAX_QUEUED_TO_GATEWAY);
+    }
+
+    fn open_with(&mut self, session: SessionId, epoch: u64, max_queued: usize) {
         let link = Link {
             epoch,
             seq: 0,
             queued: 0,
+            max_queued,
         };
         self.links.insert(session, link);
     }
@@ -242,7 +253,7 @@ impl Outbox {
         let Some(link) = self.links.get_mut(&session) else {
             return;
         };
-        if link.queued >= MAX_QUEUED_MESSAGES {
+        if link.queued >= link.max_queued {
             self.overflowed.insert(session);
             return;
         }

@@ -2,14 +2,16 @@
 
 use super::SessionId;
 use super::limits::{
-    DENIAL_REST_MS, MAX_CANDIDATES, MAX_DENIALS_REMEMBERED, REQUEST_BURST, REQUESTS_PER_S,
+    DENIAL_REST_MS, MAX_CANDIDATES, MAX_DENIALS_REMEMBERED, MAX_GRANTS_PER_GATEWAY, REQUEST_BURST,
+    REQUESTS_PER_S,
 };
 use super::slots::SlotSet;
 use culvert_base::{TokenBucket, TokenRate, UnixTime};
-use culvert_ids::{GatewayId, RelayId, ResourceId, TokenId};
+use culvert_ids::{GatewayId, GrantId, RelayId, ResourceId, TokenId};
 use culvert_policy::ClientFacts;
 use culvert_wire::messages::{
-    ClientFeature, GatewayFeature, GatewayLoad, NatMapping, PathKind, ReasonCode, RelayAccess,
+    ClientFeature, GRANTS_PER_PAGE, GatewayFeature, GatewayLoad, NatMapping, PathKind, ReasonCode,
+    RelayAccess,
 };
 use culvert_wire::{Cipher, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -146,6 +148,8 @@ pub(super) struct GatewaySession {
     pub(super) reached: BTreeMap<RelayId, u32>,
     /// The NAT in front of it, as it told.
     pub(super) nat: Option<NatMapping>,
+    /// Grants that it has not said to hold, while it is yet to name more of those that it does.
+    pub(super) unconfirmed: Option<BTreeSet<GrantId>>,
 }
 
 /// Facts that a gateway tells of itself.
@@ -165,9 +169,19 @@ pub(super) struct Announced {
     pub(super) keeps_portals: bool,
     /// It uses relays, and looks for clients behind NATs.
     pub(super) uses_relays: bool,
+    /// It takes ids of grants in pages.
+    pub(super) takes_pages: bool,
 }
 
 impl Announced {
+    /// The most grants that the gateway may have.
+    pub(super) const fn max_grants(&self) -> usize {
+        match self.takes_pages {
+            true => MAX_GRANTS_PER_GATEWAY,
+            false => GRANTS_PER_PAGE,
+        }
+    }
+
     /// The facts of a hello.
     pub(super) fn new(
         ciphers: Vec<Cipher>,
@@ -184,6 +198,7 @@ impl Announced {
             answers_dns: features.contains(&GatewayFeature::Dns),
             keeps_portals: features.contains(&GatewayFeature::Portals),
             uses_relays: features.contains(&GatewayFeature::Relays),
+            takes_pages: features.contains(&GatewayFeature::GrantPages),
         };
         announced.replace_candidates(candidates);
         announced

@@ -3,8 +3,9 @@
 use super::SessionId;
 use super::session::{ClientSession, Facts, GatewaySession};
 use super::slots::Slots;
-use culvert_ids::{ClientId, GatewayId, RelayId, ResourceId, TokenId};
+use culvert_ids::{ClientId, GatewayId, ID_LEN, RelayId, ResourceId, TokenId};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 /// At whose end a session is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,10 +26,10 @@ pub(super) struct Sessions {
 impl Sessions {
     /// No session yet, and `facts` of clients that came before.
     pub(super) fn new(facts: BTreeMap<ClientId, Facts>) -> Self {
-        let clients = Clients {
-            facts,
-            ..Clients::default()
-        };
+        let mut clients = Clients::default();
+        for (id, facts) in facts {
+            clients.learn(id, facts);
+        }
         Self {
             clients,
             ..Self::default()
@@ -86,6 +87,8 @@ impl Sessions {
 pub(super) struct Clients {
     sessions: BTreeMap<ClientId, ClientSession>,
     facts: BTreeMap<ClientId, Facts>,
+    /// The clients that last came with a token.
+    by_token: BTreeSet<(TokenId, ClientId)>,
     /// Numbers for the resources that sessions were told of.
     slots: Slots,
 }
@@ -111,6 +114,16 @@ impl Clients {
         self.sessions.iter().map(|(id, session)| (*id, session))
     }
 
+    /// Those whose ids come after this one.
+    pub(super) fn after(
+        &self,
+        after: Option<ClientId>,
+    ) -> impl Iterator<Item = (ClientId, &ClientSession)> {
+        let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let sessions = self.sessions.range((behind, Bound::Unbounded));
+        sessions.map(|(id, session)| (*id, session))
+    }
+
     /// Sessions of those that follow the account's rules about names.
     pub(super) fn following_dns(&self) -> impl Iterator<Item = SessionId> {
         let following = self.sessions.values().filter(|it| it.follows_dns);
@@ -128,12 +141,17 @@ impl Clients {
     }
 
     pub(super) fn learn(&mut self, id: ClientId, facts: Facts) {
+        self.forget_facts(id);
+        self.by_token.extend(facts.token.map(|token| (token, id)));
         self.facts.insert(id, facts);
     }
 
     /// The client does not exist any more.
     pub(super) fn forget_facts(&mut self, id: ClientId) {
-        self.facts.remove(&id);
+        let before = self.facts.remove(&id);
+        if let Some(token) = before.and_then(|facts| facts.token) {
+            self.by_token.remove(&(token, id));
+        }
     }
 
     /// Clients with facts, connected or not.
@@ -148,9 +166,10 @@ impl Clients {
 
     /// Clients that last came with the token, connected or not.
     pub(super) fn with_token(&self, token: TokenId) -> Vec<ClientId> {
-        let with = self.facts.iter();
-        let with = with.filter(|(_, facts)| facts.token == Some(token));
-        with.map(|(client, _)| *client).collect()
+        let first = ClientId::from_bytes([0; ID_LEN]);
+        let last = ClientId::from_bytes([u8::MAX; ID_LEN]);
+        let with = self.by_token.range((token, first)..=(token, last));
+        with.map(|(_, client)| *client).collect()
     }
 
     /// True if the connected client was told of the resource.

@@ -19,6 +19,8 @@ pub(super) enum Timer {
     Return(GatewayId),
     /// Requests have waited long enough for a gateway that is expected.
     Requests,
+    /// Requests have waited for their turn at a gateway for long enough.
+    Turns(GatewayId),
     /// Ends get other tokens for the relays of a gateway.
     Relays(GatewayId),
     /// A relay that was expected has not come back in time.

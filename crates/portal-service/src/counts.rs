@@ -111,8 +111,8 @@ impl Service {
                 views.into_iter().map(|view| view.relay.into()).collect()
             }
             _ => {
-                let views = self.served.clients(account).await?;
-                views.into_iter().map(|view| view.client.into()).collect()
+                let ids = self.served.client_ids(account).await?;
+                ids.into_iter().map(EntityId::from).collect()
             }
         })
     }

@@ -10,7 +10,7 @@ use culvert_store::MAX_CHANGES_READ;
 use culvert_wire::api::{
     Client, ClientPath, ClientSession, DatabaseStatus, GatewaySession, Page, PortalStatus,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
@@ -106,7 +106,11 @@ impl Service {
         caller.may_read()?;
         let limit = usize::from(page_limit(request.limit)?.rows());
         let after: Option<ClientId> = cursor(request.cursor.as_deref())?;
-        let views = self.served.clients(caller.account()).await?;
+        // One more than a page has says whether another follows.
+        let views = self
+            .served
+            .clients_after(caller.account(), after, limit + 1)
+            .await?;
         let sessions = views.iter().map(client_session);
         Ok(page_after(sessions, after.as_ref(), limit, |session| {
             session.client
@@ -123,10 +127,10 @@ impl Service {
         let shown = clients
             .iter()
             .filter(|client| own.is_none_or(|own| own == client.actor));
-        let shown: BTreeSet<ClientId> = shown.map(|client| client.id).collect();
-        let views = self.served.clients(caller.account()).await?;
-        let views = views.iter().filter(|view| shown.contains(&view.client));
+        let shown = shown.map(|client| client.id).collect();
+        let views = self.served.clients_among(caller.account(), shown).await?;
         Ok(views
+            .iter()
             .map(|view| (view.client, client_session(view)))
             .collect())
     }

@@ -33,12 +33,40 @@ impl Served {
         self.sessions.obstacles()
     }
 
-    /// The connected clients of an account.
-    pub(super) async fn clients(&self, account: AccountId) -> Result<Vec<ClientView>, Fault> {
-        match self.is(account) {
-            true => self.sessions.clients().await.ok_or_else(|| self.no_hub()),
-            false => Ok(Vec::new()),
+    /// Those of these clients of an account that are connected.
+    pub(super) async fn clients_among(
+        &self,
+        account: AccountId,
+        clients: Vec<ClientId>,
+    ) -> Result<Vec<ClientView>, Fault> {
+        if !self.is(account) {
+            return Ok(Vec::new());
         }
+        let views = self.sessions.clients_among(clients).await;
+        views.ok_or_else(|| self.no_hub())
+    }
+
+    /// The connected clients of an account whose ids come after this one, at most `limit`.
+    pub(super) async fn clients_after(
+        &self,
+        account: AccountId,
+        after: Option<ClientId>,
+        limit: usize,
+    ) -> Result<Vec<ClientView>, Fault> {
+        if !self.is(account) {
+            return Ok(Vec::new());
+        }
+        let views = self.sessions.clients_after(after, limit).await;
+        views.ok_or_else(|| self.no_hub())
+    }
+
+    /// The ids of the connected clients of an account.
+    pub(super) async fn client_ids(&self, account: AccountId) -> Result<Vec<ClientId>, Fault> {
+        if !self.is(account) {
+            return Ok(Vec::new());
+        }
+        let ids = self.sessions.client_ids().await;
+        ids.ok_or_else(|| self.no_hub())
     }
 
     /// The connected gateways of an account.

@@ -3,8 +3,8 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Longest message in bytes: a gateway's hello with 16,384 grants of 33 bytes each, which can't
-/// follow in further messages, and as much again. Only who has presented a token is listened to.
+/// Longest message in bytes: a gateway's hello with [`GRANTS_PER_PAGE`](crate::messages::GRANTS_PER_PAGE) grants of 33
+/// bytes each, and as much again. Only who has presented a token is listened to.
 pub const MAX_MESSAGE_LEN: usize = 1024 * 1024;
 
 /// A set of messages in one direction.

@@ -9,7 +9,7 @@ mod shared;
 
 pub use client::{ClientFeature, FromClient, MAX_CLIENT_MESSAGE_LEN, ToClient};
 pub use flows::{EndedFlow, FlowEnd, FlowReport, GatewayFeature, MAX_FLOWS_PER_REPORT};
-pub use gateway::{FromGateway, GatewayLoad, GrantLabels, ToGateway};
+pub use gateway::{FromGateway, GRANTS_PER_PAGE, GatewayLoad, GrantLabels, ToGateway};
 pub use portals::{MAX_PORTAL_PINS, MAX_PORTAL_URLS, MAX_STORED_PORTALS_LEN, PortalSet};
 pub use relay::{
     FromRelay, MAX_RELAY_ADDRESSES, MAX_RELAY_PLACES, NatMapping, PathKind, RELAYS_PER_GATEWAY,

@@ -232,7 +232,12 @@ fn from_gateway() -> Vec<FromGateway> {
             candidates: vec!["[2001:db8::1]:51820".parse().unwrap()],
             draining: false,
             grants: vec![grant],
+            more_grants: false,
             features: vec![GatewayFeature::Flows],
+        },
+        FromGateway::GrantsHeld {
+            grants: vec![grant],
+            more: true,
         },
         FromGateway::GrantAccepted {
             grant,
@@ -318,9 +323,14 @@ fn to_gateway() -> Vec<ToGateway> {
             ranges: ranges(),
             grant_keys: vec!["key".to_owned()],
             grants: vec![grant],
+            more_grants: false,
             draining: false,
             verification_awaited: true,
             portals: portals(),
+        },
+        ToGateway::GrantsRetained {
+            grants: vec![grant],
+            more: true,
         },
         ToGateway::Refused {
             reason: reason(),

@@ -201,6 +201,11 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         format!(
             r#"{hello},"candidates":["192.0.2.1:51820","[2001:db8::1]:51820"],"draining":false,"grants":["grt_{ID}"]}}"#
         ),
+        format!(
+            r#"{hello},"candidates":[],"draining":false,"grants":["grt_{ID}"],"more_grants":true,"features":["grant_pages"]}}"#
+        ),
+        format!(r#"{{"type":"grants_held","grants":["grt_{ID}"],"more":true}}"#),
+        r#"{"type":"grants_held","grants":[]}"#.to_owned(),
         format!(r#"{{"type":"grant_accepted","grant":"grt_{ID}","names":{resolved}}}"#),
         format!(r#"{{"type":"grant_refused","grant":"grt_{ID}","reason":{reason}}}"#),
         r#"{"type":"load","clients":1,"flows":2,"rate_bytes_per_s":3,"processor_permille":4}"#
@@ -262,6 +267,13 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         format!(
             r#"{{"epoch":7,"seq":2,"type":"grant","token":"v4.public.x","preshared_key":"{key}","replaces":"grt_{ID}","names":{names}}}"#
         ),
+        format!(
+            r#"{{"epoch":7,"seq":1,"type":"welcome","protocol":1,"gateway":"gw_{ID}","interface":{interface},"ranges":{ranges},"grant_keys":["{key}"],"grants":["grt_{ID}"],"more_grants":true,"draining":false}}"#
+        ),
+        format!(
+            r#"{{"epoch":7,"seq":2,"type":"grants_retained","grants":["grt_{ID}"],"more":true}}"#
+        ),
+        r#"{"epoch":7,"seq":3,"type":"grants_retained","grants":[]}"#.to_owned(),
         format!(r#"{{"epoch":7,"seq":2,"type":"answer_now","grant":"grt_{ID}"}}"#),
         format!(r#"{{"epoch":7,"seq":2,"type":"revoke","grant":"grt_{ID}"}}"#),
         format!(

@@ -2,10 +2,9 @@
 
 use super::frame::{Ask, FromLeader, Number, ToLeader, frame, hello_text, parse, session_of};
 use crate::entry::Entry;
-use crate::hub_actor::{Ending, Incoming, Joined, Leaving, Outgoing};
+use crate::hub_actor::{Ending, Incoming, Joined, Leaving, Outgoing, max_queued};
 use crate::pulse::Pulse;
 use culvert_hub::SessionId;
-use culvert_hub::limits::MAX_QUEUED_MESSAGES;
 use culvert_link::{Connection, Sender};
 use culvert_portal_base::MAX_SESSIONS;
 use culvert_store::{Leader, Store};
@@ -93,7 +92,7 @@ impl RemoteHub {
     /// Hands a machine over; none where the link is over.
     pub(crate) async fn join(&self, entry: Entry) -> Option<Joined> {
         let session = self.0.next.fetch_add(1, Ordering::Relaxed);
-        let (outgoing, received) = mpsc::channel(MAX_QUEUED_MESSAGES);
+        let (outgoing, received) = mpsc::channel(max_queued(entry.machine));
         let (cut, is_cut) = oneshot::channel();
         let end = SessionEnd {
             outgoing,

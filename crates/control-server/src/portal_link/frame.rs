@@ -68,11 +68,18 @@ pub(super) enum FromLeader {
 }
 
 /// Something that a page or the API of the portal that follows wants to know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Ask {
     Status,
+    /// Asked by portals of before the next three, and where the leader does not know these.
     Clients,
+    ClientsAmong(Vec<ClientId>),
+    ClientsAfter {
+        after: Option<ClientId>,
+        limit: usize,
+    },
+    ClientIds,
     Gateways,
     Relays,
     IsDispensable(GatewayId),

@@ -332,6 +332,7 @@ fn gateway_hello(name: &str) -> String {
         candidates: vec!["192.0.2.1:51820".parse().unwrap()],
         draining: false,
         grants: Vec::new(),
+        more_grants: false,
         features: Vec::new(),
     })
 }

@@ -235,6 +235,7 @@ impl Gateway {
             candidates: vec!["192.0.2.1:51820".parse().unwrap()],
             draining: false,
             grants: Vec::new(),
+            more_grants: false,
             features: Vec::new(),
         });
         let way = (office.gateway_token.as_str(), GATEWAY_SESSION_PATH);

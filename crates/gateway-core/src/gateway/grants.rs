@@ -18,8 +18,8 @@ impl Gateway {
     /// The portal takes a grant back.
     pub(super) fn revoke(&mut self, id: GrantId, now: BootTime) {
         self.grants.backlog.remove(id);
-        self.grants.pending.remove(&id);
-        if let Some(held) = self.grants.held.get(&id) {
+        self.grants.pending.remove(id);
+        if let Some(held) = self.grants.held.get(id) {
             let pair = (held.claims.client, held.claims.resource);
             let labels = held.labels.clone();
             self.journal
@@ -55,12 +55,7 @@ impl Gateway {
     }
 
     pub(super) fn expire_grants(&mut self, now: BootTime) {
-        let held = self.grants.held.values();
-        let over: Vec<GrantId> = held
-            .filter(|held| held.expires <= now)
-            .map(|held| held.claims.grant)
-            .collect();
-        for id in over {
+        for id in self.grants.held.due(now) {
             self.end_grant(id);
             self.journal.counters.expired += 1;
         }
@@ -70,7 +65,7 @@ impl Gateway {
         let Some(held) = self.grants.remove(id) else {
             return false;
         };
-        self.persistence.touch();
+        self.persistence.change(id);
         self.rebuild_or_deny(held.claims.client);
         for name in held.names.keys() {
             if !self.grants.uses_name(name) {
@@ -87,20 +82,16 @@ impl Gateway {
         written: &Understood<model::Filter>,
     ) {
         self.log_not_understood(resource, written.others());
-        let ids: Vec<GrantId> = self
-            .grants
-            .held()
-            .filter(|held| held.claims.resource == resource)
-            .map(|held| held.claims.grant)
-            .collect();
-        for id in ids {
+        let held = self.grants.held.of_resource(resource);
+        for id in held.map(|(id, _)| id).collect::<Vec<_>>() {
             self.set_filters_of(id, written);
         }
         self.grants.backlog.set_filters(resource, written);
-        for pending in self.grants.pending.values_mut() {
-            if pending.verified.claims.resource == resource {
+        let pending = self.grants.pending.of_resource(resource);
+        for id in pending.map(|(id, _)| id).collect::<Vec<_>>() {
+            self.grants.pending.change(id, |pending| {
                 pending.changed_filters = Some(written.clone());
-            }
+            });
         }
     }
 
@@ -111,21 +102,21 @@ impl Gateway {
     }
 
     pub(super) fn restore_filters(&mut self, id: GrantId, written: &Understood<model::Filter>) {
-        let Some(held) = self.grants.held.get_mut(&id) else {
-            return;
-        };
-        held.set_filters(written);
-        self.persistence.touch();
-        let client = held.claims.client;
-        self.rebuild_or_deny(client);
+        let changed = self.grants.held.change(id, |held| {
+            held.set_filters(written);
+            held.claims.client
+        });
+        if let Some(client) = changed {
+            self.persistence.change(id);
+            self.rebuild_or_deny(client);
+        }
     }
 
     /// Filters of a later version allow nothing here. One line says so for each resource, as long as a
     /// grant of it is held.
     pub(super) fn log_not_understood(&mut self, resource: ResourceId, filters: usize) {
-        let mut held = self.grants.held();
-        let is_known = |held: &Held| held.claims.resource == resource && held.not_understood() > 0;
-        if filters > 0 && !held.any(is_known) {
+        let mut held = self.grants.held.of_resource(resource);
+        if filters > 0 && !held.any(|(_, held)| held.not_understood() > 0) {
             let line = LogLine::warn(
                 "filters of a resource are not understood and allow nothing: update this gateway",
             );
@@ -138,15 +129,19 @@ impl Gateway {
     /// The portal's clock is known, or has been set: grants end by it.
     pub(super) fn set_expiries(&mut self, now: BootTime) {
         let session = &self.portal.session;
-        let mut moved = BTreeSet::new();
-        for held in self.grants.held.values_mut() {
-            let expires = session.local_time(held.claims.exp, now);
-            if expires.abs_diff(held.expires) > CLOCK_GRAIN {
-                held.expires = expires;
-                moved.insert(held.claims.client);
-            }
+        let expiry = |held: &Held| session.local_time(held.claims.exp, now);
+        let moved = self.grants.held.iter().map(|(id, held)| {
+            let expires = expiry(held);
+            (id, held.claims.client, expires, held.expires)
+        });
+        let moved = moved.filter(|(.., expires, before)| expires.abs_diff(*before) > CLOCK_GRAIN);
+        let moved: Vec<_> = moved.collect();
+        let mut clients = BTreeSet::new();
+        for (id, client, expires, _) in moved {
+            self.grants.held.change(id, |held| held.expires = expires);
+            clients.insert(client);
         }
-        for client in moved {
+        for client in clients {
             self.rebuild_or_deny(client);
         }
     }

@@ -1,13 +1,14 @@
 //! The portal's messages.
 
 use super::Gateway;
+use super::take::MAX_GRANTS;
 use crate::backlog::Offered;
 use crate::log::tidy;
 use crate::network::Network;
 use crate::output::{Ending, Output};
 use crate::verify::GrantKeys;
 use culvert_base::{BootTime, LogLine};
-use culvert_ids::GatewayId;
+use culvert_ids::{GatewayId, GrantId};
 use culvert_policy::Prefix;
 use culvert_wire::messages::{
     FromGateway, Interface, PortalSet, Ranges, Reason, ReasonCode, ToGateway, decode_sequenced,
@@ -71,6 +72,7 @@ impl Gateway {
                 ranges,
                 grant_keys,
                 grants,
+                more_grants,
                 draining,
                 verification_awaited,
                 portals,
@@ -88,11 +90,15 @@ impl Gateway {
                 self.portal.site_name = site_name.as_deref().map(tidy);
                 self.portal.session.open(now);
                 self.paths.begin_session();
-                self.retain_grants(&grants.into_iter().collect(), now);
+                let retained = grants.into_iter().collect();
+                match more_grants {
+                    true => self.portal.retained = Some(retained),
+                    false => self.retain_grants(&retained, now),
+                }
                 self.portal.drain.portal = draining;
                 self.set_verification_awaited(verification_awaited, now);
                 self.set_expiries(now);
-                self.persistence.touch();
+                self.persistence.change_network();
                 self.learn_portals(portals);
             }
             ToGateway::Refused {
@@ -102,6 +108,11 @@ impl Gateway {
             // The rest belongs to a session that is open.
             _ if !self.portal.session.is_open() => {
                 self.break_off("the portal did not begin with welcome", now);
+            }
+            ToGateway::GrantsRetained { grants, more } => self.retain_more(grants, more, now),
+            // What it goes on with is said first.
+            _ if self.portal.retained.is_some() => {
+                self.break_off("the portal did not say which grants are still valid", now);
             }
             ToGateway::Grant {
                 token,
@@ -139,6 +150,23 @@ impl Gateway {
                 let line = LogLine::warn("the portal does not know a message of this gateway");
                 self.journal.log.push(line.with_text("kind", &kind));
             }
+        }
+    }
+
+    /// A further page of the grants that are still valid. All others end with the last one.
+    fn retain_more(&mut self, grants: Vec<GrantId>, more: bool, now: BootTime) {
+        let Some(mut retained) = self.portal.retained.take() else {
+            self.break_off("the portal had said which grants are still valid", now);
+            return;
+        };
+        retained.extend(grants);
+        if retained.len() > MAX_GRANTS {
+            self.break_off("the portal named more grants than there can be", now);
+            return;
+        }
+        match more {
+            true => self.portal.retained = Some(retained),
+            false => self.retain_grants(&retained, now),
         }
     }
 

@@ -13,7 +13,6 @@ mod site_dns;
 mod take;
 
 pub use report::{NotReady, View};
-pub(crate) use take::MAX_GRANTS;
 
 use crate::counters::Counters;
 use crate::data_plane::DataPlane;
@@ -33,7 +32,7 @@ use culvert_ids::{GatewayId, GrantId};
 use culvert_policy::Prefix;
 use culvert_policy::gate::GateTable;
 use culvert_wire::PROTOCOL;
-use culvert_wire::messages::{FromGateway, GatewayFeature, GatewayLoad};
+use culvert_wire::messages::{FromGateway, GRANTS_PER_PAGE, GatewayFeature, GatewayLoad};
 use std::net::SocketAddr;
 
 /// The gateway. See the [module](crate) for how it is driven.
@@ -84,6 +83,9 @@ impl Gateway {
         }
         let candidates = self.candidates();
         self.portal.told_candidates.clone_from(&candidates);
+        let grants: Vec<GrantId> = self.grants.ids().collect();
+        let mut pages = grants.chunks(GRANTS_PER_PAGE).map(<[GrantId]>::to_vec);
+        let first = pages.next().unwrap_or_default();
         let hello = FromGateway::Hello {
             protocols: vec![PROTOCOL],
             version: self.options.version.clone(),
@@ -93,16 +95,24 @@ impl Gateway {
             ciphers: self.options.ciphers.clone(),
             candidates,
             draining: self.portal.drain.own,
-            grants: self.grants.ids().collect(),
+            more_grants: grants.len() > first.len(),
+            grants: first,
             features: vec![
                 GatewayFeature::Flows,
                 GatewayFeature::Within,
                 GatewayFeature::Dns,
                 GatewayFeature::Portals,
                 GatewayFeature::Relays,
+                GatewayFeature::GrantPages,
             ],
         };
         self.outputs.push(Output::ToPortal(hello));
+        let mut pages = pages.peekable();
+        while let Some(grants) = pages.next() {
+            let more = pages.peek().is_some();
+            let page = FromGateway::GrantsHeld { grants, more };
+            self.outputs.push(Output::ToPortal(page));
+        }
     }
 
     /// The connection ended, or did not come about: `error` is for people, `retry_after_ms` the
@@ -177,8 +187,8 @@ impl Gateway {
     pub fn poll_timeout(&self) -> Option<BootTime> {
         let times = [
             self.portal.session.next_timeout(),
-            self.grants.next_expiry(),
-            self.grants.next_due(),
+            self.grants.held.next_due(),
+            self.grants.pending.next_due(),
             self.grants.backlog.due(),
             self.dns.names.next_renewal(),
             self.persistence.next_timeout(),
@@ -320,9 +330,9 @@ impl Gateway {
             self.outputs.push(Output::Resolve(name));
         }
         if self.persistence.poll_due(now)
-            && let Some(persisted) = self.persisted()
+            && let Some(changes) = self.take_changes()
         {
-            self.outputs.push(Output::Persist(Box::new(persisted)));
+            self.outputs.push(Output::Persist(Box::new(changes)));
         }
         if self.portal.session.begin_attempt(now) {
             self.outputs.push(Output::Connect);

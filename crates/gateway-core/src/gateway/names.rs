@@ -32,9 +32,9 @@ impl Gateway {
 
     /// Counts and logs that a name of resources in use leads out of their ranges now.
     fn note_outside_of_held(&mut self, name: &DomainName, now: BootTime) {
-        let held = self.grants.of_name(name);
+        let held = self.grants.held.of_name(name);
         let outside: BTreeMap<ResourceId, IpAddr> = held
-            .filter_map(|held| {
+            .filter_map(|(_, held)| {
                 let address = self.dns.names.outside(name, held.within.as_ref())?;
                 Some((held.claims.resource, address))
             })

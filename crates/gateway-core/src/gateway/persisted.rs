@@ -2,7 +2,7 @@
 
 use super::Gateway;
 use crate::grants::Held;
-use crate::persisted::{LeftOut, PersistedGrants};
+use crate::persisted::{GrantChanges, LeftOut, PersistedGrants, PersistedNetwork};
 use crate::verify::{GrantKeys, unverified_claims};
 use culvert_base::{BootTime, UnixTime};
 use std::collections::BTreeSet;
@@ -21,6 +21,7 @@ impl Gateway {
         ) {
             return;
         }
+        self.persistence.change_network();
         let mut left_out = LeftOut::default();
         for grant in persisted.grants {
             let claims = unverified_claims(&grant.token);
@@ -41,6 +42,32 @@ impl Gateway {
         self.finish(now);
     }
 
+    /// The changes of the state that an own restart would need, since they were last taken; none before the first
+    /// `welcome`.
+    pub fn take_changes(&mut self) -> Option<GrantChanges> {
+        let network = self.network.as_ref()?;
+        let unwritten = self.persistence.take_changes();
+        let network = unwritten.network.then(|| PersistedNetwork {
+            gateway: network.gateway,
+            interface: network.interface,
+            ranges: network.ranges.clone(),
+            grant_keys: network.keys.written.clone(),
+        });
+        let grants = unwritten.grants.into_iter();
+        Some(GrantChanges {
+            is_whole: unwritten.is_whole,
+            network,
+            grants: grants
+                .map(|id| (id, self.grants.held.get(id).map(Held::persisted)))
+                .collect(),
+        })
+    }
+
+    /// What was written is lost: the next changes are the whole state.
+    pub fn persist_anew(&mut self) {
+        self.persistence.begin_anew(self.grants.ids());
+    }
+
     /// The state that an own restart would need; none before the first `welcome`.
     #[must_use]
     pub fn persisted(&self) -> Option<PersistedGrants> {
@@ -50,7 +77,12 @@ impl Gateway {
             interface: network.interface,
             ranges: network.ranges.clone(),
             grant_keys: network.keys.written.clone(),
-            grants: self.grants.held().map(Held::persisted).collect(),
+            grants: self
+                .grants
+                .held
+                .iter()
+                .map(|(_, held)| held.persisted())
+                .collect(),
             void: BTreeSet::new(),
         })
     }

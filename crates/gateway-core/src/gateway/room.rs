@@ -9,7 +9,7 @@ use crate::names::MAX_NAMES_PER_CLIENT;
 use culvert_base::BootTime;
 use culvert_ids::{ClientId, GrantId};
 use culvert_policy::DomainName;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -26,9 +26,13 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 impl Gateway {
     /// Has the shell say which names are in use, where a client has almost as many as it may.
     pub(super) fn look_for_room(&mut self, client: ClientId, now: BootTime) {
+        if self.grants.names_of_client(client) <= CROWDED {
+            return;
+        }
         let dns = &mut self.dns;
+        dns.crowded.insert(client);
         let is_early = dns.looked.is_some_and(|at| !now.has_passed(at, LOOK_EVERY));
-        if is_early || self.grants.names_of_client(client) <= CROWDED {
+        if is_early {
             return;
         }
         dns.looked = Some(now);
@@ -38,9 +42,7 @@ impl Gateway {
     /// These addresses of names have flows, each with the tunnel address of its client: the answer to
     /// [`Output::NamesInUse`](crate::Output::NamesInUse).
     pub fn handle_names_in_use(&mut self, in_use: &BTreeSet<(IpAddr, IpAddr)>, now: BootTime) {
-        let clients: BTreeSet<ClientId> =
-            self.grants.held().map(|held| held.claims.client).collect();
-        for client in clients {
+        for client in std::mem::take(&mut self.dns.crowded) {
             let count = self.grants.names_of_client(client);
             if count > CROWDED {
                 self.evict_names(client, count - STORED_NAMES, in_use, now);
@@ -73,10 +75,14 @@ impl Gateway {
         if unused.is_empty() {
             return;
         }
+        let mut by_grant: BTreeMap<GrantId, BTreeSet<DomainName>> = BTreeMap::new();
         for (_, grant, name) in &unused {
-            self.grants.take_name(*grant, name);
+            by_grant.entry(*grant).or_default().insert(name.clone());
         }
-        self.persistence.touch();
+        for (grant, names) in &by_grant {
+            self.grants.take_names_of_grant(*grant, names);
+            self.persistence.change(*grant);
+        }
         self.rebuild_or_deny(client);
         for (_, _, name) in &unused {
             if !self.grants.uses_name(name) {

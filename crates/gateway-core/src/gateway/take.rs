@@ -21,7 +21,7 @@ use std::time::Duration;
 const MAX_PENDING: usize = 4096;
 
 /// Grants at once: twice what a portal gives one gateway.
-pub(crate) const MAX_GRANTS: usize = 1 << 15;
+pub(super) const MAX_GRANTS: usize = 1 << 17;
 
 impl Gateway {
     /// A grant of the portal: it waits until what else the portal has said is handled.
@@ -141,7 +141,7 @@ impl Gateway {
         if is_own_key || self.data_plane.clients().conflict_with(claims) {
             return Err(GrantFault::Taken);
         }
-        match self.grants.held.get(&claims.grant) {
+        match self.grants.held.get(claims.grant) {
             Some(held) if held.claims != *claims => Err(GrantFault::SameId),
             _ => Ok(()),
         }
@@ -265,11 +265,6 @@ impl Gateway {
                 }
             }
         }
-        let moved = superseded.iter().map(|old| &old.claims);
-        let moved: Vec<GrantId> = moved
-            .filter(|old| old.grant != id && has_moved(old, &held.claims))
-            .map(|old| old.grant)
-            .collect();
         let outdated = self.grants.take_names(client, &given);
         self.grants.insert(held);
         if let Err(fault) = self.rebuild(client) {
@@ -282,11 +277,14 @@ impl Gateway {
             self.refuse(id, &fault);
             return;
         }
-        // The client has another key: nobody is to get anywhere by the old one.
-        self.persistence.void(moved);
         let superseded: Vec<GrantId> = superseded.iter().map(|old| old.claims.grant).collect();
+        // They may allow more than the new one, or last longer, or be of a key that the client has no more.
+        let replaced = superseded.iter().copied().filter(|old| *old != id);
+        self.persistence.void(replaced);
         self.outputs.take_acceptances_back(&superseded, id);
-        self.persistence.touch();
+        let without_names = outdated.iter().map(|(grant, ..)| *grant);
+        let changed = superseded.iter().copied().chain(without_names).chain([id]);
+        self.persistence.change_all(changed);
         self.journal.counters.accepted += 1;
         self.journal.log_access(event, pair, &labels, id, now);
         self.tell(FromGateway::GrantAccepted {
@@ -318,14 +316,14 @@ impl Gateway {
     /// Drops pending grants that newer claims of the portal outdate: a grant with the same id, and grants of
     /// the client from before it had another key or other addresses. The latter are refused.
     fn outdate(&mut self, claims: &GrantClaims) {
-        self.grants.pending.remove(&claims.grant);
-        let pending = self.grants.pending.values().map(|it| &it.verified.claims);
+        self.grants.pending.remove(claims.grant);
+        let pending = self.grants.pending.of_client(claims.client);
         let moved: Vec<GrantId> = pending
-            .filter(|old| old.client == claims.client && has_moved(old, claims))
-            .map(|old| old.grant)
+            .filter(|(_, old)| has_moved(&old.verified.claims, claims))
+            .map(|(id, _)| id)
             .collect();
         for id in moved {
-            self.grants.pending.remove(&id);
+            self.grants.pending.remove(id);
             self.refuse(id, &GrantFault::Outdated);
         }
     }
@@ -350,7 +348,7 @@ impl Gateway {
     fn replaced(&self, pending: &Pending) -> Option<GrantId> {
         let claims = &pending.verified.claims;
         let id = pending.replaces.filter(|id| *id != claims.grant)?;
-        let old = &self.grants.held.get(&id)?.claims;
+        let old = &self.grants.held.get(id)?.claims;
         (old.client == claims.client && old.resource == claims.resource).then_some(id)
     }
 
@@ -395,7 +393,7 @@ impl Gateway {
             labels: GrantLabels::default(),
         };
         self.install(pending, unix, now);
-        match self.grants.held.contains_key(&id) {
+        match self.grants.held.contains(id) {
             true => Ok(id),
             false => Err(GrantFault::Unfit),
         }
@@ -403,15 +401,15 @@ impl Gateway {
 
     /// A grant that has waited for the DNS for too long goes on with the names that are known.
     pub(super) fn come_due(&mut self, now: BootTime) {
-        for id in self.grants.due(now) {
-            let Some(pending) = self.grants.pending.get_mut(&id) else {
+        for id in self.grants.pending.due(now) {
+            let Some(mut pending) = self.grants.pending.remove(id) else {
                 continue;
             };
             match pending.time_out <= now {
                 true => pending.time_out_names(),
                 false => pending.defer_waiting(),
             }
-            self.come_into_force(id, now);
+            self.come_into_force(pending, now);
         }
     }
 
@@ -421,9 +419,9 @@ impl Gateway {
             return;
         }
         // It may have been answered while the message was on its way.
-        if let Some(pending) = self.grants.pending.get_mut(&id) {
+        if let Some(mut pending) = self.grants.pending.remove(id) {
             pending.defer_waiting();
-            self.come_into_force(id, now);
+            self.come_into_force(pending, now);
         }
     }
 
@@ -431,35 +429,33 @@ impl Gateway {
     /// force.
     pub(super) fn name_resolved(&mut self, name: &DomainName, now: BootTime) {
         let existence = self.dns.names.existence(name);
-        let mut ready = Vec::new();
-        for (id, pending) in &mut self.grants.pending {
-            if !pending.waiting.remove(name) {
+        let waiting = self.grants.pending.of_name(name);
+        let waiting = waiting.filter(|(_, pending)| pending.waiting.contains(name));
+        for id in waiting.map(|(id, _)| id).collect::<Vec<_>>() {
+            let Some(mut pending) = self.grants.pending.remove(id) else {
                 continue;
-            }
+            };
+            pending.waiting.remove(name);
             if matches!(existence, None | Some(Existence::Unanswered)) {
                 // Asked for again when the client asks for it again.
                 pending.leave_out(name);
             }
             if pending.waiting.is_empty() {
-                ready.push(*id);
+                self.come_into_force(pending, now);
             } else {
                 pending.defer.get_or_insert(now.saturating_add(DEFER_AFTER));
+                self.grants.pending.insert(id, pending);
             }
-        }
-        for id in ready {
-            self.come_into_force(id, now);
         }
     }
 
-    fn come_into_force(&mut self, id: GrantId, now: BootTime) {
-        if let Some(pending) = self.grants.pending.remove(&id) {
-            let unix = self
-                .portal
-                .session
-                .portal_time(now)
-                .unwrap_or(UnixTime::MAX);
-            self.put_in_force(pending, unix, now);
-        }
+    fn come_into_force(&mut self, pending: Pending, now: BootTime) {
+        let unix = self
+            .portal
+            .session
+            .portal_time(now)
+            .unwrap_or(UnixTime::MAX);
+        self.put_in_force(pending, unix, now);
     }
 
     /// One name whose servers are down does not cost a client the others. If no name is left, the

@@ -283,7 +283,7 @@ fn perform(play: &mut Play, portal: &mut Portal, step: &Step) {
         }
         Step::Restart => {
             play.pass(1_000);
-            let Some(grants_file) = play.gateway.persisted() else {
+            let Some(grants_file) = play.grants_file.clone() else {
                 return;
             };
             let mut next = Play::begin();

@@ -10,6 +10,7 @@ mod any_order;
 mod backlog;
 mod drain;
 mod flows;
+mod grant_log;
 mod grants;
 mod host_addresses;
 mod names;

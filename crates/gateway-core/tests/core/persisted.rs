@@ -85,6 +85,70 @@ fn what_ended_for_clients_does_not_come_back_when_the_gateway_is_killed_at_once(
 }
 
 #[test]
+fn a_grant_that_was_replaced_does_not_come_back_when_the_gateway_is_killed_at_once() {
+    let mut play = Play::open();
+    play.grant(&claims(1, 5, 9));
+    play.pass(1_000);
+    // The access ends earlier than before.
+    let mut shorter = claims(2, 5, 9);
+    shorter.exp = Timestamp::from_unix_ms(START_UNIX_MS + 60_000);
+    play.grant_with(&shorter, Some(grant_id(1)), &[]);
+    play.assert_reaches(5, "10.0.9.1:53");
+    restart(&play, 0).assert_reaches_nothing();
+    play.pass(1_000);
+    let mut next = restart(&play, 0);
+    next.assert_reaches(5, "10.0.9.1:53");
+    next.pass(60_000);
+    next.assert_reaches_nothing();
+}
+
+#[test]
+fn the_log_of_changes_holds_what_the_gateway_does() {
+    let mut play = Play::open();
+    let names = name_claims(1, 5, 9, "*.corp.example");
+    play.grant_with(&names, None, &[wanted("db.corp.example", 1)]);
+    play.resolved("db.corp.example", found(&["10.7.0.1"]));
+    for number in 2..=40 {
+        play.grant(&claims(number, number, 8));
+        play.pass(70);
+    }
+    play.hear(ToGateway::FiltersChanged {
+        resource: resource_id(8),
+        filters: filters(r#"[{"protocol":"udp","ports":[53]}]"#),
+    });
+    for number in 10..=20 {
+        play.revoke(number);
+    }
+    // Another name stands for the address now.
+    let again = name_claims(50, 5, 9, "*.corp.example");
+    play.grant_with(&again, Some(grant_id(1)), &[wanted("web.corp.example", 1)]);
+    play.resolved("web.corp.example", found(&["10.7.0.2"]));
+    play.pass(1_000);
+    let written = serde_json::to_value(play.grants_file.as_ref().unwrap()).unwrap();
+    let held = serde_json::to_value(play.gateway.persisted().unwrap()).unwrap();
+    assert_eq!(written, held);
+    assert_eq!(held["grants"].as_array().unwrap().len(), 29);
+}
+
+#[test]
+fn a_log_that_is_lost_is_told_anew_as_a_whole() {
+    let mut play = Play::open();
+    play.grant(&claims(1, 5, 9));
+    play.grant(&claims(2, 6, 9));
+    play.pass(1_000);
+    play.gateway.persist_anew();
+    play.revoke(2);
+    play.pass(1_000);
+    let changes = play.gateway.take_changes().unwrap();
+    assert!(changes.grants.is_empty(), "nothing has changed since");
+    assert_eq!(play.grants_file.as_ref().unwrap().grants.len(), 1);
+    play.gateway.persist_anew();
+    let changes = play.gateway.take_changes().unwrap();
+    assert!(changes.is_whole && changes.network.is_some());
+    assert_eq!(changes.grants.len(), 1);
+}
+
+#[test]
 fn a_port_that_was_closed_is_not_open_again_when_the_gateway_is_killed_at_once() {
     let mut play = Play::open();
     play.grant(&claims(1, 5, 9));

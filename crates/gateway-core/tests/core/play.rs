@@ -5,7 +5,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use culvert_base::{BootTime, UnixTime};
 use culvert_gateway_core::{
-    Ending, Gateway, Options, Output, PeerUpdate, PersistedGrants, Resolution,
+    Ending, Gateway, GrantChanges, Options, Output, PeerUpdate, PersistedGrants, Resolution,
+    append_to_log, begin_log, read_log,
 };
 use culvert_ids::{ClientId, GatewayId, GrantId, RelayId, ResourceId, SiteId};
 use culvert_policy::DomainName;
@@ -18,7 +19,7 @@ use culvert_wire::model::{Filter, Target, TargetKind, Understood};
 use culvert_wire::{Cipher, GrantClaims, PROTOCOL, PresharedKey, PublicKey, Timestamp, encode};
 use pasetors::keys::AsymmetricSecretKey;
 use pasetors::version4::{PublicToken, V4};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -180,7 +181,9 @@ pub(crate) struct Play {
     pub(crate) streams: Vec<(RelayId, bool)>,
     /// Addresses of a relay, and those that it has instead.
     pub(crate) moved: Vec<(SocketAddr, SocketAddr)>,
-    /// With what has become void since.
+    /// The log that would be in a file.
+    log: Vec<u8>,
+    /// What it holds, with what has become void since.
     pub(crate) grants_file: Option<PersistedGrants>,
     pub(crate) peers: BTreeMap<PublicKey, Peer>,
     pub(crate) table: Arc<GateTable>,
@@ -213,6 +216,7 @@ impl Play {
             sent: Vec::new(),
             streams: Vec::new(),
             moved: Vec::new(),
+            log: Vec::new(),
             grants_file: None,
             peers: BTreeMap::new(),
             table: Arc::default(),
@@ -281,6 +285,7 @@ impl Play {
             },
             grant_keys: vec![self.portal.public.clone()],
             grants: grants.to_vec(),
+            more_grants: false,
             draining: false,
             verification_awaited: false,
             portals: culvert_wire::messages::PortalSet::default(),
@@ -420,9 +425,19 @@ impl Play {
                         grants_file.void.extend(grants);
                     }
                 }
-                Output::Persist(grants_file) => self.grants_file = Some(*grants_file),
+                Output::Persist(changes) => self.persist(&changes),
             }
         }
+    }
+
+    /// Appends to the log as the shell does, and reads it again as a next run would.
+    fn persist(&mut self, changes: &GrantChanges) {
+        match changes.is_whole {
+            true => self.log = begin_log(1, changes).0,
+            false => drop(append_to_log(&mut self.log, changes)),
+        }
+        let log = read_log(&self.log, None).unwrap();
+        self.grants_file = log.into_persisted(BTreeSet::new());
     }
 
     /// A grant is in force before its acceptance is sent; without the guard, it is not in force.

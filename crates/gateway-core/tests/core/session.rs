@@ -304,3 +304,70 @@ fn the_portals_clock_counts_from_each_connection_on() {
     play.pass(HOUR_MS / 2);
     play.assert_reaches_nothing();
 }
+
+#[test]
+fn grants_that_one_message_does_not_name_follow_in_pages() {
+    let mut play = Play::open();
+    for number in 1..=4 {
+        play.grant(&claims(number, number, 9));
+    }
+    play.disconnect();
+    let connects = play.connects;
+    while play.connects == connects {
+        play.now_ms = play.gateway.poll_timeout().unwrap().as_millis();
+        play.time();
+    }
+    play.connect();
+    let mut welcome = play.welcome_message(&[grant_id(1)]);
+    if let ToGateway::Welcome { more_grants, .. } = &mut welcome {
+        *more_grants = true;
+    }
+    play.hear(welcome);
+    assert_eq!(
+        play.gateway.grants().count(),
+        4,
+        "nothing ends before all are named"
+    );
+    play.assert_reaches(4, "10.0.9.1:53");
+    let page = |grants: &[u8], more| ToGateway::GrantsRetained {
+        grants: grants.iter().copied().map(grant_id).collect(),
+        more,
+    };
+    play.hear(page(&[3], true));
+    assert_eq!(play.gateway.grants().count(), 4);
+    play.hear(page(&[7], false));
+    let left: Vec<_> = play.gateway.grants().collect();
+    assert_eq!(left, [grant_id(1), grant_id(3)]);
+    // The session goes on.
+    play.grant(&claims(5, 5, 9));
+    play.assert_reaches(5, "10.0.9.1:53");
+    assert_eq!(play.disconnects, 0);
+    // A page that nobody announced is against the protocol.
+    play.hear(page(&[1], false));
+    assert_eq!(play.disconnects, 1);
+}
+
+#[test]
+fn nothing_else_comes_before_the_last_page() {
+    let mut play = Play::open();
+    play.grant(&claims(1, 1, 9));
+    play.disconnect();
+    let connects = play.connects;
+    while play.connects == connects {
+        play.now_ms = play.gateway.poll_timeout().unwrap().as_millis();
+        play.time();
+    }
+    play.connect();
+    let mut welcome = play.welcome_message(&[]);
+    if let ToGateway::Welcome { more_grants, .. } = &mut welcome {
+        *more_grants = true;
+    }
+    play.hear(welcome);
+    play.grant(&claims(2, 2, 9));
+    assert_eq!(play.disconnects, 1);
+    assert_eq!(
+        play.gateway.grants().count(),
+        1,
+        "no grant was taken or ended"
+    );
+}

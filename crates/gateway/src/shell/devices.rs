@@ -1,7 +1,7 @@
 //! The devices and tasks around the core, from the start to the end.
 
 use super::addresses::Addresses;
-use super::grant_journal::{self, GrantJournal};
+use super::grant_journal::GrantJournal;
 use super::host::Host;
 use super::portal::Portal;
 use super::resolver::Resolver;
@@ -9,7 +9,7 @@ use super::site_dns::SiteDns;
 use super::tunnel::Tunnel;
 use crate::GatewayError;
 use crate::settings::Settings;
-use culvert_gateway_core::PersistedGrants;
+use culvert_gateway_core::{GrantChanges, PersistedGrants};
 use culvert_host::{Shutdown, StateDir};
 use culvert_link::Nat64Search;
 use culvert_relay_tls::Streams;
@@ -38,7 +38,7 @@ impl Devices {
     ) -> Result<(Self, Option<PersistedGrants>), GatewayError> {
         let tunnel = Tunnel::start(settings, key)?;
         let addresses = Addresses::start(settings).await?;
-        let persisted = grant_journal::read(&state);
+        let (journal, persisted) = GrantJournal::start(state)?;
         let devices = Self {
             tunnel,
             host: Host::new(settings)?,
@@ -46,7 +46,7 @@ impl Devices {
             resolver: Resolver::new(),
             site_dns: SiteDns::new(),
             portal: Portal::new(settings, StateDir::open(&settings.state_dir)?)?,
-            journal: GrantJournal::start(state)?,
+            journal,
             streams: Streams::new(),
             nat64: Nat64Search::start(
                 |host, port| Box::pin(culvert_host::look_up(host, port)),
@@ -57,7 +57,7 @@ impl Devices {
     }
 
     /// Ends in order: the connection, then the tunnel, then its guard. For a restart, tunnel and guard stay.
-    pub(super) async fn close(mut self, shutdown: Shutdown, persisted: Option<PersistedGrants>) {
+    pub(super) async fn close(mut self, shutdown: Shutdown, changes: Option<GrantChanges>) {
         self.portal.close().await;
         match shutdown {
             Shutdown::ForGood => {
@@ -67,8 +67,8 @@ impl Devices {
             Shutdown::ForRestart => self.tunnel.leave(),
         }
         // A grant that was revoked a moment ago must not come back with the next start.
-        if let Some(persisted) = persisted {
-            self.journal.persist(persisted);
+        if let Some(changes) = changes {
+            self.journal.persist(changes);
         }
         self.journal.finish().await;
     }

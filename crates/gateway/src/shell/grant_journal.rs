@@ -1,63 +1,112 @@
-//! Writes what a restart would need beside the event loop: a disk may take seconds for it, and grants
-//! must not wait for that.
+//! Keeps what a restart would need: changes are appended to a log beside the event loop. A disk may take seconds for
+//! that, and grants must not wait for it.
+//!
+//! The log grows with what changes, and not with the grants that there are. It is begun anew at the start, after a
+//! fault, and when most of it is out of date. Each write is flushed to the disk before ends that it holds leave the
+//! list of [`revocations`]. A grant that is lost costs a client one request after a restart without the portal.
+
+mod log;
 
 use super::latest_writer::LatestWriter;
-use super::revocations::{self, Revocations};
+use super::revocations::{self, Noted, Revocations};
 use crate::GatewayError;
-use culvert_gateway_core::PersistedGrants;
-use culvert_host::StateDir;
+use culvert_gateway_core::{GrantChanges, PersistedGrants, log_generation, read_log};
+use culvert_host::{SecretBytes, StateDir};
 use culvert_ids::GrantId;
-use std::sync::Arc;
-use zeroize::Zeroizing;
+use log::Log;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The file with the grants, so that a restart does not need the portal.
-const GRANTS_FILE: &str = "grants.json";
+/// The log of the grants, so that a restart does not need the portal.
+const LOG_FILE: &str = "grants.log";
+
+/// The file in which earlier versions kept all grants.
+const FORMER_FILE: &str = "grants.json";
+
+/// Changes that wait for the disk: twice as many as a gateway has grants. Beyond that, all is written anew.
+const MAX_WAITING: usize = 2 * 131_072;
 
 /// Keeps grants in a directory, and which of them have ended since.
 pub(super) struct GrantJournal {
-    state: Arc<StateDir>,
-    revocations: Arc<Revocations>,
-    writer: LatestWriter<Snapshot>,
+    shared: Arc<Shared>,
+    writer: LatestWriter<()>,
 }
 
-/// Grants, and how far the revocations were written that they are without.
-struct Snapshot {
-    persisted: PersistedGrants,
+/// The event loop's and the writer's.
+struct Shared {
+    state: StateDir,
+    revocations: Revocations,
+    queue: Mutex<Queue>,
+}
+
+/// Changes that wait for the writer.
+#[derive(Default)]
+struct Queue {
+    batch: Option<Batch>,
+    /// Times that the log was given up. A batch of before is not written.
+    faults: u64,
+    /// The log was given up, and the state was not told anew since.
+    is_lost: bool,
+}
+
+/// Changes to be written, the length of the list of revocations that they are without, and the faults until then.
+struct Batch {
+    changes: GrantChanges,
     mark: u64,
+    faults: u64,
 }
 
 impl GrantJournal {
-    pub(super) fn start(state: StateDir) -> Result<Self, GatewayError> {
-        let state = Arc::new(state);
-        let revocations = Arc::new(Revocations::open(&state)?);
+    /// Also returns the grants that an earlier run has persisted.
+    pub(super) fn start(state: StateDir) -> Result<(Self, Option<PersistedGrants>), GatewayError> {
+        let noted = revocations::read(&state);
+        let marked = noted.as_ref().and_then(|noted| noted.mark);
+        let file = read_file(&state, LOG_FILE);
+        let log = file.as_ref().map(SecretBytes::expose);
+        let generation = log.and_then(log_generation);
+        let last = generation.max(marked.map(|mark| mark.generation));
+        let persisted = noted.and_then(|noted| match log {
+            Some(log) => read(log, noted),
+            None => read_former(&state, noted),
+        });
+        let shared = Arc::new(Shared {
+            revocations: Revocations::open(&state)?,
+            state,
+            queue: Mutex::default(),
+        });
+        let log = Mutex::new(Log::after(last.unwrap_or(0)));
         let writer = {
-            let (state, revocations) = (Arc::clone(&state), Arc::clone(&revocations));
-            LatestWriter::with(move |snapshot: &Snapshot| {
-                write(&state, &snapshot.persisted);
-                revocations.clear(snapshot.mark);
+            let shared = Arc::clone(&shared);
+            LatestWriter::with(move |()| {
+                let batch = shared.queue().batch.take();
+                if let Some(batch) = batch {
+                    let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+                    shared.write(&mut log, batch);
+                }
             })
         };
-        Ok(Self {
-            state,
-            revocations,
-            writer,
-        })
+        Ok((Self { shared, writer }, persisted))
     }
 
-    /// As [`LatestWriter::write`].
-    pub(super) fn persist(&self, persisted: PersistedGrants) {
-        let mark = self.revocations.mark();
-        self.writer.write(Snapshot { persisted, mark });
+    /// Writes the changes as soon as the present write is done. Does not wait. False if the log is lost, and the whole
+    /// state is to be told anew.
+    pub(super) fn persist(&self, changes: GrantChanges) -> bool {
+        let mark = self.shared.revocations.noted_len();
+        let is_taken = self.shared.queue().take(changes, mark);
+        match is_taken {
+            true => self.writer.write(()),
+            false => self.shared.give_up(),
+        }
+        is_taken
     }
 
-    /// The file's entries of these grants do not count from here on. Waits for the kernel, not for the disk.
+    /// The log's entries of these grants do not count from here on. Waits for the kernel, not for the disk.
     pub(super) fn void(&self, grants: &[GrantId]) {
-        if let Err(error) = self.revocations.add(grants) {
+        if let Err(error) = self.shared.revocations.add(grants) {
             tracing::warn!(
                 %error,
                 "revoked grants could not be noted: a restart before the next change waits for the portal"
             );
-            remove(&self.state);
+            self.shared.give_up();
         }
     }
 
@@ -67,12 +116,107 @@ impl GrantJournal {
     }
 }
 
-/// The grants that an earlier run has persisted.
-pub(super) fn read(state: &StateDir) -> Option<PersistedGrants> {
-    let content = state.read(GRANTS_FILE).ok().flatten()?;
-    let void = revocations::read(state)?;
+impl Queue {
+    /// False if they are not the whole state although that is needed, or too many wait.
+    fn take(&mut self, changes: GrantChanges, mark: u64) -> bool {
+        if changes.is_whole {
+            self.is_lost = false;
+        }
+        if self.is_lost {
+            return false;
+        }
+        let batch = self.batch.get_or_insert_with(|| Batch {
+            changes: GrantChanges::default(),
+            mark,
+            faults: self.faults,
+        });
+        batch.changes.merge(changes);
+        batch.mark = mark;
+        batch.changes.grants.len() <= MAX_WAITING
+    }
+}
+
+impl Shared {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A disk that is full costs the restart its grants, not the clients theirs.
+    fn write(&self, log: &mut Log, batch: Batch) {
+        if self.queue().faults != batch.faults {
+            return;
+        }
+        let written = log.write(&self.state, batch.changes);
+        let is_given_up = self.queue().faults != batch.faults;
+        match written {
+            // It may have come back after it was removed.
+            Ok(_) if is_given_up => remove(&self.state),
+            Ok(on_disk) => {
+                self.revocations.clear(batch.mark, on_disk);
+                if let Err(error) = log.compact(&self.state) {
+                    tracing::warn!(error, "the log of grants could not be made shorter");
+                    self.give_up();
+                }
+            }
+            Err(error) => {
+                tracing::warn!(error, "grants could not be kept over a restart");
+                self.give_up();
+            }
+        }
+    }
+
+    /// Grants of the log may have been revoked since, without a note: none of them counts.
+    fn give_up(&self) {
+        {
+            let mut queue = self.queue();
+            queue.batch = None;
+            queue.faults += 1;
+            queue.is_lost = true;
+        }
+        remove(&self.state);
+    }
+}
+
+fn remove(state: &StateDir) {
+    for file in [LOG_FILE, FORMER_FILE] {
+        if let Err(error) = state.remove(file) {
+            tracing::error!(%error, file, "grants of before could not be removed either");
+        }
+    }
+}
+
+fn read_file(state: &StateDir, name: &str) -> Option<SecretBytes> {
+    state.read(name).unwrap_or_else(|error| {
+        tracing::warn!(%error, "the kept grants are of no use");
+        None
+    })
+}
+
+fn read(log: &[u8], noted: Noted) -> Option<PersistedGrants> {
+    match read_log(log, noted.mark) {
+        Ok(log) => log.into_persisted(noted.ended),
+        Err(fault) => {
+            tracing::warn!(
+                file = LOG_FILE,
+                %fault,
+                "the kept grants are of no use: clients ask again once the portal is there"
+            );
+            None
+        }
+    }
+}
+
+fn read_former(state: &StateDir, noted: Noted) -> Option<PersistedGrants> {
+    // A log was there, and grants of before it may have ended since.
+    if noted.mark.is_some() {
+        return None;
+    }
+    let content = read_file(state, FORMER_FILE)?;
     match serde_json::from_slice(content.expose()) {
-        Ok(persisted) => Some(PersistedGrants { void, ..persisted }),
+        Ok(persisted) => Some(PersistedGrants {
+            void: noted.ended,
+            ..persisted
+        }),
         Err(error) => {
             tracing::warn!(%error, "the kept grants are of no use");
             None
@@ -80,92 +224,5 @@ pub(super) fn read(state: &StateDir) -> Option<PersistedGrants> {
     }
 }
 
-/// A disk that is full costs the restart its grants, not the clients theirs.
-fn write(state: &StateDir, persisted: &PersistedGrants) {
-    let written = serde_json::to_vec(persisted)
-        .map(Zeroizing::new)
-        .map_err(|error| error.to_string())
-        .and_then(|text| {
-            let written = state.write(GRANTS_FILE, &text);
-            written.map_err(|error| error.to_string())
-        });
-    if let Err(error) = written {
-        tracing::warn!(error, "grants could not be kept over a restart");
-        remove(state);
-    }
-}
-
-/// Grants that were kept before may have been revoked since.
-fn remove(state: &StateDir) {
-    if let Err(error) = state.remove(GRANTS_FILE) {
-        tracing::error!(%error, "grants of before could not be removed either");
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use culvert_ids::GatewayId;
-    use culvert_wire::messages::{Interface, Ranges};
-    use std::collections::BTreeSet;
-    use std::os::unix::fs::DirBuilderExt;
-
-    fn persisted() -> PersistedGrants {
-        PersistedGrants {
-            gateway: GatewayId::from_bytes([1; 16]),
-            interface: Interface {
-                ipv4: [100, 64, 0, 1].into(),
-                ipv6: "fd00:2021:1111::1".parse().unwrap(),
-            },
-            ranges: Ranges {
-                machines_ipv4: "100.64.0.0/11".to_owned(),
-                machines_ipv6: "fd00:2021:1111::/112".to_owned(),
-                names_ipv4: "100.96.0.0/11".to_owned(),
-                names_ipv6: "fd00:2021:1111:8000::/107".to_owned(),
-            },
-            grant_keys: Vec::new(),
-            grants: Vec::new(),
-            void: BTreeSet::new(),
-        }
-    }
-
-    #[tokio::test]
-    async fn a_grant_that_ended_is_void_in_what_was_kept_before_until_more_is_kept() {
-        let name = format!("culvert-writer-void-{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        let state = || StateDir::open(&path).unwrap();
-        let writer = GrantJournal::start(state()).unwrap();
-        writer.persist(persisted());
-        writer.finish().await;
-        let writer = GrantJournal::start(state()).unwrap();
-        let grant = GrantId::from_bytes([7; 16]);
-        writer.void(&[grant]);
-        // As if the process were killed here: nothing is finished.
-        assert_eq!(read(&state()).unwrap().void, [grant].into());
-        writer.persist(persisted());
-        writer.finish().await;
-        assert!(read(&state()).unwrap().void.is_empty());
-        std::fs::remove_dir_all(path).unwrap();
-    }
-
-    #[tokio::test]
-    async fn what_was_kept_before_is_removed_where_a_write_fails() {
-        let name = format!("culvert-writer-{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        let state = StateDir::open(&path).unwrap();
-        let writer = || GrantJournal::start(StateDir::open(&path).unwrap()).unwrap();
-        let first = writer();
-        first.persist(persisted());
-        first.finish().await;
-        assert_eq!(read(&state).unwrap().gateway, persisted().gateway);
-        // A directory where the unfinished file is to be: the write fails, whoever runs the test.
-        let unfinished = path.join("grants.json.unfinished");
-        let directory = std::fs::DirBuilder::new().mode(0o700).create(unfinished);
-        directory.unwrap();
-        let second = writer();
-        second.persist(persisted());
-        second.finish().await;
-        assert!(read(&state).is_none());
-        std::fs::remove_dir_all(path).unwrap();
-    }
-}
+mod tests;

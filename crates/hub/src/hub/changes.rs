@@ -74,7 +74,7 @@ impl Hub {
                 self.expel(session, reason.clone(), now);
             }
         }
-        self.end_overflowed(now);
+        self.finish(now);
         Ok(())
     }
 

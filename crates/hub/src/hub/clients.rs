@@ -64,7 +64,7 @@ impl Hub {
         self.sessions.join_client(id, joined);
         self.welcome_client(session, &client);
         self.tell_relays_in_use(id, now);
-        self.end_overflowed(now);
+        self.finish(now);
     }
 
     /// A client said something.
@@ -108,7 +108,7 @@ impl Hub {
                 self.outbox.push_line(line);
             }
         }
-        self.end_overflowed(now);
+        self.finish(now);
     }
 
     /// Sets a timer for the end of the client's token.

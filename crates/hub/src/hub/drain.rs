@@ -46,7 +46,7 @@ impl Hub {
                 self.send_client(client, ToClient::GatewayDraining { gateway: id });
             }
         }
-        self.end_overflowed(now);
+        self.finish(now);
         Some(clients)
     }
 

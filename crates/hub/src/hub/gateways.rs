@@ -5,7 +5,7 @@ use super::asks::Pair;
 use super::no_gateway::NoGateway;
 use crate::directory::Barred;
 use crate::grants::Stage;
-use crate::limits::{CLOCK_RECHECK_MS, MAX_GRANTS_PER_GATEWAY, MAX_OFFERS_PER_GATEWAY};
+use crate::limits::{CLOCK_RECHECK_MS, MAX_GRANTS_PER_GATEWAY};
 use crate::output::SessionId;
 use crate::reasons::{self, StatedReason};
 use crate::session::{Announced, GatewaySession, Load};
@@ -15,7 +15,8 @@ use culvert_base::LogLine;
 use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId, TokenId};
 use culvert_store::{Decision, Gateway, TokenScope};
 use culvert_wire::messages::{
-    FromGateway, GatewayFeature, Interface, Reason, ReasonCode, ToClient, ToGateway,
+    FromGateway, GRANTS_PER_PAGE, GatewayFeature, Interface, Reason, ReasonCode, ToClient,
+    ToGateway,
 };
 use culvert_wire::{Cipher, PROTOCOL, PublicKey, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,6 +39,8 @@ pub struct GatewayJoin {
     pub draining: bool,
     /// Grants that it holds.
     pub grants: Vec<GrantId>,
+    /// It is going to name more of them.
+    pub more_grants: bool,
     /// Optional features that it supports.
     pub features: Vec<GatewayFeature>,
 }
@@ -46,7 +49,7 @@ impl Hub {
     /// A gateway has connected. The changes that its enrolment made have to be in already.
     pub fn handle_gateway_joined(&mut self, session: SessionId, join: GatewayJoin, now: Timestamp) {
         let epoch = self.random.epoch();
-        self.outbox.open(session, epoch);
+        self.outbox.open_gateway(session, epoch);
         let gateway = match self.admit_gateway(&join, now) {
             Ok(gateway) => gateway,
             Err(barred) => {
@@ -58,9 +61,20 @@ impl Hub {
         let before = before.map(|session| session.announced.candidates().to_vec());
         let interrupted = self.take_over(gateway.id);
         self.stop_expecting(gateway.id);
+        self.asks.queues.begin(gateway.id);
+        let announced =
+            Announced::new(join.ciphers, join.candidates, join.draining, &join.features);
         // Before the session is there: `welcome` is the first that it hears.
         let held = join.grants.into_iter().take(MAX_GRANTS_PER_GATEWAY);
-        self.prune(gateway.id, &held.collect(), now);
+        let held: BTreeSet<GrantId> = held.collect();
+        let unnamed = self.prune(gateway.id, &held, announced.max_grants(), now);
+        let unconfirmed = match join.more_grants {
+            true => Some(unnamed),
+            false => {
+                self.end_unheld(unnamed, now);
+                None
+            }
+        };
         if let Some(expires) = self
             .directory
             .token(join.token)
@@ -68,17 +82,17 @@ impl Hub {
         {
             self.timers.set(expires, Timer::Token(join.token));
         }
-        let (ciphers, candidates) = (join.ciphers, join.candidates);
         let joined = GatewaySession {
             id: session,
             since: now,
             token: join.token,
             told_draining: gateway.draining,
             verification: self.verification_of(gateway.id),
-            announced: Announced::new(ciphers, candidates, join.draining, &join.features),
+            announced,
             load: Load::default(),
             reached: BTreeMap::new(),
             nat: None,
+            unconfirmed,
         };
         let tells_flows = joined.may_tell_flows();
         self.sessions.join_gateway(gateway.id, joined);
@@ -93,7 +107,7 @@ impl Hub {
             self.retry_offer(pair, gateway.id, true, now);
         }
         self.serve_waiting(Some(gateway.id), now);
-        self.end_overflowed(now);
+        self.finish(now);
     }
 
     /// A gateway said something.
@@ -111,6 +125,7 @@ impl Hub {
         };
         match message {
             FromGateway::Hello { .. } => self.misbehaved(session, now),
+            FromGateway::GrantsHeld { grants, more } => self.note_held(id, &grants, more, now),
             FromGateway::GrantAccepted { grant, names } => {
                 self.offer_accepted(id, grant, &names, now);
             }
@@ -136,7 +151,7 @@ impl Hub {
                 self.outbox.push_line(line);
             }
         }
-        self.end_overflowed(now);
+        self.finish(now);
     }
 
     /// Tells its clients where a gateway is now, unless that is where it was `before`.
@@ -159,7 +174,8 @@ impl Hub {
 
     /// The best gateway of the site for a grant. The first choice is the one through which the client has
     /// the resource already, so that no renewal cuts a flow. Then come, in this order, a gateway that serves
-    /// the client, the one that is expected to be least busy, the one with fewest clients, the smallest id.
+    /// the client, one that takes the offer now, the one that is expected to be least busy, the one with fewest clients,
+    /// the smallest id.
     ///
     /// A gateway that drains is given only to renew a grant through it, and only if there is no other.
     pub(super) fn choose(
@@ -201,14 +217,22 @@ impl Hub {
         let renewed = renewed.map(|grant| grant.row.gateway);
         for &id in present.iter().filter(|id| !self.is_draining(**id)) {
             let count = self.grants.count(id);
-            if count.grants >= MAX_GRANTS_PER_GATEWAY || count.offers >= MAX_OFFERS_PER_GATEWAY {
+            let session = self.sessions.gateways.get(id);
+            if session.is_none_or(|session| count.grants >= session.announced.max_grants()) {
                 is_busy = true;
                 continue;
             }
-            let session = self.sessions.gateways.get(id);
             let expected = session.map(|session| session.load.expected_permille());
             let serves = self.grants.serves(id, client);
-            let rank = (renewed != Some(id), !serves, expected, count.clients, id);
+            let has_to_wait = !self.asks.queues.has_room(id, count.offers);
+            let rank = (
+                renewed != Some(id),
+                !serves,
+                has_to_wait,
+                expected,
+                count.clients,
+                id,
+            );
             best = best.into_iter().chain([rank]).min();
         }
         if let Some((.., id)) = best {
@@ -332,24 +356,6 @@ impl Hub {
         interrupted
     }
 
-    /// Ends grants that the gateway no longer holds, and grants that are no longer allowed. Changes have
-    /// ended most of the latter before; those whose time is over end here.
-    fn prune(&mut self, gateway: GatewayId, held: &BTreeSet<GrantId>, now: Timestamp) {
-        let text = "the gateway no longer holds the grant";
-        let gone = StatedReason::plain(ReasonCode::GatewayRefused, text);
-        for id in self.grants_of_gateway(gateway) {
-            let Some(grant) = self.grants.get(id) else {
-                continue;
-            };
-            let pair = (grant.row.client, grant.row.resource);
-            if !held.contains(&id) {
-                self.end_grant(id, &gone, Decision::Ended, now);
-            } else if let Err(refusal) = self.permit(pair, now) {
-                self.end_grant(id, &refusal, Decision::Revoked, now);
-            }
-        }
-    }
-
     fn welcome_gateway(&mut self, session: SessionId, gateway: &Gateway, now: Timestamp) {
         let mut refiltered = BTreeSet::new();
         let mut retained = Vec::new();
@@ -359,6 +365,8 @@ impl Hub {
                 refiltered.insert(grant.row.resource);
             }
         }
+        let mut pages = retained.chunks(GRANTS_PER_PAGE).map(<[GrantId]>::to_vec);
+        let first = pages.next().unwrap_or_default();
         let welcome = ToGateway::Welcome {
             protocol: PROTOCOL,
             gateway: gateway.id,
@@ -370,12 +378,19 @@ impl Hub {
             },
             ranges: self.directory.settings().ranges.clone(),
             grant_keys: self.signer.public_keys(),
-            grants: retained,
+            more_grants: retained.len() > first.len(),
+            grants: first,
             draining: gateway.draining,
             verification_awaited: !self.directory.may_serve(gateway.id),
             portals: self.portals.clone(),
         };
         self.outbox.tell_gateway(session, welcome);
+        let mut pages = pages.peekable();
+        while let Some(grants) = pages.next() {
+            let more = pages.peek().is_some();
+            self.outbox
+                .tell_gateway(session, ToGateway::GrantsRetained { grants, more });
+        }
         for resource in refiltered {
             self.send_filters(gateway.id, resource);
         }

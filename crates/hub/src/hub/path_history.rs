@@ -4,10 +4,11 @@
 use crate::session::ClientPath;
 use culvert_ids::{ClientId, GatewayId};
 use culvert_wire::Timestamp;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Pairs that are remembered. The one whose path is the oldest gives way.
-const MAX_PAIRS: usize = 1 << 14;
+/// Pairs that are remembered: 10,000 clients with three gateways each. The one whose path is the oldest gives way. At
+/// most 450 bytes each, 15 MB.
+const MAX_PAIRS: usize = 1 << 15;
 
 /// Paths of a pair that are remembered.
 const MAX_PATHS: usize = 8;
@@ -19,6 +20,8 @@ const TOLD_WITHIN_MS: u64 = 10_000;
 #[derive(Debug, Default)]
 pub(super) struct PathHistory {
     by_pair: BTreeMap<(ClientId, GatewayId), VecDeque<ClientPath>>,
+    /// Each pair by the time of its last path.
+    by_time: BTreeSet<(Timestamp, (ClientId, GatewayId))>,
 }
 
 impl PathHistory {
@@ -29,10 +32,14 @@ impl PathHistory {
             self.forget_oldest();
         }
         let paths = self.by_pair.entry(pair).or_default();
+        if let Some(last) = paths.back() {
+            self.by_time.remove(&(last.since, pair));
+        }
         if paths.len() >= MAX_PATHS {
             paths.pop_front();
         }
         paths.push_back(path);
+        self.by_time.insert((path.since, pair));
     }
 
     /// The path of a pair at that time, if it is known.
@@ -52,9 +59,7 @@ impl PathHistory {
     }
 
     fn forget_oldest(&mut self) {
-        let last = |paths: &VecDeque<ClientPath>| paths.back().map(|path| path.since);
-        let oldest = self.by_pair.iter().min_by_key(|(_, paths)| last(paths));
-        if let Some(pair) = oldest.map(|(pair, _)| *pair) {
+        if let Some((_, pair)) = self.by_time.pop_first() {
             self.by_pair.remove(&pair);
         }
     }

@@ -105,7 +105,7 @@ impl Hub {
         // Its tokens are of another key now.
         self.review_relays_of_all(Some(relay.id), now);
         self.tell_places();
-        self.end_overflowed(now);
+        self.finish(now);
     }
 
     /// A relay said something.
@@ -141,7 +141,7 @@ impl Hub {
                 self.outbox.push_line(line);
             }
         }
-        self.end_overflowed(now);
+        self.finish(now);
     }
 
     /// The session of a relay is over. The relay itself may be well, so its ends keep it for a while.

@@ -3,6 +3,7 @@
 use super::Hub;
 use crate::grants::{Grant, Stage};
 use crate::relays::GivenRelays;
+use crate::session::ClientSession;
 use crate::views::{Bar, ClientView, Explained, GatewayView, HubStatus, PathView, RelayView};
 use culvert_ids::{ClientId, ResourceId};
 use culvert_policy::Explanation;
@@ -29,33 +30,56 @@ impl Hub {
 
     /// Every client that is connected, in the order of their ids.
     pub fn clients(&self) -> impl Iterator<Item = ClientView> {
-        self.sessions
-            .clients
-            .iter()
-            .map(|(client, session)| ClientView {
-                client,
-                since: session.since,
-                grants: self
-                    .grants
-                    .of_client(client)
-                    .filter(|grant| grant.stage != Stage::Offered)
-                    .count(),
-                resources: session.told.len(),
-                paths: session
-                    .relaying
-                    .paths
-                    .iter()
-                    .filter(|(gateway, _)| self.grants.serves(**gateway, client))
-                    .map(|(gateway, path)| PathView {
-                        gateway: *gateway,
-                        path: path.path,
-                        relay: path.relay,
-                        round_trip_us: path.round_trip_us,
-                        why: self.why_not_direct(&session.relaying, *gateway, path),
-                        since: path.since,
-                    })
-                    .collect(),
-            })
+        let clients = self.sessions.clients.iter();
+        clients.map(|(client, session)| self.client_view(client, session))
+    }
+
+    /// The connected clients whose ids come after this one, in the order of their ids.
+    pub fn clients_after(&self, after: Option<ClientId>) -> impl Iterator<Item = ClientView> {
+        let clients = self.sessions.clients.after(after);
+        clients.map(|(client, session)| self.client_view(client, session))
+    }
+
+    /// The ids of the connected clients.
+    pub fn client_ids(&self) -> impl Iterator<Item = ClientId> {
+        self.sessions.clients.iter().map(|(client, _)| client)
+    }
+
+    /// Those of these clients that are connected.
+    #[must_use]
+    pub fn clients_among(&self, clients: &[ClientId]) -> Vec<ClientView> {
+        let sessions = clients.iter().filter_map(|client| {
+            let session = self.sessions.clients.get(*client)?;
+            Some(self.client_view(*client, session))
+        });
+        sessions.collect()
+    }
+
+    fn client_view(&self, client: ClientId, session: &ClientSession) -> ClientView {
+        ClientView {
+            client,
+            since: session.since,
+            grants: self
+                .grants
+                .of_client(client)
+                .filter(|grant| grant.stage != Stage::Offered)
+                .count(),
+            resources: session.told.len(),
+            paths: session
+                .relaying
+                .paths
+                .iter()
+                .filter(|(gateway, _)| self.grants.serves(**gateway, client))
+                .map(|(gateway, path)| PathView {
+                    gateway: *gateway,
+                    path: path.path,
+                    relay: path.relay,
+                    round_trip_us: path.round_trip_us,
+                    why: self.why_not_direct(&session.relaying, *gateway, path),
+                    since: path.since,
+                })
+                .collect(),
+        }
     }
 
     /// Every gateway that is connected, in the order of their ids.

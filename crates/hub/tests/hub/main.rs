@@ -9,6 +9,7 @@ mod ended_access;
 mod flows;
 mod gateways;
 mod model;
+mod pages;
 mod portals;
 mod reference;
 mod relays;

@@ -152,6 +152,8 @@ impl World {
             draining: false,
             verification_awaited: false,
             features: Vec::new(),
+            unanswered: Vec::new(),
+            retained: None,
         });
     }
 

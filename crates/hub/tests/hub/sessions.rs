@@ -112,6 +112,7 @@ fn a_token_of_another_actor_or_kind_lets_nobody_in() {
             candidates: Vec::new(),
             draining: false,
             grants: Vec::new(),
+            more_grants: false,
             features: Vec::new(),
         };
         world.hub.handle_gateway_joined(session, join, world.now);
@@ -209,6 +210,7 @@ fn a_second_hello_ends_the_session() {
         candidates: Vec::new(),
         draining: false,
         grants: Vec::new(),
+        more_grants: false,
         features: Vec::new(),
     };
     world.gateway_says(1, hello);

@@ -47,6 +47,19 @@ pub(crate) struct SimGateway {
     /// It was told that it waits to be verified.
     pub(crate) verification_awaited: bool,
     pub(crate) features: Vec<GatewayFeature>,
+    /// Grants that it was offered and has not answered, in the order in which they came.
+    pub(crate) unanswered: Vec<GrantId>,
+    /// Grants that are still valid, while more of them are to be named.
+    pub(crate) retained: Option<BTreeSet<GrantId>>,
+}
+
+impl SimGateway {
+    fn hear_retained(&mut self, retained: BTreeSet<GrantId>, more: bool) {
+        match more {
+            true => self.retained = Some(retained),
+            false => self.held.retain(|grant, _| retained.contains(grant)),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -267,6 +280,48 @@ impl World {
             candidates: vec!["192.0.2.1:51820".parse().unwrap()],
             draining: gateway.draining,
             grants: gateway.held.keys().copied().collect(),
+            more_grants: false,
+            features: gateway.features.clone(),
+        };
+        self.hub.handle_gateway_joined(session, join, self.now);
+        self.drain();
+        session
+    }
+
+    /// The same for a gateway that names its grants in pages of this length.
+    pub(crate) fn join_gateway_in_pages(&mut self, number: u16, page_len: usize) -> SessionId {
+        let gateway = &self.gateways[&gateway(number)];
+        let held: Vec<GrantId> = gateway.held.keys().copied().collect();
+        let session = self.join_gateway_unfinished(number, page_len);
+        let mut pages = held.chunks(page_len).skip(1).peekable();
+        while let Some(grants) = pages.next() {
+            let grants = grants.to_vec();
+            let more = pages.peek().is_some();
+            self.gateway_says(number, FromGateway::GrantsHeld { grants, more });
+        }
+        session
+    }
+
+    /// The same, but the first page comes alone.
+    pub(crate) fn join_gateway_unfinished(&mut self, number: u16, page_len: usize) -> SessionId {
+        let id = gateway(number);
+        let held: Vec<GrantId> = self.gateways[&id].held.keys().copied().collect();
+        let first: Vec<GrantId> = held.iter().copied().take(page_len).collect();
+        let Some(Entity::Gateway(row)) = self.rows.get(&id.into()).cloned() else {
+            panic!("no gateway {number}");
+        };
+        let session = self.new_session(Party::Gateway(id));
+        let gateway = self.gateways.get_mut(&id).unwrap();
+        gateway.session = Some(session);
+        let join = GatewayJoin {
+            gateway: id,
+            token: site_token(row.site),
+            public_key: row.public_key,
+            ciphers: vec![Cipher::Aes256Gcm],
+            candidates: vec!["192.0.2.1:51820".parse().unwrap()],
+            draining: gateway.draining,
+            more_grants: held.len() > first.len(),
+            grants: first,
             features: gateway.features.clone(),
         };
         self.hub.handle_gateway_joined(session, join, self.now);
@@ -560,11 +615,21 @@ impl World {
         match message {
             ToGateway::Welcome {
                 grants,
+                more_grants,
                 verification_awaited,
                 ..
             } => {
                 gateway.verification_awaited = verification_awaited;
-                gateway.held.retain(|grant, _| grants.contains(grant));
+                let grants = grants.into_iter().collect();
+                gateway.hear_retained(grants, more_grants);
+            }
+            ToGateway::GrantsRetained { grants, more } => {
+                let mut all = gateway
+                    .retained
+                    .take()
+                    .expect("welcome said that more follow");
+                all.extend(grants);
+                gateway.hear_retained(all, more);
             }
             ToGateway::Grant {
                 token,
@@ -576,7 +641,10 @@ impl World {
                 assert_eq!(claims.gateway, id);
                 let grant = claims.grant;
                 let answer = match gateway.manner {
-                    Manner::Silent => None,
+                    Manner::Silent => {
+                        gateway.unanswered.push(grant);
+                        None
+                    }
                     Manner::Refuse(code) => Some(FromGateway::GrantRefused {
                         grant,
                         reason: Reason {

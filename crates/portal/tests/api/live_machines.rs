@@ -89,6 +89,7 @@ pub(crate) async fn gateway_with(running: &Running, token: &str) -> Machine<ToGa
         candidates: vec!["192.0.2.1:51820".parse().unwrap()],
         draining: false,
         grants: Vec::new(),
+        more_grants: false,
         features: Vec::new(),
     };
     gateway.say(&hello).await;

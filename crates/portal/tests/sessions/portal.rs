@@ -371,6 +371,7 @@ pub(crate) fn hello_gateway(machine: &str) -> FromGateway {
         candidates: vec!["192.0.2.1:51820".parse().unwrap()],
         draining: false,
         grants: Vec::new(),
+        more_grants: false,
         features: Vec::new(),
     }
 }

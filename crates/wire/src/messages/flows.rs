@@ -26,6 +26,8 @@ pub enum GatewayFeature {
     Portals,
     /// It uses relays, and looks for direct paths behind NATs.
     Relays,
+    /// It takes ids of grants in pages: after `welcome` in `grants_retained`.
+    GrantPages,
 }
 
 /// Flows that have ended. It is sent again, unchanged, until `flows_taken` names it: `run` and

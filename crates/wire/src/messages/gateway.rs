@@ -10,6 +10,13 @@ use culvert_ids::{ClientId, GatewayId, GrantId, ResourceId, SiteId};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
+/// Ids of grants in one message, [`FromGateway::Hello`] and [`ToGateway::Welcome`] included. At 33 bytes each they take
+/// 540 kB, about half of the longest message. It is also what a portal or a gateway without
+/// [`GatewayFeature::GrantPages`] takes at most.
+pub const GRANTS_PER_PAGE: usize = 16_384;
+
+const _: () = assert!(GRANTS_PER_PAGE * 33 * 3 <= crate::MAX_MESSAGE_LEN * 2);
+
 /// A message of a gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -33,8 +40,11 @@ pub enum FromGateway {
         candidates: Vec<SocketAddr>,
         /// It takes no new clients.
         draining: bool,
-        /// Grants that it still holds.
+        /// Grants that it still holds, at most [`GRANTS_PER_PAGE`].
         grants: Vec<GrantId>,
+        /// More of them follow at once, in `grants_held`. An older portal goes by those of `grants` alone.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        more_grants: bool,
         /// The gateway's optional features. A reader leaves out those that it does not know.
         #[serde(
             default,
@@ -42,6 +52,14 @@ pub enum FromGateway {
             deserialize_with = "understood"
         )]
         features: Vec<GatewayFeature>,
+    },
+    /// More of the grants that `hello` began to list.
+    GrantsHeld {
+        /// At most [`GRANTS_PER_PAGE`].
+        grants: Vec<GrantId>,
+        /// More follow.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        more: bool,
     },
     /// A grant is in force.
     GrantAccepted {
@@ -144,8 +162,12 @@ pub enum ToGateway {
         ranges: Ranges,
         /// Public keys (Ed25519, base64) whose signature on a grant counts.
         grant_keys: Vec<String>,
-        /// Those of the gateway's grants that are still valid; the others end now.
+        /// Those of the gateway's grants that are still valid, at most [`GRANTS_PER_PAGE`]. Unless more follow, the
+        /// others end now.
         grants: Vec<GrantId>,
+        /// More of them follow at once, in `grants_retained`; only to gateways with [`GatewayFeature::GrantPages`].
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        more_grants: bool,
         /// An administrator asked it to drain.
         draining: bool,
         /// The account requires verified gateways, and no administrator has verified this one's key:
@@ -155,6 +177,14 @@ pub enum ToGateway {
         /// The portal's addresses from now on; an older portal does not say them.
         #[serde(default, skip_serializing_if = "PortalSet::is_empty")]
         portals: PortalSet,
+    },
+    /// More of the grants that `welcome` began to list. With the last of these messages, the gateway ends all others.
+    GrantsRetained {
+        /// At most [`GRANTS_PER_PAGE`].
+        grants: Vec<GrantId>,
+        /// More follow.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        more: bool,
     },
     /// The session does not come about, or ends here; the socket is closed after it.
     Refused {
@@ -253,6 +283,7 @@ pub enum ToGateway {
 impl Message for FromGateway {
     const KINDS: &'static [&'static str] = &[
         "hello",
+        "grants_held",
         "grant_accepted",
         "grant_refused",
         "load",
@@ -268,6 +299,7 @@ impl Message for FromGateway {
 impl Message for ToGateway {
     const KINDS: &'static [&'static str] = &[
         "welcome",
+        "grants_retained",
         "refused",
         "grant",
         "answer_now",

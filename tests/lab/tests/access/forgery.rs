@@ -1,6 +1,7 @@
 //! A client that forges: a good key and pre-shared key, and packets that no client would send.
 
 use crate::common::{Bed, OTHER_PORT, SOON, WEB_PORT, access};
+use crate::kept_grants::kept_secret;
 use anyhow::{Context, Result};
 use culvert_lab::product::{PRIVATE_OTHER_V4, PRIVATE_V4, PRIVATE_V6, Product};
 use culvert_lab::{
@@ -107,12 +108,7 @@ impl Forger {
 
 /// The secret of client and gateway, from where the gateway keeps it.
 fn preshared_key(product: &Product) -> Result<String> {
-    let file = product.gateways[0].state_dir().join("grants.json");
-    let stored = || -> Option<String> {
-        let stored = std::fs::read(&file).ok()?;
-        let stored: serde_json::Value = serde_json::from_slice(&stored).ok()?;
-        Some(stored["grants"][0]["preshared_key"].as_str()?.to_owned())
-    };
+    let stored = || kept_secret(&product.gateways[0]);
     // The gateway writes it down once it has granted.
     wait_until("the gateway to keep its grant", SOON, || stored().is_some())?;
     stored().context("the gateway keeps no grant")

@@ -2,6 +2,7 @@
 //! the gateway writes itself.
 
 use crate::common::{Bed, ECHO_PORT, OTHER_PORT, SOON, WEB_PORT, access};
+use crate::kept_grants::kept_secret;
 use culvert_lab::product::{PRIVATE_OTHER_V4, PRIVATE_V4, PRIVATE_V6, Product, Server};
 use culvert_lab::{
     Family, Implementation, KeyPair, Link, LinkShape, Namespace, Subnet, Transfer, WireGuardEnd,
@@ -299,12 +300,7 @@ impl Impostor {
     fn take_over(product: &mut Product) -> Self {
         let client = product.client.status().unwrap();
         let gateway = &product.gateways[0];
-        let stored = gateway.state_dir().join("grants.json");
-        let secret = || -> Option<String> {
-            let grants = std::fs::read(&stored).ok()?;
-            let grants: serde_json::Value = serde_json::from_slice(&grants).ok()?;
-            Some(grants["grants"][0]["preshared_key"].as_str()?.to_owned())
-        };
+        let secret = || kept_secret(gateway);
         wait_until("the gateway to keep its grants", SOON, || {
             secret().is_some()
         })

@@ -2,6 +2,7 @@
 
 use crate::common::{Bed, SOON, WEB_PORT, access};
 use crate::forgery::Forger;
+use crate::kept_grants::kept_grants;
 use culvert_lab::product::{Gateway, PRIVATE_OTHER_V4, PRIVATE_V4, PRIVATE_V6, Product};
 use culvert_lab::wait_until;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -125,10 +126,7 @@ fn in_whatever_order_the_three_start_again_access_comes_by_itself() {
 
 /// The grants that a restart of the gateway would find.
 fn persisted(product: &Product) -> usize {
-    let file = product.gateways[0].state_dir().join("grants.json");
-    let persisted = std::fs::read(file).unwrap_or_default();
-    let persisted: serde_json::Value = serde_json::from_slice(&persisted).unwrap_or_default();
-    persisted["grants"].as_array().map_or(0, Vec::len)
+    kept_grants(&product.gateways[0]).len()
 }
 
 fn wait_until_persisted(product: &Product, grants: usize) {

@@ -9,7 +9,9 @@ use super::trace::brief;
 use super::tunnel::{Datagram, Replays};
 use super::wire_id::WireId;
 use culvert_base::{BootTime, UnixTime};
-use culvert_gateway_core::{Ending, Gateway, Options, Output, PeerUpdate, PersistedGrants};
+use culvert_gateway_core::{
+    Ending, Gateway, Options, Output, PeerUpdate, append_to_log, begin_log, read_log,
+};
 use culvert_ids::GrantId;
 use culvert_policy::DomainName;
 use culvert_policy::gate::{Frame as Judged, Gate, GateTable, PeerKey, Seed, Verdict};
@@ -45,7 +47,7 @@ pub(crate) struct GatewayNode {
     moves: u16,
     ciphers: Vec<Cipher>,
     /// The state that a restart finds.
-    persisted: Option<String>,
+    log: Option<Vec<u8>>,
     /// Grants in it that have ended or changed since.
     void: BTreeSet<GrantId>,
     wire: Option<WireId>,
@@ -87,7 +89,7 @@ impl GatewayNode {
             making: 0,
             moves: 0,
             ciphers: vec![Cipher::ChaCha20Poly1305, Cipher::Aes256Gcm],
-            persisted: None,
+            log: None,
             void: BTreeSet::new(),
             wire: None,
             gate: Gate::with_max_flows(Seed::new([1; 32]), 1),
@@ -140,10 +142,11 @@ impl GatewayNode {
         let mut seed = [0; 32];
         seed[..8].copy_from_slice(&net.random.draw().to_le_bytes());
         let mut core = Gateway::new(options, self.candidates(), seed, now);
-        if let Some(persisted) = &self.persisted {
-            let mut persisted: PersistedGrants =
-                serde_json::from_str(persisted).expect("what was kept can be read");
-            persisted.void = self.void.clone();
+        if let Some(log) = &self.log {
+            let log = read_log(log, None).expect("what was kept can be read");
+            let persisted = log
+                .into_persisted(self.void.clone())
+                .expect("the first write says who it is");
             let wall_ms = self.wall_epoch_ms + net.now_ms;
             core.handle_persisted(persisted, UnixTime::from_millis(wall_ms), now);
             let behind_ms = net.portal_unix_ms().saturating_sub(wall_ms);
@@ -185,13 +188,13 @@ impl GatewayNode {
     pub(crate) fn reinstall(&mut self, net: &mut Net) {
         self.kill(false, net);
         self.making += 1;
-        self.persisted = None;
+        self.log = None;
         self.start(net);
     }
 
     /// The disk is empty at the next start.
     pub(crate) fn forget_persisted(&mut self) {
-        self.persisted = None;
+        self.log = None;
     }
 
     /// The processor does these suites fast, from the next start on.
@@ -581,10 +584,12 @@ impl GatewayNode {
                 );
             }
             Output::Void(grants) => self.void.extend(grants),
-            Output::Persist(persisted) => {
+            Output::Persist(changes) => {
                 self.void.clear();
-                self.persisted =
-                    Some(serde_json::to_string(&*persisted).expect("what is kept can be written"));
+                match &mut self.log {
+                    Some(log) if !changes.is_whole => drop(append_to_log(log, &changes)),
+                    _ => self.log = Some(begin_log(u64::from(self.life), &changes).0),
+                }
             }
         }
     }

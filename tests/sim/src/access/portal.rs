@@ -395,6 +395,7 @@ impl Portal {
             candidates,
             draining,
             grants,
+            more_grants,
             features,
             ..
         } = hello
@@ -425,6 +426,7 @@ impl Portal {
             candidates,
             draining,
             grants,
+            more_grants,
             features,
         };
         if let Some(hub) = &mut self.hub {

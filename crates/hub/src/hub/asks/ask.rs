@@ -1,5 +1,6 @@
 //! A request for access on its way to a grant.
 
+use super::queue::OfferQueues;
 use culvert_ids::{ClientId, GatewayId, GrantId, ID_LEN, PolicyId, ResourceId};
 use culvert_wire::Timestamp;
 use culvert_wire::messages::{Reason, WantedName};
@@ -15,6 +16,8 @@ pub(crate) struct Ask {
     pub(crate) wish: Wish,
     /// The grant that was offered, while an answer is awaited. None while a gateway is.
     pub(crate) offer: Option<Offer>,
+    /// The gateway that it waits for, while that has as many offers as it may.
+    pub(crate) turn: Option<Turn>,
     /// The reason for which the last gateway did not take it.
     pub(crate) failure: Option<Reason>,
     /// Requests that came since, with other names or gateways.
@@ -38,6 +41,15 @@ pub(crate) struct Offer {
     pub(crate) deadline: Timestamp,
     /// The gateway was told to answer now: it is told once.
     pub(crate) is_expedited: bool,
+}
+
+/// A place among the requests that wait for a gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Turn {
+    /// None while another gateway is looked for.
+    pub(crate) gateway: Option<GatewayId>,
+    /// The end of the wait.
+    pub(crate) until: Timestamp,
 }
 
 /// The names and gateways that one request or several ask for.
@@ -75,36 +87,83 @@ impl Wish {
 
 /// Requests under way: at most one grant of each pair.
 #[derive(Debug, Default)]
-pub(crate) struct Asks(BTreeMap<Pair, Ask>);
+pub(crate) struct Asks {
+    of: BTreeMap<Pair, Ask>,
+    pub(crate) queues: OfferQueues,
+}
+
+impl Ask {
+    /// A grant that is wanted from here on.
+    pub(crate) const fn new(purpose: Purpose, wish: Wish) -> Self {
+        Self {
+            purpose,
+            wish,
+            offer: None,
+            turn: None,
+            failure: None,
+            next: None,
+        }
+    }
+
+    /// True if it waits until a gateway has answered others.
+    pub(crate) fn waits_for_turn(&self) -> bool {
+        self.place().is_some()
+    }
+
+    /// All that clients ask for with it.
+    pub(crate) fn into_wish(self) -> Option<Wish> {
+        let mut wish = match self.purpose {
+            Purpose::Answer => Some(self.wish),
+            Purpose::Shorten => None,
+        };
+        if let Some(next) = self.next {
+            wish.get_or_insert_default().merge(next);
+        }
+        wish
+    }
+
+    fn place(&self) -> Option<(GatewayId, Timestamp)> {
+        let turn = self.turn?;
+        Some((turn.gateway?, turn.until))
+    }
+}
 
 impl Asks {
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.of.len()
     }
 
     pub(crate) fn contains(&self, pair: Pair) -> bool {
-        self.0.contains_key(&pair)
+        self.of.contains_key(&pair)
     }
 
     pub(crate) fn get(&self, pair: Pair) -> Option<&Ask> {
-        self.0.get(&pair)
+        self.of.get(&pair)
     }
 
     pub(crate) fn get_mut(&mut self, pair: Pair) -> Option<&mut Ask> {
-        self.0.get_mut(&pair)
+        self.of.get_mut(&pair)
     }
 
     pub(crate) fn insert(&mut self, pair: Pair, ask: Ask) {
-        self.0.insert(pair, ask);
+        if let Some((gateway, until)) = ask.place() {
+            self.queues.push(gateway, pair, until);
+        }
+        self.of.insert(pair, ask);
     }
 
     pub(crate) fn remove(&mut self, pair: Pair) -> Option<Ask> {
-        self.0.remove(&pair)
+        let ask = self.of.remove(&pair)?;
+        if let Some((gateway, until)) = ask.place() {
+            self.queues.remove(gateway, pair, until);
+        }
+        Some(ask)
     }
 
-    /// The pairs that wait for a gateway to offer a grant to.
+    /// The pairs that wait for a gateway to come.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = Pair> {
-        let waiting = self.0.iter().filter(|(_, ask)| ask.offer.is_none());
+        let is_waiting = |ask: &Ask| ask.offer.is_none() && ask.place().is_none();
+        let waiting = self.of.iter().filter(move |(_, ask)| is_waiting(ask));
         waiting.map(|(pair, _)| *pair)
     }
 
@@ -112,6 +171,6 @@ impl Asks {
     pub(crate) fn of(&self, client: ClientId) -> impl Iterator<Item = Pair> {
         let first = (client, ResourceId::from_bytes([0; ID_LEN]));
         let last = (client, ResourceId::from_bytes([u8::MAX; ID_LEN]));
-        self.0.range(first..=last).map(|(pair, _)| *pair)
+        self.of.range(first..=last).map(|(pair, _)| *pair)
     }
 }

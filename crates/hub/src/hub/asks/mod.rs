@@ -2,6 +2,8 @@
 
 mod ask;
 mod offers;
+mod queue;
+mod turns;
 
 pub(super) use ask::{Ask, Asks, Pair, Purpose};
 
@@ -177,39 +179,42 @@ impl Hub {
     }
 
     fn start(&mut self, pair: Pair, wish: Wish, now: Timestamp) {
-        let ask = Ask {
-            purpose: Purpose::Answer,
-            wish,
-            offer: None,
-            failure: None,
-            next: None,
-        };
+        let ask = Ask::new(Purpose::Answer, wish);
         self.advance(pair, ask, now);
     }
 
     /// Replaces the grant in use by one that ends when the policies say.
     pub(super) fn shorten(&mut self, pair: Pair, now: Timestamp) {
-        if self.asks.contains(pair) {
+        let waits_for_turn = self.asks.get(pair).map(Ask::waits_for_turn);
+        let waiting = match waits_for_turn {
             // The grant under way replaces the one in use, and ends in time.
-            return;
-        }
-        let ask = Ask {
-            purpose: Purpose::Shorten,
-            wish: Wish::default(),
-            offer: None,
-            failure: None,
-            next: None,
+            Some(false) => return,
+            // It may wait for longer than the one in use is allowed now.
+            Some(true) => self.take_ask(pair),
+            None => None,
         };
+        let mut ask = Ask::new(Purpose::Shorten, Wish::default());
+        ask.next = waiting.and_then(Ask::into_wish);
         self.advance(pair, ask, now);
     }
 
-    /// Offers the grant to the next gateway, waits for one that is expected, or gives up.
+    /// Offers the grant to the next gateway, waits for one that is busy or expected, or gives up.
     pub(super) fn advance(&mut self, pair: Pair, mut ask: Ask, now: Timestamp) {
         ask.offer = None;
-        let offered = self
+        if let Some(turn) = &mut ask.turn {
+            turn.gateway = None;
+        }
+        let chosen = self
             .permit(pair, now)
-            .and_then(|permit| Ok((permit, self.gateway_for(pair, &ask)?)))
-            .and_then(|(permit, gateway)| self.offer(pair, &ask, permit, gateway, now));
+            .and_then(|permit| Ok((permit, self.gateway_for(pair, &ask)?)));
+        let offered = match chosen {
+            Ok((permit, gateway)) if self.has_to_wait(gateway, &ask, permit, now) => {
+                self.wait_for_turn(pair, ask, gateway, permit, now);
+                return;
+            }
+            Ok((permit, gateway)) => self.offer(pair, &ask, permit, gateway, now),
+            Err(refusal) => Err(refusal),
+        };
         match offered {
             Ok(offer) => {
                 ask.offer = Some(offer);
@@ -240,7 +245,13 @@ impl Hub {
 
     fn fail_ask(&mut self, pair: Pair, ask: Ask, refusal: &StatedReason, now: Timestamp) {
         match ask.purpose {
-            Purpose::Answer => self.deny(pair, &ask.wish.waiters, refusal, now),
+            Purpose::Answer => {
+                self.deny(pair, &ask.wish.waiters, refusal, now);
+                if ask.next.is_none() {
+                    // The one in use was to be replaced, perhaps because it lasts too long.
+                    self.review_grants(pair.0, pair.1, now);
+                }
+            }
             Purpose::Shorten => {
                 if let Some(grant) = self.grants.current(pair.0, pair.1) {
                     let id = grant.row.id;

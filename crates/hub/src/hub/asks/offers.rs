@@ -167,6 +167,7 @@ impl Hub {
             self.counters.ignored += 1;
             return;
         };
+        self.note_answer(gateway, &ask, now);
         let (known_as, is_cut) = self.supersede(pair, gateway, grant, &ask.wish.avoid);
         self.grants.set_stage(grant, Stage::Current);
         let Some(accepted) = self.grants.get_mut(grant) else {
@@ -307,6 +308,7 @@ impl Hub {
             self.counters.ignored += 1;
             return;
         };
+        self.note_answer(gateway, &ask, now);
         self.counters.offers_refused += 1;
         self.drop_grant(grant);
         let refusal = match reason.code {
@@ -348,9 +350,20 @@ impl Hub {
             return;
         };
         self.counters.offers_timed_out += 1;
+        self.asks.queues.timed_out(gateway, now);
         self.withdraw(grant);
         ask.wish.avoid.insert(gateway);
         self.advance(pair, ask, now);
+    }
+
+    /// An offer without names waits for nothing but the gateway itself.
+    fn note_answer(&mut self, gateway: GatewayId, ask: &Ask, now: Timestamp) {
+        let Some(offer) = ask.offer.filter(|_| ask.wish.names.is_empty()) else {
+            return;
+        };
+        let left_ms = offer.deadline.unix_ms().saturating_sub(now.unix_ms());
+        let after_ms = GRANT_ANSWER_MS.saturating_sub(left_ms);
+        self.asks.queues.answered(gateway, after_ms, now);
     }
 
     /// The ask whose offer this is, if the gateway is the one that it was made to.
