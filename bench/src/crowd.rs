@@ -5,6 +5,7 @@
 //! handshakes are told for each second of processor time that the program used, with the rate beside it.
 
 mod company;
+pub(crate) mod grants;
 mod initiators;
 mod program;
 

@@ -65,6 +65,7 @@ enum Command {
     Calls(calls::Arguments),
     Crowd(crowd::Arguments),
     Console(console::Arguments),
+    CrowdGrants(crowd::grants::Arguments),
     Door(door::Arguments),
     Narrow(narrow::Arguments),
     Relay(relay::Arguments),
@@ -93,6 +94,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Some(
             Command::Apply(_)
                 | Command::Console(_)
+                | Command::CrowdGrants(_)
                 | Command::Migrate(_)
                 | Command::Portal(_)
                 | Command::Proxy(_)
@@ -114,6 +116,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Some(Command::Portal(arguments)) => portal::run(&arguments),
         Some(Command::Console(arguments)) => console::run(&arguments),
         Some(Command::Crowd(arguments)) => crowd::run(&arguments),
+        Some(Command::CrowdGrants(arguments)) => crowd::grants::run(&arguments),
         Some(Command::Door(arguments)) => door::run(&arguments),
         Some(Command::Narrow(arguments)) => narrow::run(&arguments),
         Some(Command::Relay(arguments)) => relay::run(&arguments),

@@ -133,7 +133,7 @@ impl Hub {
                 self.outbox.discard(session);
                 self.sessions.remove(session);
                 self.interrupt_gateway(gateway, limits::GATEWAY_RECONNECT_MS, now);
-                self.end_overflowed(now);
+                self.finish(now);
             }
             _ => self.handle_left(session, now),
         }
