@@ -177,6 +177,7 @@ fn welcome(key: String) -> ToGateway {
         },
         grant_keys: vec![key],
         grants: Vec::new(),
+        more_grants: false,
         draining: false,
         verification_awaited: false,
         portals: PortalSet::default(),
