@@ -10,6 +10,7 @@ mod play;
 use anyhow::{Result, ensure};
 use clap::Args;
 use play::Play;
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 /// All grants in force, at most.
@@ -48,11 +49,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let missed = storm(&mut play)?;
     costs(&mut play)?;
     let resident = resident_kib().saturating_sub(before);
-    println!(
+    writeln!(
+        std::io::stdout(),
         "memory of hub and core: {} MiB, {:.1} KiB a client",
         resident / 1024,
         resident as f64 / f64::from(arguments.clients)
-    );
+    )?;
     comes_back(&mut play)?;
     ensure!(missed.is_empty(), "{}", missed.join("; "));
     Ok(())
@@ -61,11 +63,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 /// Everybody comes and asks; one is revoked in the middle. Returns the targets that were missed.
 fn storm(play: &mut Play) -> Result<Vec<&'static str>> {
     let joined = play.join_all()?;
-    println!(
+    writeln!(
+        std::io::stdout(),
         "{} clients come: {:.2} s",
         play.clients(),
         joined.as_secs_f64()
-    );
+    )?;
     let began = Instant::now();
     play.ask_all();
     let all = play.wanted();
@@ -73,7 +76,8 @@ fn storm(play: &mut Play) -> Result<Vec<&'static str>> {
     let revocation = play.revoke(play.clients() / 2)?;
     play.run_until(Play::is_idle)?;
     let took = began.elapsed();
-    println!(
+    writeln!(
+        std::io::stdout(),
         "{all} grants in force: {:.2} s (at most {} s), of which the hub {:.2} s and the gateway {:.2} s; \
          {} timed out, {} denied",
         took.as_secs_f64(),
@@ -82,17 +86,19 @@ fn storm(play: &mut Play) -> Result<Vec<&'static str>> {
         play.gateway_time().as_secs_f64(),
         play.timed_out(),
         play.denied(),
-    );
-    println!(
+    )?;
+    writeln!(
+        std::io::stdout(),
         "a revocation in the middle: {:.1} ms (at most {} ms)",
         revocation.as_secs_f64() * 1e3,
         REVOCATION_TARGET.as_millis()
-    );
-    println!(
+    )?;
+    writeln!(
+        std::io::stdout(),
         "the log for a restart: {} kB for all, {} writes",
         play.log_len() / 1000,
         play.log_writes()
-    );
+    )?;
     let held = play.in_force();
     let revoked = usize::try_from(play.grants_each())?;
     ensure!(held + revoked >= all, "{held} of {all} grants are in force");
@@ -108,11 +114,19 @@ fn storm(play: &mut Play) -> Result<Vec<&'static str>> {
 
 /// The mean cost of one event while everybody has what they want.
 fn costs(play: &mut Play) -> Result<()> {
-    println!("one event among {} clients, µs:", play.clients());
-    println!(
+    writeln!(
+        std::io::stdout(),
+        "one event among {} clients, µs:",
+        play.clients()
+    )?;
+    writeln!(
+        std::io::stdout(),
         "{:<34} {:>8} {:>8} {:>12}",
-        "", "hub", "gateway", "log, bytes"
-    );
+        "",
+        "hub",
+        "gateway",
+        "log, bytes"
+    )?;
     let mut row = |name: &str, event: &mut dyn FnMut(&mut Play, u32) -> Result<()>| -> Result<()> {
         play.run_until(Play::is_idle)?;
         play.pass(Duration::from_secs(1))?;
@@ -124,11 +138,12 @@ fn costs(play: &mut Play) -> Result<()> {
         let (hub, gateway) = (play.hub_time() / EVENTS, play.gateway_time() / EVENTS);
         play.pass(Duration::from_secs(1))?;
         let log = play.log_len().saturating_sub(log) / u64::from(EVENTS);
-        println!(
+        writeln!(
+            std::io::stdout(),
             "{name:<34} {:>8.1} {:>8.1} {log:>12}",
             hub.as_secs_f64() * 1e6,
             gateway.as_secs_f64() * 1e6
-        );
+        )?;
         Ok(())
     };
     row("a grant is renewed", &mut |play, number| play.renew(number))?;
@@ -165,10 +180,11 @@ fn comes_back(play: &mut Play) -> Result<()> {
         "{} of {held} grants are left after a reconnection",
         play.in_force()
     );
-    println!(
+    writeln!(
+        std::io::stdout(),
         "the gateway comes back with {held} grants: {:.0} ms",
         began.elapsed().as_secs_f64() * 1e3
-    );
+    )?;
     Ok(())
 }
 

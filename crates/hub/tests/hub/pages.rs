@@ -308,13 +308,13 @@ fn an_access_that_ends_earlier_ends_in_time_however_many_requests_wait() {
     let end_ms = world.now.unix_ms() + 300_000;
     let token = client_token(1);
     world.edit_token(token, |row| {
-        row.expires = Some(Timestamp::from_unix_ms(end_ms))
+        row.expires = Some(Timestamp::from_unix_ms(end_ms));
     });
     assert_eq!(held(&world).len(), first.len() + offered(&world));
     // And now at once.
     let end_ms = world.now.unix_ms() + 2_000;
     world.edit_token(token, |row| {
-        row.expires = Some(Timestamp::from_unix_ms(end_ms))
+        row.expires = Some(Timestamp::from_unix_ms(end_ms));
     });
     assert!(
         !held(&world).contains(&first[0]),
