@@ -7,11 +7,11 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 mod advisories;
-mod fairness;
 mod client;
 mod client_flows;
 mod client_hostile;
 mod client_model;
+mod fairness;
 mod flows;
 mod fragments;
 mod gathered;
