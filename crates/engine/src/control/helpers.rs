@@ -37,7 +37,7 @@ struct Desk {
 
 #[derive(Default)]
 struct Todo {
-    jobs: VecDeque<Job<Box<Work>>>,
+    jobs: VecDeque<Job<Work>>,
     is_over: bool,
 }
 
@@ -76,7 +76,7 @@ impl Helpers {
     }
 
     /// Has some work done. Only where [`Self::have_room`] says so.
-    pub(super) fn give(&mut self, job: Job<Box<Work>>) {
+    pub(super) fn give(&mut self, job: Job<Work>) {
         self.under_way += 1;
         self.desk.lock().jobs.push_back(job);
         self.desk.has_todo.notify_one();
@@ -112,7 +112,7 @@ impl Desk {
     }
 
     /// Waits for the next work. `None` once the device ends.
-    fn next(&self) -> Option<Job<Box<Work>>> {
+    fn next(&self) -> Option<Job<Work>> {
         let waits = |todo: &mut Todo| todo.jobs.is_empty() && !todo.is_over;
         let todo = self.has_todo.wait_while(self.lock(), waits);
         let mut todo = todo.unwrap_or_else(PoisonError::into_inner);

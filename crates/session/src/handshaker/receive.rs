@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// What a datagram needs next.
 enum Next {
     Done(PeerId),
-    Work(Task),
+    Work(Box<Task>),
 }
 
 impl From<HandshakeRefusal> for DropReason {
@@ -118,11 +118,11 @@ impl Handshaker {
 
     fn step(&mut self, source: SocketAddr, next: Result<Next, DropReason>, clock: Clock) -> Step {
         match next {
-            Ok(Next::Work(task)) => Step::Work(Box::new(Work {
+            Ok(Next::Work(task)) => Step::Work(Work {
                 era: self.era,
                 source,
                 task,
-            })),
+            }),
             Ok(Next::Done(peer)) => {
                 self.peers.reschedule(peer, self.is_up, clock.now);
                 Step::Done(Ok(peer))
@@ -218,11 +218,11 @@ impl Handshaker {
 
     fn begin_initiation(&self, initiation: [u8; INITIATION_LEN]) -> Result<Next, DropReason> {
         let local = self.local.as_ref().ok_or(DropReason::NoPrivateKey)?;
-        Ok(Next::Work(Task::Read {
+        Ok(Next::Work(Box::new(Task::Read {
             identity: Arc::clone(&local.identity),
             suites: self.peers.suites().collect(),
             initiation,
-        }))
+        })))
     }
 
     /// Finds the peer that an initiation claims to be from, and reads the rest of it.
@@ -259,11 +259,11 @@ impl Handshaker {
             None => {}
         }
         let Some(static_static) = peer.known_static_static() else {
-            return Ok(Next::Work(Task::Agree {
+            return Ok(Next::Work(Box::new(Task::Agree {
                 identity: Arc::clone(&local.identity),
                 received,
                 initiation,
-            }));
+            })));
         };
         let static_static = static_static.ok_or(DropReason::LowOrderKey)?;
         let verified = received.verify(static_static, &parsed)?;
@@ -280,12 +280,12 @@ impl Handshaker {
             index: self.peers.take_index(id, &mut self.random),
             initiation,
         };
-        Ok(Next::Work(Task::Respond {
+        Ok(Next::Work(Box::new(Task::Respond {
             responding,
             verified,
             ephemeral: self.random.key(),
             preshared,
-        }))
+        })))
     }
 
     fn respond(
@@ -378,7 +378,7 @@ impl Handshaker {
             .initiation(response.receiver)
             // The index is that of keys by now, which an earlier response made.
             .ok_or(DropReason::DuplicateResponse)?;
-        Ok(Next::Work(Task::Complete {
+        Ok(Next::Work(Box::new(Task::Complete {
             completing: Completing {
                 peer: id,
                 public_key: peer.public_key,
@@ -389,7 +389,7 @@ impl Handshaker {
             sent: Arc::clone(sent),
             preshared: peer.preshared_key.clone(),
             response: bytes,
-        }))
+        })))
     }
 
     fn complete(

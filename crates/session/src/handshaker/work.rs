@@ -21,14 +21,14 @@ pub enum Step {
     /// Nothing: the message was taken, or refused.
     Done(Result<PeerId, DropReason>),
     /// Some work, whose result goes to [`Handshaker::finish`](crate::Handshaker::finish).
-    Work(Box<Work>),
+    Work(Work),
 }
 
 /// Some 25 µs to 60 µs of work for one message.
 pub struct Work {
     pub(super) era: u64,
     pub(super) source: SocketAddr,
-    pub(super) task: Task,
+    pub(super) task: Box<Task>,
 }
 
 /// The result of [`Work`].
@@ -115,7 +115,7 @@ impl Work {
     /// Does it.
     #[must_use]
     pub fn run(self) -> Finished {
-        let result = match self.task {
+        let result = match *self.task {
             Task::Read {
                 identity,
                 suites,

@@ -14,7 +14,7 @@ fn until_response(
     initiation: &HandshakeDatagram,
     from: SocketAddr,
     clock: Clock,
-) -> Box<Work> {
+) -> Work {
     let mut step = end.shaker.begin_datagram(initiation, from, false, clock);
     loop {
         let indices = end.shaker.indices_in_use();
@@ -32,9 +32,9 @@ fn until_response(
     }
 }
 
-fn done(step: Step) -> Result<PeerId, DropReason> {
+fn done(step: &Step) -> Result<PeerId, DropReason> {
     match step {
-        Step::Done(handled) => handled,
+        Step::Done(handled) => *handled,
         Step::Work(_) => panic!("there is more work"),
     }
 }
@@ -65,7 +65,7 @@ fn copies_that_come_while_their_response_is_made_are_answered_by_it() {
     let work = until_response(&mut b, &initiation, address(11), clock);
     assert_eq!(b.receives(&initiation, address(12), clock), Ok(b.peer));
     assert_eq!(answered(&mut b), []);
-    assert_eq!(done(b.shaker.finish(work.run(), clock)), Ok(b.peer));
+    assert_eq!(done(&b.shaker.finish(work.run(), clock)), Ok(b.peer));
     assert_eq!(answered(&mut b), [address(11), address(12)]);
     assert_eq!(b.receives(&initiation, address(13), clock), Ok(b.peer));
     assert_eq!(answered(&mut b), [address(13)]);
@@ -81,9 +81,9 @@ fn of_two_initiations_whose_responses_are_made_at_once_the_later_one_counts() {
     });
     let [earlier, later] = works;
     let clock = times[1];
-    assert_eq!(done(b.shaker.finish(later.run(), clock)), Ok(b.peer));
+    assert_eq!(done(&b.shaker.finish(later.run(), clock)), Ok(b.peer));
     let response = b.datagram();
-    let late = done(b.shaker.finish(earlier.run(), clock));
+    let late = done(&b.shaker.finish(earlier.run(), clock));
     assert_eq!(late, Err(DropReason::Superseded));
     assert_eq!(a.receives(&response, b.address, clock), Ok(a.peer));
     assert!(keepalive(&a, &mut b, clock) && share_keys(&a, &b));
@@ -119,7 +119,7 @@ fn work_of_before_a_change_that_ends_sessions_makes_none() {
         let work = until_response(&mut b, &initiation, a.address, clock);
         change(&mut b, clock);
         b.drain();
-        let late = done(b.shaker.finish(work.run(), clock));
+        let late = done(&b.shaker.finish(work.run(), clock));
         assert_eq!(late, Err(DropReason::Superseded), "{what}");
         assert_eq!(b.drain(), [], "{what}");
         assert!(b.receiving().is_empty(), "{what}");
@@ -143,7 +143,7 @@ fn of_two_responses_that_are_read_at_once_one_makes_keys() {
             Step::Done(handled) => panic!("{handled:?}"),
         }
     });
-    let read = works.map(|work| done(a.shaker.finish(work.run(), clock)));
+    let read = works.map(|work| done(&a.shaker.finish(work.run(), clock)));
     assert_eq!(read, [Ok(a.peer), Err(DropReason::DuplicateResponse)]);
     assert_eq!(a.receiving().len(), 1);
 }
@@ -156,7 +156,7 @@ proptest! {
     ) {
         let (mut a, mut b) = pair();
         let mut now = Duration::ZERO;
-        let mut under_way: Vec<Box<Work>> = Vec::new();
+        let mut under_way: Vec<Work> = Vec::new();
         for (step, which) in steps {
             now += seconds(2);
             let clock = clock_at(now);
