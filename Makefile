@@ -96,6 +96,12 @@ bench-relay: setup ## A relay beside coturn, pings through it under load, 10,000
 	$(BENCH_RUN) relay --check
 	$(BENCH_RUN) relayed --check
 
+bench-crowd: setup ## Handshakes, changes and memory with up to 60,000 peers beside wireguard-go, and the grants of 10,000 clients (root; ten minutes)
+	@scripts/peers.sh wireguard-go
+	cargo build --release -p culvert
+	$(BENCH_RUN) crowd --check
+	$(BENCH_RUN) crowd-grants
+
 bench-scale: setup ## 10,000 clients and 100 gateways at three portals and at one, and a large portal's move to PostgreSQL
 	cargo build --release -p culvert
 	$(BENCH_RUN) portal --portals 3 --gateways 100 --clients 10000 --newcomers 200 --changes 100 --check

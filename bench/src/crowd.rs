@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
     check: bool,
 }
 
-/// What one program did with one number of peers.
+/// The results of one program with one number of peers.
 #[derive(Clone, Copy, Debug)]
 struct Figures {
     handshakes_per_cpu_s: f64,

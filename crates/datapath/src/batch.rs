@@ -1,6 +1,7 @@
 //! Records for one peer, laid out as they leave in one segmented send.
 
-use crate::peer::{Peer, Sending};
+use crate::peer::Peer;
+use crate::sending::Sending;
 use culvert_base::BootTime;
 use culvert_base::datagrams::{MAX_DATAGRAM_BYTES, MAX_GSO_BYTES, MAX_SEGMENTS};
 use std::sync::Arc;

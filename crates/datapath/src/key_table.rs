@@ -25,7 +25,7 @@ pub struct Receiving {
 /// than the handshake.
 pub struct KeyTable {
     parts: Box<[Part]>,
-    /// How often a peer got another key to seal with.
+    /// The number of times that a peer got another key to seal with.
     changes: AtomicU64,
 }
 
@@ -70,7 +70,7 @@ impl KeyTable {
         self.changes.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// How often that was so: a worker whose frames have found no key looks again when it is more.
+    /// The number of times that this was so: a worker whose frames have found no key looks again when it is more.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Ordering::SeqCst)
     }

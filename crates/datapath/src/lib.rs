@@ -43,6 +43,7 @@ mod queues;
 mod refusal;
 mod refusals;
 mod send_limit;
+mod sending;
 mod service_routes;
 mod shell;
 mod snapshot;
@@ -70,9 +71,10 @@ pub use lane::Lane;
 pub use mechanisms::{Mechanism, Mechanisms, NoSuchMechanism};
 pub use mix::Mix;
 pub use outbound::MIN_PATH_MTU;
-pub use peer::{Peer, Sending, ip_and_udp_len};
+pub use peer::{Peer, ip_and_udp_len};
 pub use peer_table::PeerTable;
 pub use refusal::RouteRefusal;
+pub use sending::Sending;
 pub use service_routes::ServiceRoutes;
 pub use shell::{
     Datagrams, Ended, QueueCredit, Ready, Receive, Received, Renewed, SendFault, Shell,

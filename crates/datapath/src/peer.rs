@@ -2,7 +2,7 @@
 
 use crate::offload_retry::OffloadRetry;
 use crate::peer_keys::{PeerKeys, SendingKey};
-use crate::turns::Turns;
+use crate::sending::Sending;
 use culvert_base::BootTime;
 use culvert_base::{Destination, LocalAddress};
 use culvert_policy::gate::PeerKey;
@@ -356,26 +356,4 @@ pub fn ip_and_udp_len(to: &SocketAddr) -> usize {
     const UDP_HEADER_LEN: usize = 8;
     let ip_header_len = if to.is_ipv4() { 20 } else { 40 };
     ip_header_len + UDP_HEADER_LEN
-}
-
-/// The key that a peer's records are sealed with, and whose turn it is to send.
-///
-/// Workers reserve counters with one atomic addition and seal at the same time; batches then leave
-/// in the order of their counters, so that a receiver with a small replay window loses nothing.
-pub struct Sending {
-    /// The key.
-    pub transport: Arc<Transport>,
-    /// The choice of the batch that leaves next.
-    pub turns: Turns,
-}
-
-impl Sending {
-    /// A key under which nothing has left yet.
-    #[must_use]
-    pub fn new(transport: Arc<Transport>) -> Self {
-        Self {
-            transport,
-            turns: Turns::new(),
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! The keys of one peer as workers use them: the one to seal with, and the one that waits for the peer's first data.
 
-use crate::peer::Sending;
+use crate::sending::Sending;
 use arc_swap::{ArcSwapOption, Guard};
 use culvert_session::Transport;
 use std::ops::Deref;

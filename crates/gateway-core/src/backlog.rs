@@ -11,8 +11,8 @@ use culvert_wire::messages::{GrantLabels, WantedName};
 use culvert_wire::model::{Filter, Understood};
 use std::collections::BTreeMap;
 
-/// Grants that are put in force in one turn, and are in one change of the data plane: some 13 ms of work, for which
-/// a question of a client or a message about a path waits.
+/// Grants that are put in force in one turn, and are in one change of the data plane. That is some 13 ms of work, for
+/// which a question of a client or a message about a path waits.
 pub(super) const GRANTS_PER_TURN: usize = 128;
 
 /// Grants that wait: sixteen times as many as a portal offers at once, and twice as many as an earlier one did. When there
@@ -44,13 +44,13 @@ pub(super) struct Waiting {
 
 /// The grants that wait, in the order in which they came.
 #[derive(Debug, Default)]
-pub(super) struct Backlog {
+pub(super) struct WaitingGrants {
     waiting: BTreeMap<u64, Waiting>,
     of_grant: BTreeMap<GrantId, u64>,
     next: u64,
 }
 
-impl Backlog {
+impl WaitingGrants {
     /// Takes a grant in. One with the same id that waits is outdated. It is given back if no id can be read from it: then it is
     /// no grant, and nothing can be said about it later.
     #[must_use]

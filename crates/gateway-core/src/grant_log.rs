@@ -46,7 +46,7 @@ pub enum LogFault {
     Damaged {
         /// The first record that is not whole begins there.
         at: usize,
-        /// What is before that byte must be whole.
+        /// All before that byte must be whole.
         needed: u64,
     },
     /// A newer log has been there.
@@ -54,10 +54,10 @@ pub enum LogFault {
     Outdated,
 }
 
-/// How far a log is on the disk: ends that it has up to there are noted nowhere else.
+/// The part of a log that is on the disk: ends that it has there are noted nowhere else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogMark {
-    /// Which log: each has a higher number than the one before.
+    /// The number of the log: each has a higher one than the one before.
     pub generation: u64,
     /// Bytes.
     pub len: u64,
@@ -168,7 +168,7 @@ pub fn log_generation(log: &[u8]) -> Option<u64> {
 }
 
 impl ReadLog {
-    /// What a gateway goes on with; none if the log does not say who it is. `void` are grants that have ended since.
+    /// The state that a gateway goes on with; none if the log does not say who it is. `void` are grants that have ended since.
     #[must_use]
     pub fn into_persisted(self, void: BTreeSet<GrantId>) -> Option<PersistedGrants> {
         let network = self.network?;

@@ -231,7 +231,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever was done, the table finds what a search of all grants would.
+        /// The table finds what a search of all grants would, after any changes.
         #[test]
         fn the_table_finds_what_a_search_of_all_would(steps in proptest::collection::vec(step(), 0..60)) {
             let mut table = GrantTable::default();

@@ -1,6 +1,6 @@
 //! Grants: those in force, those that wait for the DNS, and what ends or changes them.
 
-use super::backlog::Backlog;
+use super::backlog::WaitingGrants;
 use super::grant_table::{GrantFacts, GrantTable};
 use super::host_addresses::RefusedAtHost;
 use super::persisted::PersistedGrant;
@@ -121,7 +121,7 @@ impl Pending {
 pub(super) struct Grants {
     pub(super) held: GrantTable<Held>,
     pub(super) pending: GrantTable<Pending>,
-    pub(super) backlog: Backlog,
+    pub(super) backlog: WaitingGrants,
     /// Resources on this machine whose grants were refused.
     pub(super) refused_at_host: RefusedAtHost,
 }

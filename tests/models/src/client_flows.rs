@@ -14,7 +14,7 @@ use product::{ClientFlows, KeyWords, Rank, WAYS};
 const HASH: u64 = 7 << 32;
 const A: KeyWords = [1, 1, 1, 1];
 const B: KeyWords = [2, 2, 2, 2];
-/// Whatever a reader might see of both.
+/// All that a reader might see of both.
 const MIXED: [KeyWords; 3] = [[1, 2, 2, 2], [2, 1, 1, 1], [1, 1, 2, 2]];
 
 fn over(_word: u64, _flags: u32, _last_s: u64) -> Rank {

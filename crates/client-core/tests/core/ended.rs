@@ -45,8 +45,8 @@ fn a_resource_that_nobody_has_used_stays_in_the_tunnel_too() {
     remove(&mut play, 1);
     assert!(leads(&play, OFFICE));
     assert_eq!(refusal(&mut play, SERVER), Some(PacketRefusal::Prohibited));
-    let elsewhere = refusal(&mut play, "10.0.1.7");
-    assert_eq!(elsewhere, Some(PacketRefusal::Unreachable));
+    let outside = refusal(&mut play, "10.0.1.7");
+    assert_eq!(outside, Some(PacketRefusal::Unreachable));
 }
 
 #[test]

@@ -13,10 +13,10 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::task::spawn_blocking;
 
 /// Another address of the range that the gateway has.
-const ELSEWHERE: &str = "10.77.0.2";
+const OTHER_ADDRESS: &str = "10.77.0.2";
 
 /// The time for which a connection is tried: two SYNs.
-const PATIENCE: Duration = Duration::from_secs(2);
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Runs a command at the gateway, and returns what it says.
 async fn at_gateway(gateway: &Namespace, line: String) -> (bool, String) {
@@ -32,7 +32,7 @@ async fn at_gateway(gateway: &Namespace, line: String) -> (bool, String) {
 async fn opens(gateway: &Namespace, to: SocketAddr) -> bool {
     let namespace = gateway.clone();
     let opened = spawn_blocking(move || {
-        let connect = || Ok(std::net::TcpStream::connect_timeout(&to, PATIENCE).is_ok());
+        let connect = || Ok(std::net::TcpStream::connect_timeout(&to, SILENCE_TIMEOUT).is_ok());
         namespace.inside(connect)
     });
     opened.await.unwrap().unwrap()
@@ -95,9 +95,9 @@ fn a_gateway_opens_nothing_at_the_client_while_the_clients_own_connections_go_on
         let own = CLIENT.ipv4;
         scene
             .gateway
-            .run(&format!("ip address replace {ELSEWHERE}/32 dev lo"))
+            .run(&format!("ip address replace {OTHER_ADDRESS}/32 dev lo"))
             .unwrap();
-        for source in [BEHIND, ELSEWHERE] {
+        for source in [BEHIND, OTHER_ADDRESS] {
             let way = format!("ip route replace {own}/32 dev gw1 src {source}");
             scene.gateway.run(&way).unwrap();
             assert!(!opens(&scene.gateway, (own, 2222).into()).await);

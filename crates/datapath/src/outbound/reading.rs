@@ -197,7 +197,7 @@ impl Outbound {
         if usable(peer, context).is_none() {
             let frame = before_gate.as_deref().unwrap_or(&self.frame[..len]);
             self.staging.push(peer.id, frame, &context.counters);
-            // The key may have come a moment ago. Whoever sets it looks at this after it, and this turn reads the number of
+            // The key may have come a moment ago. Its setter looks at this after it, and this turn reads the number of
             // changes after this: one of the two sees the other.
             peer.wait_for_key(context.worker);
             context.want_handshake(peer);

@@ -22,13 +22,13 @@ pub(super) struct Job<T> {
 
 /// The helpers of one device; none on a machine with one processor.
 pub(super) struct Helpers {
-    desk: Arc<Desk>,
+    queue: Arc<WorkQueue>,
     threads: Vec<JoinHandle<()>>,
     under_way: usize,
 }
 
-/// What the control thread and its helpers share.
-struct Desk {
+/// The work that the control thread and its helpers share.
+struct WorkQueue {
     todo: Mutex<Todo>,
     has_todo: Condvar,
     done: ArrayQueue<Job<Finished>>,
@@ -46,21 +46,21 @@ impl Helpers {
     pub(super) fn start(shared: Arc<Shared>) -> Self {
         let processors = thread::available_parallelism().map_or(1, usize::from);
         let count = (processors - 1).min(MAX_HELPERS);
-        let desk = Arc::new(Desk {
+        let queue = Arc::new(WorkQueue {
             todo: Mutex::default(),
             has_todo: Condvar::new(),
             done: ArrayQueue::new((count * WORK_PER_HELPER).max(1)),
             shared,
         });
         let threads = (0..count).map_while(|number| {
-            let desk = Arc::clone(&desk);
+            let queue = Arc::clone(&queue);
             let thread = thread::Builder::new().name(format!("culvert-shake-{number}"));
             // Without it, the others or the control thread do its work.
-            thread.spawn(move || desk.serve()).ok()
+            thread.spawn(move || queue.serve()).ok()
         });
         Self {
             threads: threads.collect(),
-            desk,
+            queue,
             under_way: 0,
         }
     }
@@ -78,13 +78,13 @@ impl Helpers {
     /// Has some work done. Only where [`Self::have_room`] says so.
     pub(super) fn give(&mut self, job: Job<Work>) {
         self.under_way += 1;
-        self.desk.lock().jobs.push_back(job);
-        self.desk.has_todo.notify_one();
+        self.queue.lock().jobs.push_back(job);
+        self.queue.has_todo.notify_one();
     }
 
     /// Some work that is done.
     pub(super) fn take(&mut self) -> Option<Job<Finished>> {
-        let job = self.desk.done.pop()?;
+        let job = self.queue.done.pop()?;
         self.under_way -= 1;
         Some(job)
     }
@@ -92,8 +92,8 @@ impl Helpers {
 
 impl Drop for Helpers {
     fn drop(&mut self) {
-        self.desk.lock().is_over = true;
-        self.desk.has_todo.notify_all();
+        self.queue.lock().is_over = true;
+        self.queue.has_todo.notify_all();
         for thread in self.threads.drain(..) {
             // One that panicked has said so.
             let _panicked = thread.join();
@@ -101,7 +101,7 @@ impl Drop for Helpers {
     }
 }
 
-impl Desk {
+impl WorkQueue {
     fn serve(&self) {
         while let Some(Job { part, message }) = self.next() {
             let part = part.run();

@@ -22,8 +22,8 @@ impl Gateway {
         self.finish_texts(now);
     }
 
-    /// One of several texts of the portal, which are handled together: [`Self::finish_texts`] follows the last one. What
-    /// follows from them is one change of the data plane.
+    /// One of several texts of the portal, which are handled together: [`Self::finish_texts`] follows the last one. All of
+    /// them together are one change of the data plane.
     ///
     /// Grants wait until the other texts are handled. If many wait, some are put in force then, and the others as
     /// [`Self::handle_timeout`] is called, which is due at once.
@@ -110,7 +110,7 @@ impl Gateway {
                 self.break_off("the portal did not begin with welcome", now);
             }
             ToGateway::GrantsRetained { grants, more } => self.retain_more(grants, more, now),
-            // What it goes on with is said first.
+            // The state that it goes on with is said first.
             _ if self.portal.retained.is_some() => {
                 self.break_off("the portal did not say which grants are still valid", now);
             }

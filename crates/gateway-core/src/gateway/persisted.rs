@@ -63,7 +63,7 @@ impl Gateway {
         })
     }
 
-    /// What was written is lost: the next changes are the whole state.
+    /// The written state is lost: the next changes are the whole state.
     pub fn persist_anew(&mut self) {
         self.persistence.begin_anew(self.grants.ids());
     }

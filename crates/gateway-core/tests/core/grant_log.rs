@@ -121,7 +121,7 @@ proptest! {
             Some(damage) => log[place] ^= damage,
             None => log.truncate(place),
         }
-        // What a loss of power may do: the log is right as far as it was on the disk.
+        // A loss of power may do this: the log is right as far as it was on the disk.
         match read(&log, mark) {
             Err(_) => prop_assert!(place < states[marked].0, "only what was on the disk is missed"),
             Ok(found) => {

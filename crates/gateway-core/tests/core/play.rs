@@ -183,7 +183,7 @@ pub(crate) struct Play {
     pub(crate) moved: Vec<(SocketAddr, SocketAddr)>,
     /// The log that would be in a file.
     log: Vec<u8>,
-    /// What it holds, with what has become void since.
+    /// The grants that it holds, with those that have become void since.
     pub(crate) grants_file: Option<PersistedGrants>,
     pub(crate) peers: BTreeMap<PublicKey, Peer>,
     pub(crate) table: Arc<GateTable>,

@@ -13,14 +13,8 @@ use crate::GatewayError;
 use culvert_gateway_core::{GrantChanges, PersistedGrants, log_generation, read_log};
 use culvert_host::{SecretBytes, StateDir};
 use culvert_ids::GrantId;
-use log::Log;
+use log::{FORMER_FILE, LOG_FILE, Log};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// The log of the grants, so that a restart does not need the portal.
-const LOG_FILE: &str = "grants.log";
-
-/// The file in which earlier versions kept all grants.
-const FORMER_FILE: &str = "grants.json";
 
 /// Changes that wait for the disk: twice as many as a gateway has grants. Beyond that, all is written anew.
 const MAX_WAITING: usize = 2 * 131_072;
@@ -94,7 +88,7 @@ impl GrantJournal {
         let is_taken = self.shared.queue().take(changes, mark);
         match is_taken {
             true => self.writer.write(()),
-            false => self.shared.give_up(),
+            false => self.shared.note_failure(),
         }
         is_taken
     }
@@ -106,7 +100,7 @@ impl GrantJournal {
                 %error,
                 "revoked grants could not be noted: a restart before the next change waits for the portal"
             );
-            self.shared.give_up();
+            self.shared.note_failure();
         }
     }
 
@@ -155,18 +149,18 @@ impl Shared {
                 self.revocations.clear(batch.mark, on_disk);
                 if let Err(error) = log.compact(&self.state) {
                     tracing::warn!(error, "the log of grants could not be made shorter");
-                    self.give_up();
+                    self.note_failure();
                 }
             }
             Err(error) => {
                 tracing::warn!(error, "grants could not be kept over a restart");
-                self.give_up();
+                self.note_failure();
             }
         }
     }
 
     /// Grants of the log may have been revoked since, without a note: none of them counts.
-    fn give_up(&self) {
+    fn note_failure(&self) {
         {
             let mut queue = self.queue();
             queue.batch = None;

@@ -5,8 +5,8 @@
 //! short file first, in one write, which a process that dies does not undo. That they survive a
 //! loss of power as well follows at once, beside the event loop: a disk may take seconds for it.
 //!
-//! Once the log says the same and is on the disk, the ids leave the file. What stays is how far the log was on the disk
-//! then: a log that is damaged before that place lacks ends which are noted nowhere else.
+//! Once the log says the same and is on the disk, the ids leave the file. The length that the log had on the disk
+//! then stays: a log that is damaged before that place lacks ends which are noted nowhere else.
 
 use super::latest_writer::LatestWriter;
 use crate::GatewayError;
@@ -44,7 +44,7 @@ struct Len {
 /// The content of the file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Noted {
-    /// How far the log was on the disk when ids last left the file.
+    /// The length that the log had on the disk when ids last left the file.
     pub(super) mark: Option<LogMark>,
     /// Grants that have ended, and that the log may still have.
     pub(super) ended: BTreeSet<GrantId>,
@@ -133,7 +133,7 @@ impl Revocations {
     }
 }
 
-/// What an earlier run has written. None where it can't be read: nobody knows then which grants have ended.
+/// The notes of an earlier run. None where it can't be read: nobody knows then which grants have ended.
 pub(super) fn read(state: &StateDir) -> Option<Noted> {
     let content = match state.read(FILE) {
         Ok(None) => return Some(Noted::default()),

@@ -240,7 +240,7 @@ fn a_storm_of_requests_waits_in_the_hub_and_one_client_holds_up_no_other() {
             .values()
             .any(|(on, _)| *on == resource(1))
     );
-    // What is not offered in time is answered: the client need not wait for nothing.
+    // A request that is not offered in time is answered: the client need not wait for nothing.
     world.pass(20_000);
     assert!(
         world

@@ -5,7 +5,7 @@
 //! host ← ClientGate::admit         ← gateway     passes only as part of such a flow, or as an ICMP error about one
 //! ```
 //!
-//! A gateway is trusted with what it is sent, not with the host. Whoever has its key can answer what the host asks it,
+//! A gateway is trusted with what it is sent, not with the host. A holder of its key can answer what the host asks it,
 //! and can neither open a connection nor find out which ones there are (CVE-2019-14899, by the way of the tunnel).
 //!
 //! All workers share one gate. A packet costs one look-up, and waits for nobody; fragments alone take a lock.
@@ -129,7 +129,7 @@ impl ClientGate {
         let (hash, words) = (self.hash(key), words(key));
         let flags = flags_of(progress);
         let rank = |word, flags, last_s| rank(word, flags, last_s, now_s);
-        // Where others write all its places, its answer is lost and its sender repeats it.
+        // If others write all its places, its answer is lost and its sender repeats it.
         let _is_remembered = self.flows.begin(hash, &words, flags, now_s, replaced, rank);
     }
 

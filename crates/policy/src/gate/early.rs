@@ -103,8 +103,8 @@ impl Early {
         let before = held.len();
         self.lost += expire(held, now);
         let all = std::mem::take(held).into_iter();
-        let (taken, kept): (VecDeque<Held>, _) = all.partition(|held| held.key == *key);
-        *held = kept;
+        let (taken, retained): (VecDeque<Held>, _) = all.partition(|held| held.key == *key);
+        *held = retained;
         self.len -= before - held.len();
         if held.is_empty() {
             self.of_client.remove(&peer);

@@ -7,8 +7,8 @@
 //!
 //! A client that fills a table costs nobody else an entry ([`room`]). While it has fewer than there are free places, and
 //! fewer than a fixed share, a new entry takes a free place; beyond that it takes the place of one of its own. So one client has half
-//! of the free places at most (dynamic thresholds, Choudhury and Hahne, 1998). Several together may take all. Then a client that
-//! has less than an equal part of the table takes from the one that has the most: nobody within an equal part loses anything
+//! of the free places at most (dynamic thresholds, Choudhury and Hahne, 1998). Several together may take all. Then a client with
+//! less than an equal part of the table takes from the one that has the most. Nobody within an equal part loses anything
 //! (max-min fairness, Bertsekas and Gallager, Data Networks, §6.5.2).
 
 use super::PeerKey;

@@ -32,6 +32,7 @@ mod heading;
 mod holders;
 mod icmp_error;
 mod index;
+mod peer_key;
 mod portless;
 mod seed;
 mod shard_map;
@@ -46,9 +47,10 @@ pub use flow::{End, FlowRecord, Tally, UDP_IDLE};
 pub use flows::{Evicted, MAX_ENDED, MAX_FLOWS, MAX_FLOWS_PER_CLIENT};
 pub use frame::{Frame, Later, Verdict};
 pub(crate) use heading::{Heading, Kind, Quotation};
+pub use peer_key::PeerKey;
 pub use portless::Portless;
 pub use seed::Seed;
 pub use table::{
     ClientGrants, GateTable, Grant, MAX_ADDRESSES_PER_CLIENT, MAX_CLIENTS, MAX_GRANTS_PER_CLIENT,
-    MAX_NAMES_PER_GRANT, Mapping, PeerKey, Reach, SiteDns,
+    MAX_NAMES_PER_GRANT, Mapping, Reach, SiteDns,
 };

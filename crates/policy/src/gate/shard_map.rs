@@ -4,7 +4,7 @@
 //! groups, one group and one shard, and leaves the others as they are. A look-up needs a look at each list and a search in one
 //! shard.
 
-use super::PeerKey;
+use super::peer_key::PeerKey;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -140,9 +140,9 @@ impl<K: ShardKey, V> ShardMap<K, V> {
         // A look first: what is not there changes nothing.
         self.get(key)?;
         let shard = self.shard_mut(key.hash());
-        let (gone, kept): (Vec<_>, Vec<_>) =
+        let (gone, retained): (Vec<_>, Vec<_>) =
             shard.iter().cloned().partition(|entry| entry.key == key);
-        *shard = kept.into();
+        *shard = retained.into();
         self.len -= gone.len();
         gone.into_iter().next().map(|entry| entry.value)
     }

@@ -2,6 +2,7 @@
 //! once it is shared.
 
 use super::DropReason;
+use super::peer_key::PeerKey;
 use super::shard_map::ShardMap;
 use crate::prefix_map::PrefixMap;
 use crate::{Filters, GrantError, Prefix, Service, is_forwarded};
@@ -20,11 +21,6 @@ pub const MAX_ADDRESSES_PER_CLIENT: usize = 4;
 pub const MAX_GRANTS_PER_CLIENT: usize = 4096;
 /// Names of one grant, each with an address of each family: what a crawler finds below `**`.
 pub const MAX_NAMES_PER_GRANT: usize = 8192;
-
-/// A peer of the tunnel. The number is the caller's choice; equal numbers are the same peer for as
-/// long as the gates live that see them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PeerKey(pub u32);
 
 /// One client may use one resource until an instant.
 #[derive(Clone, Debug, PartialEq, Eq)]

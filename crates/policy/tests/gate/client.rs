@@ -19,7 +19,7 @@ pub(crate) const WEB_V6: (&str, u16) = ("fd10::1", 443);
 pub(crate) const DNS: (&str, u16) = ("10.0.0.2", 53);
 pub(crate) const PINGED: &str = "10.0.0.3";
 /// Behind the other gateway.
-pub(crate) const ELSEWHERE: (&str, u16) = ("192.168.7.7", 443);
+pub(crate) const OTHER_ADDRESS: (&str, u16) = ("192.168.7.7", 443);
 
 pub(crate) const PORT: u16 = 40_000;
 pub(crate) const UDP_PORT: u16 = 40_001;
@@ -49,7 +49,7 @@ impl Host {
         for (from, to) in [
             ((HOME, PORT), WEB),
             ((HOME_V6, PORT), WEB_V6),
-            ((HOME, PORT), ELSEWHERE),
+            ((HOME, PORT), OTHER_ADDRESS),
         ] {
             let peer = peer_of(to.0);
             host.send(&tcp_with(from, to, SYN, b""));

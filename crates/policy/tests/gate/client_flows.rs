@@ -1,8 +1,8 @@
 //! The flows that a host began: their answers come in, for as long as they last.
 
 use crate::client::{
-    DNS, ELSEWHERE, GATEWAY, HOME, HOME_V6, Host, OTHER_GATEWAY, PING, PINGED, PORT, UDP_PORT, WEB,
-    WEB_V6,
+    DNS, GATEWAY, HOME, HOME_V6, Host, OTHER_ADDRESS, OTHER_GATEWAY, PING, PINGED, PORT, UDP_PORT,
+    WEB, WEB_V6,
 };
 use crate::packets::{ACK, FIN, RST, SYN, echo, fragments, tcp, tcp_with, udp, unreachable};
 use culvert_packet::ip::Protocol;
@@ -15,7 +15,7 @@ fn answers_to_the_hosts_own_flows_come_in() {
     for (peer, packet) in [
         (GATEWAY, tcp(WEB, (HOME, PORT))),
         (GATEWAY, tcp(WEB_V6, (HOME_V6, PORT))),
-        (OTHER_GATEWAY, tcp(ELSEWHERE, (HOME, PORT))),
+        (OTHER_GATEWAY, tcp(OTHER_ADDRESS, (HOME, PORT))),
         (GATEWAY, udp(DNS, (HOME, UDP_PORT))),
         (GATEWAY, echo(PINGED, HOME, PING, true)),
     ] {

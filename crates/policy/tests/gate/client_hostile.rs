@@ -2,7 +2,7 @@
 //! helps another to come in.
 
 use crate::client::{
-    DNS, ELSEWHERE, GATEWAY, HOME, HOME_V6, Host, PING, PINGED, PORT, UDP_PORT, WEB, WEB_V6,
+    DNS, GATEWAY, HOME, HOME_V6, Host, OTHER_ADDRESS, PING, PINGED, PORT, UDP_PORT, WEB, WEB_V6,
 };
 use crate::packets::{
     ACK, FIN, RST, SYN, echo, fragments, icmp, other, tcp, tcp_with, udp, udp_with, unreachable,
@@ -227,7 +227,7 @@ fn icmp_changes_nothing_that_is_not_about_an_own_flow() {
                 3,
                 4,
                 [0, 0, 2, 0],
-                &tcp((HOME, PORT), ELSEWHERE),
+                &tcp((HOME, PORT), OTHER_ADDRESS),
             ),
             OtherGateway,
         ),
@@ -278,8 +278,8 @@ fn a_fragment_that_overlaps_another_one_opens_no_other_port() {
     assert_eq!(host.hear(GATEWAY, &lie), Err(NotAFlow));
     // A later one reaches no port: the first eight bytes are out of its reach.
     assert_eq!(host.hear(GATEWAY, &later), Ok(()));
-    let [_, elsewhere] = fragments(&udp_with(DNS, (HOME, UDP_PORT), &[7; 64]), 16, 10);
-    assert_eq!(host.hear(GATEWAY, &elsewhere), Err(Fragment));
+    let [_, outside] = fragments(&udp_with(DNS, (HOME, UDP_PORT), &[7; 64]), 16, 10);
+    assert_eq!(host.hear(GATEWAY, &outside), Err(Fragment));
 }
 
 #[test]

@@ -64,13 +64,13 @@ pub(super) struct Peer {
     pub(super) keepalive_asked_at: Option<BootTime>,
     /// The time that data may go unanswered: 15 s, and the current jitter.
     pub(super) answer_timeout: Duration,
-    /// Whether its timers are looked at while nothing is known to be due.
+    /// Its timers may be looked at while nothing is known to be due.
     pub(super) watch: Watch,
     /// The peer's time in the schedule.
     pub(super) scheduled_at: Option<BootTime>,
 }
 
-/// Whether the timers of a peer are looked at while nothing is known to be due.
+/// Looks at the timers of a peer while nothing is known to be due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Watch {
     /// They are not: a worker that marks data says so.

@@ -18,7 +18,7 @@ use culvert_base::BootTime;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// What a datagram needs next.
+/// The next step for a datagram.
 enum Next {
     Done(PeerId),
     Work(Box<Task>),

@@ -15,7 +15,7 @@ use culvert_base::{PresharedKey, PublicKey};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// What a handshake message needs next.
+/// The next step for a handshake message.
 #[derive(Debug)]
 pub enum Step {
     /// Nothing: the message was taken, or refused.

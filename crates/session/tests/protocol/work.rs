@@ -149,7 +149,7 @@ fn of_two_responses_that_are_read_at_once_one_makes_keys() {
 }
 
 proptest! {
-    /// Whatever is done between, and in whichever order work ends: no index is lost, and ends that go on share keys.
+    /// No index is lost, and ends that go on share keys.
     #[test]
     fn no_order_of_work_loses_an_index_or_a_session(
         steps in prop::collection::vec((0u8..6, any::<prop::sample::Index>()), 1..60),

@@ -1,6 +1,5 @@
 //! The file of the log: begun anew, appended to, and made shorter.
 
-use super::{FORMER_FILE, LOG_FILE};
 use culvert_gateway_core::{
     GrantChanges, GrantLens, LogMark, append_to_log, begin_log, compact_log,
 };
@@ -10,6 +9,12 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use zeroize::Zeroizing;
+
+/// The log of the grants, so that a restart does not need the portal.
+pub(super) const LOG_FILE: &str = "grants.log";
+
+/// The file in which earlier versions kept all grants.
+pub(super) const FORMER_FILE: &str = "grants.json";
 
 /// Below this a log is not made shorter, in bytes: reading and writing it takes a few milliseconds.
 const COMPACTED_FROM_LEN: u64 = 1 << 20;

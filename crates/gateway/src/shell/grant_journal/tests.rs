@@ -27,7 +27,7 @@ impl Directory {
         GrantJournal::start(self.state()).unwrap()
     }
 
-    /// What the next run would go on with: the tokens of grants that count.
+    /// The state that the next run would go on with: the tokens of grants that count.
     fn next(&self) -> Option<BTreeSet<String>> {
         let (_journal, persisted) = self.start();
         let persisted = persisted?;

@@ -1,13 +1,11 @@
 //! A request for access on its way to a grant.
 
+use super::pair::Pair;
 use super::queue::OfferQueues;
 use culvert_ids::{ClientId, GatewayId, GrantId, ID_LEN, PolicyId, ResourceId};
 use culvert_wire::Timestamp;
 use culvert_wire::messages::{Reason, WantedName};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// A client and a resource that it is to get a grant for.
-pub(crate) type Pair = (ClientId, ResourceId);
 
 /// A grant that is under way.
 #[derive(Debug)]

@@ -2,10 +2,12 @@
 
 mod ask;
 mod offers;
+mod pair;
 mod queue;
 mod turns;
 
-pub(super) use ask::{Ask, Asks, Pair, Purpose};
+pub(super) use ask::{Ask, Asks, Purpose};
+pub(super) use pair::Pair;
 
 use super::Hub;
 use crate::limits::{MAX_ASKS_PER_CLIENT, MAX_AVOIDED, MAX_WAITING_PER_CLIENT};

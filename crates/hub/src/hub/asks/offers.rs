@@ -1,6 +1,7 @@
 //! A grant is made, offered to a gateway, and put in force or taken back.
 
-use super::ask::{Ask, Offer, Pair, Permit, Purpose, Waiter};
+use super::ask::{Ask, Offer, Permit, Purpose, Waiter};
+use super::pair::Pair;
 use crate::grants::NewNames;
 use crate::grants::{Grant, Stage};
 use crate::hub::Hub;

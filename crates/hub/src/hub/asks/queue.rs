@@ -4,7 +4,7 @@
 //! no more are made at once than the gateway answers within a second; further requests wait here. Clients take turns,
 //! so that one with many requests makes only itself wait.
 
-use super::ask::Pair;
+use super::pair::Pair;
 use crate::limits::{
     FIRST_OFFERS_AT_ONCE, GRANT_ANSWER_MS, MAX_OFFERS_AT_ONCE, MIN_OFFERS_AT_ONCE, OFFER_DELAY_MS,
 };
@@ -12,8 +12,8 @@ use culvert_ids::{ClientId, GatewayId, ResourceId};
 use culvert_wire::Timestamp;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// The number of offers that a gateway may have unanswered: additive increase, multiplicative decrease (RFC 5681, section
-/// 3.1), by the delay of its answers (as RFC 6817), since a loss is what clients are to be spared.
+/// The number of offers that a gateway may have unanswered. It has additive increase and multiplicative decrease (RFC
+/// 5681, section 3.1), by the delay of answers (as RFC 6817): clients are to be spared a loss.
 #[derive(Debug)]
 struct Window {
     size: usize,

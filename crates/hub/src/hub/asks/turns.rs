@@ -1,6 +1,7 @@
 //! Requests that wait until a gateway has answered others.
 
-use super::ask::{Ask, Pair, Permit, Purpose, Turn};
+use super::ask::{Ask, Permit, Purpose, Turn};
+use super::pair::Pair;
 use crate::hub::Hub;
 use crate::limits::{GRANT_ANSWER_MS, OFFER_TURN_MS, SHORTEN_TURN_MS};
 use crate::reasons::StatedReason;
