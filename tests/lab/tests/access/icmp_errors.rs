@@ -429,7 +429,7 @@ fn errors_that_a_gateway_forges_pass_where_they_are_about_the_clients_own_packet
         wait_until("an error about an own packet to pass", SOON, || {
             // The packet that the error is about.
             let sent = client.inside(|| {
-                let socket = std::net::UdpSocket::bind((own, 40_000))?;
+                let socket = UdpSocket::bind((own, 40_000))?;
                 Ok(socket.send_to(b"", (web, 80))?)
             });
             sent.unwrap();
