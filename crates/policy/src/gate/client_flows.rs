@@ -139,7 +139,7 @@ impl ClientFlows {
         let state = &self.buckets[found.bucket].states[found.way];
         let is_same = |state: u64| (state >> 32) as u32 == found.generation;
         let add = |state: u64| is_same(state).then_some(state | u64::from(flags));
-        let _is_another = state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        let _is_another = state.fetch_update(Ordering::Release, Ordering::Relaxed, add);
     }
 
     /// Enters a flow, in the place of `replaced` if there is such. `rank` says what a place is worth by the key's third
@@ -158,14 +158,14 @@ impl ClientFlows {
         let mut tried = [false; WAYS];
         for _ in 0..WAYS {
             let chosen = replaced
-                .map(|found| (Rank::Over, found.way))
-                .filter(|(_, way)| !tried[*way])
+                .map(|found| (Rank::Over, found.way, head(found.generation, tag)))
+                .filter(|(_, way, _)| !tried[*way])
                 .or_else(|| self.least(bucket, &tried, &rank));
-            let Some((rank, way)) = chosen else {
+            let Some((rank, way, before)) = chosen else {
                 return false;
             };
             tried[way] = true;
-            if self.write(bucket, way, tag, key, flags, now_s) {
+            if self.write(bucket, (way, before), tag, key, flags, now_s) {
                 if matches!(rank, Rank::Lasting { .. }) {
                     self.displaced.fetch_add(1, Ordering::Relaxed);
                 }
@@ -175,17 +175,18 @@ impl ClientFlows {
         false
     }
 
-    /// The place that is worth the least of those not tried, and what it is worth.
+    /// The place that is worth the least of those not tried, with its worth, and the head of the flow that was judged.
     fn least(
         &self,
         bucket: usize,
         tried: &[bool; WAYS],
         rank: impl Fn(u64, u32, u64) -> Rank,
-    ) -> Option<(Rank, usize)> {
+    ) -> Option<(Rank, usize, u64)> {
         let it = &self.buckets[bucket];
         let ways = (0..WAYS).filter(|way| !tried[*way]);
         let ranked = ways.map(|way| {
-            let rank = match generation(it.heads[way].load(Ordering::Relaxed)) {
+            let head = it.heads[way].load(Ordering::Relaxed);
+            let rank = match generation(head) {
                 0 => Rank::Free,
                 _ => rank(
                     it.keys[way][2].load(Ordering::Relaxed),
@@ -193,23 +194,23 @@ impl ClientFlows {
                     it.last_s[way].load(Ordering::Relaxed),
                 ),
             };
-            (rank, way)
+            (rank, way, head)
         });
         ranked.min()
     }
 
-    /// Writes a flow to a place. False where somebody else does.
+    /// Writes a flow to a place with the head `before`. False where somebody else does, or has done so since: the flow there
+    /// is not the one that was judged.
     fn write(
         &self,
         bucket: usize,
-        way: usize,
+        (way, before): (usize, u64),
         tag: u64,
         key: &KeyWords,
         flags: u32,
         now_s: u64,
     ) -> bool {
         let it = &self.buckets[bucket];
-        let before = it.heads[way].load(Ordering::Relaxed);
         let taken = before | BUSY;
         if before == taken
             || it.heads[way]
@@ -225,10 +226,10 @@ impl ClientFlows {
             word.store(*value, Ordering::Relaxed);
         }
         let state = u64::from(next) << 32 | u64::from(flags);
-        it.states[way].store(state, Ordering::Relaxed);
+        // An exchange, so that flags which another worker adds at this moment come before it.
+        it.states[way].swap(state, Ordering::AcqRel);
         it.last_s[way].store(now_s, Ordering::Relaxed);
-        let head = u64::from(next) << GENERATION_SHIFT | tag;
-        it.heads[way].store(head, Ordering::Release);
+        it.heads[way].store(head(next, tag), Ordering::Release);
         true
     }
 
@@ -285,6 +286,11 @@ impl ClientFlows {
         // The number of buckets is a power of two.
         (hash as usize & (self.buckets.len() - 1), hash >> 32)
     }
+}
+
+/// The head of a place that nobody writes.
+const fn head(generation: u32, tag: u64) -> u64 {
+    (generation as u64) << GENERATION_SHIFT | tag
 }
 
 const fn generation(head: u64) -> u32 {

@@ -140,7 +140,8 @@ async fn a_length_that_no_datagram_has_ends_that_stream_alone() {
     assert_eq!(answer, preface);
     // A datagram before it is delivered.
     stream.write_all(b"\0\x05first\xff\xff").await.unwrap();
-    stream.write_all(&[7; 70_000]).await.unwrap();
+    // The relay may have closed the stream before all of it is written.
+    let _closed = stream.write_all(&[7; 70_000]).await;
     let mut buffer = [0; 100];
     let (len, _) = receive(&relay.gateway, &mut buffer).await;
     assert_eq!(&buffer[..len], b"first");

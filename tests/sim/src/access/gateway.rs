@@ -144,13 +144,13 @@ impl GatewayNode {
         let mut core = Gateway::new(options, self.candidates(), seed, now);
         if let Some(log) = &self.log {
             let log = read_log(log, None).expect("what was kept can be read");
-            let persisted = log
-                .into_persisted(self.void.clone())
-                .expect("the first write says who it is");
-            let wall_ms = self.wall_epoch_ms + net.now_ms;
-            core.handle_persisted(persisted, UnixTime::from_millis(wall_ms), now);
-            let behind_ms = net.portal_unix_ms().saturating_sub(wall_ms);
-            net.ledger.restored(self.number, behind_ms);
+            // A gateway that was refused before it was welcomed has written that it has no state.
+            if let Some(persisted) = log.into_persisted(self.void.clone()) {
+                let wall_ms = self.wall_epoch_ms + net.now_ms;
+                core.handle_persisted(persisted, UnixTime::from_millis(wall_ms), now);
+                let behind_ms = net.portal_unix_ms().saturating_sub(wall_ms);
+                net.ledger.restored(self.number, behind_ms);
+            }
         }
         core.handle_timeout(now);
         self.core = Some(core);
