@@ -25,7 +25,7 @@ target_dir := $(or $(CARGO_TARGET_DIR),target)
 BENCH_RUN = CULVERT_BIN="$${CULVERT_BIN:-$$(realpath $(target_dir)/release/culvert)}" cargo run --release -p culvert-bench --
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-ha test test-scripts test-packages packages static release reproducible bench bench-quick bench-console bench-relay bench-scale day study lint lint-labs lint-containers audit vet vet-import fuzz constant-time handshake-model miri sanitize docs docs-serve rustdoc clean-lab ci rust mutants promises
+.PHONY: help setup demo demo-ha test test-scripts test-packages packages static release reproducible bench bench-quick bench-console bench-crowd bench-relay bench-scale day study lint lint-labs lint-containers audit vet vet-import fuzz constant-time handshake-model miri sanitize docs docs-serve rustdoc clean-lab ci rust mutants promises
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -96,7 +96,7 @@ bench-relay: setup ## A relay beside coturn, pings through it under load, 10,000
 	$(BENCH_RUN) relay --check
 	$(BENCH_RUN) relayed --check
 
-bench-crowd: setup ## Handshakes, changes and memory with up to 60,000 peers beside wireguard-go, and the grants of 10,000 clients (root; ten minutes)
+bench-crowd: setup ## Handshakes, changes and memory with up to 60,000 peers beside wireguard-go, and the grants of 10,000 clients (root; some five minutes)
 	@scripts/peers.sh wireguard-go
 	cargo build --release -p culvert
 	$(BENCH_RUN) crowd --check
