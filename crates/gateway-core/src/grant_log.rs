@@ -9,6 +9,7 @@
 //! nothing is needed, and it is left out. A log that is damaged before its mark may lack an end: nothing of it is believed.
 
 use super::persisted::{GrantChanges, PersistedGrant, PersistedGrants, PersistedNetwork};
+use crc::{CRC_32_ISCSI, Crc};
 use culvert_ids::{GrantId, ID_LEN};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -280,7 +281,7 @@ fn record(log: &[u8], at: usize) -> Option<&[u8]> {
     let len = usize::try_from(u32::from_le_bytes(*len)).ok()?;
     let content = rest.get(..len.min(MAX_CONTENT_LEN + 1))?;
     let is_whole = len > 0 && len <= MAX_CONTENT_LEN;
-    (is_whole && crc32c(content) == u32::from_le_bytes(*checksum)).then_some(content)
+    (is_whole && CHECKSUM.checksum(content) == u32::from_le_bytes(*checksum)).then_some(content)
 }
 
 fn put_record(log: &mut Vec<u8>, kind: u8, body: &[&[u8]]) {
@@ -291,7 +292,7 @@ fn put_record(log: &mut Vec<u8>, kind: u8, body: &[&[u8]]) {
     let content = &log[start + HEAD_LEN..];
     // No content is as long as 4 GiB: a grant comes in a message of 1 MiB.
     let len = u32::try_from(content.len()).unwrap_or(u32::MAX);
-    let checksum = crc32c(content);
+    let checksum = CHECKSUM.checksum(content);
     log[start..start + 4].copy_from_slice(&len.to_le_bytes());
     log[start + 4..start + HEAD_LEN].copy_from_slice(&checksum.to_le_bytes());
 }
@@ -327,36 +328,7 @@ fn header(content: &[u8]) -> Result<(u64, u64), LogFault> {
 }
 
 /// CRC-32C (Castagnoli; RFC 3720, appendix B.4), which finds each error of up to three bits in a record of this length.
-fn crc32c(bytes: &[u8]) -> u32 {
-    let step = |crc: u32, byte: &u8| {
-        let [low, ..] = crc.to_le_bytes();
-        CRC_TABLE[usize::from(low ^ byte)] ^ (crc >> 8)
-    };
-    !bytes.iter().fold(u32::MAX, step)
-}
-
-const CRC_TABLE: [u32; 256] = crc_table();
-
-/// The remainder of each byte by the reversed polynomial.
-const fn crc_table() -> [u32; 256] {
-    let mut table = [0; 256];
-    let mut byte = 0;
-    while byte < 256_usize {
-        let mut crc = byte as u32;
-        let mut bit = 0;
-        while bit < 8 {
-            crc = if crc & 1 == 1 {
-                0x82f6_3b78 ^ (crc >> 1)
-            } else {
-                crc >> 1
-            };
-            bit += 1;
-        }
-        table[byte] = crc;
-        byte += 1;
-    }
-    table
-}
+const CHECKSUM: Crc<u32> = Crc::<u32>::new(&CRC_32_ISCSI);
 
 #[cfg(test)]
 mod tests {
@@ -365,9 +337,9 @@ mod tests {
     #[test]
     fn the_checksum_is_that_of_the_rfc() {
         // RFC 3720, appendix B.4.
-        assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);
-        assert_eq!(crc32c(&[0xff; 32]), 0x62a8_ab43);
+        assert_eq!(CHECKSUM.checksum(&[0; 32]), 0x8a91_36aa);
+        assert_eq!(CHECKSUM.checksum(&[0xff; 32]), 0x62a8_ab43);
         let rising: Vec<u8> = (0..32).collect();
-        assert_eq!(crc32c(&rising), 0x46dd_794e);
+        assert_eq!(CHECKSUM.checksum(&rising), 0x46dd_794e);
     }
 }
