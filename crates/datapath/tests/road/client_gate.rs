@@ -50,12 +50,6 @@ fn arrive(worker: &mut Worker, remote: &Remote, packets: &[Vec<u8>]) -> Vec<Vec<
     written.iter().map(|it| packet_of(it).to_vec()).collect()
 }
 
-fn gate_drops(worker: &Worker) -> Vec<(DropReason, u64)> {
-    let all = DropReason::ALL.iter();
-    let all = all.map(|reason| (*reason, worker.counters.dropped_by_gate(*reason)));
-    all.filter(|(_, count)| *count > 0).collect()
-}
-
 #[test]
 fn an_answer_comes_in_and_what_nobody_asked_for_does_not() {
     let gateway = Remote::new(1);
@@ -70,7 +64,7 @@ fn an_answer_comes_in_and_what_nobody_asked_for_does_not() {
         let arrived = arrive(&mut worker, &gateway, &[answer.clone(), unasked]);
         assert_eq!(arrived, [answer]);
     }
-    assert_eq!(gate_drops(&worker), [(DropReason::NotAFlow, 2)]);
+    assert_eq!(worker.gate_drops(), [(DropReason::NotAFlow, 2)]);
     assert_eq!(worker.drops(), []);
     // Nobody hears of what is dropped.
     assert!(worker.sent().is_empty());
@@ -82,7 +76,7 @@ fn an_echo_request_is_not_answered() {
     let mut worker = worker(&[&gateway]);
     let arrived = arrive(&mut worker, &gateway, &[echo(inner(1), HERE)]);
     assert!(arrived.is_empty());
-    assert_eq!(gate_drops(&worker), [(DropReason::NotOpened, 1)]);
+    assert_eq!(worker.gate_drops(), [(DropReason::NotOpened, 1)]);
 }
 
 #[test]
@@ -118,7 +112,7 @@ fn packets_that_are_joined_are_judged_together() {
     let mut worker = with_accept(Accept::ALL, &[&gateway]);
     let segments: Vec<_> = (0..4).map(|number| answer(1 + number * 100)).collect();
     assert!(arrive(&mut worker, &gateway, &segments).is_empty());
-    assert_eq!(gate_drops(&worker), [(DropReason::NotAFlow, 4)]);
+    assert_eq!(worker.gate_drops(), [(DropReason::NotAFlow, 4)]);
     // A superframe of the host is remembered as one packet is.
     worker.queue(BULK, superframe(HERE, inner(1), 3));
     worker.run();
@@ -126,7 +120,7 @@ fn packets_that_are_joined_are_judged_together() {
     worker.arrive(Lane::V4, gateway.seals(&segments));
     worker.run();
     assert_eq!(worker.written().len(), 1, "one superframe");
-    assert_eq!(gate_drops(&worker), [(DropReason::NotAFlow, 4)]);
+    assert_eq!(worker.gate_drops(), [(DropReason::NotAFlow, 4)]);
 }
 
 #[test]
@@ -145,7 +139,7 @@ fn what_a_router_behind_the_gateway_says_of_an_own_packet_comes_in() {
     };
     let lie = from_elsewhere(&question);
     assert!(arrive(&mut worker, &gateway, std::slice::from_ref(&lie)).is_empty());
-    assert_eq!(gate_drops(&worker), [(DropReason::NotAFlow, 1)]);
+    assert_eq!(worker.gate_drops(), [(DropReason::NotAFlow, 1)]);
     leave(&mut worker, &question);
     let arrived = arrive(&mut worker, &gateway, &[lie]);
     assert_eq!(arrived.len(), 1);

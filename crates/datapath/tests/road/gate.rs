@@ -81,12 +81,6 @@ fn arrive(worker: &mut Worker, remote: &Remote, packet: &[u8]) -> Vec<Vec<u8>> {
     written.iter().map(|it| packet_of(it).to_vec()).collect()
 }
 
-fn gate_drops(worker: &Worker) -> Vec<(DropReason, u64)> {
-    let all = DropReason::ALL.iter();
-    let all = all.map(|reason| (*reason, worker.counters.dropped_by_gate(*reason)));
-    all.filter(|(_, count)| *count > 0).collect()
-}
-
 #[test]
 fn a_packet_that_a_grant_allows_passes_and_its_answer_too() {
     let client = Remote::new(1);
@@ -97,7 +91,7 @@ fn a_packet_that_a_grant_allows_passes_and_its_answer_too() {
     worker.queue(BULK, frame(&answer));
     worker.run();
     assert_eq!(client.opens(&worker.sent()), [answer]);
-    assert_eq!(gate_drops(&worker), []);
+    assert_eq!(worker.gate_drops(), []);
     assert_eq!(worker.drops(), []);
 }
 
@@ -107,7 +101,7 @@ fn a_packet_that_no_grant_allows_is_counted_and_its_sender_hears_so_through_the_
     let mut worker = worker(gated(&[&client]));
     let packet = udp(client.inner(), SECRET, b"let me in");
     assert_eq!(arrive(&mut worker, &client, &packet), Vec::<Vec<u8>>::new());
-    assert_eq!(gate_drops(&worker), [(DropReason::NoGrant, 1)]);
+    assert_eq!(worker.gate_drops(), [(DropReason::NoGrant, 1)]);
     let answers = client.opens(&worker.sent());
     assert_eq!(answers.len(), 1);
     assert_eq!(icmp_of(&answers[0]), [3, 13]);
@@ -130,7 +124,7 @@ fn a_client_that_floods_hears_fifty_answers_at_once_and_another_one_hears_its_ow
     let packet = udp(quiet.inner(), SECRET, b"");
     worker.arrive(Lane::V4, quiet.seals(&[packet]));
     worker.run();
-    assert_eq!(gate_drops(&worker), [(DropReason::NoGrant, 201)]);
+    assert_eq!(worker.gate_drops(), [(DropReason::NoGrant, 201)]);
     let sent = worker.sent();
     let (to_quiet, to_flooding): (Vec<_>, Vec<_>) = sent
         .into_iter()
@@ -168,7 +162,7 @@ fn a_forged_source_is_counted_and_not_answered() {
     let mut worker = worker(both);
     let packet = udp(victim.inner(), SERVER, b"");
     assert_eq!(arrive(&mut worker, &client, &packet), Vec::<Vec<u8>>::new());
-    assert_eq!(gate_drops(&worker), [(DropReason::ForgedSource, 1)]);
+    assert_eq!(worker.gate_drops(), [(DropReason::ForgedSource, 1)]);
     assert_eq!(worker.sent(), []);
 }
 
@@ -185,7 +179,7 @@ fn a_grant_that_has_expired_lets_nothing_pass() {
     assert_eq!(arrive(&mut worker, &client, &packet).len(), 1);
     worker.advance(std::time::Duration::from_secs(2));
     assert_eq!(arrive(&mut worker, &client, &packet).len(), 0);
-    assert_eq!(gate_drops(&worker), [(DropReason::Expired, 1)]);
+    assert_eq!(worker.gate_drops(), [(DropReason::Expired, 1)]);
 }
 
 #[test]
@@ -199,7 +193,7 @@ fn a_device_with_gates_and_no_table_lets_nothing_pass_in_either_direction() {
     worker.queue(BULK, superframe(SERVER, client.inner(), 6));
     worker.run();
     assert_eq!(worker.sent(), []);
-    assert_eq!(gate_drops(&worker), [(DropReason::NoGrant, 7)]);
+    assert_eq!(worker.gate_drops(), [(DropReason::NoGrant, 7)]);
 }
 
 #[test]
@@ -210,7 +204,7 @@ fn a_packet_to_a_client_that_answers_nothing_is_counted_with_each_of_its_segment
     worker.queue(BULK, frame(&echo(SERVER, client.inner())));
     worker.run();
     assert_eq!(worker.sent(), []);
-    let dropped: u64 = gate_drops(&worker).iter().map(|(_, count)| count).sum();
+    let dropped: u64 = worker.gate_drops().iter().map(|(_, count)| count).sum();
     assert_eq!(dropped, 7);
 }
 
@@ -259,7 +253,7 @@ fn a_frame_that_waits_for_a_key_passes_the_gate_again_as_it_came() {
     worker.run();
     let translated = udp_between((NAME, 53), (client.inner(), 40_000), b"answer");
     assert_eq!(client.opens(&worker.sent()), [translated]);
-    assert_eq!(gate_drops(&worker), []);
+    assert_eq!(worker.gate_drops(), []);
 }
 
 #[test]
@@ -276,7 +270,7 @@ fn a_superframe_of_a_client_is_judged_by_its_first_packet_and_counted_by_all() {
         .collect();
     worker.arrive(Lane::V4, client.seals(&segments));
     worker.run();
-    let dropped: u64 = gate_drops(&worker).iter().map(|(_, count)| count).sum();
+    let dropped: u64 = worker.gate_drops().iter().map(|(_, count)| count).sum();
     assert_eq!(dropped, 8);
     assert_eq!(worker.written(), Vec::<Vec<u8>>::new());
 }
@@ -330,7 +324,7 @@ fn a_port_scan_of_one_client_leaves_the_flows_of_another_alone() {
             "round {round}"
         );
     }
-    assert_eq!(gate_drops(&worker), []);
+    assert_eq!(worker.gate_drops(), []);
     assert_eq!(worker.drops(), []);
     // Beside what the quiet one has.
     assert_eq!(gates.flow_count(), MAX_FLOWS_PER_CLIENT + 2);

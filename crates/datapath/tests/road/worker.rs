@@ -7,6 +7,7 @@ use culvert_datapath::{
 };
 use culvert_packet::Accept;
 use culvert_policy::gate::ClientGate;
+use culvert_policy::gate::DropReason;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -103,6 +104,13 @@ impl Worker {
     pub(crate) fn advance(&mut self, time: Duration) {
         let now = self.device().clock.now.get();
         self.device().clock.now.set(now.saturating_add(time));
+    }
+
+    /// Packets that the gate has dropped, by reason.
+    pub(crate) fn gate_drops(&self) -> Vec<(DropReason, u64)> {
+        let all = DropReason::ALL.iter();
+        let all = all.map(|reason| (*reason, self.counters.dropped_by_gate(*reason)));
+        all.filter(|(_, count)| *count > 0).collect()
     }
 
     /// Takes in which devices are ready, and makes one turn.

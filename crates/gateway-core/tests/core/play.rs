@@ -251,13 +251,24 @@ impl Play {
         self.execute();
     }
 
-    /// Waits until the gateway tries again, and connects.
-    pub(crate) fn reconnect(&mut self, grants: &[GrantId]) {
+    /// The connection breaks, and the gateway tries again.
+    pub(crate) fn break_off(&mut self) {
+        self.disconnect();
+        self.wait_for_connect();
+    }
+
+    /// Waits until the gateway tries again.
+    fn wait_for_connect(&mut self) {
         let connects = self.connects;
         while self.connects == connects {
             self.now_ms = self.gateway.poll_timeout().unwrap().as_millis();
             self.time();
         }
+    }
+
+    /// Waits until the gateway tries again, and connects.
+    pub(crate) fn reconnect(&mut self, grants: &[GrantId]) {
+        self.wait_for_connect();
         self.connect();
         self.welcome(grants);
     }

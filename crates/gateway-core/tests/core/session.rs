@@ -218,12 +218,7 @@ fn a_refusal_for_good_ends_the_gateway_and_all_its_grants() {
 fn a_token_that_is_refused_before_the_session_ends_the_gateway() {
     let mut play = Play::open();
     play.grant(&claims(1, 5, 9));
-    play.disconnect();
-    let connects = play.connects;
-    while play.connects == connects {
-        play.now_ms = play.gateway.poll_timeout().unwrap().as_millis();
-        play.time();
-    }
+    play.break_off();
     play.gateway
         .handle_unauthorized("no such token".into(), play.now());
     play.execute();
@@ -311,12 +306,7 @@ fn grants_that_one_message_does_not_name_follow_in_pages() {
     for number in 1..=4 {
         play.grant(&claims(number, number, 9));
     }
-    play.disconnect();
-    let connects = play.connects;
-    while play.connects == connects {
-        play.now_ms = play.gateway.poll_timeout().unwrap().as_millis();
-        play.time();
-    }
+    play.break_off();
     play.connect();
     let mut welcome = play.welcome_message(&[grant_id(1)]);
     if let ToGateway::Welcome { more_grants, .. } = &mut welcome {
@@ -351,12 +341,7 @@ fn grants_that_one_message_does_not_name_follow_in_pages() {
 fn nothing_else_comes_before_the_last_page() {
     let mut play = Play::open();
     play.grant(&claims(1, 1, 9));
-    play.disconnect();
-    let connects = play.connects;
-    while play.connects == connects {
-        play.now_ms = play.gateway.poll_timeout().unwrap().as_millis();
-        play.time();
-    }
+    play.break_off();
     play.connect();
     let mut welcome = play.welcome_message(&[]);
     if let ToGateway::Welcome { more_grants, .. } = &mut welcome {

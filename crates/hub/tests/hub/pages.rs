@@ -5,31 +5,54 @@ use culvert_hub::limits::MAX_GRANTS_PER_GATEWAY;
 use culvert_ids::GrantId;
 use culvert_wire::Timestamp;
 use culvert_wire::messages::{FromGateway, GRANTS_PER_PAGE, GatewayFeature, ToClient, ToGateway};
+use std::ops::RangeInclusive;
 
 /// Clients with as many grants each as one may ask for at once.
 const CLIENTS: u16 = 290;
 const RESOURCES: u16 = 60;
 
-/// 17,400 grants through one gateway, which is more than a page.
-fn crowded() -> World {
+/// A gateway, resources behind it, and clients that may use them. Nobody is connected.
+fn rows(clients: u16) -> World {
     let mut world = World::new();
     world.set_gateway(1, SITE);
-    take_pages(&mut world);
     for number in 1..=RESOURCES {
         world.set_network(number, SITE);
         world.set_policy(number, 1, number, Vec::new());
     }
-    for number in 1..=CLIENTS {
+    for number in 1..=clients {
         world.set_actor(number, false);
         world.add_member(number, 1);
         world.set_client(number, number);
     }
-    world.join_gateway(1);
-    for number in 1..=CLIENTS {
+    world
+}
+
+/// The same, and all are connected.
+fn connected(clients: u16) -> World {
+    let mut world = rows(clients);
+    for number in 1..=clients {
         world.join_client(number);
+    }
+    world.join_gateway(1);
+    world
+}
+
+fn ask_for_all(world: &mut World, clients: RangeInclusive<u16>) {
+    for number in clients {
         for resource in 1..=RESOURCES {
             world.ask(number, resource);
         }
+    }
+}
+
+/// 17,400 grants through one gateway, which is more than a page.
+fn crowded() -> World {
+    let mut world = rows(CLIENTS);
+    take_pages(&mut world);
+    world.join_gateway(1);
+    for number in 1..=CLIENTS {
+        world.join_client(number);
+        ask_for_all(&mut world, number..=number);
     }
     assert_eq!(world.holds(1), usize::from(CLIENTS * RESOURCES));
     world.forget_messages();
@@ -184,25 +207,9 @@ fn every_grant_of_a_full_gateway_is_revoked_at_once_without_ending_its_session()
 
 #[test]
 fn a_storm_of_requests_waits_in_the_hub_and_one_client_holds_up_no_other() {
-    let mut world = World::new();
-    world.set_gateway(1, SITE);
-    for number in 1..=RESOURCES {
-        world.set_network(number, SITE);
-        world.set_policy(number, 1, number, Vec::new());
-    }
-    for number in 1..=100 {
-        world.set_actor(number, false);
-        world.add_member(number, 1);
-        world.set_client(number, number);
-        world.join_client(number);
-    }
-    world.join_gateway(1);
+    let mut world = connected(100);
     world.manner(1, Manner::Silent);
-    for number in 1..=99 {
-        for resource in 1..=RESOURCES {
-            world.ask(number, resource);
-        }
-    }
+    ask_for_all(&mut world, 1..=99);
     world.ask(100, 1);
     let offers = |world: &World| {
         let offers = world.to_gateways.iter();
@@ -253,25 +260,9 @@ fn a_storm_of_requests_waits_in_the_hub_and_one_client_holds_up_no_other() {
 
 #[test]
 fn requests_that_wait_for_a_gateway_that_leaves_go_to_another() {
-    let mut world = World::new();
-    world.set_gateway(1, SITE);
-    for number in 1..=RESOURCES {
-        world.set_network(number, SITE);
-        world.set_policy(number, 1, number, Vec::new());
-    }
-    for number in 1..=20 {
-        world.set_actor(number, false);
-        world.add_member(number, 1);
-        world.set_client(number, number);
-        world.join_client(number);
-    }
-    world.join_gateway(1);
+    let mut world = connected(20);
     world.manner(1, Manner::Silent);
-    for number in 1..=20 {
-        for resource in 1..=RESOURCES {
-            world.ask(number, resource);
-        }
-    }
+    ask_for_all(&mut world, 1..=20);
     world.set_gateway(2, SITE);
     world.join_gateway(2);
     world.leave_gateway(1);
@@ -281,28 +272,12 @@ fn requests_that_wait_for_a_gateway_that_leaves_go_to_another() {
 
 #[test]
 fn an_access_that_ends_earlier_ends_in_time_however_many_requests_wait() {
-    let mut world = World::new();
-    world.set_gateway(1, SITE);
-    for number in 1..=RESOURCES {
-        world.set_network(number, SITE);
-        world.set_policy(number, 1, number, Vec::new());
-    }
-    for number in 1..=20 {
-        world.set_actor(number, false);
-        world.add_member(number, 1);
-        world.set_client(number, number);
-        world.join_client(number);
-    }
-    world.join_gateway(1);
+    let mut world = connected(20);
     world.ask(1, 1);
     let first = held(&world);
     world.manner(1, Manner::Silent);
     // Its window is full, and the client wants the same again.
-    for number in 2..=20 {
-        for resource in 1..=RESOURCES {
-            world.ask(number, resource);
-        }
-    }
+    ask_for_all(&mut world, 2..=20);
     world.ask(1, 1);
     // The access is to end in five minutes: there is time for that.
     let end_ms = world.now.unix_ms() + 300_000;
