@@ -72,7 +72,10 @@ impl Control {
         // Clients take a gateway's silence for its death.
         let answers_promptly = matches!(options.gate, GateKind::Gateway { .. });
         Self {
-            helpers: Helpers::start(Arc::clone(&parts.shared)),
+            helpers: {
+                let shared = Arc::clone(&parts.shared);
+                Helpers::start(move || shared.wake_control())
+            },
             workers: Workers::new(parts.shared, parts.worker_counters),
             requests: parts.requests,
             handshakes: Handshakes::new(parts.seed, options.suite, answers_promptly),
