@@ -21,7 +21,12 @@ fn left_behind(id: u32) -> String {
             || name.starts_with(&format!("cw{id}n"))
     };
     let mut found = processes(id);
-    for folder in ["/run/netns", "/var/run/wireguard", "/tmp"] {
+    let files = std::env::temp_dir();
+    for folder in [
+        "/run/netns".as_ref(),
+        "/var/run/wireguard".as_ref(),
+        files.as_path(),
+    ] {
         // A folder that nobody has made is empty; a file of others may be removed meanwhile.
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
