@@ -211,28 +211,32 @@ impl Relay {
     pub fn handle_run(&mut self, port: usize, run: &Run<'_>, now: Now) -> &Decisions {
         self.out.clear();
         self.control.clear();
-        let Some(at) = self.ports.get_mut(port) else {
+        let Some(at) = self.ports.get(port) else {
             return &self.out;
         };
-        match at.ends.find(run.source) {
-            Some(from) => {
-                let forwarding = Forwarding {
-                    port: at,
-                    run,
-                    from,
-                    now: now.boot,
-                    total: &self.total,
-                    counters: &mut self.counters,
-                    out: &mut self.out,
-                    control: &mut self.control,
-                };
-                forwarding.forward();
-                for index in 0..self.control.len() {
-                    let place = self.control[index].clone();
-                    self.handle_control(port, run, &run.bytes[place], now);
-                }
+        let mut from = at.ends.find(run.source);
+        let mut begin = 0;
+        if from.is_none() {
+            begin = self.handle_stranger(port, run, now);
+            from = self.ports[port].ends.find(run.source);
+        }
+        if let Some(from) = from.filter(|_| begin < run.bytes.len()) {
+            let forwarding = Forwarding {
+                port: &mut self.ports[port],
+                run,
+                begin,
+                from,
+                now: now.boot,
+                total: &self.total,
+                counters: &mut self.counters,
+                out: &mut self.out,
+                control: &mut self.control,
+            };
+            forwarding.forward();
+            for index in 0..self.control.len() {
+                let place = self.control[index].clone();
+                self.handle_control(port, run, &run.bytes[place], now);
             }
-            None => self.handle_stranger(port, run, now),
         }
         &self.out
     }
@@ -250,13 +254,21 @@ impl Relay {
         &self.out
     }
 
-    /// The sender is not registered.
-    fn handle_stranger(&mut self, port: usize, run: &Run<'_>, now: Now) {
+    /// Handles the records of a sender that is not registered, up to its registration: an end sends records at once behind
+    /// it, which may come in the same batch. Returns the place of the first record behind.
+    fn handle_stranger(&mut self, port: usize, run: &Run<'_>, now: Now) -> usize {
         let mut is_told = false;
+        let mut begin = 0;
         for record in run.records() {
+            begin += record.len();
             match Record::of(record) {
                 Record::Malformed => self.counters.drop_one(DropReason::Malformed),
-                Record::Control => self.handle_control(port, run, record, now),
+                Record::Control => {
+                    self.handle_control(port, run, record, now);
+                    if self.ports[port].ends.find(run.source).is_some() {
+                        break;
+                    }
+                }
                 _ => {
                     self.counters.drop_one(DropReason::UnknownSender);
                     if !is_told {
@@ -266,6 +278,7 @@ impl Relay {
                 }
             }
         }
+        begin
     }
 
     /// Time passed. Ends whose time is over leave.

@@ -39,6 +39,8 @@ struct Growing {
 pub(super) struct Forwarding<'a> {
     pub(super) port: &'a mut Port,
     pub(super) run: &'a Run<'a>,
+    /// The place of the first record that is judged.
+    pub(super) begin: usize,
     pub(super) from: Slot,
     pub(super) now: BootTime,
     pub(super) total: &'a SharedBudget,
@@ -63,8 +65,8 @@ impl Forwarding<'_> {
         let run = self.run;
         let mut growing: Option<Growing> = None;
         let mut known: Option<(Number, Slot)> = None;
-        let mut start = 0;
-        for record in run.bytes.chunks(run.stride.max(1)) {
+        let mut start = self.begin;
+        for record in run.bytes[start..].chunks(run.stride.max(1)) {
             let end = start + record.len();
             let way = if from_gateway {
                 self.way_from_gateway(record, &mut known)
