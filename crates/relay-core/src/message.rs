@@ -259,9 +259,9 @@ impl Register<'_> {
 
     /// A number that stands for this registration among those of one end: the beginning of its MAC.
     #[must_use]
-    pub fn fingerprint(&self) -> u64 {
-        let [a, b, c, d, e, f, g, h, ..] = *self.mac.as_bytes();
-        u64::from_ne_bytes([a, b, c, d, e, f, g, h])
+    pub fn fingerprint(&self) -> u32 {
+        let [a, b, c, d, ..] = *self.mac.as_bytes();
+        u32::from_ne_bytes([a, b, c, d])
     }
 
     /// True if the sender has the key that the token names.

@@ -3,6 +3,7 @@
 use super::claims::{ClaimList, ClaimTable, Slot, Taken};
 use super::record::{INITIATION_LEN, INITIATION_MAC1, Number};
 use crate::budget::ByteBucket;
+use crate::cookie::SECRET_LIFETIME;
 use crate::hash::{HashKey, KeyedMap};
 use crate::mac::{KEY_LEN, Mac};
 use blake2::{Blake2s256, Digest};
@@ -22,12 +23,18 @@ pub const TAGS_PER_CLIENT: usize = 2;
 /// An end that gives no sign of life for this long leaves. It gives one every 20 s.
 pub const SILENT_FOR: Duration = Duration::from_secs(60);
 
-/// Registrations of one end: eight at once, and one every 30 s. Each of the last eight is remembered for as long as
-/// its cookie counts (four minutes), so none counts twice.
-const REGISTRATIONS: TokenRate = TokenRate::new(Duration::from_secs(30), REMEMBERED as u32);
+/// Registrations of one end at once: a network that changes again and again, by several families and a stream each.
+const REGISTRATIONS_AT_ONCE: u32 = 16;
 
-/// Registrations of an end that are remembered.
-const REMEMBERED: usize = 8;
+/// The time between further ones. A proxy that breaks every stream off after some seconds takes one each time.
+const REGISTRATION_EVERY: Duration = Duration::from_secs(5);
+
+const REGISTRATIONS: TokenRate = TokenRate::new(REGISTRATION_EVERY, REGISTRATIONS_AT_ONCE);
+
+/// Registrations of an end that are remembered: all that it can make while the cookie of one counts, which is two lifetimes of
+/// its secret at most. So none counts twice.
+const REMEMBERED: usize = REGISTRATIONS_AT_ONCE as usize
+    + (2 * SECRET_LIFETIME.as_secs()).div_ceil(REGISTRATION_EVERY.as_secs()) as usize;
 
 /// An end that is registered.
 pub(super) struct End {
@@ -46,7 +53,7 @@ pub(super) struct End {
     /// `HASH("mac1----" || public key)`.
     mac1_key: [u8; KEY_LEN],
     registrations: TokenBucket<BootTime>,
-    recent: [u64; REMEMBERED],
+    recent: [u32; REMEMBERED],
     next_recent: usize,
     indices: ClaimList<INDICES_PER_CLIENT>,
     tags: ClaimList<TAGS_PER_CLIENT>,
@@ -62,7 +69,7 @@ pub(super) struct Checked {
     pub(super) expires: BootTime,
     pub(super) at: Destination,
     /// It names this registration among all that the end makes.
-    pub(super) fingerprint: u64,
+    pub(super) fingerprint: u32,
 }
 
 /// The reason for which an end does not take another registration of its own.
