@@ -171,7 +171,7 @@ impl<'a> EventLoop<'a> {
                 Event::Packet(packet) => self.handle_packets(packet),
                 Event::Dns(event) => self.handle_dns(event),
                 Event::Asked(asked) => {
-                    if let Some(command) = self.handle_asked(asked) {
+                    if let Some(command) = self.handle_asked(asked)? {
                         return Ok(LoopExit::Command(command));
                     }
                 }
@@ -204,7 +204,9 @@ impl<'a> EventLoop<'a> {
     }
 
     /// Does what is asked for, and returns what leads out of the loop.
-    fn handle_asked(&mut self, asked: StatusRequest) -> Option<StatusRequest> {
+    fn handle_asked(&mut self, asked: StatusRequest) -> Result<Option<StatusRequest>, ClientError> {
+        // The answer is about this moment, not about the last report of up to 250 ms ago.
+        self.hear_of_peers(Now::read())?;
         match &asked.request {
             Request::Status => self.answer(asked),
             Request::Ask(resource) => {
@@ -224,10 +226,10 @@ impl<'a> EventLoop<'a> {
                     .join(joining, &self.core.applications());
             }
             Request::Up | Request::Down | Request::SignIn(_) | Request::SignOut => {
-                return Some(asked);
+                return Ok(Some(asked));
             }
         }
-        None
+        Ok(None)
     }
 
     /// Answers with the state, whatever was asked for.
@@ -240,9 +242,7 @@ impl<'a> EventLoop<'a> {
         let is_due = |due| due <= now.boot;
         // Before the time: a path is judged by what was answered until now.
         if self.core.poll_report(now.boot).is_some_and(is_due) {
-            let (reports, port) = self.devices.tunnel.reports()?;
-            self.note_port(port);
-            self.core.handle_peers(&reports, now.boot);
+            self.hear_of_peers(now)?;
         }
         if self.core.poll_timeout().is_some_and(is_due) {
             self.core.handle_timeout(now.boot);
@@ -250,6 +250,13 @@ impl<'a> EventLoop<'a> {
         if self.answering.retry().is_some_and(is_due) {
             self.bind_dns().await;
         }
+        Ok(())
+    }
+
+    fn hear_of_peers(&mut self, now: Now) -> Result<(), ClientError> {
+        let (reports, port) = self.devices.tunnel.reports()?;
+        self.note_port(port);
+        self.core.handle_peers(&reports, now.boot);
         Ok(())
     }
 

@@ -37,9 +37,11 @@ impl EventLoop<'_> {
         let now = Now::read().boot;
         match news.event {
             StreamEvent::Opened(local) => {
+                tracing::debug!(%gateway, %relay, %local, "the stream to a relay is open");
                 self.core.handle_tls_opened(gateway, relay, local, now);
             }
             StreamEvent::Ended(why) => {
+                tracing::debug!(%gateway, %relay, why, "the stream to a relay has ended");
                 self.exempt_streams();
                 self.core.handle_tls_ended(gateway, relay, why, now);
             }
