@@ -204,6 +204,16 @@ async fn a_database_that_another_process_holds_is_locked_for_writers_only() {
 }
 
 #[tokio::test]
+async fn a_command_beside_a_portal_that_writes_opens_and_reads_at_once() {
+    let place = Place::new();
+    place.set_up().await.close().await;
+    let mut portal = place.raw().await;
+    portal.execute("BEGIN IMMEDIATE").await.unwrap();
+    let command = place.open().await.unwrap();
+    command.snapshot(ACCOUNT).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_machine_that_comes_again_as_it_was_waits_for_no_write() {
     let place = Place::new();
     let store = place.set_up().await;
