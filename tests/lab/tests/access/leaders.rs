@@ -46,10 +46,28 @@ impl Scene {
             let sql = format!("UPDATE {table} SET updated_ms = updated_ms - {AGE_MS}");
             database.query(&sql).unwrap();
         }
-        Self {
+        let scene = Self {
             _unused: FirstUses::serve(&product).unwrap(),
             bed: Bed::around(product).unwrap(),
+        };
+        if front == Front::Urls {
+            scene.wait_for_both_urls();
         }
+        scene
+    }
+
+    /// The first portal tells machines of the other one once it has seen that in the database.
+    fn wait_for_both_urls(&self) {
+        let url = self.portal(1).own_url();
+        let is_told = |output: &str| {
+            let mut lines = output.lines();
+            lines.any(|line| line.contains("told of its addresses") && line.contains(&url))
+        };
+        let product = &self.bed.product;
+        wait_until("the machines to know both portals", SOON, || {
+            is_told(&product.client.output()) && is_told(&product.gateways[0].output())
+        })
+        .unwrap_or_else(|error| panic!("{error}: {}", self.logs()));
     }
 
     fn portal(&self, number: usize) -> &Portal {
