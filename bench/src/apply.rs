@@ -161,6 +161,7 @@ impl Rows {
                     kind: TargetKind::Cidr,
                     address: format!("10.{a}.{b}.{c}/30"),
                 },
+                inbound: Vec::new(),
                 filters: vec![Filter::Icmp],
                 applications: Applications::Any,
                 within: None,

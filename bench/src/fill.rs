@@ -270,6 +270,7 @@ impl Fill {
                     grant: GrantId::new(born, random),
                     protocol: 6,
                     address: IpAddr::from([10, 0, 0, 1]),
+                    inbound: false,
                     port: 443,
                     application: None,
                     path: None,

@@ -307,7 +307,7 @@ impl<P> Client<P> {
         let current = self.accesses.grant(id);
         let was_in_use = current.is_some_and(|current| {
             let span = current.life() / 3;
-            current.id == grant && self.gateways.is_in_use(current, span, now)
+            current.id == grant && self.is_wanted(id, current, span, now)
         });
         self.end_grant(grant, now);
         let is_gone = self.accesses.grant(id).is_none();
@@ -342,6 +342,7 @@ impl<P> Client<P> {
                 self.tell_site(id, now);
             }
             None => {
+                self.directory.opening_mut().hurry();
                 // The next grant may come from another gateway, which knows none of them.
                 for (name, granted) in ended.names {
                     if !granted.is_lost && !access.awaits(&name) && access.ask.is_some() {

@@ -246,7 +246,7 @@ impl<P> Client<P> {
             return;
         };
         let span = grant.life() / 3;
-        if self.gateways.is_in_use(grant, span, now) {
+        if self.is_wanted(id, grant, span, now) {
             return self.ask(id, now);
         }
         // It may come into use before it ends.

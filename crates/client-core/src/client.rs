@@ -125,6 +125,7 @@ impl<P> Client<P> {
             self.portal.poll_timeout(),
             self.paths.poll_timeout(),
             self.gateways.poll_timeout(),
+            self.opening_due(),
         ];
         parts.into_iter().flatten().min()
     }
@@ -201,6 +202,7 @@ impl<P> Client<P> {
         self.drive_paths(now);
         self.apply(now);
         self.drive_paths(now);
+        self.hold_opening(now);
         self.send_asks(now);
         self.drain_stub(now);
         self.connect_if_due(now);

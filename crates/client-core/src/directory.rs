@@ -1,6 +1,7 @@
 //! The resources that the portal has told of, and which of them is meant.
 
 use super::ended::{Ended, MAX_ENDED};
+use super::opening::Opening;
 use culvert_base::{LogLine, LogQueue};
 use culvert_ids::ResourceId;
 use culvert_policy::{
@@ -33,6 +34,8 @@ pub(super) struct Directory {
     not_understood: BTreeMap<ResourceId, usize>,
     /// Resources that were there before.
     ended: Ended,
+    /// Those that may begin flows at this host.
+    opening: Opening,
 }
 
 /// A resource that can't be read.
@@ -124,6 +127,10 @@ impl Directory {
             *self.ranges.entry(range).or_default() += 1;
         }
         self.ended.forget(&resource);
+        if !resource.inbound.is_empty() {
+            self.opening.insert(resource.id);
+        }
+        self.opening.hurry();
         // It fits: the set's own bound is higher.
         let _replaced = self.resources.set(resource);
     }
@@ -146,6 +153,7 @@ impl Directory {
         self.unreadable.remove(&id);
         self.not_understood.remove(&id);
         let resource = self.resources.remove(id)?;
+        self.opening.remove(id);
         if let Some(range) = resource.target.prefix()
             && let Some(count) = self.ranges.get_mut(&range)
         {
@@ -184,6 +192,15 @@ impl Directory {
     /// Resources that were there before.
     pub(super) const fn ended(&self) -> &Ended {
         &self.ended
+    }
+
+    /// The resources that may begin flows at this host.
+    pub(super) const fn opening(&self) -> &Opening {
+        &self.opening
+    }
+
+    pub(super) const fn opening_mut(&mut self) -> &mut Opening {
+        &mut self.opening
     }
 
     /// Follows the account's rule about them.

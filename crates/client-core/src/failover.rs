@@ -85,7 +85,7 @@ impl<P> Client<P> {
         });
         let through_it = grants.filter(|(_, grant)| grant.gateway.id == id);
         let in_use: Vec<ResourceId> = through_it
-            .filter(|(_, grant)| self.gateways.is_in_use(grant, grant.life() / 3, now))
+            .filter(|(id, grant)| self.is_wanted(*id, grant, grant.life() / 3, now))
             .map(|(resource, _)| resource)
             .collect();
         if let Some(gateway) = self.gateways.get(id) {

@@ -6,6 +6,7 @@ use super::packet::PacketRefusal;
 use culvert_dns::{ForwardId, Transport, Via};
 use culvert_ids::{GatewayId, RelayId};
 use culvert_path::TlsPlace;
+use culvert_policy::gate::InboundRules;
 use culvert_policy::{DomainName, Prefix, RoutedServices};
 use culvert_wire::messages::{FromClient, Interface, PortalSet};
 use culvert_wire::{Cipher, PresharedKey, PublicKey};
@@ -46,6 +47,8 @@ pub enum Output<P> {
         peers: Vec<PeerUpdate>,
         /// Ranges whose routes are for some services alone, if they have changed. Packets for other services have no route.
         services: Option<BTreeMap<Prefix, RoutedServices>>,
+        /// What resources may begin at this host, if that has changed.
+        inbound: Option<InboundRules>,
         /// Packets that go on.
         resume: Vec<P>,
     },
@@ -142,6 +145,8 @@ pub struct Peer {
     pub cipher: Cipher,
     /// Addresses at which it may be.
     pub candidates: Vec<SocketAddr>,
+    /// True if the path to it is kept open while nothing is sent: flows may begin at its end.
+    pub is_kept_open: bool,
     /// All ranges that go to it and may come from it. Ranges that it had before and that are not among them end.
     pub allowed_ips: BTreeSet<Prefix>,
 }

@@ -27,11 +27,16 @@ impl<P> Client<P> {
         if self.routes.is_stale() || self.guard.is_stale() {
             self.update_guard();
         }
-        let mut services = None;
+        let (mut services, mut inbound) = (None, None);
         if self.routes.take_stale() {
             peers = self
                 .routes
-                .update_peers(self.route_grants(now), &self.gateways);
+                .update_peers(
+                    self.route_grants(now),
+                    &self.gateways,
+                    &self.opening_gateways(),
+                );
+            inbound = self.routes.update_inbound(self.inbound_rules(now));
             services = self
                 .routes
                 .update_services(self.services_without_route(now));
@@ -42,10 +47,12 @@ impl<P> Client<P> {
         peers.extend(known.map(PeerUpdate::BeginHandshake));
         let (resume, unroutable) = self.routes.take_resuming();
         self.outbox.counters.packets_resumed += resume.len() as u64;
-        if !peers.is_empty() || !resume.is_empty() || services.is_some() {
+        let is_news = services.is_some() || inbound.is_some();
+        if !peers.is_empty() || !resume.is_empty() || is_news {
             self.outbox.push(Output::Engine {
                 peers,
                 services,
+                inbound,
                 resume,
             });
         }

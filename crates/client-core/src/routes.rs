@@ -6,6 +6,7 @@ use super::output::{Peer, PeerUpdate};
 use super::packet::PacketFacts;
 use culvert_ids::GatewayId;
 use culvert_path::TARGETS_MAX;
+use culvert_policy::gate::InboundRules;
 use culvert_policy::{Prefix, RoutedServices};
 use culvert_wire::PublicKey;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +21,8 @@ pub(super) struct Routes<P> {
     routed: BTreeMap<Prefix, GatewayId>,
     /// Of `routed`, the ranges whose route is for some services alone.
     services: BTreeMap<Prefix, RoutedServices>,
+    /// What resources may begin at this host.
+    inbound: InboundRules,
     /// The ranges that the host leads into the tunnel.
     host: BTreeSet<Prefix>,
     /// Packets that go on with the next change.
@@ -34,6 +37,7 @@ impl<P> Default for Routes<P> {
             peers: BTreeMap::new(),
             routed: BTreeMap::new(),
             services: BTreeMap::new(),
+            inbound: InboundRules::default(),
             host: BTreeSet::new(),
             resuming: Vec::new(),
             is_stale: false,
@@ -85,6 +89,7 @@ impl<P> Routes<P> {
         &mut self,
         routed: BTreeMap<Prefix, GatewayId>,
         gateways: &Gateways,
+        opening: &BTreeSet<GatewayId>,
     ) -> Vec<PeerUpdate> {
         self.routed = routed;
         let mut wanted: BTreeMap<PublicKey, Peer> = BTreeMap::new();
@@ -98,6 +103,7 @@ impl<P> Routes<P> {
                 preshared_key: introduction.preshared_key.clone(),
                 cipher: introduction.cipher,
                 candidates,
+                is_kept_open: opening.contains(&id),
                 allowed_ips: BTreeSet::new(),
             };
             wanted.insert(introduction.key, peer);
@@ -129,6 +135,15 @@ impl<P> Routes<P> {
         }
         self.services.clone_from(&services);
         Some(services)
+    }
+
+    /// Returns what resources may begin at this host, if that is something else than before.
+    pub(super) fn update_inbound(&mut self, inbound: InboundRules) -> Option<InboundRules> {
+        if inbound == self.inbound {
+            return None;
+        }
+        self.inbound.clone_from(&inbound);
+        Some(inbound)
     }
 
     /// Returns the ranges that the host is to lead into the tunnel, if they are others than before.

@@ -303,7 +303,7 @@ fn special(field: &str, value: &Value) -> Option<String> {
         list.ok().map(|list| words(&list))
     }
     match field {
-        "filters" => list(value, words::filters),
+        "filters" | "inbound" => list(value, words::filters),
         "conditions" => list(value, words::conditions),
         "applications" => {
             let rule = culvert_wire::model::Applications::deserialize(value);

@@ -290,6 +290,7 @@ async fn make_resource(
             filters,
             applications: Applications::Any,
             within: Some(networks(fields)),
+            inbound: Vec::new(),
         }],
         policies: vec![DesiredPolicy {
             name: text("name"),

@@ -142,6 +142,11 @@ fn row(entry: &FlowLogEntry, names: &Names) -> Vec<Cell> {
         Some(port) => format!("{} {} port {port}", entry.protocol, entry.address),
         None => format!("{} {}", entry.protocol, entry.address),
     };
+    let to = match (entry.inbound, entry.port) {
+        (false, _) => to,
+        (true, Some(port)) => format!("from {} to {} port {port}", entry.address, entry.protocol),
+        (true, None) => format!("from {} by {}", entry.address, entry.protocol),
+    };
     vec![
         Cell::logged(entry.at),
         names.maybe(entry.actor),

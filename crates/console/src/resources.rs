@@ -21,7 +21,7 @@ use culvert_portal_base::{Fault, Id, Problems};
 use culvert_portal_service::{Caller, ListRequest};
 use culvert_store::{self as store, EntityKind, OrderBy};
 use culvert_wire::api::{NewPolicy, NewResource, PolicyPatch, Resource, ResourcePatch};
-use culvert_wire::model::{Applications, TargetKind};
+use culvert_wire::model::{Applications, Filter, TargetKind};
 use culvert_wire::words;
 
 const AT: &str = "/resources";
@@ -103,6 +103,7 @@ struct Written {
     allowed: Allowed,
     within: String,
     applications: String,
+    inbound: String,
 }
 
 impl Written {
@@ -114,6 +115,7 @@ impl Written {
             allowed: Allowed::sent(fields),
             within: fields.text("within").to_owned(),
             applications: fields.text("applications").to_owned(),
+            inbound: fields.text("inbound").to_owned(),
         }
     }
 
@@ -128,6 +130,10 @@ impl Written {
                 TargetKind::Cidr | TargetKind::Address => String::new(),
             },
             applications: words::applications(&resource.applications),
+            inbound: match resource.inbound.is_empty() {
+                true => String::new(),
+                false => words::filters(&resource.inbound).replace(' ', "\n"),
+            },
         }
     }
 
@@ -152,6 +158,13 @@ impl Written {
                 .optional()
                 .hint("any, only:backup,sync or except:browser")
                 .value(&self.applications),
+            Field::lines("inbound", "Open at clients")
+                .optional()
+                .hint(
+                    "Only of addresses: the services of a client's own host that they may use while it has access, one a \
+                     line: tcp:22, udp:161, icmp. Empty: nothing begins a connection to a client.",
+                )
+                .value(&self.inbound),
         ];
         Form::new(title, action, submit, fields)
     }
@@ -162,6 +175,13 @@ impl Written {
             text => words::parse_applications(text)
                 .map_err(|error| Fault::invalid("applications", error)),
         }
+    }
+
+    /// The services of clients' hosts that it may use.
+    fn opened(&self) -> Result<Vec<Filter>, Fault> {
+        words::parse_all_allowed(&self.inbound)
+            .and_then(|each| words::allowed(&each))
+            .map_err(|error| Fault::invalid("inbound", error))
     }
 
     /// As the API takes it; an empty field asks for nothing.
@@ -194,6 +214,7 @@ impl Written {
             filters: problems.take(self.allowed.filters())?,
             applications: problems.take(self.programs())?,
             within: Some(self.networks()),
+            inbound: problems.take(self.opened())?,
         };
         problems.take(service.check_resource(caller, id, &patch).await)?;
         problems.finish()?;
@@ -220,6 +241,7 @@ pub(super) async fn ask(
         allowed: Allowed::of(&[]),
         within: String::new(),
         applications: "any".to_owned(),
+        inbound: String::new(),
     };
     let form = console.with_choices(&person, new_form(&written, asked.text("group")));
     let form = form.await?;
@@ -282,6 +304,7 @@ async fn created(
         filters: wanted.filters.unwrap_or_default(),
         applications,
         within: wanted.within,
+        inbound: wanted.inbound.unwrap_or_default(),
     };
     let resource = service.create_resource(caller, new).await?;
     let Some((name, group)) = policy else {
@@ -441,6 +464,7 @@ fn facts(written: &Written) -> Vec<(&'static str, Cell)> {
         ("Allowed", Cell::code(written.allowed.text())),
         ("Networks of its names", Cell::code(&written.within)),
         ("Programs of the client", Cell::code(&written.applications)),
+        ("Open at clients", Cell::code(&written.inbound)),
     ]
 }
 

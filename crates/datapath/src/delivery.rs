@@ -286,6 +286,7 @@ mod tests {
                 resource: RESOURCE.parse().unwrap(),
                 reach: Reach::Addresses("10.0.0.0/24".parse().unwrap()),
                 filters: Filters::any(),
+                inbound: Filters::none(),
                 expires: BootTime::MAX,
             };
             let grants = ClientGrants::new(PeerKey(slot), vec![client.into()], vec![grant]);

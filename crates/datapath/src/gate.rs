@@ -116,7 +116,8 @@ pub(crate) fn judge_at_client(
             ..Frame::packet(packet)
         };
         let is_peers = |address| snapshot.routes.owner(address) == Some(from);
-        gate.admit(now, share_of(from), home(snapshot), is_peers, &frame)
+        let (home, rules) = (home(snapshot), snapshot.inbound.as_deref());
+        gate.admit(now, share_of(from), home, rules, is_peers, &frame)
     };
     match admit(packet, packets, later) {
         Verdict::Admit(_) => Judged::Passes,

@@ -174,6 +174,7 @@ impl fmt::Display for EndedFlow {
             remote,
             protocol,
             client_port,
+            is_inbound,
             remote_port,
             started,
             last,
@@ -183,6 +184,9 @@ impl fmt::Display for EndedFlow {
             ..
         } = self.0;
         write!(out, "protocol={} ", protocol.0)?;
+        if is_inbound {
+            write!(out, "inbound=true ")?;
+        }
         write!(out, "client={client} port={client_port} ")?;
         write!(out, "to={visible} port={remote_port} ")?;
         if remote != visible {
@@ -223,6 +227,7 @@ mod tests {
             remote: [10, 0, 0, 5].into(),
             protocol: Protocol::TCP,
             client_port: 40_000,
+            is_inbound: false,
             remote_port: 443,
             started: BootTime::from_millis(1_000),
             last: BootTime::from_millis(3_500),

@@ -7,7 +7,7 @@ use crate::key_table::KeyTable;
 use crate::peer::Peer;
 use crate::peer_table::PeerTable;
 use crate::service_routes::ServiceRoutes;
-use culvert_policy::gate::GateTable;
+use culvert_policy::gate::{GateTable, InboundRules};
 use culvert_session::{ClockOffset, PeerId};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -50,6 +50,8 @@ pub struct Snapshot {
     pub service_routes: Option<Arc<ServiceRoutes>>,
     /// The grants of each client; `None` lets nothing pass on a device that has gates.
     pub gate: Option<Arc<GateTable>>,
+    /// At a client: what resources may begin at its host; `None` where that is nothing.
+    pub inbound: Option<Arc<InboundRules>>,
     /// This end's addresses in the tunnel, where errors about their packets pass from any source.
     pub inside: Option<Inside>,
     /// Of the machine that these keys are for: where a worker finds another one, the machine may be a
@@ -69,6 +71,7 @@ impl Snapshot {
             mtu,
             service_routes: None,
             gate: None,
+            inbound: None,
             inside: None,
             wall_offset,
         }

@@ -5,7 +5,7 @@ use culvert_aead::Suite;
 use culvert_base::UnixTime;
 use culvert_base::{AllowedIpChange, Prefix};
 use culvert_datapath::{Inside, Mechanisms, ServiceRoutes, Unrouted};
-use culvert_policy::gate::{GateTable, PeerKey};
+use culvert_policy::gate::{GateTable, InboundRules, PeerKey};
 use culvert_session::{PresharedKey, PrivateKey, PublicKey};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -98,6 +98,8 @@ pub struct Change {
     pub service_routes: Option<ServiceRoutes>,
     /// The grants of each client from here on. Its instants are those of [`crate::boot_time`].
     pub gate: Option<Arc<GateTable>>,
+    /// At a client: what resources may begin at its host from here on.
+    pub inbound: Option<InboundRules>,
     /// The addresses of this end in the tunnel, whose packets ICMP errors of any source may be about.
     pub inside: Option<Inside>,
 }

@@ -211,6 +211,7 @@ fn claims(number: u32, clients: u32) -> GrantClaims {
             address: format!("10.0.{}.0/24", resource % 250),
         }
         .into(),
+        inbound: Vec::new().into(),
         filters: vec![Filter::Any].into(),
         cipher: Cipher::ChaCha20Poly1305,
         iat: Timestamp::from_unix_ms(UNIX.as_millis()),

@@ -3,12 +3,12 @@
 //! A grant takes some 100 µs to verify and to put in force, other messages next to nothing. So grants wait here, and
 //! everything else that the portal says is handled at once: a revocation is never behind a backlog of grants.
 
+use super::services::ChangedServices;
 use super::verify::unverified_claims;
 use culvert_base::BootTime;
 use culvert_ids::{GrantId, ResourceId};
 use culvert_wire::PresharedKey;
 use culvert_wire::messages::{GrantLabels, WantedName};
-use culvert_wire::model::{Filter, Understood};
 use std::collections::BTreeMap;
 
 /// Grants that are put in force in one turn, and are in one change of the data plane. That is some 13 ms of work, for
@@ -36,8 +36,8 @@ pub(super) struct Waiting {
     pub(super) grant: GrantId,
     resource: ResourceId,
     since: BootTime,
-    /// Filters that the portal has set since.
-    pub(super) changed_filters: Option<Understood<Filter>>,
+    /// Services that the portal has set since.
+    pub(super) changed: Option<ChangedServices>,
     /// Others wait for its answer.
     pub(super) answer_now: bool,
 }
@@ -64,7 +64,7 @@ impl WaitingGrants {
             grant: claims.grant,
             resource: claims.resource,
             since: now,
-            changed_filters: None,
+            changed: None,
             answer_now: false,
         };
         self.of_grant.insert(claims.grant, self.next);
@@ -94,11 +94,11 @@ impl WaitingGrants {
         waiting.map(|waiting| waiting.answer_now = true).is_some()
     }
 
-    /// The filters of a resource are others than those in its grants from here on.
-    pub(super) fn set_filters(&mut self, resource: ResourceId, written: &Understood<Filter>) {
+    /// The services of a resource are others than those in its grants from here on.
+    pub(super) fn set_services(&mut self, resource: ResourceId, written: &ChangedServices) {
         for waiting in self.waiting.values_mut() {
             if waiting.resource == resource {
-                waiting.changed_filters = Some(written.clone());
+                waiting.changed = Some(written.clone());
             }
         }
     }

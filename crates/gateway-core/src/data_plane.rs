@@ -2,6 +2,7 @@
 
 use super::clients::{Clients, PeerUpdate};
 use super::grants::{Grants, Held, Visible};
+use super::inbound::InboundSources;
 use super::names::{Lead, Names};
 use super::network::Network;
 use super::verify::GrantFault;
@@ -20,6 +21,7 @@ pub(super) struct DataPlane {
     is_guarded: bool,
     /// True if the data plane has not been told of the table yet.
     is_new: bool,
+    inbound: InboundSources,
 }
 
 impl DataPlane {
@@ -29,6 +31,7 @@ impl DataPlane {
             table: GateTable::new(),
             is_guarded: true,
             is_new: true,
+            inbound: InboundSources::default(),
         }
     }
 
@@ -62,6 +65,11 @@ impl DataPlane {
         is_news
     }
 
+    /// The ranges that may begin flows at clients, where they are others than before.
+    pub(super) fn poll_inbound(&mut self) -> Option<BTreeSet<Prefix>> {
+        self.inbound.poll()
+    }
+
     /// The changes that the data plane has not been told of.
     pub(super) fn poll_update(&mut self) -> Option<(Vec<PeerUpdate>, Arc<GateTable>)> {
         let peers = self.clients.take_updates();
@@ -84,6 +92,10 @@ impl DataPlane {
         network: Option<&Network>,
     ) -> Result<(), GrantFault> {
         self.is_new = true;
+        let opening = held.of_client(client);
+        let opening = opening.filter(|held| !held.inbound.is_empty());
+        let ranges = opening.filter_map(|held| held.target.prefix());
+        self.inbound.set(client, ranges.collect());
         let mut grants = Vec::new();
         let mut latest: Option<&Held> = None;
         let mut site_dns: Option<gate::SiteDns> = None;
@@ -108,6 +120,7 @@ impl DataPlane {
                 resource: held.claims.resource,
                 reach,
                 filters: held.filters.clone(),
+                inbound: held.inbound.clone(),
                 expires: held.expires,
             });
             if latest.is_none_or(|latest| latest.claims.iat <= held.claims.iat) {

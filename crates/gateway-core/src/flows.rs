@@ -169,7 +169,11 @@ pub(super) fn ended_flow(
         grant: record.grant,
         protocol: record.protocol.0,
         address: record.remote,
-        port: record.remote_port,
+        port: match record.is_inbound {
+            true if record.has_ports() => record.client_port,
+            _ => record.remote_port,
+        },
+        inbound: record.is_inbound,
         started: at(record.started),
         ended: at(record.last),
         sent_bytes: record.to_remote.bytes,

@@ -4,12 +4,12 @@ use super::backlog::WaitingGrants;
 use super::grant_table::{GrantFacts, GrantTable};
 use super::host_addresses::RefusedAtHost;
 use super::persisted::PersistedGrant;
-use super::verify::Verified;
+use super::services::ChangedServices;
+use super::verify::{Verified, inbound};
 use culvert_base::BootTime;
 use culvert_ids::{ClientId, GrantId, ResourceId};
 use culvert_policy::{DomainName, Filters, Target, Within};
 use culvert_wire::messages::{GrantLabels, WantedName};
-use culvert_wire::model::Understood;
 use culvert_wire::{GrantClaims, PresharedKey, model};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -59,8 +59,10 @@ pub(super) struct Held {
     /// The ranges into which its names may lead.
     pub(super) within: Option<Within>,
     pub(super) filters: Filters,
-    /// Filters that the portal has set since.
-    pub(super) changed_filters: Option<Understood<model::Filter>>,
+    /// The services of the client's host that the resource may use.
+    pub(super) inbound: Filters,
+    /// Services that the portal has set since.
+    pub(super) changed: Option<ChangedServices>,
     pub(super) token: String,
     pub(super) preshared_key: PresharedKey,
     pub(super) names: BTreeMap<DomainName, Visible>,
@@ -82,8 +84,8 @@ pub(super) struct Pending {
     pub(super) unanswered: BTreeSet<DomainName>,
     /// Names that the client is to ask for again, since the DNS has not answered for them yet.
     pub(super) deferred: BTreeSet<DomainName>,
-    /// Filters that the portal has set meanwhile.
-    pub(super) changed_filters: Option<Understood<model::Filter>>,
+    /// Services that the portal has set meanwhile.
+    pub(super) changed: Option<ChangedServices>,
     /// The time at which names that the DNS has not answered for are given up.
     pub(super) time_out: BootTime,
     /// The time at which the grant comes into force without them, for the sake of the others.
@@ -240,16 +242,17 @@ impl Grants {
 }
 
 impl Held {
-    pub(super) fn set_filters(&mut self, written: &Understood<model::Filter>) {
+    pub(super) fn set_services(&mut self, written: &ChangedServices) {
         // Filters that can't be allow nothing.
-        self.filters = model::filters(written).unwrap_or_else(|_| Filters::none());
-        self.changed_filters = Some(written.clone());
+        self.filters = model::filters(&written.filters).unwrap_or_else(|_| Filters::none());
+        self.inbound = inbound(&self.target, &written.inbound);
+        self.changed = Some(written.clone());
     }
 
     /// The number of its filters that this version does not understand.
     pub(super) fn not_understood(&self) -> usize {
-        let written = self.changed_filters.as_ref();
-        written.unwrap_or(&self.claims.filters).others()
+        let changed = self.changed.as_ref().map(|changed| &changed.filters);
+        changed.unwrap_or(&self.claims.filters).others()
     }
 
     pub(super) fn persisted(&self) -> PersistedGrant {
@@ -265,7 +268,8 @@ impl Held {
                     ipv6,
                 })
                 .collect(),
-            filters: self.changed_filters.clone(),
+            filters: self.changed.as_ref().map(|it| it.filters.clone()),
+            inbound: self.changed.as_ref().map(|it| it.inbound.clone()),
         }
     }
 }

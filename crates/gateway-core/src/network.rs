@@ -1,6 +1,6 @@
 //! The networks of the tunnel, as `welcome` told of them.
 
-use super::verify::{CLOCK_SKEW, GrantFault, GrantKeys, Verified};
+use super::verify::{CLOCK_SKEW, GrantFault, GrantKeys, Verified, inbound};
 use culvert_base::UnixTime;
 use culvert_ids::GatewayId;
 use culvert_policy::Prefix;
@@ -68,7 +68,9 @@ impl Network {
             .map_err(|error| GrantFault::Resource(error.to_string()))?;
         let filters = model::filters(&claims.filters)
             .map_err(|error| GrantFault::Resource(error.to_string()))?;
+        let inbound = inbound(&target, &claims.inbound);
         Ok(Verified {
+            inbound,
             claims,
             target,
             within,

@@ -4,9 +4,10 @@ use super::clients::PeerUpdate;
 use super::persisted::GrantChanges;
 use culvert_ids::{GrantId, RelayId};
 use culvert_path::TlsPlace;
-use culvert_policy::DomainName;
+use culvert_policy::{DomainName, Prefix};
 use culvert_policy::gate::GateTable;
 use culvert_wire::messages::{FromGateway, Interface, PortalSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -34,6 +35,8 @@ pub enum Output {
         /// All destinations that clients may reach.
         table: Arc<GateTable>,
     },
+    /// Exactly these ranges may begin flows at clients, as far as the table lets them.
+    Inbound(BTreeSet<Prefix>),
     /// Send this datagram from the tunnel's socket.
     SendPathMessage {
         /// The datagram.

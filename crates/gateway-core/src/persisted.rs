@@ -80,6 +80,9 @@ pub struct PersistedGrant {
     /// Filters that the portal has set since the grant was signed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filters: Option<Understood<Filter>>,
+    /// Of the same time, the services of the client's host that the resource may use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inbound: Option<Understood<Filter>>,
 }
 
 /// Persisted grants that did not come into force again.

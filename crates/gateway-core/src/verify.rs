@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use culvert_ids::{GrantId, ResourceId};
 use culvert_policy::{DomainName, Filters, Target, Within};
-use culvert_wire::GrantClaims;
+use culvert_wire::{GrantClaims, model};
 use culvert_wire::messages::{Reason, ReasonCode};
 use pasetors::Public;
 use pasetors::keys::AsymmetricPublicKey;
@@ -146,6 +146,15 @@ pub(super) struct Verified {
     pub(super) target: Target,
     pub(super) within: Option<Within>,
     pub(super) filters: Filters,
+    pub(super) inbound: Filters,
+}
+
+/// The services of clients' hosts that a resource may use. Those that can't be read open nothing, and neither do those of names.
+pub(super) fn inbound(target: &Target, written: &[model::Filter]) -> Filters {
+    match target.prefix() {
+        Some(_) => model::filters(written).unwrap_or_else(|_| Filters::none()),
+        None => Filters::none(),
+    }
 }
 
 impl GrantKeys {

@@ -300,6 +300,7 @@ impl Shell {
                 Output::End(ending) => self.ending = Some(ending),
                 Output::Interface(interface) => self.set_up(interface).await?,
                 Output::Engine { peers, table } => self.devices.tunnel.apply(peers, table)?,
+                Output::Inbound(ranges) => self.devices.host.set_inbound(ranges).await?,
                 Output::SendPathMessage { datagram, to } => {
                     self.devices.tunnel.send_path_message(&datagram, to);
                 }

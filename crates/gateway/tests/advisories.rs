@@ -61,6 +61,7 @@ fn claims() -> GrantClaims {
         gateway: GATEWAY,
         resource: ResourceId::from_bytes([5; 16]),
         target: address("10.0.0.1"),
+        inbound: Vec::new().into(),
         filters: vec![Filter::Any].into(),
         cipher: Cipher::ChaCha20Poly1305,
         iat: Timestamp::from_unix_ms(UNIX_MS),

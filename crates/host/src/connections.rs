@@ -3,6 +3,7 @@
 //! Also readable without rights. The text form is chosen over `NETLINK_SOCK_DIAG` because a client in its sandbox may read
 //! it, and it is read once in a client's life.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -25,7 +26,7 @@ pub struct Connection {
     pub remote: SocketAddr,
 }
 
-/// The connections from one of these addresses, in the network namespace of this thread. A list that can't be read has none.
+/// The connections that programs have begun from one of these addresses, in the network namespace of this thread. A list that can't be read has none.
 #[must_use]
 pub fn connections_from(addresses: &[IpAddr]) -> Vec<Connection> {
     let lists = [
@@ -45,20 +46,49 @@ pub fn connections_from(addresses: &[IpAddr]) -> Vec<Connection> {
             .flat_map(|list| list.lines().map_while(Result::ok));
         lines.filter_map(move |line| parse(&line, is_tcp))
     });
-    let found = found.filter(|connection| addresses.contains(&connection.own.ip()));
-    found.take(MAX_CONNECTIONS).collect()
+    let mut listening = BTreeSet::new();
+    let mut connections = Vec::new();
+    for socket in found {
+        match socket {
+            Socket::Listening(port) => {
+                listening.insert(port);
+            }
+            Socket::Connected(connection)
+                if connections.len() < MAX_CONNECTIONS
+                    && addresses.contains(&connection.own.ip()) =>
+            {
+                connections.push(connection);
+            }
+            Socket::Connected(_) => {}
+        }
+    }
+    // Others began what came to a port that is listened at: it goes on as they may begin it again.
+    connections.retain(|connection| !connection.is_tcp || !listening.contains(&connection.own.port()));
+    connections
 }
 
-/// A line of such a list; `None` for its heading and for a socket without another end.
-fn parse(line: &str, is_tcp: bool) -> Option<Connection> {
+/// A socket of such a list.
+#[derive(Debug, PartialEq, Eq)]
+enum Socket {
+    Connected(Connection),
+    /// Of TCP, at this port.
+    Listening(u16),
+}
+
+/// A line of such a list; `None` for its heading and for a socket of UDP without another end.
+fn parse(line: &str, is_tcp: bool) -> Option<Socket> {
+    const LISTEN: &str = "0A";
     let mut words = line.split_ascii_whitespace().skip(1);
     let (own, remote) = (end(words.next()?)?, end(words.next()?)?);
+    if is_tcp && words.next() == Some(LISTEN) {
+        return Some(Socket::Listening(own.port()));
+    }
     let is_connected = remote.port() != 0 && !remote.ip().is_unspecified();
-    is_connected.then_some(Connection {
+    is_connected.then_some(Socket::Connected(Connection {
         is_tcp,
         own,
         remote,
-    })
+    }))
 }
 
 /// An address and a port. The address is written as 32-bit words of this machine's order, the port as a number.
@@ -111,6 +141,8 @@ mod tests {
             socket.peer_addr().unwrap(),
         );
         assert!(found.contains(&tcp) && found.contains(&udp), "{found:?}");
+        let begun_outside = of(true, tcp.remote, tcp.own);
+        assert!(!found.contains(&begun_outside), "{found:?}");
         for lonely in [listener.local_addr(), unconnected.local_addr()] {
             let lonely = lonely.unwrap();
             let is_there = |it: &Connection| it.own == lonely && it.remote.port() == 0;
@@ -124,21 +156,30 @@ mod tests {
     fn lines_of_both_families_are_read_and_headings_are_not() {
         let line =
             "   1: 0100007F:9C40 0200000A:01BB 01 00000000:00000000 00:00000000 00000000 0 0 1 1";
-        let connection = parse(line, true).unwrap();
+        let connection = connected(line);
         assert_eq!(connection.own, "127.0.0.1:40000".parse().unwrap());
         assert_eq!(connection.remote, "10.0.0.2:443".parse().unwrap());
         let line =
             "   0: 000000FD000000000000000009000000:9C40 0000000000000000FFFF00000200000A:01BB 01";
-        let connection = parse(line, true).unwrap();
+        let connection = connected(line);
         assert_eq!(connection.own, "[fd00::9]:40000".parse().unwrap());
         assert_eq!(connection.remote, "10.0.0.2:443".parse().unwrap());
         for other in [
             "  sl  local_address rem_address   st tx_queue",
-            "   1: 0100007F:9C40 00000000:0000 0A",
             "   1: 0100007F 0200000A:01BB",
             "",
         ] {
             assert_eq!(parse(other, true), None, "{other}");
+        }
+        let listening = "   1: 0100007F:9C40 00000000:0000 0A";
+        assert_eq!(parse(listening, true), Some(Socket::Listening(40_000)));
+    }
+
+    #[cfg(target_endian = "little")]
+    fn connected(line: &str) -> Connection {
+        match parse(line, true) {
+            Some(Socket::Connected(connection)) => connection,
+            other => panic!("{line}: {other:?}"),
         }
     }
 }

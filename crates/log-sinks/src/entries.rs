@@ -69,6 +69,7 @@ pub fn flow(row: store::LoggedFlow) -> api::FlowLogEntry {
         protocol: api::FlowLogEntry::protocol_name(entry.protocol),
         address: entry.address,
         port: Some(entry.port).filter(|port| *port > 0),
+        inbound: entry.inbound,
         application: entry.application,
         path: entry.path,
         relay: entry.relay,

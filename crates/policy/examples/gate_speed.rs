@@ -83,6 +83,7 @@ fn look_ups() -> Result<(), PolicyError> {
             id: ResourceId::new(UnixTime::from_millis(number), [0; 10]),
             site: SiteId::new(UnixTime::EPOCH, [0; 10]),
             target: target(number)?,
+            inbound: Filters::none(),
             filters: Filters::none(),
             applications: Applications::ANY,
             name: ResourceName::new("a resource")?,
@@ -158,6 +159,7 @@ fn table() -> Result<GateTable, PolicyError> {
         resource: ResourceId::new(UnixTime::from_millis(number.into()), [0; 10]),
         reach,
         filters,
+        inbound: Filters::none(),
         expires: BootTime::MAX,
     };
     let tcp = Filters::new([Filter::Tcp(Ports::one(443))])?;

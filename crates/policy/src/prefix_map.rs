@@ -8,7 +8,7 @@ use std::net::IpAddr;
 ///
 /// It looks the address up once for each length in use, longest first: at most 33 or 129 times,
 /// in practice a handful, and every change touches one entry alone.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PrefixMap<T> {
     entries: BTreeMap<Prefix, T>,
     /// Entries of each length.
@@ -49,6 +49,10 @@ impl<T> PrefixMap<T> {
 
     pub(crate) fn get_mut(&mut self, prefix: Prefix) -> Option<&mut T> {
         self.entries.get_mut(&prefix)
+    }
+
+    pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
+        self.entries.values()
     }
 
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {

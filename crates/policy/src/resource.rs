@@ -28,6 +28,8 @@ pub struct Resource {
     pub target: Target,
     /// The services of it that may be used.
     pub filters: Filters,
+    /// The services of a client's own host that its addresses may use; of names none.
+    pub inbound: Filters,
     /// The programs of a client that may reach it.
     pub applications: Applications,
     /// The name that people give it.

@@ -57,6 +57,11 @@ impl Service {
             text.push('\n');
             text.push_str(&line);
         }
+        if !resource.inbound.is_empty() {
+            let services = words::filters(&resource.inbound);
+            text.push_str("\nto the client: the resource may begin connections to ");
+            text.push_str(&services);
+        }
         let explanation = Explanation {
             client: client.id,
             resource: resource.id,
@@ -65,6 +70,7 @@ impl Service {
             text,
             policies,
             applications: explained.applications.clone(),
+            inbound: resource.inbound.clone(),
             within: explained.within.clone(),
             outside: explained.outside.as_ref().map(|(at, text)| OutsideName {
                 at: *at,

@@ -131,6 +131,7 @@ impl ExportFilter {
                 "grant_id",
                 "path",
                 "relay_id",
+                "inbound",
             ],
         }
     }
@@ -325,6 +326,7 @@ impl Export {
             entry.grant.to_string(),
             entry.path.map_or("", PathKind::as_str).to_owned(),
             id(entry.relay),
+            entry.inbound.to_string(),
         ]));
         Ok(())
     }

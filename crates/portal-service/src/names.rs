@@ -77,6 +77,9 @@ pub(super) fn target(
     })
 }
 
+const INBOUND_OF_NAMES: &str = "only addresses and networks may begin connections to clients: the address of a packet does not \
+                                say by which name its sender is meant. Make a resource of the address";
+
 /// The protocols and ports of a resource that may be used. `before` are those of now, which are not judged again.
 pub(super) fn filters(
     before: Option<&[model::Filter]>,
@@ -86,8 +89,30 @@ pub(super) fn filters(
     if before == Some(filters) {
         return Ok(filters.to_vec());
     }
+    checked_filters(&format!("{at}filters"), filters)
+}
+
+/// The protocols and ports of a client's own host that a resource may use. `before` are those of now, which are not judged
+/// again unless they are of names.
+pub(super) fn inbound(
+    before: Option<&[model::Filter]>,
+    at: &str,
+    kind: model::TargetKind,
+    filters: &[model::Filter],
+) -> Result<Vec<model::Filter>, Fault> {
+    let at = format!("{at}inbound");
+    if kind == model::TargetKind::Dns && !filters.is_empty() {
+        return Err(Fault::invalid(at, INBOUND_OF_NAMES));
+    }
+    match before == Some(filters) {
+        true => Ok(filters.to_vec()),
+        false => checked_filters(&at, filters),
+    }
+}
+
+fn checked_filters(field: &str, filters: &[model::Filter]) -> Result<Vec<model::Filter>, Fault> {
     for (index, filter) in filters.iter().enumerate() {
-        let at = format!("{at}filters[{index}]");
+        let at = format!("{field}[{index}]");
         let (model::Filter::Tcp { ports } | model::Filter::Udp { ports }) = filter else {
             continue;
         };
@@ -99,7 +124,7 @@ pub(super) fn filters(
         }
         model::filters(std::slice::from_ref(filter)).map_err(|error| Fault::invalid(at, error))?;
     }
-    model::filters(filters).map_err(|error| Fault::invalid(format!("{at}filters"), error))?;
+    model::filters(filters).map_err(|error| Fault::invalid(field, error))?;
     Ok(filters.to_vec())
 }
 

@@ -104,6 +104,7 @@ impl Service {
             kind: Some(new.kind),
             address: Some(new.address.clone()),
             filters: Some(new.filters.clone()),
+            inbound: Some(new.inbound.clone()),
             applications: Some(new.applications.clone()),
             within: new.within,
         };
@@ -119,6 +120,7 @@ impl Service {
                 address: new.address,
             },
             filters: new.filters,
+            inbound: new.inbound,
             applications: new.applications,
             stamp: Stamp::default(),
         };
@@ -186,6 +188,7 @@ struct OwnFields {
     name: Option<String>,
     target: Option<Target>,
     filters: Option<Vec<Filter>>,
+    inbound: Option<Vec<Filter>>,
     applications: Option<Applications>,
     within: Option<Vec<String>>,
 }
@@ -214,6 +217,15 @@ impl OwnFields {
             target: problems.take(target.transpose())?.flatten(),
             filters: problems.take(filters.transpose())?.flatten(),
             applications: problems.take(applications.transpose())?.flatten(),
+            inbound: match kind {
+                Some(kind) => {
+                    let inbound_before = before.map(|row| &*row.inbound);
+                    let inbound = patch.inbound.as_deref().or(inbound_before);
+                    let inbound = names::inbound(inbound_before, "", kind, inbound.unwrap_or(&[]));
+                    problems.take(inbound)?
+                }
+                None => None,
+            },
             within: match kind {
                 Some(kind) => {
                     let within = before.and_then(|row| row.within.as_deref());
@@ -239,6 +251,9 @@ impl OwnFields {
         }
         if let Some(applications) = self.applications {
             row.applications = applications;
+        }
+        if let Some(inbound) = self.inbound {
+            row.inbound = inbound;
         }
         // Names alone have it, and a change of the address can take it away.
         row.within = self.within;

@@ -142,6 +142,7 @@ pub(super) fn resource(row: store::Resource, tunnel: &[Prefix]) -> api::Resource
         kind: row.target.kind,
         address: row.target.address,
         filters: row.filters,
+        inbound: row.inbound,
         applications: row.applications,
         within: row.within,
         warnings,

@@ -156,6 +156,7 @@ mod tests {
                 kind: words::target_kind(address),
                 address: address.to_owned(),
             },
+            inbound: Vec::new(),
             filters: filters.to_vec(),
             applications: Applications::Any,
             within: None,

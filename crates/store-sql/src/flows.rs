@@ -15,10 +15,10 @@ use culvert_wire::model::Log;
 
 const FLOW: &str = "SELECT seq, at_ms, started_ms, gateway_id, client_id, actor_id, resource_id, \
                     grant_id, protocol, address, port, application, sent_bytes, sent_packets, \
-                    received_bytes, received_packets, flow_end, path, relay_id";
+                    received_bytes, received_packets, flow_end, path, relay_id, inbound";
 
 /// The columns of an entry, in the order of [`row`].
-const COLUMNS: [&str; 20] = [
+const COLUMNS: [&str; 21] = [
     "account",
     "seq",
     "at_ms",
@@ -39,6 +39,7 @@ const COLUMNS: [&str; 20] = [
     "flow_end",
     "path",
     "relay_id",
+    "inbound",
 ];
 
 /// Takes the report as the gateway's last one, unless that one is as new.
@@ -102,6 +103,7 @@ fn row(account: AccountId, seq: u64, gateway: GatewayId, flow: FlowEntry) -> Vec
         flow.end.as_str().into(),
         flow.path.map(PathKind::as_str).into(),
         flow.relay.as_ref().map(RelayId::as_bytes).into(),
+        u64::from(flow.inbound).into(),
     ]
 }
 
@@ -218,6 +220,7 @@ fn read_flow(row: Columns<'_>) -> Result<LoggedFlow, StoreError> {
                 .map_err(|error| damaged("protocol", error))?,
             address,
             port: u16::try_from(small("port")?).map_err(|error| damaged("port", error))?,
+            inbound: small("inbound")? != 0,
             application: row.get("application")?,
             path: row
                 .get::<Option<String>>("path")?

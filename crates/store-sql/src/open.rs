@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The schema, from the first version on. A later version appends a step and changes none.
-const STEPS: [Step; 18] = [
+const STEPS: [Step; 19] = [
     Step::Break(include_str!("schema.sql")),
     Step::Break(include_str!("schema_applications.sql")),
     Step::Break(include_str!("schema_people.sql")),
@@ -37,6 +37,7 @@ const STEPS: [Step; 18] = [
     Step::Expand(include_str!("schema_versions.sql")),
     Step::Expand(include_str!("schema_relays.sql")),
     Step::Expand(include_str!("schema_paths.sql")),
+    Step::Expand(include_str!("schema_inbound.sql")),
 ];
 
 /// "CULV": says whose database a file is.

@@ -65,7 +65,7 @@ const PUBLIC: [(&str, &str); 34] = [
     ),
     (
         "resource",
-        "account id site_id name name_key target filters applications within",
+        "account id site_id name name_key target filters applications within inbound",
     ),
     ("secret", "account name"),
     ("secrets_key", "key_id"),

@@ -334,6 +334,7 @@ impl Table for Resource {
         "filters",
         "applications",
         "within",
+        "inbound",
     ];
 
     fn values(&self) -> Result<Vec<Value>, StoreError> {
@@ -345,6 +346,7 @@ impl Table for Resource {
             json(&self.filters)?,
             json(&self.applications)?,
             json(&self.within)?,
+            json(&self.inbound)?,
         ])
     }
 
@@ -357,6 +359,7 @@ impl Table for Resource {
             filters: row.json("filters")?,
             applications: row.json("applications")?,
             within: row.json("within")?,
+            inbound: row.json("inbound")?,
             stamp,
         })
     }

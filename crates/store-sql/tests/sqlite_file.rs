@@ -321,6 +321,7 @@ async fn resources_of_the_first_version_are_for_every_application_and_lead_anywh
             kind: TargetKind::Address,
             address: "10.0.0.1".to_owned(),
         },
+        inbound: Vec::new(),
         filters: vec![Filter::Any],
         applications: Applications::Only(vec!["backup".to_owned()]),
         within: Some(vec!["10.0.0.0/8".to_owned()]),

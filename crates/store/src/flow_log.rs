@@ -13,7 +13,7 @@ pub struct FlowEntry {
     pub at: Timestamp,
     /// The time of its first packet.
     pub started: Timestamp,
-    /// The client that began it.
+    /// The client that began it, or at which the resource did.
     pub client: ClientId,
     /// The owner of the client, if known.
     pub actor: Option<ActorId>,
@@ -25,8 +25,10 @@ pub struct FlowEntry {
     pub protocol: u8,
     /// The address that it went to.
     pub address: IpAddr,
-    /// The resource's port; 0 where the protocol has none.
+    /// The port that it was begun to, of the resource, or of the client where it is inbound; 0 where the protocol has none.
     pub port: u16,
+    /// True if the resource began it.
+    pub inbound: bool,
     /// The application that it came from, where that is known.
     pub application: Option<String>,
     /// The path between client and gateway at its end, where it is known.

@@ -30,6 +30,9 @@ pub struct GrantClaims {
     pub target: GrantTarget,
     /// The protocols and ports that may be used; an empty list allows nothing.
     pub filters: model::Understood<model::Filter>,
+    /// The protocols and ports of the client's own host that the resource's addresses may use.
+    #[serde(default, skip_serializing_if = "model::Understood::is_nothing")]
+    pub inbound: model::Understood<model::Filter>,
     /// The suite that the tunnel between the two uses.
     pub cipher: Cipher,
     /// The time of issue.

@@ -43,6 +43,9 @@ pub struct Resource {
     pub target: ToldTarget,
     /// The protocols and ports that may be used; an empty list allows nothing.
     pub filters: Understood<Filter>,
+    /// The protocols and ports of the client's own host that its addresses may use. Nothing if the portal does not say.
+    #[serde(default, skip_serializing_if = "Understood::is_nothing")]
+    pub inbound: Understood<Filter>,
     /// The programs that may reach it; every one if the portal does not say.
     #[serde(default, skip_serializing_if = "ToldApplications::is_any")]
     pub applications: ToldApplications,

@@ -63,6 +63,7 @@ fn resource() -> Resource {
             kind: TargetKind::Dns,
             address: "db.corp.example".to_owned(),
         }),
+        inbound: Vec::new().into(),
         filters: vec![Filter::Icmp].into(),
         applications: ToldApplications::Known(Applications::Only(vec!["backup".to_owned()])),
     }
@@ -279,6 +280,7 @@ fn flow_report() -> FlowReport {
             grant: GrantId::from_bytes([4; 16]),
             protocol: 6,
             address: "2001:db8::1".parse().unwrap(),
+            inbound: false,
             port: 443,
             started: Timestamp::from_unix_ms(1_800_000_000_000),
             ended: Timestamp::from_unix_ms(1_800_000_001_000),
@@ -350,6 +352,7 @@ fn to_gateway() -> Vec<ToGateway> {
         ToGateway::Revoke { grant },
         ToGateway::FiltersChanged {
             resource: resource().id,
+            inbound: Vec::new().into(),
             filters: vec![Filter::Any].into(),
         },
         ToGateway::Drain { on: true },

@@ -60,7 +60,7 @@ fn hear(gate: &ClientGate, now: BootTime, packet: &[u8], sent: &BTreeSet<Flow>) 
     };
     let mut bytes = packet.to_vec();
     let frame = Frame::packet(&mut bytes);
-    let verdict = gate.admit(now, GATEWAY, Some(home), |_| true, &frame);
+    let verdict = gate.admit(now, GATEWAY, Some(home), None, |_| true, &frame);
     assert_eq!(bytes, packet, "nothing is changed");
     if let Verdict::Drop(_) = verdict {
         return;

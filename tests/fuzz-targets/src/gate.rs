@@ -124,6 +124,7 @@ impl Run {
                 None => Reach::Addresses(Prefix::new(plain.address, plain.len).expect("a range")),
             },
             filters: Filters::new(plain.allows.iter().map(filter)).expect("few filters"),
+            inbound: Filters::none(),
             expires: match plain.ends {
                 true => BootTime::from_millis(EXPIRY_MS),
                 false => BootTime::MAX,

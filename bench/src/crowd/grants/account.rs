@@ -124,6 +124,7 @@ fn resource(number: u32) -> Resource {
             kind: TargetKind::Address,
             address: format!("10.{a}.{b}.{c}"),
         },
+        inbound: Vec::new(),
         filters: vec![Filter::Any],
         applications: Applications::Any,
         within: None,

@@ -9,6 +9,7 @@ mod applications;
 mod dns_rules;
 mod ended;
 mod gateways;
+mod inbound;
 mod names;
 mod one_way;
 mod packets;

@@ -6,6 +6,7 @@ use culvert_client_core::{
     PeerReport, PeerUpdate,
 };
 use culvert_ids::{ClientId, GatewayId, GrantId, RelayId, ResourceId, SiteId};
+use culvert_policy::gate::InboundRules;
 use culvert_policy::{Prefix, RoutedServices, Service};
 use culvert_wire::messages::{
     FromClient, Interface, Ranges, Reason, ReasonCode, ResolvedName, Sequenced, ToClient,
@@ -69,6 +70,8 @@ pub(crate) struct Play {
     pub(crate) peers: BTreeMap<PublicKey, Peer>,
     /// Ranges whose routes are for some services alone.
     pub(crate) services: BTreeMap<Prefix, RoutedServices>,
+    /// What resources may begin at the host.
+    pub(crate) inbound: InboundRules,
 }
 
 pub(crate) fn gateway_id(number: u8) -> GatewayId {
@@ -105,6 +108,7 @@ pub(crate) fn resource(number: u8, address: &str) -> Resource {
             kind,
             address: address.to_owned(),
         }),
+        inbound: Vec::new().into(),
         filters: vec![Filter::Any].into(),
         applications: ToldApplications::default(),
     }
@@ -216,6 +220,7 @@ impl Play {
             releases_ended_access: false,
             peers: BTreeMap::new(),
             services: BTreeMap::new(),
+            inbound: InboundRules::default(),
         }
     }
 
@@ -496,8 +501,12 @@ impl Play {
                 Output::Engine {
                     peers,
                     services,
+                    inbound,
                     resume,
                 } => {
+                    if let Some(inbound) = inbound {
+                        self.inbound = inbound;
+                    }
                     if let Some(services) = services {
                         self.services = services;
                     }

@@ -302,9 +302,11 @@ impl<'a> EventLoop<'a> {
                 Output::Engine {
                     peers,
                     services,
+                    inbound,
                     resume,
                 } => {
-                    self.devices.tunnel.apply(peers, services, resume)?;
+                    let tunnel = &self.devices.tunnel;
+                    tunnel.apply(peers, services, inbound, resume)?;
                     self.devices.host.set_destinations(self.core.destinations());
                 }
                 Output::SendPathMessage { datagram, to } => {

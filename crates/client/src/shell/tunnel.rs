@@ -13,6 +13,7 @@ use culvert_engine::{
 use culvert_host::{Connection, InterfaceName, WakeUp, connections_from};
 use culvert_packet::ip::Protocol;
 use culvert_policy::RoutedServices;
+use culvert_policy::gate::InboundRules;
 use culvert_session::{PrivateKey, Suite};
 use culvert_wire::messages::Interface;
 use culvert_wire::{Cipher, PublicKey};
@@ -39,6 +40,10 @@ const _: () = assert!(culvert_path::TARGETS_MAX <= culvert_engine::MAX_CANDIDATE
 const _: () = assert!(
     2 * culvert_session::PROMPT_KEEPALIVE_TIMEOUT.as_millis() < culvert_path::LISTEN.as_millis()
 );
+
+/// The interval of keepalives to a gateway by which flows may begin here: shorter than NATs forget UDP for (RFC 4787 REQ-5, two
+/// minutes; many take 30 s).
+const KEEP_OPEN: Duration = Duration::from_secs(25);
 
 /// The time that the kernel may take to remove the interface; it takes milliseconds, more under load.
 const GONE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -122,11 +127,13 @@ impl Tunnel {
         &self,
         peers: Vec<PeerUpdate>,
         services: Option<BTreeMap<Prefix, RoutedServices>>,
+        inbound: Option<InboundRules>,
         resume: Vec<Unrouted>,
     ) -> Result<(), EngineError> {
         self.device.apply(Change {
             peers: peers.into_iter().map(peer_change).collect(),
             service_routes: services.map(ServiceRoutes::new),
+            inbound,
             resume,
             ..Change::default()
         })
@@ -320,6 +327,7 @@ fn set(peer: Peer) -> PeerChange {
         Cipher::ChaCha20Poly1305 => Suite::ChaCha20Poly1305,
         Cipher::Aes256Gcm => Suite::Aes256Gcm,
     }));
+    change.keepalive = Some(peer.is_kept_open.then_some(KEEP_OPEN));
     change.replace_allowed_ips = true;
     let ranges = peer.allowed_ips.into_iter();
     change.allowed_ips = ranges.map(AllowedIpChange::Add).collect();

@@ -172,6 +172,7 @@ pub(crate) fn resource(number: u8, address: &str) -> Resource {
             kind,
             address: address.to_owned(),
         }),
+        inbound: Vec::new().into(),
         filters: vec![Filter::Any].into(),
         applications: ToldApplications::default(),
     }

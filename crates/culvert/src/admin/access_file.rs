@@ -98,6 +98,7 @@ struct ResourceEntry {
     #[serde(default)]
     applications: Applications,
     within: Option<OneOrMore>,
+    inbound: Option<OneOrMore>,
 }
 
 impl AccessFile {
@@ -214,14 +215,7 @@ impl ResourceEntry {
     fn desired(self) -> Result<DesiredResource, String> {
         let name = self.name;
         let filters = match (self.allow, self.filters) {
-            (Some(allow), None) => {
-                let allow = allow.into_vec();
-                let each = allow.iter().map(|text| {
-                    parse_allowed(text)
-                        .map_err(|error| format!("allow = {}: {error}", quoted(text)))
-                });
-                allowed(&each.collect::<Result<Vec<_>, _>>()?)?
-            }
+            (Some(allow), None) => services("allow", allow)?,
             (None, Some(filters)) => filters,
             (Some(_), Some(_)) => {
                 return Err(format!(
@@ -237,6 +231,7 @@ impl ResourceEntry {
                 ));
             }
         };
+        let inbound = self.inbound.map(|inbound| services("inbound", inbound));
         Ok(DesiredResource {
             name,
             site: self.site,
@@ -245,8 +240,18 @@ impl ResourceEntry {
             filters,
             applications: self.applications,
             within: self.within.map(OneOrMore::into_vec),
+            inbound: inbound.transpose()?.unwrap_or_default(),
         })
     }
+}
+
+/// The protocols and ports that a key names.
+fn services(key: &str, written: OneOrMore) -> Result<Vec<Filter>, String> {
+    let texts = written.into_vec();
+    let each = texts.iter().map(|text| {
+        parse_allowed(text).map_err(|error| format!("{key} = {}: {error}", quoted(text)))
+    });
+    allowed(&each.collect::<Result<Vec<_>, _>>()?)
 }
 
 #[cfg(test)]

@@ -75,8 +75,9 @@ pub(super) fn is_in_words(field: &str) -> bool {
 }
 
 /// Fields that [`value`] has words for.
-const WORDED: [&str; 6] = [
+const WORDED: [&str; 7] = [
     "filters",
+    "inbound",
     "conditions",
     "applications",
     "dns.search",
@@ -86,7 +87,7 @@ const WORDED: [&str; 6] = [
 
 fn value(field: &str, value: &Value) -> String {
     let as_words = match field {
-        "filters" => Vec::<Filter>::deserialize(value)
+        "filters" | "inbound" => Vec::<Filter>::deserialize(value)
             .ok()
             .map(|list| filters(&list)),
         "conditions" => Vec::<Condition>::deserialize(value)

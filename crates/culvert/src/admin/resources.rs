@@ -62,6 +62,11 @@ pub(super) struct CreateArguments {
     /// site's gateways reach.
     #[arg(long, value_name = "NETWORK")]
     within: Vec<String>,
+    /// Only of addresses: services of a client's own host that they may use: tcp:22, udp:161, icmp, any; may be repeated
+    ///
+    /// They are open while the client has access. Without it, nothing begins a connection to a client.
+    #[arg(long, value_name = "WHAT", value_parser = parse_allowed)]
+    inbound: Vec<Allowed>,
 }
 
 #[derive(Debug, Args)]
@@ -86,6 +91,9 @@ pub(super) struct SetArguments {
     /// A network that the addresses of its names must be in, instead, or "anywhere"; may be repeated
     #[arg(long, value_name = "NETWORK")]
     within: Vec<String>,
+    /// Services of a client's own host that its addresses may use, instead, or "none"; may be repeated
+    #[arg(long, value_name = "WHAT", value_parser = parse_allowed)]
+    inbound: Vec<Allowed>,
 }
 
 const EXAMPLES: &str = "\
@@ -98,6 +106,7 @@ Examples:
   culvert admin resource show wiki
   culvert admin resource set wiki --allow tcp:443,8443
   culvert admin resource set wiki --applications except:browser
+  culvert admin resource set monitoring --inbound tcp:9100 --inbound icmp
   culvert admin resource delete wiki";
 
 pub(super) async fn run(shell: &mut Shell, command: ResourceCommand) -> Result<(), Failure> {
@@ -113,6 +122,7 @@ pub(super) async fn run(shell: &mut Shell, command: ResourceCommand) -> Result<(
                 filters: allowed(&create.allow).map_err(usage)?,
                 applications: create.applications,
                 within: given(create.within),
+                inbound: allowed(&create.inbound).map_err(usage)?,
             };
             shell.create::<Resource>(&new).await.map(drop)
         }
@@ -120,6 +130,10 @@ pub(super) async fn run(shell: &mut Shell, command: ResourceCommand) -> Result<(
             let filters = match set.allow.is_empty() {
                 true => None,
                 false => Some(allowed(&set.allow).map_err(usage)?),
+            };
+            let inbound = match set.inbound.is_empty() {
+                true => None,
+                false => Some(allowed(&set.inbound).map_err(usage)?),
             };
             let patch = something(ResourcePatch {
                 site: shell.api.id_of_some::<Site>(set.site.as_deref()).await?,
@@ -129,6 +143,7 @@ pub(super) async fn run(shell: &mut Shell, command: ResourceCommand) -> Result<(
                 filters,
                 applications: set.applications,
                 within: given(set.within),
+                inbound,
             })?;
             shell.change(&set.seen, |_: &Resource| Ok(patch)).await
         }
@@ -168,6 +183,7 @@ async fn show(shell: &mut Shell, which: &Which) -> Result<(), Failure> {
             ("allows", shown(&resource.filters)),
             ("applications", applications(&resource.applications)),
             ("within", within(resource.within.as_deref())),
+            ("inbound", filters(&resource.inbound)),
             ("created", instant(Some(resource.created))),
             ("changed", instant(Some(resource.updated))),
             ("version", resource.version.to_string()),

@@ -83,6 +83,7 @@ fn change(
         stamp_epoch: None,
         service_routes: None,
         gate: None,
+        inbound: None,
         inside: None,
     })
 }

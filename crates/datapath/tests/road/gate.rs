@@ -34,6 +34,7 @@ fn table(remotes: &[&Remote], expires: BootTime) -> Arc<GateTable> {
             resource: RESOURCE.parse().unwrap(),
             reach: Reach::Addresses("10.9.0.0/24".parse().unwrap()),
             filters: Filters::any(),
+            inbound: Filters::none(),
             expires,
         };
         let grants = if place == 0 { vec![grant] } else { Vec::new() };
@@ -220,6 +221,7 @@ fn table_by_name(client: &Remote) -> Arc<GateTable> {
         resource: RESOURCE.parse().unwrap(),
         reach: Reach::Names(vec![Mapping::new(NAME, SERVER).unwrap()]),
         filters: Filters::any(),
+        inbound: Filters::none(),
         expires: BootTime::MAX,
     };
     let mut table = GateTable::new();

@@ -60,6 +60,9 @@ impl Control {
             self.peers.set_service_routes(routes);
         }
         self.gating.change(change.gate, change.inside);
+        if let Some(rules) = change.inbound {
+            self.gating.set_inbound(rules);
+        }
         // Last, with the suite and the secret that the whole change gives the peer.
         for id in to_recheck {
             self.handshakes.handshaker.handle_recheck(id, clock);

@@ -3,13 +3,15 @@
 use crate::flows::{TakenFlows, WaitingFlows};
 use culvert_base::BootTime;
 use culvert_datapath::{EndedFlow, Gates, Inside, SWEEP_INTERVAL};
-use culvert_policy::gate::GateTable;
+use culvert_policy::gate::{GateTable, InboundRules};
 use std::sync::Arc;
 
 /// The grants by which packets are judged, and records of flows.
 pub(super) struct Gating {
     /// The grants of each client.
     table: Option<Arc<GateTable>>,
+    /// At a client: what may begin at its host.
+    inbound: Option<Arc<InboundRules>>,
     inside: Option<Inside>,
     swept: BootTime,
     ended: WaitingFlows,
@@ -19,6 +21,7 @@ impl Gating {
     pub(super) fn new(now: BootTime) -> Self {
         Self {
             table: None,
+            inbound: None,
             inside: None,
             swept: now,
             ended: WaitingFlows::default(),
@@ -35,6 +38,15 @@ impl Gating {
 
     pub(super) fn table(&self) -> Option<Arc<GateTable>> {
         self.table.clone()
+    }
+
+    /// Sets what may begin at this host from here on.
+    pub(super) fn set_inbound(&mut self, rules: InboundRules) {
+        self.inbound = (!rules.is_empty()).then(|| Arc::new(rules));
+    }
+
+    pub(super) fn inbound(&self) -> Option<Arc<InboundRules>> {
+        self.inbound.clone()
     }
 
     pub(super) const fn inside(&self) -> Option<Inside> {

@@ -277,6 +277,7 @@ impl Control {
             mtu: self.link.mtu(),
             service_routes: self.peers.service_routes(),
             gate: self.gating.table(),
+            inbound: self.gating.inbound(),
             inside: self.gating.inside(),
             wall_offset: self.machine.wall_offset(),
         };

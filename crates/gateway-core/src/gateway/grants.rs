@@ -3,10 +3,10 @@
 use super::Gateway;
 use crate::grants::Held;
 use crate::journal::AccessEvent;
+use crate::services::ChangedServices;
 use crate::verify::GrantFault;
 use culvert_base::{BootTime, LogLine};
 use culvert_ids::{ClientId, GrantId, ResourceId};
-use culvert_wire::model::{self, Understood};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -75,35 +75,31 @@ impl Gateway {
         true
     }
 
-    /// The filters of a resource are others from here on, for grants that wait for the DNS too.
-    pub(super) fn set_filters(
-        &mut self,
-        resource: ResourceId,
-        written: &Understood<model::Filter>,
-    ) {
-        self.log_not_understood(resource, written.others());
+    /// The services of a resource are others from here on, for grants that wait for the DNS too.
+    pub(super) fn set_services(&mut self, resource: ResourceId, written: &ChangedServices) {
+        self.log_not_understood(resource, written.filters.others());
         let held = self.grants.held.of_resource(resource);
         for id in held.map(|(id, _)| id).collect::<Vec<_>>() {
-            self.set_filters_of(id, written);
+            self.set_services_of(id, written);
         }
-        self.grants.backlog.set_filters(resource, written);
+        self.grants.backlog.set_services(resource, written);
         let pending = self.grants.pending.of_resource(resource);
         for id in pending.map(|(id, _)| id).collect::<Vec<_>>() {
             self.grants.pending.change(id, |pending| {
-                pending.changed_filters = Some(written.clone());
+                pending.changed = Some(written.clone());
             });
         }
     }
 
-    fn set_filters_of(&mut self, id: GrantId, written: &Understood<model::Filter>) {
+    fn set_services_of(&mut self, id: GrantId, written: &ChangedServices) {
         // They may allow less than the ones that are kept.
         self.persistence.void([id]);
-        self.restore_filters(id, written);
+        self.restore_services(id, written);
     }
 
-    pub(super) fn restore_filters(&mut self, id: GrantId, written: &Understood<model::Filter>) {
+    pub(super) fn restore_services(&mut self, id: GrantId, written: &ChangedServices) {
         let changed = self.grants.held.change(id, |held| {
-            held.set_filters(written);
+            held.set_services(written);
             held.claims.client
         });
         if let Some(client) = changed {

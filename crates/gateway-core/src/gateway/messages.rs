@@ -2,6 +2,7 @@
 
 use super::Gateway;
 use super::take::MAX_GRANTS;
+use crate::services::ChangedServices;
 use crate::backlog::Offered;
 use crate::log::tidy;
 use crate::network::Network;
@@ -132,9 +133,11 @@ impl Gateway {
             }
             ToGateway::AnswerNow { grant } => self.answer_now(grant, now),
             ToGateway::Revoke { grant } => self.revoke(grant, now),
-            ToGateway::FiltersChanged { resource, filters } => {
-                self.set_filters(resource, &filters);
-            }
+            ToGateway::FiltersChanged {
+                resource,
+                filters,
+                inbound,
+            } => self.set_services(resource, &ChangedServices { filters, inbound }),
             ToGateway::Drain { on } => self.portal.drain.portal = on,
             ToGateway::Verification { awaited } => self.set_verification_awaited(awaited, now),
             ToGateway::FlowLog { on } => self.want_flows(on, now),

@@ -322,6 +322,10 @@ impl Gateway {
             let engine = Output::Engine { peers, table };
             self.outputs.push_before_acceptances(engine);
         }
+        if let Some(sources) = self.data_plane.poll_inbound() {
+            let output = Output::Inbound(sources);
+            self.outputs.push_before_acceptances(output);
+        }
         self.drive_paths(now);
         if std::mem::take(&mut self.dns.wants_look) {
             self.outputs.push(Output::NamesInUse);

@@ -3,6 +3,7 @@
 use super::Gateway;
 use crate::grants::Held;
 use crate::persisted::{GrantChanges, LeftOut, PersistedGrants, PersistedNetwork};
+use crate::services::ChangedServices;
 use crate::verify::{GrantKeys, unverified_claims};
 use culvert_base::{BootTime, UnixTime};
 use std::collections::BTreeSet;
@@ -32,7 +33,9 @@ impl Gateway {
             match self.restore_grant(&token, key, grant.names, unix, now) {
                 Ok(id) => {
                     if let Some(filters) = grant.filters {
-                        self.restore_filters(id, &filters);
+                        // An earlier version has kept none, and nothing was open under it.
+                        let inbound = grant.inbound.unwrap_or_default();
+                        self.restore_services(id, &ChangedServices { filters, inbound });
                     }
                 }
                 Err(fault) => left_out.add(fault),

@@ -6,12 +6,12 @@ use crate::grants::{Given, Held, Pending, Visible};
 use crate::journal::AccessEvent;
 use crate::names::{DEFER_AFTER, MAX_NAMES_PER_CLIENT, RESOLVE_LIMIT_MS};
 use crate::questions::MAX_WAITING_PER_CLIENT;
+use crate::services::ChangedServices;
 use crate::verify::{GrantFault, Verified, unverified_claims};
 use culvert_base::{BootTime, LogLine, UnixTime};
 use culvert_ids::{ClientId, GrantId};
 use culvert_policy::DomainName;
 use culvert_wire::messages::{Existence, FromGateway, GrantLabels, ResolvedName, WantedName};
-use culvert_wire::model::{Filter, Understood};
 use culvert_wire::{GrantClaims, PresharedKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -45,17 +45,17 @@ impl Gateway {
         let Some(waiting) = self.grants.backlog.pop() else {
             return;
         };
-        self.take_grant(waiting.offered, waiting.changed_filters, now);
+        self.take_grant(waiting.offered, waiting.changed, now);
         if waiting.answer_now {
             self.answer_now(waiting.grant, now);
         }
     }
 
-    /// Checks a grant, and puts it in force or waits for the DNS. `changed_filters` are set since it was made.
+    /// Checks a grant, and puts it in force or waits for the DNS. `changed` are set since it was made.
     fn take_grant(
         &mut self,
         offered: Offered,
-        changed_filters: Option<Understood<Filter>>,
+        changed: Option<ChangedServices>,
         now: BootTime,
     ) {
         let Offered {
@@ -117,7 +117,7 @@ impl Gateway {
                     waiting,
                     unanswered,
                     deferred: BTreeSet::new(),
-                    changed_filters,
+                    changed,
                     time_out: now.saturating_add(Duration::from_millis(RESOLVE_LIMIT_MS)),
                     defer: None,
                     labels,
@@ -240,15 +240,16 @@ impl Gateway {
             target: pending.verified.target,
             within: pending.verified.within,
             filters: pending.verified.filters,
-            changed_filters: None,
+            inbound: pending.verified.inbound,
+            changed: None,
             token: pending.token,
             preshared_key: pending.preshared_key,
             names: pending.names,
             labels: pending.labels,
         };
         let labels = held.labels.clone();
-        if let Some(written) = &pending.changed_filters {
-            held.set_filters(written);
+        if let Some(written) = &pending.changed {
+            held.set_services(written);
         }
         let (id, client) = (held.claims.grant, held.claims.client);
         let superseded: Vec<Held> = superseded
@@ -387,7 +388,7 @@ impl Gateway {
             waiting: BTreeSet::new(),
             unanswered: BTreeSet::new(),
             deferred: BTreeSet::new(),
-            changed_filters: None,
+            changed: None,
             time_out: now,
             defer: None,
             labels: GrantLabels::default(),

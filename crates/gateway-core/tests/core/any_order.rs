@@ -261,7 +261,11 @@ fn perform(play: &mut Play, portal: &mut Portal, step: &Step) {
                     live.filters.clone_from(&filters);
                 }
             }
-            play.hear(ToGateway::FiltersChanged { resource, filters });
+            play.hear(ToGateway::FiltersChanged {
+                resource,
+                filters,
+                inbound: Vec::new().into(),
+            });
         }
         Step::Resolved(name, None) => play.resolved(NAMES[*name], Resolution::NotFound),
         Step::Resolved(name, Some(addresses)) => {

@@ -127,6 +127,7 @@ fn filters_that_change_while_a_grant_waits_are_those_that_it_has() {
     messages.push(play.grant_message(&claims(2, 5, 8), None, &[]));
     messages.push(ToGateway::FiltersChanged {
         resource: resource_id(9),
+        inbound: Vec::new().into(),
         filters: filters(r#"[{"protocol":"udp","ports":[53]}]"#),
     });
     play.tell_together(messages);

@@ -23,6 +23,7 @@ fn record(play: &Play, port: u16, ended: Option<End>) -> FlowRecord {
         remote: [10, 0, 9, 2].into(),
         protocol: Protocol::TCP,
         client_port: 40_000,
+        is_inbound: false,
         remote_port: port,
         started: play.now().saturating_sub(Duration::from_secs(10)),
         last: play.now(),

@@ -297,6 +297,7 @@ fn changed_filters_hold_for_every_grant_of_the_resource() {
     play.grant(&claims(3, 5, 8));
     play.hear(ToGateway::FiltersChanged {
         resource: resource_id(9),
+        inbound: Vec::new().into(),
         filters: filters(r#"[{"protocol":"udp","ports":[53]}]"#),
     });
     for client in [5, 6] {
@@ -309,12 +310,14 @@ fn changed_filters_hold_for_every_grant_of_the_resource() {
     assert_eq!(later.others(), 2);
     play.hear(ToGateway::FiltersChanged {
         resource: resource_id(9),
+        inbound: Vec::new().into(),
         filters: later,
     });
     assert!(play.gateway.is_connected());
     assert!(play.send(5, "10.0.9.1:53").is_err());
     play.hear(ToGateway::FiltersChanged {
         resource: resource_id(9),
+        inbound: Vec::new().into(),
         filters: filters(r#"[{"protocol":"udp","ports":[]}]"#),
     });
     assert!(play.send(5, "10.0.9.1:53").is_err());

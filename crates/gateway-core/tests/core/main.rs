@@ -13,6 +13,7 @@ mod flows;
 mod grant_log;
 mod grants;
 mod host_addresses;
+mod inbound;
 mod names;
 mod persisted;
 mod play;

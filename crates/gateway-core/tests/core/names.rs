@@ -421,6 +421,7 @@ fn a_grant_that_waits_hears_of_revocation_filters_and_the_end_of_the_session() {
     let mut narrowed = waiting();
     narrowed.hear(ToGateway::FiltersChanged {
         resource: resource_id(9),
+        inbound: Vec::new().into(),
         filters: filters(r#"[{"protocol":"udp","ports":[53]}]"#),
     });
     narrowed.resolved(DB, found(&["10.7.0.1"]));

@@ -47,6 +47,7 @@ fn a_restart_goes_on_with_what_stood_while_the_portal_is_away() {
     play.grant(&claims(2, 6, 9));
     play.hear(ToGateway::FiltersChanged {
         resource: resource_id(9),
+        inbound: Vec::new().into(),
         filters: filters(r#"[{"protocol":"udp","ports":[53]}]"#),
     });
     play.revoke(2);
@@ -114,6 +115,7 @@ fn the_log_of_changes_holds_what_the_gateway_does() {
     }
     play.hear(ToGateway::FiltersChanged {
         resource: resource_id(8),
+        inbound: Vec::new().into(),
         filters: filters(r#"[{"protocol":"udp","ports":[53]}]"#),
     });
     for number in 10..=20 {
@@ -155,6 +157,7 @@ fn a_port_that_was_closed_is_not_open_again_when_the_gateway_is_killed_at_once()
     play.pass(1_000);
     play.hear(ToGateway::FiltersChanged {
         resource: resource_id(9),
+        inbound: Vec::new().into(),
         filters: filters(r#"[{"protocol":"udp","ports":[53]}]"#),
     });
     // The gateway knows no narrower grant than the one that was signed: it goes without.

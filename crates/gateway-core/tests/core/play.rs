@@ -9,8 +9,8 @@ use culvert_gateway_core::{
     append_to_log, begin_log, read_log,
 };
 use culvert_ids::{ClientId, GatewayId, GrantId, RelayId, ResourceId, SiteId};
-use culvert_policy::DomainName;
 use culvert_policy::gate::{DropReason, Frame, Gate, GateTable, PeerKey, Seed, Verdict};
+use culvert_policy::{DomainName, Prefix};
 use culvert_wire::messages::{
     FromGateway, GrantLabels, Interface, Ranges, ReasonCode, ResolvedName, Sequenced, ToGateway,
     WantedName,
@@ -99,6 +99,7 @@ pub(crate) fn claims(grant: u8, client: u8, resource: u8) -> GrantClaims {
         gateway: GATEWAY,
         resource: resource_id(resource),
         target: target(&format!("10.0.{resource}.0/24")).into(),
+        inbound: Vec::new().into(),
         filters: vec![Filter::Any].into(),
         cipher: Cipher::ChaCha20Poly1305,
         iat: Timestamp::from_unix_ms(START_UNIX_MS),
@@ -187,6 +188,8 @@ pub(crate) struct Play {
     pub(crate) grants_file: Option<PersistedGrants>,
     pub(crate) peers: BTreeMap<PublicKey, Peer>,
     pub(crate) table: Arc<GateTable>,
+    /// The ranges that the kernel lets begin flows at clients.
+    pub(crate) inbound: BTreeSet<Prefix>,
     /// True if accepted grants are to be in force.
     pub(crate) is_guarded: bool,
 }
@@ -220,6 +223,7 @@ impl Play {
             grants_file: None,
             peers: BTreeMap::new(),
             table: Arc::default(),
+            inbound: BTreeSet::new(),
             is_guarded: true,
         };
         play.time();
@@ -425,6 +429,7 @@ impl Play {
                     peers.into_iter().for_each(|update| self.update(update));
                     self.table = table;
                 }
+                Output::Inbound(sources) => self.inbound = sources,
                 Output::SendPathMessage { datagram, to } => self.sent.push((to, datagram)),
                 Output::OpenTls { relay, .. } => self.streams.push((relay, true)),
                 Output::MoveClients { from, to } => self.moved.push((from, to)),

@@ -7,6 +7,7 @@ use culvert_host::{
     Family, Forwarding, GatewayRules, Network, Wanted, enable_forwarding, forward_conflicts,
     forwarding, require_forwarding,
 };
+use culvert_policy::Prefix;
 use culvert_wire::messages::SITE_DNS_PORT;
 use ipnet::IpNet;
 use std::net::IpAddr;
@@ -23,6 +24,10 @@ pub(crate) struct Host {
     network: Network,
     pub(super) guard: Guard,
     wanted: Option<Wanted>,
+    /// The rules of the guard; none before it is set up.
+    rules: Option<GatewayRules>,
+    /// The ranges that may begin flows at clients.
+    inbound: Vec<IpNet>,
     /// The rules of others that forbid forwarding to the gateway.
     conflicts: Vec<String>,
     /// The parts that could not be set up.
@@ -67,6 +72,8 @@ impl Host {
             network: Network::open()?,
             guard: Guard::new(settings.interface.clone()),
             wanted: None,
+            rules: None,
+            inbound: Vec::new(),
             conflicts: Vec::new(),
             notes: Vec::new(),
         })
@@ -85,8 +92,10 @@ impl Host {
             source: self.settings.source,
             dns_port: SITE_DNS_PORT,
             host_access: self.settings.host_access,
+            inbound: self.inbound.clone(),
         };
-        self.guard.set(rules).await?;
+        self.guard.set(rules.clone()).await?;
+        self.rules = Some(rules);
         let wanted = Wanted {
             interface: self.settings.interface.clone(),
             mtu_bytes: self.settings.mtu.into(),
@@ -106,6 +115,21 @@ impl Host {
                 }
             }
             Err(error) => tracing::debug!(%error, "other firewall tables can't be looked at"),
+        }
+        Ok(())
+    }
+
+    /// Lets these ranges begin flows at clients, and no others.
+    pub(crate) async fn set_inbound(
+        &mut self,
+        ranges: impl IntoIterator<Item = Prefix>,
+    ) -> Result<(), GatewayError> {
+        let ranges = ranges.into_iter();
+        let ranges = ranges.filter_map(|range| IpNet::new(range.address(), range.len()).ok());
+        self.inbound = ranges.collect();
+        if let Some(rules) = &mut self.rules {
+            rules.inbound.clone_from(&self.inbound);
+            self.guard.set(rules.clone()).await?;
         }
         Ok(())
     }

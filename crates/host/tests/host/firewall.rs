@@ -31,6 +31,7 @@ fn rules() -> GatewayRules {
         ],
         source: SourceAddress::Masquerade,
         dns_port: 20_053,
+        inbound: Vec::new(),
         host_access: HostAccess::Deny,
     }
 }

@@ -347,6 +347,7 @@ impl Network {
                 client_ranges: vec!["10.200.1.0/24".parse()?, "fd00:200:1::/64".parse()?],
                 source,
                 dns_port: 20_053,
+                inbound: Vec::new(),
                 host_access,
             })
             .await?)

@@ -136,6 +136,7 @@ fn the_firewall_is_set_up_and_removed_from_within() {
             client_ranges: Vec::new(),
             source: SourceAddress::Masquerade,
             dns_port: 20_053,
+            inbound: Vec::new(),
             host_access: HostAccess::Deny,
         };
         let firewall = Firewall::install(rules).await?;

@@ -97,6 +97,7 @@ impl Hub {
             protocol: flow.protocol,
             address: flow.address,
             port: flow.port,
+            inbound: flow.inbound,
             application: self.application_of(gateway, flow),
             path: path.map(|(kind, _)| kind),
             relay: path.and_then(|(_, relay)| relay),

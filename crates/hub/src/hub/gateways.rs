@@ -439,6 +439,7 @@ impl Hub {
         let changed = ToGateway::FiltersChanged {
             resource,
             filters: row.shown.filters.clone(),
+            inbound: row.shown.inbound.clone(),
         };
         self.outbox.tell_gateway(session.id, changed);
     }

@@ -55,6 +55,7 @@ fn flow(world: &World) -> EndedFlow {
         grant: GrantId::from_bytes([1; 16]),
         protocol: 17,
         address: "10.0.0.1".parse().unwrap(),
+        inbound: false,
         port: 53,
         started: world.now,
         ended: world.now,

@@ -8,6 +8,7 @@ mod dns_rules;
 mod ended_access;
 mod flows;
 mod gateways;
+mod inbound;
 mod model;
 mod pages;
 mod portals;

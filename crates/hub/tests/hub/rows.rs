@@ -203,6 +203,7 @@ pub(crate) fn network(number: u16, site: SiteId, address: &str, filters: Vec<Fil
             kind: TargetKind::Cidr,
             address: address.to_owned(),
         },
+        inbound: Vec::new(),
         filters,
         applications: Applications::Any,
         within: None,

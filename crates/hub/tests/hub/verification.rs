@@ -192,6 +192,7 @@ fn report(world: &World) -> FlowReport {
         grant: culvert_ids::GrantId::from_bytes([4; 16]),
         protocol: 6,
         address: "10.0.1.1".parse().unwrap(),
+        inbound: false,
         port: 443,
         started: world.now,
         ended: world.now,

@@ -671,10 +671,15 @@ impl World {
             ToGateway::Revoke { grant } => {
                 gateway.held.remove(&grant);
             }
-            ToGateway::FiltersChanged { resource, filters } => {
+            ToGateway::FiltersChanged {
+                resource,
+                filters,
+                inbound,
+            } => {
                 for held in gateway.held.values_mut() {
                     if held.claims.resource == resource {
                         held.claims.filters.clone_from(&filters);
+                        held.claims.inbound.clone_from(&inbound);
                     }
                 }
             }

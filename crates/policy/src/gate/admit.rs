@@ -6,6 +6,7 @@ use super::flow::{End, Flow, FlowKey, FlowRecord};
 use super::flows::Flows;
 use super::fragments::Fragments;
 use super::heading::{Heading, Kind, address, address_bits};
+use super::inbound::permit_inbound;
 use super::index::Place;
 use super::portless::Portless;
 use super::seed::Seed;
@@ -200,7 +201,7 @@ impl Gate {
             }
             Kind::Answer => {
                 owner(table, peer, &heading)?;
-                return Err(DropReason::NotAFlow);
+                self.flow_of_answer(table, now, peer, &heading)?
             }
         };
         let flow = self.flows.get_mut(place);
@@ -236,14 +237,10 @@ impl Gate {
         let mut heading = Heading::NONE;
         heading.read(frame.packet)?;
         let place = match heading.kind {
-            Kind::Plain | Kind::Answer => {
-                let far = FlowKey::of_remote(&heading);
-                let place = self.flows.find_far(&far).ok_or(DropReason::NotAFlow)?;
-                self.keep(table, now, place)?
-            }
+            Kind::Plain | Kind::Answer => self.flow_to_client(table, now, &heading)?,
             Kind::LaterFragment => self.of_fragment(table, now, &heading, false)?,
             Kind::Error => return self.error_to_client(table, now, &heading, frame),
-            Kind::Query => return Err(DropReason::NotAFlow),
+            Kind::Query => self.flow_of_query(table, now, &heading)?,
         };
         let flow = self.flows.get_mut(place);
         flow.note_of_remote(&heading, &frame, now);
@@ -296,6 +293,11 @@ impl Gate {
         {
             self.flows.get_mut(place).epoch = table.epoch();
             return Ok(place);
+        }
+        if let Some(place) = found
+            && self.is_of_inbound(place, heading, now)
+        {
+            return self.keep(table, now, place);
         }
         let permit = match permit(table, client, &near, now) {
             Ok(permit) => permit,
@@ -358,6 +360,12 @@ impl Gate {
             && !flow.begins_anew(heading)
     }
 
+    /// True if the client's packet is part of a flow that a resource began: it goes on by that right, or ends.
+    fn is_of_inbound(&self, place: Place, heading: &Heading, now: BootTime) -> bool {
+        let flow = self.flows.get(place);
+        flow.is_inbound && !flow.is_idle(now) && !flow.begins_anew(heading)
+    }
+
     /// Tells the other gates how long the client of a flow without ports keeps the address.
     fn renew_portless(&self, place: Place) {
         let flow = self.flows.get(place);
@@ -395,6 +403,9 @@ impl Gate {
         }
         let permit = match client {
             None => Err(DropReason::NoGrant),
+            Some(client) if flow.is_inbound => {
+                permit_inbound(table, client, &flow.near, now).map(|permit| (client, permit))
+            }
             Some(client) => permit(table, client, &flow.near, now).map(|permit| (client, permit)),
         };
         match permit {
@@ -413,7 +424,7 @@ impl Gate {
         }
     }
 
-    fn adopt(&mut self, place: Place, permit: &Permit, table: &GateTable) {
+    pub(super) fn adopt(&mut self, place: Place, permit: &Permit, table: &GateTable) {
         let flow = self.flows.get_mut(place);
         flow.epoch = table.epoch();
         flow.expires = permit.expires;

@@ -1,4 +1,5 @@
-//! A client's gate: nothing comes in through the tunnel but answers to the flows that its host began.
+//! A client's gate: nothing comes in through the tunnel but answers to the flows that its host began, and what an
+//! administrator has opened ([`InboundRules`]).
 //!
 //! ```text
 //! host → ClientGate::note_outbound → gateway     a flow begins
@@ -8,7 +9,8 @@
 //! A gateway is trusted with what it is sent, not with the host. A holder of its key can answer what the host asks it,
 //! and can neither open a connection nor find out which ones there are (CVE-2019-14899, by the way of the tunnel).
 //!
-//! All workers share one gate. A packet costs one look-up, and waits for nobody; fragments alone take a lock.
+//! All workers share one gate. A packet costs one look-up, and waits for nobody; fragments alone take a lock. The rules are
+//! asked where no flow of the host is found, and for each packet of a flow that began outside: it ends with its rule.
 
 use super::admit::datagram;
 use super::client_flows::{ClientFlows, Found, KeyWords, MAX_CLIENT_FLOWS, Rank};
@@ -20,6 +22,7 @@ use super::heading::{
     AddressBits, Heading, Kind, Quotation, address, address_bits, quoted_heading,
 };
 use super::icmp_error::of_query;
+use super::inbound::{InboundRules, beginning_to_host};
 use super::seed::{Seed, fold};
 use super::{DropReason, Frame, PeerKey, Verdict};
 use crate::never_forwarded::is_forwarded;
@@ -32,6 +35,9 @@ const ANSWERED: u32 = 1;
 const CLIENT_FINISHED: u32 = 2;
 const REMOTE_FINISHED: u32 = 4;
 const RESET: u32 = 8;
+/// It began outside, by a rule.
+const INBOUND: u32 = ANSWERED << INBOUND_SHIFT;
+const INBOUND_SHIFT: u32 = 4;
 
 /// The client's addresses in the tunnel: the only ones that anything may come in for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +115,10 @@ impl ClientGate {
             let begins_anew = heading.tcp_flags & TCP_SYN != 0 && progress.is_closed();
             if !begins_anew && !is_idle(&found, key.protocol(), now_s) {
                 progress.note_of_client(heading.tcp_flags);
-                self.flows.add_flags(&found, flags_of(progress));
+                // The host's packet is the answer to a flow that began outside.
+                let answered = (found.flags & INBOUND) >> INBOUND_SHIFT;
+                self.flows
+                    .add_flags(&found, flags_of(progress) | answered);
                 self.flows.touch(&found, now_s);
                 return;
             }
@@ -160,17 +169,19 @@ impl ClientGate {
     /// Judges a packet that came from `peer`, or those that were joined behind it. `is_peers` says whether an address is one
     /// that goes to that peer.
     ///
-    /// The caller has checked the source as WireGuard does, but for ICMP errors of routers behind the peer.
+    /// The caller has checked the source as WireGuard does, but for ICMP errors of routers behind the peer. `rules` say what
+    /// may begin outside; nothing without them.
     #[inline]
     pub fn admit(
         &self,
         now: BootTime,
         peer: PeerKey,
         home: Option<TunnelAddresses>,
+        rules: Option<&InboundRules>,
         is_peers: impl Fn(IpAddr) -> bool,
         frame: &Frame<'_>,
     ) -> Verdict {
-        let passed = self.pass(now, peer, home, is_peers, frame);
+        let passed = self.pass(now, peer, home, rules, is_peers, frame);
         passed.unwrap_or_else(Verdict::Drop)
     }
 
@@ -180,6 +191,7 @@ impl ClientGate {
         now: BootTime,
         peer: PeerKey,
         home: Option<TunnelAddresses>,
+        rules: Option<&InboundRules>,
         is_peers: impl Fn(IpAddr) -> bool,
         frame: &Frame<'_>,
     ) -> Result<Verdict, DropReason> {
@@ -191,20 +203,28 @@ impl ClientGate {
         let now_s = seconds(now);
         match heading.kind {
             Kind::Plain | Kind::Answer => {
-                let found = self.flow(&heading, now_s)?;
-                let mut progress = progress_of(found.flags);
-                progress.note_of_remote(heading.tcp_flags | frame.later.tcp_flags);
-                self.note_inbound(&found, progress, now_s);
+                let found = match self.flow(&heading, now_s) {
+                    Ok(found) if found.flags & INBOUND == 0 => found,
+                    judged => self.inbound_flow(judged, rules, &heading, now)?,
+                };
+                self.note_packet(&heading, frame, &found, now_s);
                 if heading.is_first_fragment && self.remember(&heading, &found, peer, now) {
                     return Ok(Verdict::AdmitFirst(peer));
                 }
             }
             Kind::LaterFragment => {
-                let found = self.of_fragment(&heading, now)?;
+                let found = self.of_fragment(&heading, rules, now)?;
                 self.note_inbound(&found, progress_of(found.flags | ANSWERED), now_s);
             }
-            Kind::Error => self.about_flow(&heading, frame.packet, is_peers, now_s)?,
-            Kind::Query => return Err(stranger(&heading, DropReason::NotOpened)),
+            Kind::Error => self.about_flow(&heading, frame.packet, rules, is_peers, now)?,
+            Kind::Query => {
+                let judged = Err(stranger(&heading, DropReason::NotOpened));
+                let found = self.inbound_flow(judged, rules, &heading, now)?;
+                self.note_packet(&heading, frame, &found, now_s);
+                if heading.is_first_fragment && self.remember(&heading, &found, peer, now) {
+                    return Ok(Verdict::AdmitFirst(peer));
+                }
+            }
         }
         Ok(Verdict::Admit(peer))
     }
@@ -224,10 +244,59 @@ impl ClientGate {
         }
     }
 
+    /// The flow of a packet that belongs to none of the host's: one that began outside, or begins so now. `judged` is what the
+    /// table of flows says of it.
+    #[cold]
+    #[inline(never)]
+    fn inbound_flow(
+        &self,
+        judged: Result<Found, DropReason>,
+        rules: Option<&InboundRules>,
+        heading: &Heading,
+        now: BootTime,
+    ) -> Result<Found, DropReason> {
+        let reason = judged.err().unwrap_or(DropReason::NotOpened);
+        let key = FlowKey::of_remote(heading);
+        let is_open = rules.is_some_and(|rules| rules.open(&key, now));
+        let beginning = beginning_to_host(heading).filter(|_| is_open);
+        let Some(progress) = beginning.filter(|_| reason != DropReason::ForgedSource) else {
+            // A known flow of TCP goes on by a packet that begins nothing, such as a RST.
+            return judged.ok().filter(|_| is_open).ok_or(reason);
+        };
+        let (hash, words, now_s) = (self.hash(&key), words(&key), seconds(now));
+        let known = self.flows.find(hash, &words);
+        if let Some(known) = known {
+            let is_over = is_idle(&known, key.protocol(), now_s)
+                || (heading.tcp_flags & TCP_SYN != 0 && progress_of(known.flags).is_closed());
+            match known.flags & INBOUND != 0 {
+                _ if is_over => {}
+                true => return Ok(known),
+                // It can't take the place of what the host began.
+                false => return Err(reason),
+            }
+        }
+        let flags = flags_of(progress) | INBOUND;
+        let rank = |word, flags, last_s| (flags & INBOUND != 0, rank(word, flags, last_s, now_s));
+        self.flows
+            .begin_inbound(hash, &words, flags, now_s, known, rank);
+        self.flows
+            .find(hash, &words)
+            .ok_or(DropReason::FlowsFull)
+    }
+
+    #[inline(always)]
+    fn note_packet(&self, heading: &Heading, frame: &Frame<'_>, found: &Found, now_s: u64) {
+        let mut progress = progress_of(found.flags);
+        progress.note_of_remote(heading.tcp_flags | frame.later.tcp_flags);
+        self.note_inbound(found, progress, now_s);
+    }
+
     /// A connection that is over is not kept by what comes in.
     #[inline]
     fn note_inbound(&self, found: &Found, progress: Progress, now_s: u64) {
-        self.flows.add_flags(found, flags_of(progress));
+        // Whoever began a flow does not answer it.
+        let unanswered = (found.flags & INBOUND) >> INBOUND_SHIFT;
+        self.flows.add_flags(found, flags_of(progress) & !unanswered);
         if !progress_of(found.flags).is_closed() {
             self.flows.touch(found, now_s);
         }
@@ -239,8 +308,9 @@ impl ClientGate {
         &self,
         heading: &Heading,
         packet: &[u8],
+        rules: Option<&InboundRules>,
         is_peers: impl Fn(IpAddr) -> bool,
-        now_s: u64,
+        now: BootTime,
     ) -> Result<(), DropReason> {
         let quotation = Quotation::parse(packet, heading);
         let quoted = quotation
@@ -253,7 +323,11 @@ impl ClientGate {
         if stranger(heading, DropReason::NotAFlow) == DropReason::ForgedSource {
             return Err(DropReason::ForgedSource);
         }
-        if !self.has(&key, now_s) {
+        let found = self.lasting(&key, seconds(now));
+        let is_open = |found: Found| {
+            found.flags & INBOUND == 0 || rules.is_some_and(|rules| rules.open(&key, now))
+        };
+        if !found.is_some_and(is_open) {
             return Err(DropReason::NotAFlow);
         }
         match is_peers(key.remote_address()) {
@@ -274,8 +348,12 @@ impl ClientGate {
     }
 
     fn has(&self, key: &FlowKey, now_s: u64) -> bool {
+        self.lasting(key, now_s).is_some()
+    }
+
+    fn lasting(&self, key: &FlowKey, now_s: u64) -> Option<Found> {
         let found = self.flows.find(self.hash(key), &words(key));
-        found.is_some_and(|found| !is_idle(&found, key.protocol(), now_s))
+        found.filter(|found| !is_idle(found, key.protocol(), now_s))
     }
 
     /// Remembers the datagram of a first fragment. True if later ones of it wait.
@@ -293,7 +371,12 @@ impl ClientGate {
 
     /// The flow of a later fragment.
     #[cold]
-    fn of_fragment(&self, heading: &Heading, now: BootTime) -> Result<Found, DropReason> {
+    fn of_fragment(
+        &self,
+        heading: &Heading,
+        rules: Option<&InboundRules>,
+        now: BootTime,
+    ) -> Result<Found, DropReason> {
         let key = datagram(heading, false);
         let fragments = self.fragments();
         let flow = fragments
@@ -301,9 +384,11 @@ impl ClientGate {
             .find(self.hash_datagram(heading), &key, now);
         let flow = flow.and_then(|flow| self.flows.at((flow.place, flow.generation)));
         let (found, word) = flow.ok_or(stranger(heading, DropReason::Fragment))?;
-        match is_idle(&found, protocol_of(word), seconds(now)) {
-            true => Err(DropReason::NotAFlow),
-            false => Ok(found),
+        let is_open = found.flags & INBOUND == 0
+            || rules.is_some_and(|rules| rules.open_fragment(heading, word, now));
+        match is_open && !is_idle(&found, protocol_of(word), seconds(now)) {
+            true => Ok(found),
+            false => Err(DropReason::NotAFlow),
         }
     }
 

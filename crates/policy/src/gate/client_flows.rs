@@ -18,6 +18,9 @@ pub const MAX_CLIENT_FLOWS: usize = 1 << 15;
 /// probability of 0.02 % (Poisson, mean 2).
 pub(super) const WAYS: usize = 8;
 
+/// Of those, places of flows that began outside: half, so that what comes in never takes all from what the host begins.
+const INBOUND_WAYS: usize = WAYS / 2;
+
 /// Words of a key.
 pub(super) const KEY_WORDS: usize = 4;
 
@@ -40,6 +43,17 @@ struct Bucket {
     states: [AtomicU64; WAYS],
     /// The time of the last packet that counts, in seconds.
     last_s: [AtomicU64; WAYS],
+}
+
+impl Bucket {
+    /// The third word of the key, the flags and the last second of the flow at a place.
+    fn flow_at(&self, way: usize) -> (u64, u32, u64) {
+        (
+            self.keys[way][2].load(Ordering::Relaxed),
+            self.states[way].load(Ordering::Relaxed) as u32,
+            self.last_s[way].load(Ordering::Relaxed),
+        )
+    }
 }
 
 /// A table of flows.
@@ -75,6 +89,8 @@ pub(super) enum Rank {
         /// The time of its last packet, in seconds.
         last_s: u64,
     },
+    /// It is not to be had, whatever is there.
+    Reserved,
 }
 
 impl ClientFlows {
@@ -154,6 +170,24 @@ impl ClientFlows {
         replaced: Option<Found>,
         rank: impl Fn(u64, u32, u64) -> Rank,
     ) -> bool {
+        let rank = |used: Option<(u64, u32, u64)>| {
+            used.map_or(Rank::Free, |(word, flags, last_s)| {
+                rank(word, flags, last_s)
+            })
+        };
+        self.enter(hash, key, flags, now_s, replaced, rank)
+    }
+
+    /// Enters a flow. `rank` says what a place is worth; one that was never used has no flow.
+    fn enter(
+        &self,
+        hash: u64,
+        key: &KeyWords,
+        flags: u32,
+        now_s: u64,
+        replaced: Option<Found>,
+        rank: impl Fn(Option<(u64, u32, u64)>) -> Rank,
+    ) -> bool {
         let (bucket, tag) = self.place(hash);
         let mut tried = [false; WAYS];
         for _ in 0..WAYS {
@@ -180,23 +214,50 @@ impl ClientFlows {
         &self,
         bucket: usize,
         tried: &[bool; WAYS],
-        rank: impl Fn(u64, u32, u64) -> Rank,
+        rank: impl Fn(Option<(u64, u32, u64)>) -> Rank,
     ) -> Option<(Rank, usize, u64)> {
         let it = &self.buckets[bucket];
         let ways = (0..WAYS).filter(|way| !tried[*way]);
         let ranked = ways.map(|way| {
             let head = it.heads[way].load(Ordering::Relaxed);
-            let rank = match generation(head) {
-                0 => Rank::Free,
-                _ => rank(
-                    it.keys[way][2].load(Ordering::Relaxed),
-                    it.states[way].load(Ordering::Relaxed) as u32,
-                    it.last_s[way].load(Ordering::Relaxed),
-                ),
-            };
-            (rank, way, head)
+            let used = (generation(head) != 0).then(|| it.flow_at(way));
+            (rank(used), way, head)
         });
-        ranked.min()
+        ranked
+            .filter(|(rank, ..)| *rank != Rank::Reserved)
+            .min()
+    }
+
+    /// Enters a flow that began outside. It takes no place in which a flow of the host lasts, and of all that began outside
+    /// no more than [`INBOUND_WAYS`] are in one bucket. `rank` says too whether a flow began outside.
+    #[cold]
+    pub(super) fn begin_inbound(
+        &self,
+        hash: u64,
+        key: &KeyWords,
+        flags: u32,
+        now_s: u64,
+        replaced: Option<Found>,
+        rank: impl Fn(u64, u32, u64) -> (bool, Rank),
+    ) -> bool {
+        let (bucket, _) = self.place(hash);
+        let it = &self.buckets[bucket];
+        let lasts = |way: &usize| {
+            let (word, flags, last_s) = it.flow_at(*way);
+            let (is_inbound, rank) = rank(word, flags, last_s);
+            is_inbound && matches!(rank, Rank::Lasting { .. })
+        };
+        let is_full = (0..WAYS).filter(lasts).count() >= INBOUND_WAYS;
+        let rank = |used: Option<(u64, u32, u64)>| {
+            let of_used = |(word, flags, last_s)| rank(word, flags, last_s);
+            match used.map_or((false, Rank::Free), of_used) {
+                (true, rank) => rank,
+                (false, Rank::Lasting { .. }) => Rank::Reserved,
+                (false, _) if is_full => Rank::Reserved,
+                (false, rank) => rank,
+            }
+        };
+        self.enter(hash, key, flags, now_s, replaced, rank)
     }
 
     /// Writes a flow to a place with the head `before`. False where somebody else does, or has done so since: the flow there
@@ -264,11 +325,10 @@ impl ClientFlows {
         let lasts = |bucket: &Bucket, way: usize| {
             generation(bucket.heads[way].load(Ordering::Relaxed)) != 0
                 && matches!(
-                    rank(
-                        bucket.keys[way][2].load(Ordering::Relaxed),
-                        bucket.states[way].load(Ordering::Relaxed) as u32,
-                        bucket.last_s[way].load(Ordering::Relaxed),
-                    ),
+                    {
+                        let (word, flags, last_s) = bucket.flow_at(way);
+                        rank(word, flags, last_s)
+                    },
                     Rank::Lasting { .. }
                 )
         };

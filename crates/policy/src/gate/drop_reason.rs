@@ -73,7 +73,8 @@ reasons! {
     PortlessFull = "portless_full",
     /// At a client: a packet for another address than the client's own in the tunnel.
     ForeignDestination = "foreign_destination",
-    /// At a client: the first packet of a connection, or a query, that comes to it. Nothing begins there.
+    /// At a client: the first packet of a connection, or a query, that comes to it and that nobody has opened. At a gateway: a
+    /// packet to a client from a resource that opens other services of the client's host.
     NotOpened = "not_opened",
     /// At a client: an ICMP error about a flow that goes through another gateway.
     OtherGateway = "other_gateway",

@@ -26,7 +26,7 @@ pub(super) const OTHER_IDLE: Duration = Duration::from_secs(600);
 
 const SCTP: Protocol = Protocol(132);
 
-const TCP_FIN: u8 = 0x01;
+pub(super) const TCP_FIN: u8 = 0x01;
 pub(super) const TCP_SYN: u8 = 0x02;
 pub(super) const TCP_RST: u8 = 0x04;
 pub(super) const TCP_ACK: u8 = 0x10;
@@ -195,7 +195,7 @@ impl Progress {
     }
 }
 
-/// A flow that a client began.
+/// A flow that a client began, or a resource to a client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flow {
     /// As the client sees it.
@@ -215,6 +215,8 @@ pub(super) struct Flow {
     pub(super) resource: ResourceId,
     /// True if its address stands for a name.
     pub(super) is_named: bool,
+    /// True if the resource began it.
+    pub(super) is_inbound: bool,
 }
 
 impl Flow {
@@ -240,6 +242,15 @@ impl Flow {
             grant,
             resource,
             is_named: false,
+            is_inbound: false,
+        }
+    }
+
+    /// The same, which the resource began.
+    pub(super) const fn inbound(self) -> Self {
+        Self {
+            is_inbound: true,
+            ..self
         }
     }
 
@@ -285,6 +296,7 @@ impl Flow {
         self.to_remote
             .add(frame.packets, heading.len + frame.later.bytes);
         self.progress.note_of_client(tcp_flags);
+        self.progress.answered |= self.is_inbound;
     }
 
     #[inline(always)]
@@ -293,12 +305,19 @@ impl Flow {
         self.last = self.last.max(now);
         self.to_client
             .add(frame.packets, heading.len + frame.later.bytes);
+        let was_answered = self.progress.answered;
         self.progress.note_of_remote(tcp_flags);
+        // The beginner does not answer itself.
+        self.progress.answered = was_answered || !self.is_inbound;
     }
 
     /// The record of it for reports.
     pub(super) fn record(&self, ended: Option<End>) -> FlowRecord {
         let Self { near, far, .. } = self;
+        let (client_port, remote_port) = match self.is_inbound && near.is_icmp() {
+            true => (near.remote_port(), near.client_port()),
+            false => (near.client_port(), near.remote_port()),
+        };
         FlowRecord {
             peer: self.peer,
             grant: self.grant,
@@ -307,8 +326,9 @@ impl Flow {
             visible: near.remote_address(),
             remote: far.remote_address(),
             protocol: near.protocol(),
-            client_port: near.client_port(),
-            remote_port: near.remote_port(),
+            client_port,
+            remote_port,
+            is_inbound: self.is_inbound,
             started: self.started,
             last: self.last,
             to_remote: self.to_remote,
@@ -339,6 +359,8 @@ pub struct FlowRecord {
     pub client_port: u16,
     /// The resource's port; of anything but TCP and UDP 0.
     pub remote_port: u16,
+    /// True if the resource began it, by a grant's `inbound`.
+    pub is_inbound: bool,
     /// The time of its first packet.
     pub started: BootTime,
     /// The time of its last packet.
@@ -349,6 +371,14 @@ pub struct FlowRecord {
     pub to_client: Tally,
     /// The cause of its end; none while it lasts.
     pub ended: Option<End>,
+}
+
+impl FlowRecord {
+    /// True if its protocol has ports: the identifier of a query of ICMP is none.
+    #[must_use]
+    pub const fn has_ports(&self) -> bool {
+        matches!(self.protocol, Protocol::TCP | Protocol::UDP)
+    }
 }
 
 /// The cause of a flow's end.

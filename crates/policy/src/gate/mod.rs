@@ -8,6 +8,8 @@
 //! client ← Gate::admit_to_client   ← resource     passes only as part of such a flow
 //! ```
 //!
+//! A resource begins a flow only to the services of the client's host that a grant's `inbound` opens to it.
+//!
 //! A packet of a known flow costs one look-up. The flow holds the epoch of the table that allowed
 //! it and the expiry of its grant. When the table has changed since, or the grant has expired, the
 //! table judges the flow anew before anything passes. Nothing here allocates once a gate is made.
@@ -31,6 +33,7 @@ mod frame;
 mod heading;
 mod holders;
 mod icmp_error;
+mod inbound;
 mod index;
 mod peer_key;
 mod portless;
@@ -38,6 +41,7 @@ mod seed;
 mod shard_map;
 mod sync;
 mod table;
+mod to_client;
 
 pub use admit::Gate;
 pub use client::{ClientGate, TunnelAddresses};
@@ -47,6 +51,7 @@ pub use flow::{End, FlowRecord, Tally, UDP_IDLE};
 pub use flows::{Evicted, MAX_ENDED, MAX_FLOWS, MAX_FLOWS_PER_CLIENT};
 pub use frame::{Frame, Later, Verdict};
 pub(crate) use heading::{Heading, Kind, Quotation};
+pub use inbound::{InboundRule, InboundRules, MAX_INBOUND_RULES};
 pub use peer_key::PeerKey;
 pub use portless::Portless;
 pub use seed::Seed;

@@ -33,6 +33,8 @@ pub struct Grant {
     pub reach: Reach,
     /// The services there that may be used.
     pub filters: Filters,
+    /// The services of the client's host that its addresses may use; names open nothing.
+    pub inbound: Filters,
     /// Its end. That instant is no longer within it.
     pub expires: BootTime,
 }
@@ -272,6 +274,42 @@ impl ClientGrants {
                 true => reason = DropReason::Port,
                 false if reason == DropReason::Expired => reason = DropReason::Protocol,
                 false => {}
+            }
+        }
+        Err(reason)
+    }
+}
+
+impl ClientGrants {
+    /// The permit of a resource's address to use a service of the client's host, if a grant opens it now.
+    ///
+    /// The longest range around the address decides alone here too.
+    pub(super) fn permit_inbound(
+        &self,
+        source: IpAddr,
+        service: Service,
+        now: BootTime,
+    ) -> Result<Permit, DropReason> {
+        if !is_forwarded(source) {
+            return Err(DropReason::NotForwarded);
+        }
+        let leads = self.reach.longest(source).ok_or(DropReason::NotAFlow)?;
+        let mut reason = DropReason::NotAFlow;
+        for lead in leads {
+            let grant = &self.grants[lead.grant];
+            if now >= grant.expires || lead.goes != Goes::There {
+                continue;
+            }
+            if grant.inbound.allows(service) {
+                return Ok(Permit {
+                    grant: grant.id,
+                    resource: grant.resource,
+                    expires: grant.expires,
+                    way: Way::Itself,
+                });
+            }
+            if !grant.inbound.is_empty() {
+                reason = DropReason::NotOpened;
             }
         }
         Err(reason)

@@ -3,7 +3,7 @@
 use crate::packets::{ACK, SYN, echo, tcp_with, udp};
 use culvert_base::BootTime;
 use culvert_policy::gate::{
-    ClientGate, DropReason, Frame, Later, PeerKey, Seed, TunnelAddresses, Verdict,
+    ClientGate, DropReason, Frame, InboundRules, Later, PeerKey, Seed, TunnelAddresses, Verdict,
 };
 use std::net::IpAddr;
 
@@ -28,6 +28,8 @@ pub(crate) const PING: u16 = 7;
 /// A host, its gate, and the time.
 pub(crate) struct Host {
     pub(crate) gate: ClientGate,
+    /// What others may begin at it.
+    pub(crate) rules: InboundRules,
     pub(crate) now_s: u64,
 }
 
@@ -39,6 +41,7 @@ impl Host {
     pub(crate) fn with_max_flows(max_flows: usize) -> Self {
         Self {
             gate: ClientGate::with_max_flows(Seed::new([3; 32]), max_flows),
+            rules: InboundRules::default(),
             now_s: 1_000,
         }
     }
@@ -83,7 +86,8 @@ impl Host {
         };
         let is_peers = |address: IpAddr| peer_of(&address.to_string()) == peer;
         let now = self.now();
-        self.gate.admit(now, peer, Some(home), is_peers, &frame)
+        self.gate
+            .admit(now, peer, Some(home), Some(&self.rules), is_peers, &frame)
     }
 
     /// True if a packet of a peer comes in.

@@ -37,6 +37,7 @@ pub(crate) fn grant(number: u64, to: &str, allowed: &[&str]) -> Grant {
         resource: ResourceId::new(UnixTime::from_millis(number), [2; 10]),
         reach: Reach::Addresses(to.parse().unwrap()),
         filters: filters(allowed),
+        inbound: Filters::none(),
         expires: BootTime::from_millis(EXPIRY_MS),
     }
 }

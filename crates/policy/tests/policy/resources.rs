@@ -14,6 +14,7 @@ fn resource(number: u64, target: Target) -> Resource {
         id: id(number),
         site: SiteId::new(UnixTime::EPOCH, [0; 10]),
         target,
+        inbound: Filters::none(),
         filters: Filters::any(),
         applications: Applications::ANY,
         name: ResourceName::new("a resource").unwrap(),

@@ -41,24 +41,22 @@ impl Form {
         Self::named(name)
     }
 
-    pub(super) fn resource(
-        name: &str,
-        site: &str,
-        target: &Target,
-        filters: &[culvert_wire::model::Filter],
-        (applications, within): (&Applications, Option<&[String]>),
-    ) -> Self {
-        let form = Self::named(name)
+    pub(super) fn resource(row: &store::Resource, site: &str) -> Self {
+        let form = Self::named(&row.name)
             .with("site", site)
-            .with("kind", target.kind)
-            .with("address", &target.address)
-            .with("filters", filters);
-        // The default of most resources need not be shown.
-        let form = match applications {
+            .with("kind", row.target.kind)
+            .with("address", &row.target.address)
+            .with("filters", &row.filters);
+        // The defaults of most resources need not be shown.
+        let form = match &row.applications {
             Applications::Any => form,
             rule => form.with("applications", rule),
         };
-        match within {
+        let form = match row.inbound.is_empty() {
+            true => form,
+            false => form.with("inbound", &row.inbound),
+        };
+        match &row.within {
             None => form,
             Some(networks) => form.with("within", networks),
         }

@@ -405,13 +405,13 @@ where
             let filters = names::filters(filters_before, &place, &wanted.filters)?;
             let applications = names::applications(&place, &wanted.applications)?;
             let within = names::within(&place, target.kind, wanted.within.as_deref())?;
+            let inbound_before = before.map(|row| &*row.inbound);
+            let inbound = names::inbound(inbound_before, &place, target.kind, &wanted.inbound)?;
             let form_before = before.map(|row| self.resource_form(row));
             let site_name = match row(&self.snapshot.sites, site) {
                 Some(site) => &site.name,
                 None => &wanted.site,
             };
-            let rules = (&applications, within.as_deref());
-            let form = Form::resource(&name, site_name, &target, &filters, rules);
             let stamp = before.map(|row| row.stamp);
             let next = store::Resource {
                 id,
@@ -419,10 +419,12 @@ where
                 name,
                 target,
                 filters,
+                inbound,
                 applications,
                 within,
                 stamp: Stamp::default(),
             };
+            let form = Form::resource(&next, site_name);
             planned.push(next.clone());
             self.put(next, stamp, form_before, &form);
         }
@@ -564,13 +566,7 @@ where
 
     fn resource_form(&self, row: &store::Resource) -> Form {
         let site = name_of(&self.snapshot.sites, row.site, |row| &row.name);
-        Form::resource(
-            &row.name,
-            &site,
-            &row.target,
-            &row.filters,
-            (&row.applications, row.within.as_deref()),
-        )
+        Form::resource(row, &site)
     }
 
     fn policy_form(&self, row: &store::Policy) -> Form {

@@ -144,6 +144,7 @@ async fn a_resource_tells_what_was_denied_in_a_day_by_cause_and_how_much_it_was_
         grant: GrantId::from_bytes([5; 16]),
         protocol: 6,
         address: "10.0.0.1".parse().unwrap(),
+        inbound: false,
         port: 443,
         application: None,
         path: None,

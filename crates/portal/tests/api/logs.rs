@@ -57,6 +57,7 @@ pub(crate) fn flows(count: u16) -> FlowBatch {
         grant: GrantId::from_bytes([4; 16]),
         protocol: 6,
         address: "192.0.2.1".parse().unwrap(),
+        inbound: false,
         port,
         application: None,
         path: None,

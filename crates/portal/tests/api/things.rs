@@ -109,6 +109,7 @@ pub(crate) async fn make_things(store: &dyn Store, account: AccountId) -> Things
                     kind: TargetKind::Address,
                     address: "10.0.0.1".to_owned(),
                 },
+                inbound: Vec::new(),
                 filters: vec![Filter::Any],
                 applications: Applications::Any,
                 within: None,

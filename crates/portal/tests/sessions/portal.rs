@@ -331,6 +331,7 @@ pub(crate) fn a_resource(id: ResourceId, address: &str) -> Resource {
             kind: TargetKind::Cidr,
             address: address.to_owned(),
         },
+        inbound: Vec::new(),
         filters: vec![Filter::Any],
         applications: Applications::Any,
         within: None,

@@ -48,7 +48,8 @@ pub(super) const LOGS: [Table; 3] = [
     Table {
         name: "flow_log",
         key: "account seq",
-        numbers: "seq at_ms started_ms protocol port sent_bytes sent_packets received_bytes received_packets",
+        numbers: "seq at_ms started_ms protocol port sent_bytes sent_packets received_bytes received_packets \
+                  inbound",
         texts: "address application flow_end path",
         bytes: "account gateway_id client_id actor_id resource_id grant_id relay_id",
     },
@@ -89,7 +90,7 @@ pub(super) const TABLES: [Table; 30] = [
         name: "resource",
         key: "account id",
         numbers: "version created_ms updated_ms",
-        texts: "name name_key target filters applications within",
+        texts: "name name_key target filters applications within inbound",
         bytes: "account id site_id",
     },
     Table {

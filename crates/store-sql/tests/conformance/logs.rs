@@ -26,6 +26,7 @@ fn flow(port: u16) -> FlowEntry {
         grant: GrantId::from_bytes([5; 16]),
         protocol: 6,
         address: "2001:db8::1".parse().unwrap(),
+        inbound: false,
         port,
         application: None,
         path: match port {

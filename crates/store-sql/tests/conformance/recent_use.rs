@@ -48,6 +48,7 @@ fn flow(hour: u64, of: u8, resource: ResourceId, bytes: u64) -> FlowEntry {
         grant: GrantId::from_bytes([5; 16]),
         protocol: 6,
         address: "2001:db8::1".parse().unwrap(),
+        inbound: false,
         port: 443,
         application: None,
         path: None,

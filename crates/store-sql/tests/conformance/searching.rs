@@ -61,6 +61,7 @@ impl Scene {
             grant: GrantId::from_bytes([3; 16]),
             protocol: 6,
             address: address.parse().unwrap(),
+            inbound: false,
             port,
             application: None,
             path: None,

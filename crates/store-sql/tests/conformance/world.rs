@@ -313,6 +313,7 @@ pub(crate) fn resource(site: SiteId, name: &str) -> Resource {
             kind: TargetKind::Cidr,
             address: "10.0.0.0/8".to_owned(),
         },
+        inbound: Vec::new(),
         filters: vec![Filter::Icmp],
         applications: Applications::Only(vec!["backup".to_owned()]),
         within: Some(vec!["10.0.0.0/8".to_owned(), "fd00::/8".to_owned()]),

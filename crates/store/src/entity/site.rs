@@ -34,6 +34,9 @@ pub struct Resource {
     pub target: model::Target,
     /// The services of it that may be used; an empty list is none.
     pub filters: Vec<model::Filter>,
+    /// The services of a client's own host that its addresses may use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inbound: Vec<model::Filter>,
     /// The programs of a client that may reach it.
     #[serde(default)]
     pub applications: model::Applications,

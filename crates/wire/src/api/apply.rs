@@ -83,6 +83,9 @@ pub struct DesiredResource {
     pub address: String,
     /// The protocols and ports that may be used; an empty list allows nothing.
     pub filters: Vec<Filter>,
+    /// Of addresses: the protocols and ports of a client's own host that they may use; nothing if absent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inbound: Vec<Filter>,
     /// The programs of a client that may reach it; every one if absent.
     #[serde(default, skip_serializing_if = "Applications::is_any")]
     pub applications: Applications,

@@ -1,5 +1,5 @@
 use crate::Timestamp;
-use crate::model::Applications;
+use crate::model::{Applications, Filter};
 use culvert_ids::{ClientId, GatewayId, GroupId, PolicyId, ResourceId};
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +36,9 @@ pub struct Explanation {
     /// The programs of the client that may reach it, if any may. The client enforces that.
     #[serde(default)]
     pub applications: Applications,
+    /// The protocols and ports of the client's own host that the resource may use, while the client has access.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inbound: Vec<Filter>,
     /// Of names: the only networks that their addresses may be in; the gateway sees to that. Absent: they
     /// may lead anywhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -117,9 +117,13 @@ pub struct FlowLogEntry {
     /// The destination address; for a name, the address that it resolved to.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub address: std::net::IpAddr,
-    /// The resource's port; absent where the protocol has none.
+    /// The port that it was begun to, of the resource, or of the client where it is `inbound`; absent where the protocol has
+    /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
+    /// True if the resource began it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub inbound: bool,
     /// The application that it came from, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<String>,

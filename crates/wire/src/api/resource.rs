@@ -21,6 +21,10 @@ pub struct Resource {
     pub address: String,
     /// The protocols and ports that may be used; an empty list allows nothing.
     pub filters: Vec<Filter>,
+    /// Of addresses: the protocols and ports of a client's own host that they may use, while the client has access. An empty
+    /// list opens nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inbound: Vec<Filter>,
     /// The programs of a client that may reach it, by the applications that they run in.
     #[serde(default)]
     pub applications: Applications,
@@ -54,6 +58,10 @@ pub struct NewResource {
     pub address: String,
     /// The protocols and ports that may be used; an empty list allows nothing.
     pub filters: Vec<Filter>,
+    /// Of addresses: the protocols and ports of a client's own host that they may use, while the client has access. An empty
+    /// list opens nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inbound: Vec<Filter>,
     /// The programs of a client that may reach it; every one if absent.
     #[serde(default, skip_serializing_if = "Applications::is_any")]
     pub applications: Applications,
@@ -84,6 +92,9 @@ pub struct ResourcePatch {
     /// Other filters, all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filters: Option<Vec<Filter>>,
+    /// Other protocols and ports of a client's own host, all of them; an empty list closes all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inbound: Option<Vec<Filter>>,
     /// Other programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applications: Option<Applications>,

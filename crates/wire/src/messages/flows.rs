@@ -48,7 +48,7 @@ pub struct FlowReport {
 /// A flow that has ended. Instants are those of the portal's clock, as far as the gateway knows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndedFlow {
-    /// The client that began the flow.
+    /// The client that began the flow, or at which the resource did.
     pub client: ClientId,
     /// The resource that the flow was to.
     pub resource: ResourceId,
@@ -58,8 +58,11 @@ pub struct EndedFlow {
     pub protocol: u8,
     /// The destination address; for a name, the address that it resolved to.
     pub address: IpAddr,
-    /// The resource's port; of anything but TCP and UDP 0.
+    /// The port that it was begun to, of the resource, or of the client where it is `inbound`; of anything but TCP and UDP 0.
     pub port: u16,
+    /// True if the resource began it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub inbound: bool,
     /// The time of the first packet.
     pub started: Timestamp,
     /// The time of the last packet.

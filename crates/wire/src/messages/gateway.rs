@@ -229,6 +229,9 @@ pub enum ToGateway {
         resource: ResourceId,
         /// All of them.
         filters: Understood<Filter>,
+        /// All that it may use of its clients' own hosts.
+        #[serde(default, skip_serializing_if = "Understood::is_nothing")]
+        inbound: Understood<Filter>,
     },
     /// An administrator asks it to drain, or to stop draining.
     Drain {

@@ -37,6 +37,7 @@ impl TryFrom<&Resource> for culvert_policy::Resource {
                 ToldTarget::Unknown { kind } => return Err(unknown_kind(kind).into()),
             },
             filters: filters(&resource.filters)?,
+            inbound: inbound(&resource.target, &resource.inbound),
             applications: (&resource.applications).try_into()?,
             name: culvert_policy::ResourceName::new(&resource.name)?,
         })
@@ -72,6 +73,16 @@ pub fn filters(written: &[Filter]) -> Result<culvert_policy::Filters, FilterErro
         }
     }
     culvert_policy::Filters::new(filters)
+}
+
+/// The services of a client's host that a resource may use. Those that can't be open nothing, and neither do those of names:
+/// nobody can tell by an address which name its packets are of.
+fn inbound(target: &ToldTarget, written: &[Filter]) -> culvert_policy::Filters {
+    let is_names = |target: &Target| target.kind == TargetKind::Dns;
+    match target.known().is_some_and(is_names) {
+        true => culvert_policy::Filters::none(),
+        false => filters(written).unwrap_or_default(),
+    }
 }
 
 /// The same filters as they are written: at most one for each protocol.

@@ -21,6 +21,18 @@ impl<T> Understood<T> {
     pub const fn others(&self) -> usize {
         self.others
     }
+
+    /// True if there is nothing, not even what is not understood.
+    #[must_use]
+    pub const fn is_nothing(&self) -> bool {
+        self.known.is_empty() && self.others == 0
+    }
+}
+
+impl<T> Default for Understood<T> {
+    fn default() -> Self {
+        Vec::new().into()
+    }
 }
 
 impl<T> From<Vec<T>> for Understood<T> {

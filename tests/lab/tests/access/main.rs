@@ -33,6 +33,7 @@ mod forgery;
 mod guard;
 mod guests;
 mod icmp_errors;
+mod inbound;
 mod kept_grants;
 mod killed;
 mod leaders;

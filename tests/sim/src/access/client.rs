@@ -655,6 +655,8 @@ impl ClientNode {
             Output::Engine {
                 peers,
                 services,
+                // No resource of the simulation begins anything.
+                inbound: _,
                 resume,
             } => {
                 self.services = services.unwrap_or_else(|| std::mem::take(&mut self.services));

@@ -562,6 +562,8 @@ impl GatewayNode {
             }
             // No client of the simulation has so many names.
             Output::Interface(_) | Output::NamesInUse => {}
+            // No resource of the simulation begins anything.
+            Output::Inbound(_) => {}
             Output::Engine { peers, table } => {
                 for peer in peers {
                     self.apply(peer);

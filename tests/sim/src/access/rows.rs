@@ -62,6 +62,7 @@ pub fn resource_row(number: u16, at: u16, address: &str, filters: Vec<Filter>) -
             kind,
             address: address.to_owned(),
         },
+        inbound: Vec::new(),
         filters,
         applications: Applications::Any,
         within: None,

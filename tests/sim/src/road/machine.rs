@@ -287,6 +287,7 @@ impl Machine {
             port: self.address.port(),
             mtu: MTU,
             service_routes: None,
+            inbound: None,
             gate: self.gate.clone(),
             inside: self.inside,
             wall_offset,

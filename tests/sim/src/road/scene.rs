@@ -407,6 +407,7 @@ fn granted() -> GateTable {
         resource: "res_00000000000000000000000002".parse().expect("an id"),
         reach: Reach::Addresses("10.0.0.0/24".parse().expect("a range")),
         filters,
+        inbound: Filters::none(),
         expires: BootTime::MAX,
     };
     let grants = ClientGrants::new(PeerKey(0), vec![CLIENT.into()], vec![grant]);

@@ -56,6 +56,7 @@ fn grant(number: u16) -> PersistedGrant {
         preshared_key: PresharedKey::from_bytes([1; 32]),
         names: Vec::new(),
         filters: None,
+        inbound: None,
     }
 }
 

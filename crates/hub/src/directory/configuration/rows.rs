@@ -148,6 +148,7 @@ impl Directory {
             site: row.site,
             target: row.target.into(),
             filters: row.filters.into(),
+            inbound: row.inbound.into(),
             applications: ToldApplications::Known(row.applications),
         };
         let parsed = culvert_policy::Resource::try_from(&shown);
@@ -173,7 +174,9 @@ impl Directory {
             {
                 ResourceChange::Applications
             }
-            Some(old) if old.filters != parsed.filters => ResourceChange::Filters,
+            Some(old) if (&old.filters, &old.inbound) != (&parsed.filters, &parsed.inbound) => {
+                ResourceChange::Filters
+            }
             Some(_) => ResourceChange::Name,
         };
         let own_applications = parsed.applications.clone();

@@ -150,6 +150,7 @@ impl Hub {
                 resource.within.as_ref(),
             ),
             filters: resource.shown.filters.clone(),
+            inbound: resource.shown.inbound.clone(),
             cipher: row.cipher,
             iat: row.issued,
             exp: row.expires,

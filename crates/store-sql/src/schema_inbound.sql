@@ -1,0 +1,4 @@
+-- The services of clients' own hosts that a resource may use, and whether a flow was begun by its resource. An older program
+-- leaves both out.
+ALTER TABLE resource ADD COLUMN inbound TEXT NOT NULL DEFAULT '[]';
+ALTER TABLE flow_log ADD COLUMN inbound INTEGER NOT NULL DEFAULT 0;
