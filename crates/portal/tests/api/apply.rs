@@ -25,6 +25,11 @@ async fn apply(client: &mut Client, query: &str, desired: &Value) -> Value {
     client.post(&path, desired.clone()).await.expect(200).json()
 }
 
+async fn first_resource(client: &mut Client) -> Value {
+    let found = client.get("/api/v1/resources").await.expect(200).json();
+    found["items"][0].clone()
+}
+
 fn told(report: &Value) -> Vec<String> {
     let changes = report["changes"].as_array().unwrap();
     let told = changes.iter().map(|change| {
@@ -373,6 +378,45 @@ async fn only_names_have_networks_that_they_may_lead_into() {
         (changed.get("within"), changed.get("warnings")),
         (None, None)
     );
+}
+
+#[tokio::test]
+async fn what_addresses_may_begin_at_clients_is_declared_and_names_may_begin_nothing() {
+    let running = Running::start().await;
+    let mut owner = running.owner().await;
+    let mut next = desired();
+    next["resources"][0]["kind"] = json!("cidr");
+    next["resources"][0]["address"] = json!("10.0.0.0/8");
+    apply(&mut owner, "", &next).await;
+    assert_eq!(first_resource(&mut owner).await.get("inbound"), None);
+    let opened = json!([{"protocol": "tcp", "ports": [22]}, {"protocol": "icmp"}]);
+    next["resources"][0]["inbound"] = opened.clone();
+    let report = apply(&mut owner, "", &next).await;
+    assert_eq!(told(&report), ["update resource web"]);
+    let fields = &report["changes"][0]["fields"];
+    assert_eq!((&fields[0]["field"], &fields[0]["after"]), (&json!("inbound"), &opened));
+    assert_eq!(told(&apply(&mut owner, "", &next).await), [""; 0]);
+    let row = first_resource(&mut owner).await;
+    assert_eq!(row["inbound"], opened);
+    let path = format!("/api/v1/resources/{}", row["id"].as_str().unwrap());
+    // A change of something else leaves it.
+    let renamed = json!({"name": "other"});
+    let changed = owner.patch(&path, "*", renamed).await.expect(200).json();
+    assert_eq!(changed["inbound"], opened);
+    for (wrong, field) in [
+        (json!({"inbound": [{"protocol": "tcp", "ports": [0]}]}), "inbound[0]"),
+        (json!({"kind": "dns", "address": "a.corp.example"}), "inbound"),
+    ] {
+        let problem = owner.patch(&path, "*", wrong).await.problem(422);
+        assert_eq!(problem["errors"][0]["field"], field, "{problem}");
+    }
+    let closed = json!({"inbound": []});
+    let changed = owner.patch(&path, "*", closed).await.expect(200).json();
+    assert_eq!(changed.get("inbound"), None);
+    let mut named = desired();
+    named["resources"][0]["inbound"] = opened;
+    let problem = owner.post("/api/v1/apply", named).await.problem(422);
+    assert_eq!(problem["errors"][0]["field"], "resources[0].inbound", "{problem}");
 }
 
 #[tokio::test]

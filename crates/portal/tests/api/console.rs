@@ -444,6 +444,44 @@ async fn what_is_wrong_with_a_form_is_said_and_nothing_that_was_written_is_lost(
 }
 
 #[tokio::test]
+async fn a_form_opens_services_of_clients_and_names_its_faults() {
+    let running = Running::start().await;
+    let mut browser = signed_in(&running, Role::Admin).await;
+    let (site, name) = (fresh("site"), fresh("monitoring"));
+    browser
+        .submit("/sites", &[("name", &site)])
+        .await
+        .expect(303);
+    let fields = |inbound| {
+        [
+            ("name", &*name),
+            ("site", &*site),
+            ("address", "10.7.0.0/24"),
+            ("filters", "any"),
+            ("within", ""),
+            ("applications", "any"),
+            ("inbound", inbound),
+        ]
+    };
+    let wrong = browser.submit("/resources/new", &fields("tcp:x")).await;
+    assert!(wrong.expect(422).text.contains("tcp:x"));
+    browser
+        .submit("/resources/new", &fields("tcp:22\r\nicmp"))
+        .await
+        .expect(303);
+    let row = resource(&running, &name).await;
+    assert_eq!(culvert_wire::words::filters(&row.inbound), "tcp:22 icmp");
+    let path = format!("/resources/{}", row.id);
+    let page = browser.get(&path).await.expect(200);
+    assert!(page.text.contains("Open at clients") && page.text.contains("tcp:22"));
+    let version = version_on(&page.text);
+    let mut next = fields("").to_vec();
+    next.push(("version", &version));
+    browser.submit(&path, &next).await.expect(303);
+    assert_eq!(resource(&running, &name).await.inbound, []);
+}
+
+#[tokio::test]
 async fn a_page_warns_of_names_that_may_lead_anywhere() {
     let running = Running::start().await;
     let mut browser = signed_in(&running, Role::Admin).await;
@@ -460,6 +498,7 @@ async fn a_page_warns_of_names_that_may_lead_anywhere() {
             ("filters", "any"),
             ("within", within),
             ("applications", "any"),
+            ("inbound", ""),
         ]
     };
     browser
