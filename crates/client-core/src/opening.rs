@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 /// Resources that the client holds grants of by itself, the oldest ones. More than one machine is monitored, backed up and
 /// helped by; each takes a request and a grant of the portal per two thirds of a grant's life. The others open something
 /// while they are in use.
-pub const MAX_HELD_BY_ITSELF: usize = 32;
+pub(super) const MAX_HELD_BY_ITSELF: usize = 32;
 
 /// The resources that open something here, and when those without a grant are asked for next.
 #[derive(Debug)]

@@ -29,13 +29,11 @@ impl<P> Client<P> {
         }
         let (mut services, mut inbound) = (None, None);
         if self.routes.take_stale() {
-            peers = self
-                .routes
-                .update_peers(
-                    self.route_grants(now),
-                    &self.gateways,
-                    &self.opening_gateways(),
-                );
+            peers = self.routes.update_peers(
+                self.route_grants(now),
+                &self.gateways,
+                &self.opening_gateways(),
+            );
             inbound = self.routes.update_inbound(self.inbound_rules(now));
             services = self
                 .routes

@@ -63,7 +63,8 @@ pub fn connections_from(addresses: &[IpAddr]) -> Vec<Connection> {
         }
     }
     // Others began what came to a port that is listened at: it goes on as they may begin it again.
-    connections.retain(|connection| !connection.is_tcp || !listening.contains(&connection.own.port()));
+    connections
+        .retain(|connection| !connection.is_tcp || !listening.contains(&connection.own.port()));
     connections
 }
 

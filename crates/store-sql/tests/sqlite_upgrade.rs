@@ -18,6 +18,10 @@ use upgraded::{
     is_left_behind, refuses_a_later_value, skips_later_rows,
 };
 
+/// The version of this program's schema, and that of the next one.
+const VERSION: u32 = 19;
+const AFTER: u32 = VERSION + 1;
+
 /// A file of schema version 15, with rows of every kind.
 struct Before {
     directory: TempDir,
@@ -100,7 +104,7 @@ async fn a_file_of_the_version_before_has_all_its_rows_and_that_version_works_on
     assert!(rows.iter().all(has_row), "{rows:?}");
     let store = before.open().await.unwrap();
     finds_all(&store).await;
-    assert_eq!(store.schema().await.unwrap().state, state(18, 15));
+    assert_eq!(store.schema().await.unwrap().state, state(VERSION, 15));
     assert_eq!(before.rows().await, rows);
     add_site(&store, 1).await.unwrap();
     store.close().await;
@@ -115,7 +119,7 @@ async fn two_versions_work_on_one_file_until_the_upgrade_is_finished() {
     let newer = before.open_next().await;
     both_write_and_read(&older, &newer).await;
     let status = newer.schema().await.unwrap();
-    assert_eq!((status.state, status.pending), (state(19, 15), Some(19)));
+    assert_eq!((status.state, status.pending), (state(AFTER, 15), Some(AFTER)));
     // The way back.
     older.close().await;
     newer.close().await;
@@ -125,13 +129,13 @@ async fn two_versions_work_on_one_file_until_the_upgrade_is_finished() {
     let seen = older.schema().await.unwrap();
     assert_eq!(
         (seen.state, seen.known, seen.pending),
-        (state(19, 15), 18, None)
+        (state(AFTER, 15), VERSION, None)
     );
     older.close().await;
 
     let newer = before.open_next().await;
     let finished = newer.finish_upgrade().await.unwrap();
-    assert_eq!((finished.state, finished.pending), (state(19, 19), None));
+    assert_eq!((finished.state, finished.pending), (state(AFTER, AFTER), None));
     finds_all(&newer).await;
     let again = newer.finish_upgrade().await.unwrap();
     assert_eq!(again, finished);

@@ -154,7 +154,11 @@ fn a_narrower_resource_that_opens_nothing_is_cut_out() {
     let mut play = open(vec![opening(1, "10.0.0.0/8"), resource(2, OFFICE)]);
     let asked = requests(&mut play);
     play.grant(asked[0], 1, Granting::through(1, 1));
-    assert_eq!(play.way_to("10.0.0.7"), None, "it has no grant: no way in either");
+    assert_eq!(
+        play.way_to("10.0.0.7"),
+        None,
+        "it has no grant: no way in either"
+    );
     play.packet(1, to("10.0.0.7", 80));
     let asked = requests(&mut play);
     play.grant(asked[0], 2, Granting::through(1, 2));

@@ -107,8 +107,16 @@ fn what_a_resource_may_begin_is_declared_and_set_and_taken_away() {
     std::fs::write(&file, text).unwrap();
     let applied = shell.run(&["apply", "--yes", "-f", file.to_str().unwrap()]);
     let said = String::from_utf8(applied.0.stdout.clone()).unwrap();
-    assert!(applied.0.status.success() && said.contains("inbound: tcp:9100 icmp"), "{said}");
-    let inbound = || shell.json(&["resource", "show", "r"]).get("inbound").cloned();
+    assert!(
+        applied.0.status.success() && said.contains("inbound: tcp:9100 icmp"),
+        "{said}"
+    );
+    let inbound = || {
+        shell
+            .json(&["resource", "show", "r"])
+            .get("inbound")
+            .cloned()
+    };
     let opened = serde_json::json!([{"protocol": "tcp", "ports": [9100]}, {"protocol": "icmp"}]);
     assert_eq!(inbound(), Some(opened));
     shell.line("resource set r --inbound udp:161").ok();
@@ -118,7 +126,8 @@ fn what_a_resource_may_begin_is_declared_and_set_and_taken_away() {
     assert_eq!(inbound(), Some(opened));
     shell.line("resource set r --inbound none").ok();
     assert_eq!(inbound(), None);
-    let named = shell.line("resource create s --site a --address s.corp.example --allow any --inbound tcp:22");
+    let named = shell
+        .line("resource create s --site a --address s.corp.example --allow any --inbound tcp:22");
     let error = String::from_utf8(named.0.stderr).unwrap();
     assert!(error.contains("inbound"), "{error}");
 }

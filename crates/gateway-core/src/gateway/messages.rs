@@ -2,11 +2,11 @@
 
 use super::Gateway;
 use super::take::MAX_GRANTS;
-use crate::services::ChangedServices;
 use crate::backlog::Offered;
 use crate::log::tidy;
 use crate::network::Network;
 use crate::output::{Ending, Output};
+use crate::services::ChangedServices;
 use crate::verify::GrantKeys;
 use culvert_base::{BootTime, LogLine};
 use culvert_ids::{GatewayId, GrantId};

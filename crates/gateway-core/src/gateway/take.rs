@@ -52,12 +52,7 @@ impl Gateway {
     }
 
     /// Checks a grant, and puts it in force or waits for the DNS. `changed` are set since it was made.
-    fn take_grant(
-        &mut self,
-        offered: Offered,
-        changed: Option<ChangedServices>,
-        now: BootTime,
-    ) {
+    fn take_grant(&mut self, offered: Offered, changed: Option<ChangedServices>, now: BootTime) {
         let Offered {
             token,
             preshared_key,

@@ -34,6 +34,7 @@ fn grant(number: u8, write: usize) -> PersistedGrant {
         token: format!("{number} of {write}"),
         preshared_key: PresharedKey::from_bytes([number; 32]),
         names: Vec::new(),
+        inbound: None,
         filters: None,
     }
 }

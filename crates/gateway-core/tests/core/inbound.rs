@@ -79,7 +79,10 @@ fn the_portal_opens_and_closes_what_grants_in_force_and_waiting_ones_open() {
     assert_eq!(syn(&play, 22), Err(DropReason::NotAFlow));
     assert_eq!(play.inbound, ranges(&[]));
     // Services that this version does not understand open nothing.
-    set(&mut play, r#"[{"protocol":"quic"},{"protocol":"tcp","ports":[22],"except":"x"}]"#);
+    set(
+        &mut play,
+        r#"[{"protocol":"quic"},{"protocol":"tcp","ports":[22],"except":"x"}]"#,
+    );
     assert!(syn(&play, 22).is_err());
     // The message overtakes a grant that waits for its turn.
     let waiting = play.grant_message(&opening(2, SSH), None, &[]);
@@ -101,7 +104,11 @@ fn a_restarted_gateway_opens_what_was_said_last() {
         play.pass(1_000);
         let restarted = restart(&play, 0);
         assert_eq!(syn(&restarted, 22).is_ok(), opens);
-        let expected = if opens { ranges(&["10.0.9.0/24"]) } else { ranges(&[]) };
+        let expected = if opens {
+            ranges(&["10.0.9.0/24"])
+        } else {
+            ranges(&[])
+        };
         assert_eq!(restarted.inbound, expected);
     }
 }

@@ -93,6 +93,7 @@ fn names_open_nothing_whatever_their_row_says() {
     row.target.kind = TargetKind::Dns;
     row.target.address = "*.corp.example".to_owned();
     world.set(row);
-    let parsed = culvert_policy::Resource::try_from(&world.clients[&client(1)].resources[&resource(1)]);
+    let parsed =
+        culvert_policy::Resource::try_from(&world.clients[&client(1)].resources[&resource(1)]);
     assert!(parsed.unwrap().inbound.is_empty());
 }

@@ -117,8 +117,7 @@ impl ClientGate {
                 progress.note_of_client(heading.tcp_flags);
                 // The host's packet is the answer to a flow that began outside.
                 let answered = (found.flags & INBOUND) >> INBOUND_SHIFT;
-                self.flows
-                    .add_flags(&found, flags_of(progress) | answered);
+                self.flows.add_flags(&found, flags_of(progress) | answered);
                 self.flows.touch(&found, now_s);
                 return;
             }
@@ -279,9 +278,7 @@ impl ClientGate {
         let rank = |word, flags, last_s| (flags & INBOUND != 0, rank(word, flags, last_s, now_s));
         self.flows
             .begin_inbound(hash, &words, flags, now_s, known, rank);
-        self.flows
-            .find(hash, &words)
-            .ok_or(DropReason::FlowsFull)
+        self.flows.find(hash, &words).ok_or(DropReason::FlowsFull)
     }
 
     #[inline(always)]
@@ -296,7 +293,8 @@ impl ClientGate {
     fn note_inbound(&self, found: &Found, progress: Progress, now_s: u64) {
         // Whoever began a flow does not answer it.
         let unanswered = (found.flags & INBOUND) >> INBOUND_SHIFT;
-        self.flows.add_flags(found, flags_of(progress) & !unanswered);
+        self.flows
+            .add_flags(found, flags_of(progress) & !unanswered);
         if !progress_of(found.flags).is_closed() {
             self.flows.touch(found, now_s);
         }

@@ -223,9 +223,7 @@ impl ClientFlows {
             let used = (generation(head) != 0).then(|| it.flow_at(way));
             (rank(used), way, head)
         });
-        ranked
-            .filter(|(rank, ..)| *rank != Rank::Reserved)
-            .min()
+        ranked.filter(|(rank, ..)| *rank != Rank::Reserved).min()
     }
 
     /// Enters a flow that began outside. It takes no place in which a flow of the host lasts, and of all that began outside

@@ -98,8 +98,7 @@ impl Gate {
         heading: &Heading,
         key: FlowKey,
     ) -> Result<Place, DropReason> {
-        self.begin_inbound(table, now, heading, key)
-            .or(Err(reason))
+        self.begin_inbound(table, now, heading, key).or(Err(reason))
     }
 
     /// Begins a flow that a grant opens to a resource.

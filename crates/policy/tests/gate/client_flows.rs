@@ -235,7 +235,9 @@ fn nothing_comes_in_before_the_address_is_known() {
     let mut host = Host::busy();
     let mut answer = tcp(WEB, (HOME, PORT));
     let frame = culvert_policy::gate::Frame::packet(&mut answer);
-    let verdict = host.gate.admit(host.now(), GATEWAY, None, None, |_| true, &frame);
+    let verdict = host
+        .gate
+        .admit(host.now(), GATEWAY, None, None, |_| true, &frame);
     assert_eq!(verdict, Verdict::Drop(DropReason::ForeignDestination));
     host.now_s += 1;
     assert_eq!(host.hear(GATEWAY, &answer), Ok(()));

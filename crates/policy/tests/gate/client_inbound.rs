@@ -109,10 +109,7 @@ fn udp_and_pings_come_in_where_they_are_opened() {
     assert_eq!(host.hear(GATEWAY, &answer), Err(DropReason::NotAFlow));
     // An answer to what the host asks by the same identifier is of another flow.
     host.send(&echo(HOME, MONITOR.0, 9, false));
-    assert_eq!(
-        host.hear(GATEWAY, &echo(MONITOR.0, HOME, 9, true)),
-        Ok(())
-    );
+    assert_eq!(host.hear(GATEWAY, &echo(MONITOR.0, HOME, 9, true)), Ok(()));
     // Later than any flow lasts.
     host.now_s += 10_000;
     assert_eq!(host.hear(GATEWAY, &ask), Ok(()));
@@ -209,7 +206,9 @@ fn no_flood_from_outside_displaces_what_the_host_began() {
     }
     let answers = |host: &mut Host| {
         let answers = own.iter().map(|from| udp(("10.1.0.1", 53), *from));
-        let came: Vec<bool> = answers.map(|answer| host.hear(GATEWAY, &answer).is_ok()).collect();
+        let came: Vec<bool> = answers
+            .map(|answer| host.hear(GATEWAY, &answer).is_ok())
+            .collect();
         came.iter().filter(|came| **came).count()
     };
     let before = answers(&mut host);
@@ -350,7 +349,9 @@ impl Model {
 
     fn rules(&self) -> InboundRules {
         let rules = self.opened.iter().map(|(remote, (ports, until_s))| {
-            let each = ports.iter().flat_map(|port| [format!("tcp {port}"), format!("udp {port}")]);
+            let each = ports
+                .iter()
+                .flat_map(|port| [format!("tcp {port}"), format!("udp {port}")]);
             let services: Vec<String> = each.collect();
             let services: Vec<&str> = services.iter().map(String::as_str).collect();
             rule(&format!("{}/32", REMOTES[*remote]), &services, *until_s)
@@ -361,7 +362,11 @@ impl Model {
 
 fn packet(name: Name, flags: u8, comes_in: bool) -> Vec<u8> {
     let (own, remote) = ((HOME, name.port), (REMOTES[name.remote], 50_000));
-    let (from, to) = if comes_in { (remote, own) } else { (own, remote) };
+    let (from, to) = if comes_in {
+        (remote, own)
+    } else {
+        (own, remote)
+    };
     match name.is_tcp {
         true => tcp_with(from, to, flags, b"data"),
         false => udp(from, to),

@@ -2,7 +2,8 @@
 
 use crate::packets::{ACK, FIN, RST, SYN, echo, fragments, other, tcp_with, udp, unreachable};
 use crate::setup::{
-    CLIENT, CLIENT_V6, EXPIRY_MS, NAME, OTHER_CLIENT, OTHER_PEER, PEER, Setup, filters, grant, named,
+    CLIENT, CLIENT_V6, NAME, OTHER_CLIENT, OTHER_PEER, PEER, Setup, filters, grant,
+    named,
 };
 use culvert_base::BootTime;
 use culvert_policy::Service;
@@ -27,7 +28,12 @@ fn a_syn_of_a_resource_is_dropped_unless_its_grant_opens_the_port() {
     let syn = tcp_with(MONITOR, SSH, SYN, b"");
     let mut setup = Setup::new(vec![grant(1, "10.0.0.0/8", &["any"])]);
     setup.assert_no_answer(&syn, DropReason::NotAFlow);
-    setup.set(vec![opening(1, "10.0.0.0/8", &["any"], &["tcp 23", "udp 1-65535"])]);
+    setup.set(vec![opening(
+        1,
+        "10.0.0.0/8",
+        &["any"],
+        &["tcp 23", "udp 1-65535"],
+    )]);
     setup.assert_no_answer(&syn, DropReason::NotOpened);
     setup.set(vec![opening(1, "10.0.0.0/8", &[], &["tcp 22"])]);
     setup.assert_answers(&syn);
@@ -75,14 +81,17 @@ fn only_packets_that_begin_something_do() {
 #[test]
 fn a_flow_ends_at_once_where_its_grant_no_longer_opens_it() {
     for end in ["filters", "revocation", "expiry"] {
-        let open = opening(1, "10.0.0.0/8", &["tcp 443"], &["tcp 22"]);
+        let open = Grant {
+            expires: BootTime::from_millis(1_060_000),
+            ..opening(1, "10.0.0.0/8", &["tcp 443"], &["tcp 22"])
+        };
         let mut setup = Setup::new(vec![open]);
         setup.assert_answers(&tcp_with(MONITOR, SSH, SYN, b""));
         setup.assert_sends(&tcp_with(SSH, MONITOR, SYN | ACK, b""));
         match end {
             "filters" => setup.set(vec![grant(1, "10.0.0.0/8", &["tcp 443"])]),
             "revocation" => setup.set(vec![]),
-            _ => setup.now_ms = EXPIRY_MS,
+            _ => setup.now_ms = 1_060_000,
         }
         let (now, gate) = (setup.now(), &mut setup.gate);
         gate.sweep(&setup.table, now, 1_000);
@@ -109,7 +118,10 @@ fn the_record_of_a_flow_says_who_began_it_and_to_which_port() {
         .iter()
         .map(|it| (it.is_inbound, it.client_port, it.remote_port))
         .collect();
-    assert_eq!(ends, [(true, 7, 0), (true, 22, 50_000), (false, 40_000, 443)]);
+    assert_eq!(
+        ends,
+        [(true, 7, 0), (true, 22, 50_000), (false, 40_000, 443)]
+    );
     assert!(records.iter().all(|it| it.peer == PEER));
 }
 
@@ -158,7 +170,11 @@ fn nobody_else_answers_a_flow_and_errors_about_it_pass() {
     );
     setup.assert_sends(&unreachable(CLIENT, MONITOR.0, &ask, 200));
     setup.assert_answers(&unreachable("10.0.0.254", CLIENT, &answer, 200));
-    let [first, later] = fragments(&crate::packets::udp_with(MONITOR, (CLIENT, 161), &[7; 64]), 32, 9);
+    let [first, later] = fragments(
+        &crate::packets::udp_with(MONITOR, (CLIENT, 161), &[7; 64]),
+        32,
+        9,
+    );
     setup.assert_answers(&first);
     setup.assert_answers(&later);
 }
@@ -205,7 +221,9 @@ impl Model {
     fn opens(&self, name: Name, now_ms: u64) -> Result<(), DropReason> {
         let from: IpAddr = REMOTES[name.remote].parse().unwrap();
         let len = |grant: &Grant| match &grant.reach {
-            culvert_policy::gate::Reach::Addresses(range) => range.contains(from).then(|| range.len()),
+            culvert_policy::gate::Reach::Addresses(range) => {
+                range.contains(from).then(|| range.len())
+            }
             culvert_policy::gate::Reach::Names(_) => None,
         };
         let longest = self.grants.iter().filter_map(len).max();
@@ -215,7 +233,10 @@ impl Model {
             .iter()
             .filter(|grant| len(grant).is_some() && len(grant) == longest && now < grant.expires)
             .collect();
-        if live.iter().any(|grant| grant.inbound.allows(Service::Udp(name.port))) {
+        if live
+            .iter()
+            .any(|grant| grant.inbound.allows(Service::Udp(name.port)))
+        {
             return Ok(());
         }
         match live.iter().any(|grant| !grant.inbound.is_empty()) {
@@ -225,7 +246,10 @@ impl Model {
     }
 
     fn pass(&mut self, name: Name, now_ms: u64, begins: bool) -> bool {
-        let lasts = self.flows.get(&name).is_some_and(|last_ms| now_ms - last_ms < 300_000);
+        let lasts = self
+            .flows
+            .get(&name)
+            .is_some_and(|last_ms| now_ms - last_ms < 300_000);
         let passes = self.opens(name, now_ms).is_ok() && (lasts || begins);
         match passes {
             true => self.flows.insert(name, now_ms),

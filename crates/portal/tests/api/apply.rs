@@ -394,7 +394,10 @@ async fn what_addresses_may_begin_at_clients_is_declared_and_names_may_begin_not
     let report = apply(&mut owner, "", &next).await;
     assert_eq!(told(&report), ["update resource web"]);
     let fields = &report["changes"][0]["fields"];
-    assert_eq!((&fields[0]["field"], &fields[0]["after"]), (&json!("inbound"), &opened));
+    assert_eq!(
+        (&fields[0]["field"], &fields[0]["after"]),
+        (&json!("inbound"), &opened)
+    );
     assert_eq!(told(&apply(&mut owner, "", &next).await), [""; 0]);
     let row = first_resource(&mut owner).await;
     assert_eq!(row["inbound"], opened);
@@ -404,8 +407,14 @@ async fn what_addresses_may_begin_at_clients_is_declared_and_names_may_begin_not
     let changed = owner.patch(&path, "*", renamed).await.expect(200).json();
     assert_eq!(changed["inbound"], opened);
     for (wrong, field) in [
-        (json!({"inbound": [{"protocol": "tcp", "ports": [0]}]}), "inbound[0]"),
-        (json!({"kind": "dns", "address": "a.corp.example"}), "inbound"),
+        (
+            json!({"inbound": [{"protocol": "tcp", "ports": [0]}]}),
+            "inbound[0]",
+        ),
+        (
+            json!({"kind": "dns", "address": "a.corp.example"}),
+            "inbound",
+        ),
     ] {
         let problem = owner.patch(&path, "*", wrong).await.problem(422);
         assert_eq!(problem["errors"][0]["field"], field, "{problem}");
@@ -416,7 +425,10 @@ async fn what_addresses_may_begin_at_clients_is_declared_and_names_may_begin_not
     let mut named = desired();
     named["resources"][0]["inbound"] = opened;
     let problem = owner.post("/api/v1/apply", named).await.problem(422);
-    assert_eq!(problem["errors"][0]["field"], "resources[0].inbound", "{problem}");
+    assert_eq!(
+        problem["errors"][0]["field"], "resources[0].inbound",
+        "{problem}"
+    );
 }
 
 #[tokio::test]

@@ -73,6 +73,10 @@ async fn open(options: PostgresOptions) -> SqlStore {
     SqlStore::open(options).await.unwrap()
 }
 
+/// The version of this program's schema, and that of the next one.
+const VERSION: u32 = 8;
+const AFTER: u32 = VERSION + 1;
+
 const fn state(version: u32, readable_by: u32) -> SchemaState {
     SchemaState {
         version,
@@ -88,7 +92,7 @@ async fn a_database_of_the_version_before_has_all_its_rows_after_the_upgrade() {
     assert!(rows_before.iter().all(has_row), "{rows_before:?}");
     let store = open(database.options()).await;
     finds_all(&store).await;
-    assert_eq!(store.schema().await.unwrap().state, state(7, 4));
+    assert_eq!(store.schema().await.unwrap().state, state(VERSION, 4));
     assert_eq!(rows(&database).await, rows_before);
     add_site(&store, 1).await.unwrap();
     // Version 4, which several portals began with, compares this number alone.
@@ -109,7 +113,7 @@ async fn portals_of_two_versions_share_a_database_until_the_upgrade_is_finished(
     both_write_and_read(&older, &newer).await;
     older.save_grants(ACCOUNT, Vec::new()).await.unwrap();
     let status = newer.schema().await.unwrap();
-    assert_eq!((status.state, status.pending), (state(8, 4), Some(8)));
+    assert_eq!((status.state, status.pending), (state(AFTER, 4), Some(AFTER)));
 
     // The older one, by its version, its address and the fix.
     let refused = newer.finish_upgrade().await.unwrap_err();
@@ -120,8 +124,8 @@ async fn portals_of_two_versions_share_a_database_until_the_upgrade_is_finished(
     let text = refused.to_string();
     for part in [
         "192.0.2.1:443",
-        "schema version 7",
-        "version 8 is needed",
+        &format!("schema version {VERSION}"),
+        &format!("version {AFTER} is needed"),
         "stop it",
     ] {
         assert!(text.contains(part), "{text}");
@@ -140,7 +144,7 @@ async fn portals_of_two_versions_share_a_database_until_the_upgrade_is_finished(
     Server::get().run(&database.name, silent).await;
     let newer = open(next(&database)).await;
     let finished = newer.finish_upgrade().await.unwrap();
-    assert_eq!((finished.state, finished.pending), (state(8, 8), None));
+    assert_eq!((finished.state, finished.pending), (state(AFTER, AFTER), None));
     finds_all(&newer).await;
     // It comes back, and does nothing any more.
     let ungranted = older.save_grants(ACCOUNT, Vec::new()).await;

@@ -87,7 +87,11 @@ fn a_resource_reaches_the_port_that_is_opened_as_long_as_it_is_and_no_other() {
     let scene = Scene::new(&access()).unwrap();
     assert!(scene.bed.reaches(PRIVATE_V4, WEB_PORT));
     assert!(!scene.is_reached(OPENED));
-    assert_eq!(at_client(&scene.bed.product.client, "not_opened"), 0, "the gateway lets none through");
+    assert_eq!(
+        at_client(&scene.bed.product.client, "not_opened"),
+        0,
+        "the gateway lets none through"
+    );
 
     scene.admin("retention set --flow-log on");
     scene.admin(&format!("resource set web --inbound tcp:{OPENED}"));
@@ -99,7 +103,10 @@ fn a_resource_reaches_the_port_that_is_opened_as_long_as_it_is_and_no_other() {
 
     // Taken away alone, it ends what goes on, and what the client uses does not end.
     let mine = scene.bed.download().unwrap();
-    for close in ["resource set web --inbound none", "policy delete staff-web --yes"] {
+    for close in [
+        "resource set web --inbound none",
+        "policy delete staff-web --yes",
+    ] {
         scene.admin(&format!("resource set web --inbound tcp:{OPENED}"));
         scene.comes_to_be_reached().unwrap();
         let download = scene.download().unwrap();
@@ -113,9 +120,13 @@ fn a_resource_reaches_the_port_that_is_opened_as_long_as_it_is_and_no_other() {
     }
     let logged = || {
         let text = scene.bed.product.portal.admin("log flows --json").unwrap();
-        let flows = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let flows = text
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap());
         let inbound = |flow: &Value| flow["inbound"] == true;
-        flows.filter(|flow| inbound(flow) && flow["port"] == OPENED).count()
+        flows
+            .filter(|flow| inbound(flow) && flow["port"] == OPENED)
+            .count()
     };
     wait_until("the flow log", SOON, || logged() >= 1).unwrap();
 }
