@@ -75,6 +75,35 @@ fn all_shapes() -> Vec<(&'static str, &'static str, GatewayRules)> {
 }
 
 #[test]
+fn resources_may_begin_connections_to_clients_from_their_ranges_and_clients_none() {
+    let new = |inbound: &[&str]| {
+        let inbound = inbound.iter();
+        let rules = GatewayRules {
+            inbound: inbound
+                .map(|range| range.parse().expect("a range"))
+                .collect(),
+            ..rules()
+        };
+        let text = rules.to_nft();
+        let lines = text.lines().map(str::trim);
+        let new = lines.filter(|line| line.contains("ct state new accept"));
+        new.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(new(&[]), [""; 0]);
+    let v4 = "ip saddr != { 100.64.0.0/11 } ip saddr { 10.0.0.0/8 } ip daddr { 100.64.0.0/11 } ct state new accept";
+    let v6 = "ip6 saddr != { fd00:2021:1111::/107 } ip6 saddr { fd50::/64 } ip6 daddr { fd00:2021:1111::/107 } \
+              ct state new accept";
+    assert_eq!(new(&["10.0.0.0/8", "10.1.0.0/16", "fd50::/64"]), [v4, v6]);
+    // More than the kernel is to look at: the program's verdict alone counts.
+    let many: Vec<String> = (0..1_025_u32)
+        .map(|number| format!("10.{}.{}.0/32", number / 128, 2 * (number % 128)))
+        .collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let all = "ip saddr != { 100.64.0.0/11 } ip daddr { 100.64.0.0/11 } ct state new accept";
+    assert_eq!(new(&many), [all]);
+}
+
+#[test]
 fn the_text_is_as_reviewed() {
     for (name, golden, rules) in all_shapes() {
         is_as_reviewed(&format!("{name}.nft"), &rules.to_nft(), golden);
