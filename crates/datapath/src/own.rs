@@ -99,7 +99,7 @@ mod tests {
         let peer = Peer::new(PeerId(0), PublicKey::from_bytes([1; 32]), Arc::default());
         peer.set_endpoint(PEER.into());
         let mut snapshot = crate::testing::snapshot(1420);
-        snapshot.peers.insert(Arc::new(peer));
+        snapshot.peers.insert(peer.id, Arc::new(peer));
         snapshot
     }
 

@@ -1,4 +1,4 @@
-//! All peers by their numbers, in a table whose copies share what has not changed.
+//! All peers by their numbers, or something of each, in a table whose copies share what has not changed.
 
 use crate::peer::Peer;
 use culvert_session::PeerId;
@@ -7,25 +7,24 @@ use std::sync::Arc;
 /// Peers of one block: a change copies one block, and a list of blocks. With 65,536 peers the list has 512 entries.
 const BLOCK: usize = 128;
 
-type Block = [Option<Arc<Peer>>; BLOCK];
+type Block<T> = [Option<Arc<T>>; BLOCK];
 
 /// The peers by the number of their [`PeerId`].
-#[derive(Clone, Default)]
-pub struct PeerTable {
-    blocks: Vec<Arc<Block>>,
+pub struct PeerTable<T = Peer> {
+    blocks: Vec<Arc<Block<T>>>,
 }
 
-impl PeerTable {
+impl<T> PeerTable<T> {
     /// The peer with this number.
     #[must_use]
-    pub fn get(&self, id: PeerId) -> Option<&Arc<Peer>> {
+    pub fn get(&self, id: PeerId) -> Option<&Arc<T>> {
         let block = self.blocks.get(id.slot() / BLOCK)?;
         block[id.slot() % BLOCK].as_ref()
     }
 
     /// Puts a peer in the place of its number, whoever had it.
-    pub fn insert(&mut self, peer: Arc<Peer>) {
-        let slot = peer.id.slot();
+    pub fn insert(&mut self, id: PeerId, peer: Arc<T>) {
+        let slot = id.slot();
         while self.blocks.len() <= slot / BLOCK {
             self.blocks.push(Arc::new(std::array::from_fn(|_| None)));
         }
@@ -40,9 +39,23 @@ impl PeerTable {
     }
 
     /// All of them, in the order of their numbers.
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<Peer>> {
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
         let blocks = self.blocks.iter();
         blocks.flat_map(|block| block.iter()).flatten()
+    }
+}
+
+impl<T> Clone for PeerTable<T> {
+    fn clone(&self) -> Self {
+        Self {
+            blocks: self.blocks.clone(),
+        }
+    }
+}
+
+impl<T> Default for PeerTable<T> {
+    fn default() -> Self {
+        Self { blocks: Vec::new() }
     }
 }
 
@@ -62,12 +75,13 @@ mod tests {
         let mut table = PeerTable::default();
         let numbers = [0, 1, BLOCK - 1, BLOCK, 3 * BLOCK + 5];
         for number in numbers {
-            table.insert(peer(number));
+            let peer = peer(number);
+            table.insert(peer.id, peer);
         }
         let copy = table.clone();
         table.remove(PeerId(1));
         table.remove(PeerId(u32::MAX));
-        table.insert(peer(7));
+        table.insert(PeerId(7), peer(7));
         let slots =
             |table: &PeerTable| -> Vec<usize> { table.iter().map(|peer| peer.id.slot()).collect() };
         assert_eq!(slots(&copy), numbers);

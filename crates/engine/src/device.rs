@@ -4,7 +4,9 @@ use crate::clock;
 use crate::configuration::{
     BULK_QUEUES_PER_WORKER, Change, Configuration, GateKind, MAX_WORKERS, Options,
 };
-use crate::control::{Control, DeviceGates, Parts, Request, Shared, limit_superframes};
+use crate::control::{
+    Control, DeviceGates, Parts, Request, Shared, complete_status, limit_superframes,
+};
 use crate::entropy::random_seed;
 use crate::error::EngineError;
 use crate::flows::TakenFlows;
@@ -150,7 +152,9 @@ impl Device {
     /// # Errors
     /// [`EngineError::Ended`].
     pub fn status(&self) -> Result<Box<Status>, EngineError> {
+        // The list of peers is made here, so that handshakes do not wait for it.
         self.ask(Request::Status)
+            .map(|report| Box::new(complete_status(*report)))
     }
 
     /// True if data that was sent to some peer has been unanswered for a time in `span`. Much cheaper than

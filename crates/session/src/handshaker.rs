@@ -281,6 +281,12 @@ impl Handshaker {
         self.peers.get(id).map(|peer| Arc::clone(&peer.activity))
     }
 
+    /// The peers with keys that are not idle. Data to any other peer has been answered, or was marked a moment ago by a worker
+    /// whose news has not been heard yet ([`Self::handle_active`]).
+    pub fn watched(&self) -> impl Iterator<Item = PeerId> {
+        self.peers.watched()
+    }
+
     /// The time of completion of the last handshake, on the wall clock that was given.
     pub fn last_handshake(&self, id: PeerId) -> Option<Tai64n> {
         self.peers.get(id)?.last_handshake

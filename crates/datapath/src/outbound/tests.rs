@@ -59,7 +59,7 @@ fn snapshot() -> Snapshot {
     peer.set_keys(Some(sending()), None);
     let range = Prefix::new([10, 8, 0, 0].into(), 16).unwrap();
     let mut peers = PeerTable::default();
-    peers.insert(Arc::new(peer));
+    peers.insert(PEER, Arc::new(peer));
     Snapshot {
         routes: AllowedIps::new(&[(range, PEER)].into()),
         peers,

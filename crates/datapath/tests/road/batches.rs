@@ -391,7 +391,7 @@ fn a_number_that_another_peer_has_by_now_gets_nothing_of_the_one_before() {
     let number = gone.id();
     let peer = Peer::new(number, next.peer.public_key, Arc::default());
     peer.set_keys(Some(Arc::clone(&next.receiving)), None);
-    reused.peers.insert(Arc::new(peer));
+    reused.peers.insert(peer.id, Arc::new(peer));
     reused.peers.remove(next.id());
     worker.publish(reused);
     worker.has_room(Lane::V4);

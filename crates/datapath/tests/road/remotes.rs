@@ -170,7 +170,9 @@ pub(crate) fn snapshot(remotes: &[&Remote]) -> Snapshot {
         let id = remote.id();
         ranges.insert(Prefix::around(inner(id.0), 24).unwrap(), id);
         ranges.insert(Prefix::around(inner_v6(id.0), 32).unwrap(), id);
-        snapshot.peers.insert(Arc::clone(&remote.peer));
+        snapshot
+            .peers
+            .insert(remote.peer.id, Arc::clone(&remote.peer));
         remote.set_keys();
         snapshot.keys.insert(Receiving {
             transport: Arc::clone(&remote.receiving),

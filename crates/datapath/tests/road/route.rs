@@ -130,7 +130,7 @@ fn a_packet_to_a_peer_without_an_endpoint_is_counted_and_answered() {
     let mut snapshot = snapshot(&[&remote]);
     let key = remote.peer.public_key;
     let peer = culvert_datapath::Peer::new(remote.id(), key, Arc::default());
-    snapshot.peers.insert(Arc::new(peer));
+    snapshot.peers.insert(peer.id, Arc::new(peer));
     let mut worker = Worker::new(snapshot);
     worker.queue(BULK, frame(&udp(HERE, remote.inner(), b"")));
     worker.run();

@@ -251,7 +251,7 @@ impl Control {
 
     /// Peers without a suite of their own use the device's.
     fn follow_suite(&mut self) {
-        for state in self.peers.iter() {
+        for state in self.peers.iter_mut() {
             let suite = state.suite.unwrap_or(self.handshakes.suite());
             self.handshakes.handshaker.set_suite(state.shared.id, suite);
         }

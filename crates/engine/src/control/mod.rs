@@ -17,6 +17,7 @@ mod network;
 mod new_generation;
 mod path_mtu;
 mod paths;
+mod peer_facts;
 mod peers;
 mod report;
 mod request;
@@ -26,6 +27,7 @@ mod udp;
 mod workers;
 
 pub(crate) use link::limit_superframes;
+pub(crate) use report::complete_status;
 pub(crate) use request::Request;
 pub(crate) use shared::{DeviceGates, Shared};
 pub(crate) use thread::{Control, Parts};

@@ -139,11 +139,9 @@ impl Control {
     }
 }
 
-/// The longest packet that a probe proved to pass to the peer, with all headers.
-pub(super) fn measured_mtu(state: &PeerState) -> Option<u16> {
-    let overhead = overhead(state.shared.endpoint()?.address);
-    let len = state.mtu_search.measured()?;
-    Some(len.saturating_add(overhead))
+/// The longest packet that a probe proved to pass to `to`, with all headers, from that of the inner one.
+pub(super) fn measured_mtu(to: SocketAddr, measured_len: u16) -> u16 {
+    measured_len.saturating_add(overhead(to))
 }
 
 /// Bytes around an inner packet on the way to `to`.

@@ -1,5 +1,6 @@
 //! The peers of the device, and the ranges that they have.
 
+use super::peer_facts::PeerFacts;
 use culvert_base::{AllowedIpChange, BootTime, Family, Prefix};
 use culvert_datapath::{AllowedIps, KeyTable, Peer, PeerTable, Receiving, ServiceRoutes};
 use culvert_path::MtuSearch;
@@ -42,6 +43,10 @@ pub(super) struct Peers {
     routes: AllowedIps<PeerId>,
     /// Routes that are for some services alone.
     service_routes: Option<Arc<ServiceRoutes>>,
+    /// The facts of each peer, as the last report told them.
+    facts: PeerTable<PeerFacts>,
+    /// Peers that have changed since then: all of them at most.
+    changed: BTreeSet<PeerId>,
 }
 
 impl Peers {
@@ -54,6 +59,8 @@ impl Peers {
             ranges: BTreeMap::new(),
             routes: AllowedIps::default(),
             service_routes: None,
+            facts: PeerTable::default(),
+            changed: BTreeSet::new(),
         }
     }
 
@@ -61,16 +68,38 @@ impl Peers {
         self.slots.get(id.slot())?.as_ref()
     }
 
+    /// A peer to be changed, by the caller or in the handshaker: the next report tells of it anew.
     pub(super) fn get_mut(&mut self, id: PeerId) -> Option<&mut PeerState> {
-        self.slots.get_mut(id.slot())?.as_mut()
+        let state = self.slots.get_mut(id.slot())?.as_mut()?;
+        self.changed.insert(id);
+        Some(state)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &PeerState> {
         self.slots.iter().flatten()
     }
 
+    /// All of them, to be changed.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut PeerState> {
-        self.slots.iter_mut().flatten()
+        let changed = &mut self.changed;
+        let states = self.slots.iter_mut().flatten();
+        states.inspect(|state| {
+            changed.insert(state.shared.id);
+        })
+    }
+
+    /// The facts of all peers for a report, those that have changed since the last one made anew by `facts_of`.
+    pub(super) fn refreshed_facts(
+        &mut self,
+        facts_of: impl Fn(&PeerState) -> PeerFacts,
+    ) -> PeerTable<PeerFacts> {
+        for id in std::mem::take(&mut self.changed) {
+            if let Some(state) = self.get(id) {
+                let facts = Arc::new(facts_of(state));
+                self.facts.insert(id, facts);
+            }
+        }
+        self.facts.clone()
     }
 
     pub(super) const fn count(&self) -> usize {
@@ -79,12 +108,13 @@ impl Peers {
 
     /// Adds a peer whose number nobody has.
     pub(super) fn add(&mut self, peer: Peer) {
-        let slot = peer.id.slot();
+        let (id, slot) = (peer.id, peer.id.slot());
         if self.slots.len() <= slot {
             self.slots.resize_with(slot + 1, || None);
         }
         let shared = Arc::new(peer);
-        self.table.insert(Arc::clone(&shared));
+        self.table.insert(id, Arc::clone(&shared));
+        self.changed.insert(id);
         self.count += 1;
         self.slots[slot] = Some(PeerState {
             shared,
@@ -104,6 +134,8 @@ impl Peers {
         };
         self.count -= 1;
         self.table.remove(id);
+        self.facts.remove(id);
+        self.changed.remove(&id);
         removed.shared.set_keys(None, None);
         for index in removed.receiving {
             self.keys.remove(index);
@@ -165,6 +197,8 @@ impl Peers {
 
     /// Gives workers the keys that the handshaker has for a peer. Returns the workers that waited for one, a bit each.
     pub(super) fn take_keys(&mut self, id: PeerId, handshaker: &Handshaker) -> u64 {
+        // The time of the last handshake may be another one.
+        self.changed.insert(id);
         let Some(state) = self.slots.get_mut(id.slot()).and_then(Option::as_mut) else {
             return 0;
         };
@@ -215,5 +249,93 @@ impl Peers {
             found = Some(interface);
         }
         found.filter(|_| endpoints.next().is_none())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use culvert_base::PublicKey;
+    use std::cell::Cell;
+
+    const COUNT: u32 = 1_000;
+
+    fn peers() -> Peers {
+        let mut peers = Peers::new();
+        for number in 0..COUNT {
+            let mut key = [1; 32];
+            key[..4].copy_from_slice(&number.to_be_bytes());
+            let key = PublicKey::from_bytes(key);
+            peers.add(Peer::new(PeerId(number), key, Arc::default()));
+            let own = AllowedIpChange::Add(range(number));
+            peers.change_ranges(PeerId(number), false, &[own]);
+        }
+        peers
+    }
+
+    fn range(number: u32) -> Prefix {
+        let [_, a, b, c] = number.to_be_bytes();
+        Prefix::new([10, a, b, c].into(), 32).unwrap()
+    }
+
+    fn facts(state: &PeerState) -> PeerFacts {
+        PeerFacts {
+            shared: Arc::clone(&state.shared),
+            allowed_ips: state.ranges.iter().copied().collect(),
+            suite: state.suite.unwrap_or(Suite::ChaCha20Poly1305),
+            has_preshared_key: false,
+            keepalive: None,
+            last_handshake: None,
+            measured_len: None,
+        }
+    }
+
+    /// The facts for a report, and the number of peers that they were made anew for.
+    fn report(peers: &mut Peers) -> (PeerTable<PeerFacts>, u32) {
+        let made = Cell::new(0);
+        let table = peers.refreshed_facts(|state| {
+            made.set(made.get() + 1);
+            facts(state)
+        });
+        (table, made.get())
+    }
+
+    #[test]
+    fn a_report_costs_what_has_changed_since_the_last_one() {
+        let mut peers = peers();
+        assert_eq!(report(&mut peers).1, COUNT);
+        assert_eq!(report(&mut peers).1, 0, "nothing has changed");
+
+        // A range moves from one to another, a suite changes, a handshake completes, a peer goes and one comes.
+        peers.change_ranges(PeerId(1), false, &[AllowedIpChange::Add(range(2))]);
+        peers.get_mut(PeerId(500)).unwrap().suite = Some(Suite::Aes256Gcm);
+        peers.take_keys(PeerId(700), &Handshaker::new([1; 32]));
+        peers.remove(PeerId(800));
+        peers.remove(PeerId(999));
+        let came = PublicKey::from_bytes([9; 32]);
+        peers.add(Peer::new(PeerId(999), came, Arc::default()));
+        let (table, made) = report(&mut peers);
+        assert_eq!(made, 5);
+
+        assert_eq!(table.iter().count(), COUNT as usize - 1);
+        for (told, state) in table.iter().zip(peers.iter()) {
+            let expected = facts(state);
+            assert!(Arc::ptr_eq(&told.shared, &expected.shared));
+            assert_eq!(told.allowed_ips, expected.allowed_ips);
+            assert_eq!(told.suite, expected.suite);
+        }
+        let told = |id| table.get(PeerId(id));
+        assert_eq!(*told(1).unwrap().allowed_ips, [range(1), range(2)]);
+        assert!(told(2).unwrap().allowed_ips.is_empty());
+        assert!(told(800).is_none());
+        assert_eq!(told(999).unwrap().shared.public_key, came);
+    }
+
+    #[test]
+    fn a_change_of_all_tells_of_all_anew() {
+        let mut peers = peers();
+        report(&mut peers);
+        assert_eq!(peers.iter_mut().count(), COUNT as usize);
+        assert_eq!(report(&mut peers).1, COUNT);
     }
 }

@@ -1,6 +1,8 @@
 //! Reporting what the device does.
 
+use super::handshakes::Handshakes;
 use super::path_mtu::measured_mtu;
+use super::peer_facts::{PeerFacts, StatusReport};
 use super::peers::PeerState;
 use super::thread::Control;
 use crate::clock;
@@ -18,18 +20,26 @@ use culvert_session::DropReason;
 use culvert_tun::{BoundState, Feature, SteeringState};
 use culvert_udp::Features;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 impl Control {
-    pub(super) fn status(&self) -> Status {
-        let now = clock::now();
-        let mut peers: Vec<PeerStatus> = self
+    /// The state of the device. Of the peers, it costs this thread those that have changed since the last report.
+    pub(super) fn status(&mut self) -> StatusReport {
+        let at = clock::now();
+        let handshakes = &self.handshakes;
+        let peers = self
             .peers
-            .iter()
-            .map(|state| self.peer_status(state, now))
-            .collect();
-        peers.sort_by_key(|peer| peer.public_key);
+            .refreshed_facts(|state| peer_facts(state, handshakes));
+        StatusReport {
+            at,
+            status: self.device_status(at),
+            peers,
+        }
+    }
+
+    fn device_status(&self, now: BootTime) -> Status {
         let (path_messages_sent, path_messages_failed) = self.workers.shared().path_messages();
         Status {
             at: Duration::from_nanos(now.as_nanos()),
@@ -59,7 +69,7 @@ impl Control {
             drops: self.drops(),
             flows: self.flow_count(now),
             flows_evicted: self.flows_evicted(),
-            peers,
+            peers: Vec::new(),
         }
     }
 
@@ -79,44 +89,17 @@ impl Control {
         at_client.or(shared.gates.as_deref().map(Gates::evicted))
     }
 
-    /// True if data to some peer has been unanswered for a time in `span`.
+    /// True if data to some peer has been unanswered for a time in `span`. Idle peers are not looked at.
     pub(super) fn has_silent_peer(&self, span: &Range<Duration>) -> bool {
         let now = clock::now();
-        let mut peers = self.peers.iter();
-        peers.any(|state| {
+        let mut watched = self.handshakes.handshaker.watched();
+        watched.any(|id| {
+            let Some(state) = self.peers.get(id) else {
+                return false;
+            };
             let unanswered = state.shared.activity.unanswered_since();
             unanswered.is_some_and(|since| span.contains(&now.saturating_since(since)))
         })
-    }
-
-    fn peer_status(&self, state: &PeerState, now: BootTime) -> PeerStatus {
-        let peer = &state.shared;
-        let endpoint = peer.endpoint();
-        let since = |at: Option<BootTime>| at.map(|at| now.saturating_since(at));
-        PeerStatus {
-            public_key: peer.public_key,
-            endpoint: endpoint.map(|to| to.address),
-            heard_elsewhere: peer.heard_elsewhere(),
-            source: endpoint.and_then(|to| to.source).map(|source| source.ip),
-            allowed_ips: state.ranges.iter().copied().collect(),
-            suite: state.suite.unwrap_or(self.handshakes.suite()),
-            has_preshared_key: self.handshakes.preshared_key(peer.id).is_some(),
-            keepalive: self.handshakes.handshaker.keepalive(peer.id),
-            last_handshake: self
-                .handshakes
-                .handshaker
-                .last_handshake(peer.id)
-                .map(culvert_session::Tai64n::to_unix),
-            // Ahead of the next: what is unanswered then is so in spite of all that had come by now.
-            last_received: since(peer.activity.last_received()),
-            unanswered_for: since(peer.activity.unanswered_since()),
-            rx_bytes: peer.rx_bytes.load(Ordering::Relaxed),
-            tx_bytes: peer.tx_bytes.load(Ordering::Relaxed),
-            is_segmentation_refused: peer.is_segmentation_off(now),
-            path_mtu: Some(peer.path_mtu.load(Ordering::Relaxed)).filter(|&mtu| mtu != 0),
-            measured_mtu: measured_mtu(state),
-            round_trip: peer.round_trip(),
-        }
     }
 
     fn features(&self) -> Vec<FeatureStatus> {
@@ -277,6 +260,58 @@ impl Control {
             gate.fragments_lost()
         });
         dropped + lost_at_client + gates.map_or(0, Gates::fragments_lost)
+    }
+}
+
+/// The facts of a peer, for reports until it changes.
+fn peer_facts(state: &PeerState, handshakes: &Handshakes) -> PeerFacts {
+    let id = state.shared.id;
+    let last_handshake = handshakes.handshaker.last_handshake(id);
+    PeerFacts {
+        shared: Arc::clone(&state.shared),
+        allowed_ips: state.ranges.iter().copied().collect(),
+        suite: state.suite.unwrap_or(handshakes.suite()),
+        has_preshared_key: handshakes.preshared_key(id).is_some(),
+        keepalive: handshakes.handshaker.keepalive(id),
+        last_handshake: last_handshake.map(culvert_session::Tai64n::to_unix),
+        measured_len: state.mtu_search.measured(),
+    }
+}
+
+/// The report with the list of all peers. It takes a microsecond for each of them, so the control thread leaves it to
+/// whoever asked.
+pub(crate) fn complete_status(report: StatusReport) -> Status {
+    let StatusReport { at, status, peers } = report;
+    let mut peers: Vec<PeerStatus> = peers.iter().map(|facts| peer_status(facts, at)).collect();
+    peers.sort_unstable_by_key(|peer| peer.public_key);
+    Status { peers, ..status }
+}
+
+fn peer_status(facts: &PeerFacts, now: BootTime) -> PeerStatus {
+    let peer = &facts.shared;
+    let endpoint = peer.endpoint();
+    // A worker may have marked something since.
+    let since = |at: Option<BootTime>| at.map(|at| now.saturating_since(at));
+    let measured = endpoint.zip(facts.measured_len);
+    PeerStatus {
+        public_key: peer.public_key,
+        endpoint: endpoint.map(|to| to.address),
+        heard_elsewhere: peer.heard_elsewhere(),
+        source: endpoint.and_then(|to| to.source).map(|source| source.ip),
+        allowed_ips: facts.allowed_ips.to_vec(),
+        suite: facts.suite,
+        has_preshared_key: facts.has_preshared_key,
+        keepalive: facts.keepalive,
+        last_handshake: facts.last_handshake,
+        // Ahead of the next: what is unanswered then is so in spite of all that had come by now.
+        last_received: since(peer.activity.last_received()),
+        unanswered_for: since(peer.activity.unanswered_since()),
+        rx_bytes: peer.rx_bytes.load(Ordering::Relaxed),
+        tx_bytes: peer.tx_bytes.load(Ordering::Relaxed),
+        is_segmentation_refused: peer.is_segmentation_off(now),
+        path_mtu: Some(peer.path_mtu.load(Ordering::Relaxed)).filter(|&mtu| mtu != 0),
+        measured_mtu: measured.map(|(to, len)| measured_mtu(to.address, len)),
+        round_trip: peer.round_trip(),
     }
 }
 

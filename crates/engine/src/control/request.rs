@@ -1,9 +1,9 @@
 //! Requests to the control thread.
 
+use super::peer_facts::StatusReport;
 use crate::configuration::{Change, Configuration};
 use crate::error::EngineError;
 use crate::flows::TakenFlows;
-use crate::status::Status;
 use culvert_base::PublicKey;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use std::time::Duration;
 pub(crate) enum Request {
     Apply(Box<Change>, SyncSender<Result<(), EngineError>>),
     Configuration(SyncSender<Configuration>),
-    Status(SyncSender<Box<Status>>),
+    Status(SyncSender<Box<StatusReport>>),
     HasSilentPeer(Range<Duration>, SyncSender<bool>),
     PinEndpoint(PublicKey, Option<SocketAddr>),
     MoveEndpoints {

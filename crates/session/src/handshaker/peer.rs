@@ -261,12 +261,18 @@ impl Peer {
         self.watch = Watch::On(now);
     }
 
+    /// True if its marks are looked at: it has keys, and may owe something or wait for an answer.
+    pub(super) fn is_watched(&self) -> bool {
+        self.watch != Watch::Off && !self.slots.is_empty()
+    }
+
     /// The time at which this peer's timers must be checked: exact for all that is known by `now`.
     /// A mark that a worker makes later falls due one keepalive timeout later at the earliest, so
     /// looking again after that time misses none.
     pub(super) fn deadline(&self, now: BootTime) -> Option<BootTime> {
         let attempt = self.attempt.as_ref().map(Attempt::deadline);
-        let look_again = (self.watch != Watch::Off && !self.slots.is_empty())
+        let look_again = self
+            .is_watched()
             .then(|| now.saturating_add(self.keepalive_timeout));
         [
             attempt,

@@ -18,6 +18,8 @@ pub(super) struct Peers {
     by_index: BTreeMap<Index, PeerId>,
     /// Peers by their next deadline; at most one entry each.
     schedule: BTreeSet<(BootTime, PeerId)>,
+    /// Peers with keys that are not idle.
+    watched: BTreeSet<PeerId>,
     /// The number of peers of each suite: ChaCha20-Poly1305, AES-256-GCM.
     per_suite: [usize; 2],
 }
@@ -56,6 +58,7 @@ impl Peers {
         if let Some(at) = peer.scheduled_at {
             self.schedule.remove(&(at, id));
         }
+        self.watched.remove(&id);
         self.per_suite[suite_position(peer.suite)] -= 1;
         self.free.push(id);
     }
@@ -129,6 +132,10 @@ impl Peers {
         let Some(peer) = self.slots.get_mut(id.slot()).and_then(Option::as_mut) else {
             return;
         };
+        match peer.is_watched() {
+            true => self.watched.insert(id),
+            false => self.watched.remove(&id),
+        };
         let deadline = peer.deadline(now).filter(|_| is_up);
         if deadline == peer.scheduled_at {
             return;
@@ -140,6 +147,10 @@ impl Peers {
             self.schedule.insert((at, id));
         }
         peer.scheduled_at = deadline;
+    }
+
+    pub(super) fn watched(&self) -> impl Iterator<Item = PeerId> {
+        self.watched.iter().copied()
     }
 
     pub(super) fn next_deadline(&self) -> Option<BootTime> {

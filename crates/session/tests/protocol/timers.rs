@@ -379,6 +379,24 @@ fn data_of_an_idle_end_is_noticed_once_it_is_told() {
     assert_eq!(b.run_timers(seconds(70)), [(seconds(70), expected)]);
 }
 
+#[test]
+fn only_peers_with_keys_that_are_not_idle_are_watched() {
+    let (mut a, mut b) = pair();
+    let watched = |end: &End| end.shaker.watched().collect::<Vec<_>>();
+    assert_eq!(watched(&b), [], "there are no keys");
+    shake(&mut a, &mut b, clock_at(Duration::ZERO));
+    assert_eq!(watched(&b), [b.peer]);
+    b.run_timers(seconds(60));
+    assert_eq!(watched(&b), [], "it is idle");
+    let clock = clock_at(seconds(60));
+    b.activity().data_sent(clock.now);
+    assert!(b.activity().wants_watch());
+    b.shaker.handle_active(b.peer, clock);
+    assert_eq!(watched(&b), [b.peer], "it owes an answer");
+    b.shaker.remove_peer(b.peer);
+    assert_eq!(watched(&b), []);
+}
+
 /// The mark of a worker that has looked a moment before the timers stopped looking.
 #[test]
 fn a_mark_that_becomes_visible_after_the_last_but_one_look_is_noticed_untold() {

@@ -276,7 +276,7 @@ impl Machine {
 
     fn publish(&mut self) {
         let mut peers = PeerTable::default();
-        peers.insert(Arc::clone(&self.peer));
+        peers.insert(self.peer.id, Arc::clone(&self.peer));
         let shell = self.path.shell();
         let wall_offset =
             ClockOffset::between(self.clock.get(), culvert_datapath::Shell::wall(shell));
