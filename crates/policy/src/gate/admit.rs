@@ -327,9 +327,7 @@ impl Gate {
             Way::To(resolved) => address_bits(resolved),
             Way::Lost => return Err(DropReason::NoAddress),
         };
-        if !self.flows.has_room_for(peer) {
-            return Err(DropReason::FlowsFull);
-        }
+        let room = self.flows.room_for(peer).ok_or(DropReason::FlowsFull)?;
         let far = self
             .flows
             .far_key(&near, remote)
@@ -340,7 +338,7 @@ impl Gate {
             portless.take(peer, &far, now)?;
         }
         let flow = Flow::new(near, far, peer, permit.grant, permit.resource, now);
-        let place = self.flows.insert(flow).ok_or(DropReason::FlowsFull)?;
+        let place = self.flows.insert(flow, room);
         self.adopt(place, &permit, table);
         Ok(place)
     }

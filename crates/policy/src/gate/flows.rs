@@ -149,17 +149,17 @@ impl Flows {
         (slot.is_used && slot.generation == flow.generation).then_some(flow.place)
     }
 
-    /// True if there is a place for another flow of a client, be it that of one that gives way.
-    pub(super) fn has_room_for(&self, peer: PeerKey) -> bool {
-        self.holders.room(peer) != Room::Full
+    /// The room for another flow of a client, be it the place of one that gives way. None where there are more clients than
+    /// places.
+    pub(super) fn room_for(&self, peer: PeerKey) -> Option<Room> {
+        let room = self.holders.room(peer);
+        (room != Room::Full).then_some(room)
     }
 
-    /// Enters a flow, whose keys no other flow has, and returns its place. Another makes room if need be. None where there
-    /// are more clients than places.
-    pub(super) fn insert(&mut self, flow: Flow) -> Option<Place> {
-        if !self.make_room(flow.peer, flow.started) {
-            return None;
-        }
+    /// Enters a flow, whose keys no other flow has, and returns its place. `room` is that for its client ([`Self::room_for`]):
+    /// another flow makes room if need be.
+    pub(super) fn insert(&mut self, flow: Flow, room: Room) -> Place {
+        self.make_room(flow.peer, room, flow.started);
         let place = match self.free.pop() {
             Some(place) => {
                 let slot = &mut self.flows[place as usize];
@@ -183,7 +183,7 @@ impl Flows {
             self.index.insert(self.hash(&flow.far), place);
         }
         self.holders.add(flow.peer, place);
-        Some(place)
+        place
     }
 
     /// Ends a flow and keeps its record.
@@ -267,15 +267,13 @@ impl Flows {
         self.evicted
     }
 
-    /// Makes room for a flow of a client: one that scans a network pushes nobody out but itself. False where
-    /// there is none.
-    fn make_room(&mut self, peer: PeerKey, now: BootTime) -> bool {
-        let (victim, count) = match self.holders.room(peer) {
-            Room::Free => return true,
-            Room::Full => return false,
+    /// Makes room for a flow of a client: one that scans a network pushes nobody out but itself.
+    fn make_room(&mut self, peer: PeerKey, room: Room, now: BootTime) {
+        let (victim, count) = match room {
+            Room::Free | Room::Full => return,
             Room::OwnShare => {
                 self.evicted.own_share += u64::from(self.evict(peer, now));
-                return true;
+                return;
             }
             Room::Crowded(count) => (Some(peer), count),
             Room::OfLargest => (self.holders.largest(), 1),
@@ -284,7 +282,6 @@ impl Flows {
             let is_early = victim.is_some_and(|victim| self.evict(victim, now));
             self.evicted.full += u64::from(is_early);
         }
-        true
     }
 
     /// Ends a flow of the client, one that is over if possible. True where it was not over.

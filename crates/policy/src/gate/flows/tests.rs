@@ -165,6 +165,12 @@ fn evictions_of_several_gates_add_up() {
     assert_eq!(sum, expected);
 }
 
+/// Enters a flow of a client for which there is room.
+fn enter(flows: &mut Flows, flow: Flow) -> Place {
+    let room = flows.room_for(flow.peer).unwrap();
+    flows.insert(flow, room)
+}
+
 /// The ports by which flows to one resource are told apart that all look alike to the client.
 fn far_ports(seed: Seed) -> Vec<u16> {
     let mut flows = Flows::new(seed, 1000);
@@ -173,7 +179,7 @@ fn far_ports(seed: Seed) -> Vec<u16> {
     while let Some(far) = flows.far_key(&near, 3) {
         ports.push(far.client_port());
         let near = key(1, 100 + ports.len() as u128, (5000, 443));
-        assert!(flows.insert(flow(near, far)).is_some());
+        enter(&mut flows, flow(near, far));
     }
     ports
 }
@@ -204,7 +210,7 @@ fn a_translated_flow_that_ended_is_found_by_neither_key() {
     let plain = key(1, 2, (5000, 443));
     let (near, far) = (key(1, 3, (5000, 443)), key(1, 4, (6000, 443)));
     for (near, far) in [(plain, plain), (near, far)] {
-        let place = flows.insert(flow(near, far)).unwrap();
+        let place = enter(&mut flows, flow(near, far));
         assert_eq!(flows.find_near(&near), Some(place));
         assert_eq!(flows.find_far(&far), Some(place));
         flows.end(place, End::Idle);
@@ -219,7 +225,7 @@ fn each_look_begins_where_the_last_one_ended() {
     let add = |flows: &mut Flows, count: u128| {
         for _ in 0..count {
             let key = key(1, 1 + flows.len() as u128, (5000, 443));
-            assert!(flows.insert(flow(key, key)).is_some());
+            enter(flows, flow(key, key));
         }
     };
     let look = |flows: &mut Flows| flows.next_places(6).collect::<Vec<_>>();
