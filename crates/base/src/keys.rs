@@ -15,6 +15,41 @@ const KEY_LEN: usize = 32;
 /// Bytes of a fingerprint: a second key with the same one takes 2^128 attempts.
 const FINGERPRINT_LEN: usize = 16;
 
+/// The u-coordinates of the points of order 1, 2, 4 and 8 on Curve25519 and its twist, the three that are not reduced
+/// modulo p = 2^255 - 19 included.
+const LOW_ORDER: [[u8; KEY_LEN]; 7] = [
+    [0; KEY_LEN],
+    near_zero(1),
+    // Order 8.
+    [
+        0xe0, 0xeb, 0x7a, 0x7c, 0x3b, 0x41, 0xb8, 0xae, 0x16, 0x56, 0xe3, 0xfa, 0xf1, 0x9f, 0xc4,
+        0x6a, 0xda, 0x09, 0x8d, 0xeb, 0x9c, 0x32, 0xb1, 0xfd, 0x86, 0x62, 0x05, 0x16, 0x5f, 0x49,
+        0xb8, 0x00,
+    ],
+    [
+        0x5f, 0x9c, 0x95, 0xbc, 0xa3, 0x50, 0x8c, 0x24, 0xb1, 0xd0, 0xb1, 0x55, 0x9c, 0x83, 0xef,
+        0x5b, 0x04, 0x44, 0x5c, 0xc4, 0x58, 0x1c, 0x8e, 0x86, 0xd8, 0x22, 0x4e, 0xdd, 0xd0, 0x9f,
+        0x11, 0x57,
+    ],
+    near_p(0xec),
+    near_p(0xed),
+    near_p(0xee),
+];
+
+const fn near_zero(first: u8) -> [u8; KEY_LEN] {
+    let mut point = [0; KEY_LEN];
+    point[0] = first;
+    point
+}
+
+/// p is 0xed, then 30 bytes of 0xff, then 0x7f.
+const fn near_p(first: u8) -> [u8; KEY_LEN] {
+    let mut point = [0xff; KEY_LEN];
+    point[0] = first;
+    point[KEY_LEN - 1] = 0x7f;
+    point
+}
+
 /// A Curve25519 public key: the identity of a peer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PublicKey([u8; KEY_LEN]);
@@ -35,6 +70,15 @@ impl PublicKey {
     #[must_use]
     pub const fn from_bytes(bytes: [u8; KEY_LEN]) -> Self {
         Self(bytes)
+    }
+
+    /// True if X25519 (RFC 7748, section 5) maps it to zero with every private key: nobody has the private key of such a
+    /// point, and a handshake with it agrees on nothing. The most significant bit does not count.
+    #[must_use]
+    pub fn is_low_order(&self) -> bool {
+        let mut point = self.0;
+        point[KEY_LEN - 1] &= 0x7f;
+        LOW_ORDER.contains(&point)
     }
 
     /// The key as it is written on the wire.

@@ -71,6 +71,7 @@ impl Machine for Client {
             public_key: place.public_key,
             ipv4: place.ipv4,
             ipv6: place.ipv6,
+            gateway: None,
             verified: None,
             revoked: None,
             seen: None,
@@ -197,6 +198,7 @@ pub(super) async fn unchanged<T: Machine>(
     let Some(before) = read_joined::<T>(row.of("m_"))? else {
         return Ok(None);
     };
+    check_kind(&before)?;
     if rules::revoked(&before.clone().into()).is_some() {
         return Err(Denial::MachineRevoked.into());
     }
@@ -233,6 +235,7 @@ pub(super) async fn enrol<T: Machine>(
     .await?;
     let row = match before {
         Some(before) => {
+            check_kind(&before)?;
             check_token(&token, &before, machine.public_key)?;
             let key = (machine.public_key, token.id);
             again(writing, before, key, ranges).await?
@@ -255,6 +258,16 @@ pub(super) async fn enrol<T: Machine>(
     let id = row.id().into();
     let row = read::get(writing.connection().await?, account, id).await?;
     T::from_entity(row).ok_or(StoreError::NotFound(id))
+}
+
+/// A plain WireGuard device has no Culvert: no program of its owner becomes it by its machine's text.
+fn check_kind<T: Machine>(before: &T) -> Result<(), StoreError> {
+    match before.clone().into() {
+        Entity::Client(Client {
+            gateway: Some(_), ..
+        }) => Err(Denial::WrongKind.into()),
+        _ => Ok(()),
+    }
 }
 
 /// A token that has one use goes on connecting the machine that used it, with the key that it has.
@@ -290,7 +303,10 @@ async fn of_machine<T: Machine>(
     rows.first().map(table::read_as).transpose()
 }
 
-async fn ranges(connection: &mut Transaction, account: AccountId) -> Result<Ranges, StoreError> {
+pub(super) async fn ranges(
+    connection: &mut Transaction,
+    account: AccountId,
+) -> Result<Ranges, StoreError> {
     let settings = read::get(connection, account, account.into()).await?;
     let settings = Account::from_entity(settings).ok_or(StoreError::NoAccount)?;
     Ok(settings.settings.ranges)
@@ -351,7 +367,7 @@ async fn first<T: Machine>(
 
 /// No two machines of an account have one key: gateways know clients by it. Nor does a machine that
 /// was revoked come back with its key under another name.
-async fn check_key(
+pub(super) async fn check_key(
     writing: &mut Writing,
     public_key: PublicKey,
     own: Option<EntityId>,
@@ -393,12 +409,12 @@ pub(super) async fn free_name(
 }
 
 /// The random part of an id.
-fn hint(id: EntityId) -> u64 {
+pub(super) fn hint(id: EntityId) -> u64 {
     let [.., a, b, c, d, e, f, g, h] = *id.as_bytes();
     u64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
 
-fn parse(ranges: &Ranges) -> Result<(Range, Range), StoreError> {
+pub(super) fn parse(ranges: &Ranges) -> Result<(Range, Range), StoreError> {
     let parse = |text: &str, len| Range::parse(text, len).map_err(StoreError::corrupt);
     Ok((
         parse(&ranges.machines_ipv4, 4)?,
@@ -406,7 +422,7 @@ fn parse(ranges: &Ranges) -> Result<(Range, Range), StoreError> {
     ))
 }
 
-async fn new_ipv4(
+pub(super) async fn new_ipv4(
     writing: &mut Writing,
     range: Range,
     ranges: &Ranges,
@@ -416,7 +432,7 @@ async fn new_ipv4(
     range::ipv4(number).ok_or_else(|| StoreError::corrupt("an address outside of its range"))
 }
 
-async fn new_ipv6(
+pub(super) async fn new_ipv6(
     writing: &mut Writing,
     range: Range,
     ranges: &Ranges,

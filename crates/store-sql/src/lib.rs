@@ -51,6 +51,7 @@ mod owners;
 mod passkeys;
 mod passwords;
 mod pending;
+mod plain_clients;
 mod pool;
 mod portals;
 mod postgres;

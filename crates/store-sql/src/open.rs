@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The schema, from the first version on. A later version appends a step and changes none.
-const STEPS: [Step; 19] = [
+const STEPS: [Step; 20] = [
     Step::Break(include_str!("schema.sql")),
     Step::Break(include_str!("schema_applications.sql")),
     Step::Break(include_str!("schema_people.sql")),
@@ -38,6 +38,7 @@ const STEPS: [Step; 19] = [
     Step::Expand(include_str!("schema_relays.sql")),
     Step::Expand(include_str!("schema_paths.sql")),
     Step::Expand(include_str!("schema_inbound.sql")),
+    Step::Expand(include_str!("schema_plain_clients.sql")),
 ];
 
 /// "CULV": says whose database a file is.

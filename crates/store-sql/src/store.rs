@@ -14,16 +14,16 @@ use super::writer::Writer;
 use super::writing::Writing;
 use super::{
     access, auth, changes, counts, enrol, enrol_relays, factors, grants, invitations, list, owners,
-    passkeys, passwords, providers, read, secrets, seen,
+    passkeys, passwords, plain_clients, providers, read, secrets, seen,
 };
 use async_trait::async_trait;
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, GrantId, GroupId, ProviderId, TokenId};
 use culvert_store::{
     AccessEntry, AccessFilter, AccessSeq, Account, Actor, Author, Change, ChangeFilter, Client,
     CommitWatch, Enrolment, Entity, EntityId, EntityKind, Found, Gateway, Grant, Identity,
-    ListFilter, LoggedAccess, Mutation, Owner, Page, PageLimit, Passkey, Position, Principal,
-    Relay, RelayEnrolment, SecretBytes, SecretName, SeenMachine, Seq, Snapshot, StateSecret, Store,
-    StoreError,
+    ListFilter, LoggedAccess, Mutation, NewPlainClient, Owner, Page, PageLimit, Passkey,
+    PlainClientRekey, Position, Principal, Relay, RelayEnrolment, SecretBytes, SecretName,
+    SeenMachine, Seq, Snapshot, StateSecret, Store, StoreError,
 };
 use culvert_wire::Timestamp;
 use culvert_wire::token::{SecretDigest, TokenKind};
@@ -468,6 +468,38 @@ impl Store for SqlStore {
     ) -> Result<Client, StoreError> {
         let written = self.enrol(account, principal, machine, now).await;
         self.writer.note(written)
+    }
+
+    async fn add_plain_client(
+        &self,
+        account: AccountId,
+        author: Author,
+        new: NewPlainClient,
+        now: Timestamp,
+    ) -> Result<Client, StoreError> {
+        let written = async {
+            let mut writing = self.change(account, author, now).await?;
+            let added = plain_clients::add(&mut writing, new).await?;
+            self.finish(writing).await?;
+            Ok(added)
+        };
+        self.writer.note(written.await)
+    }
+
+    async fn rekey_plain_client(
+        &self,
+        account: AccountId,
+        author: Author,
+        rekey: PlainClientRekey,
+        now: Timestamp,
+    ) -> Result<Client, StoreError> {
+        let written = async {
+            let mut writing = self.change(account, author, now).await?;
+            let changed = plain_clients::rekey(&mut writing, rekey).await?;
+            self.finish(writing).await?;
+            Ok(changed)
+        };
+        self.writer.note(written.await)
     }
 
     async fn enrol_gateway(

@@ -175,8 +175,9 @@ macro_rules! own {
 
 impl Table for Account {
     const TABLE: &'static str = "account";
-    // The rule about paths came later. An older program that writes the settings would lose it there.
-    const COLUMNS: &'static [&'static str] = &["name", "name_key", "settings", "paths"];
+    // The last two came later. An older program that writes the settings would lose them there.
+    const COLUMNS: &'static [&'static str] =
+        &["name", "name_key", "settings", "paths", "own_devices"];
 
     fn values(&self) -> Result<Vec<Value>, StoreError> {
         Ok(vec![
@@ -184,16 +185,22 @@ impl Table for Account {
             name_key(&self.name).into(),
             json(&self.settings)?,
             word(&self.settings.paths)?,
+            self.settings.own_devices.into(),
         ])
     }
 
     fn read(id: EntityId, stamp: Stamp, row: Columns<'_>) -> Result<Self, StoreError> {
         let settings: AccountSettings = row.json("settings")?;
         let paths = row.word("paths")?;
+        let own_devices = row.flag("own_devices")?;
         Ok(Self {
             id: own!(Account, id),
             name: row.text("name")?,
-            settings: AccountSettings { paths, ..settings },
+            settings: AccountSettings {
+                paths,
+                own_devices,
+                ..settings
+            },
             stamp,
         })
     }
@@ -587,6 +594,7 @@ impl Table for Client {
         "public_key",
         "ipv4",
         "ipv6",
+        "gateway_id",
         "verified_ms",
         "revoked_ms",
     ];
@@ -601,6 +609,10 @@ impl Table for Client {
             self.public_key.as_bytes().as_slice().into(),
             self.ipv4.octets().as_slice().into(),
             self.ipv6.octets().as_slice().into(),
+            match &self.gateway {
+                Some(gateway) => gateway.as_bytes().into(),
+                None => Value::Null,
+            },
             self.verified.into(),
             self.revoked.into(),
         ])
@@ -615,6 +627,7 @@ impl Table for Client {
             public_key: PublicKey::from_bytes(row.bytes("public_key")?),
             ipv4: row.bytes::<4>("ipv4")?.into(),
             ipv6: row.bytes::<16>("ipv6")?.into(),
+            gateway: row.optional_bytes("gateway_id")?.map(GatewayId::from_bytes),
             verified: row.optional_time("verified_ms")?,
             revoked: row.optional_time("revoked_ms")?,
             seen: read_seen(row)?,

@@ -57,10 +57,10 @@ pub use grant::Grant;
 pub use limits::{
     ADDRESS_REST_MS, GRANT_LIFETIME_S, MAX_BATCH, MAX_CHANGES_PER_WRITE, MAX_CHANGES_READ,
     MAX_CREDENTIAL_LEN, MAX_DENIAL_CAUSES, MAX_MACHINE_LEN, MAX_MUTATIONS, MAX_NAME_CHARS,
-    MAX_PAGE, MAX_PASSKEYS, MAX_POLICY_TOTALS, MAX_PRUNE_ROWS, MAX_PUBLIC_KEY_LEN, MAX_REASON_LEN,
-    MAX_RECOVERY_CODES, MAX_ROWS_PER_KIND, MAX_SECRET_LEN, MAX_SITE_RELAYS, MAX_SOFTWARE_LEN,
-    MAX_STATE_SECRET_LEN, MAX_SUBJECT_LEN, MAX_TOTALS, MAX_USE_ROWS, MAX_USERS_NAMED,
-    SESSION_IDLE_MS,
+    MAX_PAGE, MAX_PASSKEYS, MAX_PLAIN_CLIENTS, MAX_PLAIN_CLIENTS_PER_ACTOR, MAX_POLICY_TOTALS,
+    MAX_PRUNE_ROWS, MAX_PUBLIC_KEY_LEN, MAX_REASON_LEN, MAX_RECOVERY_CODES, MAX_ROWS_PER_KIND,
+    MAX_SECRET_LEN, MAX_SITE_RELAYS, MAX_SOFTWARE_LEN, MAX_STATE_SECRET_LEN, MAX_SUBJECT_LEN,
+    MAX_TOTALS, MAX_USE_ROWS, MAX_USERS_NAMED, SESSION_IDLE_MS,
 };
 pub use logs::{ACTIVITY_BUCKET_MS, Activity, LogEntries, Logs};
 pub use page::{Found, ListFilter, Order, OrderBy, Page, PageLimit, Part, Position};
@@ -78,4 +78,7 @@ pub use recent_use::{DenialCause, RecentUse};
 pub use search::{MAX_SEARCH_LEN, SearchText, SearchTextError};
 pub use secret::{SecretBytes, SecretName, StateSecret};
 pub use snapshot::Snapshot;
-pub use store::{CommitWatch, Enrolment, RelayEnrolment, SeenMachine, Store, StoreExt};
+pub use store::{
+    CommitWatch, Enrolment, NewPlainClient, PlainClientRekey, RelayEnrolment, SeenMachine, Store,
+    StoreExt,
+};

@@ -38,6 +38,14 @@ pub const MAX_SITE_RELAYS: usize = culvert_wire::messages::MAX_RELAY_PLACES;
 /// Bytes of a machine's software version.
 pub const MAX_SOFTWARE_LEN: usize = 100;
 
+/// Plain WireGuard devices of one actor: phones, tablets and routers of a person, or the routers of a service account. With
+/// 64 standing grants each, one actor's devices take an eighth of the 16,384 grants of a gateway.
+pub const MAX_PLAIN_CLIENTS_PER_ACTOR: u64 = 32;
+
+/// Plain WireGuard devices of an account. The hub looks at the standing grants of each once a minute: 64 decisions of some
+/// 2 µs each, in all 0.5 s of a minute.
+pub const MAX_PLAIN_CLIENTS: u64 = 4_096;
+
 /// Bytes of a reason in the access log: an explanation names a few policies and conditions.
 pub const MAX_REASON_LEN: usize = 4_096;
 

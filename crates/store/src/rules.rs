@@ -67,14 +67,10 @@ pub const fn users_of(kind: EntityKind) -> &'static [User] {
         }
         K::Resource => const { &[user(K::Policy, "resource_id", true)] },
         K::Provider => const { &[user(K::Identity, "provider_id", true)] },
-        K::Account
-        | K::Membership
-        | K::Policy
-        | K::Token
-        | K::Client
-        | K::Gateway
-        | K::Identity
-        | K::Relay => &[],
+        K::Gateway => const { &[user(K::Client, "gateway_id", false)] },
+        K::Account | K::Membership | K::Policy | K::Token | K::Client | K::Identity | K::Relay => {
+            &[]
+        }
     }
 }
 
@@ -95,7 +91,10 @@ pub fn references(entity: &Entity) -> Vec<EntityId> {
             let site = row.scope.site().map(EntityId::from);
             actor.into_iter().chain(site).collect()
         }
-        Entity::Client(row) => vec![row.actor.into()],
+        Entity::Client(row) => {
+            let gateway = row.gateway.map(EntityId::from);
+            gateway.into_iter().chain([row.actor.into()]).collect()
+        }
         Entity::Gateway(row) => vec![row.site.into()],
         Entity::Identity(row) => vec![row.provider.into(), row.actor.into()],
         Entity::Account(_)
@@ -398,6 +397,7 @@ pub fn merge(before: &Entity, mut wanted: Entity) -> Result<Option<Entity>, Stor
                 ("public_key", was.public_key == is.public_key),
                 ("ipv4", was.ipv4 == is.ipv4),
                 ("ipv6", was.ipv6 == is.ipv6),
+                ("gateway", was.gateway == is.gateway),
             ])
         }
         (Entity::Gateway(was), Entity::Gateway(is)) => {

@@ -306,6 +306,32 @@ pub trait Store: Logs + PendingStore + Portals + Debug + Send + Sync + 'static {
         now: Timestamp,
     ) -> Result<Client, StoreError>;
 
+    /// Adds a plain WireGuard device, with addresses of its own.
+    ///
+    /// # Errors
+    /// [`StoreError::KeyTaken`], [`StoreError::NameTaken`], [`StoreError::NoAddress`], [`StoreError::Invalid`], and
+    /// [`StoreError::TooMany`] beyond [`crate::MAX_PLAIN_CLIENTS`] or [`crate::MAX_PLAIN_CLIENTS_PER_ACTOR`].
+    async fn add_plain_client(
+        &self,
+        account: AccountId,
+        author: Author,
+        new: NewPlainClient,
+        now: Timestamp,
+    ) -> Result<Client, StoreError>;
+
+    /// Gives a plain WireGuard device another key, another gateway, or both. Addresses outside of the ranges of today are
+    /// replaced. With `expected_version`, only that version of it.
+    ///
+    /// # Errors
+    /// As [`Self::add_plain_client`], and [`StoreError::VersionConflict`].
+    async fn rekey_plain_client(
+        &self,
+        account: AccountId,
+        author: Author,
+        rekey: PlainClientRekey,
+        now: Timestamp,
+    ) -> Result<Client, StoreError>;
+
     /// The same for a gateway of the principal's site.
     ///
     /// # Errors
@@ -446,6 +472,34 @@ pub struct Enrolment<I> {
     pub public_key: PublicKey,
     /// The address of its session, and its software.
     pub seen: Seen,
+}
+
+/// A plain WireGuard device that somebody adds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewPlainClient {
+    /// Its id.
+    pub id: ClientId,
+    /// Its owner.
+    pub actor: ActorId,
+    /// The gateway whose key is in its file.
+    pub gateway: GatewayId,
+    /// Its name.
+    pub name: String,
+    /// Its key.
+    pub public_key: PublicKey,
+}
+
+/// Another key or gateway of a plain WireGuard device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlainClientRekey {
+    /// The device.
+    pub id: ClientId,
+    /// The version that it has; any, if none.
+    pub expected_version: Option<u64>,
+    /// Its key from now on.
+    pub public_key: PublicKey,
+    /// The gateway whose key is in its file from now on.
+    pub gateway: GatewayId,
 }
 
 /// A relay that enrols, as it describes itself.

@@ -11,10 +11,10 @@ use culvert_store::{
     AttemptLimit, Author, Change, ChangeFilter, Claim, Client, CommitWatch, DatabaseFacts,
     Enrolment, Entity, EntityId, EntityKind, FlowBatch, FlowFilter, FlowSeq, Found, Gateway, Grant,
     Identity, Leading, ListFilter, LogEntries, LoggedAccess, LoggedFlow, Logs, Mutation,
-    NewPending, Owner, Page, PageLimit, Passkey, Pending, PendingBounds, PendingKey, PendingStore,
-    PortalReport, PortalRow, Portals, Position, Principal, PutPending, RecentUse, Relay,
-    RelayEnrolment, SecretBytes, SecretName, SeenMachine, Seq, Snapshot, StateSecret, Store,
-    StoreError, WhenThere,
+    NewPending, NewPlainClient, Owner, Page, PageLimit, Passkey, Pending, PendingBounds,
+    PendingKey, PendingStore, PlainClientRekey, PortalReport, PortalRow, Portals, Position,
+    Principal, PutPending, RecentUse, Relay, RelayEnrolment, SecretBytes, SecretName, SeenMachine,
+    Seq, Snapshot, StateSecret, Store, StoreError, WhenThere,
 };
 use culvert_wire::Timestamp;
 use culvert_wire::model::Log;
@@ -215,6 +215,8 @@ passed_on! {
         async fn consume_one_time(token: TokenId, digest: &SecretDigest, kind: TokenKind, now: Timestamp, mutations: Vec<Mutation>) -> Answer<Vec<Change>>;
         async fn touch_tokens(account: AccountId, uses: Vec<(TokenId, Timestamp)>) -> Answer<u64>;
         async fn enrol_client(account: AccountId, principal: &Principal, machine: Enrolment<ClientId>, now: Timestamp) -> Answer<Client>;
+        async fn add_plain_client(account: AccountId, author: Author, new: NewPlainClient, now: Timestamp) -> Answer<Client>;
+        async fn rekey_plain_client(account: AccountId, author: Author, rekey: PlainClientRekey, now: Timestamp) -> Answer<Client>;
         async fn enrol_gateway(account: AccountId, principal: &Principal, machine: Enrolment<GatewayId>, now: Timestamp) -> Answer<Gateway>;
         async fn enrol_relay(account: AccountId, principal: &Principal, machine: RelayEnrolment, now: Timestamp) -> Answer<Relay>;
         async fn record_seen(account: AccountId, machines: Vec<SeenMachine>) -> Answer<u64>;

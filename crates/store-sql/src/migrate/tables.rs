@@ -24,7 +24,7 @@ pub(crate) enum Kind {
 pub(super) const ACCOUNTS: Table = Table {
     name: "account",
     key: "account",
-    numbers: "version created_ms updated_ms last_seq last_access last_flow",
+    numbers: "version created_ms updated_ms last_seq last_access last_flow own_devices",
     texts: "name name_key settings paths",
     bytes: "account id",
 };
@@ -119,7 +119,7 @@ pub(super) const TABLES: [Table; 30] = [
         key: "account id",
         numbers: "version created_ms updated_ms verified_ms revoked_ms seen_ms",
         texts: "machine name name_key seen_address seen_software",
-        bytes: "account id actor_id public_key ipv4 ipv6",
+        bytes: "account id actor_id public_key ipv4 ipv6 gateway_id",
     },
     Table {
         name: "gateway",

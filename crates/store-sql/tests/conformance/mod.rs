@@ -18,6 +18,7 @@ pub(crate) mod paging;
 pub(crate) mod passkeys;
 pub(crate) mod pending;
 pub(crate) mod people;
+pub(crate) mod plain_clients;
 pub(crate) mod proofs;
 pub(crate) mod providers;
 pub(crate) mod recent_use;
@@ -165,6 +166,11 @@ macro_rules! conformance {
                 machines::a_machine_outside_of_new_ranges_moves
                 machines::a_one_time_token_belongs_to_the_machine_that_used_it
                 machines::one_machine_that_enrols_many_times_at_once_is_one_client
+                plain_clients::a_plain_device_has_a_key_addresses_and_a_gateway_of_its_own
+                plain_clients::a_key_that_exists_or_cannot_be_one_is_refused
+                plain_clients::another_key_is_recorded_and_ends_verification
+                plain_clients::a_device_is_no_machine_that_enrols_and_moves_into_new_ranges
+                plain_clients::plain_devices_are_bounded
                 relays::a_relay_that_comes_again_is_the_same_and_writes_nothing
                 relays::a_one_time_token_of_a_relay_belongs_to_the_relay_that_used_it
                 relays::a_revoked_relay_stays_away_and_no_other_token_enrols_one

@@ -44,6 +44,8 @@ pub struct AccountSettings {
     pub paths: PathRule,
     /// The treatment of packets to where a client's access has ended.
     pub ended_access: EndedAccess,
+    /// People add plain WireGuard devices of their own.
+    pub own_devices: bool,
 }
 
 /// The treatment of packets to where a client's access has ended: its resource was deleted, or no policy gives it to the client
@@ -112,6 +114,7 @@ impl Default for AccountSettings {
             require_verified_gateways: false,
             paths: PathRule::Any,
             ended_access: EndedAccess::Refuse,
+            own_devices: false,
         }
     }
 }

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A machine that uses resources. It comes into being by [`crate::Store::enrol_client`]; an
-/// administrator changes its name, verifies it and revokes it, which is final.
+/// administrator changes its name, verifies it and revokes it, which is final. A plain client comes into being by
+/// [`crate::Store::add_plain_client`] instead.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Client {
     /// Its id.
@@ -24,6 +25,10 @@ pub struct Client {
     pub ipv4: Ipv4Addr,
     /// The same of the other family.
     pub ipv6: Ipv6Addr,
+    /// The one gateway whose key is in its file, if it is a plain WireGuard peer: a device without Culvert, which has no
+    /// token and no session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<GatewayId>,
     /// The time since which an administrator vouches for it, or rather for its key: a new key ends
     /// it.
     pub verified: Option<Timestamp>,

@@ -209,6 +209,7 @@ impl Config {
                     public_key,
                     ipv4,
                     ipv6,
+                    gateway: None,
                     verified: None,
                     revoked: None,
                     seen: None,
