@@ -15,6 +15,7 @@ mod relay_access;
 mod relays;
 mod returning;
 mod review;
+mod standing;
 mod verification;
 mod views;
 
@@ -41,6 +42,7 @@ use culvert_ids::ClientId;
 use culvert_wire::Timestamp;
 use culvert_wire::messages::{PortalSet, Reason, ReasonCode, ToClient, ToGateway, ToRelay};
 use path_history::PathHistory;
+use standing::Standing;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The sessions and grants of one account.
@@ -59,6 +61,7 @@ pub struct Hub {
     portals: PortalSet,
     relays: Relays,
     path_history: PathHistory,
+    standing: Standing,
 }
 
 impl Hub {
@@ -90,6 +93,7 @@ impl Hub {
             portals: PortalSet::default(),
             relays: Relays::new(now),
             path_history: PathHistory::default(),
+            standing: Standing::default(),
         };
         hub.restore(grants, now);
         hub
@@ -173,6 +177,7 @@ impl Hub {
                 Timer::Drained(gateway) => self.end_drained(gateway, now),
                 Timer::Requests => self.serve_waiting(None, now),
                 Timer::Turns(gateway) => self.end_turns(gateway, now),
+                Timer::Standing(client) => self.standing_due(client, now),
                 Timer::Relays(gateway) => self.renew_relays(gateway, now),
                 Timer::RelayReturn(relay) => self.lose_relay_unless_back(relay, now),
                 Timer::Return(gateway) => {
@@ -355,6 +360,7 @@ impl Hub {
         for (gateway, client) in pairs {
             self.withdraw_unless_served(gateway, client);
         }
+        self.review_all_standing(now);
     }
 }
 

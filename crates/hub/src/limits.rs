@@ -64,6 +64,18 @@ pub const OFFER_TURN_MS: u64 = 7_000;
 /// The same for a grant that is only to end earlier. It waits no longer than the policies allow it.
 pub(crate) const SHORTEN_TURN_MS: u64 = 60_000;
 
+/// Standing grants of one plain WireGuard device: as many as a client may ask for at one time. The networks of more do not
+/// fit a QR code.
+pub const MAX_STANDING_GRANTS: usize = MAX_ASKS_PER_CLIENT;
+
+/// The time after which a plain device's standing grants are looked at again, in milliseconds: a time window that opens is
+/// noticed a minute late at most.
+pub const STANDING_REVIEW_MS: u64 = 60_000;
+
+/// The time after which a standing grant that no gateway took is offered again, in milliseconds: some offers that time out
+/// ([`GRANT_ANSWER_MS`]) fit in between.
+pub const STANDING_RETRY_MS: u64 = 10_000;
+
 /// Addresses of a gateway that are passed on: the client sends to all of them at once.
 pub const MAX_CANDIDATES: usize = 32;
 

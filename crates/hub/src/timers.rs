@@ -1,6 +1,6 @@
 //! Timers of the hub.
 
-use culvert_ids::{GatewayId, GrantId, RelayId, TokenId};
+use culvert_ids::{ClientId, GatewayId, GrantId, RelayId, TokenId};
 use culvert_wire::Timestamp;
 use std::collections::BTreeSet;
 
@@ -21,13 +21,15 @@ pub(super) enum Timer {
     Requests,
     /// Requests have waited for their turn at a gateway for long enough.
     Turns(GatewayId),
+    /// The standing grants of a plain WireGuard device are looked at again.
+    Standing(ClientId),
     /// Ends get other tokens for the relays of a gateway.
     Relays(GatewayId),
     /// A relay that was expected has not come back in time.
     RelayReturn(RelayId),
 }
 
-/// Each at most once a grant, a gateway, a session of a relay or an expiry of a token, and bounded with them.
+/// Each at most once a grant, a gateway, a plain device, a session of a relay or an expiry of a token, and bounded with them.
 #[derive(Debug, Default)]
 pub(super) struct Timers(BTreeSet<(Timestamp, Timer)>);
 

@@ -2,7 +2,7 @@
 
 use super::bounds::{MAX, MIN};
 use super::effect::MachineChange;
-use culvert_ids::{ActorId, ClientId};
+use culvert_ids::{ActorId, ClientId, GatewayId};
 use culvert_store::Client;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Clients {
     rows: BTreeMap<ClientId, Client>,
     of_actor: BTreeSet<(ActorId, ClientId)>,
+    /// Plain WireGuard devices, by the gateway in their file.
+    of_gateway: BTreeSet<(GatewayId, ClientId)>,
 }
 
 impl Clients {
@@ -24,19 +26,44 @@ impl Clients {
         held.map(|(_, client)| *client)
     }
 
+    /// Plain WireGuard devices whose file has the gateway's key.
+    pub(super) fn of_gateway(&self, gateway: GatewayId) -> impl Iterator<Item = ClientId> {
+        let first = (gateway, ClientId::from_bytes(MIN));
+        let last = (gateway, ClientId::from_bytes(MAX));
+        let held = self.of_gateway.range(first..=last);
+        held.map(|(_, client)| *client)
+    }
+
+    /// All plain WireGuard devices.
+    pub(super) fn plain(&self) -> impl Iterator<Item = ClientId> {
+        self.of_gateway.iter().map(|(_, client)| *client)
+    }
+
     pub(super) fn insert(&mut self, client: Client) -> MachineChange {
         let id = client.id;
         let change = match self.rows.get(&id) {
             Some(old)
-                if (old.public_key, old.ipv4, old.ipv6, old.actor)
-                    != (client.public_key, client.ipv4, client.ipv6, client.actor) =>
+                if (old.public_key, old.ipv4, old.ipv6, old.actor, old.gateway)
+                    != (
+                        client.public_key,
+                        client.ipv4,
+                        client.ipv6,
+                        client.actor,
+                        client.gateway,
+                    ) =>
             {
                 self.of_actor.remove(&(old.actor, id));
+                if let Some(gateway) = old.gateway {
+                    self.of_gateway.remove(&(gateway, id));
+                }
                 MachineChange::Identity
             }
             Some(_) | None => MachineChange::Rights,
         };
         self.of_actor.insert((client.actor, id));
+        if let Some(gateway) = client.gateway {
+            self.of_gateway.insert((gateway, id));
+        }
         self.rows.insert(id, client);
         change
     }
@@ -46,6 +73,9 @@ impl Clients {
         let old = self.rows.remove(&id);
         if let Some(old) = &old {
             self.of_actor.remove(&(old.actor, id));
+            if let Some(gateway) = old.gateway {
+                self.of_gateway.remove(&(gateway, id));
+            }
         }
         old.is_some()
     }

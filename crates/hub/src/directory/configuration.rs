@@ -152,6 +152,16 @@ impl Directory {
         self.clients.of_actor(actor)
     }
 
+    /// Plain WireGuard devices whose file has the gateway's key.
+    pub(crate) fn plain_clients_of(&self, gateway: GatewayId) -> impl Iterator<Item = ClientId> {
+        self.clients.of_gateway(gateway)
+    }
+
+    /// All plain WireGuard devices.
+    pub(crate) fn plain_clients(&self) -> impl Iterator<Item = ClientId> {
+        self.clients.plain()
+    }
+
     /// The clients of everyone in the group.
     pub(crate) fn clients_in(&self, group: GroupId) -> impl Iterator<Item = ClientId> {
         let members = self.memberships.members_of(group);

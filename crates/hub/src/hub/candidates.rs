@@ -189,6 +189,11 @@ impl Hub {
         if let Some(path) = self.path_history.at(client, gateway, ended) {
             return Some((path.path, path.relay));
         }
+        let row = self.directory.client(client);
+        if row.is_some_and(|row| row.gateway.is_some()) {
+            // A plain device knows no relay.
+            return Some((PathKind::Direct, None));
+        }
         // Only of a gateway with relays does a client tell its path.
         let given = self.relays.given.get(&gateway);
         let has_relays = given.is_some_and(|given| !given.relays.is_empty());

@@ -45,6 +45,7 @@ impl Hub {
         }
         self.review_machines(&work, now);
         self.review_resources(&work, now);
+        self.review_standing(&work, now);
         for relay in &work.relays {
             self.review_relay(*relay, now);
         }
@@ -154,6 +155,22 @@ impl Hub {
         }
     }
 
+    /// Standing grants that begin, or are no longer possible. The grants that end have ended.
+    fn review_standing(&mut self, work: &Work, now: Timestamp) {
+        if work.ranges || work.paths {
+            self.review_all_standing(now);
+            return;
+        }
+        let of_pairs = work.pairs.iter().map(|(client, _)| *client);
+        let of_gateways = work.gateways.keys().copied();
+        let of_gateways = of_gateways.flat_map(|id| self.directory.plain_clients_of(id));
+        let touched = work.clients.keys().copied();
+        let touched: BTreeSet<_> = touched.chain(of_pairs).chain(of_gateways).collect();
+        for client in touched {
+            self.serve_standing(client, now);
+        }
+    }
+
     fn review_gateway(&mut self, id: GatewayId, change: MachineChange, now: Timestamp) {
         let admitted = self.directory.admit_gateway(id).map(|row| row.draining);
         let session = self.sessions.gateways.session(id);
@@ -202,7 +219,12 @@ impl Hub {
             text,
         );
         for client in self.directory.clients_of(actor).collect::<Vec<_>>() {
-            if self.sessions.clients.token(client).is_some() {
+            // A plain device has no token.
+            let is_plain = self
+                .directory
+                .client(client)
+                .is_some_and(|row| row.gateway.is_some());
+            if is_plain || self.sessions.clients.token(client).is_some() {
                 continue;
             }
             let grants = self.grants.of_client(client);

@@ -107,6 +107,7 @@ impl Hub {
             self.retry_offer(pair, gateway.id, true, now);
         }
         self.serve_waiting(Some(gateway.id), now);
+        self.review_standing_of(gateway.id, now);
         self.finish(now);
     }
 
@@ -200,8 +201,11 @@ impl Hub {
             is_outdated |= !is_capable;
             is_capable
         };
+        // The file of a plain device has the key of one.
+        let only = self.directory.client(client).and_then(|row| row.gateway);
         let present = self.directory.gateways_of(row.parsed.site).filter(|id| {
-            !avoid.contains(id)
+            only.is_none_or(|only| only == *id)
+                && !avoid.contains(id)
                 && !self.sessions.gateways.is_leaving(*id)
                 && self.sessions.gateways.contains(*id)
                 && self.directory.admit_gateway(*id).is_ok()

@@ -153,12 +153,7 @@ impl Hub {
         let resource_row = self.directory.resource(resource)?;
         let applications = resource_row.parsed.applications.clone();
         let within = resource_row.within.clone();
-        let facts = self
-            .sessions
-            .clients
-            .facts(client)
-            .cloned()
-            .unwrap_or_default();
+        let facts = self.facts_of(client);
         let subject = self.subject(row, &facts);
         let policies: Vec<_> = self.directory.policies(resource).cloned().collect();
         let policies = Explanation::new(&policies, resource, &subject, now.unix_time());

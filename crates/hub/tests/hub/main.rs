@@ -22,6 +22,7 @@ mod rows;
 mod scale;
 mod sessions;
 mod sim_relay;
+mod standing;
 mod verification;
 mod within;
 mod world;

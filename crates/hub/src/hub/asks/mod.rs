@@ -35,17 +35,14 @@ impl Hub {
     /// The decision of the policies, the token and the client's row at this time.
     pub(super) fn permit(&self, pair: Pair, now: Timestamp) -> Result<Permit, StatedReason> {
         let (client, resource) = pair;
-        let facts = self
-            .sessions
-            .clients
-            .facts(client)
-            .cloned()
-            .unwrap_or_default();
+        let facts = self.facts_of(client);
         let row = self
             .directory
             .admit_client(client)
             .map_err(StatedReason::barred)?;
         let until = match facts.token {
+            // It has a key alone.
+            _ if row.gateway.is_some() => Ok(None),
             Some(token) => {
                 let token = self.directory.admit_token(token, now);
                 token.map(|token| token.expires)
@@ -57,6 +54,7 @@ impl Hub {
         if self.directory.resource(resource).is_none() {
             return Err(StatedReason::no_resource());
         }
+        self.suits_plain_client(row, resource)?;
         // For a client that has not come since the portal's start, `restore` has ended doubtful grants.
         if facts.keeps_applications == Some(false) && !self.can_have(client, resource) {
             return Err(StatedReason::applications());
@@ -180,6 +178,13 @@ impl Hub {
         next.merge(wish);
     }
 
+    /// Asks for a grant in the name of a plain WireGuard device, unless one is under way.
+    pub(super) fn ask_standing(&mut self, pair: Pair, now: Timestamp) {
+        if !self.asks.contains(pair) {
+            self.start(pair, Wish::default(), now);
+        }
+    }
+
     fn start(&mut self, pair: Pair, wish: Wish, now: Timestamp) {
         let ask = Ask::new(Purpose::Answer, wish);
         self.advance(pair, ask, now);
@@ -253,6 +258,7 @@ impl Hub {
                     // The one in use was to be replaced, perhaps because it lasts too long.
                     self.review_grants(pair.0, pair.1, now);
                 }
+                self.retry_standing(pair.0, now);
             }
             Purpose::Shorten => {
                 if let Some(grant) = self.grants.current(pair.0, pair.1) {

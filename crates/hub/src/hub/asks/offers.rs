@@ -34,11 +34,9 @@ impl Hub {
         let internal = || StatedReason::plain(ReasonCode::Internal, "the grant could not be made");
         let claims = self.claims(&row).ok_or_else(internal)?;
         let token = self.signer.sign(&claims).map_err(|_| internal())?;
-        let gateway_key = self
-            .directory
-            .gateway(gateway)
-            .ok_or_else(internal)?
-            .public_key;
+        let preshared_key = self
+            .preshared_key_of(pair.0, gateway)
+            .ok_or_else(internal)?;
         self.grants
             .forget_names(pair.0, &NewNames::new(ask.wish.names.values()));
         let current = self.grants.current(pair.0, pair.1);
@@ -53,7 +51,7 @@ impl Hub {
         }
         let message = ToGateway::Grant {
             token,
-            preshared_key: self.signer.preshared_key(&claims.client_key, &gateway_key),
+            preshared_key,
             replaces: replaces.map(|current| current.row.id),
             names: names.clone(),
             labels: self.labels_of(pair),
@@ -183,6 +181,7 @@ impl Hub {
         self.timers.set(row.expires, Timer::Expiry(grant));
         self.outbox.save(row.clone());
         self.refusals.at_host.forget(pair.1);
+        self.watch_standing(&row);
         self.counters.granted += 1;
         self.outbox.log(AccessEntry {
             at: now,

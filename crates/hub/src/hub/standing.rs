@@ -1,0 +1,227 @@
+//! Standing grants: the access of plain WireGuard devices, which have no Culvert and ask for nothing.
+//!
+//! For each resource at the site of the device's gateway that a policy permits, the hub asks in the device's name. It
+//! renews a grant at half of its life, and asks again when the gateway comes back. What ends access of any client ends
+//! that of a device.
+
+use super::Hub;
+use super::asks::Pair;
+use crate::limits::{MAX_STANDING_GRANTS, STANDING_RETRY_MS, STANDING_REVIEW_MS};
+use crate::reasons::StatedReason;
+use crate::session::Facts;
+use crate::timers::{Timer, later};
+use culvert_ids::{ClientId, GatewayId, ResourceId};
+use culvert_store::Client;
+use culvert_store::range::Range;
+use culvert_wire::messages::ReasonCode;
+use culvert_wire::{PresharedKey, Timestamp};
+use std::collections::BTreeMap;
+
+/// The next look at each plain device: one at most, so it is bounded with the devices.
+#[derive(Debug, Default)]
+pub(super) struct Standing(BTreeMap<ClientId, Timestamp>);
+
+impl Hub {
+    /// The facts that conditions look at. Of a plain device nobody reports any, and it enforces nothing by itself.
+    pub(super) fn facts_of(&self, client: ClientId) -> Facts {
+        let row = self.directory.client(client);
+        if row.is_some_and(|row| row.gateway.is_some()) {
+            return Facts {
+                keeps_applications: Some(false),
+                ..Facts::default()
+            };
+        }
+        let facts = self.sessions.clients.facts(client);
+        facts.cloned().unwrap_or_default()
+    }
+
+    /// The pre-shared key of the two. A plain device's file has none, so that no answer of the portal is a secret.
+    pub(super) fn preshared_key_of(
+        &self,
+        client: ClientId,
+        gateway: GatewayId,
+    ) -> Option<PresharedKey> {
+        let client = self.directory.client(client)?;
+        let gateway = self.directory.gateway(gateway)?;
+        Some(match client.gateway {
+            Some(_) => PresharedKey::NONE,
+            None => self
+                .signer
+                .preshared_key(&client.public_key, &gateway.public_key),
+        })
+    }
+
+    /// Refuses a resource that a plain device can't use by its file. All others may have any resource.
+    pub(super) fn suits_plain_client(
+        &self,
+        client: &Client,
+        resource: ResourceId,
+    ) -> Result<(), StatedReason> {
+        let Some(gateway) = client.gateway else {
+            return Ok(());
+        };
+        let refused = |text| Err(StatedReason::plain(ReasonCode::NoAccess, text));
+        let site = self.directory.gateway(gateway).map(|row| row.site);
+        let row = self.directory.resource(resource);
+        if site.is_none() || row.map(|row| row.parsed.site) != site {
+            return refused("the file of this device leads to a gateway of another site");
+        }
+        if row.is_some_and(|row| row.parsed.target.pattern().is_some()) {
+            return refused("a plain WireGuard device can't use resources by their names");
+        }
+        if row.is_some_and(|row| !row.parsed.applications.is_any()) {
+            return refused(
+                "only some applications may use it, and a plain WireGuard device enforces no such rule",
+            );
+        }
+        if !self.shows_addresses() {
+            return refused(
+                "the account allows paths through relays alone, and a plain WireGuard device uses none",
+            );
+        }
+        if !self.has_address_in_range(client) {
+            return refused(
+                "the networks of the tunnel have changed; give the device a new key and file",
+            );
+        }
+        Ok(())
+    }
+
+    /// True if a plain device's addresses are of the networks of today: nothing gives it others but a new file.
+    fn has_address_in_range(&self, client: &Client) -> bool {
+        let ranges = &self.directory.settings().ranges;
+        let holds = |text: &str, len, address| {
+            Range::parse(text, len).is_ok_and(|range| range.contains(address))
+        };
+        holds(&ranges.machines_ipv4, 4, client.ipv4.into())
+            && holds(&ranges.machines_ipv6, 16, client.ipv6.into())
+    }
+
+    /// All plain devices are looked at: the portal has just started, or a rule for all has changed.
+    pub(super) fn review_all_standing(&mut self, now: Timestamp) {
+        for client in self.directory.plain_clients().collect::<Vec<_>>() {
+            self.review_client_grants(client, now);
+            self.serve_standing(client, now);
+        }
+    }
+
+    /// The devices of a gateway are looked at: it has come, perhaps without the grants that it had.
+    pub(super) fn review_standing_of(&mut self, gateway: GatewayId, now: Timestamp) {
+        let devices = self.directory.plain_clients_of(gateway);
+        for client in devices.collect::<Vec<_>>() {
+            self.serve_standing(client, now);
+        }
+    }
+
+    /// Asks for each grant that a plain device may have and has not, or has not for long. Of another client it does nothing.
+    pub(super) fn serve_standing(&mut self, client: ClientId, now: Timestamp) {
+        self.cancel_standing(client);
+        let admitted = self.directory.admit_client(client);
+        let Some(gateway) = admitted.ok().and_then(|row| row.gateway) else {
+            return;
+        };
+        self.look_at_standing(client, next_review(client, now));
+        if !self.sessions.gateways.contains(gateway) {
+            // The gateway's coming is the next occasion. The grants that it holds meanwhile are renewed then.
+            return;
+        }
+        let site = self.directory.gateway(gateway).map(|row| row.site);
+        let shown = self.directory.shown_to(client).into_iter();
+        let there = shown.filter(|id| {
+            let resource = self.directory.resource(*id);
+            resource.map(|row| row.parsed.site) == site
+        });
+        let permitted =
+            there.filter_map(|id| Some((id, self.permit((client, id), now).ok()?.until)));
+        let permitted: Vec<_> = permitted.take(MAX_STANDING_GRANTS).collect();
+        for (resource, until) in permitted {
+            match self.renewal_of((client, resource), until, now) {
+                Renewal::Due => self.ask_standing((client, resource), now),
+                Renewal::At(due) => self.look_at_standing(client, due),
+                Renewal::Pointless => {}
+            }
+        }
+    }
+
+    /// It is time to look at a device again.
+    pub(super) fn standing_due(&mut self, client: ClientId, now: Timestamp) {
+        self.standing.0.remove(&client);
+        self.review_client_grants(client, now);
+        self.serve_standing(client, now);
+    }
+
+    /// A standing grant is in force, and to be renewed in time.
+    pub(super) fn watch_standing(&mut self, row: &culvert_store::Grant) {
+        let client = self.directory.client(row.client);
+        if client.is_some_and(|client| client.gateway.is_some()) {
+            self.look_at_standing(row.client, half_of_life(row));
+        }
+    }
+
+    /// A standing grant came to nothing.
+    pub(super) fn retry_standing(&mut self, client: ClientId, now: Timestamp) {
+        let row = self.directory.client(client);
+        if row.is_some_and(|row| row.gateway.is_some()) {
+            self.look_at_standing(client, later(now, STANDING_RETRY_MS));
+        }
+    }
+
+    /// The renewal of the pair's grant, by a permission that lasts until `until`.
+    fn renewal_of(&self, pair: Pair, until: Option<Timestamp>, now: Timestamp) -> Renewal {
+        let Some(current) = self.grants.current(pair.0, pair.1) else {
+            return Renewal::Due;
+        };
+        let lifetime_ms = u64::from(self.directory.settings().grant_lifetime_s) * 1_000;
+        let longest = later(now, lifetime_ms);
+        let end = until.map_or(longest, |until| until.min(longest));
+        let half = half_of_life(&current.row);
+        match half <= now {
+            _ if end <= current.row.expires => Renewal::Pointless,
+            true => Renewal::Due,
+            false => Renewal::At(half),
+        }
+    }
+
+    /// Sets the next look at a device, unless there is one earlier.
+    fn look_at_standing(&mut self, client: ClientId, at: Timestamp) {
+        let known = self.standing.0.get(&client).copied();
+        if known.is_some_and(|known| known <= at) {
+            return;
+        }
+        self.cancel_standing(client);
+        self.standing.0.insert(client, at);
+        self.timers.set(at, Timer::Standing(client));
+    }
+
+    fn cancel_standing(&mut self, client: ClientId) {
+        if let Some(at) = self.standing.0.remove(&client) {
+            self.timers.clear(at, Timer::Standing(client));
+        }
+    }
+}
+
+/// The renewal of a standing grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Renewal {
+    /// Now: there is none, or half of its life is over.
+    Due,
+    /// Later.
+    At(Timestamp),
+    /// Another one would end no later.
+    Pointless,
+}
+
+/// The next look at a device: half of [`STANDING_REVIEW_MS`] to all of it from now, by its id, so that devices which were
+/// looked at together are not looked at together again.
+fn next_review(client: ClientId, now: Timestamp) -> Timestamp {
+    let [.., high, low] = *client.as_bytes();
+    let place = u64::from(u16::from_be_bytes([high, low]));
+    let half_ms = STANDING_REVIEW_MS / 2;
+    later(now, half_ms + place * half_ms / u64::from(u16::MAX))
+}
+
+/// The time at which half of a grant's life is over.
+const fn half_of_life(row: &culvert_store::Grant) -> Timestamp {
+    let life_ms = row.expires.unix_ms().saturating_sub(row.issued.unix_ms());
+    later(row.issued, life_ms / 2)
+}
