@@ -26,6 +26,7 @@ mod logs;
 mod one_or_more;
 mod output;
 mod passwords;
+mod plain_clients;
 mod policies;
 mod policy_entry;
 mod portals;

@@ -72,6 +72,9 @@ fn fill_in(row: &mut store::Account, patch: &AccountPatch) -> Result<(), Fault> 
     if let Some(rule) = patch.ended_access {
         settings.ended_access = show::ended_access(rule);
     }
+    if let Some(own_devices) = patch.own_devices {
+        settings.own_devices = own_devices;
+    }
     if patch.dns.is_some() || patch.range4.is_some() || patch.range6.is_some() {
         problems.take(dns_rules::outside_of_the_tunnel("dns.", settings))?;
     }

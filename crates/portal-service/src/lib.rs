@@ -40,6 +40,7 @@ mod owners;
 mod passkeys;
 mod pending_forms;
 mod people;
+mod plain_clients;
 mod policies;
 mod portals;
 mod proofs;

@@ -52,7 +52,11 @@ impl Service {
     }
 
     /// For a caller who sees their own clients alone, a client of another actor does not exist.
-    async fn visible_client(&self, caller: &Caller, id: ClientId) -> Result<store::Client, Fault> {
+    pub(super) async fn visible_client(
+        &self,
+        caller: &Caller,
+        id: ClientId,
+    ) -> Result<store::Client, Fault> {
         let row: store::Client = self.get(caller.account(), id).await?;
         match caller.sees_clients_of()? {
             Some(own) if own != row.actor => Err(store::StoreError::NotFound(id.into()).into()),
@@ -74,9 +78,11 @@ impl Service {
             }
             Ok(())
         };
-        self.change(caller, id, expected, change)
-            .await
-            .map(show::client)
+        let changed = match self.own_plain_client(caller, id).await? {
+            Some(own) => self.change_row(caller, own, expected, change).await,
+            None => self.change(caller, id, expected, change).await,
+        };
+        changed.map(show::client)
     }
 
     /// Done again, it changes nothing: the first time counts.
@@ -116,6 +122,9 @@ impl Service {
         id: ClientId,
         expected: Option<u64>,
     ) -> Result<(), Fault> {
+        if self.own_plain_client(caller, id).await?.is_some() {
+            return self.delete_own(caller, id.into(), expected).await;
+        }
         self.delete::<store::Client>(caller, id, expected, false)
             .await
     }

@@ -2,7 +2,7 @@
 
 use super::{Caller, Service, show};
 use culvert_hub::Explained;
-use culvert_ids::{ClientId, ResourceId};
+use culvert_ids::{AccountId, ActorId, ClientId, ResourceId};
 use culvert_portal_base::Fault;
 use culvert_store::{self as store, EntityKind, Kind, ListFilter, PageLimit};
 use culvert_wire::Timestamp;
@@ -79,7 +79,10 @@ impl Service {
     pub async fn own_access(&self, caller: &Caller) -> Result<OwnAccess, Fault> {
         caller.has_enrolled()?;
         let machines = self.own_machines(caller).await?;
-        let mut ids = self.resources_of_groups(caller).await?;
+        let (account, actor) = (caller.account(), caller.actor()?);
+        let mut ids = self
+            .resources_of_groups(account, actor, MAX_RESOURCES)
+            .await?;
         let has_more = ids.len() > MAX_RESOURCES;
         ids.truncate(MAX_RESOURCES);
         let asked = &machines[..machines.len().min(machines_for(ids.len()))];
@@ -130,21 +133,25 @@ impl Service {
         Ok(machines)
     }
 
-    /// The resources that a policy joins with a group of the caller, unless the policy is disabled. A client is told these. At
-    /// more than [`MAX_RESOURCES`], no more policies are read.
-    async fn resources_of_groups(&self, caller: &Caller) -> Result<Vec<ResourceId>, Fault> {
-        let account = caller.account();
+    /// The resources that a policy joins with a group of the actor, unless the policy is disabled. A client is told these. At
+    /// more than `limit`, no more policies are read.
+    pub(super) async fn resources_of_groups(
+        &self,
+        account: AccountId,
+        actor: ActorId,
+        limit: usize,
+    ) -> Result<Vec<ResourceId>, Fault> {
         let referring = |id: store::EntityId| ListFilter {
             refers_to: vec![id],
             ..ListFilter::default()
         };
-        let of_actor = referring(caller.actor()?.into());
+        let of_actor = referring(actor.into());
         let memberships: Vec<store::Membership> = self.all(account, &of_actor).await?;
         let mut resources = BTreeSet::new();
         for membership in memberships {
             let of_group = referring(membership.group.into());
             let mut after = None;
-            while resources.len() <= MAX_RESOURCES {
+            while resources.len() <= limit {
                 let kind = EntityKind::Policy;
                 let store = &self.database.store;
                 let list = store.list(account, kind, &of_group, after, PageLimit::MAX);

@@ -145,8 +145,29 @@ impl Service {
         cascade: bool,
     ) -> Result<(), Fault> {
         caller.may_change()?;
+        self.delete_row(caller, id.into(), expected_version, cascade)
+            .await
+    }
+
+    /// Deletes a row of which it is known that it is the caller's own, and that they may delete it.
+    pub(super) async fn delete_own(
+        &self,
+        caller: &Caller,
+        id: EntityId,
+        expected_version: Option<u64>,
+    ) -> Result<(), Fault> {
+        self.delete_row(caller, id, expected_version, false).await
+    }
+
+    async fn delete_row(
+        &self,
+        caller: &Caller,
+        id: EntityId,
+        expected_version: Option<u64>,
+        cascade: bool,
+    ) -> Result<(), Fault> {
         let delete = Mutation::Delete {
-            id: id.into(),
+            id,
             expected_version,
             cascade,
         };
@@ -179,6 +200,7 @@ const fn field_of(row: EntityKind, to: EntityKind) -> Option<&'static str> {
     match (row, to) {
         (EntityKind::Membership, EntityKind::Group) => None,
         (_, EntityKind::Actor) => Some("actor"),
+        (EntityKind::Client, EntityKind::Gateway) => Some("gateway"),
         (_, EntityKind::Group) => Some("group"),
         (_, EntityKind::Provider) => Some("provider"),
         (_, EntityKind::Resource) => Some("resource"),

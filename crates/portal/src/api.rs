@@ -19,6 +19,7 @@ mod groups;
 mod identity;
 mod invitations;
 mod logs;
+mod plain_clients;
 mod policies;
 mod portals;
 mod problems;
@@ -96,6 +97,9 @@ fn described() -> (axum::Router<Api>, OpenApi) {
         .routes(routes!(gateways::drain))
         .merge(machines::<Relay>())
         .merge(machines::<Client>())
+        .routes(routes!(plain_clients::add))
+        .routes(routes!(plain_clients::show))
+        .routes(routes!(plain_clients::rekey))
         .merge(complete::<Resource>())
         .merge(complete::<Policy>())
         .routes(list::<Token>())

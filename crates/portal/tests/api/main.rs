@@ -68,6 +68,7 @@ mod own_access;
 mod passkeys;
 mod passwords;
 mod person_roles;
+mod plain_clients;
 mod policies;
 mod problems;
 mod queries;

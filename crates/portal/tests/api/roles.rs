@@ -2,8 +2,8 @@
 //! new one can't be forgotten: without an example here, the test fails.
 
 use crate::support::{
-    Answer, Client, Running, api_token, birth, enrol_client, make_actor, make_token, now,
-    other_account,
+    Answer, Client, Running, api_token, birth, enrol_client, fresh_key, make_actor, make_token,
+    now, other_account,
 };
 use crate::things::{Things, make_things};
 use culvert_base::UnixTime;
@@ -55,6 +55,8 @@ impl Route {
             (&*self.method, &*self.template),
             ("GET", "/api/v1/clients" | "/api/v1/clients/{id}")
                 | ("POST", "/api/v1/clients/{id}/revoke")
+                | ("GET", "/api/v1/plain-clients/{id}")
+                | ("POST", "/api/v1/plain-clients/{id}/key")
         )
     }
 
@@ -76,6 +78,7 @@ impl Route {
             "resources" => things.resource.to_string(),
             "policies" => things.policy.to_string(),
             "clients" => things.client.to_string(),
+            "plain-clients" => things.plain.to_string(),
             "gateways" => things.gateway.to_string(),
             "relays" => things.relay.to_string(),
             "tokens" => things.token.to_string(),
@@ -160,6 +163,11 @@ impl Route {
             ("POST", "identities") => {
                 json!({"provider": things.provider, "subject": "2", "actor": things.member})
             }
+            ("POST", "plain-clients") => json!({
+                "name": name, "public_key": fresh_key().to_string(), "actor": things.member,
+                "gateway": things.gateway,
+            }),
+            ("POST", "plain-clients/{id}/key") => json!({"public_key": fresh_key().to_string()}),
             ("POST", "device-sign-ins") => json!({"machine": "laptop"}),
             ("POST", "device-sign-ins/ask") => json!({"device_code": "x"}),
             ("POST", "apply") => json!({"groups": [{ "name": name }]}),
@@ -177,6 +185,7 @@ impl Route {
             "policies",
             "tokens",
             "identities",
+            "plain-clients",
         ];
         let route = self.template.strip_prefix("/api/v1/").unwrap();
         self.method == "POST" && body.contains(&route)
@@ -250,7 +259,8 @@ async fn a_user_sees_and_gives_up_the_own_clients_and_nothing_else() {
             ("POST", "/api/v1/device-sign-ins/ask") => 200,
             ("GET", "/api/v1/clients") => 200,
             // They are another's.
-            ("GET", "/api/v1/clients/{id}") | ("POST", "/api/v1/clients/{id}/revoke") => 404,
+            ("GET", "/api/v1/clients/{id}" | "/api/v1/plain-clients/{id}")
+            | ("POST", "/api/v1/clients/{id}/revoke" | "/api/v1/plain-clients/{id}/key") => 404,
             _ => 403,
         };
         assert_eq!(answer.status, expected, "{route:?} {answer:?}");

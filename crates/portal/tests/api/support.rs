@@ -293,7 +293,7 @@ pub(crate) fn seen(software: &str) -> Seen {
     }
 }
 
-fn fresh_key() -> PublicKey {
+pub(crate) fn fresh_key() -> PublicKey {
     let (_, random) = birth();
     let mut key = [3; 32];
     key[..RANDOM_LEN].copy_from_slice(&random);

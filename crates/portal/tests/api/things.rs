@@ -1,15 +1,15 @@
 //! One of everything that an account has.
 
 use crate::support::{
-    birth, enrol_client, enrol_gateway, enrol_relay, make_actor, make_token, now,
+    birth, enrol_client, enrol_gateway, enrol_relay, fresh_key, make_actor, make_token, now,
 };
 use culvert_ids::{
     AccountId, ActorId, ClientId, GatewayId, GroupId, IdentityId, MembershipId, PolicyId,
     ProviderId, RelayId, ResourceId, SiteId, TokenId,
 };
 use culvert_store::{
-    Account, ActorKind, Author, Group, Identity, Membership, Mutation, Policy, Provider,
-    ProviderSettings, Resource, Role, Site, Stamp, Store, StoreExt, TokenScope,
+    Account, ActorKind, Author, Group, Identity, Membership, Mutation, NewPlainClient, Policy,
+    Provider, ProviderSettings, Resource, Role, Site, Stamp, Store, StoreExt, TokenScope,
 };
 use culvert_wire::model::{Applications, Filter, Log, Sink, SinkTarget, Target, TargetKind};
 
@@ -22,6 +22,8 @@ pub(crate) struct Things {
     pub(crate) resource: ResourceId,
     pub(crate) policy: PolicyId,
     pub(crate) client: ClientId,
+    /// A plain WireGuard device of the member, through a gateway of its own.
+    pub(crate) plain: ClientId,
     pub(crate) gateway: GatewayId,
     pub(crate) relay: RelayId,
     pub(crate) token: TokenId,
@@ -162,6 +164,7 @@ pub(crate) async fn make_things(store: &dyn Store, account: AccountId) -> Things
     let (token, _) = make_token(store, account, TokenScope::Api { actor, role }).await;
     let (client, client_secret) = enrol_client(store, account, member).await;
     let (gateway, gateway_secret) = enrol_gateway(store, account, site).await;
+    let plain = add_plain_client(store, account, member, site).await;
     let (relay, relay_secret) = enrol_relay(store, account).await;
     let sink = format!("sink-{}", make_sink(store, account).await);
     Things {
@@ -173,6 +176,7 @@ pub(crate) async fn make_things(store: &dyn Store, account: AccountId) -> Things
         resource,
         policy,
         client,
+        plain,
         gateway,
         relay,
         token,
@@ -182,6 +186,26 @@ pub(crate) async fn make_things(store: &dyn Store, account: AccountId) -> Things
         gateway_secret,
         relay_secret,
     }
+}
+
+async fn add_plain_client(
+    store: &dyn Store,
+    account: AccountId,
+    actor: ActorId,
+    site: SiteId,
+) -> ClientId {
+    let (gateway, _) = enrol_gateway(store, account, site).await;
+    let (born, random) = birth();
+    let id = ClientId::new(born, random);
+    let new = NewPlainClient {
+        id,
+        actor,
+        gateway,
+        name: format!("device {id}"),
+        public_key: fresh_key(),
+    };
+    let added = store.add_plain_client(account, Author::PORTAL, new, now());
+    added.await.unwrap().id
 }
 
 /// A sink that nothing comes out of; returns what its name ends with.

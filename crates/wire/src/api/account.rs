@@ -35,6 +35,9 @@ pub struct Account {
     /// The treatment of packets to where a client's access has ended.
     #[serde(default)]
     pub ended_access: EndedAccess,
+    /// People add plain WireGuard devices of their own. Without it, administrators do.
+    #[serde(default)]
+    pub own_devices: bool,
     /// Counts its changes; the `ETag`.
     pub version: u64,
     /// The time of creation.
@@ -102,6 +105,9 @@ pub struct AccountPatch {
     /// The treatment of packets to where a client's access has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_access: Option<EndedAccess>,
+    /// People add plain WireGuard devices of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_devices: Option<bool>,
 }
 
 /// The treatment of packets to where a client's access has ended: its resource was deleted, or no policy gives it to the client

@@ -1,0 +1,266 @@
+//! Plain WireGuard devices over the REST API.
+
+use crate::support::{
+    Client, Running, enrol_client, enrol_gateway, fresh_key, make_actor, make_token,
+};
+use crate::things::make_things;
+use culvert_ids::{ActorId, GatewayId};
+use culvert_store::{ActorKind, Gateway, MAX_PLAIN_CLIENTS_PER_ACTOR, Role, StoreExt, TokenScope};
+use serde_json::{Value, json};
+
+const PATH: &str = "/api/v1/plain-clients";
+
+/// A user with an API token.
+async fn user(running: &Running) -> (ActorId, Client) {
+    let (store, account) = (running.store.as_ref(), running.account());
+    let actor = make_actor(store, account, ActorKind::User).await;
+    let role = Role::User;
+    let (_, secret) = make_token(store, account, TokenScope::Api { actor, role }).await;
+    (actor, running.client().await.with(&secret))
+}
+
+fn new(name: &str, gateway: GatewayId) -> Value {
+    json!({
+        "name": name, "public_key": fresh_key().to_string(), "gateway": gateway,
+        "endpoint": "vpn.example.com:51820",
+    })
+}
+
+async fn allow_own_devices(running: &Running, on: bool) {
+    let mut owner = running.owner().await;
+    let body = json!({"own_devices": on});
+    let account = owner.patch("/api/v1/account", "*", body).await.expect(200);
+    assert_eq!(account.json()["own_devices"], on);
+}
+
+#[tokio::test]
+async fn the_answer_has_all_that_the_file_needs_but_the_private_key() {
+    let running = Running::start().await;
+    let (store, account) = (running.store.as_ref(), running.account());
+    let things = make_things(store, account).await;
+    let mut owner = running.owner().await;
+    // The device can use none of these.
+    for (name, kind, address, applications) in [
+        ("names", "dns", "*.corp.example", json!("any")),
+        ("ruled", "address", "10.9.9.9", json!({"only": ["backup"]})),
+        ("without a policy", "address", "10.9.9.8", json!("any")),
+    ] {
+        let body = json!({
+            "site": things.site, "name": name, "kind": kind, "address": address,
+            "filters": [{"protocol": "any"}], "applications": applications,
+        });
+        let made = owner
+            .post("/api/v1/resources", body)
+            .await
+            .expect(201)
+            .json();
+        if name != "without a policy" {
+            let body = json!({"name": name, "group": things.group, "resource": made["id"]});
+            owner.post("/api/v1/policies", body).await.expect(201);
+        }
+    }
+    let mut body = new("phone", things.gateway);
+    body["actor"] = json!(things.member);
+    let key = body["public_key"].clone();
+    let added = owner.post(PATH, body).await.expect(201).json();
+    let gateway: Gateway = store.get_as(account, things.gateway).await.unwrap();
+    assert_eq!(added["gateway_key"], gateway.public_key.to_string());
+    assert_eq!(added["endpoint"], "vpn.example.com:51820");
+    assert_eq!(added["allowed_ips"], json!(["10.0.0.1/32"]));
+    let client = &added["client"];
+    assert_eq!(client["public_key"], key);
+    assert_eq!(client["gateway"], things.gateway.to_string());
+    let addresses = json!([
+        format!("{}/32", client["ipv4"].as_str().unwrap()),
+        format!("{}/128", client["ipv6"].as_str().unwrap()),
+    ]);
+    assert_eq!(added["addresses"], addresses);
+    let file = added["file"].as_str().unwrap();
+    for line in [
+        "PrivateKey = REPLACE_BY_THE_PRIVATE_KEY_OF_THE_DEVICE",
+        &format!("PublicKey = {}", gateway.public_key),
+        "AllowedIPs = 10.0.0.1/32",
+        "Endpoint = vpn.example.com:51820",
+        "PersistentKeepalive = 25",
+    ] {
+        assert!(file.lines().any(|found| found == line), "{line}: {file}");
+    }
+    let limits = added["limits"].to_string();
+    for word in [
+        "this gateway alone",
+        "applications",
+        "operating system",
+        "by name",
+    ] {
+        assert!(limits.contains(word), "{word}: {limits}");
+    }
+    // It is shown again, without an address that nobody reports.
+    let id = client["id"].as_str().unwrap();
+    let shown = owner.get(&format!("{PATH}/{id}")).await.expect(200).json();
+    assert_eq!(
+        (&shown["client"], &shown["endpoint"]),
+        (client, &Value::Null)
+    );
+    assert!(shown["limits"].to_string().contains("not connected"));
+    let listed = owner
+        .get(&format!("/api/v1/clients/{id}"))
+        .await
+        .expect(200);
+    assert_eq!(&listed.json(), client);
+    // Another client has no file.
+    let other = format!("{PATH}/{}", things.client);
+    owner.get(&other).await.problem(409);
+}
+
+#[tokio::test]
+async fn a_key_that_cannot_be_one_or_exists_is_refused() {
+    let running = Running::start().await;
+    let (store, account) = (running.store.as_ref(), running.account());
+    let things = make_things(store, account).await;
+    let mut owner = running.owner().await;
+    let zero = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+    let one = "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+    let eight = "4Ot6fDtBuK4WVuP68Z/EatoJjeucMrH9hmIFFl9JuAA=";
+    for (key, status) in [(zero, 422), (one, 422), (eight, 422), ("phone", 422)] {
+        let mut body = new("phone", things.gateway);
+        body["public_key"] = json!(key);
+        let answer = owner.post(PATH, body).await;
+        assert!(
+            [status, 400].contains(&answer.status.as_u16()),
+            "{answer:?}"
+        );
+    }
+    let client: culvert_store::Client = store.get_as(account, things.client).await.unwrap();
+    let plain: culvert_store::Client = store.get_as(account, things.plain).await.unwrap();
+    let gateway: Gateway = store.get_as(account, things.gateway).await.unwrap();
+    for key in [client.public_key, plain.public_key, gateway.public_key] {
+        let mut body = new("phone", things.gateway);
+        body["public_key"] = json!(key.to_string());
+        owner.post(PATH, body).await.problem(409);
+        let rekey = format!("{PATH}/{}/key", things.plain);
+        let body = json!({"public_key": key.to_string()});
+        let expected = match key == plain.public_key {
+            true => 200,
+            false => 409,
+        };
+        assert_eq!(owner.post(&rekey, body).await.status, expected);
+    }
+    owner
+        .post(PATH, new("phone", things.gateway))
+        .await
+        .expect(201);
+    owner
+        .post(PATH, new("PHONE", things.gateway))
+        .await
+        .problem(409);
+}
+
+#[tokio::test]
+async fn people_add_devices_of_their_own_where_the_account_lets_them() {
+    let running = Running::start().await;
+    let (store, account) = (running.store.as_ref(), running.account());
+    let things = make_things(store, account).await;
+    let (actor, mut user) = user(&running).await;
+    user.post(PATH, new("phone", things.gateway))
+        .await
+        .problem(403);
+    allow_own_devices(&running, true).await;
+    let mut body = new("phone", things.gateway);
+    body["actor"] = json!(things.member);
+    user.post(PATH, body).await.problem(403);
+    let added = user.post(PATH, new("phone", things.gateway)).await;
+    let added = added.expect(201).json();
+    assert_eq!(added["client"]["actor"], actor.to_string());
+    let id = added["client"]["id"].as_str().unwrap().to_owned();
+    let at = format!("/api/v1/clients/{id}");
+    // What another has is not there; what is the person's own may be renamed, and gets another key.
+    user.get(&format!("{PATH}/{}", things.plain))
+        .await
+        .problem(404);
+    let renamed = user.patch(&at, "*", json!({"name": "tablet"})).await;
+    assert_eq!(renamed.expect(200).json()["name"], "tablet");
+    let key = fresh_key().to_string();
+    let rekey = format!("{PATH}/{id}/key");
+    let changed = user
+        .post(&rekey, json!({"public_key": key}))
+        .await
+        .expect(200);
+    assert_eq!(changed.json()["client"]["public_key"], key);
+    // A version that somebody else has replaced is not changed.
+    let body = json!({"public_key": fresh_key().to_string()});
+    let headers = [("if-match", "\"1\"")];
+    user.json("POST", &rekey, &headers, body).await.problem(412);
+    // A client that Culvert runs on stays what administrators change.
+    let (laptop, _) = enrol_client(store, account, actor).await;
+    user.delete(&format!("/api/v1/clients/{laptop}"))
+        .await
+        .problem(403);
+    allow_own_devices(&running, false).await;
+    let body = json!({"public_key": fresh_key().to_string()});
+    user.post(&rekey, body).await.problem(403);
+    user.delete(&at).await.expect(204);
+    user.get(&at).await.problem(404);
+}
+
+#[tokio::test]
+async fn a_device_without_a_gateway_gets_the_only_one() {
+    let running = Running::start().await;
+    let (store, account) = (running.store.as_ref(), running.account());
+    let mut owner = running.owner().await;
+    let body = || json!({"name": "phone", "public_key": fresh_key().to_string()});
+    let none = owner.post(PATH, body()).await.problem(422);
+    assert!(
+        none.to_string().contains("no gateway has enrolled"),
+        "{none}"
+    );
+    let site = owner.post("/api/v1/sites", json!({"name": "office"})).await;
+    let site = site.expect(201).json()["id"]
+        .as_str()
+        .unwrap()
+        .parse()
+        .unwrap();
+    let (only, _) = enrol_gateway(store, account, site).await;
+    let added = owner.post(PATH, body()).await.expect(201).json();
+    assert_eq!(added["client"]["gateway"], only.to_string());
+    assert!(added["limits"].to_string().contains("leads nowhere"));
+    // It is not deleted while a device has its key.
+    owner
+        .delete(&format!("/api/v1/gateways/{only}"))
+        .await
+        .problem(409);
+    let (other, _) = enrol_gateway(store, account, site).await;
+    let several = owner.post(PATH, body()).await.problem(422).to_string();
+    for id in [only, other] {
+        assert!(several.contains(&id.to_string()), "{several}");
+    }
+    // Another key and another gateway at once.
+    let rekey = format!("{PATH}/{}/key", added["client"]["id"].as_str().unwrap());
+    let mut new = body();
+    new.as_object_mut().unwrap().remove("name");
+    new["gateway"] = json!(other);
+    let moved = owner.post(&rekey, new).await.expect(200).json();
+    assert_eq!(moved["client"]["gateway"], other.to_string());
+    owner
+        .delete(&format!("/api/v1/gateways/{only}"))
+        .await
+        .expect(204);
+}
+
+#[tokio::test]
+async fn one_person_has_a_bounded_number_of_devices() {
+    let running = Running::start().await;
+    let (store, account) = (running.store.as_ref(), running.account());
+    let things = make_things(store, account).await;
+    let mut owner = running.owner().await;
+    for number in 0..MAX_PLAIN_CLIENTS_PER_ACTOR {
+        let body = new(&format!("device {number}"), things.gateway);
+        owner.post(PATH, body).await.expect(201);
+    }
+    let more = owner.post(PATH, new("one more", things.gateway)).await;
+    assert!(more.status.is_client_error(), "{more:?}");
+    assert!(more.text.contains("of one actor"), "{more:?}");
+    // Another's devices have room of their own.
+    let mut body = new("another's", things.gateway);
+    body["actor"] = json!(things.member);
+    owner.post(PATH, body).await.expect(201);
+}
