@@ -28,7 +28,7 @@ const MAX_ENDPOINT_LEN: usize = 259;
 const LIMITS: [&str; 6] = [
     "The device uses this gateway alone. When it is away, the device has no access until the gateway is back or the \
      device has a file for another one.",
-    "The networks in the file are those of now. Resources that are added later need a new file; what ends, ends at once.",
+    "The networks in the file are those of now. Resources that are added later need a new file. Access that ends does so at once.",
     "Rules about applications can't be enforced on the device, so resources with such a rule are refused.",
     "Conditions about the operating system or the public address deny, because nobody reports these of the device.",
     "Resources by name are refused: the device asks its own DNS server, and uses addresses.",
@@ -67,7 +67,7 @@ impl Service {
         self.file_of(caller, added, gateway, endpoint).await
     }
 
-    /// What the device's file has, as of now.
+    /// The contents of the device's file, as of now.
     pub async fn plain_client_file(
         &self,
         caller: &Caller,

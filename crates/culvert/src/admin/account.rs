@@ -71,7 +71,7 @@ pub(super) struct SetArguments {
     /// traffic until they go down. With "release", it leaves by the machine's own routes, unencrypted.
     #[arg(long, value_name = "RULE", value_enum, hide_possible_values = true)]
     ended_access: Option<WhenEnded>,
-    /// Whether people add plain WireGuard devices of their own (`culvert admin client add`): on or off
+    /// People add plain WireGuard devices of their own (`culvert admin client add`): on or off
     #[arg(long, value_name = "ON|OFF", value_enum, hide_possible_values = true)]
     own_devices: Option<Switch>,
     /// Do not ask whether gateways that are not verified may lose access

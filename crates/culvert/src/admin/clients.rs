@@ -57,9 +57,9 @@ Examples:
   culvert admin client list --actor ada
   culvert admin client list --connected
   culvert admin client show laptop
-  culvert admin client add phone --actor ada --public-key KEY --endpoint vpn.example.com:51820
+  culvert admin client add phone --actor ada --public-key xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=
   culvert admin client file phone
-  culvert admin client rekey phone --public-key KEY
+  culvert admin client rekey phone --public-key TrMvSoP4jYQlY6RIzBgbssQqY3vxI2Pi+y71lOWWXX0= --endpoint vpn.example.com:51820
   culvert admin client set laptop --name thinkpad
   culvert admin client verify laptop
   culvert admin client unverify laptop

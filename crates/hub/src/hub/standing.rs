@@ -1,8 +1,8 @@
 //! Standing grants: the access of plain WireGuard devices, which have no Culvert and ask for nothing.
 //!
 //! For each resource at the site of the device's gateway that a policy permits, the hub asks in the device's name. It
-//! renews a grant at half of its life, and asks again when the gateway comes back. What ends access of any client ends
-//! that of a device.
+//! renews a grant at half of its life, and asks again when the gateway comes back. A device's access ends with all
+//! that ends a client's.
 
 use super::Hub;
 use super::asks::Pair;

@@ -173,7 +173,7 @@ async fn people_add_devices_of_their_own_where_the_account_lets_them() {
     assert_eq!(added["client"]["actor"], actor.to_string());
     let id = added["client"]["id"].as_str().unwrap().to_owned();
     let at = format!("/api/v1/clients/{id}");
-    // What another has is not there; what is the person's own may be renamed, and gets another key.
+    // Another's device is not there. The person's own is renamed, and gets another key.
     user.get(&format!("{PATH}/{}", things.plain))
         .await
         .problem(404);
