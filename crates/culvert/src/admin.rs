@@ -26,7 +26,6 @@ mod logs;
 mod one_or_more;
 mod output;
 mod passwords;
-mod plain_clients;
 mod policies;
 mod policy_entry;
 mod portals;

@@ -136,8 +136,7 @@ impl Service {
         match account.settings.own_devices {
             true => Ok(()),
             false => Err(Fault::Forbidden(
-                "administrators add WireGuard devices here: ask one, or have them allow it by `culvert admin account \
-                 set --own-devices on`"
+                "administrators add WireGuard devices here: ask one, or have them set `own_devices` of the account"
                     .to_owned(),
             )),
         }

@@ -71,9 +71,6 @@ pub(super) struct SetArguments {
     /// traffic until they go down. With "release", it leaves by the machine's own routes, unencrypted.
     #[arg(long, value_name = "RULE", value_enum, hide_possible_values = true)]
     ended_access: Option<WhenEnded>,
-    /// People add plain WireGuard devices of their own (`culvert admin client add`): on or off
-    #[arg(long, value_name = "ON|OFF", value_enum, hide_possible_values = true)]
-    own_devices: Option<Switch>,
     /// Do not ask whether gateways that are not verified may lose access
     #[arg(long, short, requires = "require_verified_gateways")]
     yes: bool,
@@ -167,7 +164,6 @@ Examples:
   culvert admin account set --require-verified-gateways on
   culvert admin account set --paths direct
   culvert admin account set --ended-access release
-  culvert admin account set --own-devices on
   culvert admin account set --name \"Example Ltd\"";
 
 pub(super) async fn run(shell: &mut Shell, command: AccountCommand) -> Result<(), Failure> {
@@ -196,13 +192,6 @@ pub(super) async fn run(shell: &mut Shell, command: AccountCommand) -> Result<()
                 ),
                 ("paths", paths(found.paths).to_owned()),
                 ("ended access", ended_access(found.ended_access).to_owned()),
-                (
-                    "own devices",
-                    match found.own_devices {
-                        true => "people add them".to_owned(),
-                        false => "administrators add them".to_owned(),
-                    },
-                ),
                 ("created", instant(Some(found.created))),
                 ("changed", instant(Some(found.updated))),
                 ("version", found.version.to_string()),
@@ -224,7 +213,7 @@ pub(super) async fn run(shell: &mut Shell, command: AccountCommand) -> Result<()
                 require_verified_gateways: require,
                 paths: set.paths.map(PathRule::from),
                 ended_access: set.ended_access.map(EndedAccess::from),
-                own_devices: set.own_devices.map(|on| on == Switch::On),
+                own_devices: None,
             })?;
             let version = set.if_version.unwrap_or(found.version);
             let changed = shell.api.change_account(version, &patch).await?;

@@ -3,7 +3,6 @@
 use super::api::{MAX_LIST_LEN, Query};
 use super::common::{Connection, Delete, Rename, Search, Seen, Which, yes_or_no};
 use super::output::{Listed, connected, instant};
-use super::plain_clients::{self, AddArguments, RekeyArguments};
 use super::shell::Shell;
 use crate::exit::Failure;
 use clap::{Args, Subcommand};
@@ -15,7 +14,7 @@ use std::collections::HashMap;
 /// Clients: machines that use resources
 ///
 /// A machine becomes a client when it first connects with a client token ("culvert admin token create
-/// --kind client"). A device without Culvert, such as a phone with the WireGuard app, is added ("add") instead.
+/// --kind client").
 #[derive(Debug, Subcommand)]
 #[command(disable_help_subcommand = true, after_help = EXAMPLES)]
 pub(super) enum ClientCommand {
@@ -23,12 +22,6 @@ pub(super) enum ClientCommand {
     List(ListArguments),
     /// Show a client
     Show(Which),
-    /// Add a plain WireGuard device by its public key, and print its file
-    Add(AddArguments),
-    /// Print the file of a plain WireGuard device, as of now
-    File(Which),
-    /// Give a plain WireGuard device another key; access by the earlier one ends at once
-    Rekey(RekeyArguments),
     /// Rename a client
     Set(Rename),
     /// Vouch for a client: policies may ask for that; a new key of the client ends it
@@ -57,9 +50,6 @@ Examples:
   culvert admin client list --actor ada
   culvert admin client list --connected
   culvert admin client show laptop
-  culvert admin client add phone --actor ada --public-key xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=
-  culvert admin client file phone
-  culvert admin client rekey phone --public-key TrMvSoP4jYQlY6RIzBgbssQqY3vxI2Pi+y71lOWWXX0= --endpoint vpn.example.com:51820
   culvert admin client set laptop --name thinkpad
   culvert admin client verify laptop
   culvert admin client unverify laptop
@@ -70,9 +60,6 @@ pub(super) async fn run(shell: &mut Shell, command: ClientCommand) -> Result<(),
     match command {
         ClientCommand::List(list) => self::list(shell, &list).await,
         ClientCommand::Show(which) => show(shell, &which).await,
-        ClientCommand::Add(arguments) => plain_clients::add(shell, arguments).await,
-        ClientCommand::File(which) => plain_clients::file(shell, &which).await,
-        ClientCommand::Rekey(arguments) => plain_clients::rekey(shell, arguments).await,
         ClientCommand::Set(rename) => {
             let name = Some(rename.name);
             let patch = |_: &Client| Ok(ClientPatch { name });
@@ -141,13 +128,6 @@ async fn show(shell: &mut Shell, which: &Which) -> Result<(), Failure> {
             ("revoked", instant(client.revoked)),
             ("key", client.public_key.to_string()),
             ("addresses", format!("{}, {}", client.ipv4, client.ipv6)),
-            (
-                "plain, of gateway",
-                match client.gateway {
-                    Some(gateway) => gateway.to_string(),
-                    None => "-".to_owned(),
-                },
-            ),
             (
                 "software",
                 client.software.clone().unwrap_or("-".to_owned()),
