@@ -479,6 +479,7 @@ impl Store for SqlStore {
     ) -> Result<Client, StoreError> {
         let written = async {
             let mut writing = self.change(account, author, now).await?;
+            auth::check_author(&mut writing, author, &[]).await?;
             let added = plain_clients::add(&mut writing, new).await?;
             self.finish(writing).await?;
             Ok(added)
@@ -495,6 +496,7 @@ impl Store for SqlStore {
     ) -> Result<Client, StoreError> {
         let written = async {
             let mut writing = self.change(account, author, now).await?;
+            auth::check_author(&mut writing, author, &[]).await?;
             let changed = plain_clients::rekey(&mut writing, rekey).await?;
             self.finish(writing).await?;
             Ok(changed)
