@@ -179,7 +179,7 @@ pub(super) fn client(row: store::Client) -> api::Client {
         public_key: row.public_key,
         ipv4: row.ipv4,
         ipv6: row.ipv6,
-        gateway: row.gateway,
+        gateways: row.gateways,
         verified: row.verified,
         revoked: row.revoked,
         software: seen.as_ref().map(|seen| seen.software.clone()),

@@ -200,7 +200,7 @@ const fn field_of(row: EntityKind, to: EntityKind) -> Option<&'static str> {
     match (row, to) {
         (EntityKind::Membership, EntityKind::Group) => None,
         (_, EntityKind::Actor) => Some("actor"),
-        (EntityKind::Client, EntityKind::Gateway) => Some("gateway"),
+        (EntityKind::Client, EntityKind::Gateway) => Some("gateways"),
         (_, EntityKind::Group) => Some("group"),
         (_, EntityKind::Provider) => Some("provider"),
         (_, EntityKind::Resource) => Some("resource"),

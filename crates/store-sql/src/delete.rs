@@ -3,11 +3,11 @@
 use super::unwritten::{Unwritten, may_wait};
 use super::writing::Writing;
 use super::{addresses, table};
-use culvert_ids::RelayId;
+use culvert_ids::{GatewayId, RelayId};
 use culvert_store::rules;
 use culvert_store::{
-    Entity, EntityId, EntityKind, MAX_CHANGES_PER_WRITE, MAX_ROWS_PER_KIND, MAX_USERS_NAMED,
-    NamedRow, Operation, StoreError,
+    Client, Entity, EntityId, EntityKind, MAX_CHANGES_PER_WRITE, MAX_PLAIN_CLIENTS,
+    MAX_ROWS_PER_KIND, MAX_USERS_NAMED, NamedRow, Operation, StoreError,
 };
 use std::collections::BTreeSet;
 
@@ -100,11 +100,13 @@ impl Writing {
                 }
             }
         }
-        if let EntityId::Relay(relay) = id {
-            let sites = self.sites_that_name(relay).await?;
-            total += sites.len() as u64;
-            staying.extend(sites.into_iter().take(MAX_USERS_NAMED));
-        }
+        let naming = match id {
+            EntityId::Relay(relay) => self.sites_that_name(relay).await?,
+            EntityId::Gateway(gateway) => self.devices_that_name(gateway).await?,
+            _ => Vec::new(),
+        };
+        total += naming.len() as u64;
+        staying.extend(naming.into_iter().take(MAX_USERS_NAMED));
         if staying.is_empty() {
             return Ok(going);
         }
@@ -136,5 +138,24 @@ impl Writing {
             }
         }
         Ok(sites)
+    }
+
+    /// The plain WireGuard devices whose file has the gateway's key, perhaps as one of several.
+    async fn devices_that_name(&mut self, gateway: GatewayId) -> Result<Vec<NamedRow>, StoreError> {
+        let select = table::select(EntityKind::Client);
+        let sql = format!("{select} WHERE account = ? AND gateways <> '[]' ORDER BY id LIMIT ?");
+        let limit = MAX_PLAIN_CLIENTS.into();
+        let values = vec![self.account().as_bytes().into(), limit];
+        let mut devices = Vec::new();
+        for row in self.connection().await?.fetch(sql, values).await?.iter() {
+            let client: Client = table::read_as(row)?;
+            if client.gateways.contains(&gateway) {
+                devices.push(NamedRow {
+                    id: client.id.into(),
+                    name: client.name,
+                });
+            }
+        }
+        Ok(devices)
     }
 }

@@ -71,7 +71,7 @@ impl Machine for Client {
             public_key: place.public_key,
             ipv4: place.ipv4,
             ipv6: place.ipv6,
-            gateway: None,
+            gateways: Vec::new(),
             verified: None,
             revoked: None,
             seen: None,
@@ -263,9 +263,7 @@ pub(super) async fn enrol<T: Machine>(
 /// A plain WireGuard device has no Culvert: no program of its owner becomes it by its machine's text.
 fn check_kind<T: Machine>(before: &T) -> Result<(), StoreError> {
     match before.clone().into() {
-        Entity::Client(Client {
-            gateway: Some(_), ..
-        }) => Err(Denial::WrongKind.into()),
+        Entity::Client(client) if client.is_plain() => Err(Denial::WrongKind.into()),
         _ => Ok(()),
     }
 }

@@ -3,6 +3,7 @@
 use super::enrol::{check_key, hint, new_ipv4, new_ipv6, parse, ranges};
 use super::writing::Writing;
 use super::{addresses, table};
+use culvert_ids::GatewayId;
 use culvert_store::{
     Client, Denial, Entity, EntityId, EntityKind, Kind, MAX_PLAIN_CLIENTS,
     MAX_PLAIN_CLIENTS_PER_ACTOR, NewPlainClient, PlainClientRekey, Stamp, StoreError,
@@ -11,6 +12,7 @@ use culvert_wire::PublicKey;
 
 /// Adds the device, with addresses from the ranges of all machines.
 pub(super) async fn add(writing: &mut Writing, new: NewPlainClient) -> Result<Client, StoreError> {
+    check_gateways(&new.gateways)?;
     check_public_key(writing, new.public_key, None).await?;
     check_room(writing, &new).await?;
     let id = EntityId::from(new.id);
@@ -26,7 +28,7 @@ pub(super) async fn add(writing: &mut Writing, new: NewPlainClient) -> Result<Cl
         public_key: new.public_key,
         ipv4: new_ipv4(writing, range4, &ranges, hint(id)).await?,
         ipv6: new_ipv6(writing, range6, &ranges, hint(id)).await?,
-        gateway: Some(new.gateway),
+        gateways: new.gateways,
         verified: None,
         revoked: None,
         seen: None,
@@ -36,11 +38,12 @@ pub(super) async fn add(writing: &mut Writing, new: NewPlainClient) -> Result<Cl
     Client::from_entity(made).ok_or(StoreError::NotFound(id))
 }
 
-/// Gives the device another key and gateway.
+/// Gives the device another key, and other gateways.
 pub(super) async fn rekey(
     writing: &mut Writing,
     rekey: PlainClientRekey,
 ) -> Result<Client, StoreError> {
+    check_gateways(&rekey.gateways)?;
     let id = EntityId::from(rekey.id);
     let before = writing.current(id, rekey.expected_version).await?;
     let mut after = Client::from_entity(before.clone()).ok_or(StoreError::NotFound(id))?;
@@ -50,15 +53,15 @@ pub(super) async fn rekey(
             "a revoked device gets no other key: add it anew",
         ));
     }
-    if after.gateway.is_none() {
-        return Err(invalid("gateway", "it is no plain WireGuard device"));
+    if !after.is_plain() {
+        return Err(invalid("gateways", "it is no plain WireGuard device"));
     }
     if after.public_key != rekey.public_key {
         check_public_key(writing, rekey.public_key, Some(id)).await?;
         after.public_key = rekey.public_key;
         after.verified = None;
     }
-    after.gateway = Some(rekey.gateway);
+    after.gateways = rekey.gateways;
     let account = writing.account();
     let ranges = ranges(writing.connection().await?, account).await?;
     let (range4, range6) = parse(&ranges)?;
@@ -76,6 +79,14 @@ pub(super) async fn rekey(
         false => writing.replace(before, after).await?,
     };
     Client::from_entity(left).ok_or(StoreError::NotFound(id))
+}
+
+/// Refuses a device without a gateway, which would be a client that Culvert runs on. The rules of all rows bound their number.
+fn check_gateways(gateways: &[GatewayId]) -> Result<(), StoreError> {
+    match gateways.is_empty() {
+        true => Err(invalid("gateways", "a device has at least one")),
+        false => Ok(()),
+    }
 }
 
 /// Refuses a key that cannot be one, and one that any client or gateway of the account has or had.
@@ -103,7 +114,7 @@ async fn check_room(writing: &mut Writing, new: &NewPlainClient) -> Result<(), S
     let account = writing.account();
     let count = format!(
         "SELECT count(*) AS total, count(CASE WHEN actor_id = ? THEN 1 END) AS own FROM {table} \
-         WHERE account = ? AND gateway_id IS NOT NULL"
+         WHERE account = ? AND gateways <> '[]'"
     );
     let values = vec![new.actor.as_bytes().into(), account.as_bytes().into()];
     let found = writing.connection().await?.fetch_one(count, values).await?;

@@ -27,7 +27,7 @@ const PUBLIC: [(&str, &str); 34] = [
     ),
     (
         "client",
-        "account id actor_id machine name name_key public_key ipv4 ipv6 gateway_id seen_address seen_software",
+        "account id actor_id machine name name_key public_key ipv4 ipv6 gateways seen_address seen_software",
     ),
     (
         "flow_log",

@@ -594,7 +594,7 @@ impl Table for Client {
         "public_key",
         "ipv4",
         "ipv6",
-        "gateway_id",
+        "gateways",
         "verified_ms",
         "revoked_ms",
     ];
@@ -609,10 +609,7 @@ impl Table for Client {
             self.public_key.as_bytes().as_slice().into(),
             self.ipv4.octets().as_slice().into(),
             self.ipv6.octets().as_slice().into(),
-            match &self.gateway {
-                Some(gateway) => gateway.as_bytes().into(),
-                None => Value::Null,
-            },
+            json(&self.gateways)?,
             self.verified.into(),
             self.revoked.into(),
         ])
@@ -627,7 +624,7 @@ impl Table for Client {
             public_key: PublicKey::from_bytes(row.bytes("public_key")?),
             ipv4: row.bytes::<4>("ipv4")?.into(),
             ipv6: row.bytes::<16>("ipv6")?.into(),
-            gateway: row.optional_bytes("gateway_id")?.map(GatewayId::from_bytes),
+            gateways: row.json("gateways")?,
             verified: row.optional_time("verified_ms")?,
             revoked: row.optional_time("revoked_ms")?,
             seen: read_seen(row)?,

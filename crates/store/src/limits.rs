@@ -39,8 +39,13 @@ pub const MAX_SITE_RELAYS: usize = culvert_wire::messages::MAX_RELAY_PLACES;
 pub const MAX_SOFTWARE_LEN: usize = 100;
 
 /// Plain WireGuard devices of one actor: phones, tablets and routers of a person, or the routers of a service account. With
-/// 64 standing grants each, one actor's devices take an eighth of the 16,384 grants of a gateway.
+/// 64 standing grants each, whatever their gateways, one actor's devices take an eighth of the 16,384 grants of a gateway.
 pub const MAX_PLAIN_CLIENTS_PER_ACTOR: u64 = 32;
+
+/// Gateways of one plain WireGuard device, each of another site. A file with 8 `[Peer]` sections of some 170 bytes, 64 IPv4
+/// networks of some 20 bytes and an `[Interface]` of 170 bytes has 2,810 bytes: a QR code takes 2,953 (ISO/IEC 18004, version
+/// 40-L).
+pub const MAX_PLAIN_CLIENT_GATEWAYS: usize = 8;
 
 /// Plain WireGuard devices of an account. The hub looks at the standing grants of each once a minute: 64 decisions of some
 /// 2 µs each, in all 0.5 s of a minute.

@@ -3,17 +3,18 @@
 pub mod owners;
 
 use crate::limits::{
-    GRANT_LIFETIME_S, MAX_MACHINE_LEN, MAX_NAME_CHARS, MAX_SITE_RELAYS, MAX_SOFTWARE_LEN,
-    MAX_SUBJECT_LEN,
+    GRANT_LIFETIME_S, MAX_MACHINE_LEN, MAX_NAME_CHARS, MAX_PLAIN_CLIENT_GATEWAYS, MAX_SITE_RELAYS,
+    MAX_SOFTWARE_LEN, MAX_SUBJECT_LEN,
 };
 use crate::range::Range;
 use crate::{
-    Account, Actor, Entity, EntityId, EntityKind, Relay, Site, StoreError, Token, TokenScope,
-    TokenUses,
+    Account, Actor, Client, Entity, EntityId, EntityKind, Relay, Site, StoreError, Token,
+    TokenScope, TokenUses,
 };
 use culvert_policy::{composed, deceptive_character, decomposed, is_normalized};
 use culvert_wire::Timestamp;
 use culvert_wire::messages::MAX_RELAY_ADDRESSES;
+use std::collections::BTreeSet;
 
 /// A kind of rows that refer to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,10 +68,14 @@ pub const fn users_of(kind: EntityKind) -> &'static [User] {
         }
         K::Resource => const { &[user(K::Policy, "resource_id", true)] },
         K::Provider => const { &[user(K::Identity, "provider_id", true)] },
-        K::Gateway => const { &[user(K::Client, "gateway_id", false)] },
-        K::Account | K::Membership | K::Policy | K::Token | K::Client | K::Identity | K::Relay => {
-            &[]
-        }
+        K::Account
+        | K::Membership
+        | K::Policy
+        | K::Token
+        | K::Client
+        | K::Gateway
+        | K::Identity
+        | K::Relay => &[],
     }
 }
 
@@ -92,8 +97,8 @@ pub fn references(entity: &Entity) -> Vec<EntityId> {
             actor.into_iter().chain(site).collect()
         }
         Entity::Client(row) => {
-            let gateway = row.gateway.map(EntityId::from);
-            gateway.into_iter().chain([row.actor.into()]).collect()
+            let gateways = row.gateways.iter().copied().map(EntityId::from);
+            gateways.chain([row.actor.into()]).collect()
         }
         Entity::Gateway(row) => vec![row.site.into()],
         Entity::Identity(row) => vec![row.provider.into(), row.actor.into()],
@@ -189,7 +194,7 @@ pub fn check(before: Option<&Entity>, entity: &Entity) -> Result<(), StoreError>
     match entity {
         Entity::Account(account) => check_account(account),
         Entity::Token(token) => check_token(token),
-        Entity::Client(client) => check_machine(kind, &client.machine),
+        Entity::Client(client) => check_client(client),
         Entity::Gateway(gateway) => check_machine(kind, &gateway.machine),
         Entity::Relay(relay) => check_relay(relay),
         Entity::Site(site) => check_site(site),
@@ -234,6 +239,18 @@ fn check_machine(kind: EntityKind, machine: &str) -> Result<(), StoreError> {
     if machine.is_empty() || machine.len() > MAX_MACHINE_LEN {
         let reason = format!("it has 1 to {MAX_MACHINE_LEN} bytes");
         return Err(invalid(kind, "machine", reason));
+    }
+    Ok(())
+}
+
+fn check_client(client: &Client) -> Result<(), StoreError> {
+    check_machine(EntityKind::Client, &client.machine)?;
+    let gateways = &client.gateways;
+    let distinct: BTreeSet<_> = gateways.iter().collect();
+    if gateways.len() > MAX_PLAIN_CLIENT_GATEWAYS || distinct.len() < gateways.len() {
+        let reason =
+            format!("a device has at most {MAX_PLAIN_CLIENT_GATEWAYS} gateways, each of them once");
+        return Err(invalid(EntityKind::Client, "gateways", reason));
     }
     Ok(())
 }
@@ -397,7 +414,7 @@ pub fn merge(before: &Entity, mut wanted: Entity) -> Result<Option<Entity>, Stor
                 ("public_key", was.public_key == is.public_key),
                 ("ipv4", was.ipv4 == is.ipv4),
                 ("ipv6", was.ipv6 == is.ipv6),
-                ("gateway", was.gateway == is.gateway),
+                ("gateways", was.gateways == is.gateways),
             ])
         }
         (Entity::Gateway(was), Entity::Gateway(is)) => {

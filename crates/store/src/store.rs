@@ -319,7 +319,7 @@ pub trait Store: Logs + PendingStore + Portals + Debug + Send + Sync + 'static {
         now: Timestamp,
     ) -> Result<Client, StoreError>;
 
-    /// Gives a plain WireGuard device another key, another gateway, or both. Addresses outside of the ranges of today are
+    /// Gives a plain WireGuard device another key, other gateways, or both. Addresses outside of the ranges of today are
     /// replaced. With `expected_version`, only that version of it.
     ///
     /// # Errors
@@ -481,15 +481,15 @@ pub struct NewPlainClient {
     pub id: ClientId,
     /// Its owner.
     pub actor: ActorId,
-    /// The gateway whose key is in its file.
-    pub gateway: GatewayId,
+    /// The gateways whose keys are in its file, one of each site: at least one.
+    pub gateways: Vec<GatewayId>,
     /// Its name.
     pub name: String,
     /// Its key.
     pub public_key: PublicKey,
 }
 
-/// Another key or gateway of a plain WireGuard device.
+/// Another key, or other gateways, of a plain WireGuard device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlainClientRekey {
     /// The device.
@@ -498,8 +498,8 @@ pub struct PlainClientRekey {
     pub expected_version: Option<u64>,
     /// Its key from now on.
     pub public_key: PublicKey,
-    /// The gateway whose key is in its file from now on.
-    pub gateway: GatewayId,
+    /// The gateways whose keys are in its file from now on.
+    pub gateways: Vec<GatewayId>,
 }
 
 /// A relay that enrols, as it describes itself.

@@ -48,7 +48,9 @@ pub use gateway::{Gateway, GatewayPatch};
 pub use group::{Group, GroupPatch, Member, NewGroup, NewMember};
 pub use log::{AccessDecision, AccessLogEntry, ChangeLogEntry, FlowLogEntry};
 pub use page::{DEFAULT_PAGE_LEN, MAX_PAGE_LEN, Page};
-pub use plain_client::{NewPlainClient, PlainClientFile, PlainClientRekey};
+pub use plain_client::{
+    NewPlainClient, PRIVATE_KEY_PLACEHOLDER, PlainClientFile, PlainClientPeer, PlainClientRekey,
+};
 pub use policy::{NewPolicy, Policy, PolicyPatch};
 pub use portal::PortalOfDatabase;
 pub use problem::{FieldProblem, PROBLEM_MEDIA_TYPE, Problem, ProblemKind};

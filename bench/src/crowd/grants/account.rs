@@ -52,7 +52,7 @@ pub(super) const fn gateway_key() -> PublicKey {
 pub(super) fn client(number: u32) -> Client {
     let [_, _, high, low] = number.to_be_bytes();
     Client {
-        gateway: None,
+        gateways: Vec::new(),
         id: client_id(number),
         actor: ActorId::from_bytes(bytes(number)),
         machine: format!("machine {number}"),

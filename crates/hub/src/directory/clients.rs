@@ -10,7 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Clients {
     rows: BTreeMap<ClientId, Client>,
     of_actor: BTreeSet<(ActorId, ClientId)>,
-    /// Plain WireGuard devices, by the gateway in their file.
+    /// Plain WireGuard devices.
+    plain: BTreeSet<ClientId>,
+    /// The same, by each gateway in their file.
     of_gateway: BTreeSet<(GatewayId, ClientId)>,
 }
 
@@ -36,47 +38,45 @@ impl Clients {
 
     /// All plain WireGuard devices.
     pub(super) fn plain(&self) -> impl Iterator<Item = ClientId> {
-        self.of_gateway.iter().map(|(_, client)| *client)
+        self.plain.iter().copied()
     }
 
     pub(super) fn insert(&mut self, client: Client) -> MachineChange {
-        let id = client.id;
-        let change = match self.rows.get(&id) {
-            Some(old)
-                if (old.public_key, old.ipv4, old.ipv6, old.actor, old.gateway)
-                    != (
-                        client.public_key,
-                        client.ipv4,
-                        client.ipv6,
-                        client.actor,
-                        client.gateway,
-                    ) =>
-            {
-                self.of_actor.remove(&(old.actor, id));
-                if let Some(gateway) = old.gateway {
-                    self.of_gateway.remove(&(gateway, id));
-                }
-                MachineChange::Identity
-            }
+        let change = match self.rows.get(&client.id) {
+            Some(old) if is_another_machine(old, &client) => MachineChange::Identity,
             Some(_) | None => MachineChange::Rights,
         };
-        self.of_actor.insert((client.actor, id));
-        if let Some(gateway) = client.gateway {
-            self.of_gateway.insert((gateway, id));
+        self.remove(client.id);
+        self.of_actor.insert((client.actor, client.id));
+        if client.is_plain() {
+            self.plain.insert(client.id);
         }
-        self.rows.insert(id, client);
+        let gateways = client.gateways.iter();
+        self.of_gateway
+            .extend(gateways.map(|gateway| (*gateway, client.id)));
+        self.rows.insert(client.id, client);
         change
     }
 
     /// False where there is none.
     pub(super) fn remove(&mut self, id: ClientId) -> bool {
-        let old = self.rows.remove(&id);
-        if let Some(old) = &old {
-            self.of_actor.remove(&(old.actor, id));
-            if let Some(gateway) = old.gateway {
-                self.of_gateway.remove(&(gateway, id));
-            }
+        let Some(old) = self.rows.remove(&id) else {
+            return false;
+        };
+        self.of_actor.remove(&(old.actor, id));
+        self.plain.remove(&id);
+        for gateway in old.gateways {
+            self.of_gateway.remove(&(gateway, id));
         }
-        old.is_some()
+        true
     }
+}
+
+/// True if grants of the one are nothing to the other.
+fn is_another_machine(old: &Client, new: &Client) -> bool {
+    let is_same = old.public_key == new.public_key
+        && (old.ipv4, old.ipv6) == (new.ipv4, new.ipv6)
+        && old.actor == new.actor
+        && old.gateways == new.gateways;
+    !is_same
 }

@@ -4,7 +4,7 @@ use super::Hub;
 use crate::limits::{MAX_CANDIDATES, MAX_CANDIDATES_AT_JOIN};
 use crate::session::{ClientPath, ClientRelays};
 use culvert_ids::{ClientId, GatewayId, RelayId};
-use culvert_store::PathRule;
+use culvert_store::{Client, PathRule};
 use culvert_wire::Timestamp;
 use culvert_wire::messages::{
     MAX_RELAY_PLACES, NatMapping, PathKind, RelayReach, ToClient, ToGateway,
@@ -190,7 +190,7 @@ impl Hub {
             return Some((path.path, path.relay));
         }
         let row = self.directory.client(client);
-        if row.is_some_and(|row| row.gateway.is_some()) {
+        if row.is_some_and(Client::is_plain) {
             // A plain device knows no relay.
             return Some((PathKind::Direct, None));
         }

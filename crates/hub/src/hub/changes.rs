@@ -6,7 +6,7 @@ use crate::directory::{Effect, FeedError, MachineChange, ResourceChange};
 use crate::reasons::{self, StatedReason};
 use crate::sessions::Party;
 use culvert_ids::{ActorId, ClientId, GatewayId, RelayId, ResourceId, TokenId};
-use culvert_store::{Change, Decision};
+use culvert_store::{Change, Client, Decision};
 use culvert_wire::Timestamp;
 use culvert_wire::messages::{ReasonCode, ToGateway};
 use std::collections::{BTreeMap, BTreeSet};
@@ -220,10 +220,8 @@ impl Hub {
         );
         for client in self.directory.clients_of(actor).collect::<Vec<_>>() {
             // A plain device has no token.
-            let is_plain = self
-                .directory
-                .client(client)
-                .is_some_and(|row| row.gateway.is_some());
+            let row = self.directory.client(client);
+            let is_plain = row.is_some_and(Client::is_plain);
             if is_plain || self.sessions.clients.token(client).is_some() {
                 continue;
             }

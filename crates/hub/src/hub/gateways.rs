@@ -201,10 +201,10 @@ impl Hub {
             is_outdated |= !is_capable;
             is_capable
         };
-        // The file of a plain device has the key of one.
-        let only = self.directory.client(client).and_then(|row| row.gateway);
+        // The file of a plain device has the keys of these alone.
+        let plain = self.directory.client(client).filter(|row| row.is_plain());
         let present = self.directory.gateways_of(row.parsed.site).filter(|id| {
-            only.is_none_or(|only| only == *id)
+            plain.is_none_or(|row| row.gateways.contains(id))
                 && !avoid.contains(id)
                 && !self.sessions.gateways.is_leaving(*id)
                 && self.sessions.gateways.contains(*id)

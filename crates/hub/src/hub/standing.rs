@@ -1,6 +1,6 @@
 //! Standing grants: the access of plain WireGuard devices, which have no Culvert and ask for nothing.
 //!
-//! For each resource at the site of the device's gateway that a policy permits, the hub asks in the device's name. It
+//! For each resource at the sites of the device's gateways that a policy permits, the hub asks in the device's name. It
 //! renews a grant at half of its life, and asks again when the gateway comes back. A device's access ends with all
 //! that ends a client's.
 
@@ -10,12 +10,12 @@ use crate::limits::{MAX_STANDING_GRANTS, STANDING_RETRY_MS, STANDING_REVIEW_MS};
 use crate::reasons::StatedReason;
 use crate::session::Facts;
 use crate::timers::{Timer, later};
-use culvert_ids::{ClientId, GatewayId, ResourceId};
+use culvert_ids::{ClientId, GatewayId, ResourceId, SiteId};
 use culvert_store::Client;
 use culvert_store::range::Range;
 use culvert_wire::messages::ReasonCode;
 use culvert_wire::{PresharedKey, Timestamp};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The next look at each plain device: one at most, so it is bounded with the devices.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ impl Hub {
     /// The facts that conditions look at. Of a plain device nobody reports any, and it enforces nothing by itself.
     pub(super) fn facts_of(&self, client: ClientId) -> Facts {
         let row = self.directory.client(client);
-        if row.is_some_and(|row| row.gateway.is_some()) {
+        if row.is_some_and(Client::is_plain) {
             return Facts {
                 keeps_applications: Some(false),
                 ..Facts::default()
@@ -43,9 +43,9 @@ impl Hub {
     ) -> Option<PresharedKey> {
         let client = self.directory.client(client)?;
         let gateway = self.directory.gateway(gateway)?;
-        Some(match client.gateway {
-            Some(_) => PresharedKey::NONE,
-            None => self
+        Some(match client.is_plain() {
+            true => PresharedKey::NONE,
+            false => self
                 .signer
                 .preshared_key(&client.public_key, &gateway.public_key),
         })
@@ -57,14 +57,13 @@ impl Hub {
         client: &Client,
         resource: ResourceId,
     ) -> Result<(), StatedReason> {
-        let Some(gateway) = client.gateway else {
+        if !client.is_plain() {
             return Ok(());
-        };
+        }
         let refused = |text| Err(StatedReason::plain(ReasonCode::NoAccess, text));
-        let site = self.directory.gateway(gateway).map(|row| row.site);
         let row = self.directory.resource(resource);
-        if site.is_none() || row.map(|row| row.parsed.site) != site {
-            return refused("the file of this device leads to a gateway of another site");
+        if row.is_none_or(|row| !self.leads_to(client, row.parsed.site)) {
+            return refused("the file of this device leads to no gateway of the resource's site");
         }
         if row.is_some_and(|row| row.parsed.target.pattern().is_some()) {
             return refused("a plain WireGuard device can't use resources by their names");
@@ -85,6 +84,13 @@ impl Hub {
             );
         }
         Ok(())
+    }
+
+    /// True if a gateway of the site is in the plain device's file.
+    fn leads_to(&self, client: &Client, site: SiteId) -> bool {
+        let rows = client.gateways.iter();
+        let mut rows = rows.filter_map(|id| self.directory.gateway(*id));
+        rows.any(|row| row.site == site)
     }
 
     /// True if a plain device's addresses are of the networks of today: nothing gives it others but a new file.
@@ -117,30 +123,39 @@ impl Hub {
     pub(super) fn serve_standing(&mut self, client: ClientId, now: Timestamp) {
         self.cancel_standing(client);
         let admitted = self.directory.admit_client(client);
-        let Some(gateway) = admitted.ok().and_then(|row| row.gateway) else {
+        let Some(row) = admitted.ok().filter(|row| row.is_plain()) else {
             return;
         };
+        let present = self.present_sites_of(row);
         self.look_at_standing(client, next_review(client, now));
-        if !self.sessions.gateways.contains(gateway) {
-            // The gateway's coming is the next occasion. The grants that it holds meanwhile are renewed then.
+        if present.is_empty() {
+            // A gateway's coming is the next occasion. The grants that it holds meanwhile are renewed then.
             return;
         }
-        let site = self.directory.gateway(gateway).map(|row| row.site);
         let shown = self.directory.shown_to(client).into_iter();
-        let there = shown.filter(|id| {
-            let resource = self.directory.resource(*id);
-            resource.map(|row| row.parsed.site) == site
-        });
         let permitted =
-            there.filter_map(|id| Some((id, self.permit((client, id), now).ok()?.until)));
+            shown.filter_map(|id| Some((id, self.permit((client, id), now).ok()?.until)));
+        // Those of gateways that are away keep their places: they are the same resources whoever is there.
         let permitted: Vec<_> = permitted.take(MAX_STANDING_GRANTS).collect();
         for (resource, until) in permitted {
+            let site = self.directory.resource(resource).map(|row| row.parsed.site);
+            if !site.is_some_and(|site| present.contains(&site)) {
+                continue;
+            }
             match self.renewal_of((client, resource), until, now) {
                 Renewal::Due => self.ask_standing((client, resource), now),
                 Renewal::At(due) => self.look_at_standing(client, due),
                 Renewal::Pointless => {}
             }
         }
+    }
+
+    /// The sites of a plain device's gateways that have a session.
+    fn present_sites_of(&self, client: &Client) -> BTreeSet<SiteId> {
+        let rows = client.gateways.iter();
+        let present = rows.filter(|id| self.sessions.gateways.contains(**id));
+        let present = present.filter_map(|id| self.directory.gateway(*id));
+        present.map(|row| row.site).collect()
     }
 
     /// It is time to look at a device again.
@@ -153,7 +168,7 @@ impl Hub {
     /// A standing grant is in force, and to be renewed in time.
     pub(super) fn watch_standing(&mut self, row: &culvert_store::Grant) {
         let client = self.directory.client(row.client);
-        if client.is_some_and(|client| client.gateway.is_some()) {
+        if client.is_some_and(Client::is_plain) {
             self.look_at_standing(row.client, half_of_life(row));
         }
     }
@@ -161,7 +176,7 @@ impl Hub {
     /// A standing grant came to nothing.
     pub(super) fn retry_standing(&mut self, client: ClientId, now: Timestamp) {
         let row = self.directory.client(client);
-        if row.is_some_and(|row| row.gateway.is_some()) {
+        if row.is_some_and(Client::is_plain) {
             self.look_at_standing(client, later(now, STANDING_RETRY_MS));
         }
     }

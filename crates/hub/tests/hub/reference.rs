@@ -55,8 +55,8 @@ impl World {
         if row.revoked.is_some() || who.disabled || row.public_key != claims.client_key {
             return Some("the client is out".to_owned());
         }
-        if row.gateway.is_some_and(|only| only != claims.gateway) {
-            return Some("another gateway than the one in the device's file".to_owned());
+        if row.is_plain() && !row.gateways.contains(&claims.gateway) {
+            return Some("a gateway that is not in the device's file".to_owned());
         }
         let [.., a, b] = *row.actor.as_bytes();
         match self
@@ -65,12 +65,12 @@ impl World {
         {
             Some(Entity::Token(token)) => {
                 let expires = token.expires.unwrap_or(Timestamp::MAX);
-                let is_plain = row.gateway.is_some();
+                let is_plain = row.is_plain();
                 if !is_plain && (token.revoked.is_some() || expires < claims.exp) {
                     return Some("the token is out".to_owned());
                 }
             }
-            _ if row.gateway.is_some() => {}
+            _ if row.is_plain() => {}
             _ => return Some("the token is gone".to_owned()),
         }
         let Some(Entity::Resource(target)) = self.rows.get(&claims.resource.into()) else {

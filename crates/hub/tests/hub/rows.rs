@@ -108,7 +108,7 @@ impl World {
             public_key: PublicKey::from_bytes(key),
             ipv4: [100, 64, high, low].into(),
             ipv6: [0xfd00, 0x2021, 0x1111, 0, 0, 0, 0, number].into(),
-            gateway: None,
+            gateways: Vec::new(),
             verified: None,
             revoked: None,
             seen: None,

@@ -13,10 +13,23 @@ use culvert_wire::model::{
 };
 use culvert_wire::{Cipher, PresharedKey, PublicKey, Timestamp};
 
+const OTHER_SITE: SiteId = SiteId::from_bytes([0x77; 16]);
+
 /// Actor 1 has device 1, whose file leads to gateway 1; the gateway is yet to come.
 fn with_device() -> World {
     let mut world = World::simple();
-    world.edit_client(1, |row| row.gateway = Some(gateway(1)));
+    world.edit_client(1, |row| row.gateways = vec![gateway(1)]);
+    world
+}
+
+/// Actor 1 has device 1, whose file leads to gateway 1 of the site and gateway 2 of another one. Resource 1 is at the first,
+/// and resource 2 at the second.
+fn with_two_gateways() -> World {
+    let mut world = World::simple();
+    world.set_gateway(2, OTHER_SITE);
+    world.set(network(2, OTHER_SITE, "10.2.0.0/16", vec![Filter::Any]));
+    world.set_policy(2, 1, 2, Vec::new());
+    world.edit_client(1, |row| row.gateways = vec![gateway(1), gateway(2)]);
     world
 }
 
@@ -142,7 +155,7 @@ fn a_device_that_is_added_while_the_gateway_is_there_has_its_grants_at_once() {
     let mut world = World::connected();
     world.set_client(2, 1);
     assert_eq!(world.holds(1), 0);
-    world.edit_client(2, |row| row.gateway = Some(gateway(1)));
+    world.edit_client(2, |row| row.gateways = vec![gateway(1)]);
     assert_eq!(world.holds(1), 1);
     world.check();
 }
@@ -224,8 +237,60 @@ fn a_device_has_the_gateway_of_its_file_and_no_other() {
     world.join_gateway(1);
     assert_eq!((world.holds(1), world.holds(2)), (1, 0));
     // Another file moves it.
-    world.edit_client(1, |row| row.gateway = Some(gateway(2)));
+    world.edit_client(1, |row| row.gateways = vec![gateway(2)]);
     assert_eq!((world.holds(1), world.holds(2)), (0, 1));
+    world.check();
+}
+
+#[test]
+fn each_gateway_of_a_file_has_the_grants_of_its_site() {
+    let mut world = with_two_gateways();
+    world.join_gateway(2);
+    assert_eq!((world.holds(1), world.holds(2)), (0, 1));
+    let held = world.gateways[&gateway(2)].held.values().next().unwrap();
+    assert_eq!(held.claims.resource, resource(2));
+    world.join_gateway(1);
+    assert_eq!((world.holds(1), world.holds(2)), (1, 1));
+    // The one keeps its grants while the other is away, and gets them back alone.
+    world.forget_messages();
+    world.leave_gateway(1);
+    world.gateways.get_mut(&gateway(1)).unwrap().held.clear();
+    world.pass(STANDING_REVIEW_MS);
+    assert_eq!((world.holds(2), offered(&world)), (1, 0));
+    world.join_gateway(1);
+    assert_eq!((world.holds(1), world.holds(2)), (1, 1));
+    assert_eq!((offered(&world), revoked(&world)), (1, 0));
+    // A file without the second ends what was there.
+    world.edit_client(1, |row| row.gateways = vec![gateway(1)]);
+    assert_eq!((world.holds(1), world.holds(2)), (1, 0));
+    world.check();
+}
+
+#[test]
+fn all_gateways_of_a_device_together_have_as_many_grants_as_a_file_takes() {
+    let mut world = with_two_gateways();
+    for number in 3..=(MAX_STANDING_GRANTS as u16 + 10) {
+        world.set_network(number, if number % 2 == 0 { OTHER_SITE } else { SITE });
+        world.set_policy(number, 1, number, Vec::new());
+    }
+    world.join_gateway(2);
+    assert_eq!(world.holds(2), MAX_STANDING_GRANTS / 2);
+    world.join_gateway(1);
+    let held = (world.holds(1), world.holds(2));
+    assert_eq!(held, (MAX_STANDING_GRANTS / 2, MAX_STANDING_GRANTS / 2));
+    world.check();
+}
+
+#[test]
+fn a_deleted_gateway_of_a_file_leaves_the_others_as_they_are() {
+    let mut world = with_two_gateways();
+    world.join_gateway(1);
+    world.join_gateway(2);
+    world.forget_messages();
+    // The store refuses this. A portal of an earlier version does not.
+    world.remove(gateway(2));
+    world.pass(2 * STANDING_REVIEW_MS);
+    assert_eq!((world.holds(1), revoked(&world)), (1, 0));
     world.check();
 }
 
@@ -243,12 +308,9 @@ fn another_key_takes_the_place_of_the_first_at_once() {
 #[test]
 fn what_a_plain_device_cannot_use_is_refused_with_the_reason() {
     type Make = fn(&mut World);
-    let other = SiteId::from_bytes([0x77; 16]);
-    assert_ne!(other, SITE);
     let cases: [(&str, Make); 5] = [
-        ("another site", |world| {
-            let other = SiteId::from_bytes([0x77; 16]);
-            world.set(network(1, other, "10.1.0.0/16", vec![Filter::Any]));
+        ("no gateway of the resource's site", |world| {
+            world.set(network(1, OTHER_SITE, "10.1.0.0/16", vec![Filter::Any]));
         }),
         ("by their names", |world| {
             let mut row = network(1, SITE, "*.corp.example", vec![Filter::Any]);

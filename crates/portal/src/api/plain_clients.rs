@@ -44,7 +44,7 @@ pub(super) async fn show(
 
 /// Give a plain WireGuard device another key
 ///
-/// Access by the earlier key ends at once. The device may get another gateway as well.
+/// Access by the earlier key ends at once. The device may get other gateways as well.
 #[utoipa::path(
     post, path = "/plain-clients/{id}/key", tag = "clients", operation_id = "rekey_plain_client",
     params(

@@ -4,8 +4,11 @@ use crate::support::{
     Client, Running, enrol_client, enrol_gateway, fresh_key, make_actor, make_token,
 };
 use crate::things::make_things;
-use culvert_ids::{ActorId, GatewayId};
-use culvert_store::{ActorKind, Gateway, MAX_PLAIN_CLIENTS_PER_ACTOR, Role, StoreExt, TokenScope};
+use culvert_ids::{ActorId, GatewayId, SiteId};
+use culvert_store::{
+    ActorKind, Gateway, MAX_PLAIN_CLIENT_GATEWAYS, MAX_PLAIN_CLIENTS_PER_ACTOR, Role, StoreExt,
+    TokenScope,
+};
 use serde_json::{Value, json};
 
 const PATH: &str = "/api/v1/plain-clients";
@@ -21,8 +24,8 @@ async fn user(running: &Running) -> (ActorId, Client) {
 
 fn new(name: &str, gateway: GatewayId) -> Value {
     json!({
-        "name": name, "public_key": fresh_key().to_string(), "gateway": gateway,
-        "endpoint": "vpn.example.com:51820",
+        "name": name, "public_key": fresh_key().to_string(), "gateways": [gateway],
+        "endpoints": {gateway.to_string(): "vpn.example.com:51820"},
     })
 }
 
@@ -64,12 +67,15 @@ async fn the_answer_has_all_that_the_file_needs_but_the_private_key() {
     let key = body["public_key"].clone();
     let added = owner.post(PATH, body).await.expect(201).json();
     let gateway: Gateway = store.get_as(account, things.gateway).await.unwrap();
-    assert_eq!(added["gateway_key"], gateway.public_key.to_string());
-    assert_eq!(added["endpoint"], "vpn.example.com:51820");
-    assert_eq!(added["allowed_ips"], json!(["10.0.0.1/32"]));
+    let peers = json!([{
+        "gateway": things.gateway, "gateway_name": gateway.name,
+        "gateway_key": gateway.public_key.to_string(),
+        "endpoint": "vpn.example.com:51820", "allowed_ips": ["10.0.0.1/32"],
+    }]);
+    assert_eq!((&added["peers"], &added["dns"]), (&peers, &json!([])));
     let client = &added["client"];
     assert_eq!(client["public_key"], key);
-    assert_eq!(client["gateway"], things.gateway.to_string());
+    assert_eq!(client["gateways"], json!([things.gateway]));
     let addresses = json!([
         format!("{}/32", client["ipv4"].as_str().unwrap()),
         format!("{}/128", client["ipv6"].as_str().unwrap()),
@@ -87,7 +93,7 @@ async fn the_answer_has_all_that_the_file_needs_but_the_private_key() {
     }
     let limits = added["limits"].to_string();
     for word in [
-        "this gateway alone",
+        "gateways of its file alone",
         "applications",
         "operating system",
         "by name",
@@ -98,7 +104,7 @@ async fn the_answer_has_all_that_the_file_needs_but_the_private_key() {
     let id = client["id"].as_str().unwrap();
     let shown = owner.get(&format!("{PATH}/{id}")).await.expect(200).json();
     assert_eq!(
-        (&shown["client"], &shown["endpoint"]),
+        (&shown["client"], &shown["peers"][0]["endpoint"]),
         (client, &Value::Null)
     );
     assert!(shown["limits"].to_string().contains("not connected"));
@@ -221,7 +227,7 @@ async fn a_device_without_a_gateway_gets_the_only_one() {
         .unwrap();
     let (only, _) = enrol_gateway(store, account, site).await;
     let added = owner.post(PATH, body()).await.expect(201).json();
-    assert_eq!(added["client"]["gateway"], only.to_string());
+    assert_eq!(added["client"]["gateways"], json!([only]));
     assert!(added["limits"].to_string().contains("leads nowhere"));
     // It is not deleted while a device has its key.
     owner
@@ -237,9 +243,9 @@ async fn a_device_without_a_gateway_gets_the_only_one() {
     let rekey = format!("{PATH}/{}/key", added["client"]["id"].as_str().unwrap());
     let mut new = body();
     new.as_object_mut().unwrap().remove("name");
-    new["gateway"] = json!(other);
+    new["gateways"] = json!([other]);
     let moved = owner.post(&rekey, new).await.expect(200).json();
-    assert_eq!(moved["client"]["gateway"], other.to_string());
+    assert_eq!(moved["client"]["gateways"], json!([other]));
     owner
         .delete(&format!("/api/v1/gateways/{only}"))
         .await
@@ -263,4 +269,110 @@ async fn one_person_has_a_bounded_number_of_devices() {
     let mut body = new("another's", things.gateway);
     body["actor"] = json!(things.member);
     owner.post(PATH, body).await.expect(201);
+}
+
+/// A site with a gateway.
+async fn add_site(running: &Running, name: &str) -> (SiteId, GatewayId) {
+    let (store, account) = (running.store.as_ref(), running.account());
+    let mut owner = running.owner().await;
+    let site = owner.post("/api/v1/sites", json!({"name": name})).await;
+    let site = site.expect(201).json()["id"].as_str().unwrap().parse();
+    let site = site.unwrap();
+    (site, enrol_gateway(store, account, site).await.0)
+}
+
+#[tokio::test]
+async fn one_file_leads_to_a_gateway_of_each_site() {
+    let running = Running::start().await;
+    let (store, account) = (running.store.as_ref(), running.account());
+    let things = make_things(store, account).await;
+    let (depot, second) = add_site(&running, "depot").await;
+    let mut owner = running.owner().await;
+    // The first address is at both sites.
+    for address in ["10.0.0.1", "10.7.7.7"] {
+        let body = json!({
+            "site": depot, "name": format!("depot {address}"), "kind": "address", "address": address,
+            "filters": [{"protocol": "any"}],
+        });
+        let made = owner.post("/api/v1/resources", body).await;
+        let made = made.expect(201).json();
+        let body = json!({"name": made["name"], "group": things.group, "resource": made["id"]});
+        owner.post("/api/v1/policies", body).await.expect(201);
+    }
+    let mut body = new("phone", things.gateway);
+    body["actor"] = json!(things.member);
+    body["gateways"] = json!([things.gateway, second]);
+    let added = owner.post(PATH, body).await.expect(201).json();
+    assert_eq!(added["client"]["gateways"], json!([things.gateway, second]));
+    let allowed = |number: usize| added["peers"][number]["allowed_ips"].clone();
+    assert_eq!(allowed(0), json!(["10.0.0.1/32"]));
+    assert_eq!(allowed(1), json!(["10.7.7.7/32"]));
+    let file = added["file"].as_str().unwrap();
+    assert_eq!(file.matches("[Peer]").count(), 2, "{file}");
+    let limits = added["limits"].to_string();
+    assert!(
+        limits.contains("10.0.0.1/32 is at the sites of"),
+        "{limits}"
+    );
+    // Both gateways stay as long as the file has them. Another key alone keeps them.
+    let rekey = format!("{PATH}/{}/key", added["client"]["id"].as_str().unwrap());
+    let body = json!({"public_key": fresh_key().to_string()});
+    let changed = owner.post(&rekey, body).await.expect(200).json();
+    assert_eq!(
+        changed["client"]["gateways"],
+        json!([things.gateway, second])
+    );
+    let at = format!("/api/v1/gateways/{second}");
+    owner.delete(&at).await.problem(409);
+    let body = json!({
+        "public_key": changed["client"]["public_key"], "gateways": [things.gateway],
+    });
+    owner.post(&rekey, body).await.expect(200);
+    owner.delete(&at).await.expect(204);
+}
+
+#[tokio::test]
+async fn gateways_and_endpoints_that_fit_no_file_are_refused() {
+    let running = Running::start().await;
+    let (store, account) = (running.store.as_ref(), running.account());
+    let things = make_things(store, account).await;
+    let (beside, _) = enrol_gateway(store, account, things.site).await;
+    let (_, second) = add_site(&running, "depot").await;
+    let (_, revoked) = add_site(&running, "closed").await;
+    let mut owner = running.owner().await;
+    let revoke = format!("/api/v1/gateways/{revoked}/revoke");
+    owner.post(&revoke, json!({})).await.expect(200);
+    let first = things.gateway;
+    let many: Vec<_> = (0..=MAX_PLAIN_CLIENT_GATEWAYS).map(|_| second).collect();
+    let endpoint = |id: GatewayId, text: &str| json!({id.to_string(): text});
+    let at = "vpn.example.com:51820";
+    for (gateways, endpoints, words) in [
+        (vec![first, beside], json!({}), "are of one site"),
+        (vec![second, second], json!({}), "twice"),
+        (vec![first, revoked], json!({}), "is revoked"),
+        (many, json!({}), "at most 8"),
+        (
+            vec![GatewayId::from_bytes([7; 16])],
+            json!({}),
+            "does not exist",
+        ),
+        (
+            vec![first],
+            endpoint(second, at),
+            "does not use this gateway",
+        ),
+        (
+            vec![first],
+            endpoint(first, "vpn\nPostUp = reboot:1"),
+            "HOST:PORT",
+        ),
+    ] {
+        let mut body = new("phone", first);
+        body["gateways"] = json!(gateways);
+        body["endpoints"] = endpoints;
+        let refused = owner.post(PATH, body).await.problem(422).to_string();
+        assert!(refused.contains(words), "{words}: {refused}");
+    }
+    // Nothing of this has taken the name.
+    owner.post(PATH, new("phone", first)).await.expect(201);
 }

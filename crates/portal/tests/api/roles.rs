@@ -165,7 +165,7 @@ impl Route {
             }
             ("POST", "plain-clients") => json!({
                 "name": name, "public_key": fresh_key().to_string(), "actor": things.member,
-                "gateway": things.gateway,
+                "gateways": [things.gateway],
             }),
             ("POST", "plain-clients/{id}/key") => json!({"public_key": fresh_key().to_string()}),
             ("POST", "device-sign-ins") => json!({"machine": "laptop"}),

@@ -200,7 +200,7 @@ async fn add_plain_client(
     let new = NewPlainClient {
         id,
         actor,
-        gateway,
+        gateways: vec![gateway],
         name: format!("device {id}"),
         public_key: fresh_key(),
     };

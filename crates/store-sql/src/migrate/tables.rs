@@ -118,8 +118,8 @@ pub(super) const TABLES: [Table; 30] = [
         name: "client",
         key: "account id",
         numbers: "version created_ms updated_ms verified_ms revoked_ms seen_ms",
-        texts: "machine name name_key seen_address seen_software",
-        bytes: "account id actor_id public_key ipv4 ipv6 gateway_id",
+        texts: "machine name name_key gateways seen_address seen_software",
+        bytes: "account id actor_id public_key ipv4 ipv6",
     },
     Table {
         name: "gateway",

@@ -171,6 +171,8 @@ macro_rules! conformance {
                 plain_clients::another_key_is_recorded_and_ends_verification
                 plain_clients::a_device_is_no_machine_that_enrols_and_moves_into_new_ranges
                 plain_clients::plain_devices_are_bounded
+                plain_clients::a_gateway_stays_while_any_device_has_its_key
+                plain_clients::a_device_has_one_gateway_at_least_and_eight_at_most
                 relays::a_relay_that_comes_again_is_the_same_and_writes_nothing
                 relays::a_one_time_token_of_a_relay_belongs_to_the_relay_that_used_it
                 relays::a_revoked_relay_stays_away_and_no_other_token_enrols_one

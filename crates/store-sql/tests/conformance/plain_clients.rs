@@ -4,8 +4,8 @@ use super::Fixture;
 use super::world::*;
 use culvert_ids::{ActorId, ClientId, GatewayId};
 use culvert_store::{
-    Account, Author, Client, Denial, MAX_PLAIN_CLIENTS_PER_ACTOR, NewPlainClient, Operation,
-    PlainClientRekey, StoreError, StoreExt,
+    Account, Author, Client, Denial, MAX_PLAIN_CLIENT_GATEWAYS, MAX_PLAIN_CLIENTS_PER_ACTOR,
+    NewPlainClient, Operation, PlainClientRekey, StoreError, StoreExt,
 };
 use culvert_wire::PublicKey;
 
@@ -13,6 +13,7 @@ struct Office {
     world: World,
     actor: ActorId,
     gateway: GatewayId,
+    gateways: Vec<GatewayId>,
 }
 
 /// An actor, and a gateway with the key of 9s.
@@ -26,6 +27,7 @@ async fn office(factory: impl AsyncFn() -> Fixture) -> Office {
         world,
         actor,
         gateway,
+        gateways: vec![gateway],
     }
 }
 
@@ -34,7 +36,7 @@ impl Office {
         let new = NewPlainClient {
             id: ClientId::from_bytes(bytes()),
             actor: self.actor,
-            gateway: self.gateway,
+            gateways: self.gateways.clone(),
             name: name.to_owned(),
             public_key: PublicKey::from_bytes(key),
         };
@@ -54,7 +56,7 @@ impl Office {
             id,
             expected_version,
             public_key: PublicKey::from_bytes(key),
-            gateway: self.gateway,
+            gateways: self.gateways.clone(),
         };
         let World { store, account, .. } = &self.world;
         let changed = store.rekey_plain_client(*account, Author::PORTAL, rekey, NOW);
@@ -70,8 +72,8 @@ pub(crate) async fn a_plain_device_has_a_key_addresses_and_a_gateway_of_its_own(
     let before = world.store.snapshot(world.account).await.unwrap().seq;
     let added = office.add("phone", [1; 32]).await.unwrap();
     assert_eq!(
-        (added.actor, added.gateway),
-        (office.actor, Some(office.gateway))
+        (added.actor, &added.gateways),
+        (office.actor, &office.gateways)
     );
     let found: Client = world.store.get_as(world.account, added.id).await.unwrap();
     assert_eq!(found, added);
@@ -223,4 +225,75 @@ pub(crate) async fn plain_devices_are_bounded(factory: impl AsyncFn() -> Fixture
     assert!(matches!(refused, StoreError::TooMany { .. }), "{refused:?}");
     office.actor = office.world.actor("bob").await.id;
     office.add("another's", [1; 32]).await.unwrap();
+}
+
+pub(crate) async fn a_gateway_stays_while_any_device_has_its_key(
+    factory: impl AsyncFn() -> Fixture,
+) {
+    let mut office = office(factory).await;
+    let first = office.gateway;
+    let site = office.world.site("depot").await.id;
+    let key = office.world.gateway_key(site).await;
+    let second = office.world.enrol_gateway(&key, "depot", 8).await;
+    let second = second.unwrap().id;
+    office.gateways = vec![second, first];
+    let phone = office.add("phone", [1; 32]).await.unwrap();
+    assert_eq!(phone.gateways, [second, first]);
+    for id in [first, second] {
+        let used = office.world.delete(id, false).await.unwrap_err();
+        let StoreError::InUse { by, total: 1, .. } = used else {
+            panic!("{used:?}");
+        };
+        assert_eq!(by[0].id, phone.id.into());
+    }
+    office.gateways = vec![second];
+    let moved = office.rekey(phone.id, [1; 32], None).await.unwrap();
+    assert_eq!((&moved.gateways, moved.stamp.version), (&vec![second], 2));
+    office.world.delete(first, false).await.unwrap();
+    office.world.delete(second, false).await.unwrap_err();
+}
+
+pub(crate) async fn a_device_has_one_gateway_at_least_and_eight_at_most(
+    factory: impl AsyncFn() -> Fixture,
+) {
+    let mut office = office(factory).await;
+    let site = office.world.site("depot").await.id;
+    let key = office.world.gateway_key(site).await;
+    let mut many = vec![office.gateway];
+    for number in 0..MAX_PLAIN_CLIENT_GATEWAYS as u8 {
+        let name = format!("gw {number}");
+        let gateway = office.world.enrol_gateway(&key, &name, 20 + number).await;
+        many.push(gateway.unwrap().id);
+    }
+    let absent = GatewayId::from_bytes([7; 16]);
+    let wrong = [
+        Vec::new(),
+        vec![office.gateway; 2],
+        many.clone(),
+        vec![absent],
+    ];
+    let most = many[1..].to_vec();
+    office.gateways.clone_from(&most);
+    let phone = office.add("phone", [1; 32]).await.unwrap();
+    for gateways in wrong {
+        let is_absent = gateways.contains(&absent);
+        office.gateways = gateways;
+        for refused in [
+            office.add("another", [2; 32]).await.unwrap_err(),
+            office.rekey(phone.id, [1; 32], None).await.unwrap_err(),
+        ] {
+            match refused {
+                StoreError::NotFound(id) => assert!(is_absent && id == absent.into()),
+                StoreError::Invalid { field, .. } => assert_eq!(field, "gateways"),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    let found: Client = office
+        .world
+        .store
+        .get_as(office.world.account, phone.id)
+        .await
+        .unwrap();
+    assert_eq!(found.gateways, most);
 }

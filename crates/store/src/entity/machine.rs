@@ -25,10 +25,10 @@ pub struct Client {
     pub ipv4: Ipv4Addr,
     /// The same of the other family.
     pub ipv6: Ipv6Addr,
-    /// The one gateway whose key is in its file, if it is a plain WireGuard peer: a device without Culvert, which has no
-    /// token and no session.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gateway: Option<GatewayId>,
+    /// The gateways whose keys are in its file, in the file's order, if it is a plain WireGuard peer: a device without
+    /// Culvert, which has no token and no session. At most [`crate::MAX_PLAIN_CLIENT_GATEWAYS`]. Any other client has none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gateways: Vec<GatewayId>,
     /// The time since which an administrator vouches for it, or rather for its key: a new key ends
     /// it.
     pub verified: Option<Timestamp>,
@@ -41,6 +41,14 @@ pub struct Client {
     /// Version and times.
     #[serde(flatten)]
     pub stamp: Stamp,
+}
+
+impl Client {
+    /// True if it is a plain WireGuard device.
+    #[must_use]
+    pub const fn is_plain(&self) -> bool {
+        !self.gateways.is_empty()
+    }
 }
 
 /// A machine that gives access to the resources of its site. It comes into being by

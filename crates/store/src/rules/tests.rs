@@ -22,7 +22,7 @@ fn client(machine: &str) -> Client {
         public_key: PublicKey::from_bytes([1; 32]),
         ipv4: [100, 64, 0, 1].into(),
         ipv6: [0xfd00, 0, 0, 0, 0, 0, 0, 1].into(),
-        gateway: None,
+        gateways: Vec::new(),
         verified: None,
         revoked: None,
         seen: None,

@@ -24,10 +24,10 @@ pub struct Client {
     /// The same of the other family.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub ipv6: Ipv6Addr,
-    /// The gateway of a plain WireGuard device, whose key its file has. Other clients have none here.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gateway: Option<GatewayId>,
+    /// The gateways of a plain WireGuard device, whose keys its file has. Other clients have none here.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gateways: Vec<GatewayId>,
     /// The time since which an administrator vouches for it; a new key ends that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<Timestamp>,

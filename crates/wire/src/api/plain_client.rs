@@ -2,6 +2,11 @@ use super::Client;
 use crate::PublicKey;
 use culvert_ids::{ActorId, GatewayId};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// The text of a plain WireGuard device's file that stands for its private key.
+pub const PRIVATE_KEY_PLACEHOLDER: &str = "REPLACE_BY_THE_PRIVATE_KEY_OF_THE_DEVICE";
 
 /// A device without Culvert, which speaks WireGuard: a phone with the official app, a router, a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,14 +22,15 @@ pub struct NewPlainClient {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<ActorId>,
-    /// The gateway that it uses; without it, the only one of the account.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gateway: Option<GatewayId>,
-    /// Host and port of the gateway for its file, such as vpn.example.com:51820. Without it, an address that the gateway
-    /// reports.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub endpoint: Option<String>,
+    /// The gateways that it uses, each of another site: 8 at most. If empty, the only one of the account.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gateways: Vec<GatewayId>,
+    /// Host and port of gateways for its file, such as vpn.example.com:51820. A gateway that is not named here has an
+    /// address that it reports.
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, String>))]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub endpoints: BTreeMap<GatewayId, String>,
 }
 
 /// Another key of a plain WireGuard device.
@@ -35,13 +41,14 @@ pub struct PlainClientRekey {
     /// Its key from now on.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub public_key: PublicKey,
-    /// The gateway that it uses from now on; without it, the one that it has.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gateway: Option<GatewayId>,
-    /// Host and port of the gateway for its file. Without it, an address that the gateway reports.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub endpoint: Option<String>,
+    /// The gateways that it uses from now on. If empty, those that it has.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gateways: Vec<GatewayId>,
+    /// Host and port of gateways for its file. A gateway that is not named here has an address that it reports.
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, String>))]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub endpoints: BTreeMap<GatewayId, String>,
 }
 
 /// All that a plain WireGuard device's file has, but for the private key. Nothing of it is a secret.
@@ -52,21 +59,36 @@ pub struct PlainClientFile {
     pub client: Client,
     /// Its addresses, each with its length.
     pub addresses: Vec<String>,
-    /// The gateway's name.
-    pub gateway_name: String,
-    /// The gateway's WireGuard key.
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
-    pub gateway_key: PublicKey,
-    /// Host and port of the gateway; none where nobody knows one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub endpoint: Option<String>,
-    /// The networks of the resources that a policy gives the owner at the gateway's site, as of now. The file does not
-    /// follow later changes.
-    pub allowed_ips: Vec<String>,
+    /// The other ends of its tunnel, one of each gateway.
+    pub peers: Vec<PlainClientPeer>,
+    /// Servers that the device asks for names. If empty, it goes on asking its own.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
+    pub dns: Vec<IpAddr>,
     /// The time between keepalives that keep a NAT open, in seconds.
     pub persistent_keepalive_s: u16,
-    /// The file, in the format of `wg-quick` and the apps. A line `PrivateKey` is to be filled in.
+    /// The file, in the format of `wg-quick` and the apps. The private key takes the place of
+    /// `REPLACE_BY_THE_PRIVATE_KEY_OF_THE_DEVICE`.
     pub file: String,
     /// All that can't work with this file, in sentences.
     pub limits: Vec<String>,
+}
+
+/// A gateway in the file of a plain WireGuard device: a section `[Peer]`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PlainClientPeer {
+    /// The gateway.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub gateway: GatewayId,
+    /// Its name.
+    pub gateway_name: String,
+    /// Its WireGuard key.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub gateway_key: PublicKey,
+    /// Host and port; none where nobody knows one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
+    /// The networks of the resources that a policy gives the owner at the gateway's site, as of now. The file does not
+    /// follow later changes. No two gateways of a file have the same network.
+    pub allowed_ips: Vec<String>,
 }

@@ -209,7 +209,7 @@ impl Config {
                     public_key,
                     ipv4,
                     ipv6,
-                    gateway: None,
+                    gateways: Vec::new(),
                     verified: None,
                     revoked: None,
                     seen: None,

@@ -42,7 +42,7 @@ impl Hub {
             .map_err(StatedReason::barred)?;
         let until = match facts.token {
             // It has a key alone.
-            _ if row.gateway.is_some() => Ok(None),
+            _ if row.is_plain() => Ok(None),
             Some(token) => {
                 let token = self.directory.admit_token(token, now);
                 token.map(|token| token.expires)
