@@ -26,6 +26,7 @@ mod logs;
 mod one_or_more;
 mod output;
 mod passwords;
+mod plain_clients;
 mod policies;
 mod policy_entry;
 mod portals;
@@ -93,6 +94,8 @@ enum AdminCommand {
     Token(tokens::TokenCommand),
     #[command(subcommand)]
     Client(clients::ClientCommand),
+    #[command(subcommand)]
+    PlainClient(plain_clients::PlainClientCommand),
     #[command(subcommand)]
     Gateway(gateways::GatewayCommand),
     #[command(subcommand)]
@@ -176,6 +179,9 @@ async fn dispatch(arguments: AdminArguments) -> Result<ExitCode, Failure> {
         AdminCommand::Policy(command) => policies::run(&mut common.shell()?, command).await,
         AdminCommand::Token(command) => tokens::run(&mut common.shell()?, command).await,
         AdminCommand::Client(command) => clients::run(&mut common.shell()?, command).await,
+        AdminCommand::PlainClient(command) => {
+            plain_clients::run(&mut common.shell()?, command).await
+        }
         AdminCommand::Gateway(command) => gateways::run(&mut common.shell()?, command).await,
         AdminCommand::Relay(command) => relays::run(&mut common.shell()?, command).await,
         AdminCommand::Apply(apply) => apply::run(&common, &apply).await,

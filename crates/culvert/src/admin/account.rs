@@ -1,7 +1,7 @@
 //! `culvert admin account`.
 
 use super::api::Query;
-use super::common::{Switch, ask, can_ask, something, usage};
+use super::common::{Switch, ask, can_ask, on_or_off, something, usage};
 use super::output::{instant, note};
 use super::shell::Shell;
 use super::words::{Lifetime, applications, parse_applications, parse_lifetime};
@@ -71,6 +71,9 @@ pub(super) struct SetArguments {
     /// traffic until they go down. With "release", it leaves by the machine's own routes, unencrypted.
     #[arg(long, value_name = "RULE", value_enum, hide_possible_values = true)]
     ended_access: Option<WhenEnded>,
+    /// People add plain WireGuard devices of their own in the console: on or off
+    #[arg(long, value_name = "ON|OFF", value_enum, hide_possible_values = true)]
+    own_devices: Option<Switch>,
     /// Do not ask whether gateways that are not verified may lose access
     #[arg(long, short, requires = "require_verified_gateways")]
     yes: bool,
@@ -164,6 +167,7 @@ Examples:
   culvert admin account set --require-verified-gateways on
   culvert admin account set --paths direct
   culvert admin account set --ended-access release
+  culvert admin account set --own-devices on
   culvert admin account set --name \"Example Ltd\"";
 
 pub(super) async fn run(shell: &mut Shell, command: AccountCommand) -> Result<(), Failure> {
@@ -192,6 +196,7 @@ pub(super) async fn run(shell: &mut Shell, command: AccountCommand) -> Result<()
                 ),
                 ("paths", paths(found.paths).to_owned()),
                 ("ended access", ended_access(found.ended_access).to_owned()),
+                ("own devices", on_or_off(found.own_devices).to_owned()),
                 ("created", instant(Some(found.created))),
                 ("changed", instant(Some(found.updated))),
                 ("version", found.version.to_string()),
@@ -213,7 +218,7 @@ pub(super) async fn run(shell: &mut Shell, command: AccountCommand) -> Result<()
                 require_verified_gateways: require,
                 paths: set.paths.map(PathRule::from),
                 ended_access: set.ended_access.map(EndedAccess::from),
-                own_devices: None,
+                own_devices: set.own_devices.map(|on| on == Switch::On),
             })?;
             let version = set.if_version.unwrap_or(found.version);
             let changed = shell.api.change_account(version, &patch).await?;

@@ -155,11 +155,21 @@ impl Api {
         query: &Query,
         body: &impl Serialize,
     ) -> Result<T, RequestError> {
-        let path = query.path(path);
+        self.post_at(&query.path(path), None, body).await
+    }
+
+    /// The same; with a version, only if the object is still at that.
+    pub(super) async fn post_at<T: DeserializeOwned>(
+        &mut self,
+        path: &str,
+        if_match: Option<u64>,
+        body: &impl Serialize,
+    ) -> Result<T, RequestError> {
         let ask = Ask {
             method: Method::POST,
+            if_match,
             body: Some(json::body(body)?),
-            ..Ask::get(&path)
+            ..Ask::get(path)
         };
         self.http.send(&ask).await
     }

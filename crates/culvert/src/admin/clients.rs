@@ -8,13 +8,13 @@ use crate::exit::Failure;
 use clap::{Args, Subcommand};
 use culvert_ids::ClientId;
 use culvert_wire::Timestamp;
-use culvert_wire::api::{Actor, Client, ClientPatch, ClientSession};
+use culvert_wire::api::{Actor, Client, ClientPatch, ClientSession, Gateway};
 use std::collections::HashMap;
 
 /// Clients: machines that use resources
 ///
 /// A machine becomes a client when it first connects with a client token ("culvert admin token create
-/// --kind client").
+/// --kind client"). A device without Culvert is added by "culvert admin plain-client".
 #[derive(Debug, Subcommand)]
 #[command(disable_help_subcommand = true, after_help = EXAMPLES)]
 pub(super) enum ClientCommand {
@@ -114,6 +114,7 @@ async fn list(shell: &mut Shell, list: &ListArguments) -> Result<(), Failure> {
 async fn show(shell: &mut Shell, which: &Which) -> Result<(), Failure> {
     let client: Client = shell.api.find(&which.which).await?;
     let actor: Actor = shell.api.by_id(client.actor).await?;
+    let gateways = gateways_of(shell, &client).await?;
     let since = connected_since(shell).await?;
     let shown = Listed::of(client, &since);
     shell.format.record(&shown, || {
@@ -128,6 +129,7 @@ async fn show(shell: &mut Shell, which: &Which) -> Result<(), Failure> {
             ("revoked", instant(client.revoked)),
             ("key", client.public_key.to_string()),
             ("addresses", format!("{}, {}", client.ipv4, client.ipv6)),
+            ("gateways", gateways.clone()),
             (
                 "software",
                 client.software.clone().unwrap_or("-".to_owned()),
@@ -140,6 +142,16 @@ async fn show(shell: &mut Shell, which: &Which) -> Result<(), Failure> {
             ("version", client.version.to_string()),
         ]
     })
+}
+
+/// The gateways in the file of a plain WireGuard device.
+async fn gateways_of(shell: &mut Shell, client: &Client) -> Result<String, Failure> {
+    if client.gateways.is_empty() {
+        return Ok("-".to_owned());
+    }
+    let names = shell.api.names::<Gateway>().await?;
+    let named: Vec<_> = client.gateways.iter().map(|id| names.of(id)).collect();
+    Ok(format!("{} (plain WireGuard)", named.join(", ")))
 }
 
 /// The clients that are connected, and since when.

@@ -205,13 +205,18 @@ pub(super) fn record(fields: &[(&'static str, String)]) -> String {
     text
 }
 
-/// Columns of the terminal; none where there is no terminal, or one that does not say.
+/// Columns for a table; none where there is no terminal, or one that does not say.
 fn width() -> Option<usize> {
+    columns().map(|columns| columns.max(MIN_WIDTH))
+}
+
+/// Columns of the terminal; none where there is no terminal, or one that does not say.
+pub(super) fn columns() -> Option<usize> {
     if !std::io::stdout().is_terminal() {
         return None;
     }
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
-    (size.ws_col > 0).then(|| usize::from(size.ws_col).max(MIN_WIDTH))
+    (size.ws_col > 0).then(|| usize::from(size.ws_col))
 }
 
 /// An instant to the second, or a dash where there is none.

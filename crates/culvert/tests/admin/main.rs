@@ -15,6 +15,7 @@ mod logs;
 mod machines;
 mod output;
 mod passwords;
+mod plain_clients;
 mod providers;
 mod quick_start;
 mod readme;

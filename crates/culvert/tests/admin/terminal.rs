@@ -3,6 +3,7 @@
 use crate::scene::{Portal, Shell};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -12,6 +13,13 @@ use std::process::{Child, Command, Stdio};
 /// showed, and the exit status.
 pub(crate) fn on_terminal(command: Command, reply: &str) -> (String, Option<i32>) {
     let mut terminal = Terminal::begin(command);
+    terminal.near.write_all(reply.as_bytes()).unwrap();
+    terminal.end()
+}
+
+/// The same on a terminal of so many columns.
+pub(crate) fn on_terminal_of(columns: u16, command: Command, reply: &str) -> (String, Option<i32>) {
+    let mut terminal = Terminal::begin_with(Some(columns), command);
     terminal.near.write_all(reply.as_bytes()).unwrap();
     terminal.end()
 }
@@ -38,7 +46,11 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn begin(mut command: Command) -> Self {
+    fn begin(command: Command) -> Self {
+        Self::begin_with(None, command)
+    }
+
+    fn begin_with(columns: Option<u16>, mut command: Command) -> Self {
         let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&near).unwrap();
         unlockpt(&near).unwrap();
@@ -48,6 +60,15 @@ impl Terminal {
             .write(true)
             .open(name.to_str().unwrap())
             .unwrap();
+        if let Some(columns) = columns {
+            let size = Winsize {
+                ws_row: 24,
+                ws_col: columns,
+                ws_xpixel: 0,
+                ws_ypixel: 0,
+            };
+            tcsetwinsize(&far, size).unwrap();
+        }
         let copy = || Stdio::from(far.try_clone().unwrap());
         command.stdin(copy()).stdout(copy()).stderr(copy());
         // The command's ends are then the only ones: reading ends with it.
