@@ -11,7 +11,7 @@ use culvert_hub::limits::{MAX_RESOURCES_PER_CLIENT, MAX_STANDING_GRANTS};
 use culvert_ids::{AccountId, ActorId, ClientId, GatewayId, SiteId};
 use culvert_policy::Prefix;
 use culvert_portal_base::{Fault, birth, now};
-use culvert_store::{self as store, ListFilter, MAX_PLAIN_CLIENT_GATEWAYS, Part, Role};
+use culvert_store::{self as store, EntityId, ListFilter, MAX_PLAIN_CLIENT_GATEWAYS, Part, Role};
 use culvert_wire::api::{NewPlainClient, PlainClientFile, PlainClientRekey};
 use culvert_wire::model::TargetKind;
 use endpoint::{checked_endpoints, nearness};
@@ -225,7 +225,7 @@ impl Service {
         reported.collect()
     }
 
-    /// The networks of the first [`MAX_STANDING_GRANTS`] resources that the device can use, as the hub takes them.
+    /// The networks of the first [`MAX_STANDING_GRANTS`] resources that the device can use.
     async fn networks_of(
         &self,
         caller: &Caller,
@@ -239,17 +239,14 @@ impl Service {
         }
         let limit = MAX_RESOURCES_PER_CLIENT;
         let shown = self.resources_of_groups(account, actor, limit).await?;
-        let shown: BTreeSet<_> = shown.into_iter().collect();
-        let mut rows: Vec<store::Resource> = Vec::new();
-        for gateway in gateways {
-            let of_site = ListFilter {
-                refers_to: vec![gateway.site.into()],
-                ..ListFilter::default()
-            };
-            rows.extend(self.all::<store::Resource>(account, &of_site).await?);
-        }
-        rows.retain(|row| shown.contains(&row.id) && row.applications.is_any());
-        rows.sort_by_key(|row| row.id);
+        let those = ListFilter {
+            ids: Some(shown.into_iter().map(EntityId::from).collect()),
+            ..ListFilter::default()
+        };
+        let sites: BTreeSet<_> = gateways.iter().map(|row| row.site).collect();
+        // In the order of their ids, as the hub takes them.
+        let mut rows: Vec<store::Resource> = self.all(account, &those).await?;
+        rows.retain(|row| sites.contains(&row.site) && row.applications.is_any());
         let of_sites = rows
             .iter()
             .filter_map(|row| Some((row.site, network(row)?)));

@@ -102,7 +102,13 @@ impl Writing {
         }
         let naming = match id {
             EntityId::Relay(relay) => self.sites_that_name(relay).await?,
-            EntityId::Gateway(gateway) => self.devices_that_name(gateway).await?,
+            EntityId::Gateway(gateway) => {
+                let devices = self.devices_that_name(gateway).await?;
+                let has_no_other = |device: &Client| cascade && device.gateways.len() == 1;
+                let (alone, named): (Vec<_>, Vec<_>) = devices.into_iter().partition(has_no_other);
+                going.extend(alone.into_iter().map(Entity::from));
+                named.into_iter().map(named_client).collect()
+            }
             _ => Vec::new(),
         };
         total += naming.len() as u64;
@@ -141,7 +147,7 @@ impl Writing {
     }
 
     /// The plain WireGuard devices whose file has the gateway's key, perhaps as one of several.
-    async fn devices_that_name(&mut self, gateway: GatewayId) -> Result<Vec<NamedRow>, StoreError> {
+    async fn devices_that_name(&mut self, gateway: GatewayId) -> Result<Vec<Client>, StoreError> {
         let select = table::select(EntityKind::Client);
         let sql = format!("{select} WHERE account = ? AND gateways <> '[]' ORDER BY id LIMIT ?");
         let limit = MAX_PLAIN_CLIENTS.into();
@@ -150,12 +156,16 @@ impl Writing {
         for row in self.connection().await?.fetch(sql, values).await?.iter() {
             let client: Client = table::read_as(row)?;
             if client.gateways.contains(&gateway) {
-                devices.push(NamedRow {
-                    id: client.id.into(),
-                    name: client.name,
-                });
+                devices.push(client);
             }
         }
         Ok(devices)
+    }
+}
+
+fn named_client(client: Client) -> NamedRow {
+    NamedRow {
+        id: client.id.into(),
+        name: client.name,
     }
 }

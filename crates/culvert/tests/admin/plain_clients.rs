@@ -87,10 +87,9 @@ fn a_new_key_pair_s_private_half_is_in_the_file_alone() {
     ] {
         assert!(!told.contains(&private), "{told}");
     }
-    let grep = Command::new("grep")
-        .args(["-rqF", &private])
-        .arg(portal.state_dir());
-    assert_eq!({ grep }.status().unwrap().code(), Some(1));
+    let mut grep = Command::new("grep");
+    grep.args(["-rqF", &private]).arg(portal.state_dir());
+    assert_eq!(grep.status().unwrap().code(), Some(1));
     let shown = shell.line("client show phone").ok();
     assert!(shown.contains("gate, store (plain WireGuard)"), "{shown}");
 }

@@ -15,8 +15,9 @@ pub(crate) struct Route {
 }
 
 /// The kinds of ids in a path, by the beginning of the path.
-const IDS: [(&str, &str); 20] = [
+const IDS: [(&str, &str); 21] = [
     ("clients", "cli"),
+    ("plain-clients", "plain"),
     ("gateways", "gw"),
     ("groups", "grp"),
     ("people", "act"),

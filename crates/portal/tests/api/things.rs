@@ -49,6 +49,7 @@ impl Things {
         match prefix {
             "act" => self.member.to_string(),
             "cli" => self.client.to_string(),
+            "plain" => self.plain.to_string(),
             "gw" => self.gateway.to_string(),
             "grp" => self.group.to_string(),
             "idn" => self.identity.to_string(),

@@ -246,11 +246,17 @@ pub(crate) async fn a_gateway_stays_while_any_device_has_its_key(
         };
         assert_eq!(by[0].id, phone.id.into());
     }
+    // A device with another gateway stays, whatever goes along.
+    office.world.delete(first, true).await.unwrap_err();
     office.gateways = vec![second];
     let moved = office.rekey(phone.id, [1; 32], None).await.unwrap();
     assert_eq!((&moved.gateways, moved.stamp.version), (&vec![second], 2));
     office.world.delete(first, false).await.unwrap();
     office.world.delete(second, false).await.unwrap_err();
+    office.world.delete(second, true).await.unwrap();
+    let World { store, account, .. } = &office.world;
+    let gone = store.get_as::<Client>(*account, phone.id).await;
+    assert!(matches!(gone, Err(StoreError::NotFound(_))), "{gone:?}");
 }
 
 pub(crate) async fn a_device_has_one_gateway_at_least_and_eight_at_most(
