@@ -22,7 +22,8 @@ pub(crate) struct Things {
     pub(crate) resource: ResourceId,
     pub(crate) policy: PolicyId,
     pub(crate) client: ClientId,
-    /// A plain WireGuard device of the member, through a gateway of its own.
+    /// A plain WireGuard device of the member, through a gateway at a site of its own: no gateway is deleted while a device
+    /// has its key.
     pub(crate) plain: ClientId,
     pub(crate) gateway: GatewayId,
     pub(crate) relay: RelayId,
@@ -60,6 +61,8 @@ impl Things {
             "site" => self.site.to_string(),
             "snk" => self.sink.clone(),
             "tok" => self.token.to_string(),
+            // A plain WireGuard device.
+            "wg" => self.plain.to_string(),
             _ => panic!("nothing is made whose ids begin with {prefix}"),
         }
     }
@@ -165,7 +168,7 @@ pub(crate) async fn make_things(store: &dyn Store, account: AccountId) -> Things
     let (token, _) = make_token(store, account, TokenScope::Api { actor, role }).await;
     let (client, client_secret) = enrol_client(store, account, member).await;
     let (gateway, gateway_secret) = enrol_gateway(store, account, site).await;
-    let plain = add_plain_client(store, account, member, site).await;
+    let plain = add_plain_client(store, account, member).await;
     let (relay, relay_secret) = enrol_relay(store, account).await;
     let sink = format!("sink-{}", make_sink(store, account).await);
     Things {
@@ -189,13 +192,18 @@ pub(crate) async fn make_things(store: &dyn Store, account: AccountId) -> Things
     }
 }
 
-async fn add_plain_client(
-    store: &dyn Store,
-    account: AccountId,
-    actor: ActorId,
-    site: SiteId,
-) -> ClientId {
-    let (gateway, _) = enrol_gateway(store, account, site).await;
+async fn add_plain_client(store: &dyn Store, account: AccountId, actor: ActorId) -> ClientId {
+    let (born, random) = birth();
+    let site = Site {
+        id: SiteId::new(born, random),
+        name: format!("site of devices {}", SiteId::new(born, random)),
+        relays: None,
+        stamp: Stamp::default(),
+    };
+    let (id, create) = (site.id, vec![Mutation::Create(site.into())]);
+    let made = store.write(account, Author::PORTAL, now(), create).await;
+    made.unwrap();
+    let (gateway, _) = enrol_gateway(store, account, id).await;
     let (born, random) = birth();
     let id = ClientId::new(born, random);
     let new = NewPlainClient {
