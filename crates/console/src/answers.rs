@@ -371,10 +371,10 @@ async fn machines(
     let rows = found.items.iter().map(|client| {
         vec![
             Cell::link(format!("/clients/{}", client.id), &client.name),
-            states::connected(sessions.contains_key(&client.id)),
+            states::presence(client, sessions.contains_key(&client.id)),
             states::client(client),
             Cell::time(client.last_seen),
-            Cell::text(client.software.as_deref().unwrap_or("–")),
+            states::software(client),
         ]
     });
     let mut sections = vec![Section::Table(Table {

@@ -43,6 +43,15 @@ const ASSETS: &[Asset] = &[
         include_bytes!("../templates/passkey.js"),
     ),
     asset(
+        "wireguard.js",
+        SCRIPT,
+        concat!(
+            include_str!("../templates/qr.js"),
+            include_str!("../templates/wireguard.js")
+        )
+        .as_bytes(),
+    ),
+    asset(
         "inter-latin.woff2",
         FONT,
         include_bytes!("../assets/inter-latin.woff2"),

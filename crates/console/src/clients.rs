@@ -10,18 +10,20 @@ use super::listing::{Listing, RowState};
 use super::names::Names;
 use super::new_client;
 use super::notice::done;
+use super::paths::file_of;
 use super::person::Person;
 use super::selected::{Act, Selection};
 use super::state::Console;
 use super::states;
-use super::view::{Action, Buttons, Cell, Section};
+use super::view::{Action, Buttons, Cell, Piece, Section};
+use super::wireguard;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_ids::ClientId;
 use culvert_portal_base::{Fault, Id};
 use culvert_portal_service::{ClientAction, Live};
 use culvert_store::{EntityKind, MachineId, OrderBy, Part, Role};
-use culvert_wire::api::{Client, ClientPatch};
+use culvert_wire::api::{Client, ClientPatch, PlainClientFile, PlainClientPeer};
 
 const AT: &str = "/clients";
 
@@ -94,11 +96,11 @@ pub(super) async fn list(
         rows.push(vec![
             Cell::link(format!("{AT}/{}", client.id), &client.name),
             owner(&person, client, &names),
-            states::connected(sessions.contains_key(&client.id)),
+            states::presence(client, sessions.contains_key(&client.id)),
             states::client(client),
             Cell::code(client.ipv4),
             Cell::time(client.last_seen),
-            Cell::text(client.software.as_deref().unwrap_or("–")),
+            states::software(client),
             Cell::Menu(actions(&person, client)),
         ]);
     }
@@ -148,11 +150,11 @@ fn actions(person: &Person, client: &Client) -> Vec<Action> {
         });
     }
     if person.may_change() || person.caller.role() == Role::User {
-        actions.push(buttons.for_good(
-            "Revoke",
-            "revoke",
-            "It loses all access at once, and comes back by a new token alone.",
-        ));
+        let loss = match is_plain(client) {
+            true => "It loses all access at once. Nobody gets in with its key again.",
+            false => "It loses all access at once, and comes back by a new token alone.",
+        };
+        actions.push(buttons.for_good("Revoke", "revoke", loss));
     }
     actions
 }
@@ -170,25 +172,16 @@ pub(super) async fn show(
     let session = sessions.get(&id);
     let names = owners(&console, &person, shown).await?;
     page.title.clone_from(&client.name);
-    let text = |at: Option<&str>| Cell::text(at.unwrap_or("–"));
-    let from = client.last_address.map(|address| address.to_string());
     page.sections.push(Section::Facts {
         title: "Client".to_owned(),
-        facts: vec![
-            ("Now", states::connected(session.is_some())),
-            ("State", states::client(&client)),
-            ("Verified since", Cell::time(client.verified)),
-            ("Owner", owner(&person, &client, &names)),
-            ("Software", text(client.software.as_deref())),
-            ("Last seen", Cell::time(client.last_seen)),
-            ("From", text(from.as_deref())),
-            ("Address", Cell::code(client.ipv4)),
-            ("IPv6 address", Cell::code(client.ipv6)),
-            ("Key", Cell::code(client.public_key)),
-            ("Created", Cell::time(Some(client.created))),
-            ("Actions", Cell::Actions(actions(&person, &client))),
-        ],
+        facts: facts(&person, &client, &names, session.is_some()),
     });
+    if is_plain(&client) {
+        let file = service.plain_client_file(&person.caller, id).await?;
+        let may_rekey = service.may_have_device_of(&person.caller, Some(client.actor));
+        let may_rekey = client.revoked.is_none() && may_rekey.await?;
+        page.sections.extend(about_file(&person, &file, may_rekey));
+    }
     if let Some(session) = session {
         page.sections.push(Section::Facts {
             title: "Connected".to_owned(),
@@ -208,7 +201,8 @@ pub(super) async fn show(
         page.sections
             .extend(answers_about(&console, &person, &client, total).await?);
     }
-    if person.may_change() {
+    // People rename and delete a plain device of their own.
+    if person.may_change() || is_plain(&client) && person.caller.role() == Role::User {
         let rename = rename_form(&format!("{AT}/{id}"), &client.name);
         let delete = Buttons {
             path: format!("{AT}/{id}"),
@@ -225,12 +219,76 @@ pub(super) async fn show(
         page.sections.push(Section::Facts {
             title: "Delete".to_owned(),
             facts: vec![(
-                "With a token that is good it enrols anew",
+                match is_plain(&client) {
+                    true => "It can be added again with a new key",
+                    false => "With a token that is good it enrols anew",
+                },
                 Cell::Actions(vec![delete]),
             )],
         });
     }
     Ok(page.into_response())
+}
+
+/// True for a device without Culvert.
+fn is_plain(client: &Client) -> bool {
+    !client.gateways.is_empty()
+}
+
+fn facts(
+    person: &Person,
+    client: &Client,
+    names: &Names,
+    is_connected: bool,
+) -> Vec<(&'static str, Cell)> {
+    let from = client.last_address.map(|address| address.to_string());
+    let mut facts = vec![
+        ("Now", states::presence(client, is_connected)),
+        ("State", states::client(client)),
+        ("Verified since", Cell::time(client.verified)),
+        ("Owner", owner(person, client, names)),
+        ("Software", states::software(client)),
+    ];
+    // Nobody reports these of a device without Culvert.
+    if !is_plain(client) {
+        facts.push(("Last seen", Cell::time(client.last_seen)));
+        facts.push(("From", Cell::text(from.as_deref().unwrap_or("–"))));
+    }
+    facts.extend([
+        ("Address", Cell::code(client.ipv4)),
+        ("IPv6 address", Cell::code(client.ipv6)),
+        ("Key", Cell::code(client.public_key)),
+        ("Created", Cell::time(Some(client.created))),
+        ("Actions", Cell::Actions(actions(person, client))),
+    ]);
+    facts
+}
+
+/// The gateways of a plain WireGuard device, the way to its file, and all that does not work on it.
+fn about_file(person: &Person, file: &PlainClientFile, may_rekey: bool) -> Vec<Section> {
+    let gateway = |peer: &PlainClientPeer| Piece {
+        text: peer.gateway_name.clone(),
+        path: match person.caller.role() {
+            Role::User => None,
+            Role::Auditor | Role::Admin | Role::Owner => {
+                Some(format!("/gateways/{}", peer.gateway))
+            }
+        },
+    };
+    let path = file_of(file.client.id);
+    let mut ways = vec![(path.clone(), "Show the file again".to_owned())];
+    if may_rekey {
+        ways.push((format!("{path}#new-key"), "New key".to_owned()));
+    }
+    vec![
+        Section::Chips {
+            title: "Gateways".to_owned(),
+            chips: file.peers.iter().map(gateway).collect(),
+            empty: "None is left: give the device another one.",
+        },
+        Section::Ways(ways),
+        wireguard::limits(file),
+    ]
 }
 
 /// Its grants, what it may use, what it was denied, and the question why.
@@ -285,8 +343,8 @@ pub(super) async fn delete(
     Posted { person, fields }: Posted,
 ) -> Result<Response, Fault> {
     let version = fields.version()?;
-    let name = console.name_of(&person, id).await?;
     let service = &console.service;
+    let name = service.client(&person.caller, id).await?.name;
     service.delete_client(&person.caller, id, version).await?;
     Ok(done(AT, &format!("Client {name} deleted.")))
 }

@@ -2,7 +2,10 @@
 
 use super::chart::Chart;
 use super::person::Person;
-use super::view::{Action, Cell, Field, Form, PortRow, Section, Step, Steps, Table, Warning, Way};
+use super::view::{
+    Action, Cell, DeviceFile, Field, Form, GatewayRow, PortRow, Section, Step, Steps, Table,
+    Warning, Way,
+};
 use axum::response::{IntoResponse, Response};
 use culvert_portal_base::{Fault, now};
 use culvert_wire::Timestamp;
@@ -44,6 +47,17 @@ pub(super) async fn show(person: Person) -> Result<Response, Fault> {
             "Table",
         )),
         Section::Table(table(Vec::new(), "Empty table")),
+        Section::List {
+            title: "Sentences".to_owned(),
+            items: vec!["The first.".to_owned(), "The second.".to_owned()],
+        },
+        Section::DeviceFile(DeviceFile {
+            device: "example".to_owned(),
+            tunnel: "example".to_owned(),
+            text: "[Interface]\n".to_owned(),
+            public_key: String::new(),
+            seal: String::new(),
+        }),
         Section::Note("A note about what is above.".to_owned()),
         Section::Steps(steps()),
         Section::Copy {
@@ -112,6 +126,8 @@ fn form() -> Form {
         Field::choice("kind", "Choice", &kinds),
         Field::lines("lines", "Lines"),
         Field::ports("ports", "Ports", vec![PortRow::default()]),
+        Field::gateways("gateways", "Gateways", vec![gateway()]),
+        Field::key("public_key", "Key", true),
     ];
     let problem = FieldProblem {
         field: "wrong".to_owned(),
@@ -120,6 +136,17 @@ fn form() -> Form {
     let mut form = Form::new("Form", "/theme", "Create", fields).with_problems(&[problem]);
     form.hide("back", AT.to_owned());
     form
+}
+
+fn gateway() -> GatewayRow {
+    GatewayRow {
+        id: "example".to_owned(),
+        name: "gateway".to_owned(),
+        about: "site office".to_owned(),
+        is_checked: true,
+        endpoint: String::new(),
+        placeholder: "vpn.example.com:51820",
+    }
 }
 
 fn steps() -> Steps {

@@ -94,6 +94,8 @@ mod theme_choice;
 mod tokens;
 mod verified_gateways;
 mod view;
+mod wireguard;
+mod wireguard_form;
 
 pub use host::Refusals;
 pub use not_found::{nowhere, other_method};

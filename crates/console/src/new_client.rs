@@ -8,6 +8,7 @@ use super::person::Person;
 use super::state::Console;
 use super::tokens::{self, Machine, MachineOwner};
 use super::view::{Create, Field, Form, Link, Page, Section};
+use super::wireguard;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_portal_base::Fault;
@@ -50,6 +51,7 @@ async fn form(console: &Console, person: &Person, written: &Fields) -> Result<Fo
 fn page(console: &Console, person: &Person, form: Form) -> Page {
     let mut page = person.page(NAME, LIST);
     page.sections.extend(own_access::another_machine(console));
+    page.sections.extend(wireguard::way());
     page.sections.push(Section::Form(form));
     page.sections.push(Section::Links(vec![Link {
         path: "/service-accounts/new",

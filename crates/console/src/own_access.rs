@@ -3,7 +3,9 @@
 use super::machine_commands;
 use super::person::Person;
 use super::state::Console;
+use super::states;
 use super::view::{Cell, Section, Table};
+use super::wireguard;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use culvert_portal_base::Fault;
@@ -25,6 +27,13 @@ pub(super) async fn show(
     }
     page.sections.extend(tables.map(Section::Table));
     page.sections.extend(another_machine(&console));
+    if console
+        .service
+        .may_have_device_of(&person.caller, None)
+        .await?
+    {
+        page.sections.extend(wireguard::way());
+    }
     Ok(page.into_response())
 }
 
@@ -77,16 +86,13 @@ fn machines(access: &OwnAccess) -> Table {
         let client = &machine.client;
         vec![
             Cell::link(format!("/clients/{}", client.id), &client.name),
-            match machine.is_connected {
-                true => Cell::good("connected"),
-                false => Cell::plain("away"),
-            },
+            states::presence(client, machine.is_connected),
             match client.verified {
                 Some(_) => Cell::good("verified"),
                 None => Cell::plain("not verified"),
             },
             Cell::time(client.last_seen),
-            Cell::text(client.software.as_deref().unwrap_or("–")),
+            states::software(client),
         ]
     };
     Table {

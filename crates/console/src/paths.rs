@@ -1,5 +1,6 @@
 //! Paths of the console that other pages lead to: the lists of pages, and the pages in between.
 
+use culvert_ids::ClientId;
 use culvert_portal_auth::device_codes::written as written_code;
 
 /// The page that asks a person to prove once more who they are.
@@ -10,6 +11,14 @@ pub(super) const PEOPLE: &str = "/people";
 
 /// The list of sites.
 pub(super) const SITES: &str = "/sites";
+
+/// The page on which a plain WireGuard device is added.
+pub(super) const NEW_WIREGUARD: &str = "/wireguard/new";
+
+/// The page with the file of a plain WireGuard device.
+pub(super) fn file_of(device: ClientId) -> String {
+    format!("/wireguard/{device}")
+}
 
 /// The page of the own second factor.
 pub(super) const SECOND_FACTOR: &str = "/me/second-factor";
@@ -31,6 +40,7 @@ const PARTS: &[&str] = &[
     "log",
     "settings",
     "tokens",
+    "wireguard",
     "me",
     "first-steps",
 ];

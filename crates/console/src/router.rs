@@ -7,7 +7,7 @@ use super::{
     invitation_page, invitations, join_groups, live, log_settings, logs, me, new_client,
     new_gateway, new_provider, new_relay, overview, own_access, passkeys, people, policies,
     portals, provider_sign_in, providers, relays, resources, second_step, service_accounts,
-    settings, site_relays, sites, theme_choice, tokens, verified_gateways,
+    settings, site_relays, sites, theme_choice, tokens, verified_gateways, wireguard,
 };
 use axum::Router;
 use axum::middleware::from_fn_with_state;
@@ -31,6 +31,7 @@ pub fn router(console: Console) -> Router {
         .route("/assets/console.js", get(assets::serve))
         .route("/assets/passkey.js", get(assets::serve))
         .route("/assets/forms.js", get(assets::serve))
+        .route("/assets/wireguard.js", get(assets::serve))
         .route("/assets/logo.svg", get(assets::serve))
         .route("/assets/inter-latin.woff2", get(assets::serve))
         .route("/assets/inter-latin-ext.woff2", get(assets::serve))
@@ -253,6 +254,12 @@ pub fn router(console: Console) -> Router {
             "/clients/{id}/revoke",
             post(|console, id, posted| clients::judge(console, id, posted, ClientAction::Revoke)),
         )
+        .route(
+            "/wireguard/new",
+            proven(get(wireguard::ask).post(wireguard::add)),
+        )
+        .route("/wireguard/{id}", get(wireguard::show))
+        .route("/wireguard/{id}/key", proven(post(wireguard::rekey)))
         .route("/clients/selected", proven(post(clients::change_selected)))
         .route("/people/selected", post(people::change_selected))
         .route("/policies/selected", post(policies::change_selected))

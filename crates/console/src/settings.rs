@@ -117,6 +117,29 @@ fn ended_access_text(rule: EndedAccess) -> &'static str {
     found.map_or(word, |(_, text)| text)
 }
 
+/// The rules about plain WireGuard devices, each by its word and its text.
+const OWN_DEVICES: &[(&str, &str)] = &[
+    ("no", "administrators alone add them"),
+    ("yes", "people add their own as well"),
+];
+
+const fn own_devices(is_allowed: bool) -> (&'static str, &'static str) {
+    OWN_DEVICES[is_allowed as usize]
+}
+
+/// None for a form from before the field was there.
+fn parse_own_devices(word: &str) -> Result<Option<bool>, Fault> {
+    match word {
+        "" => Ok(None),
+        "no" => Ok(Some(false)),
+        "yes" => Ok(Some(true)),
+        _ => Err(Fault::invalid(
+            "own_devices",
+            "choose one of those in the list",
+        )),
+    }
+}
+
 /// The values in the form.
 struct Written {
     name: String,
@@ -126,6 +149,7 @@ struct Written {
     applications: String,
     paths: String,
     ended_access: String,
+    own_devices: String,
 }
 
 impl Written {
@@ -139,6 +163,7 @@ impl Written {
             applications: text("applications"),
             paths: text("paths"),
             ended_access: text("ended_access"),
+            own_devices: text("own_devices"),
         }
     }
 
@@ -151,6 +176,7 @@ impl Written {
             applications: words::applications(&account.applications),
             paths: path_word(account.paths).to_owned(),
             ended_access: ended_access_word(account.ended_access).to_owned(),
+            own_devices: own_devices(account.own_devices).0.to_owned(),
         }
     }
 
@@ -181,6 +207,12 @@ impl Written {
                      they go down.",
                 )
                 .value(&self.ended_access),
+            Field::choice("own_devices", "WireGuard devices without Culvert", OWN_DEVICES)
+                .hint(
+                    "Phones, routers and servers with a file for WireGuard. They report nothing about themselves, and a file \
+                     can be copied.",
+                )
+                .value(&self.own_devices),
         ];
         Form::new("Change it", ACCOUNT, "Change", fields)
     }
@@ -203,6 +235,7 @@ impl Written {
             "" => None,
             _ => problems.take(fields.word("ended_access"))?,
         };
+        let own_devices = problems.take(parse_own_devices(&self.own_devices))?;
         let lifetime_s = fields.number("grant_lifetime_s", &GRANT_LIFETIME_S);
         Ok(AccountPatch {
             name: Some(self.name.clone()),
@@ -212,6 +245,7 @@ impl Written {
             applications: problems.take(applications)?,
             paths,
             ended_access,
+            own_devices: own_devices.flatten(),
             ..AccountPatch::default()
         })
     }
@@ -245,6 +279,10 @@ fn facts(account: &Account) -> Vec<(&'static str, Cell)> {
         (
             "When access ends",
             Cell::text(ended_access_text(account.ended_access)),
+        ),
+        (
+            "WireGuard devices without Culvert",
+            Cell::text(own_devices(account.own_devices).1),
         ),
     ]
 }

@@ -20,6 +20,23 @@ pub(super) fn connected(is_connected: bool) -> Cell {
     }
 }
 
+/// The same of any client: the portal does not see whether a plain WireGuard device is there.
+pub(super) fn presence(client: &Client, is_connected: bool) -> Cell {
+    match client.gateways.is_empty() {
+        true => connected(is_connected),
+        false => Cell::plain("not known"),
+    }
+}
+
+/// The software of a client.
+pub(super) fn software(client: &Client) -> Cell {
+    match (client.gateways.is_empty(), &client.software) {
+        (false, _) => Cell::text("WireGuard device"),
+        (true, Some(software)) => Cell::text(software),
+        (true, None) => Cell::text("–"),
+    }
+}
+
 /// The state of a client by the word of administrators.
 pub(super) fn client(client: &Client) -> Cell {
     match (client.revoked, client.verified) {

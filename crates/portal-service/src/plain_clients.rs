@@ -123,7 +123,11 @@ impl Service {
         }
     }
 
-    async fn may_have_devices(&self, caller: &Caller, actor: ActorId) -> Result<(), Fault> {
+    pub(super) async fn may_have_devices(
+        &self,
+        caller: &Caller,
+        actor: ActorId,
+    ) -> Result<(), Fault> {
         if caller.role() != Role::User {
             return caller.may_change();
         }

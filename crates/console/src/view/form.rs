@@ -77,6 +77,24 @@ pub(crate) enum Kind {
     Ports(Vec<PortRow>),
     /// Boxes of which any number is checked. Each has a field of its own, `NAME.KEY`.
     Boxes(Vec<CheckBox>),
+    /// Gateways of which any number is checked, each with an address of its own.
+    Gateways(Vec<GatewayRow>),
+    /// The public key of a device. With a script, the browser makes the key pair instead: if true, unless the person
+    /// chooses otherwise.
+    Key(bool),
+}
+
+/// A row of [`Kind::Gateways`]: its fields are `gateways.ID` and `endpoints.ID`.
+#[derive(Clone, Debug)]
+pub(crate) struct GatewayRow {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    /// Its site, and its state.
+    pub(crate) about: String,
+    pub(crate) is_checked: bool,
+    pub(crate) endpoint: String,
+    /// The text of an empty address.
+    pub(crate) placeholder: &'static str,
 }
 
 /// A row of [`Kind::Ports`]: its fields are `protocol.N` and `ports.N`.
@@ -228,6 +246,24 @@ impl Field {
         }
     }
 
+    pub(crate) fn gateways(name: &'static str, label: &'static str, rows: Vec<GatewayRow>) -> Self {
+        let kind = Kind::Gateways(rows);
+        Self {
+            kind,
+            is_required: false,
+            ..Self::line(name, label)
+        }
+    }
+
+    /// The public key of a device, which the browser makes unless the person has one.
+    pub(crate) fn key(name: &'static str, label: &'static str, is_made: bool) -> Self {
+        let kind = Kind::Key(is_made);
+        Self {
+            kind,
+            ..Self::line(name, label)
+        }
+    }
+
     /// True if the browser asks for one of the choices before it sends the form: the first of them is none.
     pub(crate) fn must_choose(&self) -> bool {
         let is_none = |choices: &[(String, String)]| {
@@ -337,6 +373,12 @@ impl Form {
         let is_scripted =
             |field: &Field| matches!(field.kind, Kind::Suggested { .. } | Kind::Ports(_));
         self.fields.iter().any(is_scripted)
+    }
+
+    /// True if a script may make a key for it.
+    pub(crate) fn makes_key(&self) -> bool {
+        let makes_key = |field: &Field| matches!(field.kind, Kind::Key(_));
+        self.fields.iter().any(makes_key)
     }
 
     /// Tells its fields from those of another form on the page.

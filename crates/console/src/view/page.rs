@@ -1,6 +1,6 @@
 //! A whole page and its sections.
 
-use super::{Cell, Chip, Form, Kind, Piece, PortRow, Table};
+use super::{Cell, Chip, DeviceFile, Form, Kind, Piece, PortRow, Table};
 use crate::chart::Chart;
 use crate::content_policy::POLICY_WITH_SCRIPT;
 use crate::drawing::Drawing;
@@ -108,6 +108,12 @@ pub(crate) enum Section {
         title: String,
         text: String,
     },
+    /// Sentences, each of which stands alone.
+    List {
+        title: String,
+        items: Vec<String>,
+    },
+    DeviceFile(DeviceFile),
     /// Things by their names, each a link to its page.
     Chips {
         title: String,
@@ -215,6 +221,7 @@ impl Page {
             Section::Live { .. }
             | Section::Copy { .. }
             | Section::Alternatives { .. }
+            | Section::DeviceFile(_)
             | Section::Steps(_) => true,
             // Its times are told in the zone of the browser.
             Section::Table(table) => table.has_times() || table.selection.is_some(),
@@ -229,7 +236,8 @@ impl Page {
     /// True for the answer to a form with something to copy, such as a new token.
     fn is_shown_once(&self) -> bool {
         let is_answer = self.who.as_ref().is_some_and(|who| who.here.is_empty());
-        let is_copy = |section: &Section| matches!(section, Section::Copy { .. });
+        let is_copy =
+            |section: &Section| matches!(section, Section::Copy { .. } | Section::DeviceFile(_));
         is_answer && self.sections.iter().any(is_copy)
     }
 
@@ -271,6 +279,21 @@ impl Page {
         self.sections.iter().any(asks)
     }
 
+    /// True if it makes the key of a device, or shows its file.
+    fn makes_key(&self) -> bool {
+        let makes_key = |section: &Section| match section {
+            Section::Form(form) => form.makes_key(),
+            Section::DeviceFile(_) => true,
+            _ => false,
+        };
+        self.sections.iter().any(makes_key)
+    }
+
+    /// True if the browser may run the portal's own scripts on it.
+    fn runs_scripts(&self) -> bool {
+        self.is_scripted() || self.suggests() || self.asks_authenticator() || self.makes_key()
+    }
+
     /// True if a form does more with a script.
     fn suggests(&self) -> bool {
         let suggests =
@@ -287,7 +310,7 @@ impl Page {
                 if self.done.is_some() {
                     headers.append(header::SET_COOKIE, notice::FORGET);
                 }
-                if self.is_scripted() || self.suggests() || self.asks_authenticator() {
+                if self.runs_scripts() {
                     headers.insert(header::CONTENT_SECURITY_POLICY, POLICY_WITH_SCRIPT);
                 }
                 response

@@ -7,7 +7,7 @@ use crate::console_routes::{is_before_signing_in, with_ids};
 use crate::factors::{self, secret_of};
 use crate::passkeys::{self, HOST, ORIGIN};
 use crate::served::served;
-use crate::support::{birth, make_token, now};
+use crate::support::{birth, fresh_key, make_token, now};
 use crate::things::Things;
 use culvert_ids::IdentityId;
 use culvert_store::{
@@ -190,6 +190,7 @@ async fn version(world: &World, template: &str, things: &Things) -> (u64, Entity
             things.member.into()
         }
         "clients" => things.client.into(),
+        "wireguard" if template != "/wireguard/new" => things.plain.into(),
         "gateways" => things.gateway.into(),
         "relays" => things.relay.into(),
         "groups" => things.group.into(),
@@ -241,6 +242,7 @@ async fn fill(
         ("grant_lifetime_s", "600"),
         ("paths", "direct"),
         ("ended_access", "release"),
+        ("own_devices", "yes"),
         ("use", "chosen"),
         ("step", "site"),
         ("flow_log", "yes"),
@@ -269,6 +271,7 @@ async fn fill(
         ("resource", named("resource", "res")),
         ("actor", format!("actor {}", things.actor)),
         ("provider", things.id("idp")),
+        ("public_key", fresh_key().to_string()),
     ]);
     fields.extend(more);
     let mut fields: Vec<_> = fields
@@ -284,6 +287,12 @@ async fn fill(
         };
         fields.push((thing.to_string().into(), version.to_string()));
         fields.push(("action".into(), action.to_owned()));
+    }
+    if template.starts_with("/wireguard/") {
+        // A form with many gateways takes their names and ids.
+        let gateway = things.gateway.to_string();
+        fields.push((format!("gateways.{gateway}").into(), "yes".to_owned()));
+        fields.push(("gateways".into(), gateway));
     }
     let id_of = |prefix: &str| own.id.clone().unwrap_or_else(|| things.id(prefix));
     let path = with_ids(template, id_of);

@@ -4,7 +4,7 @@ use crate::browser::{Browser, encode, signed_in};
 use crate::console_faults::marked;
 use crate::console_routes::{form_shapes, pages, shape};
 use crate::support::{
-    Answer, Running, enrol_client, enrol_gateway, enrol_relay, id_of, make_actor,
+    Answer, Running, enrol_client, enrol_gateway, enrol_relay, fresh_key, id_of, make_actor,
 };
 use culvert_store::{ActorKind, Role, Seq};
 use serde_json::json;
@@ -170,6 +170,11 @@ async fn everything(running: &Running) -> Vec<String> {
         let path = format!("/api/v1/gateways/{draining}/{word}");
         owner.send("POST", &path, &[], None).await.expect(200);
     }
+    let device = json!({
+        "name": "phone", "public_key": fresh_key().to_string(), "gateways": [gateway], "actor": actor,
+    });
+    let device = owner.post("/api/v1/plain-clients", device).await;
+    let device = id_of(&device.expect(201).json()["client"]);
     let (relay, _) = enrol_relay(store, account).await;
     let (drained, _) = enrol_relay(store, account).await;
     let path = format!("/api/v1/relays/{drained}/drain");
@@ -212,6 +217,8 @@ async fn everything(running: &Running) -> Vec<String> {
         format!("/policies/{policy}"),
         format!("/settings/providers/{provider}"),
         format!("/clients/{client}"),
+        format!("/clients/{device}"),
+        format!("/wireguard/{device}"),
         format!("/gateways/{gateway}"),
         format!("/gateways/{draining}"),
         format!("/relays/{relay}"),

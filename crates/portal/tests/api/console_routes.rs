@@ -27,6 +27,7 @@ const IDS: [(&str, &str); 21] = [
     ("resources", "res"),
     ("sites", "site"),
     ("tokens", "tok"),
+    ("wireguard", "wg"),
     ("actor", "act"),
     ("providers", "idp"),
     ("identities", "idn"),
@@ -41,7 +42,13 @@ const IDS: [(&str, &str); 21] = [
 
 /// All of them, with ids of things that are not there.
 fn routes() -> Vec<Route> {
-    routes_with(|prefix| format!("{prefix}_00000000000000000000000000"))
+    routes_with(no_such)
+}
+
+/// The id of a thing of that kind that is not there. Plain WireGuard devices, which stand in paths of their own, are clients.
+pub(crate) fn no_such(prefix: &str) -> String {
+    let prefix = if prefix == "wg" { "cli" } else { prefix };
+    format!("{prefix}_00000000000000000000000000")
 }
 
 /// All of them, with ids by what ids of that kind begin with.

@@ -20,9 +20,10 @@ async fn seq(running: &Running) -> Seq {
 }
 
 /// The portal's own scripts, where a page has them.
-const SCRIPTS: [&str; 2] = [
+const SCRIPTS: [&str; 3] = [
     "<script src=\"/assets/console.js\" defer></script>",
     "<script src=\"/assets/forms.js\" defer></script>",
+    "<script src=\"/assets/wireguard.js\" defer></script>",
 ];
 
 fn without_scripts(text: &str) -> String {
@@ -67,7 +68,11 @@ async fn pages_load_nothing_from_elsewhere_and_run_no_script_but_the_portals() {
         let own = "url(\"/assets/";
         assert!(style.text[at..].starts_with(own), "it loads from elsewhere");
     }
-    for path in ["/assets/console.js", "/assets/forms.js"] {
+    for path in [
+        "/assets/console.js",
+        "/assets/forms.js",
+        "/assets/wireguard.js",
+    ] {
         let script = browser.get(path).await.expect(200);
         assert_eq!(
             script.header("content-type"),

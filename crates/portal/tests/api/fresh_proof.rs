@@ -2,7 +2,7 @@
 
 use crate::authenticator::Authenticator;
 use crate::browser::{Browser, PASSWORD, person, signed_in};
-use crate::console_routes::{is_before_signing_in, routes_with};
+use crate::console_routes::{is_before_signing_in, no_such, routes_with};
 use crate::factors::enrol;
 use crate::passkeys::{self, HOST, ORIGIN};
 use crate::support::{Answer, Running, make_token_at, now};
@@ -11,7 +11,7 @@ use culvert_store::{ListFilter, PageLimit, Provider, Role, StoreExt, TokenScope}
 use culvert_wire::Timestamp;
 
 /// Forms that wait for a fresh proof.
-const ASKING: [&str; 28] = [
+const ASKING: [&str; 30] = [
     "/clients/new",
     "/clients/selected",
     "/clients/{id}/verify",
@@ -40,6 +40,8 @@ const ASKING: [&str; 28] = [
     "/settings/tokens",
     "/settings/verified-gateways",
     "/sites/{id}/token",
+    "/wireguard/new",
+    "/wireguard/{id}/key",
 ];
 
 /// A browser in which the actor was proven so many minutes ago.
@@ -113,7 +115,7 @@ async fn prove(browser: &mut Browser, ticket: &str, fields: &[(&str, &str)]) -> 
 async fn acts_that_give_access_or_weaken_a_proof_wait_for_a_fresh_one_and_no_others_do() {
     let running = Running::start().await;
     let (actor, _) = person(&running, Role::Owner).await;
-    let routes = routes_with(|prefix| format!("{prefix}_00000000000000000000000000"));
+    let routes = routes_with(no_such);
     let forms = routes
         .iter()
         .filter(|route| route.is_form && !is_before_signing_in(&route.path));

@@ -38,6 +38,7 @@ mod console_routes;
 mod console_safety;
 mod console_selected;
 mod console_trials;
+mod console_wireguard;
 mod devices;
 mod document;
 mod door;

@@ -13,7 +13,7 @@ async fn seq(running: &Running) -> Seq {
 }
 
 /// Routes that ask nobody who they are.
-const OPEN: [&str; 17] = [
+const OPEN: [&str; 18] = [
     "/api/v1/device-sign-ins",
     "/api/v1/device-sign-ins/ask",
     "/api/v1/openapi.json",
@@ -24,6 +24,7 @@ const OPEN: [&str; 17] = [
     "/assets/logo.svg",
     "/assets/passkey.js",
     "/assets/style.css",
+    "/assets/wireguard.js",
     "/favicon.ico",
     "/healthz",
     "/invitation",

@@ -61,6 +61,11 @@ impl Console {
         console.peopled()
     }
 
+    /// The same with a gateway that reaches the portal once it is started.
+    pub(crate) fn with_people_and_a_gateway() -> Result<Self> {
+        Self::new(1)?.peopled()
+    }
+
     /// With people, a connected gateway and client, a provider, a sink, a flow log, and a denied request,
     /// so that each kind of page shows something.
     pub(crate) fn with_everything() -> Result<Self> {

@@ -15,10 +15,10 @@ const NAME: &str = "Example & <Söhne> \"+%20'";
 const GROUP: &str = "cn=\"R&D\", ou=<a>";
 
 /// The title of the form that waited.
-const WAITING: &str = "Your form is not sent yet";
+pub(crate) const WAITING: &str = "Your form is not sent yet";
 
 /// Moves the last proof of every session into the past.
-fn take_a_break(console: &Console) -> Result<()> {
+pub(crate) fn take_a_break(console: &Console) -> Result<()> {
     let database = console.product.portal.state_dir().join("portal.db");
     // The portal may be writing: its locks are waited for.
     let change = format!(

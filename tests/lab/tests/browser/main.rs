@@ -21,3 +21,4 @@ mod pages;
 mod passkeys;
 mod sizes;
 mod ways;
+mod wireguard;
