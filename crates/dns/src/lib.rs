@@ -60,6 +60,7 @@ mod letters;
 mod name;
 mod names;
 mod output;
+mod private;
 mod query;
 mod ranges;
 mod real_addresses;

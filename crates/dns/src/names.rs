@@ -112,6 +112,8 @@ pub(crate) struct Names {
     by_name: BTreeMap<DomainName, Offset>,
     by_lease: BTreeSet<(BootTime, Offset)>,
     shares: Shares,
+    /// The most names.
+    names_max: usize,
     /// The offset at which the search for free addresses continues. All other addresses are given
     /// out once before one is given out again.
     next: u32,
@@ -120,6 +122,7 @@ pub(crate) struct Names {
 impl Names {
     pub(crate) fn new(ranges: Ranges) -> Self {
         Self {
+            names_max: ranges.names_max(),
             ranges,
             entries: BTreeMap::new(),
             by_name: BTreeMap::new(),
@@ -146,11 +149,47 @@ impl Names {
             return Err(NoPlace::TooSoon);
         }
         let gone = self.make_room(now);
-        if self.entries.len() >= self.ranges.names_max() {
+        if self.entries.len() >= self.names_max {
             self.shares.forget_empty(resource);
             return Err(NoPlace::Full);
         }
         let offset = self.free_offset();
+        self.enter(offset, name, resource, now);
+        Ok((offset, gone))
+    }
+
+    /// A smaller bound than that of the ranges; it may change while names have addresses.
+    pub(crate) fn set_names_max(&mut self, names_max: usize) {
+        self.names_max = names_max.min(self.ranges.names_max());
+    }
+
+    /// The next new name gets an address from this place of the ranges on.
+    pub(crate) fn begin_at(&mut self, place: u32) {
+        self.next = place % self.ranges.capacity();
+    }
+
+    /// A name has had these addresses before. False if they are not of the ranges, or another name has them.
+    pub(crate) fn keep(
+        &mut self,
+        name: &DomainName,
+        resource: ResourceId,
+        addresses: Addresses,
+        now: BootTime,
+    ) -> bool {
+        let offset = self.ranges.offset_of(addresses.v4.into());
+        let offset = offset.filter(|offset| {
+            self.ranges.addresses(*offset) == addresses && !self.entries.contains_key(offset)
+        });
+        let has_room = self.entries.len() < self.names_max && !self.by_name.contains_key(name);
+        let Some(offset) = offset.filter(|_| has_room) else {
+            return false;
+        };
+        self.enter(offset, name, resource, now);
+        self.extend(offset, now.saturating_add(TTL).saturating_add(LEASE_IDLE));
+        true
+    }
+
+    fn enter(&mut self, offset: Offset, name: &DomainName, resource: ResourceId, now: BootTime) {
         self.entries.insert(
             offset,
             Entry {
@@ -165,7 +204,6 @@ impl Names {
         self.shares.add(resource, offset, now);
         self.by_name.insert(name.clone(), offset);
         self.by_lease.insert((now, offset));
-        Ok((offset, gone))
     }
 
     /// The name belongs to this resource from here on.
@@ -184,7 +222,7 @@ impl Names {
     /// the longest time, if its lease is over. Otherwise it is a name of the resource with the most
     /// names: the one that was told the longest time ago.
     fn make_room(&mut self, now: BootTime) -> Option<(Offset, Entry)> {
-        if self.entries.len() < self.ranges.names_max() {
+        if self.entries.len() < self.names_max {
             return None;
         }
         let (lease_until, unused) = self.by_lease.first().copied()?;
@@ -273,6 +311,13 @@ impl Names {
             if entry.resource == resource {
                 entry.decision = Decision::Unknown;
             }
+        }
+    }
+
+    /// Nothing is known any more of any name, but their addresses stay.
+    pub(crate) fn forget_all(&mut self) {
+        for entry in self.entries.values_mut() {
+            entry.decision = Decision::Unknown;
         }
     }
 

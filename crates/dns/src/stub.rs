@@ -1,10 +1,12 @@
 //! The stub resolver: where a query goes, and what becomes of it.
 
 mod forwarded;
+mod lent;
 mod silence;
 
 use crate::answer::{self, Records, Reply};
 use crate::names::{Decision, Names, NoPlace};
+use crate::private::is_private;
 use crate::query::{self, Asked, Asker, Question};
 use crate::ranges::Offset;
 use crate::sites::Sites;
@@ -45,6 +47,8 @@ pub struct Stub {
     /// Names that are no resource's.
     fixed: Vec<DomainName>,
     listens_on: Vec<SocketAddr>,
+    /// See [`Stub::withhold_private`].
+    withholds_private: bool,
     outputs: VecDeque<Output>,
 }
 
@@ -54,6 +58,8 @@ enum Route {
     Refuse,
     /// Here: it is about an address of ours.
     Reverse(IpAddr),
+    /// Here: there is no such name, as far as the asker is told.
+    Withheld,
     /// Here, if access is granted.
     Resource(DomainName, ResourceId),
     /// Elsewhere.
@@ -82,6 +88,7 @@ impl Stub {
             ),
             fixed: config.fixed,
             listens_on: config.listens_on,
+            withholds_private: false,
             outputs: VecDeque::new(),
         })
     }
@@ -114,6 +121,7 @@ impl Stub {
                 self.answer(&reading.asked, asker, &Reply::code(OptRcode::REFUSED));
             }
             Route::Reverse(address) => self.answer_reverse(&reading.asked, asker, address),
+            Route::Withheld => self.answer(&reading.asked, asker, &WITHHELD),
             Route::Resource(name, resource) => {
                 let plain = self.plain(question.qname(), resource_of);
                 self.handle_name(&name, resource, &reading.asked, asker, plain, now);
@@ -210,6 +218,9 @@ impl Stub {
         let address = reverse::address(question.qname());
         if let Some(address) = address.filter(|it| self.names.ranges().contains(*it)) {
             return Route::Reverse(address);
+        }
+        if address.is_some_and(|address| self.withholds_private && is_private(address)) {
+            return Route::Withheld;
         }
         let Some(name) = name::read(question.qname()) else {
             return Route::Upstream;
@@ -366,6 +377,13 @@ impl Stub {
         });
     }
 }
+
+/// The same for each name that is withheld, whatever is known of it.
+const WITHHELD: Reply<'static> = Reply {
+    code: OptRcode::NXDOMAIN,
+    records: Records::Absent,
+    error: None,
+};
 
 const UNREACHABLE: Reply<'static> = Reply {
     code: OptRcode::SERVFAIL,

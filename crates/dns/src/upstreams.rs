@@ -275,8 +275,8 @@ impl Upstreams {
             self.outputs.push(pending.output(id));
             return Err(DropReason::WrongCase);
         }
-        let hands_out_ours =
-            rebinding::hands_out_ours(message, ranges).map_err(|_| DropReason::Malformed)?;
+        let hands_out_ours = rebinding::hands_out(message, |address| ranges.contains(address))
+            .map_err(|_| DropReason::Malformed)?;
         let upstream = pending.upstream;
         if pending.is_asked_by_tcp_for_its_case() && self.cases.learn(upstream, true, now) {
             let answers_tcp = true;

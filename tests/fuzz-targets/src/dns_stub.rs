@@ -84,6 +84,12 @@ impl Story {
             0 => Transport::Udp,
             _ => Transport::Tcp,
         };
+        // A gateway lends it to a plain WireGuard device.
+        if choice & 0x20 != 0 {
+            self.stub.withhold_private();
+            self.stub.set_names_max(usize::from(choice));
+            self.stub.forget_access();
+        }
         match choice % 8 {
             0 | 1 => {
                 let len = usize::from(input.u16());

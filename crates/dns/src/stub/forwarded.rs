@@ -1,8 +1,10 @@
 //! Questions that are none of ours.
 
-use super::Stub;
+use super::{Stub, WITHHELD};
 use crate::answer::{self, Reply};
+use crate::private::is_private;
 use crate::query::{self, Asked, Asker};
+use crate::rebinding;
 use crate::upstreams::{self, Pending, Purpose};
 use crate::zones::Of;
 use crate::{DropReason, Error, ForwardId, OUTPUTS_MAX, Output, Transport};
@@ -122,10 +124,16 @@ impl Stub {
             asked.aliases = chain.aliases;
             return self.handle_name(&chain.name, chain.resource, &asked, asker, None, now);
         }
-        match real_addresses::taken_out(message, |name| resource_of(name).is_some()) {
-            Ok(None) => self.pass_on(query, bytes),
-            Ok(Some(bytes)) => self.pass_on(query, bytes),
-            Err(_) => self.answer(&query.asked, asker, &UNREADABLE),
+        let bytes = match real_addresses::taken_out(message, |name| resource_of(name).is_some()) {
+            Ok(None) => bytes,
+            Ok(Some(bytes)) => bytes,
+            Err(_) => return self.answer(&query.asked, asker, &UNREADABLE),
+        };
+        // A site's records are told to those who may use the resource.
+        let is_of_others = matches!(query.of, Of::Name(_));
+        match self.withholds_private && is_of_others && has_private(&bytes) {
+            true => self.answer(&query.asked, asker, &WITHHELD),
+            false => self.pass_on(query, bytes),
         }
     }
 
@@ -236,6 +244,14 @@ impl Stub {
             }
         }
     }
+}
+
+/// True if an answer has an address of a private network, or can't be read.
+fn has_private(bytes: &[u8]) -> bool {
+    let message = Message::from_slice(bytes);
+    message.map_or(true, |message| {
+        rebinding::hands_out(message, is_private).unwrap_or(true)
+    })
 }
 
 const NOT_OURS: Reply<'static> = Reply {

@@ -7,6 +7,7 @@ mod access;
 mod aliases;
 mod common;
 mod forwarding;
+mod lent;
 mod letters;
 mod messages;
 mod properties;
