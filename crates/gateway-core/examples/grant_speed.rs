@@ -214,6 +214,7 @@ fn claims(number: u32, clients: u32) -> GrantClaims {
         inbound: Vec::new().into(),
         filters: vec![Filter::Any].into(),
         cipher: Cipher::ChaCha20Poly1305,
+        plain: false,
         iat: Timestamp::from_unix_ms(UNIX.as_millis()),
         exp: Timestamp::from_unix_ms(UNIX.as_millis() + HOUR_MS),
     }

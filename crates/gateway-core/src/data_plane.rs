@@ -10,7 +10,7 @@ use culvert_ids::ClientId;
 use culvert_policy::gate::{self, GateTable};
 use culvert_policy::{GrantError, Prefix, Target};
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// Clients as peers, and the table of the gates.
@@ -105,11 +105,11 @@ impl DataPlane {
                 Target::Address(address) => gate::Reach::Addresses(Prefix::host(*address)),
                 Target::Name(_) => gate::Reach::Names(mappings(held, names)),
             };
-            if let (Target::Name(_), Some(network)) = (&held.target, network)
+            if let Some(at) = dns_of(held, network)
                 && site_dns.is_none_or(|dns| dns.expires < held.expires)
             {
                 site_dns = Some(gate::SiteDns {
-                    at: network.site_dns(),
+                    at,
                     grant: held.claims.grant,
                     resource: held.claims.resource,
                     expires: held.expires,
@@ -153,6 +153,17 @@ impl DataPlane {
                     error => GrantFault::TooMany(error.to_string()),
                 }
             })
+    }
+}
+
+/// The address at which a client with this grant may ask for names: a plain device for all of them, and others for records of
+/// names of their resources.
+fn dns_of(held: &Held, network: Option<&Network>) -> Option<SocketAddr> {
+    let network = network?;
+    match (&held.target, held.claims.plain) {
+        (_, true) => Some(network.plain_dns()),
+        (Target::Name(_), false) => Some(network.site_dns()),
+        (Target::Address(_) | Target::Network(_), false) => None,
     }
 }
 

@@ -4,7 +4,7 @@ use super::verify::{CLOCK_SKEW, GrantFault, GrantKeys, Verified, inbound};
 use culvert_base::UnixTime;
 use culvert_ids::GatewayId;
 use culvert_policy::Prefix;
-use culvert_wire::messages::{Interface, Ranges, SITE_DNS_PORT};
+use culvert_wire::messages::{Interface, PLAIN_DNS_PORT, Ranges, SITE_DNS_PORT};
 use culvert_wire::model;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -25,6 +25,11 @@ pub(super) struct Network {
 impl Network {
     pub(super) fn site_dns(&self) -> SocketAddr {
         (self.interface.ipv4, SITE_DNS_PORT).into()
+    }
+
+    /// The address at which plain WireGuard devices ask for names.
+    pub(super) fn plain_dns(&self) -> SocketAddr {
+        (self.interface.ipv4, PLAIN_DNS_PORT).into()
     }
 
     /// True if the addresses are of the range from which clients give names theirs.

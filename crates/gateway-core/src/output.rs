@@ -2,7 +2,8 @@
 
 use super::clients::PeerUpdate;
 use super::persisted::GrantChanges;
-use culvert_ids::{GrantId, RelayId};
+use culvert_dns::{ForwardId, Transport};
+use culvert_ids::{ClientId, GrantId, RelayId};
 use culvert_path::TlsPlace;
 use culvert_policy::gate::GateTable;
 use culvert_policy::{DomainName, Prefix};
@@ -66,6 +67,27 @@ pub enum Output {
     NamesInUse,
     /// Ask the DNS for both families; then [`handle_resolved`](super::Gateway::handle_resolved).
     Resolve(DomainName),
+    /// Answer a plain WireGuard device's DNS query.
+    AnswerPlain {
+        /// The message.
+        answer: Vec<u8>,
+        /// The source address of the query.
+        to: SocketAddr,
+        /// Its transport. By TCP, the answer goes on the same connection.
+        transport: Transport,
+    },
+    /// Ask the system's resolver for records in a device's name; then
+    /// [`handle_plain_looked_up`](super::Gateway::handle_plain_looked_up).
+    LookUp {
+        /// The device.
+        client: ClientId,
+        /// The number of the query.
+        id: ForwardId,
+        /// The query.
+        query: Vec<u8>,
+        /// The transport by which the answer counts as received.
+        transport: Transport,
+    },
     /// The persisted form of these grants must not come into force again, see [`PersistedGrants::void`](super::PersistedGrants::void). To be in the kernel's
     /// hands before the next output: a grant that has ended must not come back because the gateway was
     /// killed.

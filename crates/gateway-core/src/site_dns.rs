@@ -3,7 +3,6 @@
 //! A client asks them at the gateway's address in the tunnel. Addresses are asked for with grants: those that a client
 //! is told lead through the tunnel.
 
-use super::questions::MAX_QUESTIONS;
 use culvert_ids::ClientId;
 use std::collections::BTreeMap;
 
@@ -11,8 +10,11 @@ use std::collections::BTreeMap;
 const PART_PER_CLIENT: usize = 4;
 
 /// Questions under way, of each client that has any.
-#[derive(Debug, Default)]
-pub(super) struct SiteQuestions(BTreeMap<ClientId, usize>);
+#[derive(Debug)]
+pub(super) struct SiteQuestions {
+    max: usize,
+    of: BTreeMap<ClientId, usize>,
+}
 
 /// The reason for which a question is not asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,24 +26,30 @@ pub enum NotAsked {
 }
 
 impl SiteQuestions {
+    /// At most so many questions at once.
+    pub(super) const fn new(max: usize) -> Self {
+        let of = BTreeMap::new();
+        Self { max, of }
+    }
+
     /// Takes a place for a question of the client, and returns false if it may have no more. A client may have
     /// fewer questions under way than a quarter of the free places (dynamic thresholds, Choudhury and Hahne, 1998).
     /// Each client that takes all that it may leaves four fifths of the rest.
     pub(super) fn begin(&mut self, client: ClientId) -> bool {
-        let free = MAX_QUESTIONS.saturating_sub(self.0.values().sum());
-        let own = self.0.get(&client).copied().unwrap_or_default();
+        let free = self.max.saturating_sub(self.of.values().sum());
+        let own = self.of.get(&client).copied().unwrap_or_default();
         let has_room = own < free / PART_PER_CLIENT;
         if has_room {
-            self.0.insert(client, own + 1);
+            self.of.insert(client, own + 1);
         }
         has_room
     }
 
     pub(super) fn end(&mut self, client: ClientId) {
-        if let Some(own) = self.0.get_mut(&client) {
+        if let Some(own) = self.of.get_mut(&client) {
             *own -= 1;
             if *own == 0 {
-                self.0.remove(&client);
+                self.of.remove(&client);
             }
         }
     }
@@ -50,11 +58,12 @@ impl SiteQuestions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::questions::MAX_QUESTIONS;
 
     #[test]
     fn a_client_has_its_share_of_the_questions_and_leaves_some_to_others() {
         let client = |number| ClientId::from_bytes([number; 16]);
-        let mut questions = SiteQuestions::default();
+        let mut questions = SiteQuestions::new(MAX_QUESTIONS);
         let mut begun = Vec::new();
         // Each takes as many as it may, one client after the other.
         for number in 0..12 {
@@ -72,6 +81,6 @@ mod tests {
                 questions.end(client(u8::try_from(number).unwrap()));
             }
         }
-        assert_eq!(questions.0.len(), 1, "only the last one's is under way");
+        assert_eq!(questions.of.len(), 1, "only the last one's is under way");
     }
 }

@@ -43,7 +43,7 @@ use meter::Meter;
 use observation::Observation;
 #[cfg(feature = "fuzzing")]
 pub use resolver::resolution;
-use site_dns::Question;
+use site_dns::{LookedUp, Question};
 use std::future::Future;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
@@ -125,6 +125,8 @@ enum Event {
     Question(Question),
     /// A client's question has its answer.
     Answered(ClientId),
+    /// A plain WireGuard device's question has its answer.
+    LookedUp(LookedUp),
     /// Messages about paths may wait.
     Paths,
     /// A stream to a relay is open, or has ended.
@@ -197,6 +199,7 @@ impl Shell {
                 event = devices.portal.next() => Event::Portal(event),
                 Some((name, said)) = devices.resolver.answers.recv() => Event::Resolved(name, said),
                 Some(client) = devices.site_dns.answered.recv() => Event::Answered(client),
+                Some(said) = devices.site_dns.plain.looked_up.recv() => Event::LookedUp(said),
                 change = devices.addresses.watch.changed() => { change?; Event::NetworkChanged }
                 Ok(()) = devices.addresses.endpoints.addresses.changed() => Event::EndpointsChanged,
                 Ok(()) = devices.nat64.found.changed() => Event::Nat64,
@@ -242,6 +245,15 @@ impl Shell {
             Event::Resolved(name, said) => self.core.handle_resolved(&name, said, now),
             Event::Question(question) => self.take_question(question, now),
             Event::Answered(client) => self.core.handle_question_answered(client),
+            Event::LookedUp(said) => {
+                let LookedUp {
+                    client,
+                    query,
+                    answer,
+                } = said;
+                self.core
+                    .handle_plain_looked_up(client, query, answer.as_deref(), now);
+            }
             // They are taken after each event.
             Event::Paths => {}
             Event::Stream(news) => self.handle_stream(news, now),
@@ -309,6 +321,23 @@ impl Shell {
                 Output::CloseTls(relay) => self.devices.streams.close((), relay),
                 Output::NamesInUse => self.look_at_names()?,
                 Output::Resolve(name) => self.devices.resolver.ask(name),
+                Output::AnswerPlain {
+                    answer,
+                    to,
+                    transport,
+                } => {
+                    self.devices.site_dns.plain.answer(answer, to, transport);
+                }
+                Output::LookUp {
+                    client,
+                    id,
+                    query,
+                    transport,
+                } => {
+                    let resolver = self.devices.resolver.current();
+                    let plain = &self.devices.site_dns.plain;
+                    plain.look_up(client, (id, transport), &query, resolver);
+                }
                 Output::Void(grants) => self.devices.journal.void(&grants),
                 Output::Persist(changes) => {
                     if !self.devices.journal.persist(*changes) {

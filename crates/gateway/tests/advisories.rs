@@ -64,6 +64,7 @@ fn claims() -> GrantClaims {
         inbound: Vec::new().into(),
         filters: vec![Filter::Any].into(),
         cipher: Cipher::ChaCha20Poly1305,
+        plain: false,
         iat: Timestamp::from_unix_ms(UNIX_MS),
         exp: Timestamp::from_unix_ms(UNIX_MS + 3_600_000),
     }

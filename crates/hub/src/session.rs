@@ -171,6 +171,8 @@ pub(super) struct Announced {
     pub(super) uses_relays: bool,
     /// It takes ids of grants in pages.
     pub(super) takes_pages: bool,
+    /// It answers all DNS questions of plain WireGuard devices.
+    pub(super) answers_plain: bool,
 }
 
 impl Announced {
@@ -199,6 +201,7 @@ impl Announced {
             keeps_portals: features.contains(&GatewayFeature::Portals),
             uses_relays: features.contains(&GatewayFeature::Relays),
             takes_pages: features.contains(&GatewayFeature::GrantPages),
+            answers_plain: features.contains(&GatewayFeature::PlainDns),
         };
         announced.replace_candidates(candidates);
         announced

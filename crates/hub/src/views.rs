@@ -129,6 +129,9 @@ pub struct GatewayView {
     /// The relays through which it is reached, the best one first.
     #[serde(default)]
     pub relays: Vec<RelayId>,
+    /// It answers DNS questions of plain WireGuard devices.
+    #[serde(default)]
+    pub answers_plain: bool,
 }
 
 /// An explanation of a client's access to a resource, or of its denial, at this time.

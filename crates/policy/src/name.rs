@@ -198,6 +198,12 @@ impl NamePattern {
         left_start > many && fit(right, &name[..many]) && fit(left, &name[left_start..])
     }
 
+    /// True if a name that fits both is meant by this one ([`crate::MatchOrder`]).
+    #[must_use]
+    pub fn is_narrower_than(&self, other: &Self) -> bool {
+        self.breadth() < other.breadth()
+    }
+
     pub(crate) fn labels_from_root(&self) -> impl Iterator<Item = PatternLabel<'_>> {
         self.0.rsplit('.').map(|label| match label {
             "*" => PatternLabel::One,

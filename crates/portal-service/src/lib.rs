@@ -42,6 +42,7 @@ mod passkeys;
 mod pending_forms;
 mod people;
 mod plain_clients;
+mod plain_names;
 mod policies;
 mod portals;
 mod proofs;

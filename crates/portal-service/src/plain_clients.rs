@@ -251,11 +251,13 @@ impl Service {
         // In the order of their ids, as the hub takes them.
         let mut rows: Vec<store::Resource> = self.all(account, &those).await?;
         rows.retain(|row| sites.contains(&row.site) && row.applications.is_any());
-        let of_sites = rows
-            .iter()
-            .filter_map(|row| Some((row.site, network(row)?)));
-        let of_sites: Vec<(SiteId, Prefix)> = of_sites.collect();
-        Ok(Networks::first(of_sites, MAX_STANDING_GRANTS))
+        let names = self.names_of_device(caller, gateways, &rows).await?;
+        let usable = rows.iter().filter_map(|row| match network(row) {
+            Some(network) => Some((row.site, Some(network))),
+            None => (names.site == Some(row.site)).then_some((row.site, None)),
+        });
+        let usable: Vec<(SiteId, Option<Prefix>)> = usable.collect();
+        Ok(Networks::first(usable, MAX_STANDING_GRANTS).with_names(names))
     }
 }
 

@@ -35,6 +35,9 @@ pub struct GrantClaims {
     pub inbound: model::Understood<model::Filter>,
     /// The suite that the tunnel between the two uses.
     pub cipher: Cipher,
+    /// The client is a plain WireGuard device: it has no stub resolver for the names of its resources, and asks the gateway.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub plain: bool,
     /// The time of issue.
     pub iat: Timestamp,
     /// The time of expiry.

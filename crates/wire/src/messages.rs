@@ -16,6 +16,6 @@ pub use relay::{
     RelayAccess, RelayClaims, RelayLoad, RelayPlace, RelayPort, RelayReach, RelayTls, ToRelay,
 };
 pub use shared::{
-    Existence, Interface, MAX_NAMES, OWNER_DISABLED, Ranges, Reason, ReasonCode, ResolvedName,
-    SITE_DNS_PORT, Sequenced, WantedName, decode_sequenced,
+    Existence, Interface, MAX_NAMES, OWNER_DISABLED, PLAIN_DNS_PORT, Ranges, Reason, ReasonCode,
+    ResolvedName, SITE_DNS_PORT, Sequenced, WantedName, decode_sequenced,
 };

@@ -270,6 +270,7 @@ pub(super) const EDGES: [(&str, &[&str]); 49] = [
             "culvert-base",
             "culvert-control",
             "culvert-datapath",
+            "culvert-dns",
             "culvert-engine",
             "culvert-gateway-core",
             "culvert-host",
@@ -287,6 +288,7 @@ pub(super) const EDGES: [(&str, &[&str]); 49] = [
         &[
             "culvert-base",
             "culvert-control",
+            "culvert-dns",
             "culvert-ids",
             "culvert-packet",
             "culvert-path",

@@ -154,6 +154,10 @@ impl Gateway {
 
     /// Makes peer and table entry of a client anew from its grants.
     pub(super) fn rebuild(&mut self, client: ClientId) -> Result<(), GrantFault> {
+        self.dns.plain.grants_changed(client);
+        if self.grants.of_client(client).next().is_none() {
+            self.dns.plain.forget(client);
+        }
         let network = self.network.as_ref();
         self.data_plane
             .rebuild(client, &self.grants, &self.dns.names, network)

@@ -7,6 +7,7 @@ mod messages;
 mod names;
 mod paths;
 mod persisted;
+mod plain_dns;
 mod report;
 mod room;
 mod site_dns;
@@ -65,7 +66,7 @@ impl Gateway {
             portal: Portal::new(candidates, spread, now),
             network: None,
             grants: Grants::default(),
-            dns: Dns::default(),
+            dns: Dns::new(seed),
             flows: Flows::new(spread),
             data_plane: DataPlane::new(),
             paths: Paths::new(seed, spread),
@@ -104,6 +105,7 @@ impl Gateway {
                 GatewayFeature::Portals,
                 GatewayFeature::Relays,
                 GatewayFeature::GrantPages,
+                GatewayFeature::PlainDns,
             ],
         };
         self.outputs.push(Output::ToPortal(hello));
@@ -177,6 +179,7 @@ impl Gateway {
         self.expire_grants(now);
         self.come_due(now);
         self.renew_names(now);
+        self.plain_queries_due(now);
         self.paths.handle_timeout(now);
         self.tell_flows(now);
         self.finish(now);
@@ -191,6 +194,7 @@ impl Gateway {
             self.grants.pending.next_due(),
             self.grants.backlog.due(),
             self.dns.names.next_renewal(),
+            self.dns.plain.next_due(),
             self.persistence.next_timeout(),
             self.flows.next_timeout(),
             self.paths.poll_timeout(),

@@ -27,6 +27,7 @@ impl Gateway {
             self.note_outside_of_held(name, now);
         }
         self.name_resolved(name, now);
+        self.plain_name_resolved(name, now);
         self.finish(now);
     }
 

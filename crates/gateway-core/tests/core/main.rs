@@ -16,6 +16,7 @@ mod host_addresses;
 mod inbound;
 mod names;
 mod persisted;
+mod plain_dns;
 mod play;
 mod portals;
 mod questions;

@@ -4,6 +4,7 @@ use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use culvert_base::{BootTime, UnixTime};
+use culvert_dns::{ForwardId, Transport};
 use culvert_gateway_core::{
     Ending, Gateway, GrantChanges, Options, Output, PeerUpdate, PersistedGrants, Resolution,
     append_to_log, begin_log, read_log,
@@ -102,6 +103,7 @@ pub(crate) fn claims(grant: u8, client: u8, resource: u8) -> GrantClaims {
         inbound: Vec::new().into(),
         filters: vec![Filter::Any].into(),
         cipher: Cipher::ChaCha20Poly1305,
+        plain: false,
         iat: Timestamp::from_unix_ms(START_UNIX_MS),
         exp: Timestamp::from_unix_ms(START_UNIX_MS + HOUR_MS),
     }
@@ -174,6 +176,10 @@ pub(crate) struct Play {
     pub(crate) portals: Vec<culvert_wire::messages::PortalSet>,
     pub(crate) interfaces: Vec<Interface>,
     pub(crate) asked: Vec<DomainName>,
+    /// Answers to plain devices, each with the table that was in force when it was sent.
+    pub(crate) answers: Vec<(Vec<u8>, SocketAddr, Arc<GateTable>)>,
+    /// Queries of plain devices for the system's resolver.
+    pub(crate) lookups: Vec<(ClientId, (ForwardId, Transport), Vec<u8>)>,
     /// The number of questions to the shell for the names in use.
     pub(crate) looks: usize,
     /// Datagrams about paths.
@@ -215,6 +221,8 @@ impl Play {
             portals: Vec::new(),
             interfaces: Vec::new(),
             asked: Vec::new(),
+            answers: Vec::new(),
+            lookups: Vec::new(),
             looks: 0,
             sent: Vec::new(),
             streams: Vec::new(),
@@ -436,6 +444,15 @@ impl Play {
                 Output::CloseTls(relay) => self.streams.push((relay, false)),
                 Output::NamesInUse => self.looks += 1,
                 Output::Resolve(name) => self.asked.push(name),
+                Output::AnswerPlain { answer, to, .. } => {
+                    self.answers.push((answer, to, Arc::clone(&self.table)));
+                }
+                Output::LookUp {
+                    client,
+                    id,
+                    query,
+                    transport,
+                } => self.lookups.push((client, (id, transport), query)),
                 Output::Void(grants) => {
                     if let Some(grants_file) = &mut self.grants_file {
                         grants_file.void.extend(grants);

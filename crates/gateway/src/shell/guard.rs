@@ -71,9 +71,10 @@ impl Guard {
         self.unguarded.as_deref()
     }
 
-    /// The part of it that the kernel can't do.
-    pub(super) fn shortcoming(&self) -> Option<String> {
-        self.firewall.as_ref().and_then(Firewall::shortcoming)
+    /// The parts of it that the kernel can't do.
+    pub(super) fn shortcomings(&self) -> impl Iterator<Item = String> {
+        let firewall = self.firewall.iter();
+        firewall.flat_map(Firewall::shortcomings)
     }
 
     /// Waits until the guard may have been changed; returns by which program, where that is known.

@@ -8,7 +8,7 @@ use culvert_host::{
     forwarding, require_forwarding,
 };
 use culvert_policy::Prefix;
-use culvert_wire::messages::SITE_DNS_PORT;
+use culvert_wire::messages::{PLAIN_DNS_PORT, SITE_DNS_PORT};
 use ipnet::IpNet;
 use std::net::IpAddr;
 
@@ -91,6 +91,7 @@ impl Host {
             client_ranges: client_ranges.to_vec(),
             source: self.settings.source,
             dns_port: SITE_DNS_PORT,
+            plain_dns_port: PLAIN_DNS_PORT,
             host_access: self.settings.host_access,
             inbound: self.inbound.clone(),
         };
@@ -157,7 +158,7 @@ impl Host {
         let mut problems = self.conflicts.clone();
         problems.extend(self.guard.unguarded().map(str::to_owned));
         problems.extend(self.notes.iter().cloned());
-        problems.extend(self.guard.shortcoming());
+        problems.extend(self.guard.shortcomings());
         problems.extend(forwarding_problem().map(str::to_owned));
         problems
     }

@@ -1,22 +1,26 @@
 //! DNS questions of clients, at the gateway's address in the tunnel.
 //!
-//! Only packets of clients with a grant to names come here: the gate sees to that, and the kernel's guard stops packets
-//! from elsewhere. The core decides if a client may ask for a name.
+//! Only packets of clients with a grant to names come here, and of plain WireGuard devices: the gate sees to that, and the
+//! kernel's guard stops packets from elsewhere. The core decides if a client may ask for a name.
 
 mod message;
 mod places;
+mod plain;
+mod records;
 
-use super::resolver::{SystemResolver, aliases};
+use super::resolver::SystemResolver;
 use culvert_base::BootTime;
+use culvert_dns::Transport;
 use culvert_gateway_core::MAX_QUESTIONS;
 use culvert_ids::ClientId;
-use hickory_resolver::net::NetError;
 use hickory_resolver::proto::op::ResponseCode;
-use hickory_resolver::proto::rr::{Name, Record, RecordType};
 use message::{Asked, Wanted};
 use places::{Place, Places};
+pub(crate) use plain::LookedUp;
+use plain::PlainAnswers;
+use records::records;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -41,6 +45,9 @@ const MAX_CONNECTIONS_PER_ADDRESS: usize = 8;
 /// The time limit for the next question of a connection, and for writing an answer.
 const IDLE: Duration = Duration::from_secs(5);
 
+/// The wait of a connection for the answer to its question: twice as long as a device's query waits for one.
+const ANSWER: Duration = Duration::from_secs(10);
+
 /// The pause before the sockets are opened again after a failure.
 const RETRY: Duration = Duration::from_secs(5);
 
@@ -48,8 +55,10 @@ const RETRY: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Question {
     asked: Asked,
-    /// An address in the tunnel.
-    pub(crate) from: IpAddr,
+    /// As it came.
+    bytes: Vec<u8>,
+    /// With an address in the tunnel.
+    pub(crate) from: SocketAddr,
     answer: Answer,
     /// Among those that wait.
     place: Place,
@@ -74,6 +83,7 @@ pub(crate) struct SiteDns {
     done: mpsc::Sender<ClientId>,
     /// The clients whose questions have been answered.
     pub(crate) answered: mpsc::Receiver<ClientId>,
+    pub(crate) plain: PlainAnswers,
 }
 
 impl SiteDns {
@@ -88,6 +98,7 @@ impl SiteDns {
             questions,
             done,
             answered,
+            plain: PlainAnswers::new(MAX_CONNECTIONS),
         }
     }
 
@@ -101,8 +112,9 @@ impl SiteDns {
         match self.open(at).await {
             Ok(()) => self.failed = None,
             Err(error) => {
-                let why =
-                    format!("records of names other than addresses are not found: {at}: {error}");
+                let why = format!(
+                    "no question about names is answered, as those of plain WireGuard devices: {at}: {error}"
+                );
                 if self.failed.is_none() {
                     tracing::warn!("{why}");
                 }
@@ -127,6 +139,7 @@ impl SiteDns {
 
     async fn open(&mut self, at: SocketAddr) -> io::Result<()> {
         let socket = Arc::new(UdpSocket::bind(at).await?);
+        self.plain.set_socket(Arc::clone(&socket));
         let listener = TcpListener::bind(at).await?;
         let waiting = Places::new(MAX_WAITING, MAX_WAITING_PER_ADDRESS);
         let datagrams = serve_datagrams(socket, self.asked.clone(), Arc::clone(&waiting));
@@ -169,28 +182,6 @@ impl SiteDns {
     }
 }
 
-/// The records of a name, behind those of its aliases.
-async fn records(
-    resolver: &SystemResolver,
-    name: Name,
-    kind: RecordType,
-) -> Result<Vec<Record>, NetError> {
-    let found = resolver.lookup(name.clone(), kind).await;
-    let found = found.map(|found| found.answers().to_vec());
-    match &found {
-        // The resolver takes the target of a service for an alias. Beside a real one it looks there, and finds nothing.
-        Err(error) if kind == RecordType::SRV && error.is_no_records_found() => {
-            let (aliases, name) = aliases(resolver, name).await;
-            if aliases.is_empty() {
-                return found;
-            }
-            let services = resolver.lookup(name, kind).await?;
-            Ok([&aliases[..], services.answers()].concat())
-        }
-        _ => found,
-    }
-}
-
 impl Drop for SiteDns {
     fn drop(&mut self) {
         self.stop();
@@ -204,6 +195,18 @@ impl Question {
     /// The code to refuse it with.
     pub(crate) fn name(&self) -> Result<culvert_policy::DomainName, ResponseCode> {
         self.asked.wanted().map(|wanted| wanted.name)
+    }
+
+    /// Leaves the answer to `answers`. Returns the query as it came, and its transport.
+    pub(crate) fn hand_over(self, answers: &mut PlainAnswers) -> (Vec<u8>, Transport) {
+        let transport = match self.answer {
+            Answer::Datagram(..) => Transport::Udp,
+            Answer::Connection(sender) => {
+                answers.wait(self.from, sender);
+                Transport::Tcp
+            }
+        };
+        (self.bytes, transport)
     }
 
     /// Answers that it is not asked.
@@ -242,11 +245,12 @@ async fn serve_datagrams(
         let Some(place) = Places::take(&waiting, from.ip()) else {
             continue;
         };
-        if let Some(asked) = Asked::read(&buffer[..len], true) {
+        let bytes = &buffer[..len];
+        if let Some(asked) = Asked::read(bytes, true) {
             let answer = Answer::Datagram(Arc::clone(&socket), from);
-            let from = from.ip();
             let _full = questions.try_send(Question {
                 asked,
+                bytes: bytes.to_vec(),
                 from,
                 answer,
                 place,
@@ -270,7 +274,7 @@ async fn serve_connections(
         if let Some(place) = Places::take(&connections, from.ip()) {
             let (questions, waiting) = (questions.clone(), Arc::clone(&waiting));
             tokio::spawn(async move {
-                let _ended = serve_connection(stream, from.ip(), questions, waiting).await;
+                let _ended = serve_connection(stream, from, questions, waiting).await;
                 drop(place);
             });
         }
@@ -281,7 +285,7 @@ async fn serve_connections(
 /// have one).
 async fn serve_connection(
     mut stream: TcpStream,
-    from: IpAddr,
+    from: SocketAddr,
     questions: mpsc::Sender<Question>,
     waiting: Arc<Places>,
 ) -> io::Result<()> {
@@ -295,18 +299,19 @@ async fn serve_connection(
         let Some(asked) = Asked::read(bytes, false) else {
             return Ok(());
         };
-        let Some(place) = Places::take(&waiting, from) else {
+        let Some(place) = Places::take(&waiting, from.ip()) else {
             return Ok(());
         };
         let (sender, answer) = oneshot::channel();
         let question = Question {
             asked,
+            bytes: bytes.to_vec(),
             from,
             answer: Answer::Connection(sender),
             place,
         };
         let _full = questions.try_send(question);
-        let Ok(bytes) = answer.await else {
+        let Ok(bytes) = timeout(ANSWER, answer).await? else {
             return Ok(());
         };
         let len = u16::try_from(bytes.len()).map_err(io::Error::other)?;

@@ -60,11 +60,18 @@ impl Shell {
     }
 
     pub(super) fn take_question(&mut self, question: Question, now: BootTime) {
+        if let Some(client) = self.core.plain_client_at(question.from.ip()) {
+            let from = question.from;
+            let (query, transport) = question.hand_over(&mut self.devices.site_dns.plain);
+            self.core
+                .handle_plain_query(client, &query, (from, transport), now);
+            return;
+        }
         let name = match question.name() {
             Ok(name) => name,
             Err(code) => return question.refuse(code),
         };
-        match self.core.handle_question(question.from, &name, now) {
+        match self.core.handle_question(question.from.ip(), &name, now) {
             Ok(client) => {
                 let resolver = self.devices.resolver.current();
                 self.devices.site_dns.look_up(question, client, resolver);

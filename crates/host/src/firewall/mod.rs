@@ -19,7 +19,7 @@ pub use applications::{
 pub use conflict::{ForwardConflict, forward_conflicts};
 pub use pace::RepairPace;
 pub use rules::{GatewayRules, HostAccess, SourceAddress};
-use rules::{UDP_IDLE_S, UdpIdle};
+use rules::{PlainDns, UDP_IDLE_S, UdpIdle};
 pub use watch::FirewallWatch;
 
 use crate::{HostError, InterfaceName};
@@ -42,8 +42,16 @@ pub struct Firewall {
     rules: GatewayRules,
     /// The table as `nft` lists it, compared as text.
     listing: String,
-    /// The reason why the kernel keeps UDP flows only for its general time.
-    udp_idle_refused: Option<String>,
+    left_out: LeftOut,
+}
+
+/// The parts of a gateway's rules that the kernel can't carry out, each with its reason.
+#[derive(Debug, Default)]
+struct LeftOut {
+    /// UDP flows are kept only for the kernel's general time.
+    udp_idle: Option<String>,
+    /// Plain WireGuard devices can't ask for names.
+    plain_dns: Option<String>,
 }
 
 impl Firewall {
@@ -53,23 +61,28 @@ impl Firewall {
     /// [`HostError::NftMissing`], [`HostError::NeedsNetAdmin`], or what `nft` says; the table is as it
     /// was before then.
     pub async fn install(rules: GatewayRules) -> Result<Self, HostError> {
-        let (listing, udp_idle_refused) = load_gateway(&rules).await?;
+        let (listing, left_out) = load_gateway(&rules).await?;
         Ok(Self {
             rules,
             listing,
-            udp_idle_refused,
+            left_out,
         })
     }
 
-    /// Rules that the kernel can't carry out as written, a line with the fix.
-    #[must_use]
-    pub fn shortcoming(&self) -> Option<String> {
-        let why = self.udp_idle_refused.as_ref()?;
-        Some(format!(
-            "UDP flows that are silent for 120 s are forgotten by the kernel, or nft, which has no timeouts of single flows \
-             ({why}): a kernel with CONFIG_NF_CONNTRACK_TIMEOUT, or `sysctl -w \
-             net.netfilter.nf_conntrack_udp_timeout_stream={UDP_IDLE_S}`"
-        ))
+    /// Rules that the kernel can't carry out as written, each a line with the fix.
+    pub fn shortcomings(&self) -> impl Iterator<Item = String> {
+        let LeftOut {
+            udp_idle,
+            plain_dns,
+        } = &self.left_out;
+        let udp_idle = udp_idle.as_ref().map(|why| udp_idle_line(why));
+        let plain_dns = plain_dns.as_ref().map(|why| {
+            format!(
+                "plain WireGuard devices find no names: the kernel, or nft, redirects no packets ({why}): a kernel with \
+                 CONFIG_NFT_REDIR"
+            )
+        });
+        udp_idle.into_iter().chain(plain_dns)
     }
 
     /// The name of the table of an interface, of family `inet`.
@@ -102,7 +115,7 @@ impl Firewall {
     /// # Errors
     /// As [`install`](Self::install).
     pub async fn reinstall(&mut self) -> Result<(), HostError> {
-        (self.listing, self.udp_idle_refused) = load_gateway(&self.rules).await?;
+        (self.listing, self.left_out) = load_gateway(&self.rules).await?;
         Ok(())
     }
 
@@ -117,7 +130,7 @@ impl Firewall {
                 asked: rules.interface,
             });
         }
-        (self.listing, self.udp_idle_refused) = load_gateway(&rules).await?;
+        (self.listing, self.left_out) = load_gateway(&rules).await?;
         self.rules = rules;
         Ok(())
     }
@@ -144,17 +157,42 @@ pub async fn remove_table(interface: &InterfaceName) -> Result<(), HostError> {
     Ok(())
 }
 
-/// Loads a gateway's rules, without timeouts of UDP flows where the kernel has none; returns how `nft` lists them, and why
-/// those were left out.
-async fn load_gateway(rules: &GatewayRules) -> Result<(String, Option<String>), HostError> {
+/// Loads a gateway's rules, without those that the kernel can't carry out; returns how `nft` lists them, and which were left
+/// out. If it refuses the others, it says so.
+async fn load_gateway(rules: &GatewayRules) -> Result<(String, LeftOut), HostError> {
     let table = rules.table();
-    let refused = match load(&table, rules.text(UdpIdle::Own)).await {
+    let refused = match load(&table, rules.text(UdpIdle::Own, PlainDns::Redirected)).await {
         Err(HostError::Nft { message, .. }) => message,
-        other => return other.map(|listing| (listing, None)),
+        other => return other.map(|listing| (listing, LeftOut::default())),
     };
-    // If it refuses the rules themselves, it says so now.
-    let listing = load(&table, rules.text(UdpIdle::Kernels)).await?;
-    Ok((listing, Some(refused)))
+    for (udp_idle, plain_dns) in [
+        (UdpIdle::Kernels, PlainDns::Redirected),
+        (UdpIdle::Own, PlainDns::Closed),
+    ] {
+        match load(&table, rules.text(udp_idle, plain_dns)).await {
+            Err(HostError::Nft { .. }) => {}
+            other => {
+                return other.map(|listing| (listing, left_out(udp_idle, plain_dns, &refused)));
+            }
+        }
+    }
+    let (udp_idle, plain_dns) = (UdpIdle::Kernels, PlainDns::Closed);
+    let listing = load(&table, rules.text(udp_idle, plain_dns)).await?;
+    Ok((listing, left_out(udp_idle, plain_dns, &refused)))
+}
+
+fn left_out(udp_idle: UdpIdle, plain_dns: PlainDns, refused: &str) -> LeftOut {
+    LeftOut {
+        udp_idle: (udp_idle == UdpIdle::Kernels).then(|| refused.to_owned()),
+        plain_dns: (plain_dns == PlainDns::Closed).then(|| refused.to_owned()),
+    }
+}
+
+fn udp_idle_line(why: &str) -> String {
+    format!(
+        "UDP flows that are silent for 120 s are forgotten by the kernel, or nft, which has no timeouts of single flows ({why}): \
+         a kernel with CONFIG_NF_CONNTRACK_TIMEOUT, or `sysctl -w net.netfilter.nf_conntrack_udp_timeout_stream={UDP_IDLE_S}`"
+    )
 }
 
 /// Loads the rules of a table; returns how `nft` lists them.

@@ -43,6 +43,8 @@ pub struct GatewayRules {
     pub source: SourceAddress,
     /// The port of UDP and TCP at the gateway's own addresses at which it answers questions about names.
     pub dns_port: u16,
+    /// The port at which plain WireGuard devices ask them. It leads to `dns_port`.
+    pub plain_dns_port: u16,
     /// True if clients may reach the gateway's own host, as far as their grants allow it.
     pub host_access: HostAccess,
     /// The ranges that may begin flows at clients, as far as their grants open that. Beyond [`MAX_INBOUND_RANGES`], all may.
@@ -80,11 +82,11 @@ impl GatewayRules {
     /// The transaction that replaces whatever is in the table by these rules.
     #[must_use]
     pub fn to_nft(&self) -> String {
-        self.text(UdpIdle::Own)
+        self.text(UdpIdle::Own, PlainDns::Redirected)
     }
 
-    /// The same with a choice of how long UDP flows are remembered.
-    pub(super) fn text(&self, udp_idle: UdpIdle) -> String {
+    /// The same with a choice of how long UDP flows are remembered, and if plain WireGuard devices can ask for names.
+    pub(super) fn text(&self, udp_idle: UdpIdle, plain_dns: PlainDns) -> String {
         let table = Table {
             name: self.table(),
             objects: udp_idle.objects(),
@@ -96,6 +98,7 @@ impl GatewayRules {
                 Some(self.forward()),
                 Some(self.forward_from_tunnel(udp_idle)),
                 Some(self.forward_to_tunnel()),
+                self.redirect_dns(plain_dns),
                 self.postrouting(udp_idle),
             ],
         };
@@ -260,6 +263,25 @@ impl GatewayRules {
         rules
     }
 
+    /// Leads questions of plain WireGuard devices to where the gateway listens: the port that their files mean is below 1024,
+    /// and another program may have it at all addresses. Only the first packet of a flow comes here.
+    fn redirect_dns(&self, plain_dns: PlainDns) -> Option<Chain> {
+        let Self { interface, .. } = self;
+        let (from, to) = (self.plain_dns_port, self.dns_port);
+        let own: BTreeSet<&IpAddr> = self.addresses.iter().filter(|it| it.is_ipv4()).collect();
+        let own = set(own.into_iter()).filter(|_| plain_dns == PlainDns::Redirected)?;
+        let rule = |protocol| {
+            format!(
+                "iifname \"{interface}\" ip daddr {own} {protocol} dport {from} redirect to :{to}"
+            )
+        };
+        Some(Chain {
+            name: "redirect_dns",
+            hook: Some("type nat hook prerouting priority dstnat"),
+            rules: ["tcp", "udp"].map(rule).to_vec(),
+        })
+    }
+
     /// The incoming interface is known in this hook since Linux 5.7. Only the first packet of a flow comes here.
     fn postrouting(&self, udp_idle: UdpIdle) -> Option<Chain> {
         let Self { interface, .. } = self;
@@ -294,6 +316,15 @@ impl GatewayRules {
         }
         rules
     }
+}
+
+/// The port at which plain WireGuard devices ask for names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PlainDns {
+    /// It leads to the gateway.
+    Redirected,
+    /// It leads nowhere: the kernel can't redirect.
+    Closed,
 }
 
 /// The time for which the kernel remembers UDP flows.
@@ -375,7 +406,7 @@ pub(super) fn remove_text(table: &str) -> String {
 struct Table {
     name: String,
     objects: Vec<String>,
-    chains: [Option<Chain>; 8],
+    chains: [Option<Chain>; 9],
 }
 
 /// A chain at a hook, or one that such a chain leads to. Packets that its rules do not decide go on

@@ -32,6 +32,7 @@ fn rules() -> GatewayRules {
         source: SourceAddress::Masquerade,
         dns_port: 20_053,
         inbound: Vec::new(),
+        plain_dns_port: 53,
         host_access: HostAccess::Deny,
     }
 }

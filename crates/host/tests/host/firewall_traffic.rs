@@ -348,6 +348,7 @@ impl Network {
                 source,
                 dns_port: 20_053,
                 inbound: Vec::new(),
+                plain_dns_port: 53,
                 host_access,
             })
             .await?)

@@ -137,6 +137,7 @@ fn the_firewall_is_set_up_and_removed_from_within() {
             source: SourceAddress::Masquerade,
             dns_port: 20_053,
             inbound: Vec::new(),
+            plain_dns_port: 53,
             host_access: HostAccess::Deny,
         };
         let firewall = Firewall::install(rules).await?;

@@ -65,8 +65,9 @@ impl Hub {
         if row.is_none_or(|row| !self.leads_to(client, row.parsed.site)) {
             return refused("the file of this device leads to no gateway of the resource's site");
         }
-        if row.is_some_and(|row| row.parsed.target.pattern().is_some()) {
-            return refused("a plain WireGuard device can't use resources by their names");
+        if let Some(row) = row.filter(|row| row.parsed.target.pattern().is_some()) {
+            self.finds_names_of(client, row.parsed.site)
+                .or_else(refused)?;
         }
         if row.is_some_and(|row| !row.parsed.applications.is_any()) {
             return refused(
@@ -84,6 +85,24 @@ impl Hub {
             );
         }
         Ok(())
+    }
+
+    /// Refuses names where the device finds none: it asks its first gateway, and that has the grants of its own site.
+    fn finds_names_of(&self, client: &Client, site: SiteId) -> Result<(), &'static str> {
+        let rows = client.gateways.iter();
+        let mut rows = rows.filter_map(|id| self.directory.gateway(*id));
+        let first = rows.find(|row| row.revoked.is_none());
+        let Some(first) = first.filter(|row| row.site == site) else {
+            return Err("the device finds names at the site of its first gateway alone");
+        };
+        let session = self.sessions.gateways.get(first.id);
+        // A gateway that is away keeps the grants that it has.
+        match session.is_none_or(|session| session.announced.answers_plain) {
+            true => Ok(()),
+            false => Err(
+                "the device's first gateway is of an earlier version and answers no names for it: update the gateway",
+            ),
+        }
     }
 
     /// True if a gateway of the site is in the plain device's file.

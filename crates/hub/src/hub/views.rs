@@ -95,6 +95,7 @@ impl Hub {
                 clients: count.clients,
                 grants: count.grants - count.offers,
                 load: session.load.last(),
+                answers_plain: session.announced.answers_plain,
                 relays: {
                     let given = self.relays.given.get(&gateway);
                     let relays = given.iter().flat_map(|given| &given.relays);

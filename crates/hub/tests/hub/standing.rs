@@ -6,7 +6,7 @@ use crate::world::{
 use culvert_hub::limits::{MAX_STANDING_GRANTS, STANDING_RETRY_MS, STANDING_REVIEW_MS};
 use culvert_ids::SiteId;
 use culvert_store::{AccountSettings, Decision, PathRule};
-use culvert_wire::messages::{ReasonCode, ToGateway};
+use culvert_wire::messages::{GatewayFeature, ReasonCode, ToGateway};
 use culvert_wire::model::{
     Applications, Condition, Filter, TargetKind, TimeWindow, Weekday, WrittenCountries,
     WrittenPublicAddresses, WrittenTimes, WrittenVerified,
@@ -318,7 +318,7 @@ fn what_a_plain_device_cannot_use_is_refused_with_the_reason() {
         ("no gateway of the resource's site", |world| {
             world.set(network(1, OTHER_SITE, "10.1.0.0/16", vec![Filter::Any]));
         }),
-        ("by their names", |world| {
+        ("answers no names", |world| {
             let mut row = network(1, SITE, "*.corp.example", vec![Filter::Any]);
             row.target.kind = TargetKind::Dns;
             world.set(row);
@@ -438,4 +438,76 @@ fn nothing_is_asked_for_a_device_of_nobody() {
     world.join_gateway(1);
     world.pass(2 * STANDING_REVIEW_MS);
     assert_eq!((world.holds(1), offered(&world)), (0, 0));
+}
+
+/// The resource of [`with_device`] is one by name, and the gateway answers devices as far as `answers`.
+fn with_names(answers: bool) -> World {
+    let mut world = with_device();
+    let mut row = network(1, SITE, "*.corp.example", vec![Filter::Any]);
+    row.target.kind = TargetKind::Dns;
+    world.set(row);
+    if answers {
+        let gateway = world.gateways.get_mut(&gateway(1)).unwrap();
+        gateway.features.push(GatewayFeature::PlainDns);
+    }
+    world.join_gateway(1);
+    world
+}
+
+#[test]
+fn a_device_has_resources_by_name_where_its_gateway_answers_for_them() {
+    let mut world = with_names(true);
+    assert_eq!(world.holds(1), 1);
+    let held = world.gateways[&gateway(1)].held.values().next().unwrap();
+    assert!(held.claims.plain);
+    assert_eq!(held.claims.target.target().address, "*.corp.example");
+    let explained = world.hub.explain(client(1), resource(1), world.now);
+    assert!(explained.unwrap().barred.is_none());
+    assert!(world.hub.gateways().all(|gateway| gateway.answers_plain));
+    // It is renewed, and ends, as any other.
+    world.forget_messages();
+    world.pass(STANDING_REVIEW_MS);
+    assert_eq!(world.holds(1), 1);
+    world.remove(policy(1));
+    assert_eq!((world.holds(1), revoked(&world)), (0, 1));
+    world.check();
+
+    let world = with_names(false);
+    assert_eq!(world.holds(1), 0);
+    assert!(!world.hub.gateways().any(|gateway| gateway.answers_plain));
+}
+
+#[test]
+fn a_device_finds_names_at_the_site_of_its_first_gateway_alone() {
+    let mut world = with_two_gateways();
+    for number in [1, 2] {
+        let gateway = world.gateways.get_mut(&gateway(number)).unwrap();
+        gateway.features.push(GatewayFeature::PlainDns);
+        let site = if number == 1 { SITE } else { OTHER_SITE };
+        let mut row = network(number, site, "*.corp.example", vec![Filter::Any]);
+        row.target.kind = TargetKind::Dns;
+        world.set(row);
+    }
+    world.join_gateway(1);
+    world.join_gateway(2);
+    assert_eq!((world.holds(1), world.holds(2)), (1, 0));
+    let explained = world.hub.explain(client(1), resource(2), world.now);
+    let barred = explained.unwrap().barred.unwrap();
+    assert!(
+        barred.text.contains("first gateway alone"),
+        "{}",
+        barred.text
+    );
+    // Another file has them in another order.
+    world.edit_client(1, |row| row.gateways.reverse());
+    assert_eq!((world.holds(1), world.holds(2)), (0, 1));
+    world.check();
+}
+
+#[test]
+fn a_client_with_culvert_asks_no_gateway_for_names_as_a_device_does() {
+    let mut world = World::connected();
+    world.ask(1, 1);
+    let mut held = world.gateways[&gateway(1)].held.values();
+    assert!(!held.next().unwrap().claims.plain);
 }

@@ -1,5 +1,6 @@
 //! The contents of a plain WireGuard device's file, and all that can't work with it.
 
+use crate::plain_names::NamesOfDevice;
 use culvert_base::quoted;
 use culvert_ids::SiteId;
 use culvert_policy::Prefix;
@@ -15,13 +16,12 @@ const PERSISTENT_KEEPALIVE_S: u16 = 25;
 const MAX_OVERLAPS_NAMED: usize = 8;
 
 /// The same for every device.
-const LIMITS: [&str; 6] = [
+const LIMITS: [&str; 5] = [
     "The device uses the gateways of its file alone. When one is away, the device has no access to its site until the \
      gateway is back or the device has a file with another one.",
     "The networks in the file are those of now. Resources that are added later need a new file. Access that ends does so at once.",
     "Rules about applications can't be enforced on the device, so resources with such a rule are refused.",
     "Conditions about the operating system or the public address deny, because nobody reports these of the device.",
-    "Resources by name are refused: the device asks its own DNS server, and uses addresses.",
     "Anyone with the private key is the device. Of two devices with one file, the one that sent last gets the answers.",
 ];
 
@@ -38,17 +38,35 @@ pub(super) struct Networks {
     of_site: BTreeMap<SiteId, BTreeSet<Prefix>>,
     /// The number of resources beyond those that a device gets.
     left_out: usize,
+    names: NamesOfDevice,
 }
 
 impl Networks {
-    /// The networks of the first resources, as many as `limit`.
-    pub(super) fn first(of_sites: Vec<(SiteId, Prefix)>, limit: usize) -> Self {
+    /// The networks of the first resources, as many as `limit`. Resources by name have none.
+    pub(super) fn first(of_sites: Vec<(SiteId, Option<Prefix>)>, limit: usize) -> Self {
         let left_out = of_sites.len().saturating_sub(limit);
         let mut of_site: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
         for (site, network) in of_sites.into_iter().take(limit) {
-            of_site.entry(site).or_default().insert(network);
+            of_site.entry(site).or_default().extend(network);
         }
-        Self { of_site, left_out }
+        let names = NamesOfDevice::default();
+        Self {
+            of_site,
+            left_out,
+            names,
+        }
+    }
+
+    /// The same, and those by which the device finds names.
+    pub(super) fn with_names(mut self, names: NamesOfDevice) -> Self {
+        if let Some(site) = names.site {
+            self.of_site
+                .entry(site)
+                .or_default()
+                .extend(&names.networks);
+        }
+        self.names = names;
+        self
     }
 }
 
@@ -62,6 +80,7 @@ pub(super) fn contents(
     networks: &Networks,
 ) -> PlainClientFile {
     let mut limits: Vec<String> = LIMITS.map(str::to_owned).to_vec();
+    limits.extend(networks.names.limits.iter().cloned());
     if gateways.len() < client.gateways.len() {
         limits.push(
             "A gateway of the device does not exist any more: give the device others.".to_owned(),
@@ -106,7 +125,7 @@ pub(super) fn contents(
         ],
         client,
         peers,
-        dns: Vec::new(),
+        dns: networks.names.dns.clone(),
         persistent_keepalive_s: PERSISTENT_KEEPALIVE_S,
         file: String::new(),
         limits,
@@ -207,6 +226,7 @@ mod tests {
     use culvert_ids::{ActorId, ClientId, GatewayId};
     use culvert_store::Stamp;
     use culvert_wire::{PublicKey, Timestamp};
+    use std::net::IpAddr;
 
     /// Gateway `number` of site `number`.
     fn gateway(number: u8) -> SiteGateway {
@@ -251,9 +271,12 @@ mod tests {
     }
 
     fn file(gateways: &[SiteGateway], networks: &[(u8, &str)], limit: usize) -> PlainClientFile {
-        let networks = networks
-            .iter()
-            .map(|(site, network)| (SiteId::from_bytes([*site; 16]), network.parse().unwrap()));
+        let networks = networks.iter().map(|(site, network)| {
+            (
+                SiteId::from_bytes([*site; 16]),
+                Some(network.parse().unwrap()),
+            )
+        });
         let networks = Networks::first(networks.collect(), limit);
         contents(client(gateways), gateways, &networks)
     }
@@ -278,6 +301,31 @@ mod tests {
         );
         assert_eq!(file.file, expected);
         assert_eq!(own_limits(&file), [""; 0]);
+    }
+
+    #[test]
+    fn the_first_gateway_answers_for_names_where_it_can() {
+        let gateways = [gateway(1), gateway(2)];
+        let site = SiteId::from_bytes([1; 16]);
+        let of_sites = vec![(site, None), (SiteId::from_bytes([2; 16]), None)];
+        let networks = Networks::first(of_sites, 64).with_names(NamesOfDevice {
+            site: Some(site),
+            dns: vec![IpAddr::from([100, 64, 0, 1])],
+            networks: ["100.64.0.1/32", "100.96.0.0/11"]
+                .map(|text| text.parse().unwrap())
+                .to_vec(),
+            limits: vec!["The device asks the gateway.".to_owned()],
+        });
+        let file = contents(client(&gateways), &gateways, &networks);
+        assert!(file.file.contains("\nDNS = 100.64.0.1\n"), "{}", file.file);
+        assert_eq!(
+            file.peers[0].allowed_ips,
+            ["100.64.0.1/32", "100.96.0.0/11"]
+        );
+        assert!(file.peers[1].allowed_ips.is_empty());
+        let limits = own_limits(&file).join("\n");
+        assert!(limits.contains("asks the gateway"), "{limits}");
+        assert!(!limits.contains(r#"the site of "gw1""#), "{limits}");
     }
 
     #[test]

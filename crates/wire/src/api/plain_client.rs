@@ -61,7 +61,7 @@ pub struct PlainClientFile {
     pub addresses: Vec<String>,
     /// The other ends of its tunnel, one of each gateway.
     pub peers: Vec<PlainClientPeer>,
-    /// Servers that the device asks for names. If empty, it goes on asking its own.
+    /// Servers that the device asks for names: its first gateway, in the tunnel. If empty, it goes on asking its own.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
     pub dns: Vec<IpAddr>,
     /// The time between keepalives that keep a NAT open, in seconds.

@@ -28,6 +28,9 @@ pub enum GatewayFeature {
     Relays,
     /// It takes ids of grants in pages: after `welcome` in `grants_retained`.
     GrantPages,
+    /// It answers all DNS questions of plain WireGuard devices, at its address in the tunnel and
+    /// [`PLAIN_DNS_PORT`](super::PLAIN_DNS_PORT).
+    PlainDns,
 }
 
 /// Flows that have ended. It is sent again, unchanged, until `flows_taken` names it: `run` and

@@ -9,6 +9,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// for which a gateway would need another capability.
 pub const SITE_DNS_PORT: u16 = 20_053;
 
+/// The port at which plain WireGuard devices ask a gateway for names: their files can't name another one. The host's firewall
+/// leads it to [`SITE_DNS_PORT`].
+pub const PLAIN_DNS_PORT: u16 = 53;
+
 /// A message of the portal, with its place in the session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sequenced<M> {

@@ -555,7 +555,10 @@ impl GatewayNode {
             | Output::SendPathMessage { .. }
             | Output::OpenTls { .. }
             | Output::CloseTls(_)
-            | Output::MoveClients { .. } => {}
+            | Output::MoveClients { .. }
+            // Nor is any a plain WireGuard device.
+            | Output::AnswerPlain { .. }
+            | Output::LookUp { .. } => {}
             Output::End(ending) => {
                 net.trace(|| format!("gateway {} ends: {ending}", self.number));
                 self.ending = Some(ending);

@@ -40,11 +40,24 @@ impl Asked {
         Some(Self { message, len_max })
     }
 
-    /// The question, if it may be asked.
+    /// The question, if a client with Culvert may ask it.
     ///
     /// # Errors
     /// The code to answer with.
     pub(super) fn wanted(&self) -> Result<Wanted, ResponseCode> {
+        let question = self.question()?;
+        // Addresses of names are asked for with grants: those that a site has lead nowhere through the tunnel.
+        match question.kind {
+            RecordType::A | RecordType::AAAA => Err(ResponseCode::Refused),
+            _ => Ok(question),
+        }
+    }
+
+    /// The question, if it can be asked.
+    ///
+    /// # Errors
+    /// The code to answer with.
+    pub(super) fn question(&self) -> Result<Wanted, ResponseCode> {
         if self.message.metadata.op_code != OpCode::Query {
             return Err(ResponseCode::NotImp);
         }
@@ -52,9 +65,7 @@ impl Asked {
             return Err(ResponseCode::FormErr);
         };
         let kind = question.query_type();
-        // Addresses of names are asked for with grants: those that a site has lead nowhere through the tunnel.
-        let is_address = matches!(kind, RecordType::A | RecordType::AAAA | RecordType::ANY);
-        if question.query_class() != DNSClass::IN || is_address || is_meta(kind) {
+        if question.query_class() != DNSClass::IN || is_meta(kind) {
             return Err(ResponseCode::Refused);
         }
         let whole = question.name().clone();
@@ -107,7 +118,7 @@ impl Asked {
     }
 }
 
-/// Types that are no data (RFC 6895, section 3.1): transfers, keys of transactions, OPT.
+/// Types that are no data (RFC 6895, section 3.1): transfers, keys of transactions, OPT, and ANY (RFC 8482).
 fn is_meta(kind: RecordType) -> bool {
     kind == RecordType::OPT || (128..=255).contains(&u16::from(kind))
 }

@@ -150,6 +150,7 @@ impl Hub {
             filters: resource.shown.filters.clone(),
             inbound: resource.shown.inbound.clone(),
             cipher: row.cipher,
+            plain: client.is_plain(),
             iat: row.issued,
             exp: row.expires,
         })
