@@ -119,7 +119,10 @@ async fn two_versions_work_on_one_file_until_the_upgrade_is_finished() {
     let newer = before.open_next().await;
     both_write_and_read(&older, &newer).await;
     let status = newer.schema().await.unwrap();
-    assert_eq!((status.state, status.pending), (state(AFTER, 15), Some(AFTER)));
+    assert_eq!(
+        (status.state, status.pending),
+        (state(AFTER, 15), Some(AFTER))
+    );
     // The way back.
     older.close().await;
     newer.close().await;
@@ -135,7 +138,10 @@ async fn two_versions_work_on_one_file_until_the_upgrade_is_finished() {
 
     let newer = before.open_next().await;
     let finished = newer.finish_upgrade().await.unwrap();
-    assert_eq!((finished.state, finished.pending), (state(AFTER, AFTER), None));
+    assert_eq!(
+        (finished.state, finished.pending),
+        (state(AFTER, AFTER), None)
+    );
     finds_all(&newer).await;
     let again = newer.finish_upgrade().await.unwrap();
     assert_eq!(again, finished);

@@ -92,19 +92,19 @@ fn a_resources_name_leads_there_whatever_its_real_address() {
 
 #[test]
 fn names_of_an_earlier_stub_keep_their_addresses_and_others_get_none_of_them() {
-    let kept = Clocked::new().grant("www.corp.example");
+    let stored = Clocked::new().grant("www.corp.example");
     let mut stub = lent();
     let now = stub.now();
     let www = name("www.corp.example");
-    assert!(stub.stub.keep_name(&www, CORP, kept, now));
-    assert!(!stub.stub.keep_name(&www, CORP, kept, now), "it is there");
+    assert!(stub.stub.keep_name(&www, CORP, stored, now));
+    assert!(!stub.stub.keep_name(&www, CORP, stored, now), "it is there");
     let other = name("other.corp.example");
-    assert!(!stub.stub.keep_name(&other, CORP, kept, now), "taken");
-    let mut crossed = kept;
-    crossed.v6 = Ipv6Addr::from(u128::from(kept.v6) + 1);
+    assert!(!stub.stub.keep_name(&other, CORP, stored, now), "taken");
+    let mut crossed = stored;
+    crossed.v6 = Ipv6Addr::from(u128::from(stored.v6) + 1);
     assert!(!stub.stub.keep_name(&other, CORP, crossed, now));
-    assert_ne!(stub.grant("other.corp.example"), kept);
-    assert_eq!(stub.grant("www.corp.example"), kept);
+    assert_ne!(stub.grant("other.corp.example"), stored);
+    assert_eq!(stub.grant("www.corp.example"), stored);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn addresses_begin_at_the_place_that_is_given() {
     let begun = stub.grant("www.corp.example").v4;
     let from_the_first = lent().grant("www.corp.example").v4;
     assert_eq!(u32::from(begun) - u32::from(from_the_first), 1_000);
-    // Whatever is given lies in the ranges.
+    // Each address lies in the ranges.
     let mut small = Clocked::small();
     small.stub.begin_at(u32::MAX);
     let range: culvert_policy::Prefix = "10.9.8.0/24".parse().unwrap();

@@ -89,7 +89,7 @@ impl Gateway {
             if self.dns.plain.knows(client)
                 && let Some(outcome) = self.grant_name(client, name, wanted, now)
             {
-                self.settle(client, name, wanted.resource, outcome, now);
+                self.take_name_outcome(client, name, wanted.resource, outcome, now);
                 self.drain_stub(client, now);
             }
         }
@@ -151,7 +151,7 @@ impl Gateway {
                         addresses,
                     };
                     if let Some(outcome) = self.grant_name(client, &name, wanted, now) {
-                        self.settle(client, &name, resource, outcome, now);
+                        self.take_name_outcome(client, &name, resource, outcome, now);
                     }
                 }
                 culvert_dns::Output::Released { name, .. } => self.release_name(client, &name),
@@ -186,7 +186,7 @@ impl Gateway {
         }
     }
 
-    fn settle(
+    fn take_name_outcome(
         &mut self,
         client: ClientId,
         name: &DomainName,

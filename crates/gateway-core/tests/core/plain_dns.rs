@@ -143,7 +143,7 @@ fn answer(play: &mut Play, client: u8) -> Option<(u8, Vec<IpAddr>)> {
     Some((bytes[3] & 15, addresses))
 }
 
-/// What the system's resolver says to the oldest question.
+/// The system's resolver answers the oldest question.
 fn look_up(play: &mut Play, code: u8, records: &[(u16, Vec<u8>)]) {
     let (client, id, query) = play.lookups.remove(0);
     let answer = response(&query, code, records);
@@ -208,6 +208,7 @@ fn filters_expiry_and_revocation_hold_for_a_name() {
     play.hear(culvert_wire::messages::ToGateway::FiltersChanged {
         resource,
         filters: written,
+        inbound: Vec::new().into(),
     });
     assert_eq!(play.send(5, &at), Err(DropReason::Protocol));
     // A renewal takes the name over, and its addresses.
@@ -243,10 +244,10 @@ fn a_resource_that_is_permitted_again_keeps_its_names_addresses() {
 fn names_and_their_addresses_outlast_a_restart_of_the_gateway() {
     let (mut play, address) = known();
     play.pass(1_000);
-    let kept = play.grants_file.clone().unwrap();
+    let stored = play.grants_file.clone().unwrap();
     let mut next = Play::begin();
     next.gateway.handle_persisted(
-        kept,
+        stored,
         culvert_base::UnixTime::from_millis(next.unix_ms()),
         next.now(),
     );
@@ -383,7 +384,7 @@ fn a_device_that_asks_for_all_it_can_makes_only_itself_wait() {
         play.lookups.len()
     );
     assert!(play.lookups.iter().all(|(client, ..)| *client == device(5)));
-    // What has no place is answered at once.
+    // The questions without a place are answered at once.
     let failed = play.answers.len();
     assert!(failed >= 1_000 - MAX_LOOKUPS, "{failed}");
     play.answers.clear();

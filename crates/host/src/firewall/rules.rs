@@ -52,7 +52,7 @@ pub struct GatewayRules {
 }
 
 /// Ranges of [`GatewayRules::inbound`] that the kernel looks at: some 30 KB of text, which `nft` loads within milliseconds.
-pub const MAX_INBOUND_RANGES: usize = 1024;
+pub(crate) const MAX_INBOUND_RANGES: usize = 1024;
 
 /// The source address of packets from clients, as resources see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

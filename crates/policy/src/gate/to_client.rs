@@ -122,8 +122,10 @@ impl Gate {
         let Permit {
             grant, resource, ..
         } = permit;
+        let room = self.flows.room_for(client.peer());
+        let room = room.ok_or(DropReason::FlowsFull)?;
         let flow = Flow::new(key, key, client.peer(), grant, resource, now).inbound();
-        let place = self.flows.insert(flow).ok_or(DropReason::FlowsFull)?;
+        let place = self.flows.insert(flow, room);
         self.adopt(place, &permit, table);
         Ok(place)
     }

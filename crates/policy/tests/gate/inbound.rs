@@ -2,8 +2,7 @@
 
 use crate::packets::{ACK, FIN, RST, SYN, echo, fragments, other, tcp_with, udp, unreachable};
 use crate::setup::{
-    CLIENT, CLIENT_V6, NAME, OTHER_CLIENT, OTHER_PEER, PEER, Setup, filters, grant,
-    named,
+    CLIENT, CLIENT_V6, NAME, OTHER_CLIENT, OTHER_PEER, PEER, Setup, filters, grant, named,
 };
 use culvert_base::BootTime;
 use culvert_policy::Service;

@@ -2,7 +2,7 @@
 
 use culvert_store as store;
 use culvert_wire::api::FieldChange;
-use culvert_wire::model::{Applications, Target};
+use culvert_wire::model::Applications;
 use serde::Serialize;
 use serde_json::{Map, Value};
 

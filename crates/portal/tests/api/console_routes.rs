@@ -15,7 +15,7 @@ pub(crate) struct Route {
 }
 
 /// The kinds of ids in a path, by the beginning of the path.
-const IDS: [(&str, &str); 21] = [
+const IDS: [(&str, &str); 22] = [
     ("clients", "cli"),
     ("plain-clients", "plain"),
     ("gateways", "gw"),

@@ -113,7 +113,10 @@ async fn portals_of_two_versions_share_a_database_until_the_upgrade_is_finished(
     both_write_and_read(&older, &newer).await;
     older.save_grants(ACCOUNT, Vec::new()).await.unwrap();
     let status = newer.schema().await.unwrap();
-    assert_eq!((status.state, status.pending), (state(AFTER, 4), Some(AFTER)));
+    assert_eq!(
+        (status.state, status.pending),
+        (state(AFTER, 4), Some(AFTER))
+    );
 
     // The older one, by its version, its address and the fix.
     let refused = newer.finish_upgrade().await.unwrap_err();
@@ -144,7 +147,10 @@ async fn portals_of_two_versions_share_a_database_until_the_upgrade_is_finished(
     Server::get().run(&database.name, silent).await;
     let newer = open(next(&database)).await;
     let finished = newer.finish_upgrade().await.unwrap();
-    assert_eq!((finished.state, finished.pending), (state(AFTER, AFTER), None));
+    assert_eq!(
+        (finished.state, finished.pending),
+        (state(AFTER, AFTER), None)
+    );
     finds_all(&newer).await;
     // It comes back, and does nothing any more.
     let ungranted = older.save_grants(ACCOUNT, Vec::new()).await;
