@@ -96,11 +96,14 @@ bench-relay: setup ## A relay beside coturn, pings through it under load, 10,000
 	$(BENCH_RUN) relay --check
 	$(BENCH_RUN) relayed --check
 
-bench-crowd: setup ## Handshakes, changes and memory with up to 60,000 peers beside wireguard-go, and the grants of 10,000 clients (root; some five minutes)
+bench-crowd: setup ## Handshakes, changes, memory and traffic with up to 60,000 peers beside wireguard-go, the grants of 10,000 clients, and a port scan (root; some 15 minutes)
 	@scripts/peers.sh wireguard-go
 	cargo build --release -p culvert
 	$(BENCH_RUN) crowd --check
+	$(BENCH_RUN) crowd-traffic --check
 	$(BENCH_RUN) crowd-grants
+	$(BENCH_RUN) crowd-offers --check
+	$(BENCH_RUN) crowd-scan --check
 
 bench-scale: setup ## 10,000 clients and 100 gateways at three portals and at one, and a large portal's move to PostgreSQL
 	cargo build --release -p culvert

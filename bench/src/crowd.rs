@@ -7,7 +7,11 @@
 mod company;
 pub(crate) mod grants;
 mod initiators;
+pub(crate) mod offers;
+mod pings;
 mod program;
+pub(crate) mod scan;
+pub(crate) mod traffic;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;

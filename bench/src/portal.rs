@@ -9,7 +9,7 @@
 mod changes;
 pub(crate) mod client;
 mod crowd;
-mod dialer;
+pub(crate) mod dialer;
 mod figures;
 mod gateway;
 mod portals;
@@ -96,7 +96,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// Every client and gateway is a socket here and one in a portal, which inherits the limit.
-fn raise_descriptors(machines: usize) -> Result<()> {
+pub(crate) fn raise_descriptors(machines: usize) -> Result<()> {
     let needed = machines as u64 + OTHER_DESCRIPTORS;
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     if hard < needed {

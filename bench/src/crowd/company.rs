@@ -77,7 +77,7 @@ fn private_key(number: u32) -> PrivateKey {
     PrivateKey::from_bytes(key)
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _written = write!(text, "{byte:02x}");
         text

@@ -6,6 +6,7 @@ use culvert_base::{BootTime, Destination, Family};
 use culvert_session::parse::{Message, Response};
 use culvert_session::{Clock, DATA_OVERHEAD, Handshaker, Output, PeerId, Tai64n};
 use culvert_udp::{ReceiveBatch, Socket};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -38,10 +39,12 @@ pub(super) struct Initiators<'company> {
     /// By the index under which each initiator receives.
     waiting: HashMap<u32, (usize, Instant)>,
     lost: u32,
+    /// The member whose turn it is in [`Self::shake_at`].
+    next: usize,
 }
 
 /// One member.
-struct Initiator {
+pub(super) struct Initiator {
     shaker: Handshaker,
     program: PeerId,
     now: BootTime,
@@ -72,6 +75,7 @@ impl<'company> Initiators<'company> {
             members: members.collect::<Result<_>>()?,
             waiting: HashMap::new(),
             lost: 0,
+            next: 0,
         })
     }
 
@@ -108,6 +112,32 @@ impl<'company> Initiators<'company> {
         })
     }
 
+    /// Handshakes at a rate of so many a second for `span`, by all members in turn. It sleeps in between. Returns how many
+    /// were completed.
+    pub(super) fn shake_at(&mut self, per_s: u32, span: Duration) -> Result<u32> {
+        let began = Instant::now();
+        let mut times = Vec::new();
+        let mut begun = 0;
+        while began.elapsed() < span {
+            let due = (began.elapsed().as_secs_f64() * f64::from(per_s)) as u32;
+            while begun < due {
+                let member = self.next;
+                // An answer to the handshake before, that comes only now, is too late.
+                self.waiting.retain(|_, (other, _)| *other != member);
+                self.begin(member)?;
+                self.next = (member + 1) % self.members.len();
+                begun += 1;
+            }
+            if !self.take(&mut times)? {
+                let next = Duration::from_secs_f64(f64::from(begun + 1) / f64::from(per_s));
+                let rest = next.min(span).saturating_sub(began.elapsed());
+                wait(&self.socket, rest)?;
+            }
+        }
+        self.waiting.retain(|_, (_, began)| began.elapsed() < LOST);
+        Ok(u32::try_from(times.len())?)
+    }
+
     /// Handshakes with every member of the company, so that each has a session.
     pub(super) fn shake_with_all(&mut self) -> Result<()> {
         // Stamps have a granularity, and new initiators do not know those of the loop.
@@ -138,7 +168,7 @@ impl<'company> Initiators<'company> {
 
     /// Takes what has come, and waits for something where nothing has.
     fn receive(&mut self, times: &mut Vec<Duration>) -> Result<()> {
-        while self.socket.receive_batch(&mut self.received)? == 0 {
+        while !self.take(times)? {
             let before = self.waiting.len();
             self.waiting.retain(|_, (_, began)| began.elapsed() < LOST);
             let lost = before - self.waiting.len();
@@ -147,6 +177,14 @@ impl<'company> Initiators<'company> {
                 return Ok(());
             }
             std::hint::spin_loop();
+        }
+        Ok(())
+    }
+
+    /// Takes the responses that have come. False where nothing has.
+    fn take(&mut self, times: &mut Vec<Duration>) -> Result<bool> {
+        if self.socket.receive_batch(&mut self.received)? == 0 {
+            return Ok(false);
         }
         let mut confirmations = Vec::new();
         for run in self.received.iter_mut() {
@@ -168,12 +206,19 @@ impl<'company> Initiators<'company> {
             let len = confirmation.len();
             self.socket.send(&confirmation, len, &self.to, 0)?;
         }
-        Ok(())
+        Ok(true)
     }
 }
 
+/// Sleeps until something comes, for `span` at most.
+pub(super) fn wait(socket: &Socket, span: Duration) -> Result<()> {
+    let mut fds = [PollFd::new(socket, PollFlags::IN)];
+    rustix::event::poll(&mut fds, Some(&Timespec::try_from(span)?))?;
+    Ok(())
+}
+
 impl Initiator {
-    fn new(company: &Company, number: u32) -> Result<Self> {
+    pub(super) fn new(company: &Company, number: u32) -> Result<Self> {
         let mut seed = [3; 32];
         seed[..4].copy_from_slice(&number.to_be_bytes());
         let elapsed = SystemTime::now().duration_since(UNIX_EPOCH)?;
@@ -197,7 +242,7 @@ impl Initiator {
     }
 
     /// The initiation of one more handshake.
-    fn begin(&mut self) -> Result<Vec<u8>> {
+    pub(super) fn begin(&mut self) -> Result<Vec<u8>> {
         self.began = Some(Instant::now());
         self.now = self.now.saturating_add(BETWEEN);
         self.shaker.handle_recheck(self.program, clock(self.now)?);
@@ -210,7 +255,7 @@ impl Initiator {
     }
 
     /// Takes the response. Returns an empty record, which confirms the keys.
-    fn complete(&mut self, response: &[u8], from: SocketAddr) -> Result<Vec<u8>> {
+    pub(super) fn complete(&mut self, response: &[u8], from: SocketAddr) -> Result<Vec<u8>> {
         let clock = clock(self.now)?;
         let handled = self.shaker.handle_datagram(response, from, false, clock);
         handled.map_err(|reason| anyhow::anyhow!("a response was refused: {reason}"))?;
@@ -223,6 +268,15 @@ impl Initiator {
         let mut record = vec![0; DATA_OVERHEAD];
         keys.seal_batch(reservation, &mut record, DATA_OVERHEAD);
         Ok(record)
+    }
+
+    /// Takes a cookie, which the next initiation shows.
+    pub(super) fn take_cookie(&mut self, reply: &[u8], from: SocketAddr) -> Result<()> {
+        let clock = clock(self.now)?;
+        let handled = self.shaker.handle_datagram(reply, from, false, clock);
+        handled.map_err(|reason| anyhow::anyhow!("a cookie was refused: {reason}"))?;
+        while self.shaker.poll_output().is_some() {}
+        Ok(())
     }
 }
 

@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-const PORT: u16 = 51_820;
+pub(super) const PORT: u16 = 51_820;
 
 /// The processor of the program. The others are left to the initiators.
 const PROCESSOR: &str = "0";
@@ -21,12 +21,21 @@ pub(super) struct Program {
 
 impl Program {
     pub(super) fn start(implementation: &Implementation, namespace: &Namespace) -> Result<Self> {
-        let end = WireGuardEnd::start(implementation, namespace)?;
-        let program = Self { end };
+        let program = Self::start_anywhere(implementation, namespace)?;
         let id = program.end.process.id();
         culvert_lab::run(&format!(
             "taskset --all-tasks --cpu-list --pid {PROCESSOR} {id}"
         ))?;
+        Ok(program)
+    }
+
+    /// The same on all processors.
+    pub(super) fn start_anywhere(
+        implementation: &Implementation,
+        namespace: &Namespace,
+    ) -> Result<Self> {
+        let end = WireGuardEnd::start(implementation, namespace)?;
+        let program = Self { end };
         program.set(&configuration(&Company::of(0), Some(PORT)))?;
         let interface = &program.end.interface;
         namespace.run(&format!("ip link set {interface} up"))?;
@@ -51,6 +60,10 @@ impl Program {
         Ok(())
     }
 
+    pub(super) fn interface(&self) -> &str {
+        &self.end.interface
+    }
+
     pub(super) fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, PORT).into()
     }
@@ -73,10 +86,14 @@ impl Program {
 
     /// Resident bytes.
     pub(super) fn memory(&self) -> Result<u64> {
-        let id = self.end.process.id();
-        let status = fs::read_to_string(format!("/proc/{id}/status"))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib = line.and_then(|line| line.split_whitespace().next());
-        Ok(kib.context("no VmRSS")?.parse::<u64>()? * 1024)
+        resident_bytes(self.end.process.id())
     }
+}
+
+/// The resident memory of a process.
+pub(super) fn resident_bytes(id: u32) -> Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{id}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().next());
+    Ok(kib.context("no VmRSS")?.parse::<u64>()? * 1024)
 }

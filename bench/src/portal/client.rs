@@ -278,7 +278,7 @@ fn hello(number: usize) -> FromClient {
 }
 
 /// A public key that nobody has the private key of: no packet is sent.
-pub(super) fn key(side: u8, number: usize) -> PublicKey {
+pub(crate) fn key(side: u8, number: usize) -> PublicKey {
     let mut key = [side; 32];
     key[..8].copy_from_slice(&(number as u64).to_le_bytes());
     PublicKey::from_bytes(key)

@@ -14,10 +14,10 @@ const CLIENTS: Ipv4Addr = Ipv4Addr::new(127, 64, 0, 0);
 const GATEWAYS: Ipv4Addr = Ipv4Addr::new(127, 32, 0, 0);
 
 /// The addresses of all portals, as a name of them would give them.
-pub(super) type Addresses = Arc<[SocketAddr]>;
+pub(crate) type Addresses = Arc<[SocketAddr]>;
 
 /// A machine's way to the portals: each attempt goes to the next one, as behind a name with several addresses.
-pub(super) struct Dialer {
+pub(crate) struct Dialer {
     destination: Destination,
     portals: Addresses,
     source: Ipv4Addr,
@@ -25,11 +25,11 @@ pub(super) struct Dialer {
 }
 
 impl Dialer {
-    pub(super) fn of_client(number: usize, destination: Destination, portals: Addresses) -> Self {
+    pub(crate) fn of_client(number: usize, destination: Destination, portals: Addresses) -> Self {
         Self::new(number, destination, portals, CLIENTS)
     }
 
-    pub(super) fn of_gateway(number: usize, destination: Destination, portals: Addresses) -> Self {
+    pub(crate) fn of_gateway(number: usize, destination: Destination, portals: Addresses) -> Self {
         Self::new(number, destination, portals, GATEWAYS)
     }
 
@@ -45,7 +45,7 @@ impl Dialer {
     }
 
     /// Connects to the next portal.
-    pub(super) async fn connect(&mut self) -> Result<Connected, ConnectError> {
+    pub(crate) async fn connect(&mut self) -> Result<Connected, ConnectError> {
         let portal = self.portals[self.attempts % self.portals.len()];
         self.attempts += 1;
         let authority = portal.to_string();

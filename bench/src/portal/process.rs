@@ -194,6 +194,10 @@ impl Process {
         Ok(())
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     fn pid(&self) -> Result<Pid> {
         Ok(Pid::from_raw(i32::try_from(self.child.id())?))
     }
@@ -229,6 +233,12 @@ impl Process {
     pub(crate) async fn patch(&self, path: &str, version: &Value, body: &Value) -> Result<Value> {
         let ask = Ask::new("PATCH", path).with(body);
         self.ask(&ask.if_match(format!("\"{version}\""))).await
+    }
+
+    /// Does something with any version of an object.
+    pub(crate) async fn act(&self, path: &str) -> Result<Value> {
+        self.ask(&Ask::new("POST", path).if_match("*".to_owned()))
+            .await
     }
 
     async fn ask(&self, ask: &Ask) -> Result<Value> {

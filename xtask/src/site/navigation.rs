@@ -67,6 +67,7 @@ const ORDER: [(&str, &[&str]); 5] = [
             "docs/operations.md",
             "docs/logs.md",
             "docs/performance.md",
+            "docs/crowd.md",
             "KNOWN-ISSUES.md",
         ],
     ),
