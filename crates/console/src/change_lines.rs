@@ -80,6 +80,11 @@ impl Setting {
             }
             ["settings", "second_factor"] => ("second factor for all", "/people", &[]),
             ["settings", "paths"] => ("paths that are allowed", ACCOUNT, &[]),
+            ["settings", "own_devices"] => (
+                "WireGuard devices that people add for themselves",
+                ACCOUNT,
+                &[],
+            ),
             ["settings", "ended_access"] => ("what happens when access ends", ACCOUNT, &[]),
             ["settings", "require_verified_gateways"] => {
                 ("verified gateways", "/settings/verified-gateways", &[])

@@ -136,6 +136,18 @@ impl Service {
         Ok(self.database.all(account, filter).await?)
     }
 
+    /// The first page of these rows, as many as one question to the database may ask for.
+    pub(super) async fn first_page<T: Kind>(
+        &self,
+        account: AccountId,
+        filter: &ListFilter,
+    ) -> Result<Vec<T>, Fault> {
+        let store = &self.database.store;
+        let list = store.list(account, T::KIND, filter, None, PageLimit::MAX);
+        let page = self.database.ask("list", list).await?;
+        Ok(page.items.into_iter().filter_map(T::from_entity).collect())
+    }
+
     /// One row by its id.
     pub(super) async fn get<T: Kind>(&self, account: AccountId, id: T::Id) -> Result<T, Fault> {
         Ok(self.database.get(account, id).await?)

@@ -180,7 +180,7 @@ impl Service {
             parts: vec![Part::LiveGateways],
             ..ListFilter::default()
         };
-        let mut gateways: Vec<store::Gateway> = self.all(account, &live).await?;
+        let mut gateways: Vec<store::Gateway> = self.first_page(account, &live).await?;
         match (gateways.len(), gateways.pop()) {
             (1, Some(only)) => Ok(only),
             (_, None) => Err(Fault::invalid("gateways", "no gateway has enrolled yet")),

@@ -243,8 +243,11 @@ fn the_browser_makes_the_key_and_the_picture_and_the_portal_gets_the_public_key_
 #[test]
 fn a_person_adds_a_device_of_their_own_and_the_key_waits_in_the_tab_for_a_fresh_proof() {
     let console = console();
-    let rule = json!({ "own_devices": true });
-    console.api("PATCH", "/account", Some(&rule)).unwrap();
+    console.sign_in("olivia").unwrap();
+    console.open("/settings/account").unwrap();
+    console
+        .send("Change it", &[("own_devices", "yes")])
+        .unwrap();
     console.sign_in("ursula").unwrap();
     console.open("/me/access").unwrap();
     let way = console.browser.link(FORM).unwrap();
