@@ -25,10 +25,10 @@ target_dir := $(or $(CARGO_TARGET_DIR),target)
 BENCH_RUN = CULVERT_BIN="$${CULVERT_BIN:-$$(realpath $(target_dir)/release/culvert)}" cargo run --release -p culvert-bench --
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-ha test test-scripts test-packages packages static release reproducible bench bench-quick bench-console bench-crowd bench-relay bench-scale day study lint lint-labs lint-containers audit vet vet-import fuzz constant-time handshake-model miri sanitize docs docs-serve rustdoc clean-lab ci rust mutants promises
+.PHONY: help setup demo demo-ha test test-scripts test-packages packages packages-arm64 arm64 test-arm64 portable static release reproducible bench bench-quick bench-console bench-crowd bench-relay bench-scale day study lint lint-labs lint-containers audit vet vet-import fuzz constant-time handshake-model miri sanitize docs docs-serve rustdoc clean-lab ci rust mutants promises
 
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Install the Debian packages that are missing (as root), or say what to install
 	@scripts/setup.sh
@@ -62,6 +62,18 @@ test-packages: # What tests of the packages install
 packages: setup ## Debian packages of the release build, into target/debian
 	cargo build --release --locked -p culvert
 	@packaging/build $(target_dir)/release/culvert $(target_dir)/debian
+
+arm64: rust ## The program for arm64 processors, of the dev profile (scripts/setup.sh arm64 installs the cross compiler)
+	@scripts/arm64.sh build
+
+test-arm64: rust ## Tests of the pure crates for arm64, in qemu
+	@scripts/arm64.sh test
+
+packages-arm64: setup ## Debian packages for arm64 of the release build, into target/debian
+	@program=$$(scripts/arm64.sh build release) && packaging/build "$$program" $(target_dir)/debian
+
+portable: rust ## Whether the pure crates compile for Windows and macOS, where Rust's libraries of these are installed
+	cargo xtask portable
 
 static: setup ## One program that needs no library of its machine, into target/static
 	@scripts/static.sh

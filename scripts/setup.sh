@@ -6,12 +6,13 @@
 #   scripts/setup.sh demo    what the demonstration needs, without what only tests and packages do
 #   scripts/setup.sh demo-ha the same for the demonstration of several portals
 #   scripts/setup.sh study   all of it, and what only the study of performance needs
+#   scripts/setup.sh arm64   what the demonstration needs, and what builds and tests for arm64 processors (scripts/arm64.sh)
 #
 # Exit status: 0 ready; 1 something is missing that this script cannot install, as it has said.
 set -u
 
 # A command that tells whether a package is there, the package, and what alone needs it: tests, the demonstration of
-# several portals, the study.
+# several portals, the study, arm64.
 needed() {
     cat <<'TABLE'
 cc            build-essential
@@ -53,6 +54,8 @@ sshd          openssh-server  study
 chromium      chromium  tests
 chromedriver  chromium-driver  tests
 npm           npm  tests
+aarch64-linux-gnu-gcc  gcc-aarch64-linux-gnu  arm64
+qemu-aarch64-static  qemu-user-static  arm64
 TABLE
 }
 
@@ -76,6 +79,7 @@ case ${1:-} in
 demo) only="" ;;
 demo-ha) only="demo-ha" ;;
 study) only="tests study" ;;
+arm64) only="arm64" ;;
 *) only=tests ;;
 esac
 missing=$(needed | while read -r tool package for; do
@@ -88,6 +92,7 @@ missing=$(needed | while read -r tool package for; do
 done | sort -u | tr '\n' ' ')
 # Linters of the container's files are installed into an environment of their own.
 [[ " $only " != *" tests "* ]] || python3 -c 'import ensurepip' 2>/dev/null || missing="${missing}python3-venv "
+[[ " $only " != *" arm64 "* ]] || [ "$(uname -m)" = aarch64 ] || [ -e /usr/aarch64-linux-gnu/include/stdio.h ] || missing="${missing}libc6-dev-arm64-cross "
 [ -e /etc/ssl/certs/ca-certificates.crt ] || missing="${missing}ca-certificates "
 
 if [ -n "$missing" ]; then
@@ -146,6 +151,25 @@ if ! command -v cargo >/dev/null 2>&1; then
     echo "    curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh" >&2
     echo "and open a new shell. The toolchain file of this repository then selects the version." >&2
     status=1
+fi
+
+# Standard libraries of other platforms, in which checks compile the pure crates. They are no part of the product: where
+# rustup can't fetch them, the checks say that they were left out.
+targets=""
+[[ " $only " != *" tests "* ]] || targets="x86_64-pc-windows-gnu aarch64-apple-darwin"
+[[ " $only " != *" arm64 "* ]] || targets="aarch64-unknown-linux-gnu"
+root=$(dirname "$0")/..
+absent=""
+for target in $targets; do
+    folder=$(cd "$root" && rustc --print target-libdir --target "$target" 2>/dev/null)
+    [ -d "$folder" ] || absent="$absent $target"
+done
+if [ -n "$absent" ] && command -v rustup >/dev/null 2>&1; then
+    # shellcheck disable=SC2086  # the list is meant to be split
+    if ! (cd "$root" && timeout 120 rustup target add $absent) >/dev/null 2>&1; then
+        echo "setup.sh: rustup can't fetch the standard library of$absent: checks for it are left out." >&2
+        [ "$only" != arm64 ] || status=1
+    fi
 fi
 if [ ! -e /dev/net/tun ] && ! { [ "$(id -u)" -eq 0 ] && modprobe tun 2>/dev/null; }; then
     echo "setup.sh: there is no /dev/net/tun. Load the kernel module with 'modprobe tun'; a container" >&2

@@ -1,8 +1,9 @@
 //! The layers of the workspace. The rules are about dependencies between crates, unsafe code and the
-//! paths that pure crates may name. They are also about the types of instants, the traits that types
+//! paths and platforms that pure crates may name. They are also about the types of instants, the traits that types
 //! of secrets may derive, and the share of tests in a crate.
 
 mod instants;
+mod platforms;
 mod rules;
 mod secrets;
 mod tested;
@@ -11,9 +12,9 @@ use crate::metadata::{Member, Workspace};
 use crate::source;
 use crate::source::mentions::{Mentions, Scope};
 use anyhow::Result;
+pub(crate) use rules::PURE;
 use rules::{
-    CONFINED, EDGES, HOLDERS, IMPURE, IMPURE_NAMES, IMPURE_PATHS, PERMITTED, PURE, PURE_PATHS,
-    UNSAFE,
+    CONFINED, EDGES, HOLDERS, IMPURE, IMPURE_NAMES, IMPURE_PATHS, PERMITTED, PURE_PATHS, UNSAFE,
 };
 use std::collections::BTreeSet;
 use std::fs;
@@ -36,6 +37,11 @@ pub(crate) fn check(root: &Path, workspace: &Workspace) -> Result<Vec<String>> {
         if !is_product && !is_pure {
             continue;
         }
+        if is_pure {
+            let manifest = member.folder.join("Cargo.toml");
+            let text = fs::read_to_string(&manifest)?;
+            problems.extend(platforms::dependencies(&shown(root, &manifest), &text)?);
+        }
         for path in source::files(&member.folder.join("src"), "rs")? {
             let (shown, file) = (shown(root, &path), source::parse(&path)?);
             if is_product {
@@ -43,6 +49,7 @@ pub(crate) fn check(root: &Path, workspace: &Workspace) -> Result<Vec<String>> {
             }
             if is_pure {
                 problems.extend(impure_names(&shown, &file));
+                problems.extend(platforms::conditions(&shown, &fs::read_to_string(&path)?)?);
                 problems.extend(instants::bare(&shown, &file));
             }
         }

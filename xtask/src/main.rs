@@ -1,4 +1,4 @@
-//! Checks of the repository itself: `cargo xtask layering`, `cargo xtask circles` and `cargo xtask docs`. Packages
+//! Checks of the repository itself: `cargo xtask layering`, `portable`, `circles` and `docs`. Packages
 //! need `cargo xtask licences`, releases `cargo xtask sbom`, and `make docs` needs `cargo xtask site`.
 //! `cargo xtask promises` breaks the promises of the threat model.
 //!
@@ -13,6 +13,7 @@ mod layering;
 mod licences;
 mod metadata;
 mod mutants;
+mod portable;
 mod promises;
 mod prose;
 mod sbom;
@@ -43,7 +44,8 @@ enum Command {
     /// Check dependencies, unsafe code and the names in pure crates (invariants 1 to 3), that no type of secrets derives
     /// its comparison, and that no file joins a circle.
     ///
-    /// Instants in public functions of pure crates must have a type too.
+    /// Instants in public functions of pure crates must have a type too, and no pure crate may ask for the operating
+    /// system.
     Layering,
     /// Check that links and anchors resolve, that ARCHITECTURE.md names every crate, that tests/promises.toml fits the
     /// code and docs/threat-model.md, that no given-up name has come back, and that no file has more findings than
@@ -59,6 +61,10 @@ enum Command {
         #[arg(long, value_name = "WORD", num_args = 0.., conflicts_with = "lower")]
         sentences: Option<Vec<String>>,
     },
+    /// Compile the pure crates for Windows and macOS, where the standard libraries of these platforms are installed.
+    Portable,
+    /// Print the names of the pure crates, a line each.
+    Pure,
     /// Break the code as tests/promises.toml says, and list the tests that do not notice (as root, hours).
     Promises {
         /// Only breakages whose file or test has one of these words in its name.
@@ -71,7 +77,11 @@ enum Command {
         what: Vec<String>,
     },
     /// Print the licence texts of all crates that the program is linked with.
-    Licences,
+    Licences {
+        /// The platform that it is built for.
+        #[arg(long, default_value = metadata::TARGET)]
+        target: String,
+    },
     /// Print the bill of materials of the program (CycloneDX).
     Sbom {
         /// Its date, such as 2026-01-31T12:00:00Z.
@@ -119,12 +129,14 @@ fn run(command: Command, root: &Path) -> Result<Vec<String>> {
             Ok(problems)
         }
         Command::Docs { lower, sentences } => docs(root, lower, sentences.as_deref()),
+        Command::Portable => portable::check(root),
+        Command::Pure => print(&layering::PURE.map(|name| format!("{name}\n")).concat()),
         Command::Promises { words } => promises::run(root, &words),
         Command::Mutants { what } => mutants::run(root, &what),
-        Command::Licences => {
+        Command::Licences { target } => {
             let texts = root.join("packaging/licences");
             print(&licences::write(
-                &metadata::of_target()?,
+                &metadata::of_target(&target)?,
                 "culvert",
                 &texts,
             )?)
@@ -132,7 +144,7 @@ fn run(command: Command, root: &Path) -> Result<Vec<String>> {
         Command::Sbom { timestamp } => {
             let lock = std::fs::read_to_string(root.join("Cargo.lock"))?;
             print(&sbom::write(
-                &metadata::of_target()?,
+                &metadata::of_target(metadata::TARGET)?,
                 "culvert",
                 &lock,
                 &timestamp,

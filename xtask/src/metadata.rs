@@ -10,8 +10,8 @@ use std::path::PathBuf;
 #[cfg(test)]
 pub(crate) mod example;
 
-/// The platform of the packages.
-const TARGET: &str = "x86_64-unknown-linux-gnu";
+/// The platform of a release.
+pub(crate) const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// The packages of the workspace and everything they depend on.
 #[derive(Debug, Default)]
@@ -128,9 +128,16 @@ impl<'a> Linked<'a> {
     }
 }
 
-/// The packages, resolved for the platform that the program is packaged for.
-pub(crate) fn of_target() -> Result<Metadata> {
-    ask(&["--filter-platform", TARGET])
+/// The packages, resolved for a platform that the program is packaged for.
+pub(crate) fn of_target(target: &str) -> Result<Metadata> {
+    ask(&["--filter-platform", target])
+}
+
+/// Packages that link a library in another language, with its name as cargo knows it.
+pub(crate) fn c_libraries() -> Result<Vec<(String, String)>> {
+    let packages = ask(&[])?.packages.into_iter();
+    let linked = packages.filter_map(|it| Some((it.name.to_string(), it.links?)));
+    Ok(linked.collect())
 }
 
 fn ask(further: &[&str]) -> Result<Metadata> {

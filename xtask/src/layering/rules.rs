@@ -1,7 +1,7 @@
 //! The rules of ARCHITECTURE.md's invariants, as tables.
 
 /// Crates without I/O, clock, randomness or environment.
-pub(super) const PURE: [&str; 19] = [
+pub(crate) const PURE: [&str; 19] = [
     "culvert-aead",
     "culvert-base",
     "culvert-client-core",

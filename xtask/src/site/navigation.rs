@@ -88,6 +88,7 @@ const ORDER: [(&str, &[&str]); 5] = [
             "docs/access.md",
             "docs/packet-road.md",
             "docs/protocol-aes.md",
+            "docs/porting.md",
             "CONTRIBUTING.md",
         ],
     ),
