@@ -47,7 +47,7 @@ pub enum Output<P> {
         peers: Vec<PeerUpdate>,
         /// Ranges whose routes are for some services alone, if they have changed. Packets for other services have no route.
         services: Option<BTreeMap<Prefix, RoutedServices>>,
-        /// What resources may begin at this host, if that has changed.
+        /// The rights of resources at this host, if they have changed.
         inbound: Option<InboundRules>,
         /// Packets that go on.
         resume: Vec<P>,

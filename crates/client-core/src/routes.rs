@@ -21,7 +21,7 @@ pub(super) struct Routes<P> {
     routed: BTreeMap<Prefix, GatewayId>,
     /// Of `routed`, the ranges whose route is for some services alone.
     services: BTreeMap<Prefix, RoutedServices>,
-    /// What resources may begin at this host.
+    /// The rights of resources at this host.
     inbound: InboundRules,
     /// The ranges that the host leads into the tunnel.
     host: BTreeSet<Prefix>,

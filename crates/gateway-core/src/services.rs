@@ -2,7 +2,7 @@
 
 use culvert_wire::model::{Filter, Understood};
 
-/// What clients may use of a resource, and what it may use of theirs.
+/// The services of a resource for its clients, and those of clients' hosts for the resource.
 #[derive(Clone, Debug)]
 pub(super) struct ChangedServices {
     pub(super) filters: Understood<Filter>,

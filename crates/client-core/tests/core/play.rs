@@ -70,7 +70,7 @@ pub(crate) struct Play {
     pub(crate) peers: BTreeMap<PublicKey, Peer>,
     /// Ranges whose routes are for some services alone.
     pub(crate) services: BTreeMap<Prefix, RoutedServices>,
-    /// What resources may begin at the host.
+    /// The rights of resources at the host.
     pub(crate) inbound: InboundRules,
 }
 

@@ -1,4 +1,4 @@
-//! What resources may begin at clients: as the grant says, or the portal since.
+//! Resources begin flows at clients as the grant says, or the portal since.
 
 use crate::persisted::restart;
 use crate::play::{Play, claims, filters, name_claims, resource_id, wanted};

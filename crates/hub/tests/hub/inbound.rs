@@ -1,4 +1,4 @@
-//! What resources may begin at clients: clients and gateways are told, and told again when it changes.
+//! Clients and gateways are told of a resource's rights at clients, and told again when they change.
 
 use crate::world::{SITE, World, client, gateway, network, resource};
 use culvert_store::Resource;

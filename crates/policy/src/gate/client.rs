@@ -291,7 +291,7 @@ impl ClientGate {
     /// A connection that is over is not kept by what comes in.
     #[inline]
     fn note_inbound(&self, found: &Found, progress: Progress, now_s: u64) {
-        // Whoever began a flow does not answer it.
+        // The end that began a flow does not answer it.
         let unanswered = (found.flags & INBOUND) >> INBOUND_SHIFT;
         self.flows
             .add_flags(found, flags_of(progress) & !unanswered);

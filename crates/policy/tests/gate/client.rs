@@ -28,7 +28,7 @@ pub(crate) const PING: u16 = 7;
 /// A host, its gate, and the time.
 pub(crate) struct Host {
     pub(crate) gate: ClientGate,
-    /// What others may begin at it.
+    /// The rights of others at it.
     pub(crate) rules: InboundRules,
     pub(crate) now_s: u64,
 }

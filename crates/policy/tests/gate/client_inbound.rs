@@ -1,4 +1,4 @@
-//! What others may begin at a client's host: exactly the services that the rules open, for as long as they do.
+//! Others begin flows at a client's host to exactly the services that the rules open, for as long as they do.
 
 use crate::client::{GATEWAY, HOME, HOME_V6, Host, PORT, WEB};
 use crate::packets::{ACK, FIN, RST, SYN, echo, fragments, other, tcp_with, udp, unreachable};

@@ -1,4 +1,4 @@
-//! What resources may begin at clients, by a gateway's table: the services that a grant opens, while it is in force.
+//! Resources begin flows at clients by a gateway's table: to the services that a grant opens, while it is in force.
 
 use crate::packets::{ACK, FIN, RST, SYN, echo, fragments, other, tcp_with, udp, unreachable};
 use crate::setup::{

@@ -1,4 +1,4 @@
-//! What resources begin at a client: nothing, until an administrator opens a port of its host, and then that port alone.
+//! Resources begin nothing at a client, until an administrator opens a port of its host, and then that port alone.
 
 use crate::common::{Bed, SECOND, SOON, WEB_PORT, access};
 use anyhow::Result;
@@ -8,11 +8,11 @@ use serde_json::Value;
 use std::net::IpAddr;
 use std::time::Instant;
 
-/// Of the client's host: what is opened, and what is not.
+/// Ports of the client's host: the opened one, and another.
 const OPENED: u16 = 8080;
 const CLOSED: u16 = 8081;
 
-/// Where clients' addresses are.
+/// The range of clients' addresses.
 const CLIENTS: &str = "100.64.0.0/10";
 
 /// The usual access, where the web server's machine may use a port of its clients.
