@@ -15,7 +15,7 @@ pub(super) struct InboundSources {
 
 impl InboundSources {
     /// These ranges may begin flows at a client, and no others.
-    pub(super) fn set(&mut self, client: ClientId, ranges: BTreeSet<Prefix>) {
+    pub(super) fn set(&mut self, client: ClientId, ranges: &BTreeSet<Prefix>) {
         let before = match ranges.is_empty() {
             true => self.of_clients.remove(&client),
             false => self.of_clients.insert(client, ranges.clone()),
@@ -26,7 +26,7 @@ impl InboundSources {
             *count += 1;
             self.is_new |= *count == 1;
         }
-        for range in before.difference(&ranges) {
+        for range in before.difference(ranges) {
             if let Some(count) = self.ranges.get_mut(range) {
                 *count -= 1;
                 if *count == 0 {

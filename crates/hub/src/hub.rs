@@ -10,12 +10,13 @@ mod gateways;
 mod held_grants;
 mod no_gateway;
 mod path_history;
+mod plain_grants;
+mod plain_reviews;
 mod portals;
 mod relay_access;
 mod relays;
 mod returning;
 mod review;
-mod standing;
 mod verification;
 mod views;
 
@@ -42,7 +43,7 @@ use culvert_ids::ClientId;
 use culvert_wire::Timestamp;
 use culvert_wire::messages::{PortalSet, Reason, ReasonCode, ToClient, ToGateway, ToRelay};
 use path_history::PathHistory;
-use standing::Standing;
+use plain_reviews::PlainReviews;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The sessions and grants of one account.
@@ -61,7 +62,7 @@ pub struct Hub {
     portals: PortalSet,
     relays: Relays,
     path_history: PathHistory,
-    standing: Standing,
+    plain_reviews: PlainReviews,
 }
 
 impl Hub {
@@ -93,7 +94,7 @@ impl Hub {
             portals: PortalSet::default(),
             relays: Relays::new(now),
             path_history: PathHistory::default(),
-            standing: Standing::default(),
+            plain_reviews: PlainReviews::default(),
         };
         hub.restore(grants, now);
         hub
@@ -177,7 +178,7 @@ impl Hub {
                 Timer::Drained(gateway) => self.end_drained(gateway, now),
                 Timer::Requests => self.serve_waiting(None, now),
                 Timer::Turns(gateway) => self.end_turns(gateway, now),
-                Timer::Standing(client) => self.standing_due(client, now),
+                Timer::PlainReview(client) => self.standing_due(client, now),
                 Timer::Relays(gateway) => self.renew_relays(gateway, now),
                 Timer::RelayReturn(relay) => self.lose_relay_unless_back(relay, now),
                 Timer::Return(gateway) => {

@@ -22,7 +22,7 @@ pub(super) enum Timer {
     /// Requests have waited for their turn at a gateway for long enough.
     Turns(GatewayId),
     /// The standing grants of a plain WireGuard device are looked at again.
-    Standing(ClientId),
+    PlainReview(ClientId),
     /// Ends get other tokens for the relays of a gateway.
     Relays(GatewayId),
     /// A relay that was expected has not come back in time.

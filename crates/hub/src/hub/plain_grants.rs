@@ -17,10 +17,6 @@ use culvert_wire::messages::ReasonCode;
 use culvert_wire::{PresharedKey, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The next look at each plain device: one at most, so it is bounded with the devices.
-#[derive(Debug, Default)]
-pub(super) struct Standing(BTreeMap<ClientId, Timestamp>);
-
 impl Hub {
     /// The facts that conditions look at. Of a plain device nobody reports any, and it enforces nothing by itself.
     pub(super) fn facts_of(&self, client: ClientId) -> Facts {
@@ -179,7 +175,7 @@ impl Hub {
 
     /// It is time to look at a device again.
     pub(super) fn standing_due(&mut self, client: ClientId, now: Timestamp) {
-        self.standing.0.remove(&client);
+        self.plain_reviews.0.remove(&client);
         self.review_client_grants(client, now);
         self.serve_standing(client, now);
     }
@@ -218,18 +214,18 @@ impl Hub {
 
     /// Sets the next look at a device, unless there is one earlier.
     fn look_at_standing(&mut self, client: ClientId, at: Timestamp) {
-        let known = self.standing.0.get(&client).copied();
+        let known = self.plain_reviews.0.get(&client).copied();
         if known.is_some_and(|known| known <= at) {
             return;
         }
         self.cancel_standing(client);
-        self.standing.0.insert(client, at);
-        self.timers.set(at, Timer::Standing(client));
+        self.plain_reviews.0.insert(client, at);
+        self.timers.set(at, Timer::PlainReview(client));
     }
 
     fn cancel_standing(&mut self, client: ClientId) {
-        if let Some(at) = self.standing.0.remove(&client) {
-            self.timers.clear(at, Timer::Standing(client));
+        if let Some(at) = self.plain_reviews.0.remove(&client) {
+            self.timers.clear(at, Timer::PlainReview(client));
         }
     }
 }
