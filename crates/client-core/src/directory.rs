@@ -1,5 +1,6 @@
 //! The resources that the portal has told of, and which of them is meant.
 
+use super::changed::ChangedResources;
 use super::ended::{Ended, MAX_ENDED};
 use super::opening::Opening;
 use culvert_base::{LogLine, LogQueue};
@@ -36,6 +37,8 @@ pub(super) struct Directory {
     ended: Ended,
     /// Those that may begin flows at this host.
     opening: Opening,
+    /// Resources that changed since watchers were told.
+    changed: ChangedResources,
 }
 
 /// A resource that can't be read.
@@ -132,7 +135,22 @@ impl Directory {
         }
         self.opening.hurry();
         // It fits: the set's own bound is higher.
+        let id = resource.id;
         let _replaced = self.resources.set(resource);
+        self.note_changed(id);
+    }
+
+    /// A resource is new or about to go. The rule about applications of others with its target may change too.
+    fn note_changed(&mut self, id: ResourceId) {
+        if let Some(resource) = self.resources.get(id) {
+            let same_target = self.resources.with_same_target(resource);
+            self.changed.extend(same_target.map(|other| other.id));
+        }
+    }
+
+    /// The resources that changed since this was called last; all at the first time.
+    pub(super) fn take_changed(&mut self) -> ChangedResources {
+        self.changed.take()
     }
 
     /// Removes one: access to it has ended.
@@ -152,6 +170,7 @@ impl Directory {
     fn take(&mut self, id: ResourceId) -> Option<Resource> {
         self.unreadable.remove(&id);
         self.not_understood.remove(&id);
+        self.note_changed(id);
         let resource = self.resources.remove(id)?;
         self.opening.remove(id);
         if let Some(range) = resource.target.prefix()

@@ -21,6 +21,7 @@ mod answers;
 mod applications;
 mod ask;
 mod asking;
+mod changed;
 mod client;
 mod counters;
 mod directory;
@@ -32,6 +33,7 @@ mod gateways;
 mod grant;
 mod guard;
 mod inbound;
+mod journal;
 mod log;
 mod messages;
 mod names;
@@ -62,6 +64,7 @@ pub use access::{
 pub use accesses::{
     ANSWER_LIMIT_MS, MAX_ACCESSES, MAX_HELD_BYTES, MAX_IN_FLIGHT, OFFLINE_LIMIT_MS,
 };
+pub use changed::ChangedResources;
 pub use client::Client;
 pub use counters::Counters;
 pub use culvert_control::HELLO_LIMIT_MS;
@@ -72,9 +75,11 @@ pub use gateway::PeerReport;
 pub use gateways::AVOID_MS;
 pub use grant::MAX_NAMES_PER_GRANT;
 pub use guard::GuardRules;
+pub use journal::{Found, Journal, Since};
 pub use names::DNS_PORT;
 pub use options::Options;
 pub use os_release::{MAX_OS_RELEASE_LEN, parse_os_release};
 pub use output::{Ending, Output, Peer, PeerUpdate};
 pub use packet::{PacketFacts, PacketRefusal};
 pub use peers::MAX_RANGES;
+pub use report::View;

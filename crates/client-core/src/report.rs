@@ -1,8 +1,10 @@
 //! The status of the client, for `culvert status`.
 
 use super::access::Access;
+use super::changed::ChangedResources;
 use super::client::Client;
 use super::counters::Counters;
+use super::grant::Grant;
 use super::paths::ToldPath;
 use super::status::{
     AccessState, GatewayStatus, NameStatus, ReasonStatus, RelayStatus, ResourceStatus,
@@ -17,6 +19,8 @@ use culvert_policy::Resource;
 use culvert_wire::messages::{Interface, PathKind, ReasonCode};
 use culvert_wire::model::written_filters;
 use culvert_wire::{Timestamp, words};
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 
 /// The core's part of the status.
@@ -50,15 +54,24 @@ impl<P> Client<P> {
     /// The status of the client. `unix` is this machine's clock.
     #[must_use]
     pub fn view(&self, now: BootTime, unix: UnixTime) -> View {
+        let resources = self.directory.iter();
+        View {
+            resources: resources
+                .map(|resource| self.resource_status(resource, now, unix))
+                .collect(),
+            names: self.name_statuses(),
+            ..self.view_without_resources(now, unix)
+        }
+    }
+
+    /// The same without resources and names, whose number may be large.
+    #[must_use]
+    pub fn view_without_resources(&self, now: BootTime, unix: UnixTime) -> View {
         View {
             client: self.network.as_ref().map(|network| network.client),
             interface: self.network.as_ref().map(|network| network.interface),
             portal: self.portal.status(now, unix),
-            resources: self
-                .directory
-                .iter()
-                .map(|resource| self.resource_status(resource, now, unix))
-                .collect(),
+            resources: Vec::new(),
             unreadable: self
                 .directory
                 .unreadable()
@@ -70,7 +83,7 @@ impl<P> Client<P> {
                 .collect(),
             gateways: self.gateway_statuses(now, unix),
             relays: self.paths.statuses(),
-            names: self.name_statuses(),
+            names: Vec::new(),
             search: self
                 .names
                 .rules()
@@ -223,18 +236,65 @@ impl<P> Client<P> {
     }
 
     fn name_statuses(&self) -> Vec<NameStatus> {
-        let mut names = Vec::new();
-        for (id, grant) in self.accesses.granted() {
-            let found = grant.names.iter().filter(|(_, granted)| !granted.is_lost);
-            names.extend(found.map(|(name, granted)| NameStatus {
-                name: name.to_string(),
-                resource: id,
-                ipv4: granted.families.v4.then_some(granted.addresses.v4),
-                ipv6: granted.families.v6.then_some(granted.addresses.v6),
-            }));
-        }
-        names
+        let granted = self.accesses.granted();
+        granted.flat_map(|(id, grant)| names_of(id, grant)).collect()
     }
+
+    /// A resource with its names; nothing if there is none with this id.
+    #[must_use]
+    pub fn view_of_resource(
+        &self,
+        id: ResourceId,
+        now: BootTime,
+        unix: UnixTime,
+    ) -> Option<(ResourceStatus, Vec<NameStatus>)> {
+        let status = self.resource_status(self.directory.get(id)?, now, unix);
+        let grant = self.accesses.grant(id);
+        let names = grant.into_iter().flat_map(|grant| names_of(id, grant));
+        Some((status, names.collect()))
+    }
+
+    /// The resources of which the portal told anew since this was called last; all at the first time.
+    pub fn take_changed_resources(&mut self) -> ChangedResources {
+        self.directory.take_changed()
+    }
+
+    /// A mark of every access: another mark means that the status of its resource or names is another.
+    #[must_use]
+    pub fn access_marks(&self, now: BootTime) -> BTreeMap<ResourceId, u64> {
+        let marks = self.accesses.iter();
+        marks.map(|(id, access)| (id, mark(access, now))).collect()
+    }
+}
+
+fn names_of(resource: ResourceId, grant: &Grant) -> impl Iterator<Item = NameStatus> + '_ {
+    let found = grant.names.iter().filter(|(_, granted)| !granted.is_lost);
+    found.map(move |(name, granted)| NameStatus {
+        name: name.to_string(),
+        resource,
+        ipv4: granted.families.v4.then_some(granted.addresses.v4),
+        ipv6: granted.families.v6.then_some(granted.addresses.v6),
+    })
+}
+
+/// Covers all that [`Client::view_of_resource`] tells of an access, without the cost of writing it.
+fn mark<P>(access: &Access<P>, now: BootTime) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (state_of(Some(access), now) as u8).hash(&mut hasher);
+    access.ask.is_some().hash(&mut hasher);
+    access.held.len().hash(&mut hasher);
+    if let Some(denial) = &access.denial {
+        (&denial.reason.text, denial.at).hash(&mut hasher);
+    }
+    if let Some(grant) = &access.grant {
+        (grant.id, grant.gateway.id, grant.expires).hash(&mut hasher);
+        for (name, granted) in &grant.names {
+            (name, granted.is_lost).hash(&mut hasher);
+            (granted.families.v4, granted.families.v6).hash(&mut hasher);
+            (granted.addresses.v4, granted.addresses.v6).hash(&mut hasher);
+        }
+    }
+    hasher.finish()
 }
 
 fn state_of<P>(access: Option<&Access<P>>, now: BootTime) -> AccessState {

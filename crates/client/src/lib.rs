@@ -15,6 +15,7 @@ mod settings;
 mod shell;
 pub mod status;
 mod upstream;
+mod watch;
 
 pub use clean_up::{clean_up_network, clean_up_resolver};
 pub use culvert_host::StatusError;
@@ -24,3 +25,4 @@ pub use request::{Request, SecretText, SignIn};
 pub use settings::{DnsScope, Enrolment, Settings};
 pub use shell::run;
 pub use upstream::{Upstream, UpstreamError};
+pub use watch::{Differences, Mirror, WatchError, WatchMessage, Watcher};

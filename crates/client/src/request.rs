@@ -1,5 +1,6 @@
 //! Requests to a client at its socket (docs/socket.md).
 
+use culvert_host::Watch;
 use culvert_ids::ResourceId;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use subtle::ConstantTimeEq;
@@ -12,6 +13,8 @@ use zeroize::Zeroizing;
 pub enum Request {
     /// The state alone.
     Status,
+    /// The state, and then each change of it ([`Watcher`](crate::Watcher)).
+    Watch(Watch),
     /// Access to a resource, as a packet to it asks for it.
     Ask(ResourceId),
     /// To take the process that asks into the application with this name.
@@ -32,8 +35,15 @@ impl culvert_host::Request for Request {
     fn is_change(&self) -> bool {
         match self {
             // A program that sends a packet asks for access too.
-            Self::Status | Self::Ask(_) => false,
+            Self::Status | Self::Watch(_) | Self::Ask(_) => false,
             Self::Join(_) | Self::Up | Self::Down | Self::SignIn(_) | Self::SignOut => true,
+        }
+    }
+
+    fn watch(&self) -> Option<Watch> {
+        match self {
+            Self::Watch(watch) => Some(*watch),
+            _ => None,
         }
     }
 }
@@ -100,6 +110,13 @@ mod tests {
         let token = SecretText::new(Zeroizing::new("cv_client_x.y".to_owned()));
         for (request, text) in [
             (Request::Status, r#""status""#),
+            (Request::Watch(Watch::default()), r#"{"watch":{}}"#),
+            (
+                Request::Watch(Watch {
+                    after: Some(1_790_000_000_000_017),
+                }),
+                r#"{"watch":{"after":1790000000000017}}"#,
+            ),
             (Request::Join("backup".to_owned()), r#"{"join":"backup"}"#),
             (Request::Up, r#""up""#),
             (Request::Down, r#""down""#),

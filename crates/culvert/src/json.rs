@@ -18,6 +18,7 @@ struct Versioned<'a, T> {
 pub(crate) trait HasVersion: Serialize {}
 
 impl HasVersion for culvert_client::status::Status {}
+impl HasVersion for culvert_client::WatchMessage {}
 impl HasVersion for culvert_gateway::status::Status {}
 impl HasVersion for culvert_relay::status::Status {}
 

@@ -1,6 +1,7 @@
 //! `culvert status`: what a running client does.
 
 pub(crate) mod table;
+mod watch;
 
 use crate::exit::{Failure, Status, print};
 use crate::json;
@@ -10,6 +11,7 @@ use culvert_client::status::PortalState;
 use culvert_client::{StatusError, ask_status};
 use std::path::Path;
 use std::process::ExitCode;
+use tokio::runtime::Runtime;
 
 /// Show what the client on this machine does: portal, resources, gateways, names
 #[derive(Debug, Args)]
@@ -22,6 +24,12 @@ pub(crate) struct StatusArguments {
     /// End with status 4 unless the client is connected to the portal
     #[arg(long)]
     check: bool,
+
+    /// Go on and show the state at each change, until interrupted
+    ///
+    /// With --json, each line is a message of the client: the whole state first, then what changed.
+    #[arg(long, conflicts_with = "check")]
+    watch: bool,
 
     #[command(flatten)]
     socket: ClientSocket,
@@ -39,6 +47,8 @@ Examples:
   culvert status
   culvert status --json | jq '.resources[] | select(.state == \"denied\") | {name, why}'
   culvert status --check && echo connected
+  culvert status --watch
+  culvert status --watch --json | jq -c '.changes.resources[]? | {name, state}'
 
 Exit status:
   0  done
@@ -46,19 +56,27 @@ Exit status:
   2  the command line is wrong
   4  the client is not connected to the portal (with --check)";
 
-/// The status of the client that answers at `socket`.
-pub(crate) fn ask(socket: &Path) -> Result<culvert_client::status::Status, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
+fn runtime() -> Result<Runtime, Failure> {
+    tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Failure::io("starting", &error))?;
-    let status = runtime.block_on(ask_status(socket));
+        .map_err(|error| Failure::io("starting", &error))
+}
+
+/// The status of the client that answers at `socket`.
+pub(crate) fn ask(socket: &Path) -> Result<culvert_client::status::Status, Failure> {
+    let status = runtime()?.block_on(ask_status(socket));
     status.map_err(|error: StatusError| Failure::new(Status::Failed, error))
 }
 
 /// Carries out `culvert status`.
 pub(crate) fn run(arguments: &StatusArguments) -> Result<ExitCode, Failure> {
-    let status = ask(&arguments.socket.path()?)?;
+    let socket = arguments.socket.path()?;
+    if arguments.watch {
+        runtime()?.block_on(watch::run(&socket, arguments.json))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let status = ask(&socket)?;
     let text = match arguments.json {
         true => json::line_of(&status)?,
         false => table::render(&status),

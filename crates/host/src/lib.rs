@@ -47,6 +47,8 @@ mod table_claim;
 mod token_file;
 mod wake_up;
 mod watch;
+mod watch_stream;
+mod watching;
 
 pub use addresses::MAX_CANDIDATES;
 pub use cgroup::ApplicationCgroups;
@@ -86,7 +88,9 @@ pub use routing::{
 pub use sandbox::{Barrier, Sandbox, SandboxNeeds};
 pub use shutdown::Shutdown;
 pub use state_dir::{MAX_STATE_FILE_BYTES, StateDir, StateLock};
-pub use status_socket::{OnlyStatus, Request, StatusError, StatusRequest, StatusSocket, ask};
+pub use status_socket::{
+    OnlyStatus, Request, StatusError, StatusRequest, StatusSocket, WatchRequest, ask,
+};
 pub use system_helper::{
     SYSTEM_HELPER, SystemFile, SystemHelper, look_up, open_system_file, run_system_helper,
 };
@@ -96,6 +100,10 @@ pub use token_file::{
     read_private_text, read_token_file,
 };
 pub use wake_up::WakeUp;
+pub use watch_stream::WatchStream;
+pub use watching::{
+    MAX_WATCHERS, MAX_WATCHERS_PER_USER, MIN_INTERVAL_MS, Update, Watch, WatchRefusal, Watchers,
+};
 pub use watch::{DEBOUNCE, MAX_DESTINATIONS, NetworkChange, NetworkWatch, WatchOptions};
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! and the service manager's watchdog.
 
 use crate::notify::{notify_alive, watchdog_span};
+use crate::watching::Watchers;
 use crate::{HostError, OnlyStatus, Request, StatusRequest, StatusSocket};
 use serde::Serialize;
 use std::path::Path;
@@ -40,6 +41,7 @@ pub fn observe<S, R>() -> (Observer<S, R>, Observed<S, R>) {
         received,
         pulse,
         watchdog: watchdog_span().map(Watchdog::new),
+        watchers: Watchers::new(),
     };
     (observer, observed)
 }
@@ -85,6 +87,7 @@ impl<S, R: Request> Observer<S, R> {
                 peer: None,
                 process: None,
                 answer,
+                watcher: None,
             };
             self.requests.send(request).await.ok()?;
             answered.await.ok()?.ok()
@@ -124,6 +127,7 @@ pub struct Observed<S, R = OnlyStatus> {
     received: mpsc::Receiver<StatusRequest<S, R>>,
     pulse: watch::Sender<Pulse>,
     watchdog: Option<Watchdog>,
+    watchers: Watchers,
 }
 
 impl<S, R> Observed<S, R>
@@ -136,7 +140,8 @@ where
     /// # Errors
     /// As [`StatusSocket::bind`].
     pub fn bind(&self, path: &Path, schema_version: u32) -> Result<StatusSocket, HostError> {
-        StatusSocket::bind(path, schema_version, self.requests.clone())
+        let door = self.watchers.door();
+        StatusSocket::bind(path, schema_version, self.requests.clone(), door)
     }
 }
 
@@ -148,6 +153,12 @@ impl<S, R> Observed<S, R> {
             // It has a sender of its own.
             None => std::future::pending().await,
         }
+    }
+
+    /// The watchers of the state.
+    #[must_use]
+    pub const fn watchers(&self) -> &Watchers {
+        &self.watchers
     }
 
     /// The event loop has made a turn, and the next one comes within [`Self::longest_rest`].

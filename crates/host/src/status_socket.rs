@@ -1,6 +1,7 @@
 //! The socket at which a running client or gateway reports its state, and a client takes commands: a
 //! line of JSON, answered by a line of JSON (docs/socket.md).
 
+use crate::watching::{Update, Watch, WatchDoor, serve_watcher};
 use crate::{HostError, MAX_TOKEN_FILE_BYTES, PeerCredentials, PeerProcess, commanders};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -26,7 +27,7 @@ const CONNECTION_LIMIT: Duration = Duration::from_secs(5);
 const MAX_REQUEST_LEN: usize = MAX_TOKEN_FILE_BYTES + 1024;
 
 /// The longest answer, in bytes: a client's 20,000 resources and 32,000 names of half a kilobyte each.
-const MAX_ANSWER_LEN: u64 = 32 * 1024 * 1024;
+pub(crate) const MAX_ANSWER_LEN: u64 = 32 * 1024 * 1024;
 
 /// Owner and group may ask; the kernel keeps others from connecting. The status is no secret to
 /// people who administer the machine, but names of resources are not for everybody.
@@ -40,6 +41,11 @@ pub trait Request: Serialize + DeserializeOwned + Send + 'static {
     /// True if it changes the program's work. Such a request is refused to those who may only look:
     /// see [`PeerCredentials`] and [`COMMAND_GROUP`](crate::COMMAND_GROUP).
     fn is_change(&self) -> bool;
+
+    /// The request to watch, if it is one: its connection stays open.
+    fn watch(&self) -> Option<Watch> {
+        None
+    }
 }
 
 /// The only request to a program that takes no commands: its state.
@@ -60,9 +66,9 @@ impl Request for OnlyStatus {
 
 /// A request as it is written.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Envelope<R> {
-    schema_version: u32,
-    request: R,
+pub(crate) struct Envelope<R> {
+    pub(crate) schema_version: u32,
+    pub(crate) request: R,
 }
 
 /// The answer to a request.
@@ -84,6 +90,17 @@ pub struct StatusRequest<S, R = OnlyStatus> {
     pub process: Option<PeerProcess>,
     /// The receiver of the state, or of the reason why the request is refused; it may be gone.
     pub answer: oneshot::Sender<Result<S, String>>,
+    /// The watcher that asks, if one does: it gets an update instead of the state.
+    pub watcher: Option<WatchRequest>,
+}
+
+/// A watcher's request.
+#[derive(Debug)]
+pub struct WatchRequest {
+    /// The message that it knows.
+    pub watch: Watch,
+    /// The receiver of the changes since; it may be gone.
+    pub update: oneshot::Sender<Update>,
 }
 
 /// The socket, which is removed when this is dropped.
@@ -95,14 +112,15 @@ pub struct StatusSocket {
 
 impl StatusSocket {
     /// Begins to answer at `path`: each request goes into `requests`, for a state in the form
-    /// `schema_version`. Must be called in a tokio runtime.
+    /// `schema_version`. Watchers come by `door`. Must be called in a tokio runtime.
     ///
     /// # Errors
     /// [`HostError::SocketInUse`] where another process answers there, and the system's.
-    pub fn bind<S, R>(
+    pub(crate) fn bind<S, R>(
         path: &Path,
         schema_version: u32,
         requests: mpsc::Sender<StatusRequest<S, R>>,
+        door: WatchDoor,
     ) -> Result<Self, HostError>
     where
         S: Serialize + Send + 'static,
@@ -114,9 +132,14 @@ impl StatusSocket {
             },
             _ => HostError::file("answer at", path, error),
         })?;
+        let service = Service {
+            schema_version,
+            requests,
+            door,
+        };
         Ok(Self {
             path: path.to_owned(),
-            task: tokio::spawn(accept(listener, schema_version, requests)),
+            task: tokio::spawn(accept(listener, Arc::new(service))),
         })
     }
 }
@@ -160,19 +183,7 @@ pub async fn ask<S: DeserializeOwned, R: Request>(
     match answer {
         Ok(Answer::Status(status)) => Ok(*status),
         Ok(Answer::Error(text)) => Err(StatusError::Refused { program, text }),
-        Err(source) => Err(match source.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => StatusError::NotRunning {
-                path: path.to_owned(),
-                program,
-            },
-            io::ErrorKind::PermissionDenied => StatusError::Forbidden {
-                path: path.to_owned(),
-            },
-            _ => StatusError::Io {
-                path: path.to_owned(),
-                source,
-            },
-        }),
+        Err(source) => Err(StatusError::of_socket(path, program, source)),
     }
 }
 
@@ -213,6 +224,17 @@ pub enum StatusError {
 }
 
 impl StatusError {
+    pub(crate) fn of_socket(path: &Path, program: &'static str, source: io::Error) -> Self {
+        let path = path.to_owned();
+        match source.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+                Self::NotRunning { path, program }
+            }
+            io::ErrorKind::PermissionDenied => Self::Forbidden { path },
+            _ => Self::Io { path, source },
+        }
+    }
+
     /// True if the program took too long to answer.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
@@ -245,10 +267,29 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-async fn accept<S: Serialize + Send + 'static, R: Request>(
-    listener: UnixListener,
+/// The program behind the socket.
+struct Service<S, R> {
     schema_version: u32,
     requests: mpsc::Sender<StatusRequest<S, R>>,
+    door: WatchDoor,
+}
+
+/// A process that asks.
+struct Peer {
+    credentials: PeerCredentials,
+    process: Option<PeerProcess>,
+}
+
+/// A connection that stays open.
+struct Watcher {
+    stream: UnixStream,
+    uid: u32,
+    watch: Watch,
+}
+
+async fn accept<S: Serialize + Send + 'static, R: Request>(
+    listener: UnixListener,
+    service: Arc<Service<S, R>>,
 ) {
     /// The pause of accepting when no file descriptors are left.
     const PAUSE: Duration = Duration::from_millis(100);
@@ -259,14 +300,19 @@ async fn accept<S: Serialize + Send + 'static, R: Request>(
         };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let requests = requests.clone();
+                let service = Arc::clone(&service);
                 tokio::spawn(async move {
-                    let served =
-                        timeout(CONNECTION_LIMIT, serve(stream, schema_version, &requests)).await;
-                    if let Ok(Err(error)) = served {
+                    let served = timeout(CONNECTION_LIMIT, service.serve(stream)).await;
+                    // Watchers have places of their own.
+                    drop(permit);
+                    let served = match served {
+                        Ok(Ok(Some(watcher))) => service.serve_watcher(watcher).await,
+                        Ok(served) => served.map(drop),
+                        Err(_) => Ok(()),
+                    };
+                    if let Err(error) = served {
                         tracing::debug!(%error, "a request was not answered");
                     }
-                    drop(permit);
                 });
             }
             Err(error) => {
@@ -277,29 +323,90 @@ async fn accept<S: Serialize + Send + 'static, R: Request>(
     }
 }
 
-async fn serve<S: Serialize, R: Request>(
-    mut stream: UnixStream,
-    schema_version: u32,
-    requests: &mpsc::Sender<StatusRequest<S, R>>,
-) -> io::Result<()> {
-    let peer = PeerCredentials::of(&stream)?;
-    let process = PeerProcess::of(&stream, peer.pid).ok();
-    let line = read_line(&mut stream).await?;
-    let answer = match serde_json::from_slice::<Envelope<R>>(&line) {
-        Ok(envelope) if envelope.schema_version == schema_version => {
-            answer(envelope.request, peer, process, requests).await
+impl<S: Serialize + Send + 'static, R: Request> Service<S, R> {
+    /// Answers a request, unless it is to watch.
+    async fn serve(&self, mut stream: UnixStream) -> io::Result<Option<Watcher>> {
+        let schema_version = self.schema_version;
+        let credentials = PeerCredentials::of(&stream)?;
+        let process = PeerProcess::of(&stream, credentials.pid).ok();
+        let line = read_line(&mut stream).await?;
+        let answer = match serde_json::from_slice::<Envelope<R>>(&line) {
+            Ok(envelope) if envelope.schema_version == schema_version => {
+                if let Some(watch) = envelope.request.watch() {
+                    let uid = credentials.uid;
+                    return Ok(Some(Watcher { stream, uid, watch }));
+                }
+                let peer = Peer {
+                    credentials,
+                    process,
+                };
+                self.answer(envelope.request, peer).await
+            }
+            Ok(envelope) => Answer::Error(format!(
+                "schema_version {} is not spoken here, but {schema_version}",
+                envelope.schema_version
+            )),
+            Err(_) => Answer::Error(format!(
+                "write a line such as {{\"schema_version\":{schema_version},\"request\":\"status\"}}"
+            )),
+        };
+        let mut answer = serde_json::to_vec(&answer)?;
+        answer.push(b'\n');
+        stream.write_all(&answer).await?;
+        Ok(None)
+    }
+
+    async fn serve_watcher(&self, watcher: Watcher) -> io::Result<()> {
+        let Watcher { stream, uid, watch } = watcher;
+        let pull = |watch| self.pull(watch);
+        serve_watcher(stream, uid, watch, self.door.clone(), pull).await
+    }
+
+    /// The changes since a message; nothing if the program ends.
+    async fn pull(&self, watch: Watch) -> Option<Update> {
+        let (update, updated) = oneshot::channel();
+        let request = StatusRequest {
+            request: R::STATUS,
+            peer: None,
+            process: None,
+            answer: oneshot::channel().0,
+            watcher: Some(WatchRequest { watch, update }),
+        };
+        self.requests.send(request).await.ok()?;
+        updated.await.ok()
+    }
+
+    async fn answer(&self, request: R, peer: Peer) -> Answer<S> {
+        let credentials = peer.credentials;
+        if request.is_change() {
+            // Asking for a user's groups may take as long as the directory that knows them.
+            let judged =
+                tokio::task::spawn_blocking(move || commanders::admit(credentials)).await;
+            let admitted = judged.unwrap_or_else(|_| Err("who asks can't be found out".to_owned()));
+            if let Err(refusal) = admitted {
+                tracing::warn!(
+                    uid = credentials.uid,
+                    pid = credentials.pid,
+                    "a command is refused: {refusal}"
+                );
+                return Answer::Error(refusal);
+            }
         }
-        Ok(envelope) => Answer::Error(format!(
-            "schema_version {} is not spoken here, but {schema_version}",
-            envelope.schema_version
-        )),
-        Err(_) => Answer::Error(format!(
-            "write a line such as {{\"schema_version\":{schema_version},\"request\":\"status\"}}"
-        )),
-    };
-    let mut answer = serde_json::to_vec(&answer)?;
-    answer.push(b'\n');
-    stream.write_all(&answer).await
+        let (answer, answered) = oneshot::channel();
+        let request = StatusRequest {
+            request,
+            peer: Some(credentials),
+            process: peer.process,
+            answer,
+            watcher: None,
+        };
+        let asked = self.requests.send(request).await.is_ok();
+        match answered.await {
+            Ok(Ok(status)) if asked => Answer::Status(Box::new(status)),
+            Ok(Err(refusal)) => Answer::Error(refusal),
+            _ => Answer::Error("it is ending".to_owned()),
+        }
+    }
 }
 
 /// The request, which may hold a token: nothing of it stays in memory.
@@ -319,154 +426,5 @@ async fn read_line(stream: &mut UnixStream) -> io::Result<Zeroizing<Vec<u8>>> {
     Ok(line)
 }
 
-async fn answer<S, R: Request>(
-    request: R,
-    peer: PeerCredentials,
-    process: Option<PeerProcess>,
-    requests: &mpsc::Sender<StatusRequest<S, R>>,
-) -> Answer<S> {
-    if request.is_change() {
-        // Asking for a user's groups may take as long as the directory that knows them.
-        let judged = tokio::task::spawn_blocking(move || commanders::admit(peer)).await;
-        let admitted = judged.unwrap_or_else(|_| Err("who asks can't be found out".to_owned()));
-        if let Err(refusal) = admitted {
-            tracing::warn!(
-                uid = peer.uid,
-                pid = peer.pid,
-                "a command is refused: {refusal}"
-            );
-            return Answer::Error(refusal);
-        }
-    }
-    let (answer, answered) = oneshot::channel();
-    let request = StatusRequest {
-        request,
-        peer: Some(peer),
-        process,
-        answer,
-    };
-    let asked = requests.send(request).await.is_ok();
-    match answered.await {
-        Ok(Ok(status)) if asked => Answer::Status(Box::new(status)),
-        Ok(Err(refusal)) => Answer::Error(refusal),
-        _ => Answer::Error("it is ending".to_owned()),
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_request_that_is_not_understood_says_how_to_ask() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("run/client.sock");
-        let (requests, _received) = mpsc::channel::<StatusRequest<u8>>(1);
-        let _socket = StatusSocket::bind(&path, 1, requests).unwrap();
-        for (line, expected) in [
-            ("hello\n", "write a line"),
-            (
-                "{\"schema_version\":9,\"request\":\"status\"}\n",
-                "schema_version 9",
-            ),
-            (
-                "{\"schema_version\":1,\"request\":{\"ask\":\"web\"}}\n",
-                "write a line",
-            ),
-        ] {
-            let mut stream = UnixStream::connect(&path).await.unwrap();
-            stream.write_all(line.as_bytes()).await.unwrap();
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).await.unwrap();
-            assert!(answer.contains(expected), "{answer}");
-        }
-    }
-
-    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-    #[serde(rename_all = "snake_case")]
-    enum Command {
-        Status,
-        Say(String),
-    }
-
-    impl Request for Command {
-        const STATUS: Self = Self::Status;
-
-        fn is_change(&self) -> bool {
-            matches!(self, Self::Say(_))
-        }
-    }
-
-    #[tokio::test]
-    async fn a_command_arrives_as_it_was_given_and_is_answered_or_refused() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("client.sock");
-        let (requests, mut received) = mpsc::channel::<StatusRequest<u8, Command>>(1);
-        let _socket = StatusSocket::bind(&path, 1, requests).unwrap();
-        let longest = "x".repeat(MAX_TOKEN_FILE_BYTES);
-        for (command, expected) in [
-            (Command::Status, Ok(7)),
-            (Command::Say(longest), Ok(8)),
-            (Command::Say("no".to_owned()), Err("not now".to_owned())),
-        ] {
-            let answering = async {
-                let asked = received.recv().await.unwrap();
-                assert_eq!(asked.request, command);
-                assert_eq!(asked.peer.unwrap().pid, std::process::id());
-                assert!(asked.process.unwrap().is_running());
-                asked.answer.send(expected.clone()).unwrap();
-            };
-            let asking = ask::<u8, Command>(&path, "client", 1, command.clone());
-            let (answered, ()) = tokio::join!(asking, answering);
-            match expected {
-                Ok(state) => assert_eq!(answered.unwrap(), state),
-                Err(why) => {
-                    let error = answered.unwrap_err().to_string();
-                    assert_eq!(error, format!("the client answers: {why}"));
-                }
-            }
-        }
-    }
-
-    #[tokio::test]
-    async fn a_socket_that_nobody_answers_at_is_replaced_and_a_live_one_refused() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("client.sock");
-        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
-        let (requests, _received) = mpsc::channel::<StatusRequest<u8>>(1);
-        let first = StatusSocket::bind(&path, 1, requests.clone()).unwrap();
-        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o660);
-        let second = StatusSocket::bind(&path, 1, requests).unwrap_err();
-        assert!(matches!(second, HostError::SocketInUse { .. }));
-        drop(first);
-        assert!(!path.exists());
-        let asked = ask::<u8, OnlyStatus>(&path, "client", 1, OnlyStatus::Status).await;
-        let error = asked.unwrap_err();
-        assert!(matches!(error, StatusError::NotRunning { .. }), "{error}");
-        assert!(error.to_string().contains("culvert client run"));
-    }
-
-    #[tokio::test]
-    async fn who_asks_is_answered_and_hears_of_another_version() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("gateway.sock");
-        let (requests, mut received) = mpsc::channel::<StatusRequest<Vec<u8>>>(1);
-        let _socket = StatusSocket::bind(&path, 2, requests).unwrap();
-        let answering = async {
-            let request = received.recv().await.unwrap();
-            request.answer.send(Ok(vec![7, 8])).unwrap();
-        };
-        let (asked, ()) = tokio::join!(
-            ask::<Vec<u8>, OnlyStatus>(&path, "gateway", 2, OnlyStatus::Status),
-            answering
-        );
-        assert_eq!(asked.unwrap(), [7, 8]);
-        let asked = ask::<Vec<u8>, OnlyStatus>(&path, "gateway", 1, OnlyStatus::Status).await;
-        let error = asked.unwrap_err().to_string();
-        assert!(
-            error.starts_with("the gateway answers: schema_version 1"),
-            "{error}"
-        );
-    }
-}
+mod tests;

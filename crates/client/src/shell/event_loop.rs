@@ -9,6 +9,7 @@ mod packets;
 mod portal_events;
 mod report;
 mod streams;
+mod watchers;
 
 pub(super) use devices::Closing;
 
@@ -17,6 +18,7 @@ use super::base::{Base, core, resolver_control};
 use super::clock::Now;
 use super::dns::{DnsEvent, Server, ask_upstream};
 use super::resolver::routed;
+use super::watching::Watching;
 use crate::observer::StatusRequest;
 use crate::{ClientError, Enrolment, Observed, Request};
 use announcer::Announcer;
@@ -40,6 +42,7 @@ use tokio::time::sleep;
 pub(super) struct EventLoop<'a> {
     base: &'a Base,
     observed: &'a mut Observed,
+    watching: &'a mut Watching,
     core: Client<Unrouted>,
     devices: Devices,
     portal: PortalState,
@@ -96,7 +99,7 @@ impl<'a> EventLoop<'a> {
         enrolment: &Enrolment,
         is_awaited: bool,
         is_announced: bool,
-        observed: &'a mut Observed,
+        (observed, watching): (&'a mut Observed, &'a mut Watching),
         ready: &'a mut (dyn FnMut(&str) + Send),
     ) -> Result<Self, ClientError> {
         culvert_host::require_net_admin()?;
@@ -109,6 +112,7 @@ impl<'a> EventLoop<'a> {
         Ok(Self {
             base,
             observed,
+            watching,
             core,
             devices,
             portal: PortalState {
@@ -205,10 +209,14 @@ impl<'a> EventLoop<'a> {
 
     /// Does what is asked for, and returns what leads out of the loop.
     fn handle_asked(&mut self, asked: StatusRequest) -> Result<Option<StatusRequest>, ClientError> {
+        if let Some(request) = asked.watcher {
+            self.answer_watcher(request);
+            return Ok(None);
+        }
         // The answer is about this moment, not about the last report of up to 250 ms ago.
         self.hear_of_peers(Now::read())?;
         match &asked.request {
-            Request::Status => self.answer(asked),
+            Request::Status | Request::Watch(_) => self.answer(asked),
             Request::Ask(resource) => {
                 self.core.handle_ask(*resource, Now::read().boot);
                 self.answer(asked);
@@ -371,6 +379,7 @@ impl<'a> EventLoop<'a> {
         self.announcer
             .tell(summary, is_connected, not_ready.as_deref());
         self.observed.beat(not_ready);
+        self.look_for_changes();
     }
 
     /// The time for which nothing has to be done by itself. Timers stand still while the machine sleeps, and the
@@ -378,7 +387,8 @@ impl<'a> EventLoop<'a> {
     fn rest(&self) -> Duration {
         let now = Now::read().boot;
         let (core, retry) = (&self.core, self.answering.retry());
-        let due = [core.poll_timeout(), core.poll_report(now), retry];
+        let watching = self.watching.due();
+        let due = [core.poll_timeout(), core.poll_report(now), retry, watching];
         let longest = self.observed.longest_rest();
         let due = due.into_iter().flatten().min();
         let span = due.map_or(longest, |due| due.saturating_since(now));

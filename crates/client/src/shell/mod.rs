@@ -14,6 +14,7 @@ mod resolver;
 mod rest;
 mod service;
 mod tunnel;
+mod watching;
 
 use crate::status::SCHEMA_VERSION;
 use crate::{ClientError, Observed, Settings};

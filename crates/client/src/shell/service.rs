@@ -6,10 +6,13 @@ use super::clock::Now;
 use super::event_loop::{Closing, EventLoop, LoopExit};
 use super::persisted::PersistedState;
 use super::rest::Stand;
+use super::watching::{Compared, Watching};
 use crate::observer::StatusRequest;
 use crate::status::{ServiceState, Status};
 use crate::{ClientError, Enrolment, Observed, Request};
-use culvert_host::{HostError, Shutdown, StateDir, notify_ready, notify_status};
+use culvert_base::BootTime;
+use culvert_client_core::ChangedResources;
+use culvert_host::{HostError, Shutdown, StateDir, WatchRequest, notify_ready, notify_status};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::time::Duration;
@@ -28,6 +31,7 @@ const NO_APPLICATIONS: &str =
 pub(super) struct Service<R> {
     base: Base,
     observed: Observed,
+    watching: Watching,
     ready: R,
     /// True if `ready` was called.
     is_announced: bool,
@@ -51,6 +55,7 @@ impl<R: FnMut(&str) + Send> Service<R> {
         Ok(Self {
             base,
             observed,
+            watching: Watching::new(Now::read()),
             ready,
             is_announced: false,
             persisted_state,
@@ -140,9 +145,10 @@ impl<R: FnMut(&str) + Send> Service<R> {
             true => &mut log,
             false => &mut self.ready,
         };
-        let (base, observed) = (&self.base, &mut self.observed);
+        let base = &self.base;
+        let told = (&mut self.observed, &mut self.watching);
         let mut event_loop =
-            EventLoop::start(base, enrolment, is_awaited, takes_commands, observed, ready).await?;
+            EventLoop::start(base, enrolment, is_awaited, takes_commands, told, ready).await?;
         let mut closing = Closing::Over;
         let ended = loop {
             let asked = match event_loop.run(stop.as_mut()).await {
@@ -173,7 +179,7 @@ impl<R: FnMut(&str) + Send> Service<R> {
         };
         let status = going_down(event_loop.status());
         let devices = event_loop.into_devices();
-        let answering = answer_all(&mut self.observed, &status);
+        let answering = answer_all(&mut self.observed, &mut self.watching, &status);
         tokio::select! {
             () = devices.close(closing, &self.base.settings.interface) => {}
             () = answering => {}
@@ -189,8 +195,11 @@ impl<R: FnMut(&str) + Send> Service<R> {
     ) -> Option<Stand> {
         let line = stand.line();
         self.announce(&line);
+        // What was told of resources is void.
+        let mut resources = ChangedResources::All;
         loop {
             self.observed.beat(Some(line.clone()));
+            self.look_at(&stand, &mut resources);
             // Frequent requests must not delay the next attempt.
             let wait = stand
                 .again()
@@ -199,7 +208,10 @@ impl<R: FnMut(&str) + Send> Service<R> {
                 return Some(Stand::Up { is_awaited: false });
             }
             let longest = self.observed.longest_rest();
-            let wait = wait.unwrap_or(longest).min(longest);
+            let look = self.watching.due();
+            let look = look.map(|at| at.saturating_since(Now::read().boot));
+            let waits = [wait, look].into_iter().flatten();
+            let wait = waits.fold(longest, Duration::min);
             let asked = tokio::select! {
                 biased;
                 // Nothing is set up: however it ends, it leaves the same.
@@ -207,8 +219,12 @@ impl<R: FnMut(&str) + Send> Service<R> {
                 asked = self.observed.next() => asked,
                 () = sleep(wait) => continue,
             };
+            if let Some(request) = asked.watcher {
+                self.answer_watcher(request, &stand, &mut resources);
+                continue;
+            }
             let next = match asked.request {
-                Request::Status | Request::Ask(_) => Ok(stand.clone()),
+                Request::Status | Request::Watch(_) | Request::Ask(_) => Ok(stand.clone()),
                 Request::Join(_) => Err(NO_APPLICATIONS.to_owned()),
                 _ => take(self.persisted_state.as_mut(), &asked.request),
             };
@@ -226,6 +242,33 @@ impl<R: FnMut(&str) + Send> Service<R> {
                 }
             }
         }
+    }
+
+    /// Looks for changes if somebody watches. `resources` is taken then.
+    fn look_at(&mut self, stand: &Stand, resources: &mut ChangedResources) {
+        let now = Now::read().boot;
+        if self.watching.begin_look(self.observed.watchers(), now) {
+            self.look(stand, resources, now);
+        }
+    }
+
+    fn look(&mut self, stand: &Stand, resources: &mut ChangedResources, now: BootTime) {
+        let compared = Compared::at_rest(&self.status(stand), resources.take());
+        self.watching.look(self.observed.watchers(), compared, now);
+    }
+
+    fn answer_watcher(
+        &mut self,
+        request: WatchRequest,
+        stand: &Stand,
+        resources: &mut ChangedResources,
+    ) {
+        let now = Now::read().boot;
+        let is_due = self.watching.begin_look(self.observed.watchers(), now);
+        if is_due || request.watch.after.is_none() {
+            self.look(stand, resources, now);
+        }
+        self.watching.answer_at_rest(request, &self.status(stand));
     }
 
     fn status(&self, stand: &Stand) -> Status {
@@ -267,18 +310,27 @@ fn going_down(status: Status) -> Status {
 
 /// Answers until this is dropped: requests for the state with the state, and commands with the advice to
 /// repeat them in a moment.
-async fn answer_all(observed: &mut Observed, status: &Status) {
+async fn answer_all(observed: &mut Observed, watching: &mut Watching, status: &Status) {
+    if observed.watchers().is_watched() {
+        let compared = Compared::at_rest(status, ChangedResources::All);
+        watching.look(observed.watchers(), compared, Now::read().boot);
+    }
     loop {
         observed.beat(status.not_ready_because.clone());
         let rest = observed.longest_rest();
-        tokio::select! {
-            asked = observed.next() => match asked.request {
-                Request::Status | Request::Ask(_) => {
-                    let _unheard = asked.answer.send(Ok(status.clone()));
-                }
-                _ => refuse(asked, "it is going down: try again in a moment".to_owned()),
-            },
-            () = sleep(rest) => {}
+        let asked = tokio::select! {
+            asked = observed.next() => asked,
+            () = sleep(rest) => continue,
+        };
+        match (asked.watcher, &asked.request) {
+            (Some(request), _) => watching.answer_at_rest(request, status),
+            (None, Request::Status | Request::Watch(_) | Request::Ask(_)) => {
+                let _unheard = asked.answer.send(Ok(status.clone()));
+            }
+            (None, _) => {
+                let why = "it is going down: try again in a moment".to_owned();
+                let _unheard = asked.answer.send(Err(why));
+            }
         }
     }
 }

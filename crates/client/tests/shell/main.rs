@@ -11,3 +11,4 @@ mod relay;
 mod relayed;
 mod scene;
 mod tunnel;
+mod watching;

@@ -7,7 +7,7 @@ use culvert_client::{ClientError, DnsScope, Enrolment, Settings, ask_status};
 use culvert_host::{ResolverChoice, ResolverMode, Routing};
 use culvert_lab::{Family, Link, LinkShape, Namespace, Subnet};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -84,7 +84,7 @@ pub(crate) fn settings(directory: &tempfile::TempDir, token: &str) -> Settings {
         name: "laptop".to_owned(),
         version: "1".to_owned(),
         id: None,
-        enrolment: Some(Enrolment::from_token(token).unwrap()),
+        enrolment: Enrolment::from_token(token).ok(),
         workers: 1,
         mtu: 1420,
         routing: Routing::CLIENT,
@@ -107,6 +107,20 @@ impl Running {
         let directory = tempfile::tempdir().unwrap();
         let mut settings = settings(&directory, &portal.token());
         adjust(&mut settings);
+        Self::run(directory, settings)
+    }
+
+    /// Starts a client that has no token and takes commands, in the namespace of this thread.
+    pub(crate) fn start_without_token() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let settings = Settings {
+            enrolment: None,
+            ..settings(&directory, "")
+        };
+        Self::run(directory, settings)
+    }
+
+    fn run(directory: tempfile::TempDir, settings: Settings) -> Self {
         let (stop, ready) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let (stopped, is_ready) = (Arc::clone(&stop), Arc::clone(&ready));
         let status_socket = settings.status_socket.clone();
@@ -127,6 +141,11 @@ impl Running {
             status_socket,
             _directory: directory,
         }
+    }
+
+    /// The path of its socket.
+    pub(crate) fn socket(&self) -> &Path {
+        &self.status_socket
     }
 
     /// Waits until the client says that it is ready.

@@ -14,3 +14,4 @@ mod secret_files;
 mod support;
 mod tunnel_host;
 mod watch;
+mod watchers;

@@ -4,7 +4,7 @@ use super::EventLoop;
 use crate::shell::clock::Now;
 use crate::shell::tunnel::Told;
 use crate::status::{CounterStatus, DnsStatus, ServiceState, Status};
-use culvert_client_core::Counters;
+use culvert_client_core::{Counters, View};
 
 impl EventLoop<'_> {
     /// The reason for which packets for resources don't get there.
@@ -21,8 +21,16 @@ impl EventLoop<'_> {
     /// Everything that there is to tell.
     pub(in crate::shell) fn status(&self) -> Status {
         let now = Now::read();
+        self.status_of(self.core.view(now.boot, now.unix))
+    }
+
+    /// The same without resources and names.
+    pub(super) fn status_without_resources(&self, now: Now) -> Status {
+        self.status_of(self.core.view_without_resources(now.boot, now.unix))
+    }
+
+    fn status_of(&self, view: View) -> Status {
         let settings = &self.base.settings;
-        let view = self.core.view(now.boot, now.unix);
         let mut problems = self.devices.host.problems();
         problems.extend(self.answering.problem().map(str::to_owned));
         let over_tls = self.devices.tls_servers.status();

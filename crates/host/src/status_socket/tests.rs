@@ -1,0 +1,115 @@
+use super::*;
+use crate::watching::Watchers;
+
+#[tokio::test]
+async fn a_request_that_is_not_understood_says_how_to_ask() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run/client.sock");
+    let (requests, _received) = mpsc::channel::<StatusRequest<u8>>(1);
+    let _socket = StatusSocket::bind(&path, 1, requests, Watchers::new().door()).unwrap();
+    for (line, expected) in [
+        ("hello\n", "write a line"),
+        (
+            "{\"schema_version\":9,\"request\":\"status\"}\n",
+            "schema_version 9",
+        ),
+        (
+            "{\"schema_version\":1,\"request\":{\"ask\":\"web\"}}\n",
+            "write a line",
+        ),
+    ] {
+        let mut stream = UnixStream::connect(&path).await.unwrap();
+        stream.write_all(line.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.contains(expected), "{answer}");
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Command {
+    Status,
+    Say(String),
+}
+
+impl Request for Command {
+    const STATUS: Self = Self::Status;
+
+    fn is_change(&self) -> bool {
+        matches!(self, Self::Say(_))
+    }
+}
+
+#[tokio::test]
+async fn a_command_arrives_as_it_was_given_and_is_answered_or_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("client.sock");
+    let (requests, mut received) = mpsc::channel::<StatusRequest<u8, Command>>(1);
+    let _socket = StatusSocket::bind(&path, 1, requests, Watchers::new().door()).unwrap();
+    let longest = "x".repeat(MAX_TOKEN_FILE_BYTES);
+    for (command, expected) in [
+        (Command::Status, Ok(7)),
+        (Command::Say(longest), Ok(8)),
+        (Command::Say("no".to_owned()), Err("not now".to_owned())),
+    ] {
+        let answering = async {
+            let asked = received.recv().await.unwrap();
+            assert_eq!(asked.request, command);
+            assert_eq!(asked.peer.unwrap().pid, std::process::id());
+            assert!(asked.process.unwrap().is_running());
+            asked.answer.send(expected.clone()).unwrap();
+        };
+        let asking = ask::<u8, Command>(&path, "client", 1, command.clone());
+        let (answered, ()) = tokio::join!(asking, answering);
+        match expected {
+            Ok(state) => assert_eq!(answered.unwrap(), state),
+            Err(why) => {
+                let error = answered.unwrap_err().to_string();
+                assert_eq!(error, format!("the client answers: {why}"));
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_socket_that_nobody_answers_at_is_replaced_and_a_live_one_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("client.sock");
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    let (requests, _received) = mpsc::channel::<StatusRequest<u8>>(1);
+    let first = StatusSocket::bind(&path, 1, requests.clone()).unwrap();
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o660);
+    let second = StatusSocket::bind(&path, 1, requests, Watchers::new().door()).unwrap_err();
+    assert!(matches!(second, HostError::SocketInUse { .. }));
+    drop(first);
+    assert!(!path.exists());
+    let asked = ask::<u8, OnlyStatus>(&path, "client", 1, OnlyStatus::Status).await;
+    let error = asked.unwrap_err();
+    assert!(matches!(error, StatusError::NotRunning { .. }), "{error}");
+    assert!(error.to_string().contains("culvert client run"));
+}
+
+#[tokio::test]
+async fn who_asks_is_answered_and_hears_of_another_version() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("gateway.sock");
+    let (requests, mut received) = mpsc::channel::<StatusRequest<Vec<u8>>>(1);
+    let _socket = StatusSocket::bind(&path, 2, requests).unwrap();
+    let answering = async {
+        let request = received.recv().await.unwrap();
+        request.answer.send(Ok(vec![7, 8])).unwrap();
+    };
+    let (asked, ()) = tokio::join!(
+        ask::<Vec<u8>, OnlyStatus>(&path, "gateway", 2, OnlyStatus::Status),
+        answering
+    );
+    assert_eq!(asked.unwrap(), [7, 8]);
+    let asked = ask::<Vec<u8>, OnlyStatus>(&path, "gateway", 1, OnlyStatus::Status).await;
+    let error = asked.unwrap_err().to_string();
+    assert!(
+        error.starts_with("the gateway answers: schema_version 1"),
+        "{error}"
+    );
+}
