@@ -134,8 +134,8 @@ impl Directory {
             self.opening.insert(resource.id);
         }
         self.opening.hurry();
-        // It fits: the set's own bound is higher.
         let id = resource.id;
+        // It fits: the set's own bound is higher.
         let _replaced = self.resources.set(resource);
         self.note_changed(id);
     }

@@ -16,10 +16,12 @@ const MAX_REMEMBERED: usize = 40_000;
 /// The shortest time between two changes that are of counts alone.
 const COUNTS_EVERY: Duration = Duration::from_secs(1);
 
-/// Spans of time and instants of writing, which are different at each look. That there is one is a part of the state.
-const AGES: [&str; 8] = [
+/// Spans of time, instants of writing and differences of clocks, which are different at each look. That there is one is a
+/// part of the state.
+const AGES: [&str; 9] = [
     "ago_ms",
     "at",
+    "clock_ahead_ms",
     "handshake_age_ms",
     "heard_ms_ago",
     "next_attempt_in_ms",
@@ -316,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_remembered_is_told_as_a_whole() {
+    fn numbers_that_are_forgotten_lead_to_the_whole_state() {
         let mut journal = Journal::new(0);
         note(&mut journal, &[1], &[], json!({}), 0);
         let first = journal.sequence();

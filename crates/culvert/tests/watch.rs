@@ -84,7 +84,7 @@ fn a_watcher_says_that_the_client_has_ended_and_goes_on_with_the_next_one() {
     assert_eq!(message["schema_version"], 1);
     assert_eq!(message["status"]["service"]["state"], "signed_out");
     let sequence = message["sequence"].as_u64().unwrap();
-    first.terminate().unwrap();
+    first.stop().unwrap();
     let told = next(&errors);
     assert!(told.contains("the client has ended"), "{told}");
     assert!(told.contains(socket.to_str().unwrap()), "{told}");
@@ -113,7 +113,7 @@ fn a_client_that_is_older_than_watch_is_polled() {
     let namespace = Namespace::new().unwrap();
     let real = client(&namespace, directory.path());
     let told = status(&directory.path().join("socket")).unwrap();
-    drop(real);
+    real.stop().unwrap();
     let path = directory.path().join("old");
     let listener = UnixListener::bind(&path).unwrap();
     std::thread::spawn(move || {

@@ -95,7 +95,7 @@ impl DataPlane {
         let opening = held.of_client(client);
         let opening = opening.filter(|held| !held.inbound.is_empty());
         let ranges = opening.filter_map(|held| held.target.prefix());
-        self.inbound.set(client, ranges.collect());
+        self.inbound.set(client, &ranges.collect());
         let mut grants = Vec::new();
         let mut latest: Option<&Held> = None;
         let mut site_dns: Option<gate::SiteDns> = None;

@@ -56,14 +56,14 @@ mod tests {
         };
         let mut sources = InboundSources::default();
         assert_eq!(sources.poll(), None);
-        sources.set(client(1), ranges(&["10.0.0.0/8"]));
-        sources.set(client(2), ranges(&["10.0.0.0/8", "fd00::/64"]));
+        sources.set(client(1), &ranges(&["10.0.0.0/8"]));
+        sources.set(client(2), &ranges(&["10.0.0.0/8", "fd00::/64"]));
         assert_eq!(sources.poll(), Some(ranges(&["10.0.0.0/8", "fd00::/64"])));
-        sources.set(client(1), ranges(&[]));
+        sources.set(client(1), &ranges(&[]));
         assert_eq!(sources.poll(), None, "the other client has it");
-        sources.set(client(2), ranges(&["fd00::/64"]));
+        sources.set(client(2), &ranges(&["fd00::/64"]));
         assert_eq!(sources.poll(), Some(ranges(&["fd00::/64"])));
-        sources.set(client(2), ranges(&[]));
+        sources.set(client(2), &ranges(&[]));
         assert_eq!(sources.poll(), Some(ranges(&[])));
     }
 }

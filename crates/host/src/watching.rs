@@ -63,6 +63,9 @@ pub enum WatchRefusal {
     TooManyWatchers,
     /// The program ends.
     Ending,
+    /// A reason of a newer program.
+    #[serde(other)]
+    Other,
 }
 
 /// The last line to a watcher. An error without a code comes from a program that knows no watchers.

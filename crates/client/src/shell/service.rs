@@ -195,7 +195,7 @@ impl<R: FnMut(&str) + Send> Service<R> {
     ) -> Option<Stand> {
         let line = stand.line();
         self.announce(&line);
-        // What was told of resources is void.
+        // Everything that was told of resources is void.
         let mut resources = ChangedResources::All;
         loop {
             self.observed.beat(Some(line.clone()));

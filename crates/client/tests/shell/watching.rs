@@ -6,10 +6,12 @@ use crate::scene::{Running, Scene};
 use crate::tunnel::{begin, request};
 use culvert_client::status::{AccessState, PortalState, ServiceState, Status};
 use culvert_client::{Mirror, Request, WatchError, WatchMessage, Watcher, ask_status};
-use culvert_ids::GrantId;
+use culvert_ids::{GrantId, ResourceId};
 use culvert_wire::messages::{Reason, ReasonCode, ToClient};
+use culvert_wire::model::Resource;
+use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 /// A watcher with its copy of the state.
 struct Watching {
@@ -47,6 +49,17 @@ impl Watching {
                 return message;
             }
             assert!(begun.elapsed() < DEADLINE, "{:#?}", self.mirror.status());
+        }
+    }
+
+    /// Hears messages until there are none for longer than the client's event loop ever rests.
+    async fn until_quiet(&mut self) {
+        let begun = Instant::now();
+        while let Ok(message) = timeout(Duration::from_secs(5), self.watcher.next()).await {
+            let message = message.unwrap();
+            assert!(begun.elapsed() < 2 * DEADLINE, "{message:?}");
+            self.last = message.sequence;
+            self.mirror.apply(message).unwrap();
         }
     }
 
@@ -116,6 +129,7 @@ fn one_changed_resource_of_many_is_a_short_message_and_a_watcher_resumes() {
         client.ready().await;
         client.until(|status| status.ready && status.resources.len() == 250).await;
         let mut watching = Watching::begin(&client).await;
+        watching.until_quiet().await;
         let mut renamed = number(7);
         renamed.name = "another name".to_owned();
         session.say(ToClient::ResourceSet { resource: renamed }).await;
@@ -182,6 +196,68 @@ fn a_watcher_hears_of_a_client_that_goes_down_and_up() {
             .await;
         let line = serde_json::to_string(&watching.mirror.status().unwrap()).unwrap();
         assert!(!line.contains("cv_client"), "{line}");
+        client.stop().await;
+    });
+}
+
+#[test]
+fn two_hundred_changes_a_second_are_ten_messages_of_what_changed() {
+    /// Resources of the client, all in one site.
+    const RESOURCES: u32 = 10_000;
+    /// Changes, five milliseconds apart.
+    const CHANGES: u32 = 600;
+    Scene::new().play(async |_| {
+        let portal = FakePortal::start().await;
+        let mut client = Running::start(&portal, |_| {});
+        let (mut session, _) = portal.accept(1).await;
+        let numbered = |number: u32, name: &str| {
+            let address = std::net::Ipv4Addr::from_bits(0x0a4d_0000 + number);
+            let mut id = [0; 16];
+            id[..4].copy_from_slice(&number.to_be_bytes());
+            Resource {
+                id: ResourceId::from_bytes(id),
+                name: format!("{name}-{number}"),
+                ..resource(1, &address.to_string())
+            }
+        };
+        let all = (1..=RESOURCES).map(|number| numbered(number, "before"));
+        session.welcome(all.collect(), Vec::new()).await;
+        client.ready().await;
+        let has_all = |status: &Status| status.resources.len() == RESOURCES as usize;
+        client.until(|status| status.ready && has_all(status)).await;
+        let mut watching = Watching::begin(&client).await;
+        assert!(has_all(&watching.mirror.status().unwrap()));
+        let begun = Instant::now();
+        let changes = async {
+            for number in 1..=CHANGES {
+                let resource = numbered(number, "after");
+                session.say(ToClient::ResourceSet { resource }).await;
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let last = numbered(CHANGES, "after").name;
+        let messages = async {
+            let (mut messages, mut told) = (0, 0);
+            loop {
+                let message = watching.hear().await;
+                assert!(message.status.is_none());
+                messages += 1;
+                let resources = message.changes.unwrap().remove("resources");
+                let resources = resources.unwrap_or_else(|| serde_json::json!([]));
+                let resources = resources.as_array().unwrap();
+                told += resources.len();
+                if resources.iter().any(|it| it["name"] == last) {
+                    return (messages, told);
+                }
+            }
+        };
+        let ((), (messages, told)) = tokio::join!(changes, messages);
+        let most = begun.elapsed().as_millis() / u128::from(culvert_host::MIN_INTERVAL_MS) + 2;
+        assert!(messages <= most, "{messages} messages, not {most}");
+        assert_eq!(told, CHANGES as usize);
+        let status = watching.mirror.status().unwrap();
+        let changed = status.resources.iter().filter(|it| it.name.starts_with("after"));
+        assert_eq!(changed.count(), CHANGES as usize);
         client.stop().await;
     });
 }

@@ -177,7 +177,7 @@ async fn a_reader_that_does_not_read_costs_one_message_and_holds_nobody_up() {
         let answered = program.play(ask::<u64, Asked>(&path, "client", 1, Asked::Status));
         assert_eq!(answered.await.unwrap(), program.state);
     }
-    // What it missed is one message.
+    // All that it missed is one message.
     assert_eq!(program.play(number(&mut slow)).await, 1);
     assert_eq!(program.play(number(&mut slow)).await, program.state);
 }

@@ -15,7 +15,7 @@ use culvert_store::Client;
 use culvert_store::range::Range;
 use culvert_wire::messages::ReasonCode;
 use culvert_wire::{PresharedKey, Timestamp};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 impl Hub {
     /// The facts that conditions look at. Of a plain device nobody reports any, and it enforces nothing by itself.
