@@ -257,11 +257,35 @@ mod tests {
     #[test]
     fn each_number_leads_to_what_changed_after_it() {
         let mut journal = Journal::new(100);
-        note(&mut journal, &[], &[], json!({"ready": false, "name": "a"}), 0);
+        note(
+            &mut journal,
+            &[],
+            &[],
+            json!({"ready": false, "name": "a"}),
+            0,
+        );
         assert_eq!(journal.sequence(), 101);
-        note(&mut journal, &[1], &[(2, 7)], json!({"ready": false, "name": "a"}), 0);
-        note(&mut journal, &[], &[(2, 7)], json!({"ready": true, "name": "a"}), 0);
-        note(&mut journal, &[], &[], json!({"ready": true, "name": "a"}), 0);
+        note(
+            &mut journal,
+            &[1],
+            &[(2, 7)],
+            json!({"ready": false, "name": "a"}),
+            0,
+        );
+        note(
+            &mut journal,
+            &[],
+            &[(2, 7)],
+            json!({"ready": true, "name": "a"}),
+            0,
+        );
+        note(
+            &mut journal,
+            &[],
+            &[],
+            json!({"ready": true, "name": "a"}),
+            0,
+        );
         assert_eq!(journal.sequence(), 104);
         assert_eq!(journal.since(Some(101)), changes(&["ready"], &[1, 2]));
         assert_eq!(journal.since(Some(102)), changes(&["ready"], &[2]));

@@ -237,7 +237,9 @@ impl<P> Client<P> {
 
     fn name_statuses(&self) -> Vec<NameStatus> {
         let granted = self.accesses.granted();
-        granted.flat_map(|(id, grant)| names_of(id, grant)).collect()
+        granted
+            .flat_map(|(id, grant)| names_of(id, grant))
+            .collect()
     }
 
     /// A resource with its names; nothing if there is none with this id.

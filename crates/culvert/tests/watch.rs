@@ -33,8 +33,10 @@ fn client(namespace: &Namespace, directory: &Path) -> Process {
     );
     let client = namespace.spawn(&line).unwrap();
     let socket = directory.join("socket");
-    wait_until("the client to answer", DEADLINE, || status(&socket).is_some())
-        .unwrap_or_else(|error| panic!("{error}: {}", client.output()));
+    wait_until("the client to answer", DEADLINE, || {
+        status(&socket).is_some()
+    })
+    .unwrap_or_else(|error| panic!("{error}: {}", client.output()));
     client
 }
 
@@ -43,13 +45,18 @@ fn status(socket: &Path) -> Option<String> {
     let mut command = Command::new(CULVERT);
     command.args(["status", "--json", "--socket"]).arg(socket);
     let output = command.output().unwrap();
-    output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8(output.stdout).unwrap())
 }
 
 /// A watcher, and the lines that it prints on standard output and standard error.
 fn watch(socket: &Path) -> (Running, Receiver<String>, Receiver<String>) {
     let mut command = Command::new(CULVERT);
-    command.args(["status", "--watch", "--json", "--socket"]).arg(socket);
+    command
+        .args(["status", "--watch", "--json", "--socket"])
+        .arg(socket);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let output = lines(child.stdout.take().unwrap());
@@ -91,7 +98,10 @@ fn a_watcher_says_that_the_client_has_ended_and_goes_on_with_the_next_one() {
     let _second = client(&namespace, directory.path());
     let message: serde_json::Value = serde_json::from_str(&next(&output)).unwrap();
     assert_eq!(message["status"]["service"]["state"], "signed_out");
-    assert!(message["sequence"].as_u64().unwrap() > sequence, "{message}");
+    assert!(
+        message["sequence"].as_u64().unwrap() > sequence,
+        "{message}"
+    );
 }
 
 #[test]

@@ -100,11 +100,11 @@ pub use token_file::{
     read_private_text, read_token_file,
 };
 pub use wake_up::WakeUp;
+pub use watch::{DEBOUNCE, MAX_DESTINATIONS, NetworkChange, NetworkWatch, WatchOptions};
 pub use watch_stream::WatchStream;
 pub use watching::{
     MAX_WATCHERS, MAX_WATCHERS_PER_USER, MIN_INTERVAL_MS, Update, Watch, WatchRefusal, Watchers,
 };
-pub use watch::{DEBOUNCE, MAX_DESTINATIONS, NetworkChange, NetworkWatch, WatchOptions};
 
 #[cfg(test)]
 mod tests {

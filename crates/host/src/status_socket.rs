@@ -380,8 +380,7 @@ impl<S: Serialize + Send + 'static, R: Request> Service<S, R> {
         let credentials = peer.credentials;
         if request.is_change() {
             // Asking for a user's groups may take as long as the directory that knows them.
-            let judged =
-                tokio::task::spawn_blocking(move || commanders::admit(credentials)).await;
+            let judged = tokio::task::spawn_blocking(move || commanders::admit(credentials)).await;
             let admitted = judged.unwrap_or_else(|_| Err("who asks can't be found out".to_owned()));
             if let Err(refusal) = admitted {
                 tracing::warn!(

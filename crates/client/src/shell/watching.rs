@@ -126,7 +126,8 @@ impl Watching {
         removed: Vec<ResourceId>,
     ) {
         let named: BTreeSet<&str> = named.iter().map(String::as_str).collect();
-        let is_told = |name: &str| named.contains(name) || ["at", "resources", "names"].contains(&name);
+        let is_told =
+            |name: &str| named.contains(name) || ["at", "resources", "names"].contains(&name);
         sections.retain(|name, _| is_told(name));
         let sequence = self.journal.sequence();
         let message = WatchMessage {
@@ -143,7 +144,9 @@ impl Watching {
     pub(super) fn answer_at_rest(&self, request: WatchRequest, status: &Status) {
         match self.since(&request) {
             Since::Whole => self.whole()(request, status.clone()),
-            Since::Changes { sections: named, .. } => {
+            Since::Changes {
+                sections: named, ..
+            } => {
                 self.tell_changes(request, sections(status), &named, Vec::new());
             }
         }

@@ -141,6 +141,7 @@ impl Watch {
 }
 
 fn unreadable(error: &serde_json::Error) -> Failure {
-    let text = format!("the client's state can't be read: {error}; run the same version of culvert");
+    let text =
+        format!("the client's state can't be read: {error}; run the same version of culvert");
     Failure::new(Exit::Failed, text)
 }

@@ -119,13 +119,18 @@ async fn a_watcher_hears_each_state_and_nothing_while_nothing_changes() {
     assert_eq!(program.play(number(&mut stream)).await, 2);
     // Nothing happens now: the program is asked nothing.
     let pulled = program.pulled;
-    program.play(sleep(Duration::from_millis(5 * MIN_INTERVAL_MS))).await;
+    program
+        .play(sleep(Duration::from_millis(5 * MIN_INTERVAL_MS)))
+        .await;
     assert_eq!(program.pulled, pulled);
     // One that comes back names the last number, and hears at once that it is the newest.
     drop(stream);
     let mut stream = program.play(watch(&path, Some(2))).await;
     let message = program.play(line(&mut stream)).await.unwrap();
-    assert_eq!((&message["sequence"], &message["after"]), (&json!(2), &json!(2)));
+    assert_eq!(
+        (&message["sequence"], &message["after"]),
+        (&json!(2), &json!(2))
+    );
     drop(stream);
     program
         .play(async { sleep(Duration::from_millis(MIN_INTERVAL_MS)).await })
@@ -213,7 +218,10 @@ async fn a_thousand_watchers_leave_room_for_commands_and_are_told_so() {
                 None => accepted += 1,
                 Some(code) => {
                     assert_eq!(code, "too_many_watchers");
-                    assert!(line["error"].as_str().unwrap().contains("the limit"), "{line}");
+                    assert!(
+                        line["error"].as_str().unwrap().contains("the limit"),
+                        "{line}"
+                    );
                     refused += 1;
                 }
             }
@@ -245,7 +253,10 @@ async fn the_end_of_the_program_is_told() {
     assert_eq!(last["code"], "ending");
     assert_eq!(timeout(DEADLINE, line(&mut stream)).await.unwrap(), None);
     let gone = WatchStream::open(&path, "client", 1, Asked::Watch(Watch::default())).await;
-    assert!(matches!(gone, Err(StatusError::NotRunning { .. })), "{gone:?}");
+    assert!(
+        matches!(gone, Err(StatusError::NotRunning { .. })),
+        "{gone:?}"
+    );
 }
 
 #[tokio::test]
