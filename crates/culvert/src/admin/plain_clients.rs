@@ -1,6 +1,7 @@
 //! `culvert admin plain-client`: devices without Culvert, which speak WireGuard.
 
 mod delivery;
+mod key_arguments;
 mod qr;
 
 use super::api::{Api, Query};
@@ -11,11 +12,11 @@ use crate::exit::{Failure, Status};
 use clap::{Args, Subcommand};
 use culvert_base::quoted;
 use culvert_ids::GatewayId;
-use culvert_wire::PublicKey;
 use culvert_wire::api::{
     Actor, Client, Gateway, NewPlainClient, PREFIX, PlainClientFile, PlainClientRekey,
 };
 use delivery::{Delivery, Key, print_file};
+use key_arguments::KeyArguments;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -67,20 +68,6 @@ pub(super) struct RekeyArguments {
     through: Through,
     #[command(flatten)]
     key: KeyArguments,
-}
-
-/// The key of the device, and the place for its file.
-#[derive(Debug, Args)]
-struct KeyArguments {
-    /// Its public key, as "wg pubkey" prints it [default: that of a new key pair]
-    #[arg(long, value_name = "KEY", conflicts_with = "qr")]
-    public_key: Option<PublicKey>,
-    /// Write the file to FILE, mode 0600, or to standard output with "-"; FILE must not be there yet
-    #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
-    /// Draw the file as a QR code on the terminal, for the app of a phone
-    #[arg(long)]
-    qr: bool,
 }
 
 /// The ways to the gateways.

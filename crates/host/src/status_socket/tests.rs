@@ -78,7 +78,7 @@ async fn a_socket_that_nobody_answers_at_is_replaced_and_a_live_one_refused() {
     let path = directory.path().join("client.sock");
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let (requests, _received) = mpsc::channel::<StatusRequest<u8>>(1);
-    let first = StatusSocket::bind(&path, 1, requests.clone()).unwrap();
+    let first = StatusSocket::bind(&path, 1, requests.clone(), Watchers::new().door()).unwrap();
     let mode = std::fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o660);
     let second = StatusSocket::bind(&path, 1, requests, Watchers::new().door()).unwrap_err();
@@ -96,7 +96,7 @@ async fn who_asks_is_answered_and_hears_of_another_version() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("gateway.sock");
     let (requests, mut received) = mpsc::channel::<StatusRequest<Vec<u8>>>(1);
-    let _socket = StatusSocket::bind(&path, 2, requests).unwrap();
+    let _socket = StatusSocket::bind(&path, 2, requests, Watchers::new().door()).unwrap();
     let answering = async {
         let request = received.recv().await.unwrap();
         request.answer.send(Ok(vec![7, 8])).unwrap();

@@ -2,6 +2,7 @@
 //! that touches the network makes namespaces of its own.
 
 #![forbid(unsafe_code)]
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod application_firewall;
 mod firewall;

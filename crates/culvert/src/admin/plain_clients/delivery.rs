@@ -3,7 +3,8 @@
 use super::super::common::usage;
 use super::super::credentials::SecretFile;
 use super::super::output::{Format, note, print_json, print_line};
-use super::{KeyArguments, qr};
+use super::key_arguments::KeyArguments;
+use super::qr;
 use crate::exit::{Failure, Status, print_once};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
