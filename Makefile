@@ -4,7 +4,7 @@ SHELL := /bin/bash
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
 
 # Peers that tests speak to; the benchmark measures against all that scripts/peers.sh knows.
-TEST_PEERS := wireguard-go boringtun resolved openresolv oidc-provider nginx haproxy caddy tayga getent-musl ask-musl ask-glibc ask-go
+TEST_PEERS := wireguard-go boringtun gotatun resolved openresolv oidc-provider nginx haproxy caddy tayga getent-musl ask-musl ask-glibc ask-go
 # What `make bench` passes on, such as BENCH="--only ping --workers 2".
 BENCH ?=
 # What `make study` passes on, such as STUDY="--quick" or STUDY="--only links,workers".

@@ -48,7 +48,7 @@ pub enum Output<P> {
         /// Ranges whose routes are for some services alone, if they have changed. Packets for other services have no route.
         services: Option<BTreeMap<Prefix, RoutedServices>>,
         /// The rights of resources at this host, if they have changed.
-        inbound: Option<InboundRules>,
+        inbound: Option<Box<InboundRules>>,
         /// Packets that go on.
         resume: Vec<P>,
     },

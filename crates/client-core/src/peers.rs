@@ -50,7 +50,7 @@ impl<P> Client<P> {
             self.outbox.push(Output::Engine {
                 peers,
                 services,
-                inbound,
+                inbound: inbound.map(Box::new),
                 resume,
             });
         }

@@ -122,7 +122,7 @@ enum Event {
     Portal(PortalEvent),
     Resolved(culvert_policy::DomainName, Resolution),
     /// A client asks.
-    Question(Question),
+    Question(Box<Question>),
     /// A client's question has its answer.
     Answered(ClientId),
     /// A plain WireGuard device's question has its answer.
@@ -214,7 +214,7 @@ impl Shell {
                 () = sleep_until(wake_up) => Event::Timeout,
                 // Last, because clients and strangers send as much of it as they like.
                 () = devices.tunnel.path_messages.woken() => Event::Paths,
-                Some(question) = devices.site_dns.questions.recv() => Event::Question(question),
+                Some(question) = devices.site_dns.questions.recv() => Event::Question(Box::new(question)),
             };
             if let Some(shutdown) = self.handle(event).await? {
                 return Ok(shutdown);
@@ -243,7 +243,7 @@ impl Shell {
             Event::Timeout => self.core.handle_timeout(now),
             Event::Portal(event) => self.handle_portal_events(event, now).await?,
             Event::Resolved(name, said) => self.core.handle_resolved(&name, said, now),
-            Event::Question(question) => self.take_question(question, now),
+            Event::Question(question) => self.take_question(*question, now),
             Event::Answered(client) => self.core.handle_question_answered(client),
             Event::LookedUp(said) => {
                 let LookedUp {

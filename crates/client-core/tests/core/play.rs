@@ -505,7 +505,7 @@ impl Play {
                     resume,
                 } => {
                     if let Some(inbound) = inbound {
-                        self.inbound = inbound;
+                        self.inbound = *inbound;
                     }
                     if let Some(services) = services {
                         self.services = services;

@@ -314,7 +314,7 @@ impl<'a> EventLoop<'a> {
                     resume,
                 } => {
                     let tunnel = &self.devices.tunnel;
-                    tunnel.apply(peers, services, inbound, resume)?;
+                    tunnel.apply(peers, services, inbound.map(|rules| *rules), resume)?;
                     self.devices.host.set_destinations(self.core.destinations());
                 }
                 Output::SendPathMessage { datagram, to } => {

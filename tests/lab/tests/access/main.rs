@@ -52,6 +52,7 @@ mod odd_packets;
 mod one_time;
 mod options;
 mod outage;
+mod plain_clients;
 mod plain_names;
 mod portal_moves;
 mod portal_relay;
