@@ -11,9 +11,13 @@ use culvert_policy::gate::{InboundRule, InboundRules};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// The time between two requests for a grant that was denied or has ended: 10,000 clients that are denied one each ask
-/// 130 times a second. Up to half of it is added by chance.
-const ASK_EVERY: Duration = Duration::from_secs(60);
+/// The first wait after which a grant that was denied or has ended is asked for again: longer than the first denial stands,
+/// and than a gateway takes to start again. It doubles with each request, up to [`LONGEST_WAIT_MS`].
+const FIRST_WAIT_MS: u64 = 4_000;
+
+/// The longest of these waits: 10,000 clients that are denied one grant each ask 130 times a second. Up to half of a wait is
+/// added by chance.
+const LONGEST_WAIT_MS: u64 = 60_000;
 
 impl<P> Client<P> {
     /// Asks for grants of the resources that open something here, where it has none.
@@ -23,8 +27,8 @@ impl<P> Client<P> {
             return;
         }
         let wanted: Vec<ResourceId> = opening.held().collect();
-        let every_ms = ASK_EVERY.as_millis() as u64;
-        let wait_ms = every_ms + self.random.up_to(every_ms / 2);
+        let wait_ms = (FIRST_WAIT_MS << opening.attempts()).min(LONGEST_WAIT_MS);
+        let wait_ms = wait_ms + self.random.up_to(wait_ms / 2);
         let due = now.saturating_add(Duration::from_millis(wait_ms));
         self.directory.opening_mut().wait_until(due);
         for id in wanted {

@@ -9,11 +9,16 @@ use std::collections::BTreeSet;
 /// while they are in use.
 pub(super) const MAX_HELD_BY_ITSELF: usize = 32;
 
+/// Requests that are counted: a wait has doubled as often as it does by then.
+const MAX_ATTEMPTS: u32 = 8;
+
 /// The resources that open something here, and when those without a grant are asked for next.
 #[derive(Debug)]
 pub(super) struct Opening {
     resources: BTreeSet<ResourceId>,
     due: BootTime,
+    /// Requests since something has changed, at most [`MAX_ATTEMPTS`].
+    attempts: u32,
 }
 
 impl Default for Opening {
@@ -21,6 +26,7 @@ impl Default for Opening {
         Self {
             resources: BTreeSet::new(),
             due: BootTime::ZERO,
+            attempts: 0,
         }
     }
 }
@@ -46,11 +52,18 @@ impl Opening {
     /// Something has changed: those without a grant are asked for at once.
     pub(super) const fn hurry(&mut self) {
         self.due = BootTime::ZERO;
+        self.attempts = 0;
+    }
+
+    /// Requests since something has changed, as far as they are counted.
+    pub(super) const fn attempts(&self) -> u32 {
+        self.attempts
     }
 
     /// Those without a grant were asked for.
-    pub(super) const fn wait_until(&mut self, due: BootTime) {
+    pub(super) fn wait_until(&mut self, due: BootTime) {
         self.due = due;
+        self.attempts = (self.attempts + 1).min(MAX_ATTEMPTS);
     }
 
     /// The time at which those without a grant are asked for.

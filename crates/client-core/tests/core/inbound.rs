@@ -119,14 +119,21 @@ fn a_gateway_that_is_lost_has_another_one_asked_for() {
 }
 
 #[test]
-fn a_denial_is_asked_about_again_after_a_minute_and_not_before() {
+fn a_denial_is_asked_about_again_soon_and_then_once_a_minute() {
     let mut play = open(vec![opening(1, OFFICE)]);
     let asked = requests(&mut play);
-    play.deny(asked[0], 1, ReasonCode::ConditionNotMet);
-    play.pass(59_000);
-    assert!(requests(&mut play).is_empty());
-    play.pass(31_001);
-    assert_eq!(requests(&mut play).len(), 1);
+    play.deny(asked[0], 1, ReasonCode::NoGateway);
+    let mut since_ms = play.now_ms;
+    for wait_ms in [4_000, 8_000, 16_000, 32_000, 60_000, 60_000] {
+        play.until_said();
+        let asked = requests(&mut play);
+        assert_eq!(asked.len(), 1);
+        let waited_ms = play.now_ms - since_ms;
+        let expected = wait_ms..=wait_ms / 2 * 3 + 1;
+        assert!(expected.contains(&waited_ms), "{waited_ms} for {wait_ms}");
+        since_ms = play.now_ms;
+        play.deny(asked[0], 1, ReasonCode::NoGateway);
+    }
 }
 
 #[test]

@@ -18,7 +18,7 @@ const CLIENTS: &str = "100.64.0.0/10";
 /// The usual access, where the web server's machine may use a port of its clients.
 fn opened() -> String {
     let head = "name = \"web\"\nsite = \"lab\"\n";
-    let inbound = format!("{head}inbound = [{{ protocol = \"tcp\", ports = [{OPENED}] }}]\n");
+    let inbound = format!("{head}inbound = \"tcp:{OPENED}\"\n");
     let text = access();
     assert!(text.contains(head));
     text.replacen(head, &inbound, 1)
