@@ -78,7 +78,7 @@ async fn begin(
 ) -> Result<(Joined, HubAccess), Option<Refused>> {
     let hello = timeout(HELLO_WAIT, connection.hello())
         .await
-        .map_err(|_| Refused::protocol("no hello came"))??;
+        .map_err(|_| Refused::later(1, "no hello came in time"))??;
     let joined = timeout(WELCOME_WAIT, shared.admit(visitor, hello))
         .await
         .map_err(|_| Refused::later(1, "the portal is too busy"))??;

@@ -72,7 +72,7 @@ impl Device {
         Ok(device)
     }
 
-    /// What `wg-quick` does with the file: the addresses and routes are the system's, the rest is `wg setconf`'s.
+    /// Does as `wg-quick` does with the file: the addresses and routes are the system's, the rest is `wg setconf`'s.
     fn use_file(&self) -> Result<()> {
         let text = fs::read_to_string(&self.file)?;
         let values = |key: &str| -> Vec<String> {
