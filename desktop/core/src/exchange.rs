@@ -1,0 +1,209 @@
+//! A request to the service and its answer: one line of JSON each (docs/socket.md).
+
+use crate::status::{SCHEMA_VERSION, Status};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The longest answer that is read, in bytes: the service's own bound.
+pub const MAX_ANSWER_BYTES: u64 = 32 * 1024 * 1024;
+
+/// The longest token, in bytes: the service reads requests up to 5120 bytes, of which 1024 are for what is around it.
+pub const MAX_TOKEN_BYTES: usize = 4096;
+
+/// A request to the service.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Request {
+    /// The state alone.
+    Status,
+    /// Access to the resource with this id.
+    Ask(String),
+    /// To be connected from now on.
+    Up,
+    /// Not to be connected from now on.
+    Down,
+    /// To sign in.
+    SignIn(SignIn),
+    /// To forget the token.
+    SignOut,
+}
+
+/// The way to sign in.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SignIn {
+    /// By a token. Its owner erases it from memory.
+    Token(String),
+}
+
+// No derived form: a token must not reach a log.
+impl fmt::Debug for Request {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Status => "Status",
+            Self::Ask(_) => "Ask",
+            Self::Up => "Up",
+            Self::Down => "Down",
+            Self::SignIn(_) => "SignIn",
+            Self::SignOut => "SignOut",
+        })
+    }
+}
+
+#[derive(Serialize)]
+struct Envelope<'a> {
+    schema_version: u32,
+    request: &'a Request,
+}
+
+impl Request {
+    /// Appends the request to `line`, with the end of the line. A buffer with room for [`MAX_TOKEN_BYTES`] and 1024
+    /// more does not move, so its owner can erase a token from it.
+    ///
+    /// # Errors
+    /// Never in practice: only if `serde_json` can't write a text.
+    pub fn write(&self, line: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+        let envelope = Envelope {
+            schema_version: SCHEMA_VERSION,
+            request: self,
+        };
+        serde_json::to_writer(&mut *line, &envelope)?;
+        line.push(b'\n');
+        Ok(())
+    }
+}
+
+/// An answer that is not a status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AnswerError {
+    /// The service does not do it. The text is for people, in English.
+    Refused(String),
+    /// The service speaks another version of the form.
+    Version(u32),
+    /// It is no answer.
+    Unreadable(String),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Answer {
+    Status(Box<Status>),
+    Error(String),
+}
+
+/// The part of an answer that tells its version, whatever form the rest has.
+#[derive(Deserialize)]
+struct Versioned {
+    status: VersionOnly,
+}
+
+#[derive(Deserialize)]
+struct VersionOnly {
+    schema_version: u32,
+}
+
+/// Reads the answer to a request.
+///
+/// # Errors
+/// If the service refuses, speaks another version, or does not speak this form at all.
+pub fn parse_answer(line: &[u8]) -> Result<Status, AnswerError> {
+    match serde_json::from_slice(line) {
+        Ok(Answer::Status(status)) if status.schema_version == SCHEMA_VERSION => Ok(*status),
+        Ok(Answer::Status(status)) => Err(AnswerError::Version(status.schema_version)),
+        Ok(Answer::Error(text)) => Err(refused(text)),
+        Err(error) => match serde_json::from_slice::<Versioned>(line) {
+            Ok(Versioned { status }) if status.schema_version != SCHEMA_VERSION => {
+                Err(AnswerError::Version(status.schema_version))
+            }
+            _ => Err(AnswerError::Unreadable(error.to_string())),
+        },
+    }
+}
+
+/// A service of another version refuses the request by the version in it: "schema_version 1 is not spoken here, but 2".
+fn refused(text: String) -> AnswerError {
+    let spoken = text
+        .strip_prefix("schema_version ")
+        .and_then(|rest| rest.rsplit_once("but "))
+        .and_then(|(_, version)| version.trim().parse().ok());
+    match spoken {
+        Some(version) if version != SCHEMA_VERSION => AnswerError::Version(version),
+        _ => AnswerError::Refused(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::{AccessState, Control, PortalState, ServiceState};
+
+    fn line(request: &Request) -> String {
+        let mut line = Vec::new();
+        request.write(&mut line).unwrap();
+        String::from_utf8(line).unwrap()
+    }
+
+    #[test]
+    fn requests_have_the_form_of_the_document() {
+        assert_eq!(
+            line(&Request::Status),
+            "{\"schema_version\":1,\"request\":\"status\"}\n"
+        );
+        assert_eq!(
+            line(&Request::Ask("res_1".to_owned())),
+            "{\"schema_version\":1,\"request\":{\"ask\":\"res_1\"}}\n"
+        );
+        assert_eq!(
+            line(&Request::SignIn(SignIn::Token("T".to_owned()))),
+            "{\"schema_version\":1,\"request\":{\"sign_in\":{\"token\":\"T\"}}}\n"
+        );
+        assert_eq!(
+            line(&Request::SignOut),
+            "{\"schema_version\":1,\"request\":\"sign_out\"}\n"
+        );
+    }
+
+    #[test]
+    fn a_token_is_not_in_the_debug_form() {
+        let request = Request::SignIn(SignIn::Token("secret".to_owned()));
+        assert!(!format!("{request:?}").contains("secret"));
+    }
+
+    #[test]
+    fn an_answer_of_a_later_service_stays_readable() {
+        let answer = br#"{"status":{"schema_version":1,"later":{"a":[1]},"service":{"control":"remote","state":"paused"},
+            "portal":{"state":"dreaming"},"resources":[{"id":"res_1","state":"queued"}]}}"#;
+        let status = parse_answer(answer).unwrap();
+        assert_eq!(status.service.control, Control::Other);
+        assert_eq!(status.service.state, ServiceState::Other);
+        assert_eq!(status.portal.state, PortalState::Other);
+        assert_eq!(status.resources[0].state, AccessState::Other);
+        assert_eq!(status.resources[0].name, "");
+    }
+
+    #[test]
+    fn another_version_is_told_apart_from_a_broken_answer() {
+        let other = br#"{"status":{"schema_version":2,"resources":{"by":"id"}}}"#;
+        assert_eq!(parse_answer(other), Err(AnswerError::Version(2)));
+        let readable = br#"{"status":{"schema_version":7}}"#;
+        assert_eq!(parse_answer(readable), Err(AnswerError::Version(7)));
+        let refused = br#"{"error":"schema_version 1 is not spoken here, but 3"}"#;
+        assert_eq!(parse_answer(refused), Err(AnswerError::Version(3)));
+        let refused = br#"{"error":"the group culvert may, ada is no member"}"#;
+        assert!(matches!(
+            parse_answer(refused),
+            Err(AnswerError::Refused(_))
+        ));
+        for broken in [
+            &b"{"[..],
+            b"",
+            b"HTTP/1.1 400",
+            br#"{"status":{"schema_version":1,"resources":3}}"#,
+        ] {
+            assert!(matches!(
+                parse_answer(broken),
+                Err(AnswerError::Unreadable(_))
+            ));
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The desktop client without a display: the service's answers, the states of the window, and their wording.
+//!
+//! Nothing here opens a socket, reads a clock or draws. The time is an argument, in milliseconds of a clock that never
+//! goes back, so every state can be tested on a machine without a display.
+
+pub mod address;
+pub mod exchange;
+pub mod favourites;
+pub mod netcheck;
+pub mod notices;
+pub mod peer;
+pub mod phase;
+pub mod present;
+pub mod resources;
+pub mod settings;
+pub mod sign_in;
+pub mod status;
+pub mod text;
+pub mod words;

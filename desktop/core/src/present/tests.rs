@@ -1,0 +1,167 @@
+use super::*;
+use crate::sign_in::Code;
+
+const AROUND: Around<'_> = Around {
+    socket: "/run/x.sock",
+    portal_url: "https://p.example:8443/",
+    now_ms: 0,
+};
+
+fn bare(text: &str) -> String {
+    text.replace(['\u{2068}', '\u{2069}'], "")
+}
+
+fn all_phases() -> Vec<Phase> {
+    let code = Code {
+        user_code: "A-B".to_owned(),
+        url: "https://p.example/d".to_owned(),
+        expires_at_ms: 9,
+    };
+    let text = || "why".to_owned();
+    vec![
+        Phase::Starting,
+        Phase::ServiceAway,
+        Phase::NotPermitted,
+        Phase::Stranger(7),
+        Phase::OtherVersion(2),
+        Phase::Broken(text()),
+        Phase::SignedOut,
+        Phase::SigningIn(Progress::Asking),
+        Phase::SigningIn(Progress::Code(code)),
+        Phase::SigningIn(Progress::HandedOver),
+        Phase::Down,
+        Phase::GoingDown,
+        Phase::Connecting(None),
+        Phase::OwnerDisabled,
+        Phase::Connected(None),
+        Phase::Connected(Some(text())),
+        Phase::PortalAway {
+            why: None,
+            next_attempt_in_s: Some(5),
+        },
+        Phase::Refused {
+            code: "denied".to_owned(),
+            text: text(),
+        },
+        Phase::Failed(String::new()),
+    ]
+}
+
+#[test]
+fn each_state_has_a_title_of_its_own_in_each_language() {
+    for language in Language::ALL {
+        let words = Words::new(language);
+        let titles: std::collections::BTreeSet<String> = all_phases()
+            .iter()
+            .map(|phase| headline(&words, phase, &AROUND).title)
+            .collect();
+        assert_eq!(titles.len(), all_phases().len(), "{titles:?}");
+    }
+}
+
+#[test]
+fn reasons_are_in_the_language_of_the_window() {
+    let words = Words::new(Language::German);
+    let phase = Phase::Refused {
+        code: "denied".to_owned(),
+        text: "revoked".to_owned(),
+    };
+    let detail = headline(&words, &phase, &AROUND).detail;
+    assert_eq!(
+        detail,
+        "Die Administration hat diesem Rechner den Zugang entzogen."
+    );
+    let unknown = Phase::Refused {
+        code: "later".to_owned(),
+        text: "some text".to_owned(),
+    };
+    assert_eq!(
+        bare(&headline(&words, &unknown, &AROUND).detail),
+        "some text"
+    );
+    let why = |code: &str, text: &str| {
+        let denied = Denied {
+            code: code.to_owned(),
+            text: text.to_owned(),
+        };
+        bare(&reason(&words, &denied))
+    };
+    assert_eq!(why("expired", "x"), "Die Zeit des Zugangs ist abgelaufen");
+    assert_eq!(
+        why("condition_not_met", "mon-fri 08:00-18:00"),
+        "Eine Bedingung der Richtlinie ist gerade nicht erfüllt: mon-fri 08:00-18:00"
+    );
+    assert_eq!(why("later", "a text"), "a text");
+    assert_eq!(why("later", ""), "Verweigert");
+}
+
+#[test]
+fn connected_names_the_portal_without_its_scheme() {
+    let words = Words::new(Language::English);
+    let headline = headline(&words, &Phase::Connected(None), &AROUND);
+    assert_eq!(bare(&headline.title), "Connected to p.example:8443");
+}
+
+#[test]
+fn times_rates_and_round_trips_are_short() {
+    let (english, german) = (Words::new(Language::English), Words::new(Language::German));
+    assert_eq!(time(&english, 1), "1 second");
+    assert_eq!(time(&german, 119), "119 Sekunden");
+    assert_eq!(time(&german, 120), "2 Minuten");
+    assert_eq!(time(&english, 7_200), "2 hours");
+    assert_eq!(rate(&english, 124), "992 bit/s");
+    assert_eq!(rate(&german, 190_000), "1,5 Mbit/s");
+    assert_eq!(rate(&english, u64::MAX), "18446744073.7 Gbit/s");
+    assert_eq!(round_trip(&english, 0), "0.0 ms");
+    assert_eq!(round_trip(&german, 12_310), "12,4 ms");
+}
+
+#[test]
+fn a_gateway_tells_path_round_trip_and_rates() {
+    let words = Words::new(Language::English);
+    let mut shown = Gateway {
+        path: "relayed".to_owned(),
+        relay_name: Some("relay-1".to_owned()),
+        endpoint: Some("192.0.2.20:51820".to_owned()),
+        round_trip_us: Some(4_200),
+        silent_for_ms: Some(4_999),
+        rx_bytes_per_s: 125,
+        ..Gateway::default()
+    };
+    let lines = gateway(&words, &shown).map(|line| bare(&line));
+    assert_eq!(lines[0], "by relay relay-1 · 192.0.2.20:51820");
+    assert_eq!(lines[1], "Round trip 4.2 ms · 1.0 kbit/s in, 0 bit/s out");
+    shown.silent_for_ms = Some(9_000);
+    assert!(bare(&gateway(&words, &shown)[1]).starts_with("No answer for 9 seconds"));
+}
+
+#[test]
+fn a_notification_counts_and_has_no_markup() {
+    let words = Words::new(Language::German);
+    let told = |more| {
+        let name = "‹b›".to_owned();
+        let code = "revoked".to_owned();
+        notice(
+            &words,
+            &Notice {
+                cause: Cause::Ended,
+                name,
+                code,
+                more,
+            },
+        )
+        .map(|text| bare(&text))
+    };
+    assert_eq!(
+        told(0),
+        ["Zugang zu ‹b› ist beendet", "Der Zugang wurde entzogen"]
+    );
+    assert_eq!(told(3)[0], "Zugang zu ‹b› und 3 weiteren ist beendet");
+}
+
+#[test]
+fn checks_have_names() {
+    let words = Words::new(Language::German);
+    assert_eq!(check(&words, "portal-tls"), "Portal: Zertifikat");
+    assert_eq!(bare(&check(&words, "warp-core")), "warp-core");
+}
