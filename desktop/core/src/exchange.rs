@@ -3,6 +3,7 @@
 use crate::status::{SCHEMA_VERSION, Status};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use zeroize::Zeroizing;
 
 /// The longest answer that is read, in bytes: the service's own bound.
 pub const MAX_ANSWER_BYTES: u64 = 32 * 1024 * 1024;
@@ -32,8 +33,8 @@ pub enum Request {
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SignIn {
-    /// By a token. Its owner erases it from memory.
-    Token(String),
+    /// By a token, which is erased from memory afterwards.
+    Token(Zeroizing<String>),
 }
 
 // No derived form: a token must not reach a log.
@@ -154,7 +155,7 @@ mod tests {
             "{\"schema_version\":1,\"request\":{\"ask\":\"res_1\"}}\n"
         );
         assert_eq!(
-            line(&Request::SignIn(SignIn::Token("T".to_owned()))),
+            line(&Request::SignIn(SignIn::Token("T".to_owned().into()))),
             "{\"schema_version\":1,\"request\":{\"sign_in\":{\"token\":\"T\"}}}\n"
         );
         assert_eq!(
@@ -165,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_token_is_not_in_the_debug_form() {
-        let request = Request::SignIn(SignIn::Token("secret".to_owned()));
+        let request = Request::SignIn(SignIn::Token("secret".to_owned().into()));
         assert!(!format!("{request:?}").contains("secret"));
     }
 

@@ -1,0 +1,100 @@
+//! The way from the threads to the window: the newest state, and a few events.
+
+use culvert_desktop_core::netcheck::Finding;
+use culvert_desktop_core::phase::Contact;
+use culvert_desktop_core::sign_in::Progress;
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The most events that wait. A person causes each, so the oldest are of no use any more when there are more.
+const MAX_EVENTS: usize = 32;
+
+/// An event for the window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The service does not carry a command out, with its reason in English.
+    CommandRefused(String),
+    /// The service did not answer a command.
+    CommandLost,
+    /// The progress of the sign-in with this number.
+    SignIn(u64, Progress),
+    /// The sign-in with this number has ended, with the reason in English if it failed.
+    SignInEnded(u64, Result<(), String>),
+    /// The network check has ended.
+    Netcheck(Result<Vec<Finding>, String>),
+}
+
+#[derive(Default)]
+struct Inner {
+    contact: Option<Contact>,
+    events: VecDeque<Event>,
+}
+
+/// The newest state, which replaces one that nobody took, and events that wait.
+pub struct Mailbox {
+    inner: Mutex<Inner>,
+    wake: Box<dyn Fn() + Send + Sync>,
+}
+
+impl std::fmt::Debug for Mailbox {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Mailbox").finish_non_exhaustive()
+    }
+}
+
+impl Mailbox {
+    /// A mailbox that calls `wake`, from any thread, whenever something came in.
+    pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
+        Self {
+            inner: Mutex::default(),
+            wake: Box::new(wake),
+        }
+    }
+
+    /// Puts the newest state in.
+    pub fn put_contact(&self, contact: Contact) {
+        self.lock().contact = Some(contact);
+        (self.wake)();
+    }
+
+    /// Puts an event in.
+    pub fn put(&self, event: Event) {
+        let mut inner = self.lock();
+        if inner.events.len() == MAX_EVENTS {
+            inner.events.pop_front();
+        }
+        inner.events.push_back(event);
+        drop(inner);
+        (self.wake)();
+    }
+
+    /// Takes everything out.
+    pub fn take(&self) -> (Option<Contact>, VecDeque<Event>) {
+        let mut inner = self.lock();
+        (inner.contact.take(), std::mem::take(&mut inner.events))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_state_and_the_newest_events_are_there() {
+        let mailbox = Mailbox::new(|| {});
+        mailbox.put_contact(Contact::Away);
+        mailbox.put_contact(Contact::Forbidden);
+        for number in 0..=MAX_EVENTS {
+            mailbox.put(Event::CommandRefused(number.to_string()));
+        }
+        let (contact, events) = mailbox.take();
+        assert_eq!(contact, Some(Contact::Forbidden));
+        assert_eq!(events.len(), MAX_EVENTS);
+        assert_eq!(events[0], Event::CommandRefused("1".to_owned()));
+        assert_eq!(mailbox.take(), (None, VecDeque::new()));
+    }
+}
