@@ -3,6 +3,8 @@
 //! Nothing here opens a socket, reads a clock or draws. The time is an argument, in milliseconds of a clock that never
 //! goes back, so every state can be tested on a machine without a display.
 
+#![forbid(unsafe_code)]
+
 pub mod address;
 pub mod exchange;
 pub mod favourites;

@@ -3,6 +3,8 @@
 //! None of it draws. What blocks runs in threads of its own, and each result goes into the [`Mailbox`], which wakes the
 //! window.
 
+#![forbid(unsafe_code)]
+
 mod connection;
 mod files;
 mod mailbox;

@@ -1,0 +1,263 @@
+//! The state of the client: a bar above the list while there are resources, otherwise a page in its place.
+
+use super::{App, actions};
+use adw::prelude::*;
+use culvert_desktop_core::phase::{Offer, Phase};
+use culvert_desktop_core::present::{self, Headline as Shown};
+use culvert_desktop_core::sign_in::{Code, Progress};
+use culvert_desktop_core::text::escape_markup;
+use culvert_desktop_core::words::{Message, Value};
+use gtk::{glib, pango};
+use std::cell::Cell;
+use std::rc::{Rc, Weak};
+
+/// The widgets of the state.
+pub(super) struct Headline {
+    pub(super) bar: gtk::Revealer,
+    pub(super) page: adw::StatusPage,
+    bar_box: gtk::Box,
+    bar_icon: gtk::Image,
+    bar_title: gtk::Label,
+    bar_detail: gtk::Label,
+    code: gtk::Label,
+    code_left: gtk::Label,
+    command: gtk::Label,
+    managed: gtk::Label,
+    buttons: Vec<(gtk::Button, Button)>,
+    /// True while a timer counts the time of a code down.
+    counts: Rc<Cell<bool>>,
+    app: Weak<App>,
+}
+
+/// A button of the page.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Button {
+    SignIn,
+    Connect,
+    OpenBrowser,
+    CopyLink,
+    CopyCommand,
+    Cancel,
+    Check,
+}
+
+const BUTTONS: [(Button, Message, &str, bool); 7] = [
+    (Button::SignIn, Message::SignIn, "app.sign-in", true),
+    (Button::Connect, Message::Connect, "app.connect", true),
+    (
+        Button::OpenBrowser,
+        Message::OpenBrowser,
+        "app.open-browser",
+        true,
+    ),
+    (Button::CopyLink, Message::CopyLink, "app.copy-link", false),
+    (
+        Button::CopyCommand,
+        Message::CopyCommand,
+        "app.copy-join",
+        true,
+    ),
+    (Button::Cancel, Message::Cancel, "app.cancel", false),
+    (
+        Button::Check,
+        Message::Diagnostics,
+        "app.diagnostics",
+        false,
+    ),
+];
+
+impl Headline {
+    pub(super) fn new(app: &Rc<App>) -> Self {
+        let words = &app.words;
+        let label = |classes: &[&str]| {
+            gtk::Label::builder()
+                .css_classes(
+                    classes
+                        .iter()
+                        .map(|&class| class.to_owned())
+                        .collect::<Vec<_>>(),
+                )
+                .wrap(true)
+                .selectable(true)
+                .visible(false)
+                .build()
+        };
+        let (code, code_left) = (label(&["code"]), label(&["dim-label"]));
+        let (command, managed) = (label(&["command"]), label(&["dim-label"]));
+        let row = gtk::Box::builder()
+            .spacing(8)
+            .halign(gtk::Align::Center)
+            .homogeneous(false)
+            .build();
+        let buttons: Vec<(gtk::Button, Button)> = BUTTONS
+            .into_iter()
+            .map(|(button, message, action, is_suggested)| {
+                let widget = gtk::Button::builder()
+                    .label(words.get(message))
+                    .action_name(action)
+                    .build();
+                widget.add_css_class("pill");
+                if is_suggested {
+                    widget.add_css_class("suggested-action");
+                }
+                row.append(&widget);
+                (widget, button)
+            })
+            .collect();
+        let below = gtk::Box::builder()
+            .orientation(gtk::Orientation::Vertical)
+            .spacing(14)
+            .halign(gtk::Align::Center)
+            .build();
+        for widget in [&code, &code_left, &command, &managed] {
+            below.append(widget);
+        }
+        below.append(&row);
+        let page = adw::StatusPage::builder().child(&below).build();
+        let (bar, bar_box, bar_icon, bar_title, bar_detail) = bar(&words.get(Message::Disconnect));
+        Self {
+            bar,
+            page,
+            bar_box,
+            bar_icon,
+            bar_title,
+            bar_detail,
+            code,
+            code_left,
+            command,
+            managed,
+            buttons,
+            counts: Rc::default(),
+            app: Rc::downgrade(app),
+        }
+    }
+
+    /// Shows the state.
+    pub(super) fn show(
+        &self,
+        app: &App,
+        phase: &Phase,
+        shown: &Shown,
+        offer: Offer,
+        is_managed: bool,
+    ) {
+        let words = &app.words;
+        set_icon(&self.bar_icon, shown.icon);
+        set(&self.bar_title, &shown.title);
+        set(&self.bar_detail, &shown.detail);
+        let is_good = matches!(phase, Phase::Connected(None));
+        self.bar_box
+            .set_css_classes(&["state-bar", if is_good { "good" } else { "bad" }]);
+        self.page.set_icon_name(Some(shown.icon));
+        // The title of a page is text and its description is markup.
+        self.page.set_title(&shown.title);
+        self.page
+            .set_description(Some(&escape_markup(&shown.detail)));
+        let code = match phase {
+            Phase::SigningIn(Progress::Code(code)) => Some(code),
+            _ => None,
+        };
+        self.show_code(app, code);
+        let is_forbidden = *phase == Phase::NotPermitted;
+        self.command.set_visible(is_forbidden);
+        if is_forbidden {
+            set(&self.command, &actions::join_command());
+        }
+        self.managed.set_visible(is_managed);
+        set(&self.managed, &words.get(Message::Managed));
+        let is_troubled = matches!(
+            phase,
+            Phase::Connecting(_) | Phase::Failed(_) | Phase::Broken(_)
+        );
+        for (widget, button) in &self.buttons {
+            widget.set_visible(match button {
+                Button::SignIn => offer.sign_in,
+                Button::Connect => offer.up && !offer.sign_in,
+                Button::OpenBrowser | Button::CopyLink => code.is_some(),
+                Button::CopyCommand => is_forbidden,
+                Button::Cancel => matches!(phase, Phase::SigningIn(_)),
+                Button::Check => is_troubled,
+            });
+        }
+    }
+
+    fn show_code(&self, app: &App, code: Option<&Code>) {
+        self.code.set_visible(code.is_some());
+        self.code_left.set_visible(code.is_some());
+        let Some(code) = code else {
+            return;
+        };
+        set(&self.code, &code.user_code);
+        let left = match code.left_s(app.now_ms()) {
+            Some(seconds) => {
+                let time = present::time(&app.words, seconds);
+                app.words
+                    .with(Message::CodeLeft, &[("time", Value::Text(&time))])
+            }
+            None => app.words.get(Message::CodeExpired),
+        };
+        set(&self.code_left, &left);
+        self.count_down();
+    }
+
+    /// Refreshes once a second while a code is shown.
+    fn count_down(&self) {
+        if self.counts.replace(true) {
+            return;
+        }
+        let (counts, app) = (Rc::clone(&self.counts), Weak::clone(&self.app));
+        glib::timeout_add_seconds_local_once(1, move || {
+            counts.set(false);
+            if let Some(app) = app.upgrade() {
+                app.refresh();
+            }
+        });
+    }
+}
+
+/// The bar above the list.
+fn bar(disconnect: &str) -> (gtk::Revealer, gtk::Box, gtk::Image, gtk::Label, gtk::Label) {
+    let label = |class: &str| {
+        gtk::Label::builder()
+            .css_classes([class])
+            .xalign(0.0)
+            .wrap(true)
+            .wrap_mode(pango::WrapMode::WordChar)
+            .build()
+    };
+    let (title, detail) = (label("heading"), label("caption"));
+    let texts = gtk::Box::builder()
+        .orientation(gtk::Orientation::Vertical)
+        .hexpand(true)
+        .build();
+    texts.append(&title);
+    texts.append(&detail);
+    let icon = gtk::Image::builder()
+        .pixel_size(24)
+        .accessible_role(gtk::AccessibleRole::Presentation)
+        .build();
+    let button = gtk::Button::builder()
+        .label(disconnect)
+        .action_name("app.disconnect")
+        .valign(gtk::Align::Center)
+        .build();
+    let content = gtk::Box::builder().spacing(12).build();
+    content.append(&icon);
+    content.append(&texts);
+    content.append(&button);
+    let bar = gtk::Revealer::builder().child(&content).build();
+    (bar, content, icon, title, detail)
+}
+
+/// Sets a text only if it is another one: a screen reader reads out what is set.
+pub(super) fn set(label: &gtk::Label, text: &str) {
+    if label.text() != text {
+        label.set_text(text);
+    }
+}
+
+fn set_icon(image: &gtk::Image, icon: &str) {
+    if image.icon_name().as_deref() != Some(icon) {
+        image.set_icon_name(Some(icon));
+    }
+}
