@@ -25,13 +25,27 @@ target_dir := $(or $(CARGO_TARGET_DIR),target)
 BENCH_RUN = CULVERT_BIN="$${CULVERT_BIN:-$$(realpath $(target_dir)/release/culvert)}" cargo run --release -p culvert-bench --
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-ha test test-scripts test-packages packages packages-arm64 arm64 test-arm64 portable static release reproducible bench bench-quick bench-console bench-crowd bench-relay bench-scale day study lint lint-labs lint-containers audit vet vet-import fuzz constant-time handshake-model miri sanitize docs docs-serve rustdoc clean-lab ci rust mutants promises
+.PHONY: help setup desktop test-desktop lint-desktop demo demo-ha test test-scripts test-packages packages packages-arm64 arm64 test-arm64 portable static release reproducible bench bench-quick bench-console bench-crowd bench-relay bench-scale day study lint lint-labs lint-containers audit vet vet-import fuzz constant-time handshake-model miri sanitize docs docs-serve rustdoc clean-lab ci rust mutants promises
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Install the Debian packages that are missing (as root), or say what to install
 	@scripts/setup.sh
+
+desktop: ## The window for Linux desktops, into desktop/target/release (GTK 4.8, libadwaita 1.2)
+	@scripts/setup.sh desktop
+	cargo build --release --locked --manifest-path desktop/Cargo.toml --workspace
+
+test-desktop: ## The window under Xvfb, operated by its accessibility tree; pictures in desktop/target/pictures
+	@scripts/setup.sh desktop
+	cargo test --locked --manifest-path desktop/Cargo.toml --workspace
+	cargo clippy --quiet --locked --manifest-path desktop/Cargo.toml --workspace --all-targets -- -D warnings
+	cargo build --locked --manifest-path desktop/Cargo.toml --workspace
+	@desktop/tests/window.sh
+
+lint-desktop: # Of the window, what needs no GTK: its default members
+	cargo clippy --quiet --locked --manifest-path desktop/Cargo.toml --all-targets -- -D warnings
 
 demo: ## The whole product in namespaces, also with both ends behind NAT, then a tunnel alone (root; builds first)
 	@scripts/demo.sh

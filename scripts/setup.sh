@@ -7,12 +7,13 @@
 #   scripts/setup.sh demo-ha the same for the demonstration of several portals
 #   scripts/setup.sh study   all of it, and what only the study of performance needs
 #   scripts/setup.sh arm64   what the demonstration needs, and what builds and tests for arm64 processors (scripts/arm64.sh)
+#   scripts/setup.sh desktop what the window for desktops needs to be built and tested, without what only others do
 #
 # Exit status: 0 ready; 1 something is missing that this script cannot install, as it has said.
 set -u
 
 # A command that tells whether a package is there, the package, and what alone needs it: tests, the demonstration of
-# several portals, the study, arm64.
+# several portals, the study, arm64, the window for desktops.
 needed() {
     cat <<'TABLE'
 cc            build-essential
@@ -56,6 +57,11 @@ chromedriver  chromium-driver  tests
 npm           npm  tests
 aarch64-linux-gnu-gcc  gcc-aarch64-linux-gnu  arm64
 qemu-aarch64-static  qemu-user-static  arm64
+pkg-config    pkg-config  desktop
+Xvfb          xvfb  desktop
+import        imagemagick  desktop
+appstreamcli  appstream  desktop
+desktop-file-validate  desktop-file-utils  desktop
 TABLE
 }
 
@@ -80,6 +86,7 @@ demo) only="" ;;
 demo-ha) only="demo-ha" ;;
 study) only="tests study" ;;
 arm64) only="arm64" ;;
+desktop) only="desktop" ;;
 *) only=tests ;;
 esac
 missing=$(needed | while read -r tool package for; do
@@ -93,6 +100,13 @@ done | sort -u | tr '\n' ' ')
 # Linters of the container's files are installed into an environment of their own.
 [[ " $only " != *" tests "* ]] || python3 -c 'import ensurepip' 2>/dev/null || missing="${missing}python3-venv "
 [[ " $only " != *" arm64 "* ]] || [ "$(uname -m)" = aarch64 ] || [ -e /usr/aarch64-linux-gnu/include/stdio.h ] || missing="${missing}libc6-dev-arm64-cross "
+# Libraries, icons, and what operates the window by AT-SPI.
+if [[ " $only " = *" desktop "* ]]; then
+    pkg-config --exists 'libadwaita-1 >= 1.2' 2>/dev/null || missing="${missing}libgtk-4-dev libadwaita-1-dev "
+    [ -e /usr/share/icons/Adwaita/index.theme ] || missing="${missing}adwaita-icon-theme "
+    [ -x /usr/libexec/at-spi-bus-launcher ] || missing="${missing}at-spi2-core "
+    /usr/bin/python3 -c 'import gi; gi.require_version("Atspi", "2.0")' 2>/dev/null || missing="${missing}python3-gi gir1.2-atspi-2.0 "
+fi
 [ -e /etc/ssl/certs/ca-certificates.crt ] || missing="${missing}ca-certificates "
 
 if [ -n "$missing" ]; then

@@ -22,6 +22,9 @@ const CHOICES: [(Choice, Message); 4] = [
     (Choice::Denied, Message::ChoiceDenied),
 ];
 
+/// The width of the three buttons of a row, in pixels of the display's scale.
+const BUTTONS_WIDTH_PX: i32 = 104;
+
 /// The page.
 pub(super) struct Resources {
     pub(super) page: gtk::Box,
@@ -244,7 +247,7 @@ struct RowWidgets {
     open: gtk::Button,
 }
 
-/// The key by which a list item keeps its widgets.
+/// The row that a list item shows.
 fn row_of(item: &gtk::ListItem) -> Option<Row> {
     let row = item.item().and_downcast::<glib::BoxedAnyObject>()?;
     Some(row.borrow::<Row>().clone())
@@ -279,9 +282,9 @@ fn set_up(app: &Rc<App>, item: &gtk::ListItem) {
             .css_classes(["pill-state"])
             .valign(gtk::Align::Center)
             .build(),
-        ask: button("view-refresh-symbolic"),
+        ask: button("dialog-password-symbolic"),
         copy: button("edit-copy-symbolic"),
-        open: button("web-browser-symbolic"),
+        open: button("adw-external-link-symbolic"),
     };
     let texts = gtk::Box::builder()
         .orientation(gtk::Orientation::Vertical)
@@ -298,9 +301,13 @@ fn set_up(app: &Rc<App>, item: &gtk::ListItem) {
     content.append(&widgets.star);
     content.append(&texts);
     content.append(&widgets.state);
+    // As wide as with all buttons, so that the states stand below each other.
+    let buttons = gtk::Box::builder().width_request(BUTTONS_WIDTH_PX).build();
+    buttons.append(&gtk::Box::builder().hexpand(true).build());
     for button in [&widgets.ask, &widgets.copy, &widgets.open] {
-        content.append(button);
+        buttons.append(button);
     }
+    content.append(&buttons);
     connect(app, item, &widgets);
     item.set_child(Some(&content));
 }
@@ -346,7 +353,8 @@ fn widgets_of(item: &gtk::ListItem) -> Option<RowWidgets> {
     let target: gtk::Label = next(&name)?;
     let about = next(&target)?;
     let state: gtk::Label = next(&texts)?;
-    let ask: gtk::Button = next(&state)?;
+    let buttons: gtk::Box = next(&state)?;
+    let ask: gtk::Button = next(&buttons.first_child()?)?;
     let copy: gtk::Button = next(&ask)?;
     let open = next(&copy)?;
     Some(RowWidgets {
