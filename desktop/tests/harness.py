@@ -84,9 +84,9 @@ def wait(what, condition):
 class Desktop:
     """The program under test, as a screen reader sees it."""
 
-    def __init__(self, program, socket_path, pictures, *options):
+    def __init__(self, program, socket_path, pictures, options, variables):
         self.pictures = pictures
-        self.process = subprocess.Popen([program, "--socket", socket_path, *options])
+        self.process = subprocess.Popen([program, "--socket", socket_path, *options], env={**os.environ, **variables})
 
     def application(self):
         for number in range(Atspi.get_desktop(0).get_child_count()):

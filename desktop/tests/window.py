@@ -1,5 +1,9 @@
 """Operates the window by its accessibility tree (AT-SPI), against a scripted service."""
 
+import json
+import os
+import pathlib
+import subprocess
 import sys
 import time
 
@@ -15,13 +19,13 @@ class Case:
 
     number = 0
 
-    def __init__(self, answer, *options):
+    def __init__(self, answer, *options, **variables):
         Case.number += 1
         self.socket = f"{WORK}/socket-{Case.number}"
         self.service = harness.Service(self.socket)
         if answer is not None:
             self.service.start(answer)
-        self.window = harness.Desktop(PROGRAM, self.socket, PICTURES, *options)
+        self.window = harness.Desktop(PROGRAM, self.socket, PICTURES, options, variables)
 
     def __enter__(self):
         return self.service, self.window
@@ -119,8 +123,121 @@ def ten_thousand_resources():
         print(f"  10,000 resources: {window.memory_mb():.0f} MB, {share:.1%} of a processor while nothing changes")
 
 
+def settings(**values):
+    path = pathlib.Path(os.environ["XDG_CONFIG_HOME"], "culvert-desktop", "settings.json")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(values), encoding="utf-8")
+
+
+# A program in the place of `culvert`: it tells a code, and ends as the file beside it says.
+SIGN_IN = """#!/bin/sh
+url=https://portal.example.com/device
+echo '{"sign_in":{"user_code":"BCDF-GHJK","url":"'$url'","url_with_code":"'$url'?code=BCDF-GHJK","expires_in_s":600}}'
+while [ ! -e "$0.end" ]; do sleep 0.1; done
+. "$0.end"
+"""
+
+
+def signing_in():
+    """The code is shown to be compared; an end without success is said, and a success shows the service's state."""
+    program = pathlib.Path(WORK, "sign-in")
+    program.write_text(SIGN_IN, encoding="utf-8")
+    program.chmod(0o755)
+    end = pathlib.Path(f"{program}.end")
+    settings(portal="https://portal.example.com")
+    with Case(statuses.off("signed_out"), "--program", str(program)) as (service, window):
+        window.click("Sign in")
+        window.sees("With the browser", "With a token")
+        assert not window.unnamed(), window.unnamed()
+        window.picture("sign-in")
+        window.click("With the browser")
+        window.sees("BCDF-GHJK", "Compare this code", "Valid for")
+        window.picture("code")
+        end.write_text("echo 'culvert: the sign-in was denied in the console' >&2; exit 5", encoding="utf-8")
+        window.sees("Signing in failed: the sign-in was denied in the console", "Sign in to begin")
+        end.unlink()
+        window.click("Sign in")
+        window.click("With the browser")
+        window.sees("BCDF-GHJK")
+        service.answer = statuses.status()
+        end.write_text("echo '{}'", encoding="utf-8")
+        window.sees("Connected to portal.example.com")
+
+
+def german_and_dark():
+    """The words are German and the theme is that of the settings."""
+    settings(theme="dark")
+    with Case(statuses.portal_away(), LANGUAGE="de") as (_, window):
+        window.sees("Das Portal antwortet nicht", "Verweigert", "Nächster Versuch in 8 Sekunden")
+        window.picture("german-dark")
+    settings()
+
+
+def another_program_is_told_nothing():
+    """A program of another user at the socket gets no request, and the window says so."""
+    if os.geteuid() != 0:
+        return print("  skipped: it needs root to be another user")
+    open_to_all = pathlib.Path(WORK, "open")
+    open_to_all.mkdir(mode=0o777)
+    open_to_all.chmod(0o777)
+    pathlib.Path(WORK).chmod(0o711)
+    path = open_to_all / "socket"
+    stranger = subprocess.Popen(
+        ["/usr/bin/python3", "-c", f"""
+import socket
+listener = socket.socket(socket.AF_UNIX)
+listener.bind({str(path)!r})
+listener.listen()
+while True:
+    got = listener.accept()[0].recv(100)
+    print(len(got), flush=True)
+"""], user=65534, group=65534, extra_groups=[], stdout=subprocess.PIPE)
+    try:
+        harness.wait("the stranger's socket", path.exists)
+        window = harness.Desktop(PROGRAM, str(path), PICTURES, (), {})
+        window.sees("Another program answers", "A program of user 65534")
+        window.picture("stranger")
+        assert stranger.stdout.readline() == b"0\n", "something was sent to it"
+        window.end()
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def a_real_service():
+    """The program itself, signed out: it is found, and recovered from when it is started anew."""
+    program = os.environ.get("CULVERT_BIN")
+    if not program or os.geteuid() != 0:
+        return print("  skipped: it needs root, and CULVERT_BIN with the program culvert")
+    path = f"{WORK}/real.sock"
+    command = [program, "client", "run", "--state-dir", f"{WORK}/state", "--status-socket", path, "--config", f"{WORK}/c.toml"]
+    pathlib.Path(f"{WORK}/c.toml").write_text("", encoding="utf-8")
+    log = open(f"{WORK}/client.log", "w", encoding="utf-8")
+    service = subprocess.Popen(command, stderr=log)
+    window = harness.Desktop(PROGRAM, path, PICTURES, ("--program", program), {})
+    try:
+        window.sees("Sign in to begin")
+        service.terminate()
+        service.wait(harness.LIMIT)
+        window.sees("The service is not running")
+        service = subprocess.Popen(command, stderr=log)
+        harness.wait("the socket", pathlib.Path(path).exists)
+        start = time.monotonic()
+        window.sees("Sign in to begin")
+        print(f"  recovered {time.monotonic() - start:.1f} s after the socket was there")
+        window.click("Diagnostics")
+        window.click("Check now")
+        window.sees("in the way.", "Names (DNS)")
+        window.picture("netcheck")
+    finally:
+        window.end()
+        service.terminate()
+        service.wait(harness.LIMIT)
+
+
 TESTS = [the_window_shows_each_state, commands_reach_the_service, favourites_stay, names_are_text,
-         every_control_has_a_name, ten_thousand_resources]
+         every_control_has_a_name, signing_in, german_and_dark, another_program_is_told_nothing, a_real_service,
+         ten_thousand_resources]
 
 failed = 0
 chosen = [test for test in TESTS if not sys.argv[4:] or test.__name__ in sys.argv[4:]]

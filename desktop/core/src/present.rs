@@ -310,7 +310,11 @@ pub fn gateway(words: &Words, gateway: &Gateway) -> [String; 2] {
         _ => words.get(path_message(Path::of(gateway))),
     };
     let mut parts = vec![path];
+    if gateway.by_tls && gateway.relay_name.is_some() {
+        parts.push("TLS".to_owned());
+    }
     parts.extend(gateway.endpoint.as_deref().map(text::isolate));
+    parts.extend(gateway.why.as_deref().map(text::isolate));
     let mut second = Vec::new();
     /// A gateway that is silent for less may only have nothing to say.
     const SILENT_MS: u64 = 5_000;

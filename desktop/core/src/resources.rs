@@ -3,6 +3,7 @@
 use crate::favourites::Favourites;
 use crate::status::{AccessState, Reason, Resource, Status};
 use crate::{address, text};
+use std::rc::Rc;
 
 /// The most rows: the service's own bound of resources.
 pub const MAX_ROWS: usize = 20_000;
@@ -77,9 +78,9 @@ impl Denied {
     }
 }
 
-/// The rows of a status: favourites first, then by name.
+/// The rows of a status: favourites first, then by name. A row is shared by the lists that have it.
 #[must_use]
-pub fn rows(status: &Status, favourites: &Favourites) -> Vec<Row> {
+pub fn rows(status: &Status, favourites: &Favourites) -> Vec<Rc<Row>> {
     let gateways: std::collections::HashMap<&str, &crate::status::Gateway> = status
         .gateways
         .iter()
@@ -92,7 +93,7 @@ pub fn rows(status: &Status, favourites: &Favourites) -> Vec<Row> {
         let is_denied = resource.state == AccessState::Denied;
         let name = text::clean(&resource.name);
         let target = text::clean(&resource.target);
-        Row {
+        Rc::new(Row {
             key: format!("{}\n{}", name.to_lowercase(), target.to_lowercase()),
             id: resource.id.clone(),
             name,
@@ -102,9 +103,9 @@ pub fn rows(status: &Status, favourites: &Favourites) -> Vec<Row> {
             through: gateway.map(|gateway| (text::clean(&gateway.name), Path::of(gateway))),
             is_favourite: favourites.contains(&resource.id),
             opens: address::to_open(resource).is_some(),
-        }
+        })
     };
-    let mut rows: Vec<Row> = status.resources.iter().take(MAX_ROWS).map(row).collect();
+    let mut rows: Vec<Rc<Row>> = status.resources.iter().take(MAX_ROWS).map(row).collect();
     rows.sort_by(|a, b| (!a.is_favourite, &a.key, &a.id).cmp(&(!b.is_favourite, &b.key, &b.id)));
     rows
 }
@@ -136,11 +137,12 @@ impl Choice {
 
 /// The rows of `choice` in which each word of `query` occurs, whatever its case.
 #[must_use]
-pub fn search(rows: &[Row], query: &str, choice: Choice) -> Vec<Row> {
+pub fn search(rows: &[Rc<Row>], query: &str, choice: Choice) -> Vec<Rc<Row>> {
     let query: String = query.chars().take(MAX_QUERY_CHARS).collect();
     let query = query.to_lowercase();
     let words: Vec<&str> = query.split_whitespace().collect();
-    let is_found = |row: &&Row| choice.has(row) && words.iter().all(|word| row.key.contains(word));
+    let is_found =
+        |row: &&Rc<Row>| choice.has(row) && words.iter().all(|word| row.key.contains(word));
     rows.iter().filter(is_found).cloned().collect()
 }
 
@@ -162,7 +164,7 @@ const MAX_SINGLE: usize = 64;
 /// The steps from `old` to `new`, in order. Rows that are equal at both ends stay as they are, so the list keeps its place
 /// and its selection. With the same ids in the same order, each changed row is a step of its own.
 #[must_use]
-pub fn difference(old: &[Row], new: &[Row]) -> Vec<Splice> {
+pub fn difference(old: &[Rc<Row>], new: &[Rc<Row>]) -> Vec<Splice> {
     let has_same_ids =
         old.len() == new.len() && old.iter().zip(new).all(|(old, new)| old.id == new.id);
     if has_same_ids {
@@ -228,7 +230,7 @@ mod tests {
         }
     }
 
-    fn ids(rows: &[Row]) -> Vec<&str> {
+    fn ids(rows: &[Rc<Row>]) -> Vec<&str> {
         rows.iter().map(|row| row.id.as_str()).collect()
     }
 
@@ -303,7 +305,7 @@ mod tests {
     }
 
     /// Carries the steps out, as the list does.
-    fn apply(old: &[Row], new: &[Row]) -> Vec<Row> {
+    fn apply(old: &[Rc<Row>], new: &[Rc<Row>]) -> Vec<Rc<Row>> {
         let mut list = old.to_vec();
         for Splice { at, removed, added } in difference(old, new) {
             list.splice(at..at + removed, new[at..at + added].iter().cloned());
@@ -311,7 +313,7 @@ mod tests {
         list
     }
 
-    fn numbered(numbers: impl Iterator<Item = usize>) -> Vec<Row> {
+    fn numbered(numbers: impl Iterator<Item = usize>) -> Vec<Rc<Row>> {
         let resources = numbers.map(|number| {
             let name = format!("{number:05}");
             resource(&name, &name, "10.0.0.0/8", AccessState::Idle)
@@ -341,8 +343,8 @@ mod tests {
         let old = numbered(0..100);
         let mut new = old.clone();
         assert!(difference(&old, &new).is_empty());
-        new[3].state = AccessState::Granted;
-        new[90].state = AccessState::Granted;
+        Rc::make_mut(&mut new[3]).state = AccessState::Granted;
+        Rc::make_mut(&mut new[90]).state = AccessState::Granted;
         let one = |at| Splice {
             at,
             removed: 1,
@@ -350,7 +352,7 @@ mod tests {
         };
         assert_eq!(difference(&old, &new), [one(3), one(90)]);
         for row in &mut new[10..90] {
-            row.state = AccessState::Denied;
+            Rc::make_mut(row).state = AccessState::Denied;
         }
         assert_eq!(
             difference(&old, &new),

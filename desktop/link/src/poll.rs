@@ -77,7 +77,7 @@ fn carry_out(service: &Service, mailbox: &Mailbox, command: &Request) {
     match exchange(service, command) {
         Ok(_) => {}
         Err(ExchangeError::Answer(AnswerError::Refused(text))) => {
-            mailbox.put(Event::CommandRefused(text))
+            mailbox.put(Event::CommandRefused(text));
         }
         // The next question shows the reason.
         Err(_) => mailbox.put(Event::CommandLost),

@@ -34,8 +34,8 @@ pub(super) struct Resources {
 
 /// The rows and the widgets that show them.
 struct List {
-    all: RefCell<Vec<Row>>,
-    found: RefCell<Vec<Row>>,
+    all: RefCell<Vec<Rc<Row>>>,
+    found: RefCell<Vec<Rc<Row>>>,
     store: gio::ListStore,
     entry: gtk::SearchEntry,
     choice: gtk::DropDown,
@@ -177,10 +177,10 @@ impl List {
             .set_visible_child_name(if is_empty { "empty" } else { "list" });
     }
 
-    fn carry_out(&self, step: Splice, now: &[Row]) {
+    fn carry_out(&self, step: Splice, now: &[Rc<Row>]) {
         let added: Vec<glib::BoxedAnyObject> = now[step.at..step.at + step.added]
             .iter()
-            .map(|row| glib::BoxedAnyObject::new(row.clone()))
+            .map(|row| glib::BoxedAnyObject::new(Rc::clone(row)))
             .collect();
         let place = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         self.store
@@ -215,7 +215,7 @@ fn view(app: &Rc<App>, store: &gio::ListStore) -> gtk::ScrolledWindow {
     view.connect_activate(move |_, place| {
         let row = shown.item(place).and_downcast::<glib::BoxedAnyObject>();
         if let (Some(app), Some(row)) = (weak.upgrade(), row) {
-            let row = row.borrow::<Row>().clone();
+            let row = Rc::clone(&row.borrow::<Rc<Row>>());
             match row.opens {
                 true => app.open_resource(&row.id),
                 false => app.copy_address(&row.id),
@@ -248,9 +248,9 @@ struct RowWidgets {
 }
 
 /// The row that a list item shows.
-fn row_of(item: &gtk::ListItem) -> Option<Row> {
+fn row_of(item: &gtk::ListItem) -> Option<Rc<Row>> {
     let row = item.item().and_downcast::<glib::BoxedAnyObject>()?;
-    Some(row.borrow::<Row>().clone())
+    Some(Rc::clone(&row.borrow::<Rc<Row>>()))
 }
 
 fn set_up(app: &Rc<App>, item: &gtk::ListItem) {

@@ -131,6 +131,12 @@ fn a_gateway_tells_path_round_trip_and_rates() {
     let lines = gateway(&words, &shown).map(|line| bare(&line));
     assert_eq!(lines[0], "by relay relay-1 · 192.0.2.20:51820");
     assert_eq!(lines[1], "Round trip 4.2 ms · 1.0 kbit/s in, 0 bit/s out");
+    shown.by_tls = true;
+    shown.why = Some("UDP gets no answer".to_owned());
+    assert_eq!(
+        bare(&gateway(&words, &shown)[0]),
+        "by relay relay-1 · TLS · 192.0.2.20:51820 · UDP gets no answer"
+    );
     shown.silent_for_ms = Some(9_000);
     assert!(bare(&gateway(&words, &shown)[1]).starts_with("No answer for 9 seconds"));
 }
