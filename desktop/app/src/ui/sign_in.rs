@@ -62,7 +62,7 @@ fn browser(app: &Rc<App>, dialog: &adw::Window) -> adw::PreferencesGroup {
     let certificate = adw::EntryRow::builder()
         .title(words.get(Message::PortalCertificate))
         .build();
-    let button = submit(&words.get(Message::SignInBrowser));
+    let button = submit(&words.get(Message::SignInByBrowser));
     group.add(&portal);
     group.add(&certificate);
     group.add(&button);
@@ -101,7 +101,7 @@ fn token(app: &Rc<App>, dialog: &adw::Window) -> adw::PreferencesGroup {
     let entry = adw::PasswordEntryRow::builder()
         .title(words.get(Message::Token))
         .build();
-    let button = submit(&words.get(Message::SignInToken));
+    let button = submit(&words.get(Message::SignInByToken));
     group.add(&entry);
     group.add(&button);
     let (weak, dialog) = (Rc::downgrade(app), dialog.clone());

@@ -144,6 +144,10 @@ messages! {
     SignInToken = "sign-in-token",
     /// Detail of the same.
     SignInTokenDetail = "sign-in-token-detail",
+    /// A command.
+    SignInByBrowser = "sign-in-by-browser",
+    /// A command.
+    SignInByToken = "sign-in-by-token",
     /// A field.
     PortalAddress = "portal-address",
     /// A field.
