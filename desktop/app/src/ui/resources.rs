@@ -302,7 +302,10 @@ fn set_up(app: &Rc<App>, item: &gtk::ListItem) {
     content.append(&texts);
     content.append(&widgets.state);
     // As wide as with all buttons, so that the states stand below each other.
-    let buttons = gtk::Box::builder().width_request(BUTTONS_WIDTH_PX).build();
+    let buttons = gtk::Box::builder()
+        .width_request(BUTTONS_WIDTH_PX)
+        .hexpand(false)
+        .build();
     buttons.append(&gtk::Box::builder().hexpand(true).build());
     for button in [&widgets.ask, &widgets.copy, &widgets.open] {
         buttons.append(button);
