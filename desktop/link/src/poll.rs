@@ -15,7 +15,7 @@ use std::time::Duration;
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The time until the next attempt when there was no status. The window recovers within this and one exchange.
-const RETRY: Duration = Duration::from_millis(500);
+const RETRY: Duration = Duration::from_millis(250);
 
 /// The time between two questions is at least this many times what one takes of a processor: a client with 20,000
 /// resources costs this machine no more than one part in so many of it.
