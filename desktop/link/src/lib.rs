@@ -1,6 +1,6 @@
 //! The desktop client's contact with its machine: the service's socket, the program `culvert`, and the person's files.
 //!
-//! None of it draws. What blocks runs in threads of its own, and each result goes into the [`Mailbox`], which wakes the
+//! None of it draws. Threads do the work that blocks. Each result goes into the [`Mailbox`], which wakes the
 //! window.
 
 #![forbid(unsafe_code)]
