@@ -72,14 +72,14 @@ fn follow(service: &Service, mailbox: &Mailbox, commands: &Receiver<Request>) {
         }
         match commands.recv_timeout(pause) {
             // The loop asks for the state at once, which shows the command's effect.
-            Ok(command) => carry_out(service, mailbox, &command),
+            Ok(command) => execute(service, mailbox, &command),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
     }
 }
 
-fn carry_out(service: &Service, mailbox: &Mailbox, command: &Request) {
+fn execute(service: &Service, mailbox: &Mailbox, command: &Request) {
     match exchange(service, command) {
         Ok(_) => {}
         Err(ExchangeError::Answer(AnswerError::Refused(text))) => {

@@ -154,7 +154,7 @@ impl List {
         let all = self.all.borrow();
         let now = search(&all, &query, choice);
         for step in difference(&self.found.borrow(), &now) {
-            self.carry_out(step, &now);
+            self.apply(step, &now);
         }
         let total = all.len();
         let number = |count: usize| Value::Number(u64::try_from(count).unwrap_or(u64::MAX));
@@ -177,7 +177,7 @@ impl List {
             .set_visible_child_name(if is_empty { "empty" } else { "list" });
     }
 
-    fn carry_out(&self, step: Splice, now: &[Rc<Row>]) {
+    fn apply(&self, step: Splice, now: &[Rc<Row>]) {
         let added: Vec<glib::BoxedAnyObject> = now[step.at..step.at + step.added]
             .iter()
             .map(|row| glib::BoxedAnyObject::new(Rc::clone(row)))
