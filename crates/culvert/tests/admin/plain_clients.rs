@@ -235,7 +235,7 @@ fn a_terminal_shows_the_code_or_the_device_is_taken_back() {
 #[test]
 fn people_add_their_own_devices_where_the_account_says_so() {
     let (portal, shell, _gateways) = with_gateways();
-    shell.line("actor create bob --kind user").ok();
+    shell.line("actor create bob --kind service_account").ok();
     let token = portal.path("bob.token");
     let line = format!(
         "token create --kind api --actor bob --role user --out {}",
