@@ -154,15 +154,15 @@ fn the_key_does_not_show_in_debug_output() {
 #[test]
 fn chacha20_is_always_fast_and_aes_where_the_processor_has_instructions_for_it() {
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").expect("the kernel describes the CPU");
-    let flags: Vec<&str> = cpuinfo
-        .lines()
-        .find(|line| line.starts_with("flags") || line.starts_with("Features"))
-        .map(|line| line.split_whitespace().collect())
-        .expect("the description lists instructions");
-    let product = match cfg!(target_arch = "x86_64") {
-        true => "pclmulqdq",
-        false => "pmull",
+    let (list, product) = match cfg!(target_arch = "x86_64") {
+        true => ("flags", "pclmulqdq"),
+        false => ("Features", "pmull"),
     };
+    // An emulator may show the processor of its host.
+    let Some(flags) = cpuinfo.lines().find(|line| line.starts_with(list)) else {
+        return;
+    };
+    let flags: Vec<&str> = flags.split_whitespace().collect();
     let aes = flags.contains(&"aes") && flags.contains(&product);
     assert!(Suite::ChaCha20Poly1305.is_fast());
     assert_eq!(Suite::Aes256Gcm.is_fast(), aes);
