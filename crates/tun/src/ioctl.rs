@@ -17,7 +17,8 @@ pub(crate) fn attach(tun: BorrowedFd<'_>, name: &str, flags: c_int) -> io::Resul
         .iter_mut()
         .zip(name.bytes())
     {
-        *slot = byte.cast_signed();
+        // `c_char` has a sign on x86-64, and none on arm64.
+        *slot = libc::c_char::from_ne_bytes([byte]);
     }
     // The kernel reads the field as sixteen unsigned bits; IFF_TUN_EXCL is the highest of them.
     #[expect(
@@ -124,7 +125,7 @@ fn name_of(request: &libc::ifreq) -> String {
     let bytes: Vec<u8> = request
         .ifr_name
         .iter()
-        .map(|byte| byte.cast_unsigned())
+        .flat_map(|byte| byte.to_ne_bytes())
         .collect();
     CStr::from_bytes_until_nul(&bytes)
         .map(|name| name.to_string_lossy().into_owned())
