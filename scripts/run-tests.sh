@@ -11,7 +11,7 @@ threads=${1:?usage: scripts/run-tests.sh THREADS LAB…}
 shift
 
 # Dozens of portals write to disk at once, and wait for it. A disk that stalls for seconds would fail their tests, and
-# no test is about the disk. So their files are in memory where there is room: 4 GiB, of which a run takes less than 1.
+# no test is about the disk. So their files are in memory where there is room for them: 4 GiB, with a margin.
 memory=/dev/shm
 if [ -z "${TMPDIR:-}" ] &&
     findmnt --noheadings --types tmpfs --output OPTIONS "$memory" | grep -qv noexec &&
