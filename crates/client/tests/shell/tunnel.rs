@@ -54,6 +54,22 @@ pub(crate) async fn request(session: &mut Session) -> (u64, ResourceId, Vec<Want
     }
 }
 
+/// Denies the next access that is asked for.
+pub(crate) async fn deny(session: &mut Session) {
+    let (request, resource, _) = request(session).await;
+    let reason = Reason {
+        code: ReasonCode::NoAccess,
+        text: "no policy allows it".to_owned(),
+    };
+    session
+        .say(ToClient::AccessDenied {
+            request,
+            resource,
+            reason,
+        })
+        .await;
+}
+
 fn query(name: &str) -> Vec<u8> {
     let mut bytes = vec![0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
     for label in name.split('.') {
@@ -76,16 +92,17 @@ fn the_first_packet_asks_for_access_and_arrives() {
             let grant = gateway.grant(number, asked, 1, scene.candidates(1), &[]);
             session.say(grant).await;
         };
-        let (ping, ()) = tokio::join!(scene.command(&ping), granted);
-        assert!(ping.status.success(), "{ping:?}");
-        let status = client
-            .until(|status| {
-                status
-                    .gateways
-                    .first()
-                    .is_some_and(|it| it.handshake_age_ms.is_some())
-            })
-            .await;
+        let (answered, ()) = tokio::join!(scene.command(&ping), granted);
+        assert!(answered.status.success(), "{answered:?}");
+        let mut status = client.until(|_| true).await;
+        assert!(status.gateways[0].handshake_age_ms.is_some(), "{status:?}");
+        // A status is of this moment, not of the last report of the data plane.
+        for _ in 0..5 {
+            let before = status.gateways[0].rx_bytes;
+            assert!(scene.command(&ping).await.status.success());
+            status = client.until(|_| true).await;
+            assert!(status.gateways[0].rx_bytes > before, "{status:?}");
+        }
         assert_eq!(status.resources[0].state, AccessState::Granted);
         assert_eq!(
             status.gateways[0].endpoint,
@@ -119,20 +136,7 @@ fn a_denied_connection_fails_at_once() {
         let portal = FakePortal::start().await;
         let (client, mut session, _) = begin(&portal, &[(1, "10.77.0.0/24")]).await;
         let connect = TcpStream::connect((BEHIND, 80));
-        let denied = async {
-            let (request, resource, _) = request(&mut session).await;
-            let reason = Reason {
-                code: ReasonCode::NoAccess,
-                text: "no policy allows it".to_owned(),
-            };
-            session
-                .say(ToClient::AccessDenied {
-                    request,
-                    resource,
-                    reason,
-                })
-                .await;
-        };
+        let denied = deny(&mut session);
         let (connected, ()) = tokio::join!(connect, denied);
         let error = connected.unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::HostUnreachable, "{error}");

@@ -3,7 +3,7 @@
 use crate::gateway::{BEHIND, Gateway};
 use crate::portal::{DEADLINE, FakePortal, resource};
 use crate::scene::{Running, Scene};
-use crate::tunnel::{begin, request};
+use crate::tunnel::{begin, deny, request};
 use culvert_client::status::{AccessState, PortalState, ServiceState, Status};
 use culvert_client::{Mirror, Request, WatchError, WatchMessage, Watcher, ask_status};
 use culvert_ids::{GrantId, ResourceId};
@@ -111,20 +111,7 @@ fn a_watcher_hears_of_a_grant_its_end_a_denial_and_the_loss_of_the_portal() {
             .until(|it| it.resources[0].state == AccessState::Denied && it.gateways.is_empty())
             .await;
         assert!(ended.status.is_none(), "{ended:?}");
-        let denied = async {
-            let (request, resource, _) = request(&mut session).await;
-            let reason = Reason {
-                code: ReasonCode::NoAccess,
-                text: "no policy allows it".to_owned(),
-            };
-            session
-                .say(ToClient::AccessDenied {
-                    request,
-                    resource,
-                    reason,
-                })
-                .await;
-        };
+        let denied = deny(&mut session);
         let (connected, ()) = tokio::join!(TcpStream::connect(("10.78.0.1", 80)), denied);
         connected.unwrap_err();
         watching

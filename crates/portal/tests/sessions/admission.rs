@@ -248,6 +248,24 @@ async fn what_is_not_a_websocket_is_told_so() {
 }
 
 #[tokio::test]
+async fn a_machine_whose_hello_does_not_come_may_come_again() {
+    let portal = Portal::start().await;
+    let mut machine = portal
+        .dial::<ToClient>(CLIENT_SESSION_PATH, &client_bearer())
+        .await;
+    let refused = machine.hear().await;
+    let ToClient::Refused {
+        reason,
+        retry_after_s,
+    } = refused
+    else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(reason.code, ReasonCode::TryLater, "{reason:?}");
+    assert!(retry_after_s.is_some());
+}
+
+#[tokio::test]
 async fn the_first_message_is_hello() {
     let portal = Portal::start().await;
     let ask = FromClient::ReleaseAccess {
