@@ -25,7 +25,7 @@ target_dir := $(or $(CARGO_TARGET_DIR),target)
 BENCH_RUN = CULVERT_BIN="$${CULVERT_BIN:-$$(realpath $(target_dir)/release/culvert)}" cargo run --release -p culvert-bench --
 
 .DEFAULT_GOAL := help
-.PHONY: help setup desktop test-desktop lint-desktop demo demo-ha test test-scripts test-packages packages packages-arm64 arm64 test-arm64 portable static release reproducible bench bench-quick bench-console bench-crowd bench-relay bench-scale day study lint lint-labs lint-containers audit vet vet-import fuzz constant-time handshake-model miri sanitize docs docs-serve rustdoc clean-lab ci rust mutants promises
+.PHONY: help setup desktop test-desktop lint-desktop demo demo-ha test test-scripts test-packages packages packages-arm64 arm64 test-arm64 portable static release reproducible bench bench-quick bench-console bench-crowd bench-relay bench-scale bench-turns day study lint lint-labs lint-containers audit vet vet-import fuzz constant-time handshake-model miri sanitize docs docs-serve rustdoc clean-lab ci rust mutants promises
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -107,6 +107,10 @@ bench-quick: setup ## The same in under three minutes
 	@scripts/peers.sh || echo "some peers are missing; the rest is measured"
 	cargo build --release -p culvert
 	$(BENCH_RUN) --quick $(BENCH)
+
+bench-turns: setup ## A build of before beside today's by turns: OLD=path/to/culvert (some 15 minutes)
+	cargo build --release -p culvert
+	$(BENCH_RUN) turns --check --old "$(OLD)" $(BENCH)
 
 day: setup ## Half an hour in which everything happens to a product, again and again: what it holds, what it logs (root)
 	cargo build --locked --workspace

@@ -37,6 +37,7 @@ mod study;
 mod subject;
 mod targets;
 mod tcp;
+mod turns;
 mod udp;
 
 use std::process::ExitCode;
@@ -76,6 +77,7 @@ enum Command {
     #[command(hide = true)]
     RelayWorker(relay::worker::Arguments),
     Study(study::Arguments),
+    Turns(turns::Arguments),
     #[command(hide = true)]
     Proxy(plain::Arguments),
 }
@@ -132,6 +134,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Some(Command::Models(arguments)) => models::run(arguments),
         Some(Command::Calls(arguments)) => calls::run(&arguments),
         Some(Command::Study(arguments)) => study::run(arguments),
+        Some(Command::Turns(arguments)) => turns::run(&arguments),
         Some(Command::Proxy(arguments)) => match plain::run(&arguments)? {},
         None => comparison::run(arguments.comparison),
     }

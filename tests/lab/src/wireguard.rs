@@ -6,7 +6,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -30,6 +30,8 @@ const START_DEADLINE: Duration = Duration::from_secs(10);
 pub enum Implementation {
     /// `culvert wg`, with further arguments before the interface name.
     Culvert {
+        /// Another build of it than the one that is tested.
+        program: Option<PathBuf>,
         /// The arguments, such as `--workers` and `2`.
         args: Vec<String>,
         /// The rights that are taken from it although it is root, such as `-bpf,-sys_admin`, in
@@ -57,6 +59,17 @@ impl Implementation {
     #[must_use]
     pub fn culvert_with(arguments: &str) -> Self {
         Self::Culvert {
+            program: None,
+            args: arguments.split_whitespace().map(str::to_owned).collect(),
+            taken_away: None,
+        }
+    }
+
+    /// `culvert wg` of the build at `program`, with `arguments`, split at white space.
+    #[must_use]
+    pub fn culvert_at(program: &Path, arguments: &str) -> Self {
+        Self::Culvert {
+            program: Some(program.to_owned()),
             args: arguments.split_whitespace().map(str::to_owned).collect(),
             taken_away: None,
         }
@@ -66,6 +79,7 @@ impl Implementation {
     #[must_use]
     pub fn culvert_without_programs() -> Self {
         Self::Culvert {
+            program: None,
             args: Vec::new(),
             // The latter allows it too.
             taken_away: Some("-bpf,-sys_admin"),
@@ -78,6 +92,10 @@ impl Implementation {
     /// When it is not built; the message says how to.
     pub fn program(&self) -> Result<PathBuf> {
         match self {
+            Self::Culvert {
+                program: Some(program),
+                ..
+            } => Ok(program.clone()),
             Self::Culvert { .. } => culvert_program(),
             Self::WireguardGo => peer_program("wireguard-go"),
             Self::Tailscale => peer_program("wireguard-go-tailscale"),
@@ -94,7 +112,9 @@ impl Implementation {
         let program = self.program()?;
         let program = program.display();
         Ok(match self {
-            Self::Culvert { args, taken_away } => {
+            Self::Culvert {
+                args, taken_away, ..
+            } => {
                 let unprivileged = taken_away.map_or_else(String::new, |capabilities| {
                     format!("setpriv --inh-caps {capabilities} --bounding-set {capabilities} ")
                 });
