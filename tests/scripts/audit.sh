@@ -42,6 +42,7 @@ make_database aged no-such-crate $((30 * day - 600))
 make_database old no-such-crate $((30 * day + 600))
 make_database ahead no-such-crate $((-2 * day))
 make_database found anyhow 0
+make_database found-desktop gtk4 0
 make_database old-found anyhow $((31 * day))
 mkdir "$work/empty"
 
@@ -62,6 +63,8 @@ expect "an advisory against a dependency fails" \
     1 "RUSTSEC-2026-9999" with found .ci/audit
 expect "an advisory against a dependency fails where the database is optional" \
     1 "RUSTSEC-2026-9999" with found .ci/audit --advisories-optional
+expect "an advisory against a dependency of the window fails" \
+    1 "gtk4" with found-desktop .ci/audit
 expect "an old database is asked, too" \
     1 "RUSTSEC-2026-9999" with old-found .ci/audit --advisories-optional
 expect "a database that is not there fails" \

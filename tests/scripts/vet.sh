@@ -25,6 +25,16 @@ expect "another version than the one that was looked at fails" \
 # shellcheck disable=SC2016
 expect "looked at for tests alone is not enough for the program" \
     1 "toml:" with_toml '/^\[\[exemptions\.toml\]\]/ { sub(/safe-to-deploy/, "safe-to-run") } 1'
+# shellcheck disable=SC2329  # `expect` calls it
+desktop_without_gtk() {
+    rm -rf "$work/store"
+    cp -r desktop/supply-chain "$work/store"
+    awk -v RS= -v ORS='\n\n' '!/^\[\[exemptions\.gtk4\]\]/' desktop/supply-chain/config.toml |
+        sed -e '1i\\' -e '$d' >"$work/store/config.toml"
+    VET_DESKTOP_STORE=$work/store .ci/vet
+}
+expect "one of the window without fails" \
+    1 "gtk4:" desktop_without_gtk
 expect "the way to an audit is named" \
     1 "cargo vet certify CRATE" with_toml '!/^\[\[exemptions\.toml\]\]/'
 expect "another option is wrong use" \
