@@ -20,6 +20,7 @@ mod grants;
 mod icmp;
 mod inbound;
 mod model;
+#[path = "../../../../tests/fixtures/packets.rs"]
 mod packets;
 mod portless;
 mod quotations;

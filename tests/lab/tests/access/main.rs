@@ -32,6 +32,9 @@ mod flow_log;
 mod forgery;
 mod guard;
 mod guests;
+mod hostile_gateway;
+mod hostile_kinds;
+mod hostile_peer;
 mod icmp_errors;
 mod inbound;
 mod kept_grants;
@@ -52,6 +55,9 @@ mod odd_packets;
 mod one_time;
 mod options;
 mod outage;
+#[path = "../../../fixtures/packets.rs"]
+#[expect(dead_code, reason = "some of them only the gate's own tests use")]
+mod packets;
 mod plain_clients;
 mod plain_names;
 mod portal_moves;

@@ -1,0 +1,220 @@
+//! A gateway that was taken over sends what it likes, and nothing of it comes to the client's host.
+
+use crate::common::{Bed, ECHO_PORT, SOON, WEB_PORT, further_access};
+use crate::hostile_kinds::{Ends, kinds};
+use crate::hostile_peer::HostilePeer;
+use anyhow::{Context, Result};
+use culvert_lab::product::{Client, PRIVATE_OTHER_V4, PRIVATE_V4, PRIVATE_V6};
+use culvert_lab::wait_until;
+use etherparse::{PacketBuilder, TcpHeader};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{ErrorKind, Read};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+
+/// The number of times that each packet is sent: a counter that is off by one is noticed.
+const REPEATS: u64 = 3;
+
+/// "a hostile gateway's 40 kinds of packet are each dropped with their reason"
+const LEAST_KINDS: usize = 40;
+
+/// The sequence number with which the hostile gateway begins the one connection that it answers.
+const SEQUENCE: u32 = 1_000;
+
+/// The packets that the client has dropped, by stage and reason.
+fn drops(client: &Client) -> BTreeMap<String, u64> {
+    let status = client.status().unwrap();
+    let drops = status["drops"].as_array().unwrap();
+    let word = |it: &serde_json::Value| it.as_str().unwrap().to_owned();
+    let named = |it: &serde_json::Value| format!("{} {}", word(&it["stage"]), word(&it["reason"]));
+    let counts = drops
+        .iter()
+        .map(|it| (named(it), it["count"].as_u64().unwrap()));
+    counts.collect()
+}
+
+/// The packets that came out of the tunnel's interface into the client's host, or were broken when they did.
+fn came_in(client: &Client) -> u64 {
+    let folder = "/sys/class/net/culvert0/statistics";
+    let files = format!("cat {folder}/rx_packets {folder}/rx_errors {folder}/rx_dropped");
+    let counts = client.namespace.shell(&files).unwrap();
+    counts.lines().map(|it| it.parse::<u64>().unwrap()).sum()
+}
+
+/// What an attacker wants to reach: servers of the client's host, at all of its addresses.
+struct Listeners {
+    tcp: TcpListener,
+    udp: UdpSocket,
+}
+
+impl Listeners {
+    fn start(client: &Client) -> Result<Self> {
+        let any = ("::", 0);
+        let (tcp, udp) = client
+            .namespace
+            .inside(|| Ok((TcpListener::bind(any)?, UdpSocket::bind(any)?)))?;
+        tcp.set_nonblocking(true)?;
+        udp.set_nonblocking(true)?;
+        Ok(Self { tcp, udp })
+    }
+
+    fn heard_nothing(&self) -> bool {
+        let is_silent = |error: std::io::Error| error.kind() == ErrorKind::WouldBlock;
+        self.tcp.accept().is_err_and(is_silent)
+            && self.udp.recv(&mut [0; 100]).is_err_and(is_silent)
+    }
+}
+
+/// What the client's host has begun itself, and the hostile gateway answers.
+struct OwnFlows {
+    connection: TcpStream,
+    datagrams: UdpSocket,
+    /// The gateway's packets of both, which do come in.
+    answers: [Vec<u8>; 2],
+}
+
+/// A segment of the web server to a port of the client.
+fn segment(own: Ipv4Addr, to: u16, head: TcpHeader, payload: &[u8]) -> Vec<u8> {
+    let web: Ipv4Addr = PRIVATE_V4.parse().unwrap();
+    let header = TcpHeader {
+        source_port: WEB_PORT,
+        destination_port: to,
+        window_size: 4_096,
+        ack: true,
+        ..head
+    };
+    let mut packet = Vec::new();
+    let builder = PacketBuilder::ipv4(web.octets(), own.octets(), 64).tcp_header(header);
+    builder.write(&mut packet, payload).unwrap();
+    packet
+}
+
+impl OwnFlows {
+    fn begin(client: &Client, own: Ipv4Addr, peer: &mut HostilePeer) -> Result<Self> {
+        let web: Ipv4Addr = PRIVATE_V4.parse()?;
+        let datagrams = client.namespace.inside(|| {
+            let socket = UdpSocket::bind((own, 0))?;
+            socket.connect((web, ECHO_PORT))?;
+            socket.send(b"is anybody there?")?;
+            Ok(socket)
+        })?;
+        datagrams.set_read_timeout(Some(SOON))?;
+        let answer = crate::packets::udp(
+            (PRIVATE_V4, ECHO_PORT),
+            (&own.to_string(), datagrams.local_addr()?.port()),
+        );
+        let (connection, data) = std::thread::scope(|scope| {
+            let to = SocketAddr::from((web, WEB_PORT));
+            let connect = move || Ok(TcpStream::connect_timeout(&to, SOON)?);
+            let connecting = scope.spawn(move || client.namespace.inside(connect));
+            let is_syn = |packet: &[u8]| packet.len() >= 40 && packet[9] == 6 && packet[33] == 2;
+            let syn = peer.wait_for(is_syn)?;
+            let port = u16::from_be_bytes([syn[20], syn[21]]);
+            let theirs = u32::from_be_bytes(syn[24..28].try_into()?).wrapping_add(1);
+            let head = |sequence_number, syn| TcpHeader {
+                sequence_number,
+                acknowledgment_number: theirs,
+                syn,
+                ..TcpHeader::default()
+            };
+            peer.send(&segment(own, port, head(SEQUENCE, true), b""))?;
+            let connected = connecting.join().ok().context("a panic")??;
+            let data = segment(own, port, head(SEQUENCE + 1, false), b"here");
+            Ok::<_, anyhow::Error>((connected, data))
+        })?;
+        connection.set_read_timeout(Some(SOON))?;
+        Ok(Self {
+            connection,
+            datagrams,
+            answers: [data, answer],
+        })
+    }
+
+    /// True if the answers of both come in.
+    fn are_answered(&mut self, peer: &mut HostilePeer) -> Result<()> {
+        for answer in &self.answers {
+            peer.send(answer)?;
+        }
+        let mut said = [0; 4];
+        self.connection.read_exact(&mut said)?;
+        assert_eq!(&said, b"here");
+        self.datagrams.recv(&mut [0; 100])?;
+        Ok(())
+    }
+}
+
+/// The ends of all packets.
+fn ends(bed: &Bed, listeners: &Listeners, own: &OwnFlows) -> Ends {
+    let client = &bed.product.client;
+    let status = client.status().unwrap();
+    let field = |name: &str| status[name].as_str().unwrap().to_owned();
+    let route = client.namespace.run("ip -4 route show default").unwrap();
+    let words: Vec<_> = route.split_whitespace().collect();
+    let (router, interface) = (words[2], words[4]);
+    let listed = format!("ip -4 -o address show dev {interface}");
+    let listed = client.namespace.run(&listed).unwrap();
+    let address = listed.split_whitespace().nth(3).unwrap();
+    Ends {
+        own_v4: field("ipv4"),
+        own_v6: field("ipv6"),
+        lan: address.split('/').next().unwrap().to_owned(),
+        router: router.to_owned(),
+        portal: bed.product.portal.address().ip().to_string(),
+        web: PRIVATE_V4,
+        web_v6: PRIVATE_V6,
+        other: PRIVATE_OTHER_V4,
+        tcp_port: own.connection.local_addr().unwrap().port(),
+        udp_port: own.datagrams.local_addr().unwrap().port(),
+        tcp_listener: listeners.tcp.local_addr().unwrap().port(),
+        udp_listener: listeners.udp.local_addr().unwrap().port(),
+    }
+}
+
+#[test]
+fn nothing_that_a_hostile_gateway_sends_reaches_the_clients_host_and_each_kind_has_its_reason() {
+    let bed = Bed::with_access(1, &further_access()).unwrap();
+    let client = &bed.product.client;
+    for address in [PRIVATE_V4, PRIVATE_V6] {
+        bed.comes_to_reach(address, WEB_PORT).unwrap();
+    }
+    let IpAddr::V4(own) = client.address().unwrap() else {
+        panic!("the client's first address is of IPv4");
+    };
+    let listeners = Listeners::start(client).unwrap();
+    let mut peer = HostilePeer::take_over(&bed).unwrap();
+    let mut flows = OwnFlows::begin(client, own, &mut peer).unwrap();
+    let ends = ends(&bed, &listeners, &flows);
+
+    let kinds = kinds(&ends);
+    assert!(kinds.len() >= LEAST_KINDS);
+    let names: BTreeSet<_> = kinds.iter().map(|it| it.name).collect();
+    let packets: BTreeSet<_> = kinds.iter().map(|it| &it.packet).collect();
+    let different = [names.len(), packets.len()];
+    assert_eq!(different, [kinds.len(); 2], "each is a kind of its own");
+    let before_all = came_in(client);
+    for kind in &kinds {
+        let before = drops(client);
+        for _ in 0..REPEATS {
+            peer.send(&kind.packet).unwrap();
+        }
+        let new = || {
+            let counts = drops(client).into_iter();
+            let new = counts.map(|(what, count)| {
+                let old = before.get(&what).copied().unwrap_or(0);
+                (what, count - old)
+            });
+            new.filter(|(_, count)| *count > 0)
+                .collect::<BTreeMap<_, _>>()
+        };
+        // Fragments wait for their first one for a while.
+        let _in_vain = wait_until("the client's counts", SOON, || {
+            let _answer = peer.receive();
+            new().values().sum::<u64>() >= REPEATS
+        });
+        let expected = BTreeMap::from([(kind.reason.to_owned(), REPEATS)]);
+        assert_eq!(new(), expected, "{}", kind.name);
+        assert_eq!(came_in(client), before_all, "{}", kind.name);
+        assert!(listeners.heard_nothing(), "{}", kind.name);
+    }
+    flows.are_answered(&mut peer).unwrap();
+    assert!(came_in(client) > before_all, "what comes in is counted");
+}
