@@ -25,7 +25,7 @@ target_dir := $(or $(CARGO_TARGET_DIR),target)
 BENCH_RUN = CULVERT_BIN="$${CULVERT_BIN:-$$(realpath $(target_dir)/release/culvert)}" cargo run --release -p culvert-bench --
 
 .DEFAULT_GOAL := help
-.PHONY: help setup desktop test-desktop lint-desktop demo demo-ha test test-scripts test-packages packages packages-arm64 arm64 test-arm64 portable static release reproducible bench bench-quick bench-console bench-crowd bench-relay bench-scale bench-turns day study lint lint-labs lint-containers audit vet vet-import fuzz constant-time handshake-model miri sanitize docs docs-serve rustdoc clean-lab ci rust mutants promises
+.PHONY: help setup desktop test-desktop test-desktop-lab lint-desktop demo demo-ha test test-scripts test-packages packages packages-desktop packages-arm64 arm64 test-arm64 portable static release reproducible bench bench-quick bench-console bench-crowd bench-relay bench-scale bench-turns day study lint lint-labs lint-containers audit vet vet-import fuzz constant-time handshake-model miri sanitize docs docs-serve rustdoc clean-lab ci rust mutants promises
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,7 +42,16 @@ test-desktop: ## The window under Xvfb, operated by its accessibility tree; pict
 	cargo test --locked --manifest-path desktop/Cargo.toml --workspace
 	cargo clippy --quiet --locked --manifest-path desktop/Cargo.toml --workspace --all-targets -- -D warnings
 	cargo build --locked --manifest-path desktop/Cargo.toml --workspace
+	desktop-file-validate desktop/data/*.desktop
+	appstreamcli validate --no-net desktop/data/*.metainfo.xml
 	@desktop/tests/window.sh
+
+test-desktop-lab: setup ## The window of people at a Debian machine, with service, portal and gateway; pictures as well (root)
+	@scripts/setup.sh desktop
+	cargo build --workspace --bin culvert
+	cargo build --locked --manifest-path desktop/Cargo.toml --workspace
+	@scripts/desktop-under-test.sh
+	CULVERT_BIN="$$(realpath $(target_dir)/debug/culvert)" cargo test --workspace --test desktop -- --nocapture --test-threads 2
 
 lint-desktop: # Of the window, what needs no GTK: its default members
 	cargo clippy --quiet --locked --manifest-path desktop/Cargo.toml --all-targets -- -D warnings
@@ -85,6 +94,11 @@ test-arm64: rust ## Tests of the pure crates for arm64, in qemu
 
 packages-arm64: setup ## Debian packages for arm64 of the release build, into target/debian
 	@program=$$(scripts/arm64.sh build release) && packaging/build "$$program" $(target_dir)/debian
+
+packages-desktop: setup ## The Debian package of the window of the release build, into target/debian
+	@scripts/setup.sh desktop
+	cargo build --release --locked --manifest-path desktop/Cargo.toml --workspace
+	@packaging/build-desktop desktop/target/release/culvert-desktop $(target_dir)/debian
 
 portable: rust ## Whether the pure crates compile for Windows and macOS, where Rust's libraries of these are installed
 	cargo xtask portable
@@ -155,7 +169,7 @@ lint: rust ## Format, clippy, layers, links
 	cargo xtask docs
 
 lint-labs: # Labs are no targets of `--all-targets`: they run by name alone
-	cargo clippy --quiet --workspace $(LABS:%=--test %) -- -D warnings
+	cargo clippy --quiet --workspace $(LABS:%=--test %) --test desktop -- -D warnings
 
 lint-containers: ## The container file, the Compose files, the configuration of HAProxy (PyPI, Debian)
 	@scripts/lint-containers.sh

@@ -2,6 +2,10 @@
 # Makes the root directory of a small Debian with systemd, for tests of the packages: below target/, once.
 # Says where it is; with --is-there, only if it is.
 #
+# usage: scripts/debian-root.sh [desktop] [--is-there]
+#   desktop  one with what the package culvert-desktop depends on, a display without a screen, and what operates the
+#            window by AT-SPI
+#
 # By mmdebstrap, which does what debootstrap does in half of the time. Tests boot it by systemd-nspawn with a
 # layer above it that goes away with them.
 set -eu
@@ -10,9 +14,15 @@ cd "$(dirname "$0")/.."
 suite=bookworm
 # What the packages depend on and recommend, systemd-resolved, and what a test looks with.
 packages=systemd,systemd-sysv,dbus,polkitd,systemd-resolved,nftables,iproute2,curl
+kind=
+if [ "${1:-}" = desktop ]; then
+    kind=-desktop
+    packages+=,libgtk-4-1,libadwaita-1-0,librsvg2-common,passwd,xvfb,at-spi2-core,python3-gi,gir1.2-atspi-2.0,imagemagick
+    shift
+fi
 target=${CARGO_TARGET_DIR:-target}
 # Another list, or another script, makes another root.
-root=$target/debian-root/$(sha256sum "$0" | cut -c 1-12)
+root=$target/debian-root/$(sha256sum "$0" | cut -c 1-12)$kind
 
 if [ ! -d "$root" ] && [ "${1:-}" = --is-there ]; then
     exit 1

@@ -25,7 +25,7 @@ class Case:
         self.service = harness.Service(self.socket)
         if answer is not None:
             self.service.start(answer)
-        self.window = harness.Desktop(PROGRAM, self.socket, PICTURES, options, variables)
+        self.window = harness.Desktop(PROGRAM, ["--socket", self.socket, *options], PICTURES, variables)
 
     def __enter__(self):
         return self.service, self.window
@@ -109,6 +109,21 @@ def every_control_has_a_name():
             window.sees({"Resources": "Wiki", "Gateways": "berlin-1", "Diagnostics": "Network check"}[page])
             assert not window.unnamed(), f"on page {page}: {window.unnamed()}"
             window.picture(page.lower())
+
+
+def every_control_of_dialogs_has_a_name():
+    """Of each dialog of the menu, while it is open."""
+    dialogs = [("Settings", "Start with the session"), ("Keyboard shortcuts", "Disconnect"), ("About Culvert", "0.1.0"),
+               ("Sign out", "Sign out of this computer?")]
+    for dialog, shown in dialogs:
+        with Case(statuses.status()) as (_, window):
+            window.sees("Customer database")
+            window.click("Main menu")
+            assert not window.unnamed(), f"in the menu: {window.unnamed()}"
+            window.click(dialog)
+            window.sees(shown)
+            assert not window.unnamed(), f"in {dialog}: {window.unnamed()}"
+            window.picture(f"dialog-{dialog.lower().replace(' ', '-')}")
 
 
 def ten_thousand_resources():
@@ -213,7 +228,7 @@ while True:
 """], user=65534, group=65534, extra_groups=[], stdout=subprocess.PIPE)
     try:
         harness.wait("the stranger's socket", path.exists)
-        window = harness.Desktop(PROGRAM, str(path), PICTURES, (), {})
+        window = harness.Desktop(PROGRAM, ["--socket", str(path)], PICTURES)
         window.sees("Another program answers", "A program of user 65534")
         window.picture("stranger")
         assert stranger.stdout.readline() == b"0\n", "something was sent to it"
@@ -233,7 +248,7 @@ def a_real_service():
     pathlib.Path(f"{WORK}/c.toml").write_text("", encoding="utf-8")
     log = open(f"{WORK}/client.log", "w", encoding="utf-8")
     service = subprocess.Popen(command, stderr=log)
-    window = harness.Desktop(PROGRAM, path, PICTURES, ("--program", program), {})
+    window = harness.Desktop(PROGRAM, ["--socket", path, "--program", program], PICTURES)
     try:
         window.sees("Sign in to begin")
         service.terminate()
@@ -255,7 +270,7 @@ def a_real_service():
 
 
 TESTS = [the_window_shows_each_state, commands_reach_the_service, favourites_stay, names_are_text,
-         every_control_has_a_name, signing_in, german_and_dark, another_program_is_told_nothing, a_real_service,
+         every_control_has_a_name, every_control_of_dialogs_has_a_name, signing_in, german_and_dark, another_program_is_told_nothing, a_real_service,
          ten_thousand_resources]
 
 failed = 0

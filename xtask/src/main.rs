@@ -81,6 +81,12 @@ enum Command {
         /// The platform that it is built for.
         #[arg(long, default_value = metadata::TARGET)]
         target: String,
+        /// The program, by its package.
+        #[arg(long, default_value = "culvert")]
+        program: String,
+        /// The manifest of its workspace.
+        #[arg(long, default_value = "Cargo.toml")]
+        manifest: PathBuf,
     },
     /// Print the bill of materials of the program (CycloneDX).
     Sbom {
@@ -133,18 +139,19 @@ fn run(command: Command, root: &Path) -> Result<Vec<String>> {
         Command::Pure => print(&layering::PURE.map(|name| format!("{name}\n")).concat()),
         Command::Promises { words } => promises::run(root, &words),
         Command::Mutants { what } => mutants::run(root, &what),
-        Command::Licences { target } => {
+        Command::Licences {
+            target,
+            program,
+            manifest,
+        } => {
             let texts = root.join("packaging/licences");
-            print(&licences::write(
-                &metadata::of_target(&target)?,
-                "culvert",
-                &texts,
-            )?)
+            let metadata = metadata::of_target(&target, &root.join(manifest))?;
+            print(&licences::write(&metadata, &program, &texts)?)
         }
         Command::Sbom { timestamp } => {
             let lock = std::fs::read_to_string(root.join("Cargo.lock"))?;
             print(&sbom::write(
-                &metadata::of_target(metadata::TARGET)?,
+                &metadata::of_target(metadata::TARGET, &root.join("Cargo.toml"))?,
                 "culvert",
                 &lock,
                 &timestamp,

@@ -5,7 +5,7 @@ use cargo_metadata::{
     DependencyKind, Metadata, MetadataCommand, NodeDep, Package, PackageId, TargetKind,
 };
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[cfg(test)]
 pub(crate) mod example;
@@ -128,9 +128,10 @@ impl<'a> Linked<'a> {
     }
 }
 
-/// The packages, resolved for a platform that the program is packaged for.
-pub(crate) fn of_target(target: &str) -> Result<Metadata> {
-    ask(&["--filter-platform", target])
+/// The packages of the workspace with this manifest, resolved for a platform that the program is packaged for.
+pub(crate) fn of_target(target: &str, manifest: &Path) -> Result<Metadata> {
+    let manifest = manifest.to_string_lossy();
+    ask(&["--filter-platform", target, "--manifest-path", &manifest])
 }
 
 /// Packages that link a library in another language, with its name as cargo knows it.

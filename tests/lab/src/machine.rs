@@ -44,9 +44,20 @@ impl Machine {
     /// # Errors
     /// When there is no root directory, or it does not boot.
     pub fn boot(namespace: &Namespace, name: &str, packages: &Path) -> Result<Self> {
+        Self::boot_from(&root_dir("")?, namespace, name, packages)
+    }
+
+    /// The same of a machine on which windows can be shown.
+    ///
+    /// # Errors
+    /// As [`Self::boot`].
+    pub fn boot_desktop(namespace: &Namespace, name: &str, packages: &Path) -> Result<Self> {
+        Self::boot_from(&root_dir("desktop")?, namespace, name, packages)
+    }
+
+    fn boot_from(root: &Path, namespace: &Namespace, name: &str, packages: &Path) -> Result<Self> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let id = reaper::machine_name(NEXT.fetch_add(1, Ordering::Relaxed));
-        let root = root_dir()?;
         let cgroups = make_cgroups(&id)?;
         let join: String = cgroups
             .iter()
@@ -144,6 +155,12 @@ impl Machine {
         run_with_input(&line, text).map(drop)
     }
 
+    /// The path by which this machine's programs find a file of the other's.
+    #[must_use]
+    pub fn path(&self, inside: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/root{inside}", self.init))
+    }
+
     /// The log of the units of these names.
     #[must_use]
     pub fn journal(&self, units: &str) -> String {
@@ -181,10 +198,12 @@ impl Drop for Machine {
     }
 }
 
-fn root_dir() -> Result<PathBuf> {
+fn root_dir(kind: &str) -> Result<PathBuf> {
     let script = crate::workspace_dir().join("scripts/debian-root.sh");
-    let said = crate::run(&format!("{} --is-there", script.display()))
-        .context("there is no Debian to boot: run scripts/debian-root.sh")?;
+    let said =
+        crate::run(&format!("{} {kind} --is-there", script.display())).with_context(|| {
+            format!("there is no Debian to boot: run scripts/debian-root.sh {kind}")
+        })?;
     Ok(PathBuf::from(said.trim()))
 }
 

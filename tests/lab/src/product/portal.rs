@@ -238,6 +238,18 @@ impl Portal {
         Some(format!("cv_setup_{}", &line[..end]))
     }
 
+    /// SHA-256 of its certificate, as it has printed it.
+    ///
+    /// # Errors
+    /// When it has printed none.
+    pub fn certificate(&self) -> Result<String> {
+        let output = self.output();
+        let (_, rest) = output
+            .split_once("Certificate (SHA-256): ")
+            .with_context(|| format!("the portal printed no certificate:\n{output}"))?;
+        Ok(rest.lines().next().unwrap_or_default().to_owned())
+    }
+
     /// Makes the first administrator by the set-up token that the portal printed.
     ///
     /// # Errors

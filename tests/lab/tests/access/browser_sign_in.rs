@@ -1,7 +1,7 @@
 //! `culvert sign-in` with a browser: here a person's, played by curl, on another machine.
 
 use crate::common::{Bed, SOON, WEB_PORT, access};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use culvert_lab::product::{PRIVATE_V4, Product};
 use culvert_lab::{Process, culvert_program, wait_until};
 use serde_json::Value;
@@ -10,9 +10,6 @@ use std::path::Path;
 /// Exit statuses (docs/exit-status.md).
 const UNREACHABLE: i32 = 4;
 const DENIED: i32 = 5;
-
-/// The person's password.
-pub(crate) const PASSWORD: &str = "correct horse battery";
 
 /// A product whose client waits for commands, and a person who may sign in.
 pub(crate) fn waiting() -> Product {
@@ -24,33 +21,13 @@ pub(crate) fn waiting() -> Product {
     gateway.start().unwrap();
     product.client.takes_commands = true;
     product.client.launch().unwrap();
-    let portal = &product.portal;
-    portal.admin("actor create ada --kind user").unwrap();
-    let groups = portal.admin("group list --output json").unwrap();
-    let groups: Value = serde_json::from_str(&groups).unwrap();
-    for group in groups["items"].as_array().unwrap() {
-        let id = group["id"].as_str().unwrap();
-        portal.admin(&format!("group add-member {id} ada")).unwrap();
-    }
-    let actor = portal.admin("actor show ada --output json").unwrap();
-    let actor: Value = serde_json::from_str(&actor).unwrap();
-    let script = format!(
-        "curl -fsSk -m 20 -H 'Authorization: Bearer {}' -H 'Content-Type: application/json' \
-         -d '{{\"role\":\"user\",\"password\":\"{PASSWORD}\"}}' \
-         {}/api/v1/actors/{}/sign-in",
-        portal.owner_token().unwrap(),
-        portal.url(),
-        actor["id"].as_str().unwrap(),
-    );
-    portal.namespace.shell(&script).unwrap();
+    product.add_person("ada").unwrap();
     product
 }
 
 /// The options that name the portal, with its certificate as it has printed it.
 pub(crate) fn at_portal(product: &Product) -> String {
-    let output = product.portal.output();
-    let (_, rest) = output.split_once("Certificate (SHA-256): ").unwrap();
-    let pin = rest.lines().next().unwrap();
+    let pin = product.portal.certificate().unwrap();
     format!("--portal {} --certificate {pin}", product.portal.url())
 }
 
@@ -77,29 +54,7 @@ fn begin(product: &Product, options: &str) -> (Process, Value) {
 
 /// A person's decision on the page that the code leads to.
 pub(crate) fn decide(product: &Product, code: &str, word: &str) -> Result<String> {
-    let (url, dir) = (product.portal.url(), product.dir());
-    let jar = dir.join(format!("cookies-{code}"));
-    let jar = jar.display();
-    let curl = format!("curl -fsSk -m 20 -b {jar} -c {jar} -H 'Origin: {url}'");
-    let namespace = &product.portal.namespace;
-    namespace.shell(&format!(
-        "{curl} -o {jar}.html --data-urlencode name=ada \
-         --data-urlencode 'password={PASSWORD}' {url}/sign-in"
-    ))?;
-    let page = namespace.shell(&format!("{curl} '{url}/device?code={code}'"))?;
-    assert!(page.contains(code), "the page shows the code: {page}");
-    let token = form_token(&page)?;
-    namespace.shell(&format!(
-        "{curl} --data-urlencode form_token={token} --data-urlencode code={code} {url}/device/{word}"
-    ))
-}
-
-/// The form token that forms of the page send along.
-pub(crate) fn form_token(page: &str) -> Result<&str> {
-    let (_, rest) = page
-        .split_once("name=\"form_token\" value=\"")
-        .context("the page has no form")?;
-    Ok(rest.split('"').next().unwrap_or_default())
+    product.decide("ada", code, word)
 }
 
 #[test]

@@ -1,8 +1,7 @@
 //! The portal's own output at its most talkative level.
 
-use crate::browser_sign_in::{PASSWORD, form_token};
 use crate::common::SOON;
-use culvert_lab::product::Product;
+use culvert_lab::product::{PASSWORD, Product, form_token};
 use culvert_lab::wait_until;
 use serde_json::{Value, json};
 use std::io::{Read, Write};

@@ -2,62 +2,14 @@
 
 use crate::scene::{SOON, Scene, Version, install};
 use culvert_lab::product::PRIVATE_V4;
-use culvert_lab::{Machine, wait_until, workspace_dir};
-use std::collections::BTreeSet;
-
-/// Files that `dpkg`, `systemd-sysusers` and systemd themselves keep when a package is purged: lists,
-/// logs, and the copies of `/etc/passwd` and its like from before a change.
-const OWNED_BY_OTHERS: [&str; 10] = [
-    "/var/lib/dpkg/",
-    "/var/log/dpkg.log",
-    "/var/log/journal/",
-    "/etc/passwd-",
-    "/etc/group-",
-    "/etc/shadow-",
-    "/etc/gshadow-",
-    "/etc/subuid-",
-    "/etc/subgid-",
-    "/etc/.pwd.lock",
-];
-
-/// The files and settings of a machine, by which those that Culvert leaves behind are found.
-#[derive(Debug, PartialEq)]
-struct Traces {
-    files: BTreeSet<String>,
-    network: String,
-}
-
-impl Traces {
-    fn of(machine: &Machine) -> Self {
-        let files = machine.shell("find / -xdev -print; find /run -xdev -name '*culvert*'");
-        let is_ours = |file: &&str| {
-            !OWNED_BY_OTHERS
-                .iter()
-                .any(|stored| file.starts_with(stored))
-        };
-        let files = files.unwrap();
-        let network = machine.shell(
-            "for family in -4 -6; do ip $family rule; ip $family route show table all; done | grep -v fe80: | sort
-             ip -brief link | cut -d ' ' -f 1; nft list ruleset; cat /etc/resolv.conf",
-        );
-        Self {
-            files: files.lines().filter(is_ours).map(str::to_owned).collect(),
-            network: network.unwrap(),
-        }
-    }
-
-    /// Checks that nothing new is left.
-    fn is_gone(&self, now: &Self) {
-        let left: Vec<_> = now.files.difference(&self.files).collect();
-        assert!(left.is_empty(), "files are left: {left:#?}");
-        assert_eq!(self.network, now.network);
-    }
-}
+use culvert_lab::{Machine, Traces, wait_until, workspace_dir};
 
 #[test]
 fn services_are_installed_connect_are_upgraded_and_leave_nothing_when_they_are_purged() {
     let scene = Scene::boot();
-    let before = scene.machines().map(|(machine, _)| Traces::of(machine));
+    let before = scene
+        .machines()
+        .map(|(machine, _)| Traces::of(machine).unwrap());
     for (machine, role) in scene.machines() {
         install(machine, role, Version::Old);
         the_program_comes_with_its_documents(machine, role);
@@ -104,7 +56,7 @@ fn services_are_installed_connect_are_upgraded_and_leave_nothing_when_they_are_p
         machine
             .run(&format!("dpkg --purge culvert-{role} culvert"))
             .unwrap();
-        before.is_gone(&Traces::of(machine));
+        before.is_gone(&Traces::of(machine).unwrap());
         assert_eq!(processes_of(machine, role), 0);
     }
 }
@@ -124,7 +76,9 @@ fn what_a_killed_service_left_goes_with_its_package_and_the_resolver_at_once() {
         .write("/etc/resolv.conf", "644", RESOLV_CONF)
         .unwrap();
     let machines = || scene.machines().into_iter().skip(1);
-    let before: Vec<_> = machines().map(|(machine, _)| Traces::of(machine)).collect();
+    let before: Vec<_> = machines()
+        .map(|(machine, _)| Traces::of(machine).unwrap())
+        .collect();
     for (machine, role) in scene.machines() {
         install(machine, role, Version::New);
     }
@@ -168,7 +122,7 @@ fn what_a_killed_service_left_goes_with_its_package_and_the_resolver_at_once() {
                  dpkg --purge culvert-{role} culvert"
             ))
             .unwrap();
-        before.is_gone(&Traces::of(machine));
+        before.is_gone(&Traces::of(machine).unwrap());
     }
 }
 
