@@ -21,13 +21,39 @@ CONTROLS = {"push button", "toggle button", "text", "password text", "entry", "c
             "radio button", "page tab", "list", "list box", "switch", "button", "tab"}
 
 
-class Service:
-    """Answers at a socket as the service does, with the state that it was given. Requests that are no question for the
-    state are kept in `commands`."""
+OLDER = {"error": "unknown variant `watch`, expected one of `status`, `up`, `down`"}
+TOO_MANY = {"error": "4 programs of this user watch already, which is the limit: end one", "code": "too_many_watchers"}
 
-    def __init__(self, path):
-        self.path, self.commands, self.asked = path, [], 0
-        self.answer = self.listener = None
+
+def difference(before, after):
+    """The changes from one state to the next, as a line of `watch` has them."""
+    changes = {key: value for key, value in after.items() if key != "resources" and before.get(key) != value}
+    known = {resource["id"]: resource for resource in before["resources"]}
+    changed = [resource for resource in after["resources"] if known.pop(resource["id"], None) != resource]
+    return {"changes": {**changes, "resources": changed}, "removed": list(known)}
+
+
+class Service:
+    """Answers at a socket as the service does, with the state that it was given, and tells watchers what changes. Requests
+    that are no question for the state are kept in `commands`."""
+
+    def __init__(self, path, no_watch=None):
+        self.path, self.commands, self.asked, self.watched = path, [], 0, []
+        self.no_watch = no_watch  # The answer to `watch` of a service that does not let it be watched.
+        self.sequence, self.state = time.time_ns() // 1000, None
+        self.changed, self.connections = threading.Condition(), set()
+        self.listener = None
+
+    @property
+    def answer(self):
+        return self.state
+
+    @answer.setter
+    def answer(self, state):
+        with self.changed:
+            self.state = state
+            self.sequence += 1
+            self.changed.notify_all()
 
     def start(self, answer):
         self.answer = answer
@@ -37,9 +63,14 @@ class Service:
         threading.Thread(target=self.serve, args=(self.listener,), daemon=True).start()
 
     def stop(self):
+        """Ends as a service that was killed: nobody is told."""
         self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
         os.unlink(self.path)
+        with self.changed:
+            for connection in self.connections:
+                connection.shutdown(socket.SHUT_RDWR)
+            self.changed.notify_all()
 
     def serve(self, listener):
         while True:
@@ -47,19 +78,60 @@ class Service:
                 connection, _ = listener.accept()
             except OSError:
                 return
-            with connection:
-                request = connection.makefile("rb").readline()
-                if not request:
-                    continue
-                asked = json.loads(request)["request"]
-                self.asked += 1
-                if asked != "status":
-                    self.commands.append(asked)
-                answer = self.answer(asked) if callable(self.answer) else {"status": self.answer}
-                try:
-                    connection.sendall(json.dumps(answer).encode() + b"\n")
-                except OSError:
-                    pass
+            threading.Thread(target=self.talk, args=(connection,), daemon=True).start()
+
+    def talk(self, connection):
+        with connection:
+            try:
+                line = connection.makefile("rb").readline()
+                if not line:
+                    return
+                request = json.loads(line)["request"]
+                if isinstance(request, dict) and "watch" in request:
+                    self.watched.append(request["watch"].get("after"))
+                    self.watch(connection)
+                    return
+                self.asked += request == "status"
+                if request != "status":
+                    self.commands.append(request)
+                answer = self.state(request) if callable(self.state) else {"status": self.state}
+                send(connection, answer)
+            except OSError:
+                pass
+
+    def watch(self, connection):
+        if self.no_watch or (callable(self.state) and "error" in self.state("status")):
+            return send(connection, self.no_watch or self.state("status"))
+        with self.changed:
+            self.connections.add(connection)
+        sent, before = None, None
+        try:
+            while True:
+                with self.changed:
+                    self.changed.wait_for(lambda: self.sequence != sent or connection.fileno() < 0)
+                    sent, now = self.sequence, self.state
+                now = now("status") if callable(now) else {"status": now}
+                if "error" in now:
+                    return send(connection, now)
+                now = now["status"]
+                told = {"status": now} if before is None or "resources" not in now else difference(before, now)
+                send(connection, {"schema_version": now["schema_version"], "sequence": sent, **told})
+                before = now
+        finally:
+            with self.changed:
+                self.connections.discard(connection)
+
+    def push(self, resources):
+        """Tells all watchers that these resources changed, and nothing else."""
+        with self.changed:
+            self.sequence += 1
+            line = {"schema_version": 1, "sequence": self.sequence, "changes": {"resources": resources}}
+            for connection in self.connections:
+                send(connection, line)
+
+
+def send(connection, message):
+    connection.sendall(json.dumps(message).encode() + b"\n")
 
 
 def plain(text):
@@ -159,9 +231,11 @@ class Desktop:
             fields = file.read().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
-    def memory_mb(self):
+    def memory(self):
         with open(f"/proc/{self.process.pid}/status", encoding="ascii") as file:
-            return next(int(line.split()[1]) for line in file if line.startswith("VmRSS")) / 1024
+            fields = dict(line.split(":", 1) for line in file)
+        whole, own = (int(fields[name].split()[0]) / 1024 for name in ["VmRSS", "RssAnon"])
+        return f"{whole:.0f} MB; {own:.0f} MB"
 
     def end(self):
         if self.process.poll() is None:

@@ -23,5 +23,5 @@ while [ ! -s "$dir/display" ]; do kill -0 "$display_pid"; sleep 0.05; done
 env -u WAYLAND_DISPLAY -u DBUS_SESSION_BUS_ADDRESS DISPLAY=":$(cat "$dir/display")" \
     XDG_RUNTIME_DIR="$dir/run" XDG_CONFIG_HOME="$dir/config" XDG_DATA_HOME="$dir/data" \
     GTK_A11Y=atspi GDK_BACKEND=x11 GSK_RENDERER=cairo GTK_USE_PORTAL=0 GSETTINGS_BACKEND=memory NO_AT_BRIDGE=0 \
-    LANG=C.UTF-8 LC_ALL=C.UTF-8 LANGUAGE=en \
+    LANG=C.UTF-8 LC_ALL=C.UTF-8 LANGUAGE=en TZ=UTC \
     dbus-run-session -- "$@"

@@ -5,7 +5,8 @@ RESOURCES = [
     ("Customer database", "db.corp.example", ["tcp:5432"], "granted", None),
     ("Build servers", "10.20.0.0/16", ["any"], "idle", None),
     ("Payroll", "payroll.corp.example", ["tcp:443"], "denied",
-     ("condition_not_met", "the time is outside of mon-fri 08:00-18:00 (Europe/Berlin)")),
+     ("condition_not_met", "now is outside of mon-fri 08:00-18:00 Europe/Berlin, which opens at 2026-12-01T07:00:00Z")),
+    ("Source code", "git.corp.example", ["tcp:443"], "denied", ("condition_not_met", "the client is not verified")),
     ("Ticket system", "tickets.corp.example", ["tcp:443"], "asking", None),
     ("Jump host", "10.20.0.9", ["tcp:22"], "denied", ("no_gateway", "no gateway of the site is connected")),
     ("<b>Markup</b> & more", "markup.corp.example", ["tcp:443"], "idle", None),
@@ -34,16 +35,20 @@ GATEWAYS = [
 ]
 
 
+def service(state, signs_in=True, **changes):
+    return {"control": "commands", "state": state, "trouble": None, "signs_in": signs_in, **changes}
+
+
 def status(**changes):
     """A client that is connected, with `changes`."""
     state = {
         "schema_version": 1, "version": "0.1.0", "name": "laptop", "machine": "m1", "client": "cli_1",
-        "portal_url": "https://portal.example.com", "service": {"control": "commands", "state": "up", "trouble": None},
+        "portal_url": "https://portal.example.com", "service": service("up"),
         "portal": {"state": "connected", "state_for_ms": 8000, "next_attempt_in_ms": None, "last_error": None,
                    "attempts": 1, "sessions": 1, "clock_ahead_ms": 0},
         "ready": True, "not_ready_because": None,
         "resources": [resource(number, *rest) for number, rest in enumerate(RESOURCES)],
-        "gateways": GATEWAYS, "problems": [],
+        "gateways": GATEWAYS, "dns": {"control": {"mode": "resolved", "applied": True}}, "problems": [],
     }
     state.update(changes)
     return state
@@ -52,11 +57,28 @@ def status(**changes):
 def off(service_state, trouble=None):
     """A client that is not to be connected."""
     return status(
-        service={"control": "commands", "state": service_state, "trouble": trouble},
+        service=service(service_state, trouble=trouble),
         portal={"state": "off", "sessions": 0, "state_for_ms": 0, "attempts": 0},
         ready=False, resources=[], gateways=[], portal_url="" if service_state == "signed_out" else
         "https://portal.example.com",
     )
+
+
+PORTAL = "https://portal.example.com"
+
+
+def signing_in(state, **more):
+    """A client that is signed out, with a sign-in in this state."""
+    return {**off("signed_out"), "service": service("signed_out", sign_in={"state": state, "portal": PORTAL, **more})}
+
+
+def waiting():
+    return signing_in("waiting", url=f"{PORTAL}/device", url_complete=f"{PORTAL}/device?code=BCDF-GHJK", code="BCDF-GHJK",
+                      expires_in_s=600)
+
+
+def failed(code):
+    return signing_in("failed", code_of_failure=code, text="in words")
 
 
 def portal_away():

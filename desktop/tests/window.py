@@ -3,13 +3,16 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
+import threading
 import time
 
 sys.dont_write_bytecode = True
 import harness  # noqa: E402
 import statuses  # noqa: E402
+from gi.repository import Gio, GLib  # noqa: E402
 
 PROGRAM, WORK, PICTURES = sys.argv[1:4]
 
@@ -19,10 +22,10 @@ class Case:
 
     number = 0
 
-    def __init__(self, answer, *options, **variables):
+    def __init__(self, answer, *options, no_watch=None, **variables):
         Case.number += 1
         self.socket = f"{WORK}/socket-{Case.number}"
-        self.service = harness.Service(self.socket)
+        self.service = harness.Service(self.socket, no_watch)
         if answer is not None:
             self.service.start(answer)
         self.window = harness.Desktop(PROGRAM, ["--socket", self.socket, *options], PICTURES, variables)
@@ -47,10 +50,11 @@ def the_window_shows_each_state():
         service.answer = statuses.status(ready=False, portal={"state": "connecting", "sessions": 0})
         window.sees("Connecting …")
         service.answer = statuses.status()
-        window.sees("Connected to portal.example.com", "Customer database", "Granted", "A condition of the policy")
+        window.sees("Connected to portal.example.com", "Customer database", "Granted", "A condition of the policy does not hold now: the client is not verified",
+                    "Outside of the hours of the policy. Opens 2026-12-01 07:00")
         window.picture("connected")
         service.answer = statuses.portal_away()
-        window.sees("The portal does not answer", "Next attempt in 8 seconds", "Customer database")
+        window.sees("The portal does not answer", "Next attempt in ", "Customer database")
         window.picture("portal-away")
         service.answer = statuses.off("refused", {"code": "denied", "text": "revoked"})
         window.sees("The portal refuses this computer", "An administrator has revoked this computer.")
@@ -111,6 +115,14 @@ def every_control_has_a_name():
             window.picture(page.lower())
 
 
+def activate(action):
+    """Activates an action of the window, as a key does."""
+    bus = Gio.bus_get_sync(Gio.BusType.SESSION)
+    parameters = GLib.Variant("(sava{sv})", (action, [], {}))
+    bus.call_sync("org.culvert.Desktop", "/org/culvert/Desktop", "org.gtk.Actions", "Activate", parameters, None, 0, -1,
+                  None)
+
+
 def every_control_of_dialogs_has_a_name():
     """Of each dialog of the menu, while it is open."""
     dialogs = [("Settings", "Start with the session"), ("Keyboard shortcuts", "Disconnect"), ("About Culvert", "0.1.0"),
@@ -127,30 +139,47 @@ def every_control_of_dialogs_has_a_name():
 
 
 def ten_thousand_resources():
-    """The window opens, and uses little memory and almost no processor while nothing changes."""
+    """The window opens, finds, and follows a change of one. make bench-desktop measures it."""
     with Case(statuses.many(10_000)) as (service, window):
         window.sees("10000 of 10000")
         window.picture("many")
-        asked = service.asked
-        before, start = window.processor_s(), time.monotonic()
-        harness.wait("three more questions", lambda: service.asked >= asked + 3)
-        share = (window.processor_s() - before) / (time.monotonic() - start)
-        print(f"  10,000 resources: {window.memory_mb():.0f} MB, {share:.1%} of a processor while nothing changes")
+        changed = {**service.answer["resources"][0], "state": "granted"}
+        service.answer = {**service.answer, "resources": [changed, *service.answer["resources"][1:]]}
+        window.sees("host-0.corp.example, Granted")
+        assert (len(service.watched), service.asked) == (1, 0), "it is asked although it tells changes by itself"
+
+
+def an_older_service_is_polled():
+    """A service without `watch` is shown as well, and one with too many watchers: that is no fault of anything."""
+    for refusal in [harness.OLDER, harness.TOO_MANY]:
+        with Case(statuses.off("down"), no_watch=refusal) as (service, window):
+            window.sees("Disconnected")
+            service.answer = statuses.status()
+            window.sees("Connected to portal.example.com", "Customer database")
+            window.sees_not("programs of this user")
+            service.stop()
+            window.sees("The service is not running")
+
+
+def a_window_that_was_asleep_is_right():
+    """A program that was stopped shows the state of now, also after the service gave its connection up."""
+    with Case(statuses.status()) as (service, window):
+        window.sees("Connected to portal.example.com")
+        window.process.send_signal(signal.SIGSTOP)
+        service.answer = statuses.portal_away()
+        service.stop()
+        service.start(statuses.off("refused", {"code": "denied", "text": "revoked"}))
+        window.process.send_signal(signal.SIGCONT)
+        start = time.monotonic()
+        window.sees("An administrator has revoked this computer.")
+        window.sees_not("Customer database")
+        print(f"  right {time.monotonic() - start:.1f} s after it went on")
 
 
 def settings(**values):
     path = pathlib.Path(os.environ["XDG_CONFIG_HOME"], "culvert-desktop", "settings.json")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(values), encoding="utf-8")
-
-
-# A program in the place of `culvert`: it tells a code, and ends as the file beside it says.
-SIGN_IN = """#!/bin/sh
-url=https://portal.example.com/device
-echo '{"sign_in":{"user_code":"BCDF-GHJK","url":"'$url'","url_with_code":"'$url'?code=BCDF-GHJK","expires_in_s":600}}'
-while [ ! -e "$0.end" ]; do sleep 0.1; done
-. "$0.end"
-"""
 
 
 def browser():
@@ -168,42 +197,220 @@ def browser():
     return opened
 
 
+def opened_by(opened):
+    return opened.read_text(encoding="utf-8").split() if opened.exists() else []
+
+
+def sign_in(service, window):
+    window.click("Sign in")
+    window.click("Sign in with the browser")
+    portal = {"sign_in": {"portal": statuses.PORTAL}}
+    harness.wait("the request", lambda: portal in service.commands)
+    service.commands.clear()
+    service.answer = statuses.signing_in("asking")
+    window.sees("Asking the portal for a code")
+    service.answer = statuses.waiting()
+    window.sees("BCDF-GHJK", "Compare this code", "Valid for", f"{statuses.PORTAL}/device?code=BCDF-GHJK")
+
+
 def signing_in():
-    """The browser opens. The code is shown to be compared; an end without success is said, and a success shows the service's state."""
-    program = pathlib.Path(WORK, "sign-in")
-    program.write_text(SIGN_IN, encoding="utf-8")
-    program.chmod(0o755)
-    end = pathlib.Path(f"{program}.end")
-    settings(portal="https://portal.example.com")
+    """The service carries the sign-in out: the browser opens, the code is shown to be compared, each end is said."""
+    settings(portal=statuses.PORTAL)
     opened = browser()
-    with Case(statuses.off("signed_out"), "--program", str(program)) as (service, window):
+    with Case(statuses.off("signed_out")) as (service, window):
         window.click("Sign in")
         window.sees("With the browser", "With a token")
         assert not window.unnamed(), window.unnamed()
         window.picture("sign-in")
         window.click("Sign in with the browser")
+        harness.wait("the request", lambda: {"sign_in": {"portal": statuses.PORTAL}} in service.commands)
+        service.answer = statuses.signing_in("asking")
+        window.sees("Asking the portal for a code")
+        service.answer = statuses.waiting()
         window.sees("BCDF-GHJK", "Compare this code", "Valid for")
+        harness.wait("the browser", lambda: opened_by(opened))
         window.picture("code")
-        harness.wait("the browser", lambda: opened.exists() and opened.read_text(encoding="utf-8").split())
-        url = "https://portal.example.com/device?code=BCDF-GHJK"
-        assert opened.read_text(encoding="utf-8").split() == [url], opened.read_text(encoding="utf-8")
-        end.write_text("echo 'culvert: the sign-in was denied in the console' >&2; exit 5", encoding="utf-8")
-        window.sees("Signing in failed: the sign-in was denied in the console", "Sign in to begin")
-        end.unlink()
-        window.click("Sign in")
-        window.click("Sign in with the browser")
-        window.sees("BCDF-GHJK")
+        assert opened_by(opened) == [f"{statuses.PORTAL}/device?code=BCDF-GHJK"], opened_by(opened)
+        # Never finished: the service says so, and it can be begun anew.
+        service.answer = statuses.failed("expired")
+        window.sees("Signing in failed", "The code was not approved in time.")
+        window.picture("sign-in-failed")
+        sign_in(service, window)
+        window.click("Cancel")
+        harness.wait("the end", lambda: "cancel_sign_in" in service.commands)
+        service.answer = statuses.off("signed_out")
+        window.sees("Sign in to begin")
+        sign_in(service, window)
         service.answer = statuses.status()
-        end.write_text("echo '{}'", encoding="utf-8")
         window.sees("Connected to portal.example.com")
+        harness.wait("the browser", lambda: len(opened_by(opened)) == 3)
+
+
+def a_sign_in_of_another_window():
+    """A window that is opened anew, or of another user, shows a sign-in that is under way, and opens no browser."""
+    opened = browser()
+    opened.unlink(missing_ok=True)
+    with Case(statuses.waiting()) as (service, window):
+        window.sees("BCDF-GHJK", f"{statuses.PORTAL}/device?code=BCDF-GHJK")
+        # Another session has a D-Bus of its own; its window is on the same display.
+        command = ["dbus-run-session", "--", PROGRAM, "--socket", service.path]
+        accessibility = Gio.bus_get_sync(Gio.BusType.SESSION).call_sync(
+            "org.a11y.Bus", "/org/a11y/bus", "org.a11y.Bus", "GetAddress", None, None, 0, -1, None).unpack()[0]
+        other = subprocess.Popen(command, env={**os.environ, "AT_SPI_BUS_ADDRESS": accessibility}, start_new_session=True)
+        try:
+            harness.wait("two watchers", lambda: len(service.connections) == 2)
+            service.answer = statuses.status()
+            window.sees("Connected to portal.example.com")
+            window.click("Disconnect")
+            harness.wait("the command", lambda: "down" in service.commands)
+            assert other.poll() is None, "the other window has ended"
+            assert not opened.exists(), opened.read_text(encoding="utf-8")
+        finally:
+            os.killpg(other.pid, signal.SIGTERM)
+            other.wait(harness.LIMIT)
+
+
+def a_browser_that_does_not_open():
+    """It is said, and code and address can be copied."""
+    settings(portal=statuses.PORTAL)
+    browser()
+    pathlib.Path(os.environ["XDG_DATA_HOME"], "applications", "b.desktop").unlink()
+    # All that the system shares but its programs.
+    share = pathlib.Path(WORK, "share")
+    share.mkdir()
+    for directory in pathlib.Path("/usr/share").iterdir():
+        if directory.name != "applications":
+            (share / directory.name).symlink_to(directory)
+    with Case(statuses.off("signed_out"), XDG_DATA_DIRS=str(share)) as (service, window):
+        sign_in(service, window)
+        window.sees("No browser opened. Copy the link", "If no browser opens, open this address on any device:")
+        window.picture("no-browser")
+        for copy in ["Copy code", "Copy link"]:
+            window.click(copy)
+            window.sees("Copied")
+
+
+def a_service_that_signs_nobody_in():
+    """An older service takes a token alone, and the dialog says what to do."""
+    old = {**statuses.off("signed_out"), "service": statuses.service("signed_out", signs_in=False)}
+    with Case(old) as (_, window):
+        window.click("Sign in")
+        window.sees("Update culvert-client", "With a token")
+        window.sees_not("Portal address")
+
+
+class Tray:
+    """A tray of this session, and the item that registered there."""
+
+    def __init__(self):
+        self.items = []
+        self.bus = Gio.bus_get_sync(Gio.BusType.SESSION)
+        self.process = None
+
+    def start(self):
+        script = pathlib.Path(__file__).with_name("tray.py")
+        self.process = subprocess.Popen(["/usr/bin/python3", script], stdout=subprocess.PIPE, text=True)
+        threading.Thread(target=self.items.extend, args=(map(str.strip, self.process.stdout),), daemon=True).start()
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait()
+        self.items.clear()
+
+    def call(self, path, interface, method, signature, *values):
+        parameters = GLib.Variant(signature, values)
+        return self.bus.call_sync(self.items[0], path, interface, method, parameters, None, 0, -1, None).unpack()
+
+    def property(self, name):
+        return self.call("/StatusNotifierItem", "org.freedesktop.DBus.Properties", "Get", "(ss)",
+                         "org.kde.StatusNotifierItem", name)[0]
+
+    def menu(self):
+        """The label of each entry, with its number."""
+        _, (_, _, entries) = self.call("/MenuBar", "com.canonical.dbusmenu", "GetLayout", "(iias)", 0, -1, [])
+        return {entry[1].get("label", ""): entry[0] for entry in entries}
+
+    def click(self, label):
+        self.call("/MenuBar", "com.canonical.dbusmenu", "Event", "(isvu)", self.menu()[label], "clicked",
+                  GLib.Variant("i", 0), 0)
+
+
+def the_tray():
+    """An icon for each state, with a menu that commands. It comes back when the tray does, and a closed window stays there."""
+    tray = Tray()
+    with Case(statuses.off("down"), "--hidden") as (service, window):
+        try:
+            harness.wait("the window's first question", lambda: service.watched)
+            tray.start()
+            harness.wait("the item", lambda: tray.items)
+            harness.wait("the state", lambda: tray.property("Title") == "Disconnected")
+            icon = tray.property("IconName")
+            assert list(tray.menu()) == ["Disconnected", "", "Show window", "Connect", "Sign out", "Quit"], tray.menu()
+            tray.click("Connect")
+            harness.wait("the command", lambda: "up" in service.commands)
+            service.answer = statuses.status()
+            harness.wait("the state", lambda: tray.property("Title") == "Connected to portal.example.com")
+            assert tray.property("IconName") != icon
+            assert "Disconnect" in tray.menu() and "Connect" not in tray.menu(), tray.menu()
+            tray.stop()
+            tray.start()
+            harness.wait("the item again", lambda: tray.items)
+            tray.click("Show window")
+            window.sees("Customer database")
+            tray.click("Sign out")
+            window.sees("Sign out of this computer?")
+            window.click("Cancel")
+            activate("close")
+            harness.wait("no window", lambda: not any(window.nodes()))
+            assert tray.property("Status") == "Active"
+            tray.call("/StatusNotifierItem", "org.kde.StatusNotifierItem", "Activate", "(ii)", 0, 0)
+            window.sees("Customer database")
+            tray.click("Quit")
+            window.process.wait(harness.LIMIT)
+        finally:
+            tray.process.kill()
+            tray.process.wait()
+
+
+def log_and_bundle():
+    """Both come by a button. A service that gives no log is asked once, and that is said."""
+    program = pathlib.Path(WORK, "culvert")
+    program.write_text("#!/bin/sh\nmkdir \"$5\" && echo '{}'\n", encoding="utf-8")
+    program.chmod(0o755)
+    home = pathlib.Path(WORK, "home")
+    home.mkdir()
+    with Case(statuses.status(), "--program", str(program), HOME=str(home)) as (service, window):
+        window.click("Diagnostics")
+        window.sees("The system asks the client, by resolved")
+        window.click("Make debug bundle")
+        window.sees(f"Debug bundle: {home}/culvert-debug-")
+        assert [path.name[:14] for path in home.iterdir() if path.name.startswith("culvert")] == ["culvert-debug-"]
+        state = service.answer
+        service.answer = lambda asked: {"error": "unknown variant `log`"} if asked == "log" else {"status": state}
+        window.click("Show log")
+        window.sees("This service does not hand out its log.")
+        service.answer = lambda asked: (
+            {"log": ["first <b>line</b>", "second\u202eline"]} if asked == "log" else {"status": state})
+        window.click("Show log")
+        window.sees("Copy log")
+        text = harness.wait("the log", lambda: window.find("Log of the service", "text"))
+        shown = text.get_text_iface().get_text(0, -1)
+        assert shown == "first <b>line</b>\nsecond\ufffdline", shown
+        window.picture("log")
 
 
 def german_and_dark():
     """The words are German and the theme is that of the settings."""
     settings(theme="dark")
     with Case(statuses.portal_away(), LANGUAGE="de") as (_, window):
-        window.sees("Das Portal antwortet nicht", "Verweigert", "Nächster Versuch in 8 Sekunden")
+        window.sees("Das Portal antwortet nicht", "Verweigert", "Nächster Versuch in ",
+                    "Außerhalb der Zeiten der Richtlinie. Öffnet: 01.12.2026, 07:00")
         window.picture("german-dark")
+        window.click("Diagnose")
+        window.picture("german-dark-diagnostics")
+    with Case(statuses.waiting(), LANGUAGE="de") as (_, window):
+        window.sees("Vergleichen Sie diesen Code")
+        window.picture("german-dark-code")
     settings()
 
 
@@ -270,8 +477,9 @@ def a_real_service():
 
 
 TESTS = [the_window_shows_each_state, commands_reach_the_service, favourites_stay, names_are_text,
-         every_control_has_a_name, every_control_of_dialogs_has_a_name, signing_in, german_and_dark, another_program_is_told_nothing, a_real_service,
-         ten_thousand_resources]
+         every_control_has_a_name, every_control_of_dialogs_has_a_name, signing_in, a_sign_in_of_another_window, a_browser_that_does_not_open,
+         a_service_that_signs_nobody_in, an_older_service_is_polled, a_window_that_was_asleep_is_right, the_tray,
+         log_and_bundle, german_and_dark, another_program_is_told_nothing, a_real_service, ten_thousand_resources]
 
 failed = 0
 chosen = [test for test in TESTS if not sys.argv[4:] or test.__name__ in sys.argv[4:]]

@@ -1,6 +1,7 @@
 //! A request to the service and its answer: one line of JSON each (docs/socket.md).
 
 use crate::status::{SCHEMA_VERSION, Status};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use zeroize::Zeroizing;
@@ -17,6 +18,8 @@ pub const MAX_TOKEN_BYTES: usize = 4096;
 pub enum Request {
     /// The state alone.
     Status,
+    /// The state, and each change of it.
+    Watch(Watch),
     /// Access to the resource with this id.
     Ask(String),
     /// To be connected from now on.
@@ -25,16 +28,39 @@ pub enum Request {
     Down,
     /// To sign in.
     SignIn(SignIn),
+    /// To end the sign-in that is under way, or to forget that it failed.
+    CancelSignIn,
     /// To forget the token.
     SignOut,
+    /// The last lines of the service's log.
+    Log,
+}
+
+/// The state from which changes are told.
+#[derive(Serialize)]
+pub struct Watch {
+    /// The number of the last line of an earlier watcher.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<u64>,
 }
 
 /// The way to sign in.
 #[derive(Serialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(untagged)]
 pub enum SignIn {
-    /// By a token, which is erased from memory afterwards.
-    Token(Zeroizing<String>),
+    /// By a token.
+    Token {
+        /// It is erased from memory afterwards.
+        token: Zeroizing<String>,
+    },
+    /// By a browser: the service asks the portal for a code, and a person approves it there.
+    Portal {
+        /// The URL of the portal.
+        portal: String,
+        /// SHA-256 of the portal's certificate in hexadecimal digits, if no authority has issued it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        certificate: Option<String>,
+    },
 }
 
 // No derived form: a token must not reach a log.
@@ -42,11 +68,14 @@ impl fmt::Debug for Request {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::Status => "Status",
+            Self::Watch(_) => "Watch",
             Self::Ask(_) => "Ask",
             Self::Up => "Up",
             Self::Down => "Down",
             Self::SignIn(_) => "SignIn",
+            Self::CancelSignIn => "CancelSignIn",
             Self::SignOut => "SignOut",
+            Self::Log => "Log",
         })
     }
 }
@@ -121,8 +150,44 @@ pub fn parse_answer(line: &[u8]) -> Result<Status, AnswerError> {
     }
 }
 
+/// The most lines of a log that are shown: the last ones, of some hours.
+pub const MAX_LOG_LINES: usize = 5_000;
+
+/// An answer to a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// It is taken; the state follows by itself.
+    Taken,
+    /// Lines of the service's log.
+    Log(Vec<String>),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum RawReply {
+    Status(IgnoredAny),
+    Log(Vec<String>),
+    Error(String),
+}
+
+/// Reads the answer to a command. The state in it is not read: watching tells it.
+///
+/// # Errors
+/// If the service refuses, or does not speak this form at all.
+pub fn parse_reply(line: &[u8]) -> Result<Reply, AnswerError> {
+    match serde_json::from_slice(line) {
+        Ok(RawReply::Status(IgnoredAny)) => Ok(Reply::Taken),
+        Ok(RawReply::Log(mut lines)) => {
+            lines.drain(..lines.len().saturating_sub(MAX_LOG_LINES));
+            Ok(Reply::Log(lines))
+        }
+        Ok(RawReply::Error(text)) => Err(refused(text)),
+        Err(error) => Err(AnswerError::Unreadable(error.to_string())),
+    }
+}
+
 /// A service of another version refuses the request by the version in it: "schema_version 1 is not spoken here, but 2".
-fn refused(text: String) -> AnswerError {
+pub(crate) fn refused(text: String) -> AnswerError {
     let spoken = text
         .strip_prefix("schema_version ")
         .and_then(|rest| rest.rsplit_once("but "))
@@ -154,9 +219,42 @@ mod tests {
             line(&Request::Ask("res_1".to_owned())),
             "{\"schema_version\":1,\"request\":{\"ask\":\"res_1\"}}\n"
         );
+        let token = "T".to_owned().into();
         assert_eq!(
-            line(&Request::SignIn(SignIn::Token("T".to_owned().into()))),
+            line(&Request::SignIn(SignIn::Token { token })),
             "{\"schema_version\":1,\"request\":{\"sign_in\":{\"token\":\"T\"}}}\n"
+        );
+        let portal = |certificate| {
+            let portal = "https://p.example".to_owned();
+            Request::SignIn(SignIn::Portal {
+                portal,
+                certificate,
+            })
+        };
+        assert_eq!(
+            line(&portal(None)),
+            "{\"schema_version\":1,\"request\":{\"sign_in\":{\"portal\":\"https://p.example\"}}}\n"
+        );
+        assert!(
+            line(&portal(Some("ab".to_owned())))
+                .contains(r#""portal":"https://p.example","certificate":"ab""#)
+        );
+        assert_eq!(
+            line(&Request::CancelSignIn),
+            "{\"schema_version\":1,\"request\":\"cancel_sign_in\"}\n"
+        );
+        assert_eq!(
+            line(&Request::Log),
+            "{\"schema_version\":1,\"request\":\"log\"}\n"
+        );
+        let watch = |after| line(&Request::Watch(Watch { after }));
+        assert_eq!(
+            watch(None),
+            "{\"schema_version\":1,\"request\":{\"watch\":{}}}\n"
+        );
+        assert_eq!(
+            watch(Some(17)),
+            "{\"schema_version\":1,\"request\":{\"watch\":{\"after\":17}}}\n"
         );
         assert_eq!(
             line(&Request::SignOut),
@@ -166,7 +264,9 @@ mod tests {
 
     #[test]
     fn a_token_is_not_in_the_debug_form() {
-        let request = Request::SignIn(SignIn::Token("secret".to_owned().into()));
+        let request = Request::SignIn(SignIn::Token {
+            token: "secret".to_owned().into(),
+        });
         assert!(!format!("{request:?}").contains("secret"));
     }
 
@@ -180,6 +280,28 @@ mod tests {
         assert_eq!(status.portal.state, PortalState::Other);
         assert_eq!(status.resources[0].state, AccessState::Other);
         assert_eq!(status.resources[0].name, "");
+    }
+
+    #[test]
+    fn a_command_is_taken_refused_or_answered() {
+        assert_eq!(
+            parse_reply(br#"{"status":{"schema_version":1,"resources":7}}"#),
+            Ok(Reply::Taken)
+        );
+        assert_eq!(
+            parse_reply(br#"{"error":"no"}"#),
+            Err(AnswerError::Refused("no".to_owned()))
+        );
+        let lines: Vec<String> = (0..=MAX_LOG_LINES).map(|number| number.to_string()).collect();
+        let answer = serde_json::json!({ "log": lines }).to_string();
+        let Ok(Reply::Log(shown)) = parse_reply(answer.as_bytes()) else {
+            panic!("it is a log");
+        };
+        assert_eq!((shown.len(), shown[0].as_str()), (MAX_LOG_LINES, "1"));
+        assert!(matches!(
+            parse_reply(b"SSH"),
+            Err(AnswerError::Unreadable(_))
+        ));
     }
 
     #[test]

@@ -2,9 +2,8 @@
 //! with the next one.
 
 use crate::phase::{Contact, Phase};
-use crate::status::{AccessState, Status};
+use crate::status::{self, AccessState, Change, Resource, Status};
 use crate::text;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The shortest time between two notifications of one cause, in milliseconds.
@@ -63,7 +62,7 @@ pub struct Notices {
 impl Notices {
     /// Takes what the socket said last, and returns the notifications to show now.
     pub fn observe(&mut self, contact: &Contact, now_ms: u64) -> Vec<Notice> {
-        let phase = Phase::of(contact, None);
+        let phase = Phase::of(contact);
         if let Some(cause) = self.phase.as_ref().and_then(|before| lost(before, &phase)) {
             self.add(Notice {
                 cause,
@@ -93,7 +92,17 @@ impl Notices {
         }
     }
 
-    fn due(&mut self, now_ms: u64) -> Vec<Notice> {
+    /// The moment at which the next notification that waits may be shown.
+    #[must_use]
+    pub fn next_ms(&self) -> Option<u64> {
+        let waiting = self.slots.iter().filter(|slot| slot.waiting.is_some());
+        waiting
+            .map(|slot| slot.told_at_ms.map_or(0, |at| at.saturating_add(INTERVAL_MS)))
+            .min()
+    }
+
+    /// The notifications that may be shown now, and have not been.
+    pub fn due(&mut self, now_ms: u64) -> Vec<Notice> {
         let mut due = Vec::new();
         for slot in &mut self.slots {
             let may = slot
@@ -126,50 +135,32 @@ fn lost(before: &Phase, after: &Phase) -> Option<Cause> {
 
 /// The denials between two states: new ones, and those of access that was granted before.
 fn changes(before: &Status, after: &Status) -> Vec<Notice> {
-    let known: HashMap<&str, AccessState> = before
-        .resources
-        .iter()
-        .map(|resource| (resource.id.as_str(), resource.state))
-        .collect();
-    let notice = |resource: &crate::status::Resource| {
-        if resource.state != AccessState::Denied {
-            return None;
-        }
-        let cause = match known.get(resource.id.as_str())? {
-            AccessState::Denied => return None,
-            AccessState::Granted => Cause::Ended,
-            _ => Cause::Denied,
-        };
-        let code = resource
+    let notice = |cause, resource: &Resource| Notice {
+        cause,
+        name: text::without_markup(&text::clean(&resource.name)),
+        code: resource
             .why
             .as_ref()
+            .filter(|_| resource.state == AccessState::Denied)
             .map(|why| why.code.clone())
-            .unwrap_or_default();
-        let name = text::without_markup(&text::clean(&resource.name));
-        Some(Notice {
-            cause,
-            name,
-            code,
-            more: 0,
-        })
-    };
-    let mut notices: Vec<Notice> = after.resources.iter().filter_map(notice).collect();
-    // A resource that is not shown any more can't be denied: access to it has ended.
-    let shown: std::collections::HashSet<&str> = after
-        .resources
-        .iter()
-        .map(|resource| resource.id.as_str())
-        .collect();
-    let gone = before.resources.iter().filter(|resource| {
-        resource.state == AccessState::Granted && !shown.contains(resource.id.as_str())
-    });
-    notices.extend(gone.map(|resource| Notice {
-        cause: Cause::Ended,
-        name: text::without_markup(&text::clean(&resource.name)),
-        code: String::new(),
+            .unwrap_or_default(),
         more: 0,
-    }));
-    notices
+    };
+    status::changes(&before.resources, &after.resources)
+        .into_iter()
+        .filter_map(|change| match change {
+            Change::Changed(old, new) if new.state == AccessState::Denied => match old.state {
+                AccessState::Denied => None,
+                AccessState::Granted => Some(notice(Cause::Ended, new)),
+                _ => Some(notice(Cause::Denied, new)),
+            },
+            // A resource that is not shown any more can't be denied: access to it has ended.
+            Change::Removed(old) if old.state == AccessState::Granted => {
+                Some(notice(Cause::Ended, old))
+            }
+            _ => None,
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -189,7 +180,7 @@ mod tests {
             ..Resource::default()
         });
         Contact::Status(Arc::new(Status {
-            resources: resources.collect(),
+            resources: status::sorted(resources.collect()),
             portal: Portal {
                 state: portal,
                 sessions: 1,
@@ -244,7 +235,10 @@ mod tests {
             }
         }
         assert_eq!(told, [(1_000, 0)]);
-        let last = notices.observe(&contact(&[], PortalState::Connected), 1_000 + INTERVAL_MS);
+        assert_eq!(notices.next_ms(), Some(1_000 + INTERVAL_MS));
+        assert!(notices.due(INTERVAL_MS).is_empty());
+        let last = notices.due(1_000 + INTERVAL_MS);
+        assert_eq!(notices.next_ms(), None);
         assert_eq!(last.len(), 1);
         assert_eq!((last[0].cause, last[0].more), (Cause::Denied, 48));
     }
@@ -286,7 +280,7 @@ mod tests {
         let mut notices = Notices::default();
         notices.observe(&connected(&[("a", Granted)]), 0);
         let down = Status {
-            service: crate::status::Service {
+            service: status::Service {
                 state: ServiceState::Down,
                 ..Default::default()
             },

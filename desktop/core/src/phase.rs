@@ -1,4 +1,4 @@
-//! The state of the window: one of the cases below, found from what the socket said last and the sign-in under way.
+//! The state of the window: one of the cases below, found from what the socket said last.
 
 use crate::sign_in::Progress;
 use crate::status::{Control, PortalState, ServiceState, Status};
@@ -41,7 +41,7 @@ pub enum Phase {
     Broken(String),
     /// Nobody is signed in.
     SignedOut,
-    /// A sign-in is under way.
+    /// A sign-in is under way, or has failed.
     SigningIn(Progress),
     /// It is told not to connect.
     Down,
@@ -57,8 +57,8 @@ pub enum Phase {
     PortalAway {
         /// The reason of the last failure, in English.
         why: Option<String>,
-        /// Seconds until the next attempt.
-        next_attempt_in_s: Option<u64>,
+        /// The moment of the next attempt, in milliseconds of the window's clock.
+        next_attempt_at_ms: Option<u64>,
     },
     /// The portal refuses this client.
     Refused {
@@ -72,9 +72,9 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// The state that the window shows after `contact`, while `sign_in` is under way.
+    /// The state that the window shows after `contact`.
     #[must_use]
-    pub fn of(contact: &Contact, sign_in: Option<&Progress>) -> Self {
+    pub fn of(contact: &Contact) -> Self {
         match contact {
             Contact::None => Self::Starting,
             Contact::Away => Self::ServiceAway,
@@ -82,11 +82,20 @@ impl Phase {
             Contact::Stranger(user) => Self::Stranger(*user),
             Contact::OtherVersion(version) => Self::OtherVersion(*version),
             Contact::Broken(text) => Self::Broken(text.clone()),
-            Contact::Status(status) => match sign_in {
-                Some(progress) => Self::SigningIn(progress.clone()),
-                None => Self::of_status(status),
-            },
+            Contact::Status(status) => {
+                let phase = Self::of_status(status);
+                // Somebody may sign in anew by a terminal meanwhile: that hides no resources.
+                match Self::of_sign_in(status).filter(|_| !phase.shows_resources()) {
+                    Some(sign_in) => sign_in,
+                    None => phase,
+                }
+            }
         }
+    }
+
+    fn of_sign_in(status: &Status) -> Option<Self> {
+        let told = status.service.sign_in.as_ref()?;
+        Progress::of(told, status.heard.service_ms).map(Self::SigningIn)
     }
 
     fn of_status(status: &Status) -> Self {
@@ -121,9 +130,9 @@ impl Phase {
             },
             _ if portal.sessions > 0 => Self::PortalAway {
                 why: portal.last_error.clone(),
-                next_attempt_in_s: portal
+                next_attempt_at_ms: portal
                     .next_attempt_in_ms
-                    .map(|wait_ms| wait_ms.div_ceil(1_000)),
+                    .map(|wait_ms| status.heard.portal_ms.saturating_add(wait_ms)),
             },
             _ => Self::Connecting(portal.last_error.clone()),
         }
@@ -135,6 +144,19 @@ impl Phase {
         matches!(
             self,
             Self::Connected(_) | Self::PortalAway { .. } | Self::OwnerDisabled
+        )
+    }
+
+    /// True if the texts of this state count seconds.
+    #[must_use]
+    pub const fn counts_seconds(&self) -> bool {
+        matches!(
+            self,
+            Self::SigningIn(Progress::Code(_))
+                | Self::PortalAway {
+                    next_attempt_at_ms: Some(_),
+                    ..
+                }
         )
     }
 }
@@ -161,7 +183,7 @@ impl Offer {
         }
         let none = Self::default();
         match phase {
-            Phase::SignedOut => Self {
+            Phase::SignedOut | Phase::SigningIn(Progress::Failed(_)) => Self {
                 sign_in: true,
                 ..none
             },
@@ -193,14 +215,14 @@ impl Offer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::{Portal, Service, Trouble};
+    use crate::status::{Portal, Service, SignIn, SignInState, Trouble};
 
     fn status(state: ServiceState, portal: Portal) -> Status {
         Status {
             service: Service {
                 control: Control::Commands,
                 state,
-                trouble: None,
+                ..Service::default()
             },
             portal,
             ..Status::default()
@@ -208,7 +230,7 @@ mod tests {
     }
 
     fn phase(status: Status) -> Phase {
-        Phase::of(&Contact::Status(Arc::new(status)), None)
+        Phase::of(&Contact::Status(Arc::new(status)))
     }
 
     fn session(state: PortalState, sessions: u64) -> Portal {
@@ -234,7 +256,7 @@ mod tests {
             ),
         ];
         for (contact, expected) in table {
-            assert_eq!(Phase::of(&contact, Some(&Progress::Asking)), expected);
+            assert_eq!(Phase::of(&contact), expected);
             assert!(!expected.shows_resources());
             assert_eq!(Offer::of(&expected, Control::Commands), Offer::default());
         }
@@ -277,12 +299,13 @@ mod tests {
         assert_eq!(phase(first), Phase::Connecting(why.clone()));
         let mut later = status(ServiceState::Up, session(PortalState::Waiting, 3));
         later.portal.next_attempt_in_ms = Some(1_001);
+        later.heard.portal_ms = 500;
         let away = phase(later);
         assert_eq!(
             away,
             Phase::PortalAway {
                 why,
-                next_attempt_in_s: Some(2)
+                next_attempt_at_ms: Some(1_501)
             }
         );
         assert!(away.shows_resources());
@@ -303,13 +326,23 @@ mod tests {
     }
 
     #[test]
-    fn a_sign_in_is_shown_until_it_ends() {
-        let contact = Contact::Status(Arc::new(status(ServiceState::SignedOut, Portal::default())));
+    fn a_sign_in_of_the_service_is_shown_until_it_ends() {
+        let mut signing_in = status(ServiceState::SignedOut, Portal::default());
+        signing_in.service.sign_in = Some(SignIn {
+            state: SignInState::Asking,
+            ..SignIn::default()
+        });
         assert_eq!(
-            Phase::of(&contact, Some(&Progress::Asking)),
+            phase(signing_in.clone()),
             Phase::SigningIn(Progress::Asking)
         );
-        assert_eq!(Phase::of(&contact, None), Phase::SignedOut);
+        // Resources stay.
+        signing_in.service.state = ServiceState::Up;
+        signing_in.portal.state = PortalState::Connected;
+        signing_in.ready = true;
+        assert_eq!(phase(signing_in), Phase::Connected(None));
+        let over = status(ServiceState::SignedOut, Portal::default());
+        assert_eq!(phase(over), Phase::SignedOut);
     }
 
     #[test]

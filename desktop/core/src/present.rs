@@ -3,7 +3,7 @@
 use crate::notices::{Cause, Notice};
 use crate::phase::Phase;
 use crate::resources::{Denied, Path, Row};
-use crate::sign_in::Progress;
+use crate::sign_in::{Failure, Progress};
 use crate::status::{AccessState, Gateway, SCHEMA_VERSION, Status};
 use crate::text;
 use crate::words::{Language, Message, Value, Words};
@@ -87,19 +87,40 @@ pub fn headline(words: &Words, phase: &Phase, around: &Around<'_>) -> Headline {
 
 fn of_sign_in(words: &Words, progress: &Progress) -> Headline {
     let (icon, title, detail) = match progress {
-        Progress::Asking => ("content-loading-symbolic", Message::AskingTitle, None),
+        Progress::Asking => (
+            "content-loading-symbolic",
+            Message::AskingTitle,
+            String::new(),
+        ),
         Progress::Code(_) => (
             "web-browser-symbolic",
             Message::CodeTitle,
-            Some(Message::CodeDetail),
+            words.get(Message::CodeDetail),
         ),
-        Progress::HandedOver => ("content-loading-symbolic", Message::HandedTitle, None),
+        Progress::Failed(failure) => (
+            "dialog-warning-symbolic",
+            Message::SignInFailedTitle,
+            sign_in_failure(words, failure),
+        ),
     };
     Headline {
         title: words.get(title),
-        detail: detail.map(|detail| words.get(detail)).unwrap_or_default(),
+        detail,
         icon,
     }
+}
+
+/// The reason why a sign-in failed: by its code in the language of the window, otherwise in English.
+fn sign_in_failure(words: &Words, failure: &Failure) -> String {
+    words.get(match failure.code.as_str() {
+        "expired" => Message::FailureExpired,
+        "refused" => Message::FailureRefused,
+        "unreachable" => Message::FailureUnreachable,
+        "certificate" => Message::FailureCertificate,
+        "not_a_portal" => Message::FailureNotAPortal,
+        "busy" => Message::FailureBusy,
+        _ => return text::isolate(&failure.text),
+    })
 }
 
 fn of_service(words: &Words, phase: &Phase, around: &Around<'_>) -> Headline {
@@ -159,11 +180,13 @@ fn of_service(words: &Words, phase: &Phase, around: &Around<'_>) -> Headline {
             or(why, Message::ConnectedDetail),
         ),
         Phase::PortalAway {
-            next_attempt_in_s, ..
+            next_attempt_at_ms, ..
         } => {
             let mut detail = get(Message::PortalAwayDetail);
-            if let Some(seconds) = next_attempt_in_s {
-                let time = time(words, *seconds);
+            let left_ms = next_attempt_at_ms.map(|at| at.saturating_sub(around.now_ms));
+            // An attempt that is due is under way.
+            if let Some(left_ms) = left_ms.filter(|left_ms| *left_ms > 0) {
+                let time = time(words, left_ms.div_ceil(1_000));
                 detail += " ";
                 detail += &words.with(Message::PortalAwayNext, &[("time", Value::Text(&time))]);
             }
@@ -217,11 +240,14 @@ pub fn state(words: &Words, state: AccessState) -> String {
     })
 }
 
+/// Writes a moment, in seconds since 1970, in the time of this machine. None if it can't be written.
+pub type LocalTime = fn(&Words, i64) -> Option<String>;
+
 /// The line below a resource's address: the path of a grant, or the reason of a denial. Empty for others.
 #[must_use]
-pub fn about(words: &Words, row: &Row) -> String {
+pub fn about(words: &Words, row: &Row, local_time: LocalTime) -> String {
     if let Some(why) = &row.why {
-        return reason(words, why);
+        return reason(words, why, local_time);
     }
     let Some((gateway, path)) = &row.through else {
         return String::new();
@@ -238,7 +264,11 @@ pub fn about(words: &Words, row: &Row) -> String {
 
 /// The reason of a denial: by its code, in the language of the window, and what the portal adds in English.
 #[must_use]
-pub fn reason(words: &Words, why: &Denied) -> String {
+pub fn reason(words: &Words, why: &Denied, local_time: LocalTime) -> String {
+    let opens = why.opens_unix_s.and_then(|at| local_time(words, at));
+    if let Some(time) = opens {
+        return words.with(Message::ReasonOutsideHours, &[("time", Value::Text(&time))]);
+    }
     let Some(message) = reason_message(&why.code) else {
         return match why.text.is_empty() {
             true => state(words, AccessState::Denied),
@@ -300,9 +330,9 @@ pub fn label(words: &Words, row: &Row) -> String {
     words.with(Message::RowLabel, &values)
 }
 
-/// The lines below a gateway's name: its path, and its round trip and rates.
+/// The lines below a gateway's name: its path, and its round trip and rates. The service told them `age_ms` ago.
 #[must_use]
-pub fn gateway(words: &Words, gateway: &Gateway) -> [String; 2] {
+pub fn gateway(words: &Words, gateway: &Gateway, age_ms: u64) -> [String; 2] {
     let path = match &gateway.relay_name {
         Some(relay) if gateway.path == "relayed" => {
             words.with(Message::GatewayPathRelay, &[("relay", Value::Text(relay))])
@@ -320,6 +350,7 @@ pub fn gateway(words: &Words, gateway: &Gateway) -> [String; 2] {
     const SILENT_MS: u64 = 5_000;
     if let Some(silent_ms) = gateway
         .silent_for_ms
+        .map(|silent_ms| silent_ms.saturating_add(age_ms))
         .filter(|silent_ms| *silent_ms >= SILENT_MS)
     {
         let time = time(words, silent_ms / 1_000);
@@ -424,6 +455,18 @@ pub fn service_version(status: &Status) -> String {
     match status.version.is_empty() {
         true => "–".to_owned(),
         false => text::clean(&status.version),
+    }
+}
+
+/// The way in which the system asks for names.
+#[must_use]
+pub fn dns(words: &Words, status: &Status) -> String {
+    match &status.dns.control {
+        Some(control) if control.applied => {
+            words.with(Message::DnsOn, &[("mode", Value::Text(&control.mode))])
+        }
+        Some(_) => words.get(Message::DnsOff),
+        None => String::new(),
     }
 }
 

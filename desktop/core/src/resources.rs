@@ -1,9 +1,11 @@
 //! The list of resources: rows in their order, search, and the difference between two lists.
 
 use crate::favourites::Favourites;
-use crate::status::{AccessState, Reason, Resource, Status};
-use crate::{address, text};
+use crate::status::{self, AccessState, Change, Gateway, Reason, Resource, Status};
+use crate::{address, opening, text};
+use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// The most rows: the service's own bound of resources.
 pub const MAX_ROWS: usize = 20_000;
@@ -27,7 +29,7 @@ pub enum Path {
 impl Path {
     /// The path that a gateway's status tells.
     #[must_use]
-    pub fn of(gateway: &crate::status::Gateway) -> Self {
+    pub fn of(gateway: &Gateway) -> Self {
         match gateway.path.as_str() {
             "direct" => Self::Direct,
             "relayed" if gateway.by_tls => Self::RelayedByTls,
@@ -67,6 +69,8 @@ pub struct Denied {
     pub code: String,
     /// For people, in English, cleaned.
     pub text: String,
+    /// The moment at which a window of time opens, in seconds since 1970, if the reason names one.
+    pub opens_unix_s: Option<i64>,
 }
 
 impl Denied {
@@ -74,40 +78,129 @@ impl Denied {
         Self {
             code: reason.code.clone(),
             text: text::clean(&reason.text),
+            opens_unix_s: opening::of(&reason.text),
         }
     }
 }
 
-/// The rows of a status: favourites first, then by name. A row is shared by the lists that have it.
-#[must_use]
-pub fn rows(status: &Status, favourites: &Favourites) -> Vec<Rc<Row>> {
-    let gateways: std::collections::HashMap<&str, &crate::status::Gateway> = status
-        .gateways
-        .iter()
-        .map(|gateway| (gateway.id.as_str(), gateway))
-        .collect();
-    let row = |resource: &Resource| {
+impl Row {
+    fn of(resource: &Resource, gateways: &Gateways, favourites: &Favourites) -> Rc<Self> {
         let is_granted = resource.state == AccessState::Granted;
         let gateway = resource.gateway.as_deref().filter(|_| is_granted);
-        let gateway = gateway.and_then(|id| gateways.get(id));
         let is_denied = resource.state == AccessState::Denied;
         let name = text::clean(&resource.name);
         let target = text::clean(&resource.target);
-        Rc::new(Row {
+        Rc::new(Self {
             key: format!("{}\n{}", name.to_lowercase(), target.to_lowercase()),
             id: resource.id.clone(),
             name,
             target,
             state: resource.state,
             why: resource.why.as_ref().filter(|_| is_denied).map(Denied::of),
-            through: gateway.map(|gateway| (text::clean(&gateway.name), Path::of(gateway))),
+            through: gateway.and_then(|id| gateways.get(id)).cloned(),
             is_favourite: favourites.contains(&resource.id),
             opens: address::to_open(resource).is_some(),
         })
-    };
-    let mut rows: Vec<Rc<Row>> = status.resources.iter().take(MAX_ROWS).map(row).collect();
-    rows.sort_by(|a, b| (!a.is_favourite, &a.key, &a.id).cmp(&(!b.is_favourite, &b.key, &b.id)));
+    }
+
+    /// The order of the list: favourites first, then by name.
+    fn order(&self) -> (bool, &str, &str) {
+        (!self.is_favourite, &self.key, &self.id)
+    }
+}
+
+/// Name and path of each gateway, by its id.
+type Gateways = HashMap<String, (String, Path)>;
+
+fn gateways(status: &Status) -> Gateways {
+    status
+        .gateways
+        .iter()
+        .map(|gateway| {
+            let shown = (text::clean(&gateway.name), Path::of(gateway));
+            (gateway.id.clone(), shown)
+        })
+        .collect()
+}
+
+/// The rows of a status: favourites first, then by name. A row is shared by the lists that have it.
+#[must_use]
+pub fn rows(status: &Status, favourites: &Favourites) -> Vec<Rc<Row>> {
+    let gateways = gateways(status);
+    let shown = status.resources.iter().take(MAX_ROWS);
+    let mut rows: Vec<Rc<Row>> = shown
+        .map(|resource| Row::of(resource, &gateways, favourites))
+        .collect();
+    rows.sort_by(|a, b| a.order().cmp(&b.order()));
     rows
+}
+
+/// More changes than this make all rows anew: each moves up to the whole list.
+const MAX_CHANGES: usize = 500;
+
+/// The rows of the newest status. A status that has few changes costs as much as these.
+#[derive(Debug, Default)]
+pub struct Rows {
+    resources: Vec<Arc<Resource>>,
+    gateways: Gateways,
+    favourites: Favourites,
+    sorted: Vec<Rc<Row>>,
+}
+
+impl Rows {
+    /// The rows in their order.
+    #[must_use]
+    pub fn all(&self) -> &[Rc<Row>] {
+        &self.sorted
+    }
+
+    /// Takes a status. True if a row changed.
+    pub fn update(&mut self, status: &Status, favourites: &Favourites) -> bool {
+        let gateways = gateways(status);
+        let changes = status::changes(&self.resources, &status.resources);
+        let is_other = gateways != self.gateways || *favourites != self.favourites;
+        if changes.is_empty() && !is_other {
+            return false;
+        }
+        let is_small = changes.len() <= MAX_CHANGES && status.resources.len() <= MAX_ROWS;
+        if is_other || !is_small {
+            self.sorted = rows(status, favourites);
+        } else {
+            for change in changes {
+                let (old, new) = match change {
+                    Change::Added(new) => (None, Some(new)),
+                    Change::Changed(old, new) => (Some(old), Some(new)),
+                    Change::Removed(old) => (Some(old), None),
+                };
+                let row = |resource: &Arc<Resource>| Row::of(resource, &gateways, favourites);
+                replace(&mut self.sorted, old.map(row), new.map(row));
+            }
+        }
+        self.resources.clone_from(&status.resources);
+        self.gateways = gateways;
+        self.favourites.clone_from(favourites);
+        true
+    }
+}
+
+/// Puts `new` in the place of `old`, which stays the same unless its name does not.
+fn replace(sorted: &mut Vec<Rc<Row>>, old: Option<Rc<Row>>, new: Option<Rc<Row>>) {
+    let place = |sorted: &[Rc<Row>], row: &Row| {
+        sorted.binary_search_by(|other| other.order().cmp(&row.order()))
+    };
+    let old = old.and_then(|old| place(sorted, &old).ok());
+    match (old, new) {
+        (Some(at), Some(new)) if sorted[at].order() == new.order() => sorted[at] = new,
+        (old, new) => {
+            if let Some(at) = old {
+                sorted.remove(at);
+            }
+            if let Some(new) = new {
+                let at = place(sorted, &new).unwrap_or_else(|at| at);
+                sorted.insert(at, new);
+            }
+        }
+    }
 }
 
 /// A choice among the rows.
@@ -165,8 +258,8 @@ const MAX_SINGLE: usize = 64;
 /// and its selection. With the same ids in the same order, each changed row is a step of its own.
 #[must_use]
 pub fn difference(old: &[Rc<Row>], new: &[Rc<Row>]) -> Vec<Splice> {
-    let has_same_ids =
-        old.len() == new.len() && old.iter().zip(new).all(|(old, new)| old.id == new.id);
+    let is_same = |(old, new): (&Rc<Row>, &Rc<Row>)| Rc::ptr_eq(old, new) || old.id == new.id;
+    let has_same_ids = old.len() == new.len() && old.iter().zip(new).all(is_same);
     if has_same_ids {
         let changed = old
             .iter()
@@ -209,169 +302,4 @@ pub fn difference(old: &[Rc<Row>], new: &[Rc<Row>]) -> Vec<Splice> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::status::Gateway;
-
-    fn resource(id: &str, name: &str, target: &str, state: AccessState) -> Resource {
-        Resource {
-            id: id.to_owned(),
-            name: name.to_owned(),
-            target: target.to_owned(),
-            state,
-            ..Resource::default()
-        }
-    }
-
-    fn status(resources: Vec<Resource>) -> Status {
-        Status {
-            resources,
-            ..Status::default()
-        }
-    }
-
-    fn ids(rows: &[Rc<Row>]) -> Vec<&str> {
-        rows.iter().map(|row| row.id.as_str()).collect()
-    }
-
-    fn sample() -> Status {
-        status(vec![
-            resource("r1", "Wiki", "wiki.corp.example", AccessState::Granted),
-            resource("r2", "database", "10.0.0.5", AccessState::Denied),
-            resource("r3", "Ärzte-Portal", "10.0.0.6", AccessState::Idle),
-        ])
-    }
-
-    #[test]
-    fn favourites_come_first_and_the_rest_by_name() {
-        let mut favourites = Favourites::default();
-        assert_eq!(ids(&rows(&sample(), &favourites)), ["r2", "r1", "r3"]);
-        favourites.set("r3", true);
-        assert_eq!(ids(&rows(&sample(), &favourites)), ["r3", "r2", "r1"]);
-    }
-
-    #[test]
-    fn search_finds_each_word_in_name_or_address() {
-        let rows = rows(&sample(), &Favourites::default());
-        let find = |query| ids(&search(&rows, query, Choice::All)).join(" ");
-        assert_eq!(find("WIKI"), "r1");
-        assert_eq!(find("corp wiki"), "r1");
-        assert_eq!(find("ärzte"), "r3");
-        assert_eq!(find("10.0.0"), "r2 r3");
-        assert_eq!(find("10.0.0 wiki"), "");
-        assert_eq!(find("  "), "r2 r1 r3");
-        assert_eq!(ids(&search(&rows, "", Choice::Denied)), ["r2"]);
-        assert_eq!(ids(&search(&rows, "", Choice::Granted)), ["r1"]);
-        assert!(search(&rows, "", Choice::Favourites).is_empty());
-    }
-
-    #[test]
-    fn a_row_tells_the_path_of_a_grant_and_the_reason_of_a_denial() {
-        let mut status = sample();
-        let why = Reason {
-            code: "no_access".to_owned(),
-            text: "no\nway".to_owned(),
-            ago_ms: 5,
-        };
-        for resource in &mut status.resources {
-            resource.gateway = Some("g1".to_owned());
-            resource.why = Some(why.clone());
-        }
-        let gateway = |path: &str, by_tls| Gateway {
-            id: "g1".to_owned(),
-            name: "gw-1".to_owned(),
-            path: path.to_owned(),
-            by_tls,
-            ..Gateway::default()
-        };
-        status.gateways = vec![gateway("relayed", true)];
-        let rows = rows(&status, &Favourites::default());
-        let denied = Denied {
-            code: "no_access".to_owned(),
-            text: "no\u{fffd}way".to_owned(),
-        };
-        assert_eq!(
-            (rows[0].why.as_ref(), rows[0].through.as_ref()),
-            (Some(&denied), None)
-        );
-        let through = ("gw-1".to_owned(), Path::RelayedByTls);
-        assert_eq!(
-            (rows[1].why.as_ref(), rows[1].through.as_ref()),
-            (None, Some(&through))
-        );
-        assert_eq!(Path::of(&gateway("direct", false)), Path::Direct);
-        assert_eq!(Path::of(&gateway("relayed", false)), Path::Relayed);
-        assert_eq!(Path::of(&gateway("teleported", false)), Path::None);
-    }
-
-    /// Carries the steps out, as the list does.
-    fn apply(old: &[Rc<Row>], new: &[Rc<Row>]) -> Vec<Rc<Row>> {
-        let mut list = old.to_vec();
-        for Splice { at, removed, added } in difference(old, new) {
-            list.splice(at..at + removed, new[at..at + added].iter().cloned());
-        }
-        list
-    }
-
-    fn numbered(numbers: impl Iterator<Item = usize>) -> Vec<Rc<Row>> {
-        let resources = numbers.map(|number| {
-            let name = format!("{number:05}");
-            resource(&name, &name, "10.0.0.0/8", AccessState::Idle)
-        });
-        rows(&status(resources.collect()), &Favourites::default())
-    }
-
-    #[test]
-    fn the_steps_lead_from_one_list_to_the_other() {
-        let lists = [
-            numbered(0..0),
-            numbered(0..10),
-            numbered(0..200),
-            numbered((0..200).filter(|number| number % 7 != 3)),
-            numbered(100..300),
-            numbered(5..6),
-        ];
-        for old in &lists {
-            for new in &lists {
-                assert_eq!(&apply(old, new), new);
-            }
-        }
-    }
-
-    #[test]
-    fn a_change_of_one_row_is_a_step_of_one_row() {
-        let old = numbered(0..100);
-        let mut new = old.clone();
-        assert!(difference(&old, &new).is_empty());
-        Rc::make_mut(&mut new[3]).state = AccessState::Granted;
-        Rc::make_mut(&mut new[90]).state = AccessState::Granted;
-        let one = |at| Splice {
-            at,
-            removed: 1,
-            added: 1,
-        };
-        assert_eq!(difference(&old, &new), [one(3), one(90)]);
-        for row in &mut new[10..90] {
-            Rc::make_mut(row).state = AccessState::Denied;
-        }
-        assert_eq!(
-            difference(&old, &new),
-            [Splice {
-                at: 3,
-                removed: 88,
-                added: 88
-            }]
-        );
-        assert_eq!(apply(&old, &new), new);
-    }
-
-    #[test]
-    fn the_list_is_bounded() {
-        let resources = (0..=MAX_ROWS).map(|number| Resource {
-            id: number.to_string(),
-            ..Resource::default()
-        });
-        let status = status(resources.collect());
-        assert_eq!(rows(&status, &Favourites::default()).len(), MAX_ROWS);
-    }
-}
+mod tests;

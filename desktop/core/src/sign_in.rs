@@ -1,13 +1,16 @@
-//! A sign-in by a browser. `culvert sign-in --portal URL --json --no-browser` carries it out: it gets the code, waits for
-//! the approval, and hands the token to the service. The token never passes this program.
+//! A sign-in by a browser. The service carries it out and tells its progress in the state; the token never passes this
+//! program.
 
-use serde::Deserialize;
-
-/// The longest line of the program that is read, in bytes. The last one is a whole status.
-pub const MAX_LINE_BYTES: u64 = crate::exchange::MAX_ANSWER_BYTES;
+use crate::status;
 
 /// The longest URL of a portal, in bytes.
 pub const MAX_URL_BYTES: usize = 512;
+
+/// The longest that a code is shown, in seconds, whatever the portal says: the bound of `culvert sign-in`.
+const LONGEST_S: u64 = 3_600;
+
+/// The longest code that is shown, in bytes; portals have codes of 9.
+const MAX_CODE_BYTES: usize = 32;
 
 /// The progress of a sign-in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,8 +19,8 @@ pub enum Progress {
     Asking,
     /// A person has to approve the code.
     Code(Code),
-    /// A token was given to the service.
-    HandedOver,
+    /// It has failed.
+    Failed(Failure),
 }
 
 /// A code that a person approves in the console.
@@ -25,10 +28,19 @@ pub enum Progress {
 pub struct Code {
     /// The code, to compare.
     pub user_code: String,
-    /// The URL that a browser opens, with the code in it.
+    /// The URL that a browser opens: with the code in it, if the portal has such a one.
     pub url: String,
     /// The moment at which the code ends, in milliseconds of the clock of the window.
     pub expires_at_ms: u64,
+}
+
+/// The reason why a sign-in failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// For programs.
+    pub code: String,
+    /// For people, in English.
+    pub text: String,
 }
 
 impl Code {
@@ -42,41 +54,50 @@ impl Code {
     }
 }
 
-#[derive(Deserialize)]
-struct Told {
-    sign_in: ToldCode,
+impl Progress {
+    /// The progress that the service told at `heard_ms`. None for a state of a later service.
+    #[must_use]
+    pub fn of(told: &status::SignIn, heard_ms: u64) -> Option<Self> {
+        Some(match told.state {
+            status::SignInState::Asking => Self::Asking,
+            status::SignInState::Waiting => match code(told, heard_ms) {
+                Some(code) => Self::Code(code),
+                None => Self::Failed(Failure {
+                    code: "not_a_portal".to_owned(),
+                    text: String::new(),
+                }),
+            },
+            status::SignInState::Failed => Self::Failed(Failure {
+                code: told.code_of_failure.clone(),
+                text: told.text.clone(),
+            }),
+            status::SignInState::Other => return None,
+        })
+    }
 }
 
-#[derive(Deserialize)]
-struct ToldCode {
-    user_code: String,
-    url_with_code: String,
-    expires_in_s: u64,
-}
-
-/// The longest that a code is shown, in seconds, whatever the portal says: the bound of `culvert sign-in`.
-const LONGEST_S: u64 = 3_600;
-
-/// Reads a line of the program's output. None for lines that carry no code, such as the state at the end.
-#[must_use]
-pub fn parse_code(line: &str, portal: &str, now_ms: u64) -> Option<Code> {
-    let Told { sign_in } = serde_json::from_str(line).ok()?;
+/// The code, if its page is one of the portal and it can be shown whole.
+fn code(told: &status::SignIn, heard_ms: u64) -> Option<Code> {
     // The browser goes to this portal and nowhere else.
-    let origin = origin(portal)?;
-    let is_of_portal = sign_in
-        .url_with_code
-        .strip_prefix(&origin)
-        .is_some_and(|rest| rest.starts_with('/'));
-    let is_shown_whole = !sign_in.user_code.is_empty()
-        && sign_in.user_code.len() <= 32
-        && sign_in
-            .user_code
+    let origin = origin(&told.portal)?;
+    let is_of_portal = |url: &&str| {
+        url.len() <= MAX_URL_BYTES
+            && url
+                .strip_prefix(&origin)
+                .is_some_and(|rest| rest.starts_with('/'))
+            && url.bytes().all(|byte| byte.is_ascii_graphic())
+    };
+    let complete = told.url_complete.as_deref().filter(is_of_portal);
+    let url = complete.or_else(|| Some(told.url.as_str()).filter(is_of_portal))?;
+    let is_shown_whole = (1..=MAX_CODE_BYTES).contains(&told.code.len())
+        && told
+            .code
             .chars()
             .all(|character| character.is_ascii_alphanumeric() || character == '-');
-    (is_of_portal && is_shown_whole).then(|| Code {
-        user_code: sign_in.user_code,
-        url: sign_in.url_with_code,
-        expires_at_ms: now_ms.saturating_add(sign_in.expires_in_s.min(LONGEST_S) * 1_000),
+    is_shown_whole.then(|| Code {
+        user_code: told.code.clone(),
+        url: url.to_owned(),
+        expires_at_ms: heard_ms.saturating_add(told.expires_in_s.min(LONGEST_S) * 1_000),
     })
 }
 
@@ -105,34 +126,109 @@ fn origin(url: &str) -> Option<String> {
         .then(|| format!("https://{host}"))
 }
 
+/// A fingerprint as a person pasted it: SHA-256 in hexadecimal digits, with or without colons and spaces. None if it is
+/// none.
+#[must_use]
+pub fn fingerprint(typed: &str) -> Option<String> {
+    /// Hexadecimal digits of 256 bits.
+    const DIGITS: usize = 64;
+    let digits: String = typed
+        .chars()
+        .filter(|character| *character != ':' && !character.is_whitespace())
+        .take(DIGITS + 1)
+        .collect();
+    let is_whole = digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_whole.then(|| digits.to_ascii_lowercase())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const LINE: &str = r#"{"sign_in":{"user_code":"BCDF-GHJK","url":"https://p.example/device","url_with_code":"https://p.example/device?code=BCDF-GHJK","expires_in_s":600}}"#;
+    fn told(url: &str, code: &str) -> status::SignIn {
+        status::SignIn {
+            state: status::SignInState::Waiting,
+            portal: "https://p.example".to_owned(),
+            url: "https://p.example/device".to_owned(),
+            url_complete: Some(url.to_owned()).filter(|url| !url.is_empty()),
+            code: code.to_owned(),
+            expires_in_s: 600,
+            ..status::SignIn::default()
+        }
+    }
 
-    #[test]
-    fn a_code_is_read_and_ends() {
-        let code = parse_code(LINE, "https://p.example", 1_000).unwrap();
-        assert_eq!(code.user_code, "BCDF-GHJK");
-        assert_eq!(code.left_s(1_000), Some(600));
-        assert_eq!(code.left_s(600_999), Some(1));
-        assert_eq!(code.left_s(601_000), None);
+    fn code_of(told: &status::SignIn) -> Code {
+        match Progress::of(told, 1_000) {
+            Some(Progress::Code(code)) => code,
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
-    fn a_code_of_another_site_is_not_opened() {
-        assert_eq!(parse_code(LINE, "https://q.example", 0), None);
-        let close = LINE.replace(
-            "https://p.example/device?",
-            "https://p.example.evil.example/device?",
+    fn a_code_is_read_and_ends() {
+        let code = code_of(&told("https://p.example/device?code=BCDF-GHJK", "BCDF-GHJK"));
+        assert_eq!(code.user_code, "BCDF-GHJK");
+        assert_eq!(code.url, "https://p.example/device?code=BCDF-GHJK");
+        assert_eq!(code.left_s(1_000), Some(600));
+        assert_eq!(code.left_s(600_999), Some(1));
+        assert_eq!(code.left_s(601_000), None);
+        assert_eq!(code_of(&told("", "A-B")).url, "https://p.example/device");
+    }
+
+    #[test]
+    fn a_page_of_another_site_is_not_opened() {
+        for url in [
+            "https://q.example/device?code=A-B",
+            "https://p.example.evil.example/device",
+            "file:///etc/passwd",
+            "https://p.example/a b",
+        ] {
+            assert_eq!(
+                code_of(&told(url, "A-B")).url,
+                "https://p.example/device",
+                "{url}"
+            );
+        }
+        let mut other = told("", "A-B");
+        other.url = "https://q.example/device".to_owned();
+        let failed = |told: &status::SignIn| {
+            matches!(Progress::of(told, 0), Some(Progress::Failed(failure)) if failure.code == "not_a_portal")
+        };
+        assert!(failed(&other));
+        assert!(failed(&told("", "<b>")));
+        assert!(failed(&told("", "")));
+    }
+
+    #[test]
+    fn each_state_is_told_and_a_later_one_is_not() {
+        let mut told = told("", "A-B");
+        told.state = status::SignInState::Asking;
+        assert_eq!(Progress::of(&told, 0), Some(Progress::Asking));
+        told.state = status::SignInState::Failed;
+        told.code_of_failure = "expired".to_owned();
+        assert!(
+            matches!(Progress::of(&told, 0), Some(Progress::Failed(failure)) if failure.code == "expired")
         );
-        assert_eq!(parse_code(&close, "https://p.example", 0), None);
-        let scheme = LINE.replace("https://p.example/device?", "file:///etc/passwd?");
-        assert_eq!(parse_code(&scheme, "https://p.example", 0), None);
-        let markup = LINE.replace("\"BCDF-GHJK\"", "\"<b>\"");
-        assert_eq!(parse_code(&markup, "https://p.example", 0), None);
-        assert_eq!(parse_code(r#"{"status":{}}"#, "https://p.example", 0), None);
+        told.state = status::SignInState::Other;
+        assert_eq!(Progress::of(&told, 0), None);
+    }
+
+    #[test]
+    fn a_fingerprint_is_pasted_in_the_forms_of_tools() {
+        let digits = "0123456789abcdef".repeat(4);
+        let colons: Vec<String> = digits
+            .as_bytes()
+            .chunks(2)
+            .map(|pair| String::from_utf8_lossy(pair).to_uppercase())
+            .collect();
+        assert_eq!(fingerprint(&digits).as_deref(), Some(digits.as_str()));
+        assert_eq!(
+            fingerprint(&format!(" {} ", colons.join(":"))).as_deref(),
+            Some(digits.as_str())
+        );
+        for wrong in ["", "abcd", &digits[1..], &format!("{digits}0"), &digits.replace('a', "g")] {
+            assert_eq!(fingerprint(wrong), None, "{wrong:?}");
+        }
     }
 
     #[test]

@@ -3,7 +3,9 @@
 //! The types are tolerant: fields that are missing have a default, unknown fields are ignored, and unknown values become
 //! `Other`. Within one `schema_version` the service only adds, so a newer service stays readable.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+use std::cmp::Ordering;
+use std::sync::Arc;
 
 /// The version of the socket's form that this program speaks.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -28,12 +30,41 @@ pub struct Status {
     pub ready: bool,
     /// The reason why they have none.
     pub not_ready_because: Option<String>,
-    /// Every resource that this machine may ask for.
-    pub resources: Vec<Resource>,
+    /// Every resource that this machine may ask for, by id. One that has not changed is shared with the status before.
+    #[serde(deserialize_with = "shared_resources")]
+    pub resources: Vec<Arc<Resource>>,
     /// Gateways in use.
     pub gateways: Vec<Gateway>,
+    /// The resolver for names.
+    pub dns: Dns,
     /// Problems of this machine, each a line with its fix.
     pub problems: Vec<String>,
+    /// The moments at which the sections with spans of time came.
+    #[serde(skip)]
+    pub heard: Heard,
+}
+
+/// The moments at which sections came, in milliseconds of the window's clock: their spans are as of then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// Of [`Status::service`].
+    pub service_ms: u64,
+    /// Of [`Status::portal`].
+    pub portal_ms: u64,
+    /// Of [`Status::gateways`].
+    pub gateways_ms: u64,
+}
+
+impl Heard {
+    /// All sections came at this moment.
+    #[must_use]
+    pub const fn at(now_ms: u64) -> Self {
+        Self {
+            service_ms: now_ms,
+            portal_ms: now_ms,
+            gateways_ms: now_ms,
+        }
+    }
 }
 
 /// The wish to be connected, and the authority that decides it.
@@ -46,6 +77,66 @@ pub struct Service {
     pub state: ServiceState,
     /// The reason why it is not up although it is to be.
     pub trouble: Option<Trouble>,
+    /// True if the service carries sign-ins out; an older one does not.
+    pub signs_in: bool,
+    /// The sign-in that is under way, or has failed.
+    pub sign_in: Option<SignIn>,
+}
+
+/// A sign-in that the service carries out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct SignIn {
+    /// The progress.
+    pub state: SignInState,
+    /// The URL of the portal.
+    pub portal: String,
+    /// The URL of the page that takes the code.
+    pub url: String,
+    /// The same with the code in it.
+    pub url_complete: Option<String>,
+    /// The code.
+    pub code: String,
+    /// Seconds until the code ends.
+    pub expires_in_s: u64,
+    /// The reason of a failure, for programs.
+    pub code_of_failure: String,
+    /// The reason of a failure, for people, in English.
+    pub text: String,
+}
+
+/// The progress of a sign-in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SignInState {
+    /// The portal is asked for a code.
+    Asking,
+    /// A person is to approve the code.
+    Waiting,
+    /// It has failed.
+    Failed,
+    /// A value of a later service.
+    #[default]
+    #[serde(other)]
+    Other,
+}
+
+/// The resolver for names.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Dns {
+    /// The way in which the system is set to ask it; none before that is known.
+    pub control: Option<DnsControl>,
+}
+
+/// The way in which the system is set to ask the resolver.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct DnsControl {
+    /// `resolved`, `resolvconf`, `file` or `off`.
+    pub mode: String,
+    /// True if the system does ask it.
+    pub applied: bool,
 }
 
 /// The authority that decides if the client is connected.
@@ -221,5 +312,94 @@ impl Status {
     #[must_use]
     pub fn gateway(&self, id: &str) -> Option<&Gateway> {
         self.gateways.iter().find(|gateway| gateway.id == id)
+    }
+}
+
+fn shared_resources<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<Arc<Resource>>, D::Error> {
+    Vec::<Resource>::deserialize(deserializer).map(sorted)
+}
+
+/// These resources by id, each once.
+#[must_use]
+pub fn sorted(mut resources: Vec<Resource>) -> Vec<Arc<Resource>> {
+    resources.sort_by(|a, b| a.id.cmp(&b.id));
+    resources.dedup_by(|a, b| a.id == b.id);
+    resources.into_iter().map(Arc::new).collect()
+}
+
+/// A difference between two lists of resources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change<'a> {
+    /// The resource is new.
+    Added(&'a Arc<Resource>),
+    /// The resource is another than before.
+    Changed(&'a Arc<Resource>, &'a Arc<Resource>),
+    /// The resource is gone.
+    Removed(&'a Arc<Resource>),
+}
+
+/// The differences between two lists by id. Shared resources are passed over without a look at them.
+#[must_use]
+pub fn changes<'a>(before: &'a [Arc<Resource>], after: &'a [Arc<Resource>]) -> Vec<Change<'a>> {
+    let (mut old, mut new) = (before.iter().peekable(), after.iter().peekable());
+    let mut changes = Vec::new();
+    loop {
+        let order = match (old.peek(), new.peek()) {
+            (None, None) => return changes,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(old), Some(new)) if Arc::ptr_eq(old, new) => Ordering::Equal,
+            (Some(old), Some(new)) => old.id.cmp(&new.id),
+        };
+        match order {
+            Ordering::Less => changes.extend(old.next().map(Change::Removed)),
+            Ordering::Greater => changes.extend(new.next().map(Change::Added)),
+            Ordering::Equal => {
+                if let (Some(old), Some(new)) = (old.next(), new.next())
+                    && !Arc::ptr_eq(old, new)
+                    && old != new
+                {
+                    changes.push(Change::Changed(old, new));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resource(id: &str, name: &str) -> Resource {
+        Resource {
+            id: id.to_owned(),
+            name: name.to_owned(),
+            ..Resource::default()
+        }
+    }
+
+    #[test]
+    fn differences_are_found_by_id() {
+        let list = |list: &[(&str, &str)]| {
+            sorted(list.iter().map(|(id, name)| resource(id, name)).collect())
+        };
+        let before = list(&[("c", "3"), ("a", "1"), ("b", "2"), ("b", "2")]);
+        assert_eq!(before.len(), 3);
+        assert_eq!(changes(&before, &before), []);
+        // Equal, and not shared.
+        assert_eq!(changes(&before, &list(&[("a", "1"), ("b", "2"), ("c", "3")])), []);
+        let after = list(&[("b", "x"), ("c", "3"), ("d", "4")]);
+        assert_eq!(
+            changes(&before, &after),
+            [
+                Change::Removed(&before[0]),
+                Change::Changed(&before[1], &after[0]),
+                Change::Added(&after[2]),
+            ]
+        );
+        assert_eq!(changes(&[], &after).len(), 3);
+        assert_eq!(changes(&after, &[]).len(), 3);
     }
 }

@@ -26,6 +26,12 @@ pub fn isolate(text: &str) -> String {
     )
 }
 
+/// A line of a log, of any length, without characters that change what is around them.
+#[must_use]
+pub fn clean_line(text: &str) -> String {
+    text.chars().map(harmless).collect()
+}
+
 /// `text` for a widget that interprets Pango markup and can't be told not to.
 #[must_use]
 pub fn escape_markup(text: &str) -> String {

@@ -1,7 +1,8 @@
-//! One request to the service at its socket, and one answer.
+//! A connection to the service at its socket: a request, and an answer.
 
+use crate::lines::Lines;
 use culvert_desktop_core::exchange::{
-    self, AnswerError, MAX_ANSWER_BYTES, MAX_TOKEN_BYTES, Request,
+    self, AnswerError, MAX_ANSWER_BYTES, MAX_TOKEN_BYTES, Reply, Request,
 };
 use culvert_desktop_core::peer::{self, MAX_PASSWD_BYTES, SERVICE_USER};
 use culvert_desktop_core::phase::Contact;
@@ -9,18 +10,15 @@ use culvert_desktop_core::status::Status;
 use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use std::fs::File;
+use std::fmt;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use zeroize::Zeroizing;
 
 /// The time limit of a whole exchange. The window shows the state before for this long at most when the service hangs.
 const EXCHANGE_LIMIT: Duration = Duration::from_secs(2);
-
-/// Bytes that are read at once.
-const READ_BYTES: usize = 64 * 1024;
 
 /// The file with the users of this machine.
 const PASSWD: &str = "/etc/passwd";
@@ -81,6 +79,21 @@ impl ExchangeError {
     }
 }
 
+impl fmt::Display for ExchangeError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => write!(formatter, "{error}"),
+            Self::Stranger(user) => write!(formatter, "a program of user {user} answers"),
+            Self::Answer(AnswerError::Version(version)) => {
+                write!(formatter, "the service speaks form {version}")
+            }
+            Self::Answer(AnswerError::Refused(text) | AnswerError::Unreadable(text)) => {
+                formatter.write_str(text)
+            }
+        }
+    }
+}
+
 impl From<io::Error> for ExchangeError {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
@@ -93,12 +106,31 @@ impl From<rustix::io::Errno> for ExchangeError {
     }
 }
 
-/// Sends `request` to the service and reads its answer.
+/// Asks the service for its state.
 ///
 /// # Errors
 /// If nobody answers in time, another program does, or the answer is no status.
-pub fn exchange(service: &Service, request: &Request) -> Result<Arc<Status>, ExchangeError> {
-    let deadline = Instant::now() + EXCHANGE_LIMIT;
+pub fn exchange(service: &Service, request: &Request) -> Result<Status, ExchangeError> {
+    let answer = answer(service, request)?;
+    exchange::parse_answer(&answer).map_err(ExchangeError::Answer)
+}
+
+/// Sends a command to the service.
+///
+/// # Errors
+/// If nobody answers in time, another program does, or the service refuses.
+pub fn command(service: &Service, request: &Request) -> Result<Reply, ExchangeError> {
+    let answer = answer(service, request)?;
+    exchange::parse_reply(&answer).map_err(ExchangeError::Answer)
+}
+
+fn answer(service: &Service, request: &Request) -> Result<Vec<u8>, ExchangeError> {
+    let stream = send(service, request)?;
+    Ok(Lines::new(stream, MAX_ANSWER_BYTES).within(EXCHANGE_LIMIT)?)
+}
+
+/// Sends `request` to the service, if it is the service that answers.
+pub(crate) fn send(service: &Service, request: &Request) -> Result<UnixStream, ExchangeError> {
     let mut stream = open(&service.socket)?;
     let peer = socket_peercred(&stream)?.uid.as_raw();
     let own = rustix::process::geteuid().as_raw();
@@ -109,10 +141,7 @@ pub fn exchange(service: &Service, request: &Request) -> Result<Arc<Status>, Exc
     let mut line = Zeroizing::new(Vec::with_capacity(MAX_TOKEN_BYTES + 1024));
     request.write(&mut line).map_err(io::Error::from)?;
     stream.write_all(&line)?;
-    let answer = read_line(&mut stream, deadline, MAX_ANSWER_BYTES)?;
-    exchange::parse_answer(&answer)
-        .map(Arc::new)
-        .map_err(ExchangeError::Answer)
+    Ok(stream)
 }
 
 fn open(path: &Path) -> Result<UnixStream, ExchangeError> {
@@ -128,52 +157,14 @@ fn open(path: &Path) -> Result<UnixStream, ExchangeError> {
     Ok(socket.into())
 }
 
-/// Reads up to the end of the line. A peer that sends byte by byte has no more time than one that is silent.
-fn read_line(stream: &mut UnixStream, deadline: Instant, most_bytes: u64) -> io::Result<Vec<u8>> {
-    let mut line = Vec::new();
-    let mut part = vec![0; READ_BYTES];
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(silent());
-        }
-        stream.set_read_timeout(Some(left))?;
-        let count = match stream.read(&mut part) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(silent()),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        let end = part[..count].iter().position(|&byte| byte == b'\n');
-        line.extend_from_slice(&part[..end.unwrap_or(count)]);
-        if line.len() as u64 > most_bytes {
-            return Err(io::Error::other(format!(
-                "the answer is longer than {most_bytes} bytes"
-            )));
-        }
-        if end.is_some() {
-            return Ok(line);
-        }
-    }
-}
-
-fn silent() -> io::Error {
-    let limit_s = EXCHANGE_LIMIT.as_secs();
-    io::Error::new(
-        io::ErrorKind::TimedOut,
-        format!("no answer within {limit_s} s"),
-    )
-}
-
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::os::unix::net::UnixListener;
     use std::thread;
 
     /// A socket that answers one connection, and the request that it got.
-    fn answered(answer: Vec<u8>) -> (Result<Arc<Status>, ExchangeError>, Vec<u8>) {
+    fn answered(answer: Vec<u8>) -> (Result<Status, ExchangeError>, Vec<u8>) {
         let directory = TestDirectory::new();
         let service = Service {
             socket: directory.0.join("s"),
@@ -193,10 +184,10 @@ mod tests {
         (result, server.join().unwrap())
     }
 
-    struct TestDirectory(PathBuf);
+    pub(crate) struct TestDirectory(pub(crate) PathBuf);
 
     impl TestDirectory {
-        fn new() -> Self {
+        pub(crate) fn new() -> Self {
             static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
             let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             let path = std::env::temp_dir()
@@ -233,32 +224,6 @@ mod tests {
         );
         assert_eq!(contact(b"{\"status\":"), Contact::Away);
         assert!(matches!(contact(b"SSH-2.0\n"), Contact::Broken(_)));
-    }
-
-    #[test]
-    fn an_endless_answer_is_cut() {
-        let (mut near, mut far) = UnixStream::pair().unwrap();
-        let writer = thread::spawn(move || while far.write_all(&[b'x'; 4096]).is_ok() {});
-        let deadline = Instant::now() + Duration::from_secs(60);
-        let error = read_line(&mut near, deadline, 100_000).unwrap_err();
-        assert_eq!(error.to_string(), "the answer is longer than 100000 bytes");
-        drop(near);
-        writer.join().unwrap();
-    }
-
-    #[test]
-    fn a_peer_that_is_silent_or_slow_ends_in_time() {
-        let (mut near, mut far) = UnixStream::pair().unwrap();
-        let deadline = Instant::now() + Duration::from_millis(20);
-        assert_eq!(
-            read_line(&mut near, deadline, 9).unwrap_err().kind(),
-            io::ErrorKind::TimedOut
-        );
-        far.write_all(b"x").unwrap();
-        assert_eq!(
-            read_line(&mut near, deadline, 9).unwrap_err().kind(),
-            io::ErrorKind::TimedOut
-        );
     }
 
     #[test]

@@ -5,16 +5,17 @@
 
 #![forbid(unsafe_code)]
 
+mod clock;
 mod connection;
 mod files;
+mod lines;
 mod mailbox;
-mod poll;
 mod program;
-mod sign_in;
+mod watch;
 
-pub use connection::{ExchangeError, Service, exchange};
+pub use clock::{now_ms, processor_us};
+pub use connection::{ExchangeError, Service, command, exchange};
 pub use files::Files;
 pub use mailbox::{Event, Mailbox};
-pub use poll::Link;
 pub use program::{Program, ProgramError};
-pub use sign_in::{SignInProcess, SignInRequest};
+pub use watch::Link;

@@ -2,8 +2,8 @@
 
 use culvert_desktop_core::netcheck::Finding;
 use culvert_desktop_core::phase::Contact;
-use culvert_desktop_core::sign_in::Progress;
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The most events that wait. A person causes each, so the oldest are of no use any more when there are more.
@@ -16,10 +16,10 @@ pub enum Event {
     CommandRefused(String),
     /// The service did not answer a command.
     CommandLost,
-    /// The progress of the sign-in with this number.
-    SignIn(u64, Progress),
-    /// The sign-in with this number has ended, with the reason in English if it failed.
-    SignInEnded(u64, Result<(), String>),
+    /// The last lines of the service's log, or the reason in English why it does not give them.
+    Log(Result<Vec<String>, String>),
+    /// The directory with the debug bundle, or the reason in English why there is none.
+    Bundle(Result<PathBuf, String>),
     /// The network check has ended.
     Netcheck(Result<Vec<Finding>, String>),
 }

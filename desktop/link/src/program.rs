@@ -1,10 +1,10 @@
-//! The program `culvert`, which does what the socket does not offer: `culvert netcheck` and `culvert sign-in`.
+//! The program `culvert`, which does what the socket does not offer: `culvert netcheck` and `culvert debug bundle`.
 
 use crate::mailbox::{Event, Mailbox};
 use culvert_desktop_core::netcheck::{self, Finding, MAX_REPORT_BYTES};
 use std::fmt;
 use std::io::{self, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -16,6 +16,9 @@ const MAX_STDERR_BYTES: u64 = 4096;
 
 /// The time limit of a network check. Its own limits sum up to less.
 const NETCHECK_LIMIT: Duration = Duration::from_secs(120);
+
+/// The time limit of a debug bundle: eight commands of ten seconds each, and as much again for the files.
+const BUNDLE_LIMIT: Duration = Duration::from_secs(180);
 
 /// The program, and the socket of the service that it is to use.
 #[derive(Clone, Debug)]
@@ -60,7 +63,56 @@ impl Program {
     }
 
     fn netcheck(&self) -> Result<Vec<Finding>, ProgramError> {
-        let mut child = self.start("netcheck", &[])?;
+        let mut command = self.command("netcheck");
+        command.arg("--json").arg("--socket").arg(&self.socket);
+        self.output(command, NETCHECK_LIMIT, |output| {
+            netcheck::parse(output).ok()
+        })
+    }
+
+    /// Runs `culvert debug bundle` in a thread of its own. It makes `directory`, which must be new.
+    pub fn make_bundle(&self, directory: PathBuf, mailbox: &Arc<Mailbox>) {
+        let (program, sender) = (self.clone(), Arc::clone(mailbox));
+        let spawned = thread::Builder::new()
+            .name("bundle".to_owned())
+            .spawn(move || {
+                let made = program.bundle(&directory);
+                let made = made.map(|()| directory).map_err(|error| error.to_string());
+                sender.put(Event::Bundle(made));
+            });
+        if let Err(error) = spawned {
+            mailbox.put(Event::Bundle(Err(error.to_string())));
+        }
+    }
+
+    fn bundle(&self, directory: &Path) -> Result<(), ProgramError> {
+        let mut command = self.command("debug");
+        command.args(["bundle", "--json", "--out"]).arg(directory);
+        command.arg("--client-socket").arg(&self.socket);
+        self.output(command, BUNDLE_LIMIT, |output| {
+            (!output.is_empty()).then_some(())
+        })
+    }
+
+    fn command(&self, name: &str) -> Command {
+        let mut command = Command::new(&self.path);
+        command.arg(name);
+        command
+    }
+
+    /// Runs a command and reads its output by `parse`.
+    fn output<T>(
+        &self,
+        mut command: Command,
+        limit: Duration,
+        parse: impl FnOnce(&[u8]) -> Option<T>,
+    ) -> Result<T, ProgramError> {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| ProgramError::Io(self.path.clone(), error))?;
         let stdout = child.stdout.take();
         let stderr = stderr_of(&mut child);
         let (sender, output) = channel();
@@ -70,42 +122,27 @@ impl Program {
             // The receiver is gone when the time is over.
             let _late = sender.send(read.transpose().map(|_| output));
         });
-        let output = output.recv_timeout(NETCHECK_LIMIT);
+        let output = output.recv_timeout(limit);
         if output.is_err() {
             // It may have ended in this moment.
             let _ended = child.kill();
         }
         let _status = child.wait();
         match output {
-            Ok(Ok(output)) => netcheck::parse(&output).map_err(|_| {
+            Ok(Ok(output)) => parse(&output).ok_or_else(|| {
                 let said = stderr.join().unwrap_or_default();
                 ProgramError::Failed(last_line(&said))
             }),
             Ok(Err(error)) => Err(ProgramError::Io(self.path.clone(), error)),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Err(
-                ProgramError::Failed(format!("no result within {} s", NETCHECK_LIMIT.as_secs())),
+                ProgramError::Failed(format!("no result within {} s", limit.as_secs())),
             ),
         }
-    }
-
-    /// Starts `culvert COMMAND --json --socket … OPTIONS…` with nothing on its standard input.
-    pub(crate) fn start(&self, command: &str, options: &[&str]) -> Result<Child, ProgramError> {
-        Command::new(&self.path)
-            .arg(command)
-            .arg("--json")
-            .arg("--socket")
-            .arg(&self.socket)
-            .args(options)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|error| ProgramError::Io(self.path.clone(), error))
     }
 }
 
 /// Reads standard error of `child` in a thread, up to [`MAX_STDERR_BYTES`].
-pub(crate) fn stderr_of(child: &mut Child) -> thread::JoinHandle<String> {
+fn stderr_of(child: &mut Child) -> thread::JoinHandle<String> {
     let stderr = child.stderr.take();
     thread::spawn(move || {
         let mut said = Vec::new();
@@ -122,7 +159,7 @@ pub(crate) fn stderr_of(child: &mut Child) -> thread::JoinHandle<String> {
 }
 
 /// The last line with something in it, without the name of the program.
-pub(crate) fn last_line(said: &str) -> String {
+fn last_line(said: &str) -> String {
     let line = said
         .lines()
         .rfind(|line| !line.trim().is_empty())
@@ -147,6 +184,10 @@ mod tests {
         assert!(missing.starts_with("/nonexistent/culvert: "), "{missing}");
         let failed = program("/bin/false").netcheck().unwrap_err().to_string();
         assert_eq!(failed, "it said nothing");
+        let directory = Path::new("/nonexistent/bundle");
+        let failed = program("/bin/false").bundle(directory).unwrap_err();
+        assert_eq!(failed.to_string(), "it said nothing");
+        assert!(program("/bin/echo").bundle(directory).is_ok());
         assert_eq!(last_line("a\nculvert: no such thing\n\n"), "no such thing");
     }
 }

@@ -12,9 +12,58 @@ use std::rc::Rc;
 /// The group that may command the service.
 const JOIN_COMMAND: &str = "sudo usermod -aG culvert";
 
+/// An action: its name, its keys, and what it does.
+type Action = (&'static str, &'static [&'static str], fn(&Rc<App>));
+
+const ACTIONS: [Action; 21] = [
+    ("show", &[], App::present),
+    ("toggle", &[], App::toggle),
+    ("sign-in", &["<Control>i"], sign_in::open),
+    ("connect", &["<Control>k"], |app| app.send(Request::Up)),
+    ("disconnect", &["<Control>d"], |app| app.send(Request::Down)),
+    ("sign-out", &[], dialogs::ask_sign_out),
+    ("cancel", &[], App::cancel_sign_in),
+    ("open-browser", &[], App::open_browser),
+    ("copy-link", &[], |app| {
+        if let Some(code) = app.code() {
+            app.copy(&code.url);
+        }
+    }),
+    ("copy-code", &[], |app| {
+        if let Some(code) = app.code() {
+            app.copy(&code.user_code);
+        }
+    }),
+    ("copy-join", &[], |app| app.copy(&join_command())),
+    ("search", &["<Control>f"], |app| {
+        if let Some(window) = app.window.get() {
+            window.search();
+        }
+    }),
+    ("check", &["F5"], |app| {
+        if let Some(window) = app.window.get() {
+            window.turn_to(super::window::DIAGNOSTICS);
+            window.diagnostics.begin_check(&app.words);
+            app.program.check_network(&app.mailbox);
+        }
+    }),
+    ("make-bundle", &[], App::make_bundle),
+    ("open-bundle", &[], App::open_bundle),
+    ("show-log", &[], |app| app.send(Request::Log)),
+    ("settings", &["<Control>comma"], dialogs::show_settings),
+    ("shortcuts", &["<Control>question"], dialogs::show_shortcuts),
+    ("about", &[], dialogs::show_about),
+    ("close", &["<Control>w"], |app| {
+        if let Some(window) = app.window.get() {
+            window.close();
+        }
+    }),
+    ("quit", &["<Control>q"], |app| app.application.quit()),
+];
+
 /// Adds the actions, with their keys.
 pub(super) fn add(app: &Rc<App>) {
-    let act = |name: &str, keys: &[&str], run: fn(&Rc<App>)| {
+    for (name, keys, run) in ACTIONS {
         let action = gio::SimpleAction::new(name, None);
         let weak = Rc::downgrade(app);
         action.connect_activate(move |_, _| {
@@ -25,25 +74,7 @@ pub(super) fn add(app: &Rc<App>) {
         app.application.add_action(&action);
         app.application
             .set_accels_for_action(&format!("app.{name}"), keys);
-    };
-    act("show", &[], App::present);
-    act("sign-in", &["<Control>i"], sign_in::open);
-    act("connect", &["<Control>k"], |app| app.send(Request::Up));
-    act("disconnect", &["<Control>d"], |app| app.send(Request::Down));
-    act("sign-out", &[], dialogs::ask_sign_out);
-    act("cancel", &[], App::cancel_sign_in);
-    act("open-browser", &[], App::open_browser);
-    act("copy-link", &[], |app| {
-        if let Some(code) = app.code() {
-            app.copy(&code.url);
-        }
-    });
-    act("copy-join", &[], |app| app.copy(&join_command()));
-    act("search", &["<Control>f"], |app| {
-        if let Some(window) = app.window.get() {
-            window.search();
-        }
-    });
+    }
     for (number, page) in super::window::PAGES.into_iter().enumerate() {
         let action = gio::SimpleAction::new(page, None);
         let weak = Rc::downgrade(app);
@@ -56,22 +87,6 @@ pub(super) fn add(app: &Rc<App>) {
         app.application
             .set_accels_for_action(&format!("app.{page}"), &[&format!("<Alt>{}", number + 1)]);
     }
-    act("check", &["F5"], |app| {
-        if let Some(window) = app.window.get() {
-            window.turn_to(super::window::DIAGNOSTICS);
-            window.diagnostics.begin_check(&app.words);
-            app.program.check_network(&app.mailbox);
-        }
-    });
-    act("settings", &["<Control>comma"], dialogs::show_settings);
-    act("shortcuts", &["<Control>question"], dialogs::show_shortcuts);
-    act("about", &[], dialogs::show_about);
-    act("close", &["<Control>w"], |app| {
-        if let Some(window) = app.window.get() {
-            window.close();
-        }
-    });
-    act("quit", &["<Control>q"], |app| app.application.quit());
 }
 
 /// The command that makes this user a member of the group.
@@ -91,6 +106,7 @@ pub(super) fn enable(app: &App, phase: &Phase, offer: Offer) {
         ("cancel", matches!(phase, Phase::SigningIn(_))),
         ("open-browser", has_code),
         ("copy-link", has_code),
+        ("copy-code", has_code),
         ("copy-join", *phase == Phase::NotPermitted),
     ];
     for (name, is_enabled) in enabled {

@@ -23,9 +23,23 @@ pub(super) struct Diagnostics {
     problems: adw::PreferencesGroup,
     problem_rows: RefCell<Vec<adw::ActionRow>>,
     shown_problems: RefCell<Vec<String>>,
+    facts: Facts,
+    bundle: Bundle,
+}
+
+/// The rows that tell what the service says about itself.
+struct Facts {
     service: adw::ActionRow,
     computer: adw::ActionRow,
     portal: adw::ActionRow,
+    dns: adw::ActionRow,
+}
+
+/// The row that makes a debug bundle.
+struct Bundle {
+    row: adw::ActionRow,
+    make: gtk::Button,
+    open: gtk::Button,
 }
 
 impl Diagnostics {
@@ -46,22 +60,34 @@ impl Diagnostics {
         let problems = group(words, Message::Problems);
         problems.set_visible(false);
         let help = group(words, Message::HelpTitle);
-        help.add(&command(app, Message::Bundle, BUNDLE_COMMAND));
-        help.add(&command(app, Message::Log, LOG_COMMAND));
+        let bundle = Bundle {
+            row: command(app, Message::Bundle, BUNDLE_COMMAND),
+            make: action(words, Message::BundleMake, "app.make-bundle"),
+            open: action(words, Message::OpenFolder, "app.open-bundle"),
+        };
+        bundle.open.set_visible(false);
+        bundle.row.add_suffix(&bundle.open);
+        bundle.row.add_suffix(&bundle.make);
+        let log = command(app, Message::Log, LOG_COMMAND);
+        log.add_suffix(&action(words, Message::LogShow, "app.show-log"));
+        help.add(&bundle.row);
+        help.add(&log);
         let versions = group(words, Message::Versions);
-        let (service, computer, portal) = (
-            fact(words, Message::VersionService, "–"),
-            fact(words, Message::Computer, "–"),
-            fact(words, Message::Portal, "–"),
-        );
-        versions.add(&service);
+        let facts = Facts {
+            service: fact(words, Message::VersionService, "–"),
+            computer: fact(words, Message::Computer, "–"),
+            portal: fact(words, Message::Portal, "–"),
+            dns: fact(words, Message::Dns, "–"),
+        };
+        versions.add(&facts.service);
         versions.add(&fact(
             words,
             Message::VersionWindow,
             env!("CARGO_PKG_VERSION"),
         ));
-        versions.add(&computer);
-        versions.add(&portal);
+        for row in [&facts.computer, &facts.portal, &facts.dns] {
+            versions.add(row);
+        }
         let page = adw::PreferencesPage::new();
         for group in [&check, &problems, &help, &versions] {
             page.add(group);
@@ -75,10 +101,26 @@ impl Diagnostics {
             problems,
             problem_rows: RefCell::default(),
             shown_problems: RefCell::default(),
-            service,
-            computer,
-            portal,
+            facts,
+            bundle,
         }
+    }
+
+    /// Shows that a debug bundle is being made.
+    pub(super) fn begin_bundle(&self, words: &Words) {
+        self.bundle.make.set_sensitive(false);
+        self.bundle
+            .make
+            .set_label(&words.get(Message::BundleMaking));
+    }
+
+    /// Shows what became of a debug bundle.
+    pub(super) fn end_bundle(&self, words: &Words, told: &str, is_made: bool) {
+        self.bundle.make.set_sensitive(true);
+        self.bundle.make.set_label(&words.get(Message::BundleMake));
+        self.bundle.open.set_visible(is_made);
+        self.bundle.row.set_subtitle(told);
+        self.bundle.row.set_subtitle_lines(0);
     }
 
     /// Shows that a check runs.
@@ -125,9 +167,11 @@ impl Diagnostics {
             false => isolate(&text),
         };
         let of = |field: fn(&Status) -> String| shown(status.map(field).unwrap_or_default());
-        set_subtitle(&self.service, &of(present::service_version));
-        set_subtitle(&self.computer, &of(|status| status.name.clone()));
-        set_subtitle(&self.portal, &of(|status| status.portal_url.clone()));
+        set_subtitle(&self.facts.service, &of(present::service_version));
+        set_subtitle(&self.facts.computer, &of(|status| status.name.clone()));
+        set_subtitle(&self.facts.portal, &of(|status| status.portal_url.clone()));
+        let dns = status.map_or_else(String::new, |status| present::dns(words, status));
+        set_subtitle(&self.facts.dns, if dns.is_empty() { "–" } else { &dns });
         let problems: &[String] = status.map_or(&[], |status| &status.problems);
         let problems = &problems[..problems.len().min(MAX_PROBLEMS)];
         if *self.shown_problems.borrow() == problems {
@@ -221,6 +265,14 @@ fn plain_row(title: &str) -> adw::ActionRow {
     let row = adw::ActionRow::builder().use_markup(false).build();
     row.set_title(title);
     row
+}
+
+fn action(words: &Words, label: Message, action: &str) -> gtk::Button {
+    gtk::Button::builder()
+        .label(words.get(label))
+        .action_name(action)
+        .valign(gtk::Align::Center)
+        .build()
 }
 
 fn fact(words: &Words, title: Message, value: &str) -> adw::ActionRow {

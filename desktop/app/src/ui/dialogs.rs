@@ -4,7 +4,7 @@ use super::{App, ID, name};
 use adw::prelude::*;
 use culvert_desktop_core::exchange::Request;
 use culvert_desktop_core::settings::Theme;
-use culvert_desktop_core::text::escape_markup;
+use culvert_desktop_core::text::{clean_line, escape_markup};
 use culvert_desktop_core::words::Message;
 use std::rc::Rc;
 
@@ -113,7 +113,7 @@ fn switch(
 
 /// Asks before it signs out: coming back takes a browser or another token.
 pub(super) fn ask_sign_out(app: &Rc<App>) {
-    let Some(window) = app.window.get() else {
+    let Some(window) = app.shown_window() else {
         return;
     };
     let words = &app.words;
@@ -134,6 +134,75 @@ pub(super) fn ask_sign_out(app: &Rc<App>) {
         }
     });
     dialog.present();
+}
+
+/// Closes a dialog with the key Escape.
+pub(super) fn close_by_escape(dialog: &adw::Window) {
+    let keys = gtk::EventControllerKey::new();
+    let closed = dialog.downgrade();
+    keys.connect_key_pressed(move |_, key, _, _| match key {
+        gtk::gdk::Key::Escape => {
+            if let Some(dialog) = closed.upgrade() {
+                dialog.close();
+            }
+            gtk::glib::Propagation::Stop
+        }
+        _ => gtk::glib::Propagation::Proceed,
+    });
+    dialog.add_controller(keys);
+}
+
+/// Shows lines of the service's log.
+pub(super) fn show_log(app: &Rc<App>, lines: &[String]) {
+    let Some(window) = app.window.get() else {
+        return;
+    };
+    let title = app.words.get(Message::Log);
+    let dialog = adw::Window::builder()
+        .transient_for(window.parent())
+        .modal(true)
+        .default_width(720)
+        .default_height(560)
+        .title(&title)
+        .build();
+    let lines: Vec<String> = lines.iter().map(|line| clean_line(line)).collect();
+    let text = lines.join("\n");
+    let view = gtk::TextView::builder()
+        .editable(false)
+        .cursor_visible(false)
+        .monospace(true)
+        .wrap_mode(gtk::WrapMode::WordChar)
+        .left_margin(12)
+        .right_margin(12)
+        .top_margin(8)
+        .bottom_margin(8)
+        .build();
+    name(&view, &title);
+    view.buffer().set_text(&text);
+    let scrolled = gtk::ScrolledWindow::builder()
+        .child(&view)
+        .vexpand(true)
+        .build();
+    let copy = gtk::Button::builder()
+        .label(app.words.get(Message::LogCopy))
+        .build();
+    let weak = Rc::downgrade(app);
+    copy.connect_clicked(move |_| {
+        if let Some(app) = weak.upgrade() {
+            app.copy(&text);
+        }
+    });
+    let header = adw::HeaderBar::new();
+    header.pack_start(&copy);
+    let content = gtk::Box::new(gtk::Orientation::Vertical, 0);
+    content.append(&header);
+    content.append(&scrolled);
+    dialog.set_content(Some(&content));
+    close_by_escape(&dialog);
+    dialog.present();
+    // The newest lines are the last ones.
+    let end = view.buffer().create_mark(None, &view.buffer().end_iter(), false);
+    view.scroll_to_mark(&end, 0.0, false, 0.0, 0.0);
 }
 
 /// Lists the keys.

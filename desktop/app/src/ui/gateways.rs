@@ -37,8 +37,8 @@ impl Gateways {
         }
     }
 
-    /// Shows these gateways.
-    pub(super) fn show(&self, words: &Words, gateways: &[Gateway]) {
+    /// Shows these gateways, which the service told `age_ms` ago.
+    pub(super) fn show(&self, words: &Words, gateways: &[Gateway], age_ms: u64) {
         let gateways = &gateways[..gateways.len().min(MAX_GATEWAYS)];
         let mut rows = self.rows.borrow_mut();
         while rows.len() > gateways.len() {
@@ -56,7 +56,7 @@ impl Gateways {
             rows.push(row);
         }
         for (row, gateway) in rows.iter().zip(gateways) {
-            let [path, rates] = present::gateway(words, gateway);
+            let [path, rates] = present::gateway(words, gateway, age_ms);
             let subtitle = format!("{path}\n{rates}");
             if row.subtitle().as_deref() != Some(&subtitle) {
                 row.set_title(&text::isolate(&gateway.name));

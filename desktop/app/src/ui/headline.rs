@@ -7,9 +7,10 @@ use culvert_desktop_core::present::{self, Headline as Shown};
 use culvert_desktop_core::sign_in::{Code, Progress};
 use culvert_desktop_core::text::escape_markup;
 use culvert_desktop_core::words::{Message, Value};
-use gtk::{glib, pango};
-use std::cell::Cell;
-use std::rc::{Rc, Weak};
+use culvert_desktop_link::now_ms;
+use gtk::pango;
+use std::cell::RefCell;
+use std::rc::Rc;
 
 /// The widgets of the state.
 pub(super) struct Headline {
@@ -19,14 +20,49 @@ pub(super) struct Headline {
     bar_icon: gtk::Image,
     bar_title: gtk::Label,
     bar_detail: gtk::Label,
-    code: gtk::Label,
-    code_left: gtk::Label,
+    code: CodeLabels,
     command: gtk::Label,
     managed: gtk::Label,
     buttons: Vec<(gtk::Button, Button)>,
-    /// True while a timer counts the time of a code down.
-    counts: Rc<Cell<bool>>,
-    app: Weak<App>,
+    /// What is shown: widgets that are set anew are drawn anew.
+    last: RefCell<Option<(Phase, Shown, Offer, bool)>>,
+}
+
+/// The labels of a code.
+struct CodeLabels {
+    code: gtk::Label,
+    left: gtk::Label,
+    /// A line that says what the address is for.
+    about: gtk::Label,
+    address: gtk::Label,
+}
+
+impl CodeLabels {
+    fn all(&self) -> [&gtk::Label; 4] {
+        [&self.code, &self.left, &self.about, &self.address]
+    }
+
+    /// Shows the code and its address, so that both can be copied where no browser opens.
+    fn show(&self, app: &App, code: Option<&Code>) {
+        for label in self.all() {
+            label.set_visible(code.is_some());
+        }
+        let Some(code) = code else {
+            return;
+        };
+        set(&self.code, &code.user_code);
+        let left = match code.left_s(now_ms()) {
+            Some(seconds) => {
+                let time = present::time(&app.words, seconds);
+                app.words
+                    .with(Message::CodeLeft, &[("time", Value::Text(&time))])
+            }
+            None => app.words.get(Message::CodeExpired),
+        };
+        set(&self.left, &left);
+        set(&self.about, &app.words.get(Message::CodeAddress));
+        set(&self.address, &code.url);
+    }
 }
 
 /// A button of the page.
@@ -35,13 +71,15 @@ enum Button {
     SignIn,
     Connect,
     OpenBrowser,
+    CopyCode,
     CopyLink,
     CopyCommand,
     Cancel,
+    Dismiss,
     Check,
 }
 
-const BUTTONS: [(Button, Message, &str, bool); 7] = [
+const BUTTONS: [(Button, Message, &str, bool); 9] = [
     (Button::SignIn, Message::SignIn, "app.sign-in", true),
     (Button::Connect, Message::Connect, "app.connect", true),
     (
@@ -50,6 +88,7 @@ const BUTTONS: [(Button, Message, &str, bool); 7] = [
         "app.open-browser",
         true,
     ),
+    (Button::CopyCode, Message::CopyCode, "app.copy-code", false),
     (Button::CopyLink, Message::CopyLink, "app.copy-link", false),
     (
         Button::CopyCommand,
@@ -58,6 +97,7 @@ const BUTTONS: [(Button, Message, &str, bool); 7] = [
         true,
     ),
     (Button::Cancel, Message::Cancel, "app.cancel", false),
+    (Button::Dismiss, Message::Dismiss, "app.cancel", false),
     (
         Button::Check,
         Message::Diagnostics,
@@ -82,7 +122,14 @@ impl Headline {
                 .visible(false)
                 .build()
         };
-        let (code, code_left) = (label(&["code"]), label(&["dim-label"]));
+        let code = CodeLabels {
+            code: label(&["code"]),
+            left: label(&["dim-label"]),
+            about: label(&["dim-label", "caption"]),
+            address: label(&["command"]),
+        };
+        // An address has no spaces to break at.
+        code.address.set_wrap_mode(pango::WrapMode::WordChar);
         let (command, managed) = (label(&["command"]), label(&["dim-label"]));
         let row = gtk::Box::builder()
             .spacing(8)
@@ -109,7 +156,7 @@ impl Headline {
             .spacing(14)
             .halign(gtk::Align::Center)
             .build();
-        for widget in [&code, &code_left, &command, &managed] {
+        for widget in code.all().into_iter().chain([&command, &managed]) {
             below.append(widget);
         }
         below.append(&row);
@@ -123,12 +170,10 @@ impl Headline {
             bar_title,
             bar_detail,
             code,
-            code_left,
             command,
             managed,
             buttons,
-            counts: Rc::default(),
-            app: Rc::downgrade(app),
+            last: RefCell::default(),
         }
     }
 
@@ -142,6 +187,15 @@ impl Headline {
         is_managed: bool,
     ) {
         let words = &app.words;
+        let code = match phase {
+            Phase::SigningIn(Progress::Code(code)) => Some(code),
+            _ => None,
+        };
+        self.code.show(app, code);
+        let now = Some((phase.clone(), shown.clone(), offer, is_managed));
+        if self.last.replace(now.clone()) == now {
+            return;
+        }
         set_icon(&self.bar_icon, shown.icon);
         set(&self.bar_title, &shown.title);
         set(&self.bar_detail, &shown.detail);
@@ -153,11 +207,6 @@ impl Headline {
         self.page.set_title(&shown.title);
         self.page
             .set_description(Some(&escape_markup(&shown.detail)));
-        let code = match phase {
-            Phase::SigningIn(Progress::Code(code)) => Some(code),
-            _ => None,
-        };
-        self.show_code(app, code);
         let is_forbidden = *phase == Phase::NotPermitted;
         self.command.set_visible(is_forbidden);
         if is_forbidden {
@@ -165,6 +214,10 @@ impl Headline {
         }
         self.managed.set_visible(is_managed);
         set(&self.managed, &words.get(Message::Managed));
+        let is_under_way = matches!(
+            phase,
+            Phase::SigningIn(Progress::Asking | Progress::Code(_))
+        );
         let is_troubled = matches!(
             phase,
             Phase::Connecting(_) | Phase::Failed(_) | Phase::Broken(_)
@@ -173,45 +226,13 @@ impl Headline {
             widget.set_visible(match button {
                 Button::SignIn => offer.sign_in,
                 Button::Connect => offer.up && !offer.sign_in,
-                Button::OpenBrowser | Button::CopyLink => code.is_some(),
+                Button::OpenBrowser | Button::CopyCode | Button::CopyLink => code.is_some(),
                 Button::CopyCommand => is_forbidden,
-                Button::Cancel => matches!(phase, Phase::SigningIn(_)),
+                Button::Cancel => is_under_way,
+                Button::Dismiss => !is_under_way && matches!(phase, Phase::SigningIn(_)),
                 Button::Check => is_troubled,
             });
         }
-    }
-
-    fn show_code(&self, app: &App, code: Option<&Code>) {
-        self.code.set_visible(code.is_some());
-        self.code_left.set_visible(code.is_some());
-        let Some(code) = code else {
-            return;
-        };
-        set(&self.code, &code.user_code);
-        let left = match code.left_s(app.now_ms()) {
-            Some(seconds) => {
-                let time = present::time(&app.words, seconds);
-                app.words
-                    .with(Message::CodeLeft, &[("time", Value::Text(&time))])
-            }
-            None => app.words.get(Message::CodeExpired),
-        };
-        set(&self.code_left, &left);
-        self.count_down();
-    }
-
-    /// Refreshes once a second while a code is shown.
-    fn count_down(&self) {
-        if self.counts.replace(true) {
-            return;
-        }
-        let (counts, app) = (Rc::clone(&self.counts), Weak::clone(&self.app));
-        glib::timeout_add_seconds_local_once(1, move || {
-            counts.set(false);
-            if let Some(app) = app.upgrade() {
-                app.refresh();
-            }
-        });
     }
 }
 

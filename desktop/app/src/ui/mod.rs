@@ -8,6 +8,7 @@ mod gateways;
 mod headline;
 mod resources;
 mod sign_in;
+mod tray;
 mod window;
 
 use crate::options::Options;
@@ -15,20 +16,24 @@ use accessible::name;
 use adw::prelude::*;
 use culvert_desktop_core::exchange::Request;
 use culvert_desktop_core::favourites::Favourites;
-use culvert_desktop_core::notices::Notices;
+use culvert_desktop_core::notices::{Notice, Notices};
+use culvert_desktop_core::pace::Pace;
 use culvert_desktop_core::phase::{Contact, Offer, Phase};
 use culvert_desktop_core::present::{self, Around};
 use culvert_desktop_core::settings::{Settings, Theme};
-use culvert_desktop_core::sign_in::Progress;
 use culvert_desktop_core::status::{Control, Status};
 use culvert_desktop_core::text::escape_markup;
+use culvert_desktop_core::tray::Tray as Shown;
 use culvert_desktop_core::words::{Language, Message, Value, Words};
-use culvert_desktop_link::{Event, Files, Link, Mailbox, Program, Service, SignInProcess};
+use culvert_desktop_link::{
+    Event, Files, Link, Mailbox, Program, Service, now_ms, processor_us,
+};
 use gtk::{gio, glib};
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 
 /// The name of the application, of its icon and of its desktop file.
 pub(crate) const ID: &str = "org.culvert.Desktop";
@@ -36,20 +41,21 @@ pub(crate) const ID: &str = "org.culvert.Desktop";
 /// The state that the parts of the window share.
 struct Model {
     contact: Contact,
-    sign_in: Option<SignInState>,
-    sign_ins: u64,
     settings: Settings,
     favourites: Favourites,
     notices: Notices,
+    /// The state that the window showed last, and when.
+    shown: Option<Phase>,
+    pace: Pace,
+    /// The portal of a sign-in that was begun here, until its code is there.
+    opens_browser_for: Option<String>,
+    /// The debug bundle that was made last.
+    bundle: Option<PathBuf>,
 }
 
-/// A sign-in that is under way.
-struct SignInState {
-    number: u64,
-    progress: Progress,
-    /// Gives the sign-in up when it is dropped.
-    _process: SignInProcess,
-}
+/// A timer that runs at most once at a time.
+#[derive(Default)]
+struct Timer(Cell<bool>);
 
 /// The program in its one instance.
 pub(crate) struct App {
@@ -60,8 +66,14 @@ pub(crate) struct App {
     files: Files,
     mailbox: Arc<Mailbox>,
     link: Link,
-    began: Instant,
     model: RefCell<Model>,
+    tray: Option<Rc<tray::Tray>>,
+    /// For changes that the pace holds back.
+    later: Timer,
+    /// For texts that count seconds.
+    second: Timer,
+    /// For notifications that wait for their minute.
+    notice: Timer,
     window: OnceCell<window::Window>,
 }
 
@@ -69,7 +81,7 @@ pub(crate) struct App {
 pub(crate) fn run(options: Options) -> glib::ExitCode {
     let application = adw::Application::new(Some(ID), gio::ApplicationFlags::default());
     let running: Rc<OnceCell<Rc<App>>> = Rc::default();
-    let is_hidden = std::cell::Cell::new(options.is_hidden);
+    let is_hidden = Cell::new(options.is_hidden);
     application.connect_startup(glib::clone!(
         #[strong]
         running,
@@ -115,15 +127,20 @@ impl App {
             },
             link: Link::start(Service::at(options.socket.clone()), Arc::clone(&mailbox))?,
             mailbox,
-            began: Instant::now(),
             model: RefCell::new(Model {
                 contact: Contact::None,
-                sign_in: None,
-                sign_ins: 0,
                 settings: files.settings(),
                 favourites: files.favourites(),
                 notices: Notices::default(),
+                shown: None,
+                pace: Pace::default(),
+                opens_browser_for: None,
+                bundle: None,
             }),
+            tray: tray::Tray::new(application),
+            later: Timer::default(),
+            second: Timer::default(),
+            notice: Timer::default(),
             files,
             window: OnceCell::new(),
         });
@@ -149,9 +166,12 @@ impl App {
         window.show();
     }
 
-    /// Milliseconds of the window's clock.
-    fn now_ms(&self) -> u64 {
-        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    /// The window, shown: for dialogs, which need one.
+    fn shown_window(self: &Rc<Self>) -> Option<&window::Window> {
+        if !self.window.get().is_some_and(window::Window::is_visible) {
+            self.present();
+        }
+        self.window.get()
     }
 
     /// Takes what the threads have put into the mailbox.
@@ -160,21 +180,56 @@ impl App {
         for event in events {
             self.handle(event);
         }
-        let mut told = Vec::new();
-        {
+        if let Some(contact) = contact {
             let mut model = self.model.borrow_mut();
-            if let Some(contact) = contact {
-                model.contact = contact;
-            }
+            model.contact = contact;
             let Model {
                 contact, notices, ..
             } = &mut *model;
-            told.extend(notices.observe(contact, self.now_ms()));
+            let told = notices.observe(contact, now_ms());
+            drop(model);
+            self.notify_all(&told);
         }
-        for notice in told {
-            self.notify(&present::notice(&self.words, &notice));
+        let (phase, wait_ms) = {
+            let model = self.model.borrow();
+            let wait_ms = model.pace.wait_ms(now_ms(), processor_us());
+            (Phase::of(&model.contact), wait_ms)
+        };
+        // The state itself is shown at once. Changes in the lists have a pace.
+        if wait_ms == 0 || self.model.borrow().shown.as_ref() != Some(&phase) {
+            self.refresh();
+        } else {
+            self.after(wait_ms, |app| &app.later, Self::refresh);
         }
-        self.refresh();
+    }
+
+    /// Runs `act` once after `wait_ms`, unless `timer` runs already.
+    fn after(self: &Rc<Self>, wait_ms: u64, timer: fn(&Self) -> &Timer, act: fn(&Rc<Self>)) {
+        if timer(self).0.replace(true) {
+            return;
+        }
+        let weak = Rc::downgrade(self);
+        glib::timeout_add_local_once(Duration::from_millis(wait_ms), move || {
+            if let Some(app) = weak.upgrade() {
+                timer(&app).0.set(false);
+                act(&app);
+            }
+        });
+    }
+
+    /// Shows notifications, and comes back for those that wait.
+    fn notify_all(self: &Rc<Self>, notices: &[Notice]) {
+        for notice in notices {
+            self.notify(&present::notice(&self.words, notice));
+        }
+        let next_ms = self.model.borrow().notices.next_ms();
+        if let Some(next_ms) = next_ms {
+            let wait_ms = next_ms.saturating_sub(now_ms()).max(1);
+            self.after(wait_ms, |app| &app.notice, |app| {
+                let due = app.model.borrow_mut().notices.due(now_ms());
+                app.notify_all(&due);
+            });
+        }
     }
 
     fn handle(self: &Rc<Self>, event: Event) {
@@ -187,8 +242,9 @@ impl App {
                 );
             }
             Event::CommandLost => self.toast(&self.words.get(Message::CommandLost)),
-            Event::SignIn(number, progress) => self.sign_in_goes_on(number, progress),
-            Event::SignInEnded(number, result) => self.sign_in_ended(number, result),
+            Event::Log(Ok(lines)) => dialogs::show_log(self, &lines),
+            Event::Log(Err(_)) => self.toast(&self.words.get(Message::LogFailed)),
+            Event::Bundle(made) => self.bundle_made(made),
             Event::Netcheck(findings) => {
                 if let Some(window) = self.window.get() {
                     window.diagnostics.show_findings(&self.words, findings);
@@ -199,11 +255,7 @@ impl App {
 
     /// The state of the window.
     fn phase(&self) -> Phase {
-        let model = self.model.borrow();
-        Phase::of(
-            &model.contact,
-            model.sign_in.as_ref().map(|sign_in| &sign_in.progress),
-        )
+        Phase::of(&self.model.borrow().contact)
     }
 
     /// The service's last status, if that is the state of the contact.
@@ -214,47 +266,64 @@ impl App {
         }
     }
 
-    /// Shows the state in every part of the window.
+    /// Shows the state in every part of the window, and in the tray.
     fn refresh(self: &Rc<Self>) {
         let phase = self.phase();
+        let before = {
+            let mut model = self.model.borrow_mut();
+            model.pace.shown(now_ms(), processor_us());
+            model.shown.replace(phase.clone())
+        };
         let status = self.status();
         let control = status
             .as_ref()
             .map_or(Control::Token, |status| status.service.control);
         let offer = Offer::of(&phase, control);
         actions::enable(self, &phase, offer);
-        let Some(window) = self.window.get() else {
-            return;
-        };
         let portal_url = status
             .as_ref()
             .map_or("", |status| status.portal_url.as_str());
         let around = Around {
             socket: &self.socket,
             portal_url,
-            now_ms: self.now_ms(),
+            now_ms: now_ms(),
         };
         let shown = present::headline(&self.words, &phase, &around);
-        let is_managed = status.is_some() && control == Control::Token;
-        window
-            .headline
-            .show(self, &phase, &shown, offer, is_managed);
+        if let Some(tray) = &self.tray {
+            tray.show(Shown::of(&self.words, &phase, &shown, offer));
+        }
+        if let Some(window) = self.window.get().filter(|window| window.is_visible()) {
+            let is_managed = status.is_some() && control == Control::Token;
+            window
+                .headline
+                .show(self, &phase, &shown, offer, is_managed);
+            self.refresh_lists(window, &phase, status.as_deref());
+        }
+        self.follow_sign_in(before.as_ref(), &phase);
+    }
+
+    fn refresh_lists(self: &Rc<Self>, window: &window::Window, phase: &Phase, status: Option<&Status>) {
+        let words = &self.words;
+        let mut counts_seconds = phase.counts_seconds();
         match status.filter(|_| phase.shows_resources()) {
             Some(status) => {
-                window
-                    .resources
-                    .show(&self.words, &status, &self.model.borrow().favourites);
-                window.gateways.show(&self.words, &status.gateways);
+                let model = self.model.borrow();
+                window.resources.show(words, status, &model.favourites);
+                let age_ms = now_ms().saturating_sub(status.heard.gateways_ms);
+                window.gateways.show(words, &status.gateways, age_ms);
+                let mut gateways = status.gateways.iter();
+                counts_seconds |= gateways.any(|gateway| gateway.silent_for_ms.is_some());
             }
             None => {
                 window.resources.clear();
-                window.gateways.show(&self.words, &[]);
+                window.gateways.show(words, &[], 0);
             }
         }
         window.show_resources(phase.shows_resources());
-        window
-            .diagnostics
-            .show_status(&self.words, self.status().as_deref());
+        window.diagnostics.show_status(words, status);
+        if counts_seconds {
+            self.after(1_000, |app| &app.second, Self::refresh);
+        }
     }
 
     /// Sends a command to the service.
@@ -285,6 +354,38 @@ impl App {
         // One of the same title takes its place.
         self.application
             .send_notification(Some(title), &notification);
+    }
+
+    /// Makes a debug bundle in a new directory of the person.
+    fn make_bundle(self: &Rc<Self>) {
+        let now = glib::DateTime::now_local().and_then(|now| now.format("%Y%m%dT%H%M%S"));
+        let name = format!("culvert-debug-{}", now.as_deref().unwrap_or("now"));
+        if let Some(window) = self.window.get() {
+            window.diagnostics.begin_bundle(&self.words);
+        }
+        self.program
+            .make_bundle(glib::home_dir().join(name), &self.mailbox);
+    }
+
+    fn bundle_made(&self, made: Result<PathBuf, String>) {
+        let Some(window) = self.window.get() else {
+            return;
+        };
+        let (message, name, value) = match &made {
+            Ok(path) => (Message::BundleMade, "path", path.display().to_string()),
+            Err(why) => (Message::BundleFailed, "why", why.clone()),
+        };
+        let told = self.words.with(message, &[(name, Value::Text(&value))]);
+        window.diagnostics.end_bundle(&self.words, &told, made.is_ok());
+        self.model.borrow_mut().bundle = made.ok();
+    }
+
+    /// Opens the directory of the debug bundle.
+    fn open_bundle(self: &Rc<Self>) {
+        let path = self.model.borrow().bundle.clone();
+        if let Some(path) = path {
+            self.open_url(&gio::File::for_path(path).uri());
+        }
     }
 
     /// Copies a text, and says so.

@@ -7,12 +7,12 @@ use culvert_desktop_core::exchange::Request;
 use culvert_desktop_core::favourites::Favourites;
 use culvert_desktop_core::present;
 use culvert_desktop_core::resources::{
-    Choice, MAX_QUERY_CHARS, Row, Splice, difference, rows, search,
+    Choice, MAX_QUERY_CHARS, Row, Rows, Splice, difference, search,
 };
 use culvert_desktop_core::status::{AccessState, Status};
-use culvert_desktop_core::words::{Message, Value, Words};
+use culvert_desktop_core::words::{Language, Message, Value, Words};
 use gtk::{gio, glib, pango};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
 const CHOICES: [(Choice, Message); 4] = [
@@ -34,7 +34,9 @@ pub(super) struct Resources {
 
 /// The rows and the widgets that show them.
 struct List {
-    all: RefCell<Vec<Rc<Row>>>,
+    all: RefCell<Rows>,
+    /// True once the rows are those of a status.
+    is_filled: Cell<bool>,
     found: RefCell<Vec<Rc<Row>>>,
     store: gio::ListStore,
     entry: gtk::SearchEntry,
@@ -95,6 +97,7 @@ impl Resources {
         page.append(&stack);
         let list = Rc::new(List {
             all: RefCell::default(),
+            is_filled: Cell::default(),
             found: RefCell::default(),
             store,
             entry: entry.clone(),
@@ -109,19 +112,19 @@ impl Resources {
 
     /// Shows the resources of a status.
     pub(super) fn show(&self, words: &Words, status: &Status, favourites: &Favourites) {
-        let now = rows(status, favourites);
-        if *self.list.all.borrow() == now && !now.is_empty() {
-            return;
+        let is_changed = self.list.all.borrow_mut().update(status, favourites);
+        if is_changed || !self.list.is_filled.replace(true) {
+            self.list.find(words);
         }
-        self.list.all.replace(now);
-        self.list.find(words);
     }
 
     /// Shows none: what the list had is not so any more.
     pub(super) fn clear(&self) {
-        self.list.all.take();
-        self.list.found.take();
-        self.list.store.remove_all();
+        if self.list.is_filled.replace(false) {
+            self.list.all.take();
+            self.list.found.take();
+            self.list.store.remove_all();
+        }
     }
 
     pub(super) fn focus_search(&self) {
@@ -139,7 +142,8 @@ impl List {
             }
         });
         let again = Rc::clone(&find);
-        self.entry.connect_search_changed(move |_| again());
+        // Not `search-changed`, which waits: a search is shown with each key.
+        self.entry.connect_changed(move |_| again());
         self.choice.connect_selected_notify(move |_| find());
         self.entry.connect_stop_search(|entry| entry.set_text(""));
     }
@@ -152,7 +156,8 @@ impl List {
             .and_then(|place| CHOICES.get(place));
         let choice = choice.map_or(Choice::All, |(choice, _)| *choice);
         let all = self.all.borrow();
-        let now = search(&all, &query, choice);
+        let all = all.all();
+        let now = search(all, &query, choice);
         for step in difference(&self.found.borrow(), &now) {
             self.apply(step, &now);
         }
@@ -379,16 +384,17 @@ fn bind(app: &App, item: &gtk::ListItem) {
     let words = &app.words;
     headline::set(&widgets.name, &row.name);
     headline::set(&widgets.target, &row.target);
-    let about = present::about(words, &row);
+    let about = present::about(words, &row, local_time);
     widgets.about.set_visible(!about.is_empty());
     headline::set(&widgets.about, &about);
     widgets
         .about
         .set_tooltip_text((!about.is_empty()).then_some(&about));
     headline::set(&widgets.state, &present::state(words, row.state));
-    widgets
-        .state
-        .set_css_classes(&["pill-state", class_of(row.state)]);
+    let class = class_of(row.state);
+    if !widgets.state.has_css_class(class) {
+        widgets.state.set_css_classes(&["pill-state", class]);
+    }
     widgets.star.set_icon_name(match row.is_favourite {
         true => "starred-symbolic",
         false => "non-starred-symbolic",
@@ -422,6 +428,16 @@ fn bind(app: &App, item: &gtk::ListItem) {
     }
 }
 
+/// A moment in the time of this machine, in the form of the language.
+fn local_time(words: &Words, unix_s: i64) -> Option<String> {
+    let form = match words.language() {
+        Language::English => "%Y-%m-%d %H:%M",
+        Language::German => "%d.%m.%Y, %H:%M",
+    };
+    let local = glib::DateTime::from_unix_local(unix_s).ok()?;
+    local.format(form).ok().map(Into::into)
+}
+
 const fn class_of(state: AccessState) -> &'static str {
     match state {
         AccessState::Granted => "granted",
@@ -443,7 +459,7 @@ impl App {
             .iter()
             .flat_map(|status| &status.resources)
             .find(|resource| resource.id == id);
-        match resource.and_then(address::to_copy) {
+        match resource.and_then(|resource| address::to_copy(resource)) {
             Some(target) => self.copy(target),
             None => self.toast(&self.words.get(Message::NotAnAddress)),
         }
@@ -455,7 +471,7 @@ impl App {
             .iter()
             .flat_map(|status| &status.resources)
             .find(|resource| resource.id == id);
-        if let Some(url) = resource.and_then(address::to_open) {
+        if let Some(url) = resource.and_then(|resource| address::to_open(resource)) {
             self.open_url(&url);
         }
     }

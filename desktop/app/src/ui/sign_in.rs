@@ -1,20 +1,17 @@
-//! Signing in: the dialog with the two ways, and the process of the browser's way.
+//! Signing in: the dialog with the two ways. The service carries the browser's way out, and tells its progress.
 
-use super::{App, SignInState};
+use super::App;
 use adw::prelude::*;
 use culvert_desktop_core::exchange::{MAX_TOKEN_BYTES, Request, SignIn};
 use culvert_desktop_core::phase::Phase;
-use culvert_desktop_core::sign_in::{Code, Progress, portal_url};
-use culvert_desktop_core::words::{Message, Value};
-use culvert_desktop_link::{SignInProcess, SignInRequest};
+use culvert_desktop_core::sign_in::{Code, Progress, fingerprint, portal_url};
+use culvert_desktop_core::words::Message;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::time::Instant;
 use zeroize::Zeroizing;
 
 /// Opens the dialog.
 pub(super) fn open(app: &Rc<App>) {
-    let Some(window) = app.window.get() else {
+    let Some(window) = app.shown_window() else {
         return;
     };
     let words = &app.words;
@@ -26,31 +23,35 @@ pub(super) fn open(app: &Rc<App>) {
         .title(words.get(Message::SignIn))
         .build();
     let page = adw::PreferencesPage::new();
-    page.add(&browser(app, &dialog));
+    let signs_in = app.status().is_some_and(|status| status.service.signs_in);
+    page.add(&match signs_in {
+        true => browser(app, &dialog),
+        false => too_old(app),
+    });
     page.add(&token(app, &dialog));
     let content = gtk::Box::new(gtk::Orientation::Vertical, 0);
     content.append(&adw::HeaderBar::new());
     content.append(&page);
     dialog.set_content(Some(&content));
-    let keys = gtk::EventControllerKey::new();
-    let closed = dialog.clone();
-    keys.connect_key_pressed(move |_, key, _, _| match key {
-        gtk::gdk::Key::Escape => {
-            closed.close();
-            gtk::glib::Propagation::Stop
-        }
-        _ => gtk::glib::Propagation::Proceed,
-    });
-    dialog.add_controller(keys);
+    super::dialogs::close_by_escape(&dialog);
     dialog.present();
+}
+
+fn browser_group(app: &App, description: Message) -> adw::PreferencesGroup {
+    adw::PreferencesGroup::builder()
+        .title(app.words.get(Message::SignInBrowser))
+        .description(app.words.get(description))
+        .build()
+}
+
+/// In the place of the browser's way, where the service does not know it.
+fn too_old(app: &App) -> adw::PreferencesGroup {
+    browser_group(app, Message::UpdateService)
 }
 
 fn browser(app: &Rc<App>, dialog: &adw::Window) -> adw::PreferencesGroup {
     let words = &app.words;
-    let group = adw::PreferencesGroup::builder()
-        .title(words.get(Message::SignInBrowser))
-        .description(words.get(Message::SignInBrowserDetail))
-        .build();
+    let group = browser_group(app, Message::SignInBrowserDetail);
     let portal = adw::EntryRow::builder()
         .title(words.get(Message::PortalAddress))
         .build();
@@ -68,25 +69,30 @@ fn browser(app: &Rc<App>, dialog: &adw::Window) -> adw::PreferencesGroup {
     group.add(&button);
     let (weak, dialog) = (Rc::downgrade(app), dialog.clone());
     let begin = Rc::new({
-        let portal = portal.clone();
+        let (portal, certificate) = (portal.clone(), certificate.clone());
         move || {
             let Some(app) = weak.upgrade() else { return };
-            match portal_url(&portal.text()) {
-                Some(url) => {
-                    let pin = certificate.text().trim().to_owned();
-                    dialog.close();
-                    app.begin_sign_in(url, Some(pin).filter(|pin| !pin.is_empty()));
-                }
-                None => {
-                    portal.add_css_class("error");
-                    app.toast(&app.words.get(Message::PortalInvalid));
-                }
+            let Some(url) = portal_url(&portal.text()) else {
+                portal.add_css_class("error");
+                app.toast(&app.words.get(Message::PortalInvalid));
+                return;
+            };
+            let typed = certificate.text();
+            let pin = fingerprint(&typed);
+            if pin.is_none() && !typed.trim().is_empty() {
+                certificate.add_css_class("error");
+                app.toast(&app.words.get(Message::CertificateInvalid));
+                return;
             }
+            dialog.close();
+            app.begin_sign_in(url, pin);
         }
     });
-    portal.connect_changed(|portal| portal.remove_css_class("error"));
-    let entered = Rc::clone(&begin);
-    portal.connect_entry_activated(move |_| entered());
+    for row in [&portal, &certificate] {
+        row.connect_changed(|row| row.remove_css_class("error"));
+        let entered = Rc::clone(&begin);
+        row.connect_entry_activated(move |_| entered());
+    }
     button.connect_clicked(move |_| begin());
     group
 }
@@ -119,7 +125,7 @@ fn token(app: &Rc<App>, dialog: &adw::Window) -> adw::PreferencesGroup {
             }
             entry.set_text("");
             dialog.close();
-            app.send(Request::SignIn(SignIn::Token(token)));
+            app.send(Request::SignIn(SignIn::Token { token }));
         }
     });
     entry.connect_changed(|entry| entry.remove_css_class("error"));
@@ -141,98 +147,61 @@ fn submit(label: &str) -> gtk::Button {
 }
 
 impl App {
-    /// Begins to sign in by a browser.
+    /// Has the service sign in by a browser.
     fn begin_sign_in(self: &Rc<Self>, portal: String, certificate: Option<String>) {
         self.change_settings(|settings| settings.portal.clone_from(&portal));
-        let number = {
-            let mut model = self.model.borrow_mut();
-            model.sign_ins += 1;
-            model.sign_ins
-        };
-        let request = SignInRequest {
-            number,
+        // Another window's sign-in opens no browser here.
+        self.model.borrow_mut().opens_browser_for = Some(portal.clone());
+        self.send(Request::SignIn(SignIn::Portal {
             portal,
             certificate,
-        };
-        let began: Instant = self.began;
-        let now_ms = move || u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        match SignInProcess::start(&self.program, request, Arc::clone(&self.mailbox), now_ms) {
-            Ok(process) => {
-                let progress = Progress::Asking;
-                self.model.borrow_mut().sign_in = Some(SignInState {
-                    number,
-                    progress,
-                    _process: process,
-                });
-            }
-            Err(error) => self.say_that_sign_in_failed(&error.to_string()),
-        }
-        self.refresh();
+        }));
     }
 
-    /// Takes the progress of the sign-in with this number, unless it was given up.
-    pub(super) fn sign_in_goes_on(self: &Rc<Self>, number: u64, progress: Progress) {
-        let mut model = self.model.borrow_mut();
-        let Some(sign_in) = model
-            .sign_in
-            .as_mut()
-            .filter(|sign_in| sign_in.number == number)
-        else {
-            return;
-        };
-        let is_new =
-            !matches!(sign_in.progress, Progress::Code(_)) && matches!(progress, Progress::Code(_));
-        sign_in.progress = progress;
-        drop(model);
-        if is_new {
-            self.open_browser();
-        }
-    }
-
-    pub(super) fn sign_in_ended(self: &Rc<Self>, number: u64, result: Result<(), String>) {
-        let is_current = self
-            .model
-            .borrow()
-            .sign_in
-            .as_ref()
-            .is_some_and(|sign_in| sign_in.number == number);
-        if !is_current {
-            return;
-        }
-        self.model.borrow_mut().sign_in = None;
-        if let Err(why) = result {
-            self.say_that_sign_in_failed(&why);
-        }
-    }
-
-    fn say_that_sign_in_failed(&self, why: &str) {
-        self.toast(
-            &self
-                .words
-                .with(Message::SignInFailed, &[("why", Value::Text(why))]),
+    /// Opens the browser once the sign-in that was begun here has its code. `before` is the state that was shown last.
+    pub(super) fn follow_sign_in(self: &Rc<Self>, before: Option<&Phase>, phase: &Phase) {
+        let was_under_way = matches!(
+            before,
+            Some(Phase::SigningIn(Progress::Asking | Progress::Code(_)))
         );
+        match phase {
+            Phase::SigningIn(Progress::Code(_)) => {
+                let told = self.status().and_then(|status| {
+                    let sign_in = status.service.sign_in.as_ref()?;
+                    portal_url(&sign_in.portal)
+                });
+                let wanted = self.model.borrow_mut().opens_browser_for.take();
+                if wanted.is_none() || wanted != told {
+                    return;
+                }
+            }
+            Phase::SigningIn(Progress::Asking) => return,
+            _ if was_under_way => {
+                self.model.borrow_mut().opens_browser_for = None;
+                return;
+            }
+            _ => return,
+        }
+        self.open_browser();
     }
 
-    /// Gives up the sign-in that is under way.
+    /// Has the service give up the sign-in that is under way, or forget that it failed.
     pub(super) fn cancel_sign_in(self: &Rc<Self>) {
-        self.model.borrow_mut().sign_in = None;
-        self.refresh();
+        self.model.borrow_mut().opens_browser_for = None;
+        self.send(Request::CancelSignIn);
     }
 
     /// The code that is to be approved.
     pub(super) fn code(&self) -> Option<Code> {
-        match self.model.borrow().sign_in.as_ref()?.progress {
-            Progress::Code(ref code) => Some(code.clone()),
+        match self.phase() {
+            Phase::SigningIn(Progress::Code(code)) => Some(code),
             _ => None,
         }
     }
 
     /// Opens the browser at the page that approves the code.
     pub(super) fn open_browser(self: &Rc<Self>) {
-        if let Some(code) = self
-            .code()
-            .filter(|_| matches!(self.phase(), Phase::SigningIn(_)))
-        {
+        if let Some(code) = self.code() {
             self.open_url(&code.url);
         }
     }

@@ -84,7 +84,7 @@ impl Window {
             .height_request(400)
             .content(&toasts)
             .build();
-        // A closed window goes on with notifications; the menu ends the program.
+        // A closed window goes on in the tray and with notifications; the menu ends the program.
         window.set_hide_on_close(true);
         Self {
             window,
@@ -104,6 +104,10 @@ impl Window {
 
     pub(super) fn close(&self) {
         self.window.close();
+    }
+
+    pub(super) fn is_visible(&self) -> bool {
+        self.window.is_visible()
     }
 
     pub(super) fn is_active(&self) -> bool {

@@ -11,6 +11,17 @@ fn bare(text: &str) -> String {
     text.replace(['\u{2068}', '\u{2069}'], "")
 }
 
+fn failure(code: &str) -> Failure {
+    Failure {
+        code: code.to_owned(),
+        text: "it <b>failed".to_owned(),
+    }
+}
+
+fn no_time(_: &Words, _: i64) -> Option<String> {
+    None
+}
+
 fn all_phases() -> Vec<Phase> {
     let code = Code {
         user_code: "A-B".to_owned(),
@@ -28,7 +39,7 @@ fn all_phases() -> Vec<Phase> {
         Phase::SignedOut,
         Phase::SigningIn(Progress::Asking),
         Phase::SigningIn(Progress::Code(code)),
-        Phase::SigningIn(Progress::HandedOver),
+        Phase::SigningIn(Progress::Failed(failure("expired"))),
         Phase::Down,
         Phase::GoingDown,
         Phase::Connecting(None),
@@ -37,7 +48,7 @@ fn all_phases() -> Vec<Phase> {
         Phase::Connected(Some(text())),
         Phase::PortalAway {
             why: None,
-            next_attempt_in_s: Some(5),
+            next_attempt_at_ms: Some(5_000),
         },
         Phase::Refused {
             code: "denied".to_owned(),
@@ -83,8 +94,9 @@ fn reasons_are_in_the_language_of_the_window() {
         let denied = Denied {
             code: code.to_owned(),
             text: text.to_owned(),
+            opens_unix_s: None,
         };
-        bare(&reason(&words, &denied))
+        bare(&reason(&words, &denied, no_time))
     };
     assert_eq!(why("expired", "x"), "Die Zeit des Zugangs ist abgelaufen");
     assert_eq!(
@@ -128,17 +140,17 @@ fn a_gateway_tells_path_round_trip_and_rates() {
         rx_bytes_per_s: 125,
         ..Gateway::default()
     };
-    let lines = gateway(&words, &shown).map(|line| bare(&line));
+    let lines = gateway(&words, &shown, 0).map(|line| bare(&line));
     assert_eq!(lines[0], "by relay relay-1 · 192.0.2.20:51820");
     assert_eq!(lines[1], "Round trip 4.2 ms · 1.0 kbit/s in, 0 bit/s out");
     shown.by_tls = true;
     shown.why = Some("UDP gets no answer".to_owned());
     assert_eq!(
-        bare(&gateway(&words, &shown)[0]),
+        bare(&gateway(&words, &shown, 0)[0]),
         "by relay relay-1 · TLS · 192.0.2.20:51820 · UDP gets no answer"
     );
     shown.silent_for_ms = Some(9_000);
-    assert!(bare(&gateway(&words, &shown)[1]).starts_with("No answer for 9 seconds"));
+    assert!(bare(&gateway(&words, &shown, 0)[1]).starts_with("No answer for 9 seconds"));
 }
 
 #[test]
@@ -170,4 +182,51 @@ fn checks_have_names() {
     let words = Words::new(Language::German);
     assert_eq!(check(&words, "portal-tls"), "Portal: Zertifikat");
     assert_eq!(bare(&check(&words, "warp-core")), "warp-core");
+}
+
+#[test]
+fn spans_go_on_after_they_were_told() {
+    let words = Words::new(Language::English);
+    let shown = Gateway {
+        silent_for_ms: Some(3_000),
+        ..Gateway::default()
+    };
+    assert!(!bare(&gateway(&words, &shown, 0)[1]).contains("No answer"));
+    assert!(bare(&gateway(&words, &shown, 4_000)[1]).starts_with("No answer for 7 seconds"));
+    let away = Phase::PortalAway {
+        why: None,
+        next_attempt_at_ms: Some(8_000),
+    };
+    let detail = |now_ms| bare(&headline(&words, &away, &Around { now_ms, ..AROUND }).detail);
+    assert!(detail(0).ends_with("Next attempt in 8 seconds."));
+    assert!(detail(7_500).ends_with("Next attempt in 1 second."));
+    assert!(detail(9_000).ends_with("goes on for now."), "{}", detail(9_000));
+}
+
+#[test]
+fn a_window_of_time_says_when_it_opens() {
+    let words = Words::new(Language::German);
+    let denied = Denied {
+        code: "condition_not_met".to_owned(),
+        text: "now is outside".to_owned(),
+        opens_unix_s: Some(86_400),
+    };
+    let told = bare(&reason(&words, &denied, |_, at| Some(format!("T{at}"))));
+    assert_eq!(told, "Außerhalb der Zeiten der Richtlinie. Öffnet: T86400");
+    assert!(bare(&reason(&words, &denied, no_time)).ends_with("now is outside"));
+}
+
+#[test]
+fn a_sign_in_that_failed_says_why() {
+    let words = Words::new(Language::English);
+    let detail = |code| {
+        let phase = Phase::SigningIn(Progress::Failed(failure(code)));
+        bare(&headline(&words, &phase, &AROUND).detail)
+    };
+    let told: std::collections::BTreeSet<String> =
+        ["expired", "refused", "unreachable", "certificate", "not_a_portal", "busy"]
+            .map(detail)
+            .into();
+    assert_eq!(told.len(), 6);
+    assert_eq!(detail("later"), "it <b>failed");
 }

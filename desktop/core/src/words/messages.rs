@@ -66,8 +66,22 @@ messages! {
     CodeLeft = "code-left",
     /// A code after its time.
     CodeExpired = "code-expired",
-    /// Title: the token was handed over.
-    HandedTitle = "handed-title",
+    /// The address of the page, for any device.
+    CodeAddress = "code-address",
+    /// Title: a sign-in failed.
+    SignInFailedTitle = "sign-in-failed-title",
+    /// A reason.
+    FailureExpired = "failure-expired",
+    /// A reason.
+    FailureRefused = "failure-refused",
+    /// A reason.
+    FailureUnreachable = "failure-unreachable",
+    /// A reason.
+    FailureCertificate = "failure-certificate",
+    /// A reason.
+    FailureNotAPortal = "failure-not-a-portal",
+    /// A reason.
+    FailureBusy = "failure-busy",
     /// Title: told not to connect.
     DownTitle = "down-title",
     /// Detail of the same.
@@ -126,6 +140,10 @@ messages! {
     OpenBrowser = "open-browser",
     /// A command.
     CopyLink = "copy-link",
+    /// A command.
+    CopyCode = "copy-code",
+    /// A command.
+    Dismiss = "dismiss",
     /// After copying.
     Copied = "copied",
     /// An answer to a command.
@@ -158,8 +176,10 @@ messages! {
     PortalInvalid = "portal-invalid",
     /// A wrong token.
     TokenInvalid = "token-invalid",
-    /// A sign-in ended without success.
-    SignInFailed = "sign-in-failed",
+    /// A wrong fingerprint.
+    CertificateInvalid = "certificate-invalid",
+    /// An older service.
+    UpdateService = "update-service",
     /// The browser did not open.
     BrowserFailed = "browser-failed",
     /// A page.
@@ -234,6 +254,8 @@ messages! {
     ReasonNoAccess = "reason-no-access",
     /// Code condition_not_met.
     ReasonConditionNotMet = "reason-condition-not-met",
+    /// A reason, with the moment.
+    ReasonOutsideHours = "reason-outside-hours",
     /// Code no_gateway.
     ReasonNoGateway = "reason-no-gateway",
     /// Code gateway_refused.
@@ -342,6 +364,22 @@ messages! {
     Bundle = "bundle",
     /// A row.
     Log = "log",
+    /// A command.
+    BundleMake = "bundle-make",
+    /// It is under way.
+    BundleMaking = "bundle-making",
+    /// A result.
+    BundleMade = "bundle-made",
+    /// A failure.
+    BundleFailed = "bundle-failed",
+    /// A command.
+    LogShow = "log-show",
+    /// A command.
+    LogCopy = "log-copy",
+    /// A failure.
+    LogFailed = "log-failed",
+    /// A command.
+    OpenFolder = "open-folder",
     /// A section.
     Versions = "versions",
     /// A row.
@@ -350,6 +388,12 @@ messages! {
     VersionWindow = "version-window",
     /// A row.
     Computer = "computer",
+    /// A row.
+    Dns = "dns",
+    /// The system asks the client.
+    DnsOn = "dns-on",
+    /// The system does not.
+    DnsOff = "dns-off",
     /// A row.
     Portal = "portal",
     /// A dialog.

@@ -1,0 +1,283 @@
+//! The thread that follows the service: it watches, and sleeps while nothing changes. A service that is older, or has
+//! too many watchers, is polled.
+
+use crate::clock::now_ms;
+use crate::connection::{ExchangeError, Service, command, exchange, send};
+use crate::lines::Lines;
+use crate::mailbox::{Event, Mailbox};
+use culvert_desktop_core::exchange::{
+    AnswerError, MAX_ANSWER_BYTES, Reply, Request, Watch as After,
+};
+use culvert_desktop_core::phase::Contact;
+use culvert_desktop_core::status::Heard;
+use culvert_desktop_core::watch::{Mirror, WatchError, share};
+use rustix::time::{ClockId, clock_gettime};
+use std::convert::Infallible;
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The time limit of the first line: that of any answer.
+const FIRST_LIMIT: Duration = Duration::from_secs(2);
+
+/// The time limit of a line that has begun: the service's own for one that it sends.
+const LINE_LIMIT: Duration = Duration::from_secs(10);
+
+/// The time until the next attempt when there was no state. The window recovers within this and one exchange.
+const RETRY: Duration = Duration::from_millis(250);
+
+/// The time between two questions to a service that is polled.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// The time between two questions is at least this many times what one takes of a processor: a client with 20,000
+/// resources costs this machine no more than one part in so many of it.
+const COST: u32 = 20;
+
+/// The longest time between two questions, whatever they cost: nobody looks at a state that is older.
+const MAX_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The time for which a service with too many watchers is polled before it is asked to be watched again.
+const POLLED_FOR: Duration = Duration::from_secs(30);
+
+/// The most commands that wait. A person clicks them.
+const MAX_COMMANDS: usize = 8;
+
+/// The threads that speak to the service. They end when this is dropped.
+#[derive(Debug)]
+pub struct Link {
+    commands: SyncSender<Request>,
+    watched: Arc<Watched>,
+}
+
+/// The stream that is being watched, for the one who ends that.
+#[derive(Debug, Default)]
+struct Watched(Mutex<(bool, Option<UnixStream>)>);
+
+impl Watched {
+    fn lock(&self) -> MutexGuard<'_, (bool, Option<UnixStream>)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes the stream. False if watching has ended.
+    fn set(&self, stream: Option<UnixStream>) -> bool {
+        let mut watched = self.lock();
+        watched.1 = stream;
+        !watched.0
+    }
+
+    fn has_ended(&self) -> bool {
+        self.lock().0
+    }
+}
+
+impl Link {
+    /// Begins to follow `service`. States and events go into `mailbox`.
+    ///
+    /// # Errors
+    /// If the system gives no thread.
+    pub fn start(service: Service, mailbox: Arc<Mailbox>) -> std::io::Result<Self> {
+        let (commands, received) = sync_channel(MAX_COMMANDS);
+        let (nudge, nudged) = sync_channel(1);
+        let watched: Arc<Watched> = Arc::default();
+        let follower = Follower {
+            service: service.clone(),
+            mailbox: Arc::clone(&mailbox),
+            watched: Arc::clone(&watched),
+            nudged,
+            last: None,
+        };
+        thread::Builder::new()
+            .name("watch".to_owned())
+            .spawn(move || follower.follow())?;
+        thread::Builder::new()
+            .name("commands".to_owned())
+            .spawn(move || execute_all(&service, &mailbox, &received, &nudge))?;
+        Ok(Self { commands, watched })
+    }
+
+    /// Sends a command. False if too many wait already.
+    pub fn send(&self, command: Request) -> bool {
+        self.commands.try_send(command).is_ok()
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // The thread of commands ends with the sender, and with it each pause.
+        let mut watched = self.watched.lock();
+        watched.0 = true;
+        if let Some(stream) = watched.1.take() {
+            // The peer may have closed it.
+            let _closed = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+/// The reason why watching has ended.
+enum Stop {
+    /// The service is to be polled: for some time, or until it is gone.
+    Poll(Option<Duration>),
+    /// The service ends.
+    Ending,
+    /// There is no connection, or none any more.
+    Lost(ExchangeError),
+}
+
+impl From<ExchangeError> for Stop {
+    fn from(error: ExchangeError) -> Self {
+        Self::Lost(error)
+    }
+}
+
+impl From<std::io::Error> for Stop {
+    fn from(error: std::io::Error) -> Self {
+        Self::Lost(error.into())
+    }
+}
+
+impl From<WatchError> for Stop {
+    fn from(error: WatchError) -> Self {
+        match error {
+            WatchError::Unsupported => Self::Poll(None),
+            WatchError::TooMany => Self::Poll(Some(POLLED_FOR)),
+            WatchError::Ending => Self::Ending,
+            WatchError::Answer(error) => Self::Lost(ExchangeError::Answer(error)),
+        }
+    }
+}
+
+struct Follower {
+    service: Service,
+    mailbox: Arc<Mailbox>,
+    watched: Arc<Watched>,
+    /// Ends a pause: a command was sent, or nobody follows any more.
+    nudged: Receiver<()>,
+    last: Option<Contact>,
+}
+
+impl Follower {
+    fn follow(mut self) {
+        let mut mirror = Mirror::default();
+        let mut resumed_at: Option<Instant> = None;
+        while !self.watched.has_ended() {
+            let mut has_heard = false;
+            let Err(stop) = self.watch(&mut mirror, &mut has_heard);
+            self.watched.set(None);
+            let (contact, is_told) = match stop {
+                Stop::Poll(limit) => {
+                    self.poll(limit);
+                    continue;
+                }
+                Stop::Ending => (Contact::Away, true),
+                Stop::Lost(error) => (error.into_contact(), false),
+            };
+            // A service that is well disconnects a reader that was asleep. It resumes at once, and that is no news unless
+            // it fails.
+            let may_resume = resumed_at.is_none_or(|at| at.elapsed() >= INTERVAL);
+            if has_heard && may_resume && !is_told && contact == Contact::Away {
+                resumed_at = Some(Instant::now());
+                continue;
+            }
+            let pause = match contact {
+                Contact::Away => RETRY,
+                _ => INTERVAL,
+            };
+            self.put(contact);
+            self.pause(pause);
+        }
+    }
+
+    /// Watches until there is a reason not to. `has_heard` becomes true with the first state.
+    fn watch(&mut self, mirror: &mut Mirror, has_heard: &mut bool) -> Result<Infallible, Stop> {
+        let after = mirror.after();
+        let stream = send(&self.service, &Request::Watch(After { after }))?;
+        if !self.watched.set(Some(stream.try_clone()?)) {
+            return Err(Stop::Ending);
+        }
+        let mut lines = Lines::new(stream, MAX_ANSWER_BYTES);
+        let mut line = lines.within(FIRST_LIMIT)?;
+        loop {
+            let status = mirror.apply(&line, now_ms())?;
+            drop(line);
+            *has_heard = true;
+            self.put(Contact::Status(status));
+            line = lines.next(LINE_LIMIT)?;
+        }
+    }
+
+    /// Polls until there is no state, or for `limit`.
+    fn poll(&mut self, limit: Option<Duration>) {
+        let start = Instant::now();
+        while !self.watched.has_ended() && limit.is_none_or(|limit| start.elapsed() < limit) {
+            let used = processor_time();
+            match exchange(&self.service, &Request::Status) {
+                Ok(mut status) => {
+                    status.heard = Heard::at(now_ms());
+                    if let Some(Contact::Status(before)) = &self.last {
+                        share(before, &mut status);
+                    }
+                    self.put(Contact::Status(Arc::new(status)));
+                }
+                Err(error) => {
+                    self.put(error.into_contact());
+                    self.pause(RETRY);
+                    return;
+                }
+            }
+            let cost = processor_time().saturating_sub(used) * COST;
+            self.pause(INTERVAL.max(cost).min(MAX_INTERVAL));
+        }
+    }
+
+    /// Puts what the window shows now into the mailbox, unless it shows that already.
+    fn put(&mut self, contact: Contact) {
+        if self.last.as_ref() != Some(&contact) {
+            self.last = Some(contact.clone());
+            self.mailbox.put_contact(contact);
+        }
+    }
+
+    /// Waits, unless a command was sent meanwhile. The state after a command is asked for at once.
+    fn pause(&self, pause: Duration) {
+        if self.nudged.recv_timeout(pause) == Err(RecvTimeoutError::Disconnected) {
+            // The window ends. Its end of `watched` may be a moment behind.
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+fn execute_all(
+    service: &Service,
+    mailbox: &Mailbox,
+    commands: &Receiver<Request>,
+    nudge: &SyncSender<()>,
+) {
+    for request in commands {
+        let is_log = matches!(request, Request::Log);
+        match command(service, &request) {
+            Ok(Reply::Taken) => {}
+            Ok(Reply::Log(lines)) => mailbox.put(Event::Log(Ok(lines))),
+            Err(error) if is_log => mailbox.put(Event::Log(Err(error.to_string()))),
+            Err(ExchangeError::Answer(AnswerError::Refused(text))) => {
+                mailbox.put(Event::CommandRefused(text));
+            }
+            // The state shows the reason.
+            Err(_) => mailbox.put(Event::CommandLost),
+        }
+        // A full channel nudges already.
+        let _full = nudge.try_send(());
+    }
+}
+
+/// The time that this thread has used of a processor.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::from_secs(seconds) + Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests;
